@@ -1,1 +1,1 @@
-"""Small programs for people who work on pyscheduler."""
+"""Development tools of pyscheduler."""

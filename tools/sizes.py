@@ -1,7 +1,4 @@
-"""Size limits for files and functions: code that outgrows them wants another room, not another screen.
-
-A line comment `# size: reason` on the `def` line waives the limit for that function; the reason is for the reader.
-"""
+"""Size limits of files and functions."""
 
 from __future__ import annotations
 
@@ -21,6 +18,7 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def main() -> int:
+    """Print each violation. Return 1 if there is one, otherwise 0."""
     problems: list[str] = []
     lengths: list[int] = []
     for path in _python_files():
@@ -58,7 +56,7 @@ def _functions(tree: ast.Module) -> Iterator[Function]:
 
 
 def _code_lines(function: Function, lines: list[str]) -> int:
-    """Lines of the body that hold code: no docstring, no blank lines, no comments."""
+    """Return the number of lines with code in the body, without docstring, blank lines and comments."""
     body = function.body
     if isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant):
         body = body[1:]

@@ -1,8 +1,8 @@
-"""The field's language: every thing has the name that kube-scheduler, client-go or a KEP gives it (docs/glossary.md).
+"""Check of names and prose against the Kubernetes vocabulary (docs/glossary.md).
 
-Checks over all Python files, by package: people-words per 1,000 lines, first words of docstrings, names of classes,
-functions and modules. Over the Markdown pages: people-words. The subject of each commit since this file was added is at
-most 72 characters. With `--list` every finding is printed, also where a package is within its limit.
+Python files, by package: people-words per 1,000 lines, first words of docstrings, names of classes, functions and
+modules. Markdown pages: people-words. Commit subjects since this file was added: at most 72 characters. `--list` prints
+all findings, also those of packages within the limits.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MAX_RIDDLES: Final = 0.03
 """Share of the docstrings of a package."""
 MAX_SUBJECT: Final = 72
 SMALLEST: Final = 300
-"""Lines that a package counts as at least: one word in a file of 50 lines is no habit."""
+"""Minimum number of lines by which a package's words are divided, so that one word in a small file is no violation."""
 WORDS: Final = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 _PEOPLE: Final = re.compile(rf"\b({'|'.join(WORDS['people'])})\b", re.IGNORECASE)
 _RIDDLE: Final = re.compile(rf"({'|'.join(WORDS['riddles'])})\b")
@@ -94,7 +94,7 @@ def _docstrings(node: ast.AST) -> Iterator[str]:
 
 
 def ambiguous_classes(trees: dict[Path, ast.Module]) -> list[str]:
-    """Return the public class names of the product that stand for more than one thing."""
+    """Return the public class names that are defined more than once in the product."""
     where: dict[str, list[str]] = defaultdict(list)
     for path, tree in trees.items():
         # Kubernetes' own types have the API's names.
@@ -106,7 +106,7 @@ def ambiguous_classes(trees: dict[Path, ast.Module]) -> list[str]:
 
 
 def missing_words(texts: dict[Path, str]) -> list[str]:
-    """Return the expected words that are nowhere in the core or the shell."""
+    """Return the expected words that do not occur in the core or the shell."""
     together = " ".join(
         t for p, t in texts.items() if p.parts[:2] in (("pyscheduler", "core"), ("pyscheduler", "shell"))
     )
@@ -115,7 +115,7 @@ def missing_words(texts: dict[Path, str]) -> list[str]:
 
 
 def long_subjects() -> list[str]:
-    """Return the commit subjects that are too long, of the commits since this check was introduced."""
+    """Return the commit subjects above the limit since this check was introduced."""
     added = _git("log", "--diff-filter=A", "--format=%H", "--", str(Path(__file__).relative_to(Path.cwd()))).split()
     subjects = _git("log", "--no-merges", "--format=%s", f"{added[-1]}..HEAD").splitlines() if added else []
     return [subject for subject in subjects if len(subject) > MAX_SUBJECT]
@@ -127,10 +127,8 @@ def _git(*arguments: str) -> str:
 
 def main() -> int:
     """Print a table of the packages and each finding that breaks a rule; exit code 1 if there is one."""
-    parser = argparse.ArgumentParser(description="Check names, docstrings and prose against the field's language.")
-    parser.add_argument(
-        "--list", action="store_true", help="print every people-word and riddle, also within the limits"
-    )
+    parser = argparse.ArgumentParser(description="Check names, docstrings and prose against the Kubernetes vocabulary.")
+    parser.add_argument("--list", action="store_true", help="print all findings, also of packages within the limits")
     everything: bool = parser.parse_args().list
     packages: dict[str, Package] = defaultdict(Package)
     texts: dict[Path, str] = {}
@@ -161,10 +159,10 @@ def main() -> int:
             problems.append(
                 f"{name}: {package.riddle_share:.1%} of docstrings begin as riddles, more than {MAX_RIDDLES:.0%}"
             )
-        problems += [f"{found} is no name of the field" for found in package.denied]
-    problems += [f"a class name stands for two things: {found}" for found in ambiguous_classes(trees)]
-    problems += [f"nowhere in core or shell: {word}" for word in missing_words(texts)]
-    problems += [f"a commit subject of more than {MAX_SUBJECT} characters: {subject}" for subject in long_subjects()]
+        problems += [f"{found} is on the list of denied names" for found in package.denied]
+    problems += [f"class name is defined twice: {found}" for found in ambiguous_classes(trees)]
+    problems += [f"not found in core or shell: {word}" for word in missing_words(texts)]
+    problems += [f"commit subject exceeds {MAX_SUBJECT} characters: {subject}" for subject in long_subjects()]
     print("\n".join(problems) if problems else "vocabulary: all packages within limits")
     return 1 if problems else 0
 

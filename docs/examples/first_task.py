@@ -1,4 +1,4 @@
-"""A task from its submission to its end: python docs/examples/first_task.py KUBECONFIG STATE-FILE"""
+"""Submit a task and wait for its end: python docs/examples/first_task.py KUBECONFIG STATE-FILE"""
 
 import asyncio
 import sys
@@ -7,7 +7,7 @@ from pathlib import Path
 from pyscheduler.backend import KubernetesClient, KubernetesTaskBackend, TaskSpec
 from pyscheduler.backend.state.sqlite import SqliteState
 
-# Hollow nodes, which run no containers, go by the annotation; elsewhere it means nothing.
+# Hollow nodes run no containers and read the run time from the annotation; other nodes ignore it.
 HELLO = TaskSpec(
     id="hello",
     image="busybox:1.37",

@@ -1,4 +1,4 @@
-"""GpuModel: a pod that names a GPU model goes only to nodes that have it."""
+"""GpuModel: place a pod with a GPU model label only on nodes that have the model."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ OTHER_MODEL = Rejection("node(s) had another GPU model", resolvable=False)  # ev
 
 class GpuModel(FilterPlugin):
     name = "GpuModel"
-    reads = Reads.OWN_NODE  # labels only: pods that come and go change nothing
+    reads = Reads.OWN_NODE  # labels only, not the pods on the node
 
     @dataclass(frozen=True)
     class Args:
@@ -24,8 +24,8 @@ class GpuModel(FilterPlugin):
         return None if wanted is None or node.labels.get(self.args.label) == wanted else OTHER_MODEL
 
     def filter_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> NodeToStatus:
-        verdicts = NodeToStatus(len(nodes))
+        result = NodeToStatus(len(nodes))
         wanted = pod.labels.get(self.args.label)
         if wanted is not None:
-            verdicts.reject(~nodes.matches_requirement(Requirement(self.args.label, "In", (wanted,))), OTHER_MODEL)
-        return verdicts
+            result.reject(~nodes.matches_requirement(Requirement(self.args.label, "In", (wanted,))), OTHER_MODEL)
+        return result

@@ -1,4 +1,4 @@
-"""Headroom: leaves a part of every node's cpu free."""
+"""Headroom: keep a share of each node's cpu free."""
 
 from dataclasses import dataclass
 
@@ -7,13 +7,13 @@ from pyscheduler.api import Cycle, FilterPlugin, NodeInfo, Pod, Reads, Rejection
 
 class Headroom(FilterPlugin):
     name = "Headroom"
-    reads = Reads.OWN_NODE_AND_PODS  # the answer for a node holds until the node or its pods change
+    reads = Reads.OWN_NODE_AND_PODS  # results are cached until the node or its pods change
 
     @dataclass(frozen=True)
     class Args:
         percent: int = 20
 
     def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:
-        taken = node.requested.get("cpu", 0) + pod.requests.real.get("cpu", 0)
+        requested = node.requested.get("cpu", 0) + pod.requests.real.get("cpu", 0)
         limit = node.allocatable.get("cpu", 0) * (100 - self.args.percent) // 100
-        return Rejection("node(s) would have too little headroom") if taken > limit else None
+        return Rejection("node(s) would have too little headroom") if requested > limit else None

@@ -1,4 +1,4 @@
-"""LicenceToken: a pod with a `licence` label holds its place until a Licence object has a token for it."""
+"""LicenceToken: delay binding of a pod with a `licence` label until the Licence object has a free token."""
 
 from pyscheduler.api import (
     POD,
@@ -32,5 +32,5 @@ class LicenceToken(PermitPlugin):
         if licence is None:
             return Rejection(f"licence {name} does not exist")
         pods = self.handle.pods_by_label("licence", pod.namespace, name)
-        used = sum(self.handle.is_assigned_or_assumed(uid) for uid in pods)  # this pod has a place already
+        used = sum(self.handle.is_assigned_or_assumed(uid) for uid in pods)  # includes this pod, which is assumed
         return None if used <= licence["spec"]["tokens"] else Wait(60, f"no token of licence {name} is free")

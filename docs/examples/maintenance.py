@@ -1,4 +1,4 @@
-"""Maintenance: keeps new pods off the nodes that Maintenance objects name, for as long as those exist."""
+"""Maintenance: reject the nodes that are named in Maintenance objects."""
 
 from pyscheduler.api import (
     SKIP,
@@ -25,15 +25,15 @@ CLOSED: StateKey[frozenset[str]] = StateKey("Maintenance")
 
 class Maintenance(PreFilterPlugin, FilterPlugin):
     name = "Maintenance"
-    reads = Reads.EVERYTHING  # answers change with objects that are neither nodes nor pods
+    reads = Reads.EVERYTHING  # results depend on objects that are neither nodes nor pods
     watches = (MAINTENANCE,)
 
     def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:
-        return (ClusterEventWithHint(MAINTENANCE.kind, Action.UPDATE | Action.DELETE, self._opens_a_node),)
+        return (ClusterEventWithHint(MAINTENANCE.kind, Action.UPDATE | Action.DELETE, self._reopens_node),)
 
-    def _opens_a_node(self, pod: Pod, event: ClusterEvent) -> QueueingHint:
-        opens = event.new is None or event.new["spec"] != event.old["spec"]
-        return QueueingHint.QUEUE if opens else QueueingHint.SKIP
+    def _reopens_node(self, pod: Pod, event: ClusterEvent) -> QueueingHint:
+        reopened = event.new is None or event.new["spec"] != event.old["spec"]
+        return QueueingHint.QUEUE if reopened else QueueingHint.SKIP
 
     def pre_filter(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Skip | None:
         cycle[CLOSED] = frozenset(m["spec"]["nodeName"] for m in self.handle.objects(MAINTENANCE).values())

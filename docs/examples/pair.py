@@ -1,4 +1,4 @@
-"""Pair: two pods with the same `pair` label are bound together, or neither."""
+"""Pair: bind two pods with the same `pair` label together or not at all."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from pyscheduler.api import Cycle, NodeInfo, PermitPlugin, Pod, Rejection, Wait
 
 class Pair(PermitPlugin):
     name = "Pair"
-    indexes = ("pair",)  # makes handle.pods_by_label("pair", ...) work
+    indexes = ("pair",)  # required by handle.pods_by_label("pair", ...)
 
     @dataclass(frozen=True)
     class Args:
@@ -21,7 +21,7 @@ class Pair(PermitPlugin):
             if other.uid == pod.uid:
                 continue
             if other.node_name:
-                return None  # it runs already
+                return None  # already bound
             waiting = self.handle.waiting_pod(other.uid)
             if waiting is not None:
                 waiting.allow(self.name)

@@ -1,4 +1,4 @@
-"""RackNote: writes the rack of its node into a pod before it is bound."""
+"""RackNote: annotate a pod with the rack of its node before it is bound."""
 
 from pyscheduler.api import ApiWriter, Cycle, Pod, PreBindPlugin, Rejection
 

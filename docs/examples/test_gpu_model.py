@@ -1,4 +1,4 @@
-"""Tests of a plugin: a scenario on the real core in virtual time, then one form against the other."""
+"""Tests of a plugin: a scenario with the real scheduler core in virtual time, and a comparison of both forms."""
 
 from gpu_model import GpuModel
 
@@ -13,19 +13,19 @@ profiles:
 """
 
 
-def test_a_pod_waits_for_its_model() -> None:
+def test_pod_is_scheduled_when_node_with_its_model_is_added() -> None:
     harness = Harness(CONFIG)
     harness.add(node("n1").label("gpu-model", "t4"), pod("train").label("gpu-model", "a100"))
     harness.run()
     assert harness.pending_message("train").startswith("0/1 nodes are available: 1 node(s) had another GPU model.")
 
-    harness.add(node("n2").label("gpu-model", "a100"))  # an event that may help wakes the pod
-    harness.advance(2)  # past its backoff of a second
+    harness.add(node("n2").label("gpu-model", "a100"))  # this event requeues the pod
+    harness.advance(2)  # longer than the backoff of one second
     assert harness.assignments == {"train": "n2"}
 
 
 def test_both_forms_agree() -> None:
     plugin = GpuModel(GpuModel.Args(), Harness().handle)
     nodes = [node("n1").label("gpu-model", "t4").build(), node("n2").build()]
-    for asking in (pod("any"), pod("train").label("gpu-model", "t4")):
-        assert_forms_agree(plugin, asking.build(), nodes)
+    for builder in (pod("any"), pod("train").label("gpu-model", "t4")):
+        assert_forms_agree(plugin, builder.build(), nodes)

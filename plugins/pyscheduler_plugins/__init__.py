@@ -1,1 +1,1 @@
-"""Plugins beyond kube-scheduler's own, one class a file, loaded through entry points like anyone's."""
+"""Plugins in addition to kube-scheduler's, one class per file, registered by entry points."""

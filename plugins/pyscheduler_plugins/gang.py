@@ -1,11 +1,11 @@
-"""Gang: pods that are of use only together start together or not at all.
+"""Gang: schedule all pods of a PodGroup or none (gang scheduling, all-or-nothing).
 
-Each member that finds a place holds it and waits in Permit; the member that makes the gang complete lets all go. A
-member that cannot be placed, or a wait that runs out, gives all places back at once: two gangs that hold half a cluster
-each cannot block one another, since the first to fail makes room for the other.
+Each member with a feasible node is reserved and waits in Permit; the member that completes the gang allows all of them.
+If a member is unschedulable or a wait times out, all reservations are released at once, so two gangs that hold half a
+cluster each cannot deadlock.
 
-No pod is evicted for a member before enough members can start: until then each reserves the room that preemption has
-found for it, in memory only. Then all of them evict.
+No pod is evicted for a member before enough members can start: until then, nominations from preemption are kept in
+memory only. Then all of them evict.
 """
 
 from __future__ import annotations
@@ -54,13 +54,13 @@ from pyscheduler_plugins.pod_group import (
 
 _NODES: StateKey[NodeTable] = StateKey("Gang")
 LONGEST_WAIT = 15 * 60.0
-"""Seconds that a member may wait while pods are being evicted for its siblings: kube-scheduler's limit."""
+"""Seconds that a member may wait while pods are being evicted for other members: kube-scheduler's limit."""
 _RECHECK = 10.0
 
 
 @dataclass(frozen=True, slots=True)
 class GangArgs:
-    """`permit_waiting_time_seconds` is how long members wait for each other where the PodGroup does not say."""
+    """Args of Gang. `permit_waiting_time_seconds` applies if the PodGroup has no scheduleTimeoutSeconds."""
 
     permit_waiting_time_seconds: int = 60
 
@@ -71,11 +71,10 @@ class GangArgs:
 
 
 class Gang(PreEnqueuePlugin, PreFilterPlugin, ReservePlugin, PermitPlugin):
-    """Places pods labelled `scheduling.x-k8s.io/pod-group` once their PodGroup's spec.minMember of them have a place.
+    """All-or-nothing scheduling of the pods with a `scheduling.x-k8s.io/pod-group` label, by spec.minMember.
 
-    Members that run or have succeeded count, wherever they came from; members that are being deleted or have failed do
-    not. What waits is known to this process only: after a restart the gang gathers anew around the members that are
-    bound.
+    Running and succeeded members count, whichever scheduler bound them; terminating and failed members do not. The
+    state of waiting members is in memory: after a restart the gang starts again with its bound members.
     """
 
     name = "Gang"
@@ -103,7 +102,7 @@ class Gang(PreEnqueuePlugin, PreFilterPlugin, ReservePlugin, PermitPlugin):
         )
 
     def _on_member_added(self, pod: Pod, event: ClusterEvent) -> QueueingHint:
-        """Members are woken when there are enough of them; found once for each event, not for each member."""
+        """Requeue members once there are enough of them. Evaluated once for each event, not for each member."""
         group = group_of(event.new)
         if group is None or group != group_of(pod):
             return QueueingHint.SKIP
@@ -114,14 +113,14 @@ class Gang(PreEnqueuePlugin, PreFilterPlugin, ReservePlugin, PermitPlugin):
     def _on_group_changed(self, pod: Pod, event: ClusterEvent) -> QueueingHint:
         old, new = event.old or {}, event.new or {}
         if old.get("spec") == new.get("spec"):
-            return QueueingHint.SKIP  # its status changes all the time
+            return QueueingHint.SKIP  # status changes are frequent and irrelevant
         group = group_of(pod)
         progress = self._states.find(group)
-        # What another group no longer keeps for itself may be what this one lacks.
+        # Another group may have released minResources that this one lacks.
         return _queue_if(group_key(new or old) == group or (progress is not None and progress.lacks_resources))
 
     def _on_capacity_freed(self, pod: Pod, event: ClusterEvent) -> QueueingHint:
-        """Of a gang that did not fit, only the members without a place are woken: placed, they call the others."""
+        """Requeue only the unschedulable members of a gang that did not fit; once reserved, they activate the rest."""
         group = group_of(pod)
         progress = self._states.find(group)
         if progress is None or (event.resource != NODE and group_of(event.old) == group):
@@ -131,14 +130,14 @@ class Gang(PreEnqueuePlugin, PreFilterPlugin, ReservePlugin, PermitPlugin):
         )
 
     def affected_pods(self, event: ClusterEvent, waiting: Sequence[WaitingPod]) -> list[WaitingPod]:
-        """Return one waiting member of each gang that the event is about; it decides for the others."""
-        known = [progress for group in _groups_in(event) if (progress := self._states.find(group)) is not None]
-        found = [next(self._waiting(progress), None) for progress in known]
+        """Return one waiting member of each gang that the event affects; it decides for all of them."""
+        affected = [progress for group in _groups_in(event) if (progress := self._states.find(group)) is not None]
+        pods = [next(self._waiting(progress), None) for progress in affected]
         if isinstance(event.new, Pod):
-            found.append(self.handle.waiting_pod(event.new.uid))  # it may be a member no longer
-        return [w for w in found if w is not None]
+            pods.append(self.handle.waiting_pod(event.new.uid))  # it may have left the group
+        return [w for w in pods if w is not None]
 
-    # -- before filtering: is it worth trying? -------------------------------------------------------------------
+    # -- before filtering: gating and fast rejection -------------------------------------------------------------
 
     def pre_enqueue(self, pod: Pod) -> Rejection | None:
         group = group_of(pod)
@@ -169,30 +168,30 @@ class Gang(PreEnqueuePlugin, PreFilterPlugin, ReservePlugin, PermitPlugin):
         return None
 
     def _incomplete(self, group: GroupKey) -> Rejection | None:
-        """Why no member of the gang need be tried; the same text for as long as that is so."""
+        """Return the reason why no member can be scheduled, stable while that holds, or None."""
         terms = self._terms(group)
         if isinstance(terms, Rejection):
             return terms
         members = self._members(group)
-        # While a gang is being created its members are looked at with each one that comes: first the count of all.
+        # Called for each member that is created: compare the total count first, which is cheap.
         if len(members) >= terms.min_member and sum(map(is_ready, members.values())) >= terms.min_member:
             return None
         short = f"pod group {group} has fewer than the {terms.min_member} pods that it needs"
         return Rejection(short, resolvable=False)
 
     def _lacks_resources(self, group: GroupKey, terms: PodGroupSpec, pod: Pod, nodes: NodeTable) -> str:
-        """Missing part of the minResources of a gang that has not started, in words; "" if nothing is missing."""
+        """Return the missing minResources of a gang that has not started as text; "" if nothing is missing."""
         if not terms.min_resources or self._placed(group):
             return ""
-        kept = self._reserved_for_others(group, pod.priority)
-        short = missing(terms.min_resources, kept, nodes)
+        reserved = self._reserved_for_others(group, pod.priority)
+        short = missing(terms.min_resources, reserved, nodes)
         if short and pod.spec.preemption_policy != "Never":
-            short = missing(terms.min_resources, kept, self.handle.nodes_without_lower_priority(pod.priority))
+            short = missing(terms.min_resources, reserved, self.handle.nodes_without_lower_priority(pod.priority))
         return short
 
     def _reserved_for_others(self, group: GroupKey, priority: int) -> Mapping[str, int]:
-        """Unused minResources of the started gangs of this priority or above."""
-        kept: dict[str, int] = {}
+        """Return the unused minResources of started gangs of this priority or a higher one."""
+        reserved: dict[str, int] = {}
         for other, pod_group in self.handle.objects(POD_GROUP).items():
             key, terms = GroupKey(*other), pod_group_spec(pod_group, 0.0)
             if key == group or isinstance(terms, str) or not terms.min_resources:
@@ -200,10 +199,10 @@ class Gang(PreEnqueuePlugin, PreFilterPlugin, ReservePlugin, PermitPlugin):
             members, placed = self._members(key), self._placed(key)
             if placed and any(is_live(m) and m.priority >= priority for m in members.values()):
                 for resource, amount in unused(terms.min_resources, (members[uid] for uid in placed)).items():
-                    kept[resource] = kept.get(resource, 0) + amount
-        return kept
+                    reserved[resource] = reserved.get(resource, 0) + amount
+        return reserved
 
-    # -- after filtering: no place for a member, or none without evictions ---------------------------------------
+    # -- after filtering: a member is unschedulable, or needs evictions ------------------------------------------
 
     def handle_unschedulable(
         self, cycle: Cycle, pod: Pod, diagnosis: Diagnosis, nominated: Nominate | None
@@ -223,7 +222,7 @@ class Gang(PreEnqueuePlugin, PreFilterPlugin, ReservePlugin, PermitPlugin):
         if (waiting or progress.preempting) and isinstance(terms, PodGroupSpec) and _NODES in cycle:
             members = self._members(group)
             resources = {r for member in members.values() for r in member.requests.real}
-            why = f"pod group {group} does not fit whole, no place for {pod.name}: {diagnosis.filter_message}"
+            why = f"pod group {group} does not fit as a whole, no place for {pod.name}: {diagnosis.filter_message}"
             progress.last_failure = FailedAttempt(
                 at=cycle.now,
                 members={uid: member.signature for uid, member in members.items()},
@@ -232,13 +231,13 @@ class Gang(PreEnqueuePlugin, PreFilterPlugin, ReservePlugin, PermitPlugin):
                 room=FreeCapacity.measure(cycle[_NODES], resources, waiting),
                 why=why.rstrip("."),
             )
-        self._reject_waiting(group, progress, f"pod group {group} does not fit whole: no place for {pod.name}")
+        self._reject_waiting(group, progress, f"pod group {group} does not fit as a whole: no place for {pod.name}")
         if not waiting:
             return None
-        return Rejection(f"pod group {group} gave back the places of {len(waiting)} waiting pods")
+        return Rejection(f"pod group {group} released the reservations of {len(waiting)} waiting pods")
 
     def _preempt(self, group: GroupKey, terms: PodGroupSpec, progress: GangState, pod: Pod) -> Rejection | None:
-        """Let pods be evicted for a member once enough members can start, and call those that are to evict as well."""
+        """Approve evictions once enough members can start, and activate the other members that need evictions."""
         members = self._members(group)
         first = not progress.preempting and not any(self._waiting(progress))
         progress.unschedulable.discard(pod.uid)
@@ -255,10 +254,10 @@ class Gang(PreEnqueuePlugin, PreFilterPlugin, ReservePlugin, PermitPlugin):
         return Rejection(f"pod group {group} evicts no pods before {terms.min_member} of its pods can start")
 
     def _count_candidates(self, group: GroupKey, progress: GangState) -> int:
-        """How many members have a place or may still find one."""
+        """Return the number of members that are reserved or may still be schedulable."""
         return sum(is_ready(m) and uid not in progress.unschedulable for uid, m in self._members(group).items())
 
-    # -- reserve: the books --------------------------------------------------------------------------------------
+    # -- reserve -------------------------------------------------------------------------------------------------
 
     def reserve(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> None:
         group = group_of(pod)
@@ -270,16 +269,17 @@ class Gang(PreEnqueuePlugin, PreFilterPlugin, ReservePlugin, PermitPlugin):
         progress = self._states.find(group)
         if group is None or progress is None or pod.uid not in progress.placed:
             return
-        is_sent_back = pod.uid in progress.rejected
+        is_rejected = pod.uid in progress.rejected
         progress.displace(pod.uid)
-        # A member that another scheduler has bound meanwhile gives its reservation back, but not its place.
-        if not is_sent_back and pod.uid not in self._placed(group):
-            self._reject_waiting(group, progress, f"pod group {group} is not whole: {pod.name} gave back its place")
+        # A member that another scheduler has bound releases its reservation but still counts.
+        if not is_rejected and pod.uid not in self._placed(group):
+            reason = f"pod group {group} is incomplete: {pod.name} released its reservation"
+            self._reject_waiting(group, progress, reason)
 
-    # -- permit: wait for each other -----------------------------------------------------------------------------
+    # -- permit --------------------------------------------------------------------------------------------------
 
     def permit(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Wait | Rejection | None:
-        """Run again when the gang has changed: what is then decided holds for every member that waits."""
+        """Allow all waiting members if the gang is complete; called again when the gang changes."""
         group = group_of(pod)
         if group is None:
             return None
@@ -294,19 +294,19 @@ class Gang(PreEnqueuePlugin, PreFilterPlugin, ReservePlugin, PermitPlugin):
             return None
         if not any(self._waiting(progress)):
             self._activate_siblings(group, placed)
-        left = progress.deadlines.setdefault(pod.uid, cycle.now + terms.timeout) - cycle.now
-        if left <= 0 and not self._is_evicting(group, progress):
+        remaining = progress.deadlines.setdefault(pod.uid, cycle.now + terms.timeout) - cycle.now
+        if remaining <= 0 and not self._is_evicting(group, progress):
             return Rejection(f"rejected due to timeout after waiting {terms.timeout:g}s at plugin {self.name}")
-        missing = f"{len(placed)} of the {terms.min_member} pods that it needs have a place"
-        recheck = left if left > 0 else _RECHECK
-        return Wait(LONGEST_WAIT, f"pod group {group} is gathering: {missing}", recheck_every=recheck)
+        progress_text = f"{len(placed)} of {terms.min_member} required pods are reserved or running"
+        recheck = remaining if remaining > 0 else _RECHECK
+        return Wait(LONGEST_WAIT, f"pod group {group} waits for more pods: {progress_text}", recheck_every=recheck)
 
     def _is_evicting(self, group: GroupKey, progress: GangState) -> bool:
-        """Return True while a member waits for pods to end that were evicted for it."""
+        """Return True while a member waits for the termination of pods that were evicted for it."""
         members = self._members(group)
         return any(uid in members and self.handle.nominated_node(members[uid]) for uid in progress.evicting)
 
-    # -- what is known -------------------------------------------------------------------------------------------
+    # -- state ---------------------------------------------------------------------------------------------------
 
     def _terms(self, group: GroupKey) -> PodGroupSpec | Rejection:
         pod_group = self.handle.objects(POD_GROUP).get((group.namespace, group.name))
@@ -315,13 +315,13 @@ class Gang(PreEnqueuePlugin, PreFilterPlugin, ReservePlugin, PermitPlugin):
         terms = pod_group_spec(pod_group, float(self.args.permit_waiting_time_seconds))
         if isinstance(terms, PodGroupSpec):
             return terms
-        return Rejection(f"pod group {group} has no usable {terms}", resolvable=False)
+        return Rejection(f"pod group {group} has an invalid {terms}", resolvable=False)
 
     def _members(self, group: GroupKey) -> Mapping[str, Pod]:
         return self.handle.pods_by_label(POD_GROUP_LABEL, group.namespace, group.name)
 
     def _placed(self, group: GroupKey) -> set[str]:
-        """The members that count as started: bound, being bound, waiting, or run to their end."""
+        """Return the UIDs of members that count as started: bound, binding, waiting or succeeded."""
         progress = self._states.find(group)
         held = progress.held if progress is not None else ()
         return {
@@ -337,11 +337,11 @@ class Gang(PreEnqueuePlugin, PreFilterPlugin, ReservePlugin, PermitPlugin):
                 yield waiting
 
     def _activate_siblings(self, group: GroupKey, placed: set[str]) -> None:
-        """Have the members tried at once that have no place yet."""
+        """Activate the members that are not reserved yet."""
         self.handle.activate(m for uid, m in self._members(group).items() if uid not in placed and is_ready(m))
 
     def _reject_waiting(self, group: GroupKey, progress: GangState, why: str) -> None:
-        """Reject every waiting member, and give up the room that others hold in memory."""
+        """Reject all waiting members and clear the nominations of the group."""
         progress.unschedulable.clear()
         if progress.preempting:
             progress.preempting.clear()
@@ -349,18 +349,18 @@ class Gang(PreEnqueuePlugin, PreFilterPlugin, ReservePlugin, PermitPlugin):
             self.handle.clear_nominations(self._members(group).values())
         waiting = list(self._waiting(progress))
         progress.rejected.update(w.pod.uid for w in waiting)
-        for each in waiting:
-            each.reject(self.name, why)
+        for waiting_pod in waiting:
+            waiting_pod.reject(self.name, why)
 
     def _is_done(self, group: GroupKey, progress: GangState) -> bool:
-        """Return True if none of the gang's pods is on its way to a node or waits for room."""
+        """Return True if no pod of the gang is being scheduled or waits for resources."""
         members = self._members(group)
         concerned = members if progress.lacks_resources else progress.in_progress
         return not any(uid in members and is_live(members[uid]) and not members[uid].node_name for uid in concerned)
 
 
 def _groups_in(event: ClusterEvent) -> set[GroupKey]:
-    """The gangs that an event is about."""
+    """Return the groups that an event affects."""
     if event.resource == POD_GROUP.kind:
         return {group_key(event.new or event.old)}
     pods = [pod for pod in (event.old, event.new) if isinstance(pod, Pod)]

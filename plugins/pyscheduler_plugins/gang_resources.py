@@ -1,8 +1,8 @@
-"""spec.minResources of PodGroups: what must be free before the first member is placed, and what is kept for the rest.
+"""spec.minResources of PodGroups: admission of the first member, and reservation for the remaining ones.
 
-A Spark application creates its executors only once its driver runs. If every driver was placed that fits, the drivers
-could fill the cluster, and no executor would ever start. So the first member waits until there is room for the whole,
-and what a group that has begun does not use yet counts as taken for other groups.
+A Spark application creates its executors once its driver runs. If all drivers were scheduled first, they could fill the
+cluster and no executor would start. So the first member waits until the resources of the whole group are free, and the
+unused rest of a started group counts as requested for other groups.
 """
 
 from __future__ import annotations
@@ -16,35 +16,35 @@ from pyscheduler.api.resources import CPU, PODS, Amounts
 
 
 def free(nodes: NodeTable, resource: str) -> int:
-    """Free amount of a resource on all nodes together."""
-    left = (
+    """Return the free amount of a resource, summed over all nodes."""
+    available = (
         nodes.allowed_pods - nodes.pod_counts
         if resource == PODS
         else nodes.allocatable(resource) - nodes.requested(resource)
     )
-    return int(np.maximum(left, 0).sum())
+    return int(np.maximum(available, 0).sum())
 
 
 def unused(min_resources: Amounts, members: Iterable[Pod]) -> Amounts:
-    """Unused part of the minResources of a group that has started; `members` are those that count."""
-    taken = _used(members, min_resources)
-    return {resource: max(0, amount - taken[resource]) for resource, amount in min_resources.items()}
+    """Return the part of a started group's minResources that `members` do not request."""
+    used = _used(members, min_resources)
+    return {resource: max(0, amount - used[resource]) for resource, amount in min_resources.items()}
 
 
-def missing(wanted: Amounts, kept: Mapping[str, int], nodes: NodeTable) -> str:
-    """Shortage of a group's minResources, in words; "" if all of it is free. `kept` is for other groups."""
+def missing(required: Amounts, reserved: Mapping[str, int], nodes: NodeTable) -> str:
+    """Return the shortage of resources as text, "" if all are free. `reserved` belongs to other groups."""
     parts = []
-    for resource, amount in sorted(wanted.items()):
-        left = max(0, free(nodes, resource) - kept.get(resource, 0))
-        if left < amount:
-            parts.append(f"{_format_amount(resource, amount)} {resource} ({_format_amount(resource, left)} free)")
+    for resource, amount in sorted(required.items()):
+        available = max(0, free(nodes, resource) - reserved.get(resource, 0))
+        if available < amount:
+            parts.append(f"{_format_amount(resource, amount)} {resource} ({_format_amount(resource, available)} free)")
     return ", ".join(parts)
 
 
 def _used(members: Iterable[Pod], resources: Iterable[str]) -> dict[str, int]:
     pods = list(members)
-    held = {resource: sum(pod.requests.effective.get(resource, 0) for pod in pods) for resource in resources}
-    return held | ({PODS: len(pods)} if PODS in held else {})
+    requested = {resource: sum(pod.requests.effective.get(resource, 0) for pod in pods) for resource in resources}
+    return requested | ({PODS: len(pods)} if PODS in requested else {})
 
 
 def _format_amount(resource: str, amount: int) -> str:

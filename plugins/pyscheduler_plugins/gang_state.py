@@ -1,7 +1,6 @@
-"""What the Gang plugin remembers between its calls: who holds a place, who did not fit, and how the last try ended.
+"""State of the Gang plugin between calls: reserved members, unschedulable members, and the last failure.
 
-Nothing here is written down anywhere else; after a restart the books start empty and bound members speak for
-themselves.
+The state is in memory only. After a restart it is empty, and bound members are counted from their pods.
 """
 
 from __future__ import annotations
@@ -13,23 +12,27 @@ from pyscheduler.api import NodeTable, Pod, PodSignature
 from pyscheduler_plugins.pod_group import GroupKey
 
 RETRY_DELAY = 10.0
-"""Seconds for which a gang that did not fit is not tried again in an unchanged cluster; kube-scheduler's longest
-backoff. A change that `FreeCapacity` cannot see, such as a taint that went, is waited for no longer than that."""
+"""Seconds for which a gang that did not fit is not retried in an unchanged cluster: kube-scheduler's maximum backoff.
+
+It also bounds the delay after a change that `FreeCapacity` does not include, such as a removed taint.
+"""
 
 _FIRST_SWEEP = 64
 
 
 @dataclass(frozen=True, slots=True)
 class FreeCapacity:
-    """How much room the cluster has for a gang, apart from what its waiting members hold: equal while nothing that
-    matters has happened. Without it, the places that a gang gives back would wake that same gang, for ever."""
+    """Free capacity of the cluster for a gang, including the reservations of its own waiting members.
+
+    Equal values mean that a retry is useless. Otherwise the reservations that a gang releases would requeue it forever.
+    """
 
     resources: tuple[str, ...]
     amounts: tuple[int, ...]
 
     @staticmethod
     def measure(nodes: NodeTable, resources: Collection[str], held_by: Collection[Pod] = ()) -> FreeCapacity:
-        """The room on `nodes`, with the places of `held_by` counted as free."""
+        """Return the free capacity of `nodes`, with the reservations of `held_by` counted as free."""
         names = tuple(sorted(resources))
         slots = int((nodes.allowed_pods - nodes.pod_counts).sum()) + len(held_by)
         free = (
@@ -40,12 +43,13 @@ class FreeCapacity:
         return FreeCapacity(names, (nodes.total, slots, *free))
 
     def is_unchanged(self, nodes: NodeTable) -> bool:
+        """Return True if `nodes` have this free capacity."""
         return FreeCapacity.measure(nodes, self.resources) == self
 
 
 @dataclass(frozen=True, slots=True)
 class FailedAttempt:
-    """A gang did not fit as a whole: when, who its members were, which had no place, and what the cluster was like."""
+    """Failed attempt to schedule a gang: time, members, members without a node, and the cluster's free capacity."""
 
     at: float
     members: Mapping[str, PodSignature]
@@ -55,11 +59,11 @@ class FailedAttempt:
     why: str
 
     def includes(self, pod: Pod) -> bool:
-        """Return True if the pod is one of those that had no place."""
+        """Return True if the pod had no node in the attempt."""
         return pod.uid in self.unschedulable
 
     def still_applies(self, pod: Pod, now: float, min_member: int, nodes: NodeTable) -> bool:
-        """Whether trying the pod now could only end in the same way."""
+        """Return True if scheduling the pod now would fail again."""
         if self.members.get(pod.uid) is not pod.signature or min_member != self.min_member:
             return False
         return now < self.at + RETRY_DELAY and self.room.is_unchanged(nodes)
@@ -67,36 +71,36 @@ class FailedAttempt:
 
 @dataclass(slots=True)
 class GangState:
-    """How far a gang has come, in UIDs of its members."""
+    """Progress of a gang; members are given by UID."""
 
     placed: dict[str, None] = field(default_factory=dict)
-    """Reserved a node: waiting, or on their way to it. In the order in which they came, so that replay is exact."""
+    """Members with a reservation, waiting or binding, in the order of reservation so that replays are deterministic."""
     unschedulable: set[str] = field(default_factory=set)
-    """Found no node since the gang was last sent back."""
+    """Members without a feasible node since the gang was last rejected."""
     rejected: set[str] = field(default_factory=set)
-    """Told to give their place back, and have not yet."""
+    """Rejected members with a reservation that is not released yet."""
     deadlines: dict[str, float] = field(default_factory=dict)
-    """Until when a member waits for the others, from when it began to."""
+    """Deadlines of waiting members, from their first wait."""
     preempting: dict[str, None] = field(default_factory=dict)
-    """Could start if pods were evicted, and hold that room in memory."""
+    """Members that need evictions and are nominated in memory."""
     evicting: set[str] = field(default_factory=set)
-    """Those of `preempting` for which pods are being evicted, now that enough members can start."""
+    """Subset of `preempting` for which pods are being evicted because enough members can start."""
     lacks_resources: bool = False
-    """The cluster has less free than minResources."""
+    """True if the cluster has less free than minResources."""
     last_failure: FailedAttempt | None = None
 
     @property
     def held(self) -> dict[str, None]:
-        """The members whose place the gang can count on."""
+        """Members with a reservation, without rejected ones."""
         return {uid: None for uid in self.placed if uid not in self.rejected}
 
     @property
     def in_progress(self) -> set[str]:
-        """The members that are on their way to a node, or wait for room."""
+        """Members that are reserved, preempting or unschedulable."""
         return {*self.placed, *self.preempting, *(self.last_failure.unschedulable if self.last_failure else ())}
 
     def place(self, uid: str) -> None:
-        """A member has reserved a node."""
+        """Record the reservation of a member."""
         self.placed[uid] = None
         self.unschedulable.discard(uid)
         self.rejected.discard(uid)
@@ -104,19 +108,19 @@ class GangState:
         self.last_failure, self.lacks_resources = None, False
 
     def displace(self, uid: str) -> None:
-        """A member has given its node back."""
+        """Record that a member released its reservation."""
         self.placed.pop(uid, None)
         self.rejected.discard(uid)
         self.deadlines.pop(uid, None)
 
     def stop_preempting(self, uid: str) -> None:
-        """A member needs no evictions, or none would help."""
+        """Record that a member needs no evictions, or that none would help."""
         self.preempting.pop(uid, None)
         self.evicting.discard(uid)
 
 
 class GangStates:
-    """The progress of every gang. Gangs that are done are forgotten, in a sweep each time their number has doubled."""
+    """State of all gangs. Completed gangs are removed whenever the number of gangs has doubled."""
 
     def __init__(self, is_done: Callable[[GroupKey, GangState], bool]) -> None:
         self._is_done = is_done
@@ -127,11 +131,11 @@ class GangStates:
         return len(self._progress)
 
     def find(self, group: GroupKey | None) -> GangState | None:
-        """The progress of a gang, None if it has made none."""
+        """Return the state of a gang, or None."""
         return self._progress.get(group) if group is not None else None
 
     def open(self, group: GroupKey) -> GangState:
-        """The progress of a gang, begun if need be."""
+        """Return the state of a gang, creating it if necessary."""
         progress = self._progress.get(group)
         if progress is None:
             if len(self._progress) >= self._sweep_at:

@@ -1,6 +1,6 @@
-"""What a gang is: the PodGroup object, and the label by which pods join it.
+"""PodGroup objects and their members.
 
-Kept apart from the Gang plugin so that every reader of PodGroups reads them alike.
+Separate from the Gang plugin so that all readers of PodGroups interpret them in one way.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _ENDED = (_SUCCEEDED, "Failed")
 
 
 class GroupKey(NamedTuple):
-    """Which gang: pods and their PodGroup share a namespace."""
+    """Namespace and name of a PodGroup."""
 
     namespace: str
     name: str
@@ -32,27 +32,27 @@ class PodGroupSpec(NamedTuple):
     """Requirements of a PodGroup."""
 
     min_member: int
-    """Least number of members."""
+    """Minimum number of members."""
     timeout: float
-    """Seconds for which they may wait for each other."""
+    """Seconds for which members wait for each other."""
     min_resources: Amounts
-    """Amounts that must be free before the first of them is placed; empty for none."""
+    """Resources that must be free before the first member is reserved; empty for none."""
 
 
 def group_of(pod: Pod) -> GroupKey | None:
-    """The gang that the pod is a member of, None if of none."""
+    """Return the group of the pod, or None."""
     name = pod.labels.get(POD_GROUP_LABEL)
     return GroupKey(pod.namespace, name) if name else None
 
 
 def group_key(pod_group: Mapping[str, Any]) -> GroupKey:
-    """The gang that a PodGroup object describes."""
+    """Return the key of a PodGroup object."""
     meta = pod_group.get("metadata", {})
     return GroupKey(meta.get("namespace", ""), meta.get("name", ""))
 
 
 def pod_group_spec(pod_group: Mapping[str, Any], default_timeout: float) -> PodGroupSpec | str:
-    """The terms of a PodGroup object, or the field of it that cannot be read."""
+    """Return the requirements of a PodGroup object, or the name of an invalid field."""
     spec = pod_group.get("spec")
     if not isinstance(spec, Mapping):
         return "spec"
@@ -72,15 +72,15 @@ def _is_count(value: Any) -> bool:
 
 
 def is_live(pod: Pod) -> bool:
-    """Return True if the pod is neither being deleted nor ended."""
+    """Return True if the pod is neither terminating nor terminated."""
     return not pod.deleting and pod.phase not in _ENDED
 
 
 def has_succeeded(pod: Pod) -> bool:
-    """Return True if the pod has run to its end: it goes on counting, since the gang had started."""
+    """Return True if the pod has succeeded. Such members still count, because the gang has started."""
     return bool(pod.phase == _SUCCEEDED)
 
 
 def is_ready(pod: Pod) -> bool:
-    """Return True if the pod counts towards a whole gang: it has run, has a node, or could be given one."""
+    """Return True if the pod counts towards minMember: it has succeeded, is assigned, or is not gated."""
     return has_succeeded(pod) or (is_live(pod) and (bool(pod.node_name) or not pod.spec.scheduling_gates))

@@ -1,4 +1,4 @@
-"""QoSSort: among pods of one priority, those with firm resource promises go first."""
+"""QoSSort: order the queue by priority, then by QoS class."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ _RANK = {QoSClass.GUARANTEED: 0, QoSClass.BURSTABLE: 1, QoSClass.BEST_EFFORT: 2}
 
 
 class QoSSort(QueueSortPlugin):
-    """Orders the queue by priority, then by quality-of-service class (Guaranteed, Burstable, BestEffort), then by when
-    the pod was last put into it."""
+    """Queue order by priority, then by QoS class (Guaranteed, Burstable, BestEffort), then by queueing time."""
 
     name = "QoSSort"
 

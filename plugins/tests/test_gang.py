@@ -1,4 +1,4 @@
-"""Gang at each of its extension points: what it answers, and how it says it."""
+"""Results and messages of Gang at each extension point."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def pod_group(name: str = "g", **spec: Any) -> dict[str, Any]:
 
 
 class GangFixture:
-    """A Gang plugin, what it can see, and a node to put pods on."""
+    """Gang plugin with a handle and one node."""
 
     def __init__(self, *members: PodBuilder, groups: tuple[dict[str, Any], ...] = (), **args: Any) -> None:
         self.handle = CoreHandle()
@@ -55,16 +55,16 @@ class GangFixture:
         return self.gang.pre_filter(Cycle(now, "default-scheduler", "x"), of.build(), self.nodes)
 
     def permit(self, of: PodBuilder, now: float = 0.0) -> Wait | Rejection | None:
-        """Reserve and Permit, and the waiting room if the answer is to wait."""
-        cycle, (here,) = Cycle(now, "default-scheduler", "x"), self.nodes
-        self.gang.reserve(cycle, of.build(), here)
-        answer = self.gang.permit(cycle, of.build(), here)
-        if isinstance(answer, Wait):
-            waiting = WaitingPodState(of.build(), "n", 0.0, {"Gang": answer.seconds})
+        """Run Reserve and Permit; add the pod to the waiting pods if Permit returns Wait."""
+        cycle, (node_info,) = Cycle(now, "default-scheduler", "x"), self.nodes
+        self.gang.reserve(cycle, of.build(), node_info)
+        result = self.gang.permit(cycle, of.build(), node_info)
+        if isinstance(result, Wait):
+            waiting = WaitingPodState(of.build(), "n", 0.0, {"Gang": result.seconds})
             self.handle.waiting[of.build().uid] = waiting
-        return answer
+        return result
 
-    def fails_to_fit(self, of: PodBuilder) -> Rejection | None:
+    def handle_unschedulable(self, of: PodBuilder) -> Rejection | None:
         cycle = Cycle(0.0, "default-scheduler", "x")
         assert self.gang.pre_filter(cycle, of.build(), self.nodes) is None
         return self.gang.handle_unschedulable(cycle, of.build(), Diagnosis(1), None)
@@ -86,13 +86,16 @@ class GangFixture:
             [member("a")], (pod_group("h", minMember=1),), "pod group default/g does not exist", id="another PodGroup"
         ),
         pytest.param(
-            [member("a")], (pod_group(),), "pod group default/g has no usable spec.minMember", id="no minMember"
+            [member("a")], (pod_group(),), "pod group default/g has an invalid spec.minMember", id="no minMember"
         ),
         pytest.param(
-            [member("a")], (pod_group(minMember="2"),), "pod group default/g has no usable spec.minMember", id="a text"
+            [member("a")], (pod_group(minMember="2"),), "pod group default/g has an invalid spec.minMember", id="text"
         ),
         pytest.param(
-            [member("a")], (pod_group(minMember=True),), "pod group default/g has no usable spec.minMember", id="a bool"
+            [member("a")],
+            (pod_group(minMember=True),),
+            "pod group default/g has an invalid spec.minMember",
+            id="bool",
         ),
         pytest.param(
             [member("a"), member("b", "h")],
@@ -104,138 +107,140 @@ class GangFixture:
             [member("a"), member("b").deleting(), member("c").phase("Failed")],
             (pod_group(minMember=2),),
             "pod group default/g has fewer than the 2 pods that it needs",
-            id="pods that are ending or have failed do not count",
+            id="terminating and failed pods do not count",
         ),
         pytest.param(
-            [member("a"), member("b").phase("Succeeded")], (pod_group(minMember=2),), None, id="succeeded ones count"
+            [member("a"), member("b").phase("Succeeded")], (pod_group(minMember=2),), None, id="succeeded pods count"
         ),
         pytest.param(
             [member("a"), member("b").gate("x")],
             (pod_group(minMember=2),),
             "pod group default/g has fewer than the 2 pods that it needs",
-            id="nor do gated ones",
+            id="gated pods do not count",
         ),
         pytest.param([member("a"), member("b")], (pod_group(minMember=2),), None, id="enough pods"),
-        pytest.param([member("a"), member("b").on("n")], (pod_group(minMember=2),), None, id="bound ones count"),
+        pytest.param([member("a"), member("b").on("n")], (pod_group(minMember=2),), None, id="bound pods count"),
     ],
 )
-def test_a_gang_that_cannot_be_whole_is_not_tried(
+def test_pre_filter_rejects_gang_with_too_few_members(
     members: list[PodBuilder], groups: tuple[dict[str, Any], ...], reason: str | None
 ) -> None:
     expected = Rejection(reason, resolvable=False) if reason else None
     assert GangFixture(*members, groups=groups).pre_filter(members[0]) == expected
 
 
-def test_pods_without_the_label_are_left_alone() -> None:
-    world, alone = GangFixture(), pod("alone")
-    assert world.pre_filter(alone) is None
-    assert world.permit(alone) is None
-    assert world.fails_to_fit(alone) is None
+def test_pods_without_the_label_are_not_affected() -> None:
+    fixture, single = GangFixture(), pod("single")
+    assert fixture.pre_filter(single) is None
+    assert fixture.permit(single) is None
+    assert fixture.handle_unschedulable(single) is None
 
 
-def test_members_wait_until_the_last_one_has_a_place() -> None:
+def test_members_wait_until_min_member_is_reached() -> None:
     a, b, c = (member(name) for name in "abc")
-    world = GangFixture(a, b, c, groups=(pod_group(minMember=3),))
-    gathering = "pod group default/g is gathering: {} of the 3 pods that it needs have a place"
-    assert world.permit(a) == Wait(LONGEST_WAIT, gathering.format(1), recheck_every=60.0)
-    assert world.permit(b) == Wait(LONGEST_WAIT, gathering.format(2), recheck_every=60.0)
-    assert world.allowed == []
-    assert world.permit(c) is None
-    assert world.allowed == ["a", "b"]
+    fixture = GangFixture(a, b, c, groups=(pod_group(minMember=3),))
+    message = "pod group default/g waits for more pods: {} of 3 required pods are reserved or running"
+    assert fixture.permit(a) == Wait(LONGEST_WAIT, message.format(1), recheck_every=60.0)
+    assert fixture.permit(b) == Wait(LONGEST_WAIT, message.format(2), recheck_every=60.0)
+    assert fixture.allowed == []
+    assert fixture.permit(c) is None
+    assert fixture.allowed == ["a", "b"]
 
 
 @pytest.mark.parametrize(
     ("spec", "args", "seconds"),
     [
-        pytest.param({}, {}, 60.0, id="by default"),
-        pytest.param({}, {"permit_waiting_time_seconds": 5}, 5.0, id="by the args"),
-        pytest.param({"scheduleTimeoutSeconds": 7}, {"permit_waiting_time_seconds": 5}, 7.0, id="by the PodGroup"),
+        pytest.param({}, {}, 60.0, id="default"),
+        pytest.param({}, {"permit_waiting_time_seconds": 5}, 5.0, id="from the args"),
+        pytest.param({"scheduleTimeoutSeconds": 7}, {"permit_waiting_time_seconds": 5}, 7.0, id="from the PodGroup"),
         pytest.param({"scheduleTimeoutSeconds": 0}, {}, 60.0, id="zero means unset"),
     ],
 )
-def test_how_long_members_wait(spec: dict[str, Any], args: dict[str, Any], seconds: float) -> None:
-    world = GangFixture(member("a"), member("b"), groups=(pod_group(minMember=2, **spec),), **args)
-    answer = world.permit(member("a"))
-    assert isinstance(answer, Wait)
-    assert answer.recheck_every == seconds
-    at_last = world.permit(member("a"), now=seconds)
-    assert at_last == Rejection(f"rejected due to timeout after waiting {seconds:g}s at plugin Gang")
+def test_member_is_rejected_after_the_timeout(spec: dict[str, Any], args: dict[str, Any], seconds: float) -> None:
+    fixture = GangFixture(member("a"), member("b"), groups=(pod_group(minMember=2, **spec),), **args)
+    result = fixture.permit(member("a"))
+    assert isinstance(result, Wait)
+    assert result.recheck_every == seconds
+    timed_out = fixture.permit(member("a"), now=seconds)
+    assert timed_out == Rejection(f"rejected due to timeout after waiting {seconds:g}s at plugin Gang")
 
 
-def test_members_that_run_already_count_after_a_restart() -> None:
-    world = GangFixture(member("a").on("n"), member("b"), groups=(pod_group(minMember=2),))
-    assert world.permit(member("b")) is None
+def test_bound_members_count_without_state_of_the_plugin() -> None:
+    fixture = GangFixture(member("a").on("n"), member("b"), groups=(pod_group(minMember=2),))
+    assert fixture.permit(member("b")) is None
 
 
-def test_only_the_first_waiter_calls_its_siblings() -> None:
+def test_only_the_first_waiting_member_activates_the_others() -> None:
     a, b, gated, bound = member("a"), member("b"), member("c").gate("x"), member("d").on("n")
-    world = GangFixture(a, b, gated, bound, member("e", "h"), groups=(pod_group(minMember=4),))
-    world.permit(a)
-    assert [p.name for p in world.handle.take_activated()] == ["b"]
-    world.permit(b)
-    assert world.handle.take_activated() == []
+    fixture = GangFixture(a, b, gated, bound, member("e", "h"), groups=(pod_group(minMember=4),))
+    fixture.permit(a)
+    assert [p.name for p in fixture.handle.take_activated()] == ["b"]
+    fixture.permit(b)
+    assert fixture.handle.take_activated() == []
 
 
-def test_a_member_without_a_place_sends_the_waiting_ones_back() -> None:
+def test_waiting_members_are_rejected_when_one_member_is_unschedulable() -> None:
     a, b, c = (member(name) for name in "abc")
-    world = GangFixture(a, b, c, groups=(pod_group(minMember=3),))
-    world.permit(a)
-    world.permit(b)
-    assert world.fails_to_fit(c) == Rejection("pod group default/g gave back the places of 2 waiting pods")
-    why = "pod group default/g does not fit whole: no place for c"
-    assert world.rejected == {"a": why, "b": why}
+    fixture = GangFixture(a, b, c, groups=(pod_group(minMember=3),))
+    fixture.permit(a)
+    fixture.permit(b)
+    assert fixture.handle_unschedulable(c) == Rejection(
+        "pod group default/g released the reservations of 2 waiting pods"
+    )
+    reason = "pod group default/g does not fit as a whole: no place for c"
+    assert fixture.rejected == {"a": reason, "b": reason}
 
 
-def test_with_members_to_spare_one_failure_is_not_the_end() -> None:
+def test_one_unschedulable_member_is_tolerated_if_enough_are_left() -> None:
     a, b, c, d = (member(name) for name in "abcd")
-    world = GangFixture(a, b, c, d, groups=(pod_group(minMember=3),))
-    world.permit(a)
-    world.permit(b)
-    assert world.fails_to_fit(c) is None
-    assert world.rejected == {}
-    world.fails_to_fit(d)
-    assert set(world.rejected) == {"a", "b"}
+    fixture = GangFixture(a, b, c, d, groups=(pod_group(minMember=3),))
+    fixture.permit(a)
+    fixture.permit(b)
+    assert fixture.handle_unschedulable(c) is None
+    assert fixture.rejected == {}
+    fixture.handle_unschedulable(d)
+    assert set(fixture.rejected) == {"a", "b"}
 
 
-def test_one_that_gives_its_place_back_takes_the_others_with_it() -> None:
+def test_unreserve_of_one_member_rejects_the_waiting_ones() -> None:
     a, b, c = (member(name) for name in "abc")
-    world = GangFixture(a, b, c, groups=(pod_group(minMember=3),))
+    fixture = GangFixture(a, b, c, groups=(pod_group(minMember=3),))
     for each in (a, b):
-        world.permit(each)
+        fixture.permit(each)
     cycle = Cycle(60.0, "default-scheduler", "a")
-    del world.handle.waiting["a"]
-    world.gang.unreserve(cycle, a.build(), "n")
-    assert world.rejected == {"b": "pod group default/g is not whole: a gave back its place"}
-    # b's own turn must not count as another failure, and the gang starts from nothing
-    del world.handle.waiting["b"]
-    world.gang.unreserve(cycle, b.build(), "n")
-    answer = world.permit(c)
-    assert isinstance(answer, Wait)
-    assert "1 of the 3" in answer.reason
+    del fixture.handle.waiting["a"]
+    fixture.gang.unreserve(cycle, a.build(), "n")
+    assert fixture.rejected == {"b": "pod group default/g is incomplete: a released its reservation"}
+    # unreserve of b must not count as another failure; the gang starts again from nothing
+    del fixture.handle.waiting["b"]
+    fixture.gang.unreserve(cycle, b.build(), "n")
+    result = fixture.permit(c)
+    assert isinstance(result, Wait)
+    assert "1 of 3" in result.reason
 
 
 def test_unreserve_without_a_reservation_does_nothing() -> None:
-    world = GangFixture(member("a"), groups=(pod_group(minMember=2),))
-    world.permit(member("a"))
-    world.gang.unreserve(Cycle(0.0, "default-scheduler", "b"), member("b").build(), "n")
-    world.gang.unreserve(Cycle(0.0, "default-scheduler", "z"), pod("z").build(), "n")
-    assert world.rejected == {}
+    fixture = GangFixture(member("a"), groups=(pod_group(minMember=2),))
+    fixture.permit(member("a"))
+    fixture.gang.unreserve(Cycle(0.0, "default-scheduler", "b"), member("b").build(), "n")
+    fixture.gang.unreserve(Cycle(0.0, "default-scheduler", "z"), pod("z").build(), "n")
+    assert fixture.rejected == {}
 
 
-def test_a_gang_that_did_not_fit_rests_until_something_changes() -> None:
+def test_gang_that_did_not_fit_is_rejected_until_capacity_or_time_changes() -> None:
     a, b = member("a"), member("b")
-    world = GangFixture(a, b, groups=(pod_group(minMember=2),))
-    world.permit(a)
-    world.state.place(a.build(), "n")
-    world.fails_to_fit(b)
-    world.state.remove("a")
-    resting = world.pre_filter(b, now=1.0)
-    assert isinstance(resting, Rejection)
-    assert resting.message.startswith("pod group default/g does not fit whole, no place for b: 0/1 nodes")
-    assert world.pre_filter(a, now=1.0) == resting
-    assert world.pre_filter(b, now=10.0) is None
-    world.state.set_node(node("m").build())
-    assert world.pre_filter(b, now=1.0) is None
+    fixture = GangFixture(a, b, groups=(pod_group(minMember=2),))
+    fixture.permit(a)
+    fixture.state.place(a.build(), "n")
+    fixture.handle_unschedulable(b)
+    fixture.state.remove("a")
+    rejection = fixture.pre_filter(b, now=1.0)
+    assert isinstance(rejection, Rejection)
+    assert rejection.message.startswith("pod group default/g does not fit as a whole, no place for b: 0/1 nodes")
+    assert fixture.pre_filter(a, now=1.0) == rejection
+    assert fixture.pre_filter(b, now=10.0) is None
+    fixture.state.set_node(node("m").build())
+    assert fixture.pre_filter(b, now=1.0) is None
 
 
 def added(of: PodBuilder) -> ClusterEvent:
@@ -247,50 +252,54 @@ def group_event(action: Action, name: str) -> ClusterEvent:
 
 
 @pytest.mark.parametrize(
-    ("event", "woken"),
+    ("event", "requeued"),
     [
-        pytest.param(added(member("b")), True, id="a member comes"),
-        pytest.param(added(member("b", "h")), False, id="another gang's member comes"),
-        pytest.param(added(pod("b")), False, id="a pod of no gang comes"),
-        pytest.param(group_event(Action.ADD, "g"), True, id="its PodGroup comes"),
-        pytest.param(group_event(Action.UPDATE_OTHER, "g"), True, id="its PodGroup changes"),
-        pytest.param(group_event(Action.ADD, "h"), False, id="another PodGroup comes"),
-        pytest.param(ClusterEvent(NODE, Action.ADD, None, node("m").build()), False, id="a node, but it had a place"),
+        pytest.param(added(member("b")), True, id="member added"),
+        pytest.param(added(member("b", "h")), False, id="member of another gang added"),
+        pytest.param(added(pod("b")), False, id="pod without gang added"),
+        pytest.param(group_event(Action.ADD, "g"), True, id="PodGroup added"),
+        pytest.param(group_event(Action.UPDATE_OTHER, "g"), True, id="PodGroup updated"),
+        pytest.param(group_event(Action.ADD, "h"), False, id="another PodGroup added"),
+        pytest.param(
+            ClusterEvent(NODE, Action.ADD, None, node("m").build()),
+            False,
+            id="node added, member was not rejected",
+        ),
     ],
 )
-def test_what_wakes_a_member(event: ClusterEvent, woken: bool) -> None:
-    world = GangFixture(member("a"), member("b"), groups=(pod_group(minMember=2),))
-    assert wakes(world.gang, member("a"), event) is woken
+def test_queueing_hints_of_cluster_events(event: ClusterEvent, requeued: bool) -> None:
+    fixture = GangFixture(member("a"), member("b"), groups=(pod_group(minMember=2),))
+    assert is_requeued(fixture.gang, member("a"), event) is requeued
 
 
-def test_room_wakes_the_member_that_had_none() -> None:
+def test_freed_capacity_requeues_only_the_unschedulable_member() -> None:
     a, b = member("a"), member("b")
-    world = GangFixture(a, b, groups=(pod_group(minMember=2),))
-    world.permit(a)
-    world.fails_to_fit(b)
+    fixture = GangFixture(a, b, groups=(pod_group(minMember=2),))
+    fixture.permit(a)
+    fixture.handle_unschedulable(b)
     new_node = ClusterEvent(NODE, Action.ADD, None, node("m").build())
     freed = [ClusterEvent("AssignedPod", Action.DELETE, of.on("n").build()) for of in (pod("other"), member("c"))]
-    assert [wakes(world.gang, b, event) for event in (new_node, *freed)] == [True, True, False]
-    assert not wakes(world.gang, a, new_node)
+    assert [is_requeued(fixture.gang, b, event) for event in (new_node, *freed)] == [True, True, False]
+    assert not is_requeued(fixture.gang, a, new_node)
 
 
-def wakes(gang: Gang, of: PodBuilder, event: ClusterEvent) -> bool:
+def is_requeued(gang: Gang, of: PodBuilder, event: ClusterEvent) -> bool:
     hints = [i.hint for i in gang.events_to_register() if i.covers(event)]
     return any(hint is not None and hint(of.build(), event) is QueueingHint.QUEUE for hint in hints)
 
 
-def test_books_of_gangs_that_are_done_are_closed() -> None:
+def test_state_of_completed_gangs_is_removed() -> None:
     groups = tuple(pod_group(f"g{i}", minMember=1) for i in range(200))
     pods = [member(f"p{i}", f"g{i}") for i in range(200)]
-    world = GangFixture(*pods, groups=groups)
+    fixture = GangFixture(*pods, groups=groups)
     for each in pods:
-        assert world.permit(each) is None
-        world.handle.set_pod(each.build(), each.on("n").build())
-    assert len(world.gang._states) <= 64
+        assert fixture.permit(each) is None
+        fixture.handle.set_pod(each.build(), each.on("n").build())
+    assert len(fixture.gang._states) <= 64
 
 
 @pytest.mark.parametrize("seconds", [0, -1])
-def test_a_wait_of_no_time_is_refused(seconds: int) -> None:
+def test_args_reject_a_timeout_below_one_second(seconds: int) -> None:
     with pytest.raises(
         ValueError, match=rf"^permitWaitingTimeSeconds: Invalid value: {seconds}: must be greater than 0"
     ):

@@ -1,4 +1,4 @@
-"""Which pods count as members of a gang, and which changes end the wait of members."""
+"""Pods that count as members of a gang, and changes that end the wait of members."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.scenarios.gangs import Cluster, elsewhere, member, slot
 
 
 def two_waiting(slots: int = 3) -> Cluster:
-    """Two of three members wait with their places held; the third is for another scheduler to place."""
+    """Return a cluster in which two of three members wait; the third belongs to another scheduler."""
     cluster = Cluster(slots=slots)
     one, two, three = cluster.gang("a", of=3, scheduleTimeoutSeconds=600)
     cluster.add(one, two, elsewhere(three))
@@ -22,7 +22,7 @@ def two_waiting(slots: int = 3) -> Cluster:
 # -- members that have ended -------------------------------------------------------------------------------------------
 
 
-def test_succeeded_members_count_and_the_replacement_of_a_failed_one_is_bound() -> None:
+def test_replacement_of_a_failed_member_is_bound_beside_succeeded_members() -> None:
     cluster = Cluster(slots=3)
     cluster.add(*cluster.gang("a", of=3))
     cluster.run()
@@ -34,7 +34,7 @@ def test_succeeded_members_count_and_the_replacement_of_a_failed_one_is_bound() 
     assert "a3" in cluster.assignments
 
 
-def test_a_job_with_more_completions_than_parallelism_comes_to_its_end() -> None:
+def test_job_with_more_completions_than_parallelism_completes() -> None:
     cluster = Cluster(slots=4)
     cluster.add(*cluster.gang("a", of=4))
     cluster.run()
@@ -56,7 +56,7 @@ def test_failed_members_do_not_count() -> None:
     assert "a3" not in cluster.assignments
 
 
-def test_succeeded_members_count_no_longer_once_they_are_deleted() -> None:
+def test_succeeded_members_stop_counting_when_deleted() -> None:
     cluster = Cluster(slots=3)
     cluster.add(*cluster.gang("a", of=2))
     cluster.run()
@@ -68,7 +68,7 @@ def test_succeeded_members_count_no_longer_once_they_are_deleted() -> None:
     assert "a2" not in cluster.assignments
 
 
-def test_a_scheduler_that_starts_later_counts_members_that_have_succeeded() -> None:
+def test_members_that_succeeded_before_the_start_count() -> None:
     cluster = Cluster(slots=2)
     one, two, three = cluster.gang("a", of=3)
     cluster.add(one.on("slot0").phase("Succeeded"), two.on("slot1").phase("Succeeded"), three)
@@ -79,14 +79,14 @@ def test_a_scheduler_that_starts_later_counts_members_that_have_succeeded() -> N
 # -- changes while members wait ----------------------------------------------------------------------------------------
 
 
-def test_a_lowered_minimum_lets_the_waiting_members_go() -> None:
+def test_waiting_members_are_bound_when_min_member_is_lowered() -> None:
     cluster = two_waiting()
     cluster.group("a", 2, scheduleTimeoutSeconds=600)
     cluster.run()
     assert cluster.members("a") == 2
 
 
-def test_a_raised_minimum_keeps_them_waiting() -> None:
+def test_members_keep_waiting_when_min_member_is_raised() -> None:
     cluster = two_waiting(slots=4)
     cluster.group("a", 4, scheduleTimeoutSeconds=600)
     cluster.add(member("a3", "a"))
@@ -94,7 +94,7 @@ def test_a_raised_minimum_keeps_them_waiting() -> None:
     assert cluster.waiting == {"a0", "a1", "a3"}
 
 
-def test_a_deleted_pod_group_sends_all_waiting_members_back() -> None:
+def test_waiting_members_are_rejected_when_the_pod_group_is_deleted() -> None:
     cluster = two_waiting()
     cluster.remove_object(POD_GROUP, "a")
     cluster.add(*(pod(f"single{i}").requests(cpu="1") for i in range(3)))
@@ -103,7 +103,7 @@ def test_a_deleted_pod_group_sends_all_waiting_members_back() -> None:
     assert cluster.members("single") == 3
 
 
-def test_a_member_bound_by_another_scheduler_completes_the_gang() -> None:
+def test_member_bound_by_another_scheduler_completes_the_gang() -> None:
     cluster = two_waiting()
     (free,) = {"slot0", "slot1", "slot2"} - {w.node_name for w in cluster.handle.waiting_pods()}
     cluster.add(elsewhere(member("a2", "a")).on(free))
@@ -111,14 +111,14 @@ def test_a_member_bound_by_another_scheduler_completes_the_gang() -> None:
     assert cluster.members("a") == 3
 
 
-def test_a_member_that_succeeds_elsewhere_completes_the_gang() -> None:
+def test_member_of_another_scheduler_that_succeeds_completes_the_gang() -> None:
     cluster = two_waiting()
     cluster.add(elsewhere(member("a2", "a")).on("gone").phase("Succeeded"))
     cluster.run()
     assert {"a0", "a1"} <= set(cluster.assignments)
 
 
-def test_a_waiting_pod_that_is_a_member_no_longer_is_bound() -> None:
+def test_waiting_pod_is_bound_when_it_loses_the_label() -> None:
     cluster = two_waiting()
     cluster.add(pod("a0").requests(cpu="1"))
     cluster.run()
@@ -126,7 +126,7 @@ def test_a_waiting_pod_that_is_a_member_no_longer_is_bound() -> None:
     assert cluster.waiting == {"a1"}
 
 
-def test_a_gated_pod_that_gains_the_label_completes_the_gang() -> None:
+def test_gated_pod_that_gains_the_label_completes_the_gang() -> None:
     cluster = Cluster(slots=3)
     one, two, three = cluster.gang("a", of=3)
     cluster.add(one, two, pod("a2").requests(cpu="1").gate("x"))
@@ -138,20 +138,20 @@ def test_a_gated_pod_that_gains_the_label_completes_the_gang() -> None:
     assert cluster.members("a") == 3
 
 
-def test_a_pending_pod_that_gains_the_label_completes_the_gang() -> None:
+def test_pending_pod_that_gains_the_label_completes_the_gang() -> None:
     cluster = Cluster(slots=2)
     one, two, _ = cluster.gang("a", of=3)
     cluster.add(one, two, pod("a2").requests(cpu="4"))
     cluster.run()
     cluster.add(member("a2", "a", cpu="4"))
     cluster.run()
-    assert cluster.reason("a0") == "Unschedulable", "the gang is whole, and has no room"
+    assert cluster.reason("a0") == "Unschedulable", "the gang is complete but does not fit"
     cluster.add(node("big", cpu="4"))
     cluster.advance(30)
     assert cluster.members("a") == 3
 
 
-# -- members that other plugins hold back ------------------------------------------------------------------------------
+# -- members that other plugins reject in PreFilter -------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ def test_a_pending_pod_that_gains_the_label_completes_the_gang() -> None:
     ],
     ids=["claim of a volume", "resource claim"],
 )
-def test_no_place_is_held_for_a_member_that_cannot_be_filtered(needs: dict[str, object]) -> None:
+def test_no_member_waits_while_another_is_rejected_in_pre_filter(needs: dict[str, object]) -> None:
     cluster = Cluster(slots=3)
     one, two, three = cluster.gang("a", of=3)
     cluster.add(one, two, three.spec(**needs))
@@ -172,10 +172,10 @@ def test_no_place_is_held_for_a_member_that_cannot_be_filtered(needs: dict[str, 
         cluster.advance(1)
 
 
-# -- what an autoscaler reads ------------------------------------------------------------------------------------------
+# -- condition reasons for cluster-autoscaler ------------------------------------------------------------------------
 
 
-def test_members_of_an_incomplete_gang_are_no_demand_for_nodes() -> None:
+def test_members_of_an_incomplete_gang_are_scheduling_gated() -> None:
     cluster = Cluster(slots=7)
     cluster.add(*cluster.gang("a", of=8)[:2])
     cluster.advance(60)
@@ -183,7 +183,7 @@ def test_members_of_an_incomplete_gang_are_no_demand_for_nodes() -> None:
     assert cluster.events("a0") == []
 
 
-def test_members_without_a_pod_group_are_no_demand_for_nodes() -> None:
+def test_members_without_a_pod_group_are_scheduling_gated() -> None:
     cluster = Cluster(slots=1)
     cluster.add(member("a0", "a"))
     cluster.advance(60)
@@ -191,7 +191,7 @@ def test_members_without_a_pod_group_are_no_demand_for_nodes() -> None:
     assert cluster.pending_message("a0") == "pod group default/a does not exist"
 
 
-def test_a_whole_gang_that_does_not_fit_is_demand_for_nodes() -> None:
+def test_members_of_a_complete_gang_without_capacity_are_unschedulable() -> None:
     cluster = Cluster(slots=7)
     cluster.add(*cluster.gang("a", of=8))
     cluster.advance(60)
@@ -201,7 +201,7 @@ def test_a_whole_gang_that_does_not_fit_is_demand_for_nodes() -> None:
     assert cluster.members("a") == 8
 
 
-def test_the_reason_of_a_gate_is_written_once() -> None:
+def test_condition_of_gated_members_is_patched_once() -> None:
     cluster = Cluster()
     cluster.add(*cluster.gang("a", of=50)[:49])
     cluster.advance(600)

@@ -1,4 +1,4 @@
-"""Gangs and preemption: no pod is evicted for a gang that cannot start, and one that can start by evictions does."""
+"""Gangs and preemption: pods are evicted only for a gang that can start."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def low(i: int, priority: int = 0) -> PodBuilder:
 
 
 def full(slots: int, priority: int = 0) -> Cluster:
-    """A cluster in which a pod that may be evicted runs on each node."""
+    """Return a cluster with one evictable pod on each node."""
     cluster = Cluster(slots=slots)
     cluster.add(*(low(i, priority) for i in range(slots)))
     cluster.run()
@@ -24,7 +24,7 @@ def urgent(cluster: Cluster, of: int) -> list[PodBuilder]:
     return [each.priority(100) for each in cluster.gang("a", of=of)]
 
 
-def test_no_pod_is_evicted_for_a_gang_that_cannot_start_even_so() -> None:
+def test_no_pod_is_evicted_for_a_gang_that_cannot_start() -> None:
     cluster = full(2)
     cluster.add(*urgent(cluster, of=3))
     cluster.run()
@@ -34,7 +34,7 @@ def test_no_pod_is_evicted_for_a_gang_that_cannot_start_even_so() -> None:
     assert all(cluster.nominated(f"a{i}") == "" for i in range(3))
 
 
-def test_room_held_for_a_gang_that_cannot_start_is_given_up() -> None:
+def test_nominations_of_a_gang_that_cannot_start_are_cleared() -> None:
     cluster = Cluster()
     cluster.add(node("n1", cpu="3"), node("n2", cpu="1"), pod("low").requests(cpu="2").on("n1"))
     cluster.group("a", 3)
@@ -54,7 +54,7 @@ def test_no_member_is_nominated_in_status_before_the_gang_can_start() -> None:
     assert not [c for c in cluster.commands if isinstance(c, PatchStatus) and c.nominated_node_name]
 
 
-def test_one_more_node_and_just_the_others_room_is_made() -> None:
+def test_only_the_missing_capacity_is_preempted_after_a_node_is_added() -> None:
     cluster = full(2)
     cluster.add(*urgent(cluster, of=3))
     cluster.run()
@@ -66,7 +66,7 @@ def test_one_more_node_and_just_the_others_room_is_made() -> None:
     assert cluster.members("a") == 3
 
 
-def test_a_gang_that_fits_by_evictions_alone_starts() -> None:
+def test_gang_starts_when_every_member_needs_an_eviction() -> None:
     cluster = full(3)
     cluster.add(*urgent(cluster, of=3))
     cluster.run()
@@ -75,7 +75,7 @@ def test_a_gang_that_fits_by_evictions_alone_starts() -> None:
     assert cluster.members("a") == 3
 
 
-def test_only_the_minimum_has_to_find_room_before_pods_are_evicted() -> None:
+def test_pods_are_evicted_once_min_member_members_can_start() -> None:
     cluster = full(2)
     cluster.add(*(each.priority(100) for each in cluster.gang("a", of=4, min_member=2)))
     cluster.run()
@@ -84,7 +84,7 @@ def test_only_the_minimum_has_to_find_room_before_pods_are_evicted() -> None:
     assert cluster.members("a") == 2
 
 
-def test_one_member_of_high_priority_evicts_no_pods_while_the_others_cannot_preempt() -> None:
+def test_high_priority_member_does_not_evict_while_the_others_cannot_preempt() -> None:
     cluster = full(3, priority=50)
     launcher, *workers = cluster.gang("a", of=3)
     cluster.add(launcher.priority(100), *workers)
@@ -94,7 +94,7 @@ def test_one_member_of_high_priority_evicts_no_pods_while_the_others_cannot_pree
     assert set(cluster.assignments) == {"low0", "low1", "low2"}
 
 
-def test_a_replacement_of_a_gang_that_runs_preempts_by_itself() -> None:
+def test_replacement_member_of_a_running_gang_preempts() -> None:
     cluster = Cluster(slots=2)
     cluster.add(*urgent(cluster, of=2))
     cluster.run()
@@ -110,7 +110,7 @@ def test_a_replacement_of_a_gang_that_runs_preempts_by_itself() -> None:
 
 
 def waiting_for_victims() -> Cluster:
-    """One member waits in Permit, two for pods that take their time to end."""
+    """Return a cluster in which one member waits in Permit and two wait for terminating victims."""
     cluster = Cluster(slots=3)
     cluster.graceful = True
     cluster.add(low(0), low(1))
@@ -122,7 +122,7 @@ def waiting_for_victims() -> Cluster:
     return cluster
 
 
-def test_members_wait_for_victims_longer_than_for_each_other() -> None:
+def test_members_wait_for_victims_beyond_their_timeout() -> None:
     cluster = waiting_for_victims()
     cluster.add(pod("filler").requests(cpu="1").priority(50))
     cluster.advance(90)
@@ -134,7 +134,7 @@ def test_members_wait_for_victims_longer_than_for_each_other() -> None:
     assert sorted(cluster.evicted()) == ["low0", "low1"]
 
 
-def test_attempts_made_while_victims_end_do_not_break_the_gang() -> None:
+def test_attempts_while_victims_terminate_do_not_reject_the_gang() -> None:
     cluster = waiting_for_victims()
     cluster.add(node("other", cpu="1"))
     for i in range(10):

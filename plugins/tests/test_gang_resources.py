@@ -1,4 +1,4 @@
-"""spec.minResources: a group begins only where there is room for the whole, also where most of its pods come later."""
+"""spec.minResources: a group starts only if the resources of all its pods are free."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from tests.scenarios.gangs import Cluster, member
 
 
 def application(cluster: Cluster, name: str) -> None:
-    """As the Spark operator does it: a driver that creates two executors once it runs."""
+    """Create a driver pod as the Spark operator does; it creates two executors once it runs."""
     cluster.group(name, 1, minResources={"cpu": "3"})
     cluster.add(member(f"{name}-driver", name))
 
@@ -20,7 +20,7 @@ def start_executors(cluster: Cluster) -> None:
     cluster.run()
 
 
-def test_drivers_do_not_fill_the_cluster() -> None:
+def test_drivers_do_not_take_the_resources_of_executors() -> None:
     cluster = Cluster(slots=4)
     for name in "wxyz":
         application(cluster, name)
@@ -31,7 +31,7 @@ def test_drivers_do_not_fill_the_cluster() -> None:
     assert cluster.members("w") == 3
 
 
-def test_the_next_application_starts_when_one_has_ended() -> None:
+def test_next_application_starts_when_one_has_succeeded() -> None:
     cluster = Cluster(slots=4)
     for name in "wx":
         application(cluster, name)
@@ -55,7 +55,7 @@ def test_gang_waits_and_names_the_missing_resource_when_min_resources_exceed_wha
     assert cluster.reason("a0") == "Unschedulable"
 
 
-def test_lowered_resources_let_it_start() -> None:
+def test_gang_starts_when_min_resources_are_lowered() -> None:
     cluster = Cluster(slots=2)
     cluster.group("a", 1, minResources={"cpu": "8"})
     cluster.add(member("a0", "a"))
@@ -65,7 +65,7 @@ def test_lowered_resources_let_it_start() -> None:
     assert cluster.members("a") == 1
 
 
-def test_what_a_group_no_longer_keeps_serves_the_next() -> None:
+def test_resources_are_released_when_min_resources_are_removed() -> None:
     cluster = Cluster(slots=4)
     application(cluster, "w")
     cluster.run()
@@ -77,7 +77,7 @@ def test_what_a_group_no_longer_keeps_serves_the_next() -> None:
     assert set(cluster.assignments) == {"w-driver", "x-driver"}
 
 
-def test_room_that_preemption_could_make_counts() -> None:
+def test_resources_of_lower_priority_pods_count_as_free() -> None:
     cluster = Cluster(slots=3)
     cluster.add(*(pod(f"low{i}").requests(cpu="1") for i in range(3)))
     cluster.run()
@@ -94,9 +94,9 @@ def test_room_that_preemption_could_make_counts() -> None:
     assert cluster.members("b") == 0
 
 
-def test_resources_that_cannot_be_read_are_reported() -> None:
+def test_invalid_min_resources_are_reported() -> None:
     cluster = Cluster(slots=1)
     cluster.group("a", 1, minResources={"cpu": "much"})
     cluster.add(member("a0", "a"))
     cluster.run()
-    assert cluster.pending_message("a0") == "pod group default/a has no usable spec.minResources"
+    assert cluster.pending_message("a0") == "pod group default/a has an invalid spec.minResources"

@@ -1,4 +1,4 @@
-"""QoSSort: priority, then quality of service, then time."""
+"""QoSSort: priority, then QoS class, then queueing time."""
 
 from __future__ import annotations
 
@@ -37,18 +37,18 @@ def guaranteed(name: str = "g") -> PodBuilder:
         pytest.param((guaranteed(), 9.0), (burstable(), 1.0), id="Guaranteed before Burstable"),
         pytest.param((burstable(), 9.0), (best_effort(), 1.0), id="Burstable before BestEffort"),
         pytest.param((guaranteed(), 9.0), (best_effort(), 1.0), id="Guaranteed before BestEffort"),
-        pytest.param((best_effort().priority(1), 9.0), (guaranteed(), 1.0), id="but priority comes first"),
-        pytest.param((burstable("x"), 1.0), (burstable("y"), 2.0), id="and time last"),
+        pytest.param((best_effort().priority(1), 9.0), (guaranteed(), 1.0), id="priority before QoS class"),
+        pytest.param((burstable("x"), 1.0), (burstable("y"), 2.0), id="queueing time last"),
     ],
 )
-def test_who_goes_first(first: tuple[PodBuilder, float], second: tuple[PodBuilder, float]) -> None:
+def test_sort_order(first: tuple[PodBuilder, float], second: tuple[PodBuilder, float]) -> None:
     sort = QoSSort(QoSSort.Args(), CoreHandle())
     a, b = (QueuedPod(of.build(), timestamp=at) for of, at in (first, second))
     assert sort.less(a, b)
     assert not sort.less(b, a)
 
 
-def test_a_mixed_burst_is_bound_in_order() -> None:
+def test_pods_are_bound_in_sort_order() -> None:
     harness = Harness(CONFIG)
     harness.add(best_effort("e1"), guaranteed("g1"), burstable("b1"), best_effort("e2"), burstable("b2"))
     harness.add(guaranteed("g2"), best_effort("e3").priority(5), node("n"))

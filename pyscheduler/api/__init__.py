@@ -1,6 +1,6 @@
-"""All that a plugin imports: the public interface of pyscheduler.
+"""Public plugin interface of pyscheduler.
 
-Everything named here is stable; everything else may change without notice.
+Names exported here are stable. All other modules of the package may change without notice.
 """
 
 from pyscheduler.api.cycle import Cycle, StateKey

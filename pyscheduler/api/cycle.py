@@ -1,12 +1,12 @@
-"""One scheduling attempt as plugins see it: its time, its chance, and a typed place for what they computed.
+"""State of one scheduling attempt: its time, its random numbers and typed storage for plugins.
 
-Kube-scheduler's CycleState is keyed by strings and cast back at run time; here each plugin owns a `StateKey[T]`, so
-that a type checker knows what comes out.
+Counterpart of kube-scheduler's CycleState. That one maps strings to values that are cast at run time; here each plugin
+owns a `StateKey[T]`, so a type checker infers the type of what is read back.
 """
 
 from __future__ import annotations
 
-import random  # noqa: TID251 - the generator below is seeded from data, it is not a source of chance
+import random  # noqa: TID251 - the generator below is seeded from data
 from collections.abc import Callable, Mapping
 from hashlib import blake2b
 from typing import Any, Generic, Protocol, TypeVar
@@ -15,17 +15,17 @@ T = TypeVar("T")
 
 
 EVALUATION_LIMIT = 2_000_000
-"""Evaluations that one attempt may take: 400 terms over 5,000 nodes."""
+"""Limit of term evaluations in one attempt: 400 terms over 5,000 nodes."""
 TIME_LIMIT = 1.0
-"""Seconds that an attempt for a large pod may take; the last resort, since it depends on the machine."""
+"""Time limit of an attempt for a large pod, in seconds. It depends on the machine, so it is the last resort."""
 
 
 class AttemptLimitExceeded(Exception):
-    """The pod requires more than an attempt may cost: it is unschedulable, and users read this text as it stands."""
+    """Error of an attempt that exceeds a limit. The pod is unschedulable; the text is reported to users unchanged."""
 
 
 class StateKey(Generic[T]):
-    """The place of one plugin's state in a cycle. `name` is what errors call it."""
+    """Key of one plugin's state in a cycle. `name` identifies it in error messages."""
 
     __slots__ = ("name",)
 
@@ -34,14 +34,18 @@ class StateKey(Generic[T]):
 
 
 class CallObserver(Protocol):
-    """Whoever times the calls of plugins."""
+    """Wrapper around plugin calls, for example to measure their duration."""
 
     def __call__(self, plugin: str, point: str, call: Callable[..., T], *args: Any) -> T:
-        """Make the call and give its answer; what it raises is raised."""
+        """Return `call(*args)` for a plugin at an extension point. Exceptions propagate."""
 
 
 class Cycle:
-    """One attempt to place one pod: `now` in seconds, `attempt` from 1, `profile` the scheduler name."""
+    """One attempt to schedule one pod.
+
+    `now` is in seconds on the scheduler's clock, `attempt` counts from 1 for each pod, `profile` is the scheduler name.
+    `seed` comes from the configuration and makes ties reproducible.
+    """
 
     __slots__ = (
         "_deadline",
@@ -64,31 +68,34 @@ class Cycle:
         self.attempt = attempt
         self.seed = seed
         self.skipped: frozenset[str] = frozenset()
-        """The plugins that left their Filter out of this attempt: what their PreFilter answered with SKIP."""
+        """Names of the plugins for which Filter is skipped in this attempt because their PreFilter returned SKIP."""
         self.call_observer: CallObserver | None = None
-        """Through whom the scheduler calls plugins in this attempt; None, in most: directly."""
+        """Wrapper for plugin calls in this attempt; None, the usual case, calls plugins directly."""
         self.timer: Callable[[], float] | None = None
-        """Seconds on a clock that is read between plugins; None, in most attempts: none is."""
+        """Clock, in seconds, that is read between plugin calls; None, the usual case, reads no clock."""
         self._deadline = 0.0
         self._evaluations = 0
         self._state: dict[StateKey[Any], Any] = {}
 
     def limit_time(self, timer: Callable[[], float] | None) -> None:
-        """Have the attempt end once `TIME_LIMIT` is over on this clock."""
+        """Limit the attempt to `TIME_LIMIT` seconds from now on this clock. None removes the limit."""
         self.timer = timer
         self._deadline = 0.0 if timer is None else timer() + TIME_LIMIT
 
     def check_time(self, plugin: str, point: str) -> None:
-        """Raise AttemptLimitExceeded if the time limit is over; `plugin` has been called at the extension point last."""
+        """Raise AttemptLimitExceeded if the time limit is exceeded.
+
+        `plugin` and `point` name the last call in the message.
+        """
         if self.timer is not None and self.timer() > self._deadline:
             late = f"an attempt takes longer than {TIME_LIMIT:g} s"
             raise AttemptLimitExceeded(f"{late}: stopped after plugin {plugin} at {point}")
 
     def charge_evaluations(self, terms: int, nodes: int, what: str, block: int = 1) -> None:
-        """Charge the attempt for evaluating so many terms over so many nodes. AttemptLimitExceeded beyond `EVALUATION_LIMIT`.
+        """Count `terms` times `nodes` evaluations; raise AttemptLimitExceeded above `EVALUATION_LIMIT` per attempt.
 
-        `what` names the terms in the message. A `block` of nodes costs as much as one, where terms are evaluated over
-        columns together.
+        `what` names the terms in the message. Terms that are evaluated over columns cost one evaluation for each
+        `block` of nodes.
         """
         self._evaluations += terms * -(-nodes // block)
         if self._evaluations > EVALUATION_LIMIT:
@@ -96,10 +103,11 @@ class Cycle:
             raise AttemptLimitExceeded(f"{what} with {terms} terms over {nodes} nodes exceeds {limit}")
 
     def __setitem__(self, key: StateKey[T], value: T) -> None:
+        """Store `value` under `key`, replacing an earlier value."""
         self._state[key] = value
 
     def __getitem__(self, key: StateKey[T]) -> T:
-        """The state under `key`. KeyError with its name if the plugin has not written it."""
+        """Return the state stored under `key`. KeyError with the key's name if the plugin has not written it."""
         try:
             value: T = self._state[key]
         except KeyError:
@@ -110,29 +118,29 @@ class Cycle:
         return key in self._state
 
     def at(self, now: float) -> Cycle:
-        """The attempt at a later time: state that is written here or there is seen in both."""
+        """Return a copy of this cycle with a later `now` and shared state: writes to either are visible in both."""
         later = Cycle(now, self.profile, self.uid, self.attempt, self.seed)
         later.skipped = self.skipped
         later._state = self._state
         return later
 
     def update_state(self, state: Mapping[StateKey[Any], Any]) -> None:
-        """Take over state computed earlier for the same signature."""
+        """Add state that was computed earlier for the same pod signature."""
         self._state.update(state)
 
     def state(self) -> dict[StateKey[Any], Any]:
-        """A copy of all state, to be adopted by a later cycle."""
+        """Return a shallow copy of all state, for `update_state` or `restore`."""
         return dict(self._state)
 
     def restore(self, state: Mapping[StateKey[Any], Any]) -> None:
-        """Put back what `state()` gave earlier: what was written since is forgotten."""
+        """Replace all state with the result of an earlier `state()`; later writes are dropped."""
         self._state = dict(state)
 
     def random_bits(self) -> int:
-        """A 64-bit number that is the same for the same (seed, pod UID, attempt): cheap, for breaking ties."""
+        """Return a 64-bit number that depends only on (seed, pod UID, attempt). Cheap enough to break ties with."""
         text = f"{self.seed}/{self.uid}/{self.attempt}".encode()
         return int.from_bytes(blake2b(text, digest_size=8).digest())
 
     def rng(self) -> random.Random:
-        """A generator seeded from `random_bits()`: the same attempt draws the same numbers when it is replayed."""
+        """Return a generator seeded with `random_bits()`, so that a replayed attempt draws equal numbers."""
         return random.Random(self.random_bits())

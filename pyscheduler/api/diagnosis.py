@@ -1,4 +1,4 @@
-"""Why no node fits: what PostFilter works from, and the sentence that users read in FailedScheduling."""
+"""Reasons why no node fits a pod: input of PostFilter and source of the FailedScheduling message."""
 
 from __future__ import annotations
 
@@ -13,24 +13,28 @@ from pyscheduler.api.outcome import Code, Status
 
 
 class Diagnosis(msgspec.Struct):
-    """The outcome of filtering when nothing fits (kube-scheduler's Diagnosis and FitError).
+    """Result of filtering when no node fits (kube-scheduler's Diagnosis and FitError).
 
-    `tally` counts nodes by the status that the first rejecting plugin gave them; `status_of(name)` is one node's.
+    `tally` counts nodes by the status that the first rejecting plugin gave them. `status_of(name)` returns the status
+    of one node, or None.
     """
 
     total_nodes: int
     tally: Counter[Status] = msgspec.field(default_factory=Counter)
     status_of: Callable[[str], Status | None] = lambda _: None
     codes: Callable[[], Ints] | None = None
-    """The codes of all nodes' statuses at once, in the order of `Handle.nodes()`; for `resolvable`."""
+    """Getter for the status codes of all nodes, in the order of `Handle.nodes()`. Optional; speeds up `resolvable`."""
     pre_filter: Status | None = None
-    """Set when PreFilter rejected the pod: no node was filtered."""
+    """Status of a rejection by PreFilter; in that case no node was filtered."""
     post_filter_message: str = ""
+    """Message of the PostFilter plugins; appended to `filter_message`."""
     unschedulable_plugins: set[str] = msgspec.field(default_factory=set)
+    """Names of the plugins that returned Unschedulable or UnschedulableAndUnresolvable."""
     pending_plugins: set[str] = msgspec.field(default_factory=set)
+    """Names of the plugins that returned Pending."""
 
     def resolvable(self, nodes: NodeTable) -> Mask:
-        """Which of all nodes said Unschedulable: it may help to take pods off them."""
+        """Return a mask of the nodes with code Unschedulable, where evicting pods may help."""
         if self.pre_filter is not None:
             return np.full(len(nodes), self.pre_filter.code is Code.UNSCHEDULABLE)
         if self.codes is not None:
@@ -40,7 +44,10 @@ class Diagnosis(msgspec.Struct):
 
     @property
     def filter_message(self) -> str:
-        """The part before PostFilter's: `0/3 nodes are available: 1 Insufficient memory, 2 Insufficient cpu.`"""
+        """Filter's part of the message: `0/3 nodes are available: 1 Insufficient memory, 2 Insufficient cpu.`
+
+        The text is kube-scheduler's (FitError.Error).
+        """
         text = f"0/{self.total_nodes} nodes are available:"
         if self.pre_filter is not None:
             return f"{text} {self.pre_filter.message}." if self.pre_filter.message else text
@@ -54,7 +61,7 @@ class Diagnosis(msgspec.Struct):
 
     @property
     def message(self) -> str:
-        """The whole sentence, as in the FailedScheduling event."""
+        """Complete message, as in the FailedScheduling event."""
         return (
             f"{self.filter_message} {self.post_filter_message}".rstrip()
             if self.post_filter_message

@@ -1,4 +1,4 @@
-"""What happens in a cluster, and how a plugin says which of it may turn its "no" into a "yes".
+"""Cluster events, and the registrations by which they requeue the pods that a plugin rejected.
 
 Names and numbers follow kube-scheduler's ClusterEvent and ActionType (k8s.io/kube-scheduler/framework, KEP-4247).
 """
@@ -15,7 +15,7 @@ from pyscheduler.api.pod import Pod
 
 
 class Action(enum.IntFlag):
-    """Kinds of change of an object; the bits are in kube-scheduler's order, ours after them."""
+    """Kinds of object changes, as bits in kube-scheduler's order (ActionType), followed by our own."""
 
     ADD = enum.auto()
     DELETE = enum.auto()
@@ -32,7 +32,7 @@ class Action(enum.IntFlag):
     UPDATE_POD_GENERATED_RESOURCE_CLAIM = enum.auto()
     UPDATE_OTHER = enum.auto()
     UPDATE_POD_TERMINATING = enum.auto()
-    """The deletion of a pod begins; kube-scheduler has a plain update for it."""
+    """A pod got a deletionTimestamp. kube-scheduler reports this as a plain update."""
     UPDATE = (
         UPDATE_NODE_ALLOCATABLE
         | UPDATE_NODE_LABEL
@@ -53,20 +53,23 @@ class Action(enum.IntFlag):
 
 NODE = "Node"
 POD = "Pod"
-"""In a registration: pods in any state. Events themselves say AssignedPod or UnschedulablePod."""
+"""Pods in any state, for registrations only. Events carry AssignedPod or UnschedulablePod."""
 ASSIGNED_POD = "AssignedPod"
+"""Pods with spec.nodeName."""
 UNSCHEDULABLE_POD = "UnschedulablePod"
+"""Pods without a node that wait in the scheduling queue."""
 SUCCEEDED_POD = "SucceededPod"
-"""A pod has run to its end with success, and some plugin `counts_succeeded` pods. The event is an ADD with `new`."""
+"""Phase Succeeded, sent only if a plugin sets `counts_succeeded`. The event has action ADD and sets `new`."""
 ANY_RESOURCE = "*"
+"""Every resource, for registrations only."""
 
 
 class ResourceKind(msgspec.Struct, frozen=True):
-    """An API resource that the scheduler lists and watches for a plugin.
+    """API resource that the scheduler lists and watches for a plugin.
 
-    `plural` is the name in URLs. Objects of kinds outside the scheduler's own arrive as plain dicts.
-    `optional` lets the scheduler start where it may not list the kind: it then knows of no such objects, until it may.
-    Leave it out where decisions made without them would be wrong.
+    `plural` is the name in URLs. Objects of kinds that the scheduler itself does not watch are plain dicts. With
+    `optional` the scheduler starts without permission to list the kind and sees no objects of it until the permission
+    is granted. Leave `optional` off if decisions would be wrong without the objects.
     """
 
     group: str
@@ -78,9 +81,9 @@ class ResourceKind(msgspec.Struct, frozen=True):
 
 
 class ClusterEvent(msgspec.Struct, frozen=True):
-    """Something that happened: `resource` is a kind (Node, AssignedPod, PodGroup …), `old` and `new` its two sides.
+    """Change of one object. `resource` is a kind (Node, AssignedPod, PodGroup …), `old` and `new` are its two versions.
 
-    Pods come as `Pod`, nodes as `NodeObject`, other kinds as plain dicts; `old` is None for ADD and `new` for DELETE.
+    Pods are `Pod`, nodes `NodeObject`, other kinds plain dicts. `old` is None for ADD, `new` is None for DELETE.
     """
 
     resource: str
@@ -88,31 +91,37 @@ class ClusterEvent(msgspec.Struct, frozen=True):
     old: Any = None
     new: Any = None
     label: str = ""
-    """How metrics and logs name it, e.g. `AssignedPodDelete`."""
+    """Name in metrics and logs, such as `AssignedPodDelete`."""
 
 
 class QueueingHint(enum.Enum):
-    """A plugin's answer to "may this event help that pod?"."""
+    """Result of a queueing hint (KEP-4247): requeue the pod or skip the event."""
 
     QUEUE = "Queue"
+    """The event may make the pod schedulable."""
     SKIP = "QueueSkip"
+    """The event does not help the pod, which stays in the unschedulable pool."""
 
 
 QueueingHintFn = Callable[[Pod, ClusterEvent], QueueingHint]
 
 
 class ClusterEventWithHint(msgspec.Struct, frozen=True):
-    """Events that may help a pod which this plugin rejected; without a `hint` every one of them does."""
+    """Registration of events that may make pods schedulable which the plugin rejected.
+
+    Without a `hint`, every event of the resource and the actions requeues the pod (kube-scheduler's
+    ClusterEventWithHint).
+    """
 
     resource: str
     actions: Action
     hint: QueueingHintFn | None = None
 
     def covers(self, event: ClusterEvent) -> bool:
-        """Whether this registration is about the event (kube-scheduler's ClusterEvent match).
+        """Return True if the registration matches the event (kube-scheduler's ClusterEvent match).
 
-        The event must be as specific as the registration, or more so: a plain update, which no specific bit describes,
-        is nothing to a plugin that wants label updates only.
+        The event must be at least as specific as the registration: a plain update without a specific bit does not match
+        a registration for label updates.
         """
         if self.resource == ANY_RESOURCE and self.actions == Action.ALL:
             return True
@@ -123,4 +132,4 @@ class ClusterEventWithHint(msgspec.Struct, frozen=True):
 
 
 ANYTHING = ClusterEventWithHint(ANY_RESOURCE, Action.ALL)
-"""The registration of a plugin that cannot tell what would help."""
+"""Registration for all events, for plugins that cannot be more specific."""

@@ -1,7 +1,7 @@
-"""The narrow door through which a plugin reaches the rest of the scheduler.
+"""Interfaces through which plugins read scheduler state and call the API server.
 
-Decisions get a `Handle`: listers and waiting pods, no client. Plugins that act (PreBind, Bind, PostBind) get an
-`ApiWriter` at the call, so that a Filter can never reach the API server.
+Deciding extension points get a `Handle` with listers and waiting pods but no client. Acting ones (PreBind, Bind,
+PostBind) get an `ApiWriter` as an argument, so that no Filter can call the API server.
 """
 
 from __future__ import annotations
@@ -18,149 +18,161 @@ from pyscheduler.api.pod import Pod
 
 
 class WaitingPod(Protocol):
-    """A pod parked by Permit, its place on `node_name` held."""
+    """Pod that waits in Permit with its resources assumed on `node_name` (kube-scheduler's WaitingPod)."""
 
     @property
-    def pod(self) -> Pod: ...
+    def pod(self) -> Pod:
+        """Pod that waits."""
 
     @property
-    def node_name(self) -> str: ...
+    def node_name(self) -> str:
+        """Name of the node on which the pod is assumed."""
 
     @property
     def pending_plugins(self) -> frozenset[str]:
-        """The plugins that still hold it."""
+        """Names of the Permit plugins that have not allowed the pod yet."""
 
     def allow(self, plugin: str) -> None:
-        """`plugin` lets the pod go; it is bound once no plugin holds it."""
+        """Record the approval of `plugin`. The pod is bound once no plugin is pending."""
 
     def reject(self, plugin: str, message: str) -> None:
-        """`plugin` sends the pod back to the queue."""
+        """Reject the pod on behalf of `plugin`. It is unreserved and requeued with the message."""
 
 
 class DryRun(Protocol):
-    """What would be if other pods ran on one node.
+    """Dry run of removing and adding pods on one node.
 
-    Filter is shown a copy of the node, and the PreFilter plugins of the attempt are told of each pod (`remove_pod`,
-    `add_pod`), except those that answered SKIP. All other views of the cluster stay as they are.
+    Filter plugins see a copy of the node. The PreFilter plugins of the attempt, except those that returned SKIP, update
+    their state in `remove_pod` and `add_pod`. All other views of the cluster are unchanged.
     """
 
     def remove(self, victim: Pod) -> None:
-        """Take a pod off the node. KeyError if it is not there."""
+        """Remove a pod from the copy of the node. KeyError if it is not there."""
 
     def add(self, pod: Pod) -> None:
-        """Put a pod on the node."""
+        """Add a pod to the copy of the node."""
 
     def run_filters(self) -> Status | None:
-        """Why the attempt's pod does not fit the node now, or None. Code Error where a plugin raised StatusError.
+        """Return the status that rejects the attempt's pod on the node as it is now, or None if it fits.
 
-        As in every attempt the answer must be "fits" twice where others of the same or a higher priority are nominated
-        to the node: once as if they ran there, once without.
+        The code is Error if a plugin raised StatusError. If pods of equal or higher priority are nominated to the node,
+        the pod must fit with them and without them (kube-scheduler's RunFilterPluginsWithNominatedPods).
         """
 
 
 class Handle(Protocol):
-    """What every plugin is given at construction."""
+    """Scheduler state that a plugin gets at construction (kube-scheduler's framework.Handle, without the client)."""
 
     def waiting_pods(self) -> Iterable[WaitingPod]:
-        """The pods parked by Permit."""
+        """Return the pods that wait in Permit."""
 
     def waiting_pod(self, uid: str) -> WaitingPod | None:
-        """One parked pod, or None."""
+        """Return the waiting pod with this UID, or None."""
 
     def activate(self, pods: Iterable[Pod]) -> None:
-        """Make pending pods active at once, whatever backoff they are in; unknown pods are ignored."""
+        """Move pending pods to the active queue without backoff. Unknown pods are ignored.
+
+        kube-scheduler's Handle.Activate.
+        """
 
     def objects(self, kind: ResourceKind) -> Mapping[tuple[str, str], dict[str, Any]]:
-        """The objects of a watched kind by (namespace, name), as last seen; live. The kind must be in `watches`."""
+        """Return the cached objects of a kind by (namespace, name), as a live view. The kind must be in `watches`."""
 
     def objects_version(self, kind: ResourceKind) -> int:
-        """Another number whenever an object of the kind has come, changed or gone."""
+        """Return a number that changes whenever an object of the kind is added, updated or deleted."""
 
     def pods_by_label(self, key: str, namespace: str, value: str) -> Mapping[str, Pod]:
-        """All known pods of a namespace that carry the label, by UID. The key must be in `indexes`."""
+        """Return the cached pods of a namespace with this label value, by UID. The key must be in `indexes`."""
 
     def pods_by_pod_group(self, namespace: str, name: str) -> Mapping[str, Pod]:
-        """The pods of a PodGroup (spec.schedulingGroup) by UID: those on a node, and those we are to place."""
+        """Return the pods of a PodGroup (spec.schedulingGroup, KEP-4671) by UID.
+
+        They are the assigned ones and those pending pods that this scheduler is responsible for.
+        """
 
     def is_assigned_or_assumed(self, uid: str) -> bool:
-        """Whether a pod is on a node or on its way there with the place held (assigned or assumed)."""
+        """Return True if the pod with this UID is assigned to a node or assumed on one."""
 
     def nodes(self) -> NodeTable:
-        """All nodes, as they are now."""
+        """Return the table of all nodes, as a live view."""
 
     def nodes_without_lower_priority(self, priority: int) -> NodeTable:
-        """All nodes as they would be without their pods below a priority."""
+        """Return the table of all nodes without their pods of a priority lower than this."""
 
     def dry_run(self, cycle: Cycle, pod: Pod, node_name: str) -> AbstractContextManager[DryRun]:
-        """Try what would make `pod` fit a node, in PostFilter and with the attempt's own cycle.
+        """Return a context manager for a dry run on one node. Only for PostFilter, with the cycle of the attempt.
 
-        The cycle is as before when the `with` block ends, however it ends. KeyError for an unknown node.
+        The cycle's state is restored when the `with` block ends. KeyError if the node does not exist.
         """
 
     def filter_without_lower_priority(self, cycle: Cycle, pod: Pod, priority: int) -> NodeToStatus:
-        """Which of all nodes would refuse `pod` even without all of their pods below `priority`, and why.
+        """Return the nodes that reject `pod` even without all of their pods below `priority`, with the reasons.
 
-        Found for all nodes at once, and only where plugins that look at no other node decide it: a node that is not
-        rejected here may refuse the pod all the same, and a trial will tell.
+        All nodes are evaluated at once, and only if every plugin depends on the node and its pods alone. A node that is
+        not rejected here may still reject the pod; a dry run decides.
         """
 
     def reprieve_pods(
         self, cycle: Cycle, pod: Pod, orders: Mapping[int, Sequence[Pod]]
     ) -> Mapping[int, Sequence[bool]]:
-        """Which pods may stay if all below the priority of `pod` leave their node, and some are let back in an order.
+        """Return which victims can be reprieved if `pod` is placed on their node, by row of `nodes()`.
 
-        `orders` is by row of `nodes()`. Each of a node's pods stays if `pod` still fits beside it and those that were
-        let stay before; whoever is not in the order does not come back. Found for all nodes at once, and only where
-        `filter_without_lower_priority` did not reject the node and plugins that look at no other node decide it: a row that is
-        missing in the answer takes trials.
+        `orders` lists by row the candidates for a reprieve; the result has one bool for each of them, True if it can
+        stay. All pods of a lower priority than `pod` are removed; the candidates are then added back in order, each if
+        `pod` still fits. All nodes are evaluated at once. A row that is missing in the result needs a dry run: the node
+        is rejected by `filter_without_lower_priority`, or a plugin depends on other nodes.
         """
 
     def dry_run_cache_key(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Hashable | None:
-        """What trials on a node rest on: while it is equal, they end as they did, for any pod of the same template.
+        """Return a cache key for dry runs on a node, or None if the result must not be cached.
 
-        None if they rest on more than the node, its pods and those nominated to it.
+        Equal keys give equal results for all pods of one signature group. None is returned if the result depends on
+        more than the node, its pods and the pods nominated to it.
         """
 
     def nominated_node(self, pod: Pod) -> str:
-        """The node that a pending pod is promised, "" if there is none; known before the pod's status says so."""
+        """Return the nominated node of a pending pod, "" if there is none. Set before the pod's status is updated."""
 
     def clear_nominations(self, pods: Iterable[Pod]) -> None:
-        """Give up the nodes that pending pods are nominated to, in memory and in their status.
+        """Clear the nominations of pending pods, in memory and in status.nominatedNodeName.
 
-        Pods that are not nominated may be among them: none of the pods is requeued for the room that this frees.
+        Pods without a nomination are ignored. The freed room requeues none of these pods.
         """
 
     def is_preempting(self, uid: str) -> bool:
-        """Whether pods are being evicted to make room for this one, and the API server has not let go of them all."""
+        """Return True while pods that were evicted for the pod with this UID still exist in the API server."""
 
 
 class ApiWriter(Protocol):
-    """What acting plugins are given at the call. Every method raises ApiError when the server refuses."""
+    """API client of PreBind, Bind and PostBind plugins. Every method raises ApiError if the request fails."""
 
     async def bind(self, pod: Pod, node_name: str) -> None:
-        """POST the binding of the pod to the node."""
+        """Create the Binding of the pod to the node."""
 
     async def get(self, path: str) -> dict[str, Any]:
-        """GET an API path such as `/api/v1/namespaces/a/persistentvolumeclaims/b`."""
+        """Return the object at an API path such as `/api/v1/namespaces/a/persistentvolumeclaims/b`."""
 
     async def create(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        """POST an object to a collection path."""
+        """Create an object by a POST to a collection path and return it."""
 
     async def replace(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        """PUT an object; its resourceVersion guards against lost updates."""
+        """Replace an object by a PUT and return it. A stale resourceVersion in `body` raises ApiError 409."""
 
     async def merge(self, path: str, patch: Mapping[str, Any]) -> dict[str, Any]:
-        """PATCH an object with a JSON merge patch."""
+        """Apply a JSON merge patch and return the patched object."""
 
     async def delete(self, path: str) -> None:
-        """DELETE an object."""
+        """Delete the object at an API path."""
 
     async def sleep(self, seconds: float) -> None:
-        """Let `seconds` pass; in tests time may be virtual."""
+        """Wait for this many seconds. Time may be virtual in tests."""
 
 
 class ApiError(Exception):
-    """The API server refused or could not be reached. `status` is the HTTP code, 0 when there was no answer."""
+    """Failed API request.
+
+    `status` is the HTTP code, 0 if no response arrived; `reason` is the one of the Status object.
+    """
 
     def __init__(self, status: int, reason: str, message: str) -> None:
         super().__init__(message)

@@ -1,7 +1,7 @@
-"""Selectors and tolerations, the questions that Kubernetes asks of labels and taints.
+"""Compiled selectors and tolerations.
 
-Pure helpers shared by plugins. Each is compiled once per pod signature and then asked of values: the NumPy forms ask
-once per distinct value, the plain forms once per node, and both get the same answer because this is the only code.
+Pure helpers shared by plugins. A selector is compiled once per pod signature. The NumPy forms evaluate it once per
+distinct value, the plain forms once per node.
 """
 
 from __future__ import annotations
@@ -39,21 +39,25 @@ _is_label_value = _LABEL_VALUE.match
 _MAX_LABEL_LENGTH = 63
 _INT64 = re.compile(r"[+-]?[0-9]{1,63}\Z")
 _SAFE_INT64_DIGITS = 19
-"""Digits below which every number fits."""
+"""Numbers with fewer digits always fit into int64."""
 
 
 class SelectorError(ValueError):
-    """A selector that cannot be understood, such as an unknown operator."""
+    """Invalid selector, such as one with an unknown operator."""
 
 
 class Requirement(msgspec.Struct, frozen=True, gc=False):
-    """One `key operator values` of a selector. `matches(None)` asks about a missing label."""
+    """One `key operator values` of a selector."""
 
     key: str
     operator: str
     values: tuple[str, ...] = ()
 
     def matches(self, value: str | None) -> bool:
+        """Return True if a label value satisfies the requirement; None is a missing label.
+
+        SelectorError if the operator is unknown.
+        """
         match self.operator:
             case "In":
                 return value is not None and value in self.values
@@ -75,21 +79,23 @@ class Requirement(msgspec.Struct, frozen=True, gc=False):
 
 
 class Selector(msgspec.Struct, frozen=True, gc=False):
-    """A compiled label selector: every requirement must hold; without requirements it matches everything."""
+    """Compiled label selector. Every requirement must hold; without requirements it matches everything."""
 
     requirements: tuple[Requirement, ...] = ()
 
     def matches(self, labels: Mapping[str, str]) -> bool:
+        """Return True if the labels satisfy every requirement."""
         return all(r.matches(labels.get(r.key)) for r in self.requirements)
 
 
 class NodeTerm(msgspec.Struct, frozen=True, gc=False):
-    """A compiled nodeSelectorTerm: labels and `metadata.name` must match; an empty term matches nothing."""
+    """Compiled nodeSelectorTerm: all requirements on labels and `metadata.name` must hold. Empty matches nothing."""
 
     labels: tuple[Requirement, ...]
     names: tuple[Requirement, ...]
 
     def matches(self, name: str, labels: Mapping[str, str]) -> bool:
+        """Return True if a node with this name and these labels satisfies the term."""
         if not self.labels and not self.names:
             return False
         return all(r.matches(labels.get(r.key)) for r in self.labels) and all(r.matches(name) for r in self.names)
@@ -99,7 +105,7 @@ _NOTHING = NodeTerm((), ())
 
 
 def label_selector(selector: LabelSelector | None) -> Selector | None:
-    """Compile metav1.LabelSelector: None (absent) matches nothing and stays None; {} matches everything."""
+    """Compile a metav1.LabelSelector. None (absent) matches nothing and stays None; {} matches everything."""
     if selector is None:
         return None
     equal = (Requirement(k, "In", (v,)) for k, v in (selector.match_labels or {}).items())
@@ -107,19 +113,19 @@ def label_selector(selector: LabelSelector | None) -> Selector | None:
 
 
 def node_terms(selector: NodeSelector | None) -> tuple[NodeTerm, ...]:
-    """Compile the terms of a core/v1 NodeSelector; any one of them is enough."""
+    """Compile the terms of a core/v1 NodeSelector. A node matches if any term does."""
     return tuple(node_term(t) for t in (selector.node_selector_terms or ())) if selector else ()
 
 
 def node_term(term: NodeSelectorTerm) -> NodeTerm:
-    """Compile one nodeSelectorTerm. One that breaks the API's rules matches nothing, as in kube-scheduler."""
+    """Compile one nodeSelectorTerm. A term that violates the API's validation matches nothing, as in kube-scheduler."""
     if not can_match(term):
         return _NOTHING
     return NodeTerm(_requirements(term.match_expressions), _requirements(term.match_fields))
 
 
 def can_match(term: NodeSelectorTerm) -> bool:
-    """Return True unless the nodeSelectorTerm matches nothing because it is empty or breaks the API's rules."""
+    """Return True unless the nodeSelectorTerm matches nothing because it is empty or violates the API's validation."""
     labels, names = term.match_expressions or (), term.match_fields or ()
     if not labels and not names:
         return False
@@ -127,7 +133,7 @@ def can_match(term: NodeSelectorTerm) -> bool:
 
 
 def tolerates(toleration: Toleration, taint: Taint) -> bool:
-    """Whether the toleration covers the taint (core/v1; its comparison operators are off by default)."""
+    """Return True if the toleration tolerates the taint (core/v1 ToleratesTaint, without the operators Lt and Gt)."""
     if toleration.effect and toleration.effect != taint.effect:
         return False
     if toleration.key and toleration.key != taint.key:
@@ -140,7 +146,7 @@ def tolerates(toleration: Toleration, taint: Taint) -> bool:
 def first_untolerated(
     taints: Iterable[Taint], tolerations: Iterable[Toleration], effects: tuple[str, ...]
 ) -> Taint | None:
-    """The first taint with one of `effects` that no toleration covers; None when all are tolerated."""
+    """Return the first taint with one of `effects` that no toleration tolerates, or None."""
     for taint in taints:
         if taint.effect in effects and not any(tolerates(t, taint) for t in tolerations):
             return taint
@@ -152,8 +158,8 @@ def _requirements(source: tuple[LabelSelectorRequirement, ...] | None) -> tuple[
 
 
 def _are_valid(requirements: tuple[LabelSelectorRequirement, ...]) -> bool:
-    """Return True if kube-scheduler could parse them, which requires more than the API server does."""
-    for requirement in requirements:  # no generators: one pod may state fifty thousand
+    """Return True if kube-scheduler could parse the requirements; it is stricter than the API server."""
+    for requirement in requirements:  # plain loops: a pod may have 50,000 requirements
         operator, values = requirement.operator, requirement.values or ()
         least, most = _NUMBER_OF_VALUES.get(operator, (1, 0))
         if not least <= len(values) <= most:
@@ -167,12 +173,12 @@ def _are_valid(requirements: tuple[LabelSelectorRequirement, ...]) -> bool:
 
 
 def _is_valid_field(requirement: LabelSelectorRequirement) -> bool:
-    known = requirement.key == NODE_NAME_FIELD and requirement.operator in ("In", "NotIn")
-    return known and len(requirement.values or ()) == 1
+    is_name = requirement.key == NODE_NAME_FIELD and requirement.operator in ("In", "NotIn")
+    return is_name and len(requirement.values or ()) == 1
 
 
 def int64(text: str | None) -> int | None:
-    """The number that a label value is for Gt and Lt (strconv.ParseInt of 64 bits); None if it is none."""
+    """Return the integer that Gt and Lt compare (Go's strconv.ParseInt, 64 bits), or None if the text is none."""
     if text is None:
         return None
     if len(text) < _SAFE_INT64_DIGITS and text.isdecimal() and text.isascii():

@@ -1,7 +1,7 @@
-"""Nodes as plugins see them: one at a time (`NodeInfo`) or all at once in columns (`NodeTable`).
+"""Nodes for plugins: single ones (`NodeInfo`) and all of them in columns (`NodeTable`).
 
-Both are read-only views of the same live state. The plain form of a plugin reads a NodeInfo; the NumPy form reads a
-NodeTable, whose columns are arrays with one entry per node. Amounts are int64: milli-cores for cpu, units otherwise.
+Both are read-only views of one live state. The plain form of a plugin reads a NodeInfo; the NumPy form reads a
+NodeTable of arrays with one entry per node. Amounts are int64: milli-cores for cpu, bytes or counts otherwise.
 """
 
 from __future__ import annotations
@@ -19,153 +19,160 @@ from pyscheduler.api.pod import HostPort, Pod
 from pyscheduler.api.topology import AttributeCounts, Domains, DomainSums, PodAttributes, PodCount
 
 Ints = NDArray[np.int64]
+"""Array of int64 with one entry per node."""
 Mask = NDArray[np.bool_]
+"""Array of bool with one entry per node."""
 Images = Mapping[str, int]
-"""Image name to its size in bytes, for the images that a node reports."""
+"""Sizes in bytes of the images that a node reports, by image name."""
 T = TypeVar("T")
 
 
 class NodeInfo(ABC):
-    """One node and what runs on it (kube-scheduler's NodeInfo)."""
+    """One node with its pods (kube-scheduler's NodeInfo)."""
 
     name: str
     node: NodeObject
     labels: Mapping[str, str]
     taints: tuple[Taint, ...]
     unschedulable: bool
+    """spec.unschedulable."""
     allocatable: Mapping[str, int]
-    """status.allocatable, without `pods`."""
+    """status.allocatable without `pods`, by resource name."""
     allowed_pods: int
     """status.allocatable.pods."""
     requested: Mapping[str, int]
-    """Sum of the pods' real requests."""
+    """Sum of the requests of the node's pods, by resource name (kube-scheduler's NodeInfo.Requested)."""
     non_zero_requested: Mapping[str, int]
-    """Sum of the pods' cpu and memory requests, defaults counted for containers that state none."""
+    """Sum of the pods' cpu and memory requests, containers without one counting with a default (NonZeroRequested)."""
     images: Images
     pods: Mapping[str, Pod]
-    """The pods on the node by UID, those being bound included."""
+    """Pods on the node by UID, including assumed ones."""
 
     @property
     @abstractmethod
     def used_ports(self) -> frozenset[HostPort]:
-        """The host ports taken by the node's pods."""
+        """Host ports that the node's pods use."""
 
 
 class NodeTable(ABC):
-    """Many nodes in columns; every array has one entry per node of the table, in the same order."""
+    """Nodes in columns. Every array has one entry per node of the table, in one order."""
 
     @abstractmethod
-    def __len__(self) -> int: ...
+    def __len__(self) -> int:
+        """Number of nodes in the table."""
 
     @abstractmethod
     def __iter__(self) -> Iterator[NodeInfo]:
-        """The nodes one by one, in column order."""
+        """Iterate over the nodes in column order."""
 
     @property
     @abstractmethod
-    def names(self) -> Sequence[str]: ...
+    def names(self) -> Sequence[str]:
+        """Names of the nodes."""
 
     @property
     @abstractmethod
     def total(self) -> int:
-        """How many nodes the whole cluster has, whatever part of it this table shows."""
+        """Number of nodes in the cluster, also if this table holds a part of them."""
 
     @property
     @abstractmethod
     def all_nodes(self) -> NodeTable:
-        """The table of all nodes of the cluster."""
+        """Table of all nodes of the cluster."""
 
     @property
     @abstractmethod
     def version(self) -> int:
-        """Another number whenever any node object of the cluster has changed, or a node came or went."""
+        """Number that changes whenever a node of the cluster is added, updated or deleted."""
 
     @property
     @abstractmethod
     def label_keys(self) -> Collection[str]:
-        """The keys of all labels that nodes of the whole cluster have; live."""
+        """Label keys of all nodes of the cluster, as a live view."""
 
     @abstractmethod
     def allocatable(self, resource: str) -> Ints:
-        """status.allocatable of the resource; 0 where a node does not have it."""
+        """Return status.allocatable of the resource per node; 0 where a node does not have it."""
 
     @abstractmethod
     def requested(self, resource: str) -> Ints:
-        """Sum of the real requests of the pods on each node."""
+        """Return the sum of the requests of the pods on each node."""
 
     @abstractmethod
     def non_zero_requested(self, resource: str) -> Ints:
-        """The same with defaults for cpu and memory; equal to `requested` for every other resource."""
+        """Return `requested` plus the defaults of containers without a request for cpu or memory."""
 
     @property
     @abstractmethod
-    def allowed_pods(self) -> Ints: ...
+    def allowed_pods(self) -> Ints:
+        """status.allocatable.pods per node."""
 
     @property
     @abstractmethod
-    def pod_counts(self) -> Ints: ...
+    def pod_counts(self) -> Ints:
+        """Number of pods per node, including assumed ones."""
 
     @property
     @abstractmethod
     def unschedulable(self) -> Mask:
-        """spec.unschedulable."""
+        """spec.unschedulable per node."""
 
     @abstractmethod
     def named(self, names: frozenset[str]) -> Mask:
-        """Which nodes have one of these names."""
+        """Return a mask of the nodes that have one of these names."""
 
     @abstractmethod
     def matches_requirement(self, requirement: Requirement) -> Mask:
-        """Which nodes' labels satisfy the requirement; evaluated once per distinct value."""
+        """Return a mask of the nodes that match the requirement, which is evaluated once per distinct label value."""
 
     @abstractmethod
     def by_taints(self, answer: Callable[[tuple[Taint, ...]], int]) -> Ints:
-        """A number per node from its taints; `answer` is called once per distinct set of taints."""
+        """Return a number per node that depends on its taints. `answer` is called once per distinct set of taints."""
 
     @abstractmethod
     def by_images(self, answer: Callable[[Images], int]) -> Ints:
-        """A number per node from its images; `answer` is called once per distinct set of images."""
+        """Return a number per node that depends on its images. `answer` is called once per distinct set of images."""
 
     @abstractmethod
     def by_ports(self, answer: Callable[[frozenset[HostPort]], int]) -> Ints:
-        """A number per node from its used host ports; `answer` is called once per distinct set."""
+        """Return a number per node that depends on its used host ports. `answer` is called once per distinct set."""
 
     @abstractmethod
     def nodes_with_image(self, image: str) -> int:
-        """How many nodes of the whole cluster report the image."""
+        """Return the number of nodes of the cluster that report the image."""
 
     @abstractmethod
     def image_size(self, image: str) -> int:
-        """Bytes of the image as the first node that has it told them; 0 if no node has it."""
+        """Return the size of the image in bytes, as the first node that has it reports it; 0 if no node has it."""
 
     @abstractmethod
     def topology(self, key: str) -> Domains:
-        """Which domain of a topology each node is in: the values of a label as small ints."""
+        """Return the topology domain of each node: values of a label as small integers."""
 
     @abstractmethod
     def count_pods(self, count: PodCount) -> Ints:
-        """Per node the sum of what `count` says of its pods, those being bound included; live."""
+        """Return the sum of `count` over the pods of each node, including assumed pods, as a live view."""
 
     @abstractmethod
     def count_by_domain(self, count: PodCount, domains: Domains) -> DomainSums:
-        """The same for the pods of the whole cluster, added up by domain; live.
+        """Return the sum of `count` over all pods of the cluster by topology domain, as a live view.
 
-        `domains` are those of all nodes: from `all_nodes.topology`, or made from them and kept while no node changes.
+        `domains` covers all nodes: it is `all_nodes.topology(...)`, or derived from it and reused until a node changes.
         """
 
     @abstractmethod
-    def attribute_counts(self, facet: PodAttributes) -> AttributeCounts:
-        """The distinct things that pods on nodes of the whole cluster carry, each with the number of pods; live."""
+    def attribute_counts(self, attributes: PodAttributes) -> AttributeCounts:
+        """Return the attributes of the cluster's assigned pods, each with its number of pods, as a live view."""
 
     def matches(self, selector: Selector) -> Mask:
-        """Which nodes' labels satisfy every requirement."""
+        """Return a mask of the nodes with labels that satisfy every requirement."""
         mask = np.ones(len(self), np.bool_)
         for requirement in selector.requirements:
             mask &= self.matches_requirement(requirement)
         return mask
 
     def matches_term(self, term: NodeTerm) -> Mask:
-        """Which nodes satisfy a nodeSelectorTerm; an empty term matches none."""
+        """Return a mask of the nodes that satisfy a nodeSelectorTerm. An empty term matches none."""
         if not term.labels and not term.names:
             return np.zeros(len(self), np.bool_)
         mask = self.matches(Selector(term.labels))

@@ -1,7 +1,7 @@
-"""How raw scores become 0..100: the part of NormalizeScore that most plugins share.
+"""Normalisation of raw scores to 0..100: the part of NormalizeScore that most plugins share.
 
-A normaliser is split in two so that it can be kept up to date cheaply: `span` is what the result depends on beyond a
-node's own raw score, and while it stays the same only changed nodes are rescaled.
+A normaliser has two steps so that results can be cached: `span` extracts from all raw scores what the result of a node
+depends on apart from its own score. While it is unchanged, only changed nodes are rescaled.
 """
 
 from __future__ import annotations
@@ -15,32 +15,34 @@ import numpy as np
 from numpy.typing import NDArray
 
 MAX_NODE_SCORE = 100
-"""The best score a plugin may give a node, before its weight."""
+"""Highest score of a node before the plugin's weight is applied (kube-scheduler's MaxNodeScore)."""
 
 Scores = NDArray[np.int64]
+"""Array of int64 scores, one per node."""
 
 
 class Normalizer(ABC):
-    """Maps the raw scores of all feasible nodes to 0..100."""
+    """Conversion of the raw scores of all feasible nodes to 0..100."""
 
     @abstractmethod
     def span(self, scores: Scores) -> Hashable:
-        """What all raw scores together contribute, e.g. their maximum. `scores` is never empty."""
+        """Return what `rescale` needs of all raw scores, such as their maximum. `scores` is never empty."""
 
     def span_between(self, least: int, most: int) -> Hashable | None:  # noqa: ARG002
-        """The same from the least and the greatest raw score alone, where they are enough; else None."""
+        """Return the span computed from the lowest and the highest raw score, or None if those do not suffice."""
         return None
 
     @abstractmethod
     def rescale(self, scores: Scores, span: Any) -> Scores:
-        """The normalised form of some raw scores, each by itself, given the span of all."""
+        """Return the normalised scores for some raw scores, given the span of all."""
 
 
 @dataclass(frozen=True, slots=True)
 class DefaultNormalizeScore(Normalizer):
-    """The best raw score becomes 100, the others in proportion; reversed, the least is best.
+    """Scale scores so that the highest becomes 100; with `reverse`, the lowest raw scores become the highest.
 
-    Matches kube-scheduler's DefaultNormalizeScore: integer division; if all are 0 they stay 0, or become 100 reversed.
+    Matches kube-scheduler's DefaultNormalizeScore: integer division; if all scores are 0 they stay 0, or become 100
+    with `reverse`.
     """
 
     reverse: bool = False

@@ -1,8 +1,7 @@
-"""The Kubernetes objects as they come off the wire, cut down to what scheduling reads.
+"""Kubernetes API objects, reduced to the fields that scheduling reads.
 
-The shell decodes list and watch bytes straight into these structs; fields that no scheduler looks at are never built.
-All are frozen, and kept out of the garbage collector's sight because they cannot form cycles. Field names are the
-API's own in snake case.
+List and watch responses are decoded directly into these structs; other fields are skipped. All structs are frozen, and
+exempt from garbage collection because they cannot form cycles. Field names are the API's in snake case.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ from typing import Any, TypedDict
 import msgspec
 
 Quantity = str | int | float
+"""Resource quantity as it appears in JSON."""
 
 
 class ApiObject(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False, dict=False):
@@ -19,6 +19,8 @@ class ApiObject(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_
 
 
 class OwnerReference(ApiObject, frozen=True):
+    """metav1 OwnerReference."""
+
     kind: str
     name: str
     uid: str = ""
@@ -27,6 +29,8 @@ class OwnerReference(ApiObject, frozen=True):
 
 
 class ObjectMeta(ApiObject, frozen=True):
+    """metav1 ObjectMeta."""
+
     name: str
     namespace: str = ""
     uid: str = ""
@@ -40,22 +44,30 @@ class ObjectMeta(ApiObject, frozen=True):
 
 
 class LabelSelectorRequirement(ApiObject, frozen=True):
+    """metav1 LabelSelectorRequirement; also core/v1 NodeSelectorRequirement."""
+
     key: str
     operator: str
     values: tuple[str, ...] | None = None
 
 
 class LabelSelector(ApiObject, frozen=True):
+    """metav1 LabelSelector."""
+
     match_labels: dict[str, str] | None = None
     match_expressions: tuple[LabelSelectorRequirement, ...] | None = None
 
 
 class NodeSelectorTerm(ApiObject, frozen=True):
+    """core/v1 NodeSelectorTerm."""
+
     match_expressions: tuple[LabelSelectorRequirement, ...] | None = None
     match_fields: tuple[LabelSelectorRequirement, ...] | None = None
 
 
 class NodeSelector(ApiObject, frozen=True):
+    """core/v1 NodeSelector."""
+
     node_selector_terms: tuple[NodeSelectorTerm, ...] | None = None
 
 
@@ -82,7 +94,7 @@ class WeightedPodAffinityTerm(ApiObject, frozen=True):
 
 
 class PodAffinity(ApiObject, frozen=True):
-    """Both podAffinity and podAntiAffinity have this form."""
+    """podAffinity or podAntiAffinity."""
 
     required_during_scheduling_ignored_during_execution: tuple[PodAffinityTerm, ...] | None = None
     preferred_during_scheduling_ignored_during_execution: tuple[WeightedPodAffinityTerm, ...] | None = None
@@ -95,6 +107,8 @@ class Affinity(ApiObject, frozen=True):
 
 
 class Toleration(ApiObject, frozen=True):
+    """core/v1 Toleration."""
+
     key: str = ""
     operator: str = ""
     value: str = ""
@@ -102,6 +116,8 @@ class Toleration(ApiObject, frozen=True):
 
 
 class Taint(ApiObject, frozen=True):
+    """core/v1 Taint."""
+
     key: str
     effect: str
     value: str = ""
@@ -131,7 +147,7 @@ class ContainerPort(ApiObject, frozen=True):
 
 
 class ContainerRestartRule(ApiObject, frozen=True):
-    """What happens when a container exits (KEP-5307); only the action matters to scheduling."""
+    """Rule for the exit of a container (KEP-5307); scheduling reads the action only."""
 
     action: str = ""
 
@@ -150,7 +166,7 @@ class PodSchedulingGate(ApiObject, frozen=True):
 
 
 class PodResourceClaim(ApiObject, frozen=True):
-    """A pod's use of a ResourceClaim: one that exists, or one to be made from a template."""
+    """Reference of a pod to an existing ResourceClaim or to a ResourceClaimTemplate."""
 
     name: str = ""
     resource_claim_name: str | None = None
@@ -158,13 +174,13 @@ class PodResourceClaim(ApiObject, frozen=True):
 
 
 class PodSchedulingGroup(ApiObject, frozen=True):
-    """The PodGroup that a pod belongs to (scheduling.k8s.io, KEP-4671)."""
+    """Reference of a pod to its PodGroup (scheduling.k8s.io, KEP-4671)."""
 
     pod_group_name: str | None = None
 
 
 class Volume(TypedDict, total=False):
-    """A volume of a pod, as the API writes it; kinds that no scheduler asks about are left out."""
+    """Volume of a pod as in the API's JSON. Volume types that scheduling does not read are skipped."""
 
     name: Any
     persistentVolumeClaim: Any
@@ -214,7 +230,7 @@ class PodCondition(ApiObject, frozen=True):
 
 
 class ContainerStatus(ApiObject, frozen=True):
-    """What the kubelet says of a container; only what it holds matters to scheduling."""
+    """Container status, reduced to the resources that the kubelet has allocated and actuated."""
 
     name: str
     resources: ResourceRequirements | None = None
@@ -233,7 +249,7 @@ class PodStatus(ApiObject, frozen=True):
 
 
 class PodObject(ApiObject, frozen=True):
-    """A core/v1 Pod."""
+    """core/v1 Pod."""
 
     metadata: ObjectMeta
     spec: PodSpec
@@ -263,7 +279,7 @@ class NodeStatus(ApiObject, frozen=True):
 
 
 class NodeObject(ApiObject, frozen=True):
-    """A core/v1 Node."""
+    """core/v1 Node."""
 
     metadata: ObjectMeta
     spec: NodeSpec = NodeSpec()

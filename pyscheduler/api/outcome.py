@@ -1,7 +1,6 @@
-"""What a plugin may answer: an expected "no" is a value here, never an exception.
+"""Results that plugins return. An expected rejection is a value here, not an exception.
 
-The codes are those of kube-scheduler's framework (k8s.io/kube-scheduler/framework, `Code`), and each one says what the
-scheduler will do next.
+The codes are those of kube-scheduler's framework (`Code` in k8s.io/kube-scheduler/framework).
 """
 
 from __future__ import annotations
@@ -22,23 +21,23 @@ class Code(enum.IntEnum):
     """Status codes of the scheduling framework, in kube-scheduler's order and with its meaning."""
 
     SUCCESS = 0
-    """Go on with the next plugin."""
+    """Continue with the next plugin."""
     ERROR = 1
-    """Something broke: the attempt ends, the pod is retried after its error backoff."""
+    """Internal error: the attempt ends and the pod is retried after its error backoff."""
     UNSCHEDULABLE = 2
-    """Not now: preemption is tried, then the pod waits for an event that may help it."""
+    """The pod cannot be scheduled: preemption runs, then the pod waits for an event that may help it."""
     UNSCHEDULABLE_AND_UNRESOLVABLE = 3
-    """Not now, and evicting pods would not help: preemption passes this node over."""
+    """The pod cannot be scheduled and evicting pods does not help: preemption skips this node."""
     WAIT = 4
-    """Permit only: the pod is parked until it is allowed, rejected or its time is out."""
+    """Permit only: the pod waits until it is allowed, rejected or timed out."""
     SKIP = 5
-    """PreFilter, PreScore, Bind: this plugin has nothing to say of this pod."""
+    """PreFilter, PreScore, Bind: the plugin does not apply to this pod."""
     PENDING = 6
-    """Not now: as soon as the awaited event comes, the pod is retried without backoff."""
+    """The pod cannot be scheduled until an external event, after which it is retried without backoff."""
 
     @property
     def camel(self) -> str:
-        """The name as kube-scheduler prints it, e.g. `UnschedulableAndUnresolvable`."""
+        """Name as kube-scheduler prints it, such as `UnschedulableAndUnresolvable`."""
         return _CAMEL[self]
 
 
@@ -46,7 +45,7 @@ _CAMEL = {code: "".join(part.capitalize() for part in code.name.split("_")) for 
 
 
 class Skip(enum.Enum):
-    """The type of `SKIP`, `SKIP_SIGNATURE` and `SKIP_SIGNATURE_GROUP`, so that type checkers can tell them from other answers."""
+    """Type of the constants `SKIP`, `SKIP_SIGNATURE` and `SKIP_SIGNATURE_GROUP`."""
 
     SKIP = "skip"
     SKIP_SIGNATURE = "skip signature"
@@ -54,27 +53,30 @@ class Skip(enum.Enum):
 
 
 SKIP = Skip.SKIP
-"""PreFilter and PreScore: leave my Filter (or Score) out of this attempt. Bind: let the next Bind plugin do it."""
+"""Skips the plugin's Filter (from PreFilter) or Score (from PreScore), or passes the pod to the next Bind plugin."""
 SKIP_SIGNATURE = Skip.SKIP_SIGNATURE
-"""PreFilter and PreScore: the same for every pod of the signature, and I am not asked again for now.
+"""Result of PreFilter and PreScore: SKIP, cached for all pods of the signature.
 
-Right where the answer rests on the signature, on node objects, on objects that plugins watch, and on which templates of
-pods are placed anywhere, such as for pods without volumes; but not on where those are placed or how many, nor on what
-pods of one template differ in: labels, annotations, names of claims and of nodes.
+Valid if the result depends only on the signature, on node objects, on objects that plugins watch, and on which pod
+signature groups are assigned at all; for example, for pods without volumes. Not valid if it depends on where pods are
+assigned or how many, nor on fields in which pods of a signature group differ: labels, annotations, names of claims and
+of nodes.
 """
 SKIP_SIGNATURE_GROUP = Skip.SKIP_SIGNATURE_GROUP
-"""SKIP_SIGNATURE that holds for every pod of the template, whatever labels, annotations, claims and nodes it names itself.
+"""Result of PreFilter and PreScore: SKIP, cached for all pods of the signature group.
 
-So it is right for pods that have no volumes or name no claims, but not where it matters which.
+It must hold for all labels, annotations, claims and node names of such pods: valid for pods without volumes, but not if
+it depends on which claim a pod names.
 """
 
 
 @dataclass(frozen=True, slots=True, init=False)
 class Rejection:
-    """A plugin's "no", with the reasons that people and alerts read.
+    """Rejection of a pod, with the reasons for users.
 
-    `resolvable=False` says that evicting pods cannot turn it into a "yes" (UnschedulableAndUnresolvable).
-    `pending=True` says that the pod waits for something outside and should skip its backoff when that comes (Pending).
+    `resolvable=False` means that evicting pods cannot help (UnschedulableAndUnresolvable). `pending=True` means that
+    the pod waits for an external event and skips its backoff when that occurs (Pending). TypeError if a reason is not a
+    str.
     """
 
     reasons: tuple[str, ...]
@@ -91,17 +93,19 @@ class Rejection:
 
     @property
     def code(self) -> Code:
+        """Status code: Unschedulable, UnschedulableAndUnresolvable or Pending."""
         if self.pending:
             return Code.PENDING
         return Code.UNSCHEDULABLE if self.resolvable else Code.UNSCHEDULABLE_AND_UNRESOLVABLE
 
     @property
     def message(self) -> str:
+        """Reasons joined by commas."""
         return ", ".join(self.reasons)
 
 
 class NodeNames(msgspec.Struct, frozen=True):
-    """PreFilter's answer when only these nodes can fit (kube-scheduler's PreFilterResult)."""
+    """Result of PreFilter that restricts the pod to these nodes (kube-scheduler's PreFilterResult)."""
 
     names: frozenset[str]
 
@@ -111,10 +115,10 @@ class NodeNames(msgspec.Struct, frozen=True):
 
 
 class Wait(msgspec.Struct, frozen=True):
-    """Permit's answer when the pod must wait, for at most `seconds` (capped at 15 minutes as in kube-scheduler).
+    """Result of Permit: the pod waits for at most `seconds` (capped at 15 minutes as in kube-scheduler).
 
-    `reason` is shown in the pod's PodScheduled condition. With `recheck_every`, `permit` is run again each time that so
-    many seconds have passed; without it, after events and once when the time is up.
+    `reason` is shown in the pod's PodScheduled condition. `permit` is called again after matching events and once at
+    the timeout; with `recheck_every`, also whenever that many seconds have passed.
     """
 
     seconds: float
@@ -135,10 +139,10 @@ def _is_number(value: object) -> bool:
 
 
 class Nominate(msgspec.Struct, frozen=True):
-    """PostFilter's success: the pod is nominated to `node_name`, which fits it once the pods of `evict` are gone.
+    """Result of PostFilter: the pod is nominated to `node_name`, which fits once the pods of `evict` are gone.
 
-    The scheduler evicts them in that order, leaving out those that are on their way out already; "" as the node clears
-    the pod's nomination.
+    The pods are evicted in this order, except those that are terminating already. An empty `node_name` clears the pod's
+    nomination.
     """
 
     node_name: str
@@ -146,20 +150,20 @@ class Nominate(msgspec.Struct, frozen=True):
 
 
 class ClearNomination(msgspec.Struct, frozen=True):
-    """PostFilter's "no" that also takes back the pod's nomination: what the pod waited for will not help it."""
+    """Result of PostFilter: a rejection that clears the pod's nomination, because the nominated node will not fit."""
 
     rejection: Rejection
 
 
 class StatusError(Exception):
-    """Raised for an answer of code Error: something is as it should not be, and users read this text as it stands.
+    """Expected error of a plugin (code Error). The text is reported to users unchanged.
 
-    Unlike other exceptions it is no bug of the plugin. PostFilter: no further plugin is asked.
+    Unlike other exceptions it is not treated as a bug of the plugin. Raised in PostFilter, it ends the extension point.
     """
 
 
 class Status(msgspec.Struct, frozen=True):
-    """An outcome with the plugin that gave it: what diagnoses, events and `evaluate` report."""
+    """Result of a plugin with the plugin's name, for diagnoses, events and `evaluate`."""
 
     code: Code
     plugin: str = ""
@@ -167,19 +171,25 @@ class Status(msgspec.Struct, frozen=True):
 
     @staticmethod
     def of(plugin: str, rejection: Rejection) -> Status:
+        """Return the status of a plugin's rejection."""
         return Status(rejection.code, plugin, rejection.reasons)
 
     @property
     def message(self) -> str:
+        """Reasons joined by commas."""
         return ", ".join(self.reasons)
 
     @property
     def rejected(self) -> bool:
+        """True for Unschedulable, UnschedulableAndUnresolvable and Pending (kube-scheduler's Status.IsRejected)."""
         return self.code in (Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, Code.PENDING)
 
 
 class NodeToStatus:
-    """A Filter answer for each node of a table: `codes[i]` is 0 for "fits", else `rejections[codes[i] - 1]` is why not."""
+    """Filter results for all nodes of a table (kube-scheduler's NodeToStatus).
+
+    `codes[i]` is 0 if node `i` fits; otherwise `rejections[codes[i] - 1]` is its rejection.
+    """
 
     __slots__ = ("codes", "rejections")
 
@@ -188,12 +198,12 @@ class NodeToStatus:
         self.rejections: list[Rejection] = []
 
     def reject(self, mask: NDArray[np.bool_], rejection: Rejection) -> None:
-        """Reject the nodes of `mask` (bool, one per node) that are not rejected yet: the first reason wins."""
+        """Reject the nodes in `mask` (bool, one entry per node) that are not rejected yet: the first rejection wins."""
         self.rejections.append(rejection)
-        # Adding has no branches: many times as quick as assigning where a mask is mixed.
+        # Addition is branch-free: many times faster than masked assignment if the mask is mixed.
         self.codes += (mask & (self.codes == 0)) * np.int32(len(self.rejections))
 
     def at(self, i: int) -> Rejection | None:
-        """The answer for node `i`, in the plain form's terms."""
+        """Return the rejection of node `i`, or None if it fits."""
         code = int(self.codes[i])
         return self.rejections[code - 1] if code else None

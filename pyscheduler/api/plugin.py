@@ -1,11 +1,11 @@
-"""The extension points of the scheduling framework, one small base class each.
+"""Extension points of the scheduling framework, one base class each.
 
-A plugin is a class that inherits the points it serves; the class line says where it plugs in. `def` methods decide and
-run inside the scheduling cycle, `async def` methods act and run in the binding cycle. The points, their order and their
-meaning are those of kube-scheduler 1.36 (KEP-624).
+A plugin inherits from the base class of each extension point that it implements. `def` methods decide and run in the
+scheduling cycle; `async def` methods act and run in the binding cycle. The points, their order and their meaning are
+those of kube-scheduler 1.36 (KEP-624).
 
-The plain per-node form (`filter`, `score`) is the specification. The NumPy form (`filter_all`, `score_all`) is an
-optimisation that must give the same answers; left out, the base class loops over the plain form.
+The per-node form (`filter`, `score`) is the specification. The NumPy form (`filter_all`, `score_all`) is an
+optimisation with equal results; without it, the base class loops over the per-node form.
 """
 
 from __future__ import annotations
@@ -32,80 +32,87 @@ from pyscheduler.api.topology import NodeEquivalence
 
 
 class Reads(enum.IntEnum):
-    """What a plugin's Filter and Score answers for a node depend on, from least to most.
+    """Scope of the state on which a plugin's Filter and Score results depend, from narrow to wide.
 
-    The scheduler keeps the answers and recomputes only what may have changed. Claiming too little gives stale answers
-    (the plugin conformance suite looks for that); claiming too much only costs time.
+    The scheduler caches the results and recomputes those that may have changed. A scope that is too narrow gives stale
+    results (the plugin conformance suite detects that); one that is too wide costs time.
     """
 
     OWN_NODE = 1
-    """The node object itself (labels, taints, images, allocatable), not the pods on it."""
+    """The node object (labels, taints, images, allocatable), without the pods on it."""
     OWN_NODE_AND_PODS = 2
     """The node and the pods on it."""
     ALL_NODES = 3
-    """Node objects all over the cluster, but no pods."""
+    """All node objects, without pods."""
     DOMAINS = 4
-    """Pods on other nodes, counted by topology domain."""
+    """Pods on all nodes, counted by topology domain."""
     EVERYTHING = 5
-    """Anything: computed afresh for every pod."""
+    """Any state: results are not cached."""
 
 
 @dataclass(frozen=True, slots=True)
 class NoArgs:
-    """The Args of a plugin that takes none."""
+    """Args of a plugin without arguments."""
 
 
 class Plugin(ABC):
-    """What all plugins share."""
+    """Base class of all plugins.
+
+    An exception in a method fails the attempt: the pod is retried after its error backoff, and log, metrics and event
+    name the plugin. StatusError does so without being logged as a bug.
+    """
 
     name: ClassVar[str]
-    """The name that configurations use."""
+    """Name of the plugin in configurations."""
     Args: ClassVar[type] = NoArgs
-    """A frozen dataclass; `pluginConfig[].args` is decoded into it and checked when the scheduler starts.
+    """Frozen dataclass into which `pluginConfig[].args` is decoded and validated at startup.
 
-    A `__post_init__` that raises ValueError refuses the args with its message.
+    A ValueError in `__post_init__` rejects the arguments with its message.
     """
     watches: ClassVar[tuple[ResourceKind, ...]] = ()
-    """Kinds beyond the scheduler's own that the plugin reads through `handle.objects`."""
+    """Additional kinds that the scheduler watches, to be read through `handle.objects`."""
     indexes: ClassVar[tuple[str, ...]] = ()
-    """Pod label keys that the plugin looks pods up by, through `handle.pods_by_label`."""
+    """Pod label keys that are indexed for `handle.pods_by_label`."""
     counts_succeeded: ClassVar[bool] = False
     """Keep pods of phase Succeeded in `handle.pods_by_label` and `handle.pods_by_pod_group` until they are deleted.
 
-    Of those with the labels that the plugin `indexes`, or of all pod groups where it indexes none. Other pods that have
-    ended are forgotten at once.
+    Applies to pods with the labels in `indexes`, or to all pods of PodGroups if `indexes` is empty. Other terminated
+    pods are removed at once.
     """
     reads_labels: ClassVar[bool] = True
-    """Whether what it says of a pod may depend on the pod's labels or annotations.
+    """True if results may depend on the pod's labels or annotations.
 
-    Where it does not, what it said holds for the pods of a StatefulSet or an indexed Job too, of which each has labels
-    of its own.
+    If False, cached results are shared by the pods of a StatefulSet or an indexed Job, of which each has its own
+    labels.
     """
 
     reads_claims: ClassVar[bool] = True
-    """Whether it may depend on which PersistentVolumeClaims the pod names: those of a StatefulSet have their own."""
+    """True if results may depend on the names of the pod's PersistentVolumeClaims, unique for each StatefulSet pod."""
     reads_match_fields: ClassVar[bool] = True
-    """Whether it may depend on which nodes its required node affinity names (`matchFields`): those of a DaemonSet have
-    their own."""
+    """True if results may depend on `matchFields` of the required node affinity, unique for each DaemonSet pod."""
 
     def __init__(self, args: Any, handle: Handle) -> None:
+        """Store the decoded `Args` and the handle.
+
+        Called once per profile, at startup and after a reload that changes the args.
+        """
         self.args = args
         self.handle = handle
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
-        """The events that may turn this plugin's "no" into a "yes"; anything, unless the plugin knows better."""
+        """Return the events that may make pods schedulable that this plugin rejected (KEP-4247); all by default."""
         return (ANYTHING,)
 
 
 class QueueSortPlugin(Plugin):
-    """Orders the active queue. Give either `sort_key` (preferred) or `less`."""
+    """Order of the active queue (kube-scheduler's QueueSort). Implement `sort_key` (preferred) or `less`."""
 
     def sort_key(self, queued: QueuedPod) -> Any:
-        """A key that is smaller the sooner the pod is to be tried; it may change only when the pod is put back."""
+        """Return a sort key; pods with lower keys are scheduled first. It must not change while the pod is queued."""
         return _ByLess(self, queued)
 
     def less(self, a: QueuedPod, b: QueuedPod) -> bool:
-        """Whether `a` is to be tried before `b`."""
+        """Return True if `a` is scheduled before `b` (kube-scheduler's Less)."""
         return bool(self.sort_key(a) < self.sort_key(b))
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -115,7 +122,7 @@ class QueueSortPlugin(Plugin):
 
 
 class _ByLess:
-    """A sort key that asks the plugin's `less`."""
+    """Sort key that compares with the plugin's `less`."""
 
     __slots__ = ("_plugin", "_queued")
 
@@ -133,142 +140,152 @@ class _ByLess:
 
 
 class PreEnqueuePlugin(Plugin):
-    """Holds a pod out of the active queue until its time has come."""
+    """Gate before the active queue (kube-scheduler's PreEnqueue, KEP-3521)."""
 
     reports_gating: ClassVar[bool] = False
-    """Write the reason into the PodScheduled condition, as SchedulingGated: no autoscaler takes that for demand.
+    """Write the rejection into the PodScheduled condition with reason SchedulingGated, which autoscalers ignore.
 
-    Kube-scheduler's plugins are silent. The message should stay the same while the pod is gated: each new one is a
-    write to the API server.
+    kube-scheduler's plugins do not report. The message should be stable while the pod is gated: each change costs an
+    API request.
     """
 
     @abstractmethod
     def pre_enqueue(self, pod: Pod) -> Rejection | None:
-        """None lets the pod in; a Rejection keeps it among the unschedulable pods, uncounted and without an event."""
+        """Return None to queue the pod or a Rejection to gate it, which emits no event and counts no attempt."""
 
     def gate_key(self, pod: Pod) -> Hashable | None:  # noqa: ARG002
-        """Key of the thing that a gated pod waits for: after an event, one pod of each key is evaluated for all.
+        """Return a key of the condition that gates the pod.
 
-        None, which is always right, has every pod evaluated.
+        After an event, one pod of each key is evaluated for all of them. None, the default, evaluates every pod.
         """
         return None
 
 
 class PreFilterPlugin(Plugin):
-    """Looks at the pod once, before any node.
+    """Computation once per pod, before any node is filtered (kube-scheduler's PreFilter).
 
-    What it leaves in the cycle for Filter is a value: nobody changes it in place, because it may serve other pods of
-    the signature, and because a trial puts the earlier values back when it is over. It is the plugin's own, too: columns
-    of a NodeTable follow the live cluster, so what is kept of them is computed from them or copied.
+    State that it writes to the cycle for Filter must never be modified in place: it may be shared by other pods of the
+    signature, and a dry run restores the earlier values. NodeTable columns are live views, so store copies or values
+    derived from them.
     """
 
     @abstractmethod
     def pre_filter(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> NodeNames | Rejection | Skip | None:
-        """None goes on, SKIP leaves my Filter out, NodeNames narrows the nodes, a Rejection ends the attempt.
+        """Return None to continue, SKIP to skip Filter, NodeNames to restrict the nodes, or a Rejection.
 
-        Where the plugin `reads` no more than ALL_NODES, the answer is kept for all pods of the signature.
+        If `reads` is at most ALL_NODES, the result is cached for all pods of the signature. A Rejection ends Filter for
+        all nodes; PostFilter runs next.
         """
 
     def add_pod(self, cycle: Cycle, pod: Pod, added: Pod, node: NodeInfo) -> None:
-        """`added` has been put on `node` in a trial: write a new value to `pod`'s cycle that counts it in.
+        """Update the state of `pod` in a dry run after `added` was added to `node` (kube-scheduler's AddPod).
 
-        `node` shows it there already, other views of the cluster do not. Never called after SKIP. The end of the trial
-        undoes every `cycle[KEY] = value`, so a value that was changed in place would stay wrong (see the class).
+        `node` includes the pod; other views of the cluster do not. Not called after SKIP. Assign a new value with
+        `cycle[KEY] = value`: the end of the dry run restores the old one, which it cannot do for a value modified in
+        place.
         """
 
     def remove_pod(self, cycle: Cycle, pod: Pod, removed: Pod, node: NodeInfo) -> None:
-        """`removed` has been taken off `node` in a trial: write a new value that counts it out, as in `add_pod`."""
+        """Update the state of `pod` in a dry run after `removed` was removed from `node` (RemovePod); see `add_pod`."""
 
 
 class FilterPlugin(Plugin):
-    """Says whether a pod can run on a node."""
+    """Feasibility check of a node for a pod (kube-scheduler's Filter)."""
 
     reads: ClassVar[Reads] = Reads.EVERYTHING
+    """Scope on which results depend; results are cached accordingly."""
     reads_identity: ClassVar[bool] = False
-    """Whether answers depend on more of the pod than its signature (name, UID …): such answers are never kept."""
+    """True if results depend on more of the pod than its signature (name, UID …); they are not cached."""
     reads_in_dry_run: ClassVar[Reads | None] = None
-    """What answers depend on while only pods come and go, where that is less than `reads`.
+    """Scope on which results depend while only pods change, if narrower than `reads`.
 
-    For plugins that read other objects, too: OWN_NODE if pods do not matter to them, OWN_NODE_AND_PODS if those on the node do.
-    Preemption tries many nodes at once if no plugin looks beyond a node.
+    For plugins that also read other objects: OWN_NODE if they ignore pods, OWN_NODE_AND_PODS if they read the pods on
+    the node. Preemption evaluates many nodes at once if no plugin depends on other nodes.
     """
 
     @abstractmethod
     def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:
-        """None if the pod fits the node."""
+        """Return None if the pod fits the node, otherwise a Rejection."""
 
     def filter_cache_key(self, cycle: Cycle) -> Hashable | None:  # noqa: ARG002
-        """What the answers rest on beside node objects, as PreFilter found it: the same again, the same answers again.
+        """Return a cache key of what the results depend on besides node objects.
 
-        For plugins that read DOMAINS: pods come and go all the time, and hardly ever does a domain become full by it.
-        None, which is always right, has every node asked again.
+        Equal keys allow reuse of cached results. For plugins that read DOMAINS, where pods come and go often but rarely
+        fill a domain. Called after PreFilter. None, the default, evaluates every node again.
         """
         return None
 
     def filter_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> NodeToStatus:
-        """The same answers for many nodes at once."""
-        verdicts = NodeToStatus(len(nodes))
-        known: dict[Rejection, int] = {}
+        """Return the results of `filter` for many nodes at once.
+
+        InvalidReturnValue if `filter` returns anything but None or a Rejection.
+        """
+        result = NodeToStatus(len(nodes))
+        numbers: dict[Rejection, int] = {}
         for i, node in enumerate(nodes):
             rejection = self.filter(cycle, pod, node)
             if rejection is not None:
                 if not isinstance(rejection, Rejection):
                     raise InvalidReturnValue(self.filter, rejection, FILTER_RETURNS)
-                if rejection not in known:
-                    verdicts.rejections.append(rejection)
-                    known[rejection] = len(verdicts.rejections)
-                verdicts.codes[i] = known[rejection]
-        return verdicts
+                if rejection not in numbers:
+                    result.rejections.append(rejection)
+                    numbers[rejection] = len(result.rejections)
+                result.codes[i] = numbers[rejection]
+        return result
 
 
 class PostFilterPlugin(Plugin):
-    """Tries to make room when no node fits."""
+    """Handling of pods that fit no node, for example preemption (kube-scheduler's PostFilter)."""
 
     @abstractmethod
     def post_filter(self, cycle: Cycle, pod: Pod, diagnosis: Diagnosis) -> Nominate | ClearNomination | Rejection:
-        """Nominate a node that will fit once the named pods are evicted, or say why that cannot help.
+        """Return a node to nominate with the pods to evict, or a Rejection with the reason why that does not help.
 
-        A nomination or an unresolvable rejection is the last word; after any other rejection the next plugin is asked,
-        and what all of them said is told.
+        A nomination or an unresolvable rejection ends the extension point. After another rejection the next plugin
+        runs, and the messages are joined.
         """
 
     def post_filter_steps(
         self, cycle: Cycle, pod: Pod, diagnosis: Diagnosis
     ) -> Generator[None, None, Nominate | ClearNomination | Rejection]:
-        """The answer of `post_filter`, with a bare `yield` after every few milliseconds of work.
+        """Run `post_filter` in steps: a bare `yield` after every few milliseconds of work.
 
-        This is what the scheduler calls; it handles other events at each `yield`, and closes the generator if one of
-        them comes: the attempt is begun anew. Override it, and let `post_filter` exhaust it, where many nodes are
-        tried.
+        The scheduler calls this method. At each `yield` it handles other events; if one arrives, it closes the
+        generator and restarts the attempt. Override it if many nodes are evaluated, and exhaust it in `post_filter`.
         """
         yield from ()
         return self.post_filter(cycle, pod, diagnosis)
 
 
 class PreScorePlugin(Plugin):
-    """Looks at the pod and the feasible nodes once, before scoring."""
+    """Computation once per pod, on its feasible nodes, before scoring (kube-scheduler's PreScore)."""
 
     @abstractmethod
     def pre_score(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Skip | None:
-        """SKIP leaves this plugin's Score out. Kept for the signature where the plugin `reads` no more than ALL_NODES."""
+        """Return SKIP to skip the plugin's Score, otherwise None.
+
+        If `reads` is at most ALL_NODES, the result is cached for all pods of the signature.
+        """
 
 
 class ScorePlugin(Plugin):
-    """Says how good a feasible node is, in any range that `normalize` brings to 0..100."""
+    """Ranking of feasible nodes by raw scores that `normalize` converts to 0..100 (kube-scheduler's Score)."""
 
     reads: ClassVar[Reads] = Reads.EVERYTHING
+    """Scope on which raw scores depend; they are cached accordingly."""
     reads_identity: ClassVar[bool] = False
+    """True if scores depend on more of the pod than its signature (name, UID …); they are not cached."""
     weight: ClassVar[int] = 1
-    """The weight where a configuration gives none."""
+    """Weight if the configuration gives none."""
     normalizer: ClassVar[Normalizer | None] = None
-    """How raw scores become 0..100; None if they already are."""
+    """Conversion of raw scores to 0..100; None if they are in that range."""
 
     @abstractmethod
     def score(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> int:
-        """The raw score of one node."""
+        """Return the raw score of one node as an int."""
 
     def score_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Scores:
-        """The same answers for many nodes at once."""
+        """Return the results of `score` for many nodes at once. InvalidReturnValue if a score is no integer."""
         scores = [self.score(cycle, pod, node) for node in nodes]
         if not {*map(type, scores)} <= {int}:
             for score in scores:
@@ -276,44 +293,44 @@ class ScorePlugin(Plugin):
         return np.array(scores, np.int64)
 
     def score_equivalence(self, cycle: Cycle) -> NodeEquivalence | None:  # noqa: ARG002
-        """Which nodes have the same raw score in this attempt, as PreScore found it: those that are alike by this.
+        """Return an equivalence of nodes with equal raw scores in this attempt; one node of each class is scored.
 
-        For plugins that read DOMAINS and have a `normalizer`, to whose `span` it is all one how often a score occurs:
-        of nodes that are alike one is asked, and speaks for all. None, which is always right, has every node asked.
+        For plugins that read DOMAINS and have a `normalizer` with a `span` that does not depend on how often a score
+        occurs. Called after PreScore. None, the default, scores every node.
         """
         return None
 
     def normalize(self, cycle: Cycle, pod: Pod, scores: Scores) -> Scores:  # noqa: ARG002
-        """NormalizeScore: the raw scores of all feasible nodes in, their final scores out. Most set `normalizer`."""
+        """Return the final scores (0..100) for the raw scores of all feasible nodes. Usually `normalizer` suffices."""
         if self.normalizer is None or not len(scores):
             return scores
         return self.normalizer.rescale(scores, self.normalizer.span(scores))
 
 
 class ReservePlugin(Plugin):
-    """Keeps books of its own about where pods go."""
+    """Bookkeeping of a plugin about assumed pods (kube-scheduler's Reserve)."""
 
     @abstractmethod
     def reserve(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:
-        """The pod takes its place on the node; a Rejection undoes all reservations."""
+        """Record that the pod is assumed on the node. A Rejection calls `unreserve` of all Reserve plugins."""
 
     @abstractmethod
     def unreserve(self, cycle: Cycle, pod: Pod, node_name: str) -> None:
-        """The pod gives its place back. Must be safe to call without a reservation, and never fail."""
+        """Undo `reserve`. Must be idempotent, must not fail, and may be called without a prior `reserve`."""
 
 
 class PermitPlugin(Plugin):
-    """The last word before binding.
+    """Approval, denial or delay of a pod before binding (kube-scheduler's Permit).
 
-    A pod that waits is not forgotten: `permit` is run again for it after each event that `events_to_register` cover, each time
-    that `Wait.recheck_every` seconds have passed, and once when its time is up. None then lets the pod go, a Rejection
-    sends it back to the queue, Wait keeps it for the rest of the time that the first Wait gave it. `cycle` holds what
-    the plugin wrote in the attempt, with `cycle.now` brought up to date; `pod` and `node` are as they are now.
+    For a waiting pod `permit` is called again after each event in `events_to_register`, whenever `Wait.recheck_every`
+    seconds have passed, and once at the timeout. None then approves the pod, a Rejection requeues it, and Wait
+    continues the wait until the deadline of the first Wait. `cycle` holds the plugin's state of the attempt with the
+    current `cycle.now`; `pod` and `node` are current.
     """
 
     @abstractmethod
     def permit(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Wait | Rejection | None:
-        """None approves, a Rejection denies, Wait parks the pod with its place held."""
+        """Return None to approve, a Rejection to deny, or Wait to delay binding while the pod stays assumed."""
 
     def handle_unschedulable(
         self,
@@ -322,24 +339,24 @@ class PermitPlugin(Plugin):
         diagnosis: Diagnosis,  # noqa: ARG002
         nominated: Nominate | None,  # noqa: ARG002
     ) -> Rejection | None:
-        """Permit the evictions of a preemption, or learn that the pod found no place.
+        """Approve the evictions of a preemption, or handle that the pod is unschedulable.
 
-        Called when no node fits and PostFilter has run, also where one of its plugins ended it with an error.
-        `nominated` is the node that PostFilter found, with the pods to be evicted, or without any the node that an
-        earlier attempt found, where PostFilter leaves that as it is; None if there is none.
+        Called when no node fits and PostFilter has run, even if that ended with an error. `nominated` is PostFilter's
+        result with the pods to evict; if PostFilter left an earlier nomination unchanged, that node without pods;
+        otherwise None.
 
-        A Rejection keeps those pods. The room stays reserved in memory, where other pods of the same or a lower
-        priority see it, until another attempt of the pod is permitted or fails, or `handle.clear_nominations` takes it
-        back. The message of the Rejection is added to the pod's condition.
+        A Rejection prevents the evictions. The nomination stays in memory, where pods of equal or lower priority see
+        it, until another attempt of the pod is permitted or fails, or `handle.clear_nominations` is called. The message
+        of the Rejection is added to the pod's condition.
         """
         return None
 
     def affected_pods(self, event: ClusterEvent, waiting: Sequence[WaitingPod]) -> Iterable[WaitingPod]:
-        """Return the pods for which `permit` must be run again after an event that `events_to_register` cover.
+        """Return the waiting pods for which `permit` must be called again after an event in `events_to_register`.
 
-        `waiting` are all pods that this plugin makes wait, oldest first. The base class returns those for which the
-        hint of an interest does not answer SKIP. Override it where a look-up finds the few that matter, or where one
-        run of `permit` decides for many.
+        `waiting` are all pods that wait for this plugin, oldest first. By default, those are returned for which a
+        queueing hint does not return SKIP. Override it if a lookup finds the few affected pods, or if one call of
+        `permit` decides for many.
         """
         hints = [interest.hint for interest in self.events_to_register() if interest.covers(event)]
         return [
@@ -348,37 +365,38 @@ class PermitPlugin(Plugin):
 
 
 class PreBindPlugin(Plugin):
-    """Does what must be done before the pod is bound, such as provisioning a volume."""
+    """Work that must be done before a pod is bound, such as provisioning a volume (kube-scheduler's PreBind)."""
 
     def pre_bind_pre_flight(self, cycle: Cycle, pod: Pod, node_name: str) -> Skip | None:  # noqa: ARG002
-        """SKIP if `pre_bind` has nothing to do for this pod, which is then bound like one without PreBind plugins.
+        """Return SKIP if `pre_bind` has nothing to do for this pod.
 
-        Kube-scheduler's PreBindPreFlight; asked in the scheduling cycle, after Permit.
+        If all plugins return SKIP, the pod is bound without PreBind. kube-scheduler's PreBindPreFlight (KEP-5278);
+        called in the scheduling cycle after Permit.
         """
         return None
 
     @abstractmethod
     async def pre_bind(self, cycle: Cycle, pod: Pod, node_name: str, api: ApiWriter) -> Rejection | None:
-        """A Rejection or an exception gives the place back and puts the pod back."""
+        """Prepare the binding. A Rejection or an exception unreserves and requeues the pod."""
 
 
 class BindPlugin(Plugin):
-    """Binds the pod; the first that does not SKIP has done it."""
+    """Binding of a pod to its node (kube-scheduler's Bind). Plugins run in order until one does not return SKIP."""
 
     binds_without_api: ClassVar[bool] = False
-    """True for a plugin that has the pod bound without `api`, by a service of its own.
+    """True for a plugin that binds pods without `api`, through another service.
 
-    From any other, None without a call of `api.bind` is a wrong answer: the pod would hold a place that it never takes.
+    For other plugins, None without a call of `api.bind` is an invalid return value: the pod would stay assumed forever.
     """
 
     @abstractmethod
     async def bind(self, cycle: Cycle, pod: Pod, node_name: str, api: ApiWriter) -> Rejection | Skip | None:
-        """None: bound. SKIP: the next plugin's turn."""
+        """Return None if the pod is bound, SKIP to let the next plugin bind it, or a Rejection."""
 
 
 class PostBindPlugin(Plugin):
-    """Is told that a pod has been bound."""
+    """Notification that a pod has been bound (kube-scheduler's PostBind)."""
 
     @abstractmethod
     async def post_bind(self, cycle: Cycle, pod: Pod, node_name: str, api: ApiWriter) -> None:
-        """Informational: nothing can be undone any more."""
+        """React to the binding, which can no longer be undone."""

@@ -1,7 +1,8 @@
-"""Pods as plugins see them: an identity, and the signature that all pods of one template share.
+"""Pods for plugins: an identity and a signature that is shared by equal pods.
 
-Pods stamped from one template differ in name only. All that scheduling reads from a pod sits in its `PodSignature`, which
-is interned: siblings hold the very same object, and what is compiled or computed for one serves them all.
+All that scheduling reads from a pod's spec and metadata is in its `PodSignature` (as in kube-scheduler's opportunistic
+batching, KEP-5598). Signatures are interned: pods of one controller mostly share one object, so what is compiled or
+computed for one pod is reused for the others.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ from pyscheduler.api.resources import PodRequests, is_sidecar, pod_requests
 
 WILDCARD_IP = "0.0.0.0"
 LARGE = 64 * 1024
-"""Bytes of a pod from which on nothing is cached for its sake: what plugins compile from it is as large as the pod."""
+"""Size in bytes above which nothing is cached for a pod, because compiled data is as large as the pod."""
 
 
 class HostPort(NamedTuple):
-    """A port that a pod takes on its node's own address; "" is normalised to 0.0.0.0 and TCP."""
+    """Host port of a pod; "" is normalised to 0.0.0.0 and TCP."""
 
     ip: str
     protocol: str
@@ -30,15 +31,15 @@ class HostPort(NamedTuple):
 
 
 class VolumeClaim(NamedTuple):
-    """A volume of a pod that is a PersistentVolumeClaim: one that it names, or an ephemeral one made for it alone."""
+    """Volume of a pod that is a PersistentVolumeClaim: an existing claim, or an ephemeral one created for the pod."""
 
     name: str
-    """The name of the claim, "" if the pod gives none; of the volume, for an ephemeral one."""
+    """Name of the claim, "" if the pod names none; for an ephemeral claim, name of the volume."""
     ephemeral: bool
 
 
 class PodSignatureGroup:
-    """What a controller stamps pods from. Interned like shapes, of which it has many where pods are less alike."""
+    """Common part of the signatures of pods that differ in labels, annotations, claims and node names. Interned."""
 
     __slots__ = ("__weakref__", "id", "namespace", "owner", "requests", "resized", "size", "spec")
 
@@ -51,7 +52,7 @@ class PodSignatureGroup:
         resized: Resized | None = None,
         size: int = 0,
     ) -> None:
-        """`spec` names neither claims nor nodes, `size` is its bytes. QuantityError if an amount cannot be read."""
+        """Build a group from a `spec` without claims and node names; `size` in bytes. QuantityError if invalid."""
         self.id = id
         self.namespace = namespace
         self.owner = owner
@@ -62,7 +63,10 @@ class PodSignatureGroup:
 
 
 class PodSignature:
-    """All that scheduling reads from a pod. Interned: equal shapes are one object, `id` tells them apart."""
+    """Everything that scheduling reads from a pod's spec and metadata. Interned: equal signatures are one object.
+
+    Attributes that are derived from the spec are computed on first use.
+    """
 
     def __init__(
         self,
@@ -73,80 +77,84 @@ class PodSignature:
         spec: PodSpec | None = None,
         size: int = 0,
     ) -> None:
-        """`spec` is the template's with the claims and nodes that the pod names; None where it names none.
+        """Build a signature. `spec` is the group's with the pod's claims and nodes; None if the pod names none.
 
-        `size` is how many bytes there are besides the template.
+        `size` is the number of bytes in addition to the group's.
         """
         self.id = id
         self.labels = labels
         self.annotations = annotations
         self.template = template
-        """What it has in common with shapes that differ in labels, annotations, and what claims and nodes they name."""
+        """Part shared with signatures that differ in labels, annotations, claims and node names."""
         self.namespace = template.namespace
         self.owner = template.owner
-        """The controller that owns the pod, or None."""
+        """Controller that owns the pod, or None."""
         self.spec = spec or template.spec
-        """The decoded pod spec; `spec.node_name` is always "" here: a signature is not bound to a node."""
+        """Decoded pod spec; `spec.node_name` is always ""."""
         self.requests = template.requests
         self.size = template.size + size
-        """Bytes of all that scheduling reads, packed; 0 where it is not known."""
+        """Size in bytes of everything that scheduling reads; 0 if unknown."""
         self.resized = template.resized
-        """What containers hold instead of what the spec states, while a resize is under way; None nearly always."""
+        """Container resources that differ from the spec during an in-place resize; None otherwise."""
 
     @cached_property
     def priority(self) -> int:
+        """spec.priority, 0 if absent."""
         return self.spec.priority or 0
 
     @cached_property
     def qos(self) -> QoSClass:
+        """Quality-of-service class of the pod."""
         return qos_class(self.spec)
 
     @cached_property
     def tolerations(self) -> tuple[Toleration, ...]:
+        """spec.tolerations."""
         return self.spec.tolerations or ()
 
     @cached_property
     def node_selector(self) -> Selector | None:
-        """spec.nodeSelector, compiled; None when the field is absent."""
-        wanted = self.spec.node_selector
-        return None if wanted is None else Selector(tuple(Requirement(k, "In", (v,)) for k, v in wanted.items()))
+        """Compiled spec.nodeSelector; None if the field is absent."""
+        labels = self.spec.node_selector
+        return None if labels is None else Selector(tuple(Requirement(k, "In", (v,)) for k, v in labels.items()))
 
     @cached_property
     def required_node_terms(self) -> tuple[NodeTerm, ...] | None:
-        """The required node affinity, any term of which is enough; None when there is none."""
+        """Terms of the required node affinity, any of which suffices; None if absent."""
         affinity = self.affinity.node_affinity
         required = affinity.required_during_scheduling_ignored_during_execution if affinity else None
         return node_terms(required) if required else None
 
     @cached_property
     def preferred_node_terms(self) -> tuple[tuple[int, NodeTerm], ...]:
-        """The preferred node affinity as (weight, term)."""
+        """Preferred node affinity as (weight, term)."""
         affinity = self.affinity.node_affinity
         preferred = (affinity.preferred_during_scheduling_ignored_during_execution if affinity else None) or ()
         return tuple((p.weight, node_term(p.preference)) for p in preferred)
 
     @cached_property
     def affinity(self) -> Affinity:
+        """spec.affinity; empty if absent."""
         return self.spec.affinity or Affinity()
 
     @cached_property
     def host_ports(self) -> frozenset[HostPort]:
-        """Ports of containers and sidecars that must be free on the node (hostPort > 0)."""
+        """Host ports of containers and sidecars, which must be free on the node."""
         sidecars = (c for c in self.spec.init_containers or () if is_sidecar(c))
         ports = (p for c in (*self.spec.containers, *sidecars) for p in c.ports or () if p.host_port > 0)
         return frozenset(HostPort(p.host_ip or WILDCARD_IP, p.protocol or "TCP", p.host_port) for p in ports)
 
     @cached_property
     def volume_claims(self) -> tuple[VolumeClaim, ...]:
-        """The volumes that are claims, in the order of the spec."""
+        """Volumes that are claims, in the order of the spec."""
         return tuple(claim for volume in self.spec.volumes or () if (claim := _volume_claim(volume)) is not None)
 
 
 class Pod:
-    """One pod: who it is, what signature it has, and the few status fields that scheduling reads.
+    """One pod: its identity, its signature and the few status fields that scheduling reads.
 
-    Filter and Score may read only what the signature holds (`labels`, `spec`, `requests` …), because their answers are
-    kept for the next pod of the signature. A plugin that must look at the identity says so with `reads_identity = True`.
+    Filter and Score may read only what the signature holds (`labels`, `spec`, `requests` …), because their results are
+    cached for other pods of the signature. A plugin that reads the identity must set `reads_identity = True`.
     """
 
     __slots__ = (
@@ -175,54 +183,60 @@ class Pod:
         self.phase = "Pending"
         self.deleting = False
         self.created: str | None = None
-        """metadata.creationTimestamp as the API server wrote it."""
+        """metadata.creationTimestamp as in the API object."""
         self.start_time: str | None = None
         self.generation = 0
         self.resource_version = ""
         self.conditions: tuple[PodCondition, ...] = ()
-        """The conditions of a pod without a node; of one that has a node only DisruptionTarget is kept."""
+        """All conditions of a pod without a node; of an assigned pod, DisruptionTarget only."""
 
     @property
     def key(self) -> str:
-        """`namespace/name`, as logs, events and metrics name a pod."""
+        """`namespace/name`, as in logs, events and metrics."""
         return f"{self.namespace}/{self.name}"
 
     @property
     def labels(self) -> Mapping[str, str]:
+        """metadata.labels."""
         return self.signature.labels
 
     @property
     def annotations(self) -> Mapping[str, str]:
+        """metadata.annotations."""
         return self.signature.annotations
 
     @property
     def spec(self) -> PodSpec:
+        """Decoded pod spec with an empty `node_name`."""
         return self.signature.spec
 
     @property
     def requests(self) -> PodRequests:
+        """Resource requests: milli-cores for cpu, bytes or counts otherwise."""
         return self.signature.requests
 
     @property
     def priority(self) -> int:
+        """spec.priority, 0 if absent."""
         return self.signature.priority
 
     @property
     def size(self) -> int:
-        """Bytes of all that scheduling reads of it, packed."""
+        """Size in bytes of everything that scheduling reads."""
         return self.signature.size
 
     @property
     def is_large(self) -> bool:
-        """True for a pod of more than LARGE bytes: nothing is cached for its sake."""
+        """True for a pod larger than LARGE bytes, for which nothing is cached."""
         return self.size > LARGE
 
     @property
     def scheduler_name(self) -> str:
+        """spec.schedulerName."""
         return self.signature.spec.scheduler_name
 
     def on(self, node_name: str) -> Pod:
-        """A copy that says it is on the node."""
+        """Return a copy of the pod that is assigned to the node."""
         copy = Pod(self.uid, self.namespace, self.name, self.signature)
         for field in _STATUS_FIELDS:
             setattr(copy, field, getattr(self, field))

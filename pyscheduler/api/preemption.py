@@ -1,4 +1,4 @@
-"""Preemption as `evaluate` and `explain` see it: every candidate that was found, and how one was chosen among them."""
+"""Preemption for `evaluate` and `explain`: all candidates and the chosen one."""
 
 from __future__ import annotations
 
@@ -15,42 +15,44 @@ from pyscheduler.api.pod import Pod
 
 
 class Candidate(msgspec.Struct, frozen=True):
-    """A node that fits the pod once the victims are gone, the most important victim first."""
+    """Node that fits the pod after the eviction of the victims (kube-scheduler's preemption Candidate)."""
 
     victims: tuple[Pod, ...]
+    """Pods to evict, the most important one first."""
     pdb_violations: int = 0
-    """How many victims a PodDisruptionBudget would have kept."""
+    """Number of victims with evictions that violate a PodDisruptionBudget."""
 
 
 class PreemptionSearch(msgspec.Struct, frozen=True):
-    """The outcome of looking for room: success with a node to be nominated, or why there is none."""
+    """Result of a search for preemption candidates."""
 
     status: Code
+    """SUCCESS if a node is to be nominated; otherwise the code of the failure."""
     message: str = ""
-    """What the FailedScheduling event says of it; "" after a success."""
+    """Part of the FailedScheduling message; "" after a success."""
     nominated_node: str | None = None
-    """The new nominated node; "" takes the old one back, None leaves it as it is."""
+    """New nominated node; "" clears the nomination, None leaves it unchanged."""
     candidates: Mapping[str, Candidate] = msgspec.field(default_factory=dict)
-    """By node name."""
+    """Candidates by node name."""
     ties: tuple[str, ...] = ()
-    """The candidates that are equally good; the nominated node is one of them."""
+    """Names of the equally good candidates; the nominated node is one of them."""
 
     @property
     def victims(self) -> tuple[Pod, ...]:
-        """The pods that have to go from the nominated node."""
+        """Pods to evict from the nominated node; empty without one."""
         return self.candidates[self.nominated_node].victims if self.nominated_node else ()
 
 
 class PreemptionPlugin(PostFilterPlugin):
-    """Makes room by evicting pods. Its attempts and victims are counted under kube-scheduler's metric names."""
+    """Preemption of lower-priority pods. Attempts and victims are counted in kube-scheduler's metrics."""
 
     @abstractmethod
     def search(self, cycle: Cycle, pod: Pod, diagnosis: Diagnosis) -> PreemptionSearch:
-        """Look at all nodes, whatever share of them `post_filter` would have looked at; nothing is set in motion."""
+        """Return the candidates among all nodes, not only those that `post_filter` samples. Evicts nothing."""
 
     def choose(self, candidates: Mapping[str, Candidate]) -> str:
-        """The node to be nominated, of what extenders have left of the candidates: the first one, where all are equal.
+        """Return the name of the node to nominate, of the candidates that extenders have left (at least one).
 
-        There is at least one.
+        By default, the first one.
         """
         return next(iter(candidates))

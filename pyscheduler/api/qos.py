@@ -1,4 +1,4 @@
-"""The quality-of-service class of a pod, as the API server computes it (core/v1 PodQOSClass)."""
+"""Quality-of-service class of a pod, as the API server computes it (core/v1 PodQOSClass)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pyscheduler.api.resources import CPU, MEMORY, amounts
 
 
 class QoSClass(enum.StrEnum):
-    """From the best kept to the first evicted."""
+    """QoS classes in the order of eviction, last evicted first."""
 
     GUARANTEED = "Guaranteed"
     BURSTABLE = "Burstable"
@@ -17,7 +17,12 @@ class QoSClass(enum.StrEnum):
 
 
 def qos_class(spec: PodSpec) -> QoSClass:
-    """Guaranteed: every container limits cpu and memory and requests just that. BestEffort: none asks for either."""
+    """Return the QoS class of a pod spec.
+
+    Guaranteed: every container has limits for cpu and memory and requests equal to them. BestEffort: no container has
+    requests or limits for either. Burstable: all others. Pod-level resources replace those of containers. QuantityError
+    if an amount is invalid.
+    """
     if spec.resources is not None:
         stated = [spec.resources]
     else:
@@ -30,7 +35,7 @@ def qos_class(spec: PodSpec) -> QoSClass:
 def _is_guaranteed(resources: ResourceRequirements) -> bool:
     limits = _compute(resources.limits)
     requests = amounts(resources.requests)
-    # A request left out defaults to its limit, so only one that is stated and differs breaks the guarantee.
+    # An omitted request defaults to its limit.
     return len(limits) == 2 and all(requests.get(k, limit) == limit for k, limit in limits.items())
 
 

@@ -1,6 +1,6 @@
-"""Kubernetes quantities as whole numbers: cpu in thousandths, everything else in units, both rounded up.
+"""Kubernetes quantities as integers: cpu in milli-cores, everything else in whole units, both rounded up.
 
-Matches resource.Quantity's MilliValue and Value (k8s.io/apimachinery), which round up and saturate at int64.
+Matches MilliValue and Value of resource.Quantity (k8s.io/apimachinery), which round up and saturate at int64.
 """
 
 from __future__ import annotations
@@ -17,31 +17,31 @@ _EXPONENT = re.compile(r"[eE]([+-]?[0-9]+)\Z")
 
 
 class QuantityError(ValueError):
-    """The text is not a Kubernetes quantity."""
+    """Invalid Kubernetes quantity."""
 
 
 def value(text: str | int | float) -> int:
-    """The quantity in whole units, rounded up: `value("1.5")` is 2, `value("1Ki")` is 1024. QuantityError otherwise."""
+    """Return the quantity in whole units, rounded up: `value("1.5")` is 2. QuantityError if it is invalid."""
     return whole_units(nano_value(text))
 
 
 def milli_value(text: str | int | float) -> int:
-    """The quantity in thousandths, rounded up: `milli_value("100.5m")` is 101. QuantityError otherwise."""
+    """Return the quantity in thousandths, rounded up: `milli_value("100.5m")` is 101. QuantityError if invalid."""
     return thousandths(nano_value(text))
 
 
 def nano_value(text: str | int | float) -> int:
-    """The quantity in billionths, the finest that Kubernetes keeps: what sums are made of. QuantityError otherwise."""
+    """Return the quantity in billionths, the finest unit of Kubernetes, for exact sums. QuantityError if invalid."""
     return _nano(str(text))
 
 
 def whole_units(nano: int) -> int:
-    """Billionths as whole units, rounded up and saturating at int64."""
+    """Convert billionths to whole units, rounded up and saturating at int64."""
     return _rounded(nano, 10**9)
 
 
 def thousandths(nano: int) -> int:
-    """Billionths as thousandths, rounded up and saturating at int64."""
+    """Convert billionths to thousandths, rounded up and saturating at int64."""
     return _rounded(nano, 10**6)
 
 
@@ -64,7 +64,7 @@ def _nano(text: str) -> int:
 
 
 def _parse(text: str) -> tuple[int, int, int, int]:
-    """Sign, digits, decimal exponent and binary factor of a quantity."""
+    """Return sign, digits, decimal exponent and binary factor of a quantity."""
     body = text.strip()
     sign = -1 if body.startswith("-") else 1
     body = body[1:] if body[:1] in ("+", "-") else body

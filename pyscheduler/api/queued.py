@@ -1,4 +1,4 @@
-"""A pod with its history in the scheduling queue: what QueueSort orders by (kube-scheduler's QueuedPodInfo)."""
+"""Pod in the scheduling queue with its history, for QueueSort (kube-scheduler's QueuedPodInfo)."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from pyscheduler.api.pod import Pod
 
 @dataclass(slots=True, eq=False)
 class QueuedPod:
-    """All times are seconds on the scheduler's clock.
+    """Pod with its history in the queue. All times are in seconds on the scheduler's clock.
 
-    `timestamp` is the last time the pod was added or put back, `initial_attempt` when it first became active.
-    `unschedulable_count` and `error_count` drive the two backoffs; `rejectors` are the plugins whose events wake it.
+    `timestamp` is the time when the pod was last queued, `initial_attempt` the time when it first became active.
+    `unschedulable_count` and `error_count` determine the backoffs.
     """
 
     pod: Pod
     timestamp: float
     attempts: int = 0
     last_attempt: float = 0.0
-    """When the last attempt began."""
+    """Start of the last attempt."""
     initial_attempt: float | None = None
     unschedulable_count: int = 0
     error_count: int = 0
@@ -28,12 +28,12 @@ class QueuedPod:
     pending_plugins: frozenset[str] = frozenset()
     gating_plugin: str = ""
     flushed: bool = False
-    """Whether the pod came back only because it had waited too long (the 5-minute flush)."""
+    """True if the pod was requeued by the 5-minute flush of unschedulable pods, not by an event."""
     last_event_number: int = 0
-    """The number of the last event that the pod was weighed against while it waited; the queue's own bookkeeping."""
+    """Number of the last event that was evaluated for the pod while it was pending. Used by the queue only."""
 
     @property
     def rejectors(self) -> frozenset[str]:
-        """Every plugin that rejected the pod in its last attempt."""
+        """Names of the plugins that rejected the pod in its last attempt; their events requeue it."""
         pending = self.pending_plugins
         return self.unschedulable_plugins | pending if pending else self.unschedulable_plugins

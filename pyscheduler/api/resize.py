@@ -1,8 +1,8 @@
-"""In-place resize: what containers hold while what they ask for is being changed (KEP-1287, KEP-5419).
+"""Effective requests during an in-place resize (KEP-1287, KEP-5419).
 
-Until a resize has been carried out, a pod keeps the largest of what its spec asks for, what the kubelet has allocated
-and what it has actuated; one that the node can never carry out counts for what it has. Matches
-`determineEffectiveRequests` of k8s.io/component-helpers/resource.
+Until a resize is complete, a pod counts with the maximum of its spec, of what the kubelet has allocated and of what it
+has actuated. If the resize is infeasible, the spec is ignored. Matches `determineEffectiveRequests` of
+k8s.io/component-helpers/resource.
 """
 
 from __future__ import annotations
@@ -13,33 +13,34 @@ from pyscheduler.api.objects import Container, PodObject, PodStatus, Quantity
 from pyscheduler.api.quantity import nano_value
 
 Requests = Mapping[str, Quantity]
+"""Resource requests as in the API, by resource name."""
 Resized = Mapping[str, Requests]
-"""By container name what is held instead of the spec's requests; "" stands for the pod's own, pod-level requests."""
+"""Effective requests by container name where they differ from the spec; "" is the key of pod-level requests."""
 _NOTHING: Requests = {}
 
 
 def resized(source: PodObject) -> dict[str, Requests] | None:
-    """What holds other amounts than the spec states; None for nearly every pod."""
+    """Return the effective requests that differ from the spec, or None if there are none (the usual case)."""
     status, spec = source.status, source.spec
     if not status.container_statuses and not status.init_container_statuses and status.resources is None:
         return None
-    known = {s.name: s for s in (*(status.container_statuses or ()), *(status.init_container_statuses or ()))}
+    statuses = {s.name: s for s in (*(status.container_statuses or ()), *(status.init_container_statuses or ()))}
     held = {}
     for container in (*spec.containers, *(spec.init_containers or ())):
-        own = known.get(container.name)
+        own = statuses.get(container.name)
         if own is None or own.resources is None:
             continue
         stated, actuated = _stated(container), own.resources.requests
         if actuated == stated == own.allocated_resources:
-            continue  # nearly always
-        holds = _held(stated, actuated, own.allocated_resources, _is_infeasible(status))
-        if holds != stated:
-            held[container.name] = holds
+            continue
+        effective = _effective(stated, actuated, own.allocated_resources, _is_infeasible(status))
+        if effective != stated:
+            held[container.name] = effective
     if spec.resources and spec.resources.requests and status.resources is not None:
         stated = spec.resources.requests
-        holds = _held(stated, status.resources.requests, status.allocated_resources, _is_infeasible(status))
-        if holds != stated:
-            held[""] = holds
+        effective = _effective(stated, status.resources.requests, status.allocated_resources, _is_infeasible(status))
+        if effective != stated:
+            held[""] = effective
     return held or None
 
 
@@ -47,7 +48,7 @@ def _stated(container: Container) -> Requests:
     return (container.resources.requests if container.resources else None) or _NOTHING
 
 
-def _held(stated: Requests, actuated: Requests | None, allocated: Requests | None, infeasible: bool) -> Requests:
+def _effective(stated: Requests, actuated: Requests | None, allocated: Requests | None, infeasible: bool) -> Requests:
     actuated, allocated = actuated or _NOTHING, allocated or _NOTHING
     if not infeasible and actuated in (stated, _NOTHING) and allocated in (stated, _NOTHING):
         return stated

@@ -1,8 +1,8 @@
-"""How much a pod asks for: the arithmetic of pod requests.
+"""Computation of pod requests.
 
-Matches `PodRequests` of k8s.io/component-helpers/resource: containers are summed, init containers count at their
-peak, sidecars (restartable init containers) run beside both, pod-level requests replace the sum, overhead is added.
-Amounts are whole numbers: cpu in milli-cores, everything else in units (bytes, devices).
+Matches `PodRequests` of k8s.io/component-helpers/resource: containers are summed, init containers count at their peak,
+sidecars (restartable init containers, KEP-753) are added to both, pod-level requests (KEP-2837) replace the sum,
+overhead is added. Amounts are integers: milli-cores for cpu, bytes or counts otherwise.
 """
 
 from __future__ import annotations
@@ -22,74 +22,77 @@ EPHEMERAL_STORAGE = "ephemeral-storage"
 PODS = "pods"
 
 DEFAULT_MILLI_CPU = 100
-"""What scoring assumes of a container that states no cpu request, in milli-cores (kube-scheduler's default)."""
+"""Cpu request that scoring assumes for a container without one, in milli-cores (kube-scheduler's default)."""
 DEFAULT_MEMORY = 200 * 1024 * 1024
-"""What scoring assumes of a container that states no memory request, in bytes."""
+"""Memory request that scoring assumes for a container without one, in bytes (kube-scheduler's default)."""
 
 Amounts = dict[str, int]
-"""By resource: milli-cores for cpu, units for the rest."""
+"""Amounts by resource name: milli-cores for cpu, bytes or counts otherwise."""
 _Exact = dict[str, int]
-"""By resource, in billionths: a pod's sum is rounded once, at the end."""
+"""Amounts by resource name in billionths; the sum of a pod is rounded once, at the end."""
 
 _DEFAULTS: Mapping[str, int] = {CPU: DEFAULT_MILLI_CPU * 10**6, MEMORY: DEFAULT_MEMORY * 10**9}
 _NATIVE_DOMAIN = "kubernetes.io/"
 
 
 class PodRequests(msgspec.Struct, frozen=True):
-    """What a pod takes from a node.
+    """Resource requests of a pod, by resource name.
 
-    `real` is what it states: what filters count of the pod to be placed. `held` is what it takes where it runs; the two
-    differ while a resize is under way. `non_zero` is `held` cpu and memory with the defaults for containers that state
-    none: what scores count of the pods on a node. `scored` is what NodeResourcesFit's score counts of the pod to be
-    placed: with the defaults, and (as in kube-scheduler 1.36) without looking at pod-level requests.
+    The variants differ during a resize, and in the defaults for containers without requests.
     """
 
     real: Mapping[str, int]
+    """Requests of the spec: what Filter plugins require for an incoming pod."""
     effective: Mapping[str, int]
+    """Requests that count for an assigned pod; differ from `real` while a resize is in progress."""
     non_zero: Mapping[str, int]
+    """`effective` cpu and memory with defaults: what Score plugins count for an assigned pod."""
     scored: Mapping[str, int]
+    """Requests of an incoming pod in NodeResourcesFit's score (v1.36): with defaults, without pod-level requests."""
 
 
 @lru_cache(maxsize=8192, typed=True)
 def amount(resource: str, quantity: Quantity) -> int:
-    """A quantity as a whole number: milli-cores for cpu, units for the rest. QuantityError if it cannot be read."""
+    """Return a quantity as an integer: milli-cores for cpu, whole units otherwise. QuantityError if invalid."""
     return milli_value(quantity) if resource == CPU else value(quantity)
 
 
 def amounts(quantities: Mapping[str, Quantity] | None) -> Amounts:
-    """A resource list as whole numbers."""
+    """Return a resource list as integers. QuantityError if an amount is invalid."""
     return {name: amount(name, q) for name, q in (quantities or {}).items()}
 
 
 def is_scalar(resource: str) -> bool:
-    """Whether the scheduler counts the resource beside cpu, memory and ephemeral-storage: extended resources, huge
-    pages and attachable volumes. Any other name in a request or on a node means nothing to it."""
+    """Return True if the scheduler accounts for the resource besides cpu, memory and ephemeral-storage.
+
+    Those are extended resources, huge pages and attachable volumes. Other names in requests and on nodes are ignored.
+    """
     named = resource.startswith(("hugepages-", "attachable-volumes-")) or _NATIVE_DOMAIN in resource
     return named or is_extended(resource)
 
 
 def is_extended(resource: str) -> bool:
-    """Whether the resource belongs to someone's own domain, such as `nvidia.com/gpu`."""
+    """Return True for an extended resource, such as `nvidia.com/gpu`."""
     return "/" in resource and _NATIVE_DOMAIN not in resource and not resource.startswith("requests.")
 
 
 def pod_requests(spec: PodSpec, resized: Resized | None = None) -> PodRequests:
-    """The requests of a pod; `resized` says which containers hold other amounts than their spec states."""
-    stated = spec.resources.requests if spec.resources else None
-    pod_level = {k: v for k, v in (stated or {}).items() if k in (CPU, MEMORY) or k.startswith("hugepages-")}
+    """Return the requests of a pod; `resized` holds the result of `resize.resized`."""
+    requests = spec.resources.requests if spec.resources else None
+    pod_level = {k: v for k, v in (requests or {}).items() if k in (CPU, MEMORY) or k.startswith("hugepages-")}
     real = _whole(spec, {}, {}, pod_level)
-    held, held_level = real, pod_level
+    effective, effective_level = real, pod_level
     if resized:
-        held_level = {k: resized.get("", {}).get(k, 0) for k in pod_level} if "" in resized else pod_level
-        held = _whole(spec, resized, {}, held_level)
-    missing = {k: v for k, v in _DEFAULTS.items() if not (pod_level and k in held)}
-    non_zero = _whole(spec, resized or {}, missing, held_level)
+        effective_level = {k: resized.get("", {}).get(k, 0) for k in pod_level} if "" in resized else pod_level
+        effective = _whole(spec, resized, {}, effective_level)
+    missing = {k: v for k, v in _DEFAULTS.items() if not (pod_level and k in effective)}
+    non_zero = _whole(spec, resized or {}, missing, effective_level)
     scored = _whole(spec, {}, _DEFAULTS, {}) if pod_level or resized else non_zero
-    return PodRequests(real, held, {CPU: non_zero.get(CPU, 0), MEMORY: non_zero.get(MEMORY, 0)}, scored)
+    return PodRequests(real, effective, {CPU: non_zero.get(CPU, 0), MEMORY: non_zero.get(MEMORY, 0)}, scored)
 
 
 def is_sidecar(container: Container) -> bool:
-    """Whether an init container keeps running beside the app containers (restartPolicy Always)."""
+    """Return True for an init container with restartPolicy Always (KEP-753), which runs beside the app containers."""
     return container.restart_policy == "Always"
 
 
@@ -111,7 +114,7 @@ def _total(spec: PodSpec, resized: Resized, missing: Mapping[str, int]) -> _Exac
             own = _container(container, resized, missing)
             _add(total, own)
             _add(sidecars, own)
-            # Other resources of the sidecars are below the peak already: a pod may have thousands of each.
+            # Other resources of the sidecars are included already; a pod may have thousands of sidecars and resources.
             _raise_to(peak, {name: sidecars[name] for name in own})
         else:
             own = _container(container, {}, missing)

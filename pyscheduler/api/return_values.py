@@ -1,4 +1,4 @@
-"""Answers of plugins that are none: what was returned, and what was expected."""
+"""Validation of the return values of plugins."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import Any, Final
 import numpy as np
 
 FILTER_RETURNS: Final = "None or Rejection"
-"""The return values of Filter and some other extension points."""
+"""Expected return values of Filter and some other extension points, for messages."""
 
 
 class InvalidReturnValue(TypeError):
-    """A plugin's method returned something that its extension point has no use for."""
+    """Return value of a plugin method that is invalid at its extension point."""
 
     def __init__(self, method: Callable[..., Any], answer: object, expected: str, *, shown: str = "") -> None:
-        """`shown` replaces the type in the message, where the type alone does not show what is wrong."""
+        """Compose the message. `shown` replaces the description of the value if its type does not show the problem."""
         super().__init__(f"{method.__name__} returned {shown or _described(answer)}, expected {expected}")
         code = getattr(method, "__code__", None)
         self.at = f"{code.co_filename}:{code.co_firstlineno}" if code is not None else ""
-        """`file:line` of the method."""
+        """`file:line` of the method, "" if unknown."""
 
 
 def _described(answer: object) -> str:
@@ -34,6 +34,6 @@ def _described(answer: object) -> str:
 
 
 def check_score(method: Callable[..., Any], score: object) -> None:
-    """InvalidReturnValue unless the score of one node is a whole number."""
+    """Raise InvalidReturnValue unless the score is an integer."""
     if isinstance(score, bool) or not isinstance(score, int | np.integer):
         raise InvalidReturnValue(method, score, "a whole number")

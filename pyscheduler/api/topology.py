@@ -1,7 +1,7 @@
-"""Counting pods by topology: what spreading and pod affinity are computed from.
+"""Pod counts by topology domain, for topology spread and inter-pod affinity.
 
-A plugin says as a value *what* it counts (`PodCount`) or which things that pods carry it wants listed (`PodAttributes`). The
-scheduler keeps the numbers per node, brings them up to date as pods come and go, and gives them out as arrays.
+A plugin defines as a value what it counts (`PodCount`) or which pod attributes it needs (`PodAttributes`). The
+scheduler keeps the numbers per node, updates them as pods come and go, and returns them as arrays.
 """
 
 from __future__ import annotations
@@ -17,112 +17,112 @@ from numpy.typing import NDArray
 from pyscheduler.api.pod import PodSignature
 
 NO_DOMAIN = 0
-"""The domain of a node that lacks the label."""
+"""Domain id of nodes without the topology label."""
 
 
 class PodCount(ABC):
-    """How much a placed pod counts for. Equal values share one kept column, so subclasses are frozen dataclasses."""
+    """Number that an assigned pod counts for. Subclasses are frozen dataclasses; equal values share one cache."""
 
     __slots__ = ()
 
     @property
     @abstractmethod
     def terminating(self) -> bool:
-        """Whether pods that are being deleted count."""
+        """True if pods with a deletionTimestamp are counted."""
 
     @property
     def is_large(self) -> bool:
-        """Whether it holds so much that it is better counted anew each time than kept."""
+        """True if the value is so large that recomputing the counts is cheaper than caching them."""
         return False
 
     @abstractmethod
     def of(self, signature: PodSignature) -> int:
-        """What one pod of the signature counts for. Must depend on the signature and on this value alone."""
+        """Return the number that one pod of the signature counts for. Must depend on `signature` and `self` only."""
 
-    def of_all(self, shapes: Sequence[PodSignature]) -> Sequence[int]:
-        """`of` for each of many shapes; overridden where counting them together takes less time."""
-        return [self.of(signature) for signature in shapes]
+    def of_all(self, signatures: Sequence[PodSignature]) -> Sequence[int]:
+        """Return `of` for many signatures. Override it if they can be counted faster together."""
+        return [self.of(signature) for signature in signatures]
 
 
 class PodAttributes(ABC):
-    """Things that pods carry, such as the terms of their anti-affinity; hashable by value like a PodCount."""
+    """Attributes of pods that are counted, such as anti-affinity terms. Hashable by value like a PodCount."""
 
     __slots__ = ()
 
     @abstractmethod
     def of(self, signature: PodSignature) -> Collection[Hashable]:
-        """The things that a pod of the signature carries; none for most. Must depend on the signature alone."""
+        """Return the attributes of a pod of the signature; most have none. Must depend on the signature only."""
 
 
 class AttributeCounts(Counter[Any]):
-    """The distinct things that pods carry, each with how many of them do; live, to be read only."""
+    """Number of pods by attribute, as a read-only live view."""
 
     version = 0
-    """Another number whenever a thing has come to be carried or none carries it any more."""
+    """Number that changes whenever an attribute appears or disappears, not with each count."""
 
 
 class NodeEquivalence(NamedTuple):
-    """What tells nodes apart for a plugin: those are alike that are so by each of these."""
+    """Definition of node equivalence for a plugin: nodes are equivalent if they agree in every topology and count."""
 
     topologies: tuple[str, ...] = ()
-    """Topology keys: nodes in one domain are alike, and so are those that lack the label."""
+    """Topology keys. Nodes of one domain agree, and so do nodes without the label."""
     counts: tuple[PodCount, ...] = ()
-    """Nodes are alike whose own pods count for the same."""
+    """Pod counts. Nodes agree if the counts of their own pods are equal."""
 
 
 class Domains:
-    """Which domain of a topology each node of a table is in: a label's values as small ints.
+    """Topology domain of each node of a table: values of a label as small integers.
 
-    Good until a node object changes. Two of them are never equal: what is counted by domain is kept for the object.
+    Valid until a node object changes. Compared by identity: sums by domain are cached per object.
     """
 
     __slots__ = ("_non_empty_count", "_unlabelled", "ids", "known")
 
     def __init__(self, ids: NDArray[np.intp], known: Mapping[str | None, int]) -> None:
         self.ids = ids
-        """Per node: the domain it is in, NO_DOMAIN (0) where it lacks the label."""
+        """Domain id per node, NO_DOMAIN (0) without the label."""
         self.known = known
-        """The id of each value. Values that no node has any more may be among them."""
+        """Id of each label value. May include values that no node has any more."""
         self._unlabelled: NDArray[np.intp] | None = None
         self._non_empty_count = -1
 
     @property
     def size(self) -> int:
-        """All ids are below this."""
+        """Upper bound of the ids, exclusive."""
         return len(self.known)
 
     @property
     def unlabelled(self) -> NDArray[np.intp]:
-        """The places of the nodes that lack the label; mostly none."""
+        """Indices of the nodes without the label; usually empty."""
         if self._unlabelled is None:
             self._unlabelled = np.flatnonzero(self.ids == NO_DOMAIN)
         return self._unlabelled
 
     @property
     def non_empty_count(self) -> int:
-        """How many domains have a node of the table."""
+        """Number of domains with at least one node of the table."""
         if self._non_empty_count < 0:
             self._non_empty_count = int(np.count_nonzero(np.bincount(self.ids)[NO_DOMAIN + 1 :]))
         return self._non_empty_count
 
     @property
     def is_one_per_node(self) -> bool:
-        """Whether each node of the table has a domain to itself."""
+        """True if each node of the table has a domain of its own."""
         return self.non_empty_count == len(self.ids)
 
     def id_of(self, value: str | None) -> int:
-        """The id of a label value; NO_DOMAIN if no node has it."""
+        """Return the id of a label value, or NO_DOMAIN if no node has it."""
         return self.known.get(value, NO_DOMAIN)
 
     def sum(self, amounts: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Amounts per node added up by domain; the place of NO_DOMAIN holds 0. Exact up to 2**53."""
+        """Return the sums of per-node amounts by domain id; 0 for NO_DOMAIN. Exact up to 2**53."""
         sums = np.bincount(self.ids, weights=amounts, minlength=self.size).astype(np.int64)
         sums[NO_DOMAIN] = 0
         return sums
 
 
 class DomainSums(NamedTuple):
-    """What pods count for, added up by domain: `numbers` by id, 0 at NO_DOMAIN, to be read only; and all together."""
+    """Sums of a PodCount: read-only `numbers` by domain id (0 at NO_DOMAIN) and the `total` over all domains."""
 
     numbers: NDArray[np.int64]
     total: int

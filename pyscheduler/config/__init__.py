@@ -1,4 +1,4 @@
-"""From a configuration file to decided profiles: read, decode, discover plugins, expand, validate.
+"""Configuration loading: read, decode, discover plugins, expand profiles, validate.
 
-Everything wrong with a file is found in one go and told with its YAML path and line; nothing here starts anything.
+All errors of a file are reported at once with YAML path and line. Nothing here starts a component.
 """

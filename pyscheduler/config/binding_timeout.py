@@ -1,4 +1,4 @@
-"""How long a binding cycle may take. Kube-scheduler has no bound for it: a plugin that never ends keeps its pod."""
+"""Timeout of binding cycles. kube-scheduler has none: a plugin that never returns blocks its pod."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ from pyscheduler.intree import VolumeBinding
 
 DEFAULT: Final = 1800.0
 MARGIN: Final = 900.0
-"""Seconds beyond those that volumes may take, where nothing is said."""
+"""Seconds added to the timeout of volume binding for the default."""
 
 
 def binding_timeout(config: LoadedConfig) -> float:
-    """Seconds for PreBind, or Bind and PostBind, of one pod; 0 for any time."""
-    said = config.python.binding_timeout
-    return max(DEFAULT, _for_volumes(config.profiles) + MARGIN) if said is None else said
+    """Return the timeout in seconds of PreBind, and of Bind with PostBind, for one pod; 0 is no limit."""
+    configured = config.python.binding_timeout
+    return max(DEFAULT, _for_volumes(config.profiles) + MARGIN) if configured is None else configured
 
 
 def validate_binding_timeout(python: PySchedulerConfiguration, specs: Sequence[ProfileSpec], report: Report) -> None:
-    """Whoever lets volumes take an hour must not have them called off after half of it."""
-    said = python.binding_timeout
-    if said is None:
+    """Report a binding timeout that is negative or shorter than the one of volume binding."""
+    timeout = python.binding_timeout
+    if timeout is None:
         return
-    if said < 0:
-        report.add("bindingTimeout", f"must not be below 0, which is for any time; it is {format_duration(said)}")
+    if timeout < 0:
+        report.add("bindingTimeout", f"must be 0 (no limit) or positive, not {format_duration(timeout)}")
         return
     volumes = _for_volumes(specs)
-    if 0 < said <= volumes:
-        longest = f"bindTimeoutSeconds of VolumeBinding, which is {volumes:g}"
-        report.add("bindingTimeout", f"must be longer than {longest}, or 0 for any time; it is {format_duration(said)}")
+    if 0 < timeout <= volumes:
+        least = f"bindTimeoutSeconds of VolumeBinding ({volumes:g} s)"
+        report.add("bindingTimeout", f"must exceed {least} or be 0 (no limit), not {format_duration(timeout)}")
 
 
 def _for_volumes(specs: Sequence[ProfileSpec]) -> float:
-    found = (spec.args.get(VolumeBinding.name) for spec in specs)
-    return float(max((args.bind_timeout_seconds for args in found if args is not None), default=0))
+    volume_args = (spec.args.get(VolumeBinding.name) for spec in specs)
+    return float(max((args.bind_timeout_seconds for args in volume_args if args is not None), default=0))

@@ -1,4 +1,4 @@
-"""From a configuration to profiles that run: every plugin constructed with its args, once for each profile."""
+"""Construction of profiles: every plugin is instantiated with its args, once per profile."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from pyscheduler.core.framework.profile import Profile, compile_profile
 def build_profiles(
     config: LoadedConfig, handle: Handle, running: Mapping[str, Profile] = MappingProxyType({})
 ) -> tuple[Profile, ...]:
-    """The profiles of a configuration. ConfigError, naming each of them, if plugins cannot be constructed.
+    """Return the compiled profiles of a configuration. ConfigError lists all plugins that cannot be constructed.
 
-    Plugins of profiles that are `running` are taken over where class and args are the same.
+    Plugins of `running` profiles are reused if class and args are unchanged.
     """
     problems: list[Problem] = []
-    instances = [_constructed(i, config, handle, running, problems) for i in range(len(config.profiles))]
+    instances = [_construct(i, config, handle, running, problems) for i in range(len(config.profiles))]
     if problems:
         raise ConfigError(problems)
     return tuple(_profile(spec, plugins) for spec, plugins in zip(config.profiles, instances, strict=True))
@@ -32,25 +32,25 @@ def build_profiles(
 
 def _profile(spec: ProfileSpec, instances: Mapping[str, Plugin]) -> Profile:
     points = {
-        point: [(instances[enabled.name], enabled.weight) for enabled in enabled_here]
-        for point, enabled_here in spec.points.items()
+        point: [(instances[enabled.name], enabled.weight) for enabled in enabled_plugins]
+        for point, enabled_plugins in spec.points.items()
     }
     try:
         profile = compile_profile(spec.scheduler_name, points)
-        _ = profile.events_to_register  # what a plugin raises there is found now, not when the first event comes
+        _ = profile.events_to_register  # evaluated here, so that errors in plugins are reported at startup
     except (ValueError, PluginFailed) as error:
         raise ConfigError([Problem("profiles", str(error))]) from error
     return replace(profile, percentage_of_nodes_to_score=spec.percentage_of_nodes_to_score)
 
 
-def _constructed(
+def _construct(
     i: int, config: LoadedConfig, handle: Handle, running: Mapping[str, Profile], problems: list[Problem]
 ) -> dict[str, Plugin]:
-    """The plugins of one profile; what could not be constructed is left out and told in `problems`."""
+    """Return the plugins of one profile by name; failures are appended to `problems`."""
     spec = config.profiles[i]
-    before = running.get(spec.scheduler_name)
+    current = running.get(spec.scheduler_name)
     instances: dict[str, Plugin] = (
-        {p.name: p for p in before.plugins if _can_be_reused(p, spec, config)} if before else {}
+        {p.name: p for p in current.plugins if _can_be_reused(p, spec, config)} if current else {}
     )
     for name in spec.plugins:
         if name in instances:
@@ -60,7 +60,7 @@ def _constructed(
         except BaseException as error:
             if is_external(error):
                 raise
-            # A user's plugin may raise anything; its text is all that helps here, a traceback is not.
+            # A plugin may raise anything; the message is reported without a traceback.
             where = code_line(error)
             at = f" ({where})" if where else ""
             problems.append(Problem(f"profiles[{i}]", f'initializing plugin "{name}": {describe(error)}{at}'))
@@ -68,6 +68,6 @@ def _constructed(
 
 
 def _can_be_reused(plugin: Plugin, spec: ProfileSpec, config: LoadedConfig) -> bool:
-    """Whether a plugin that runs is what the profile asks for."""
+    """Return True if a running plugin has the class and args that the profile requires."""
     wanted = plugin.name in spec.args and type(plugin) is config.registry[plugin.name].cls
     return wanted and bool(spec.args[plugin.name] == plugin.args)

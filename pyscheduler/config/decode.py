@@ -1,6 +1,6 @@
-"""Strict decoding of plain YAML values into frozen records: every error is found, each with its path.
+"""Strict decoding of plain YAML values into frozen records. All errors are reported, each with its path.
 
-Strict as kube-scheduler is: unknown keys are errors, a number is no text. null means "left out", as it does in Go.
+As in kube-scheduler, unknown keys are errors and numbers are not accepted as text. null means "not set", as in Go.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Literal, NoReturn, TypeVar, Union, get_args, get_origin
 
 from pyscheduler.config.durations import parse_duration
-from pyscheduler.config.fields import DURATION, INT32, MISSING, Field, UnknownType, fields_of, is_record
+from pyscheduler.config.fields import DURATION, INT32, MISSING, RecordField, UnknownType, fields_of, is_record
 from pyscheduler.config.problems import Report, did_you_mean, shown, under
 from pyscheduler.core.framework.plugin_failure import is_external
 
@@ -21,13 +21,13 @@ T = TypeVar("T")
 
 
 class _Failed(Exception):
-    """This value cannot be used; what is wrong with it has been reported."""
+    """Decoding of a value failed; the problem is in the report."""
 
 
 def decode(cls: type[T], value: Any, path: str, report: Report) -> T | None:
-    """A record of type `cls` from a YAML value, or None with problems in `report`.
+    """Return a record of type `cls` decoded from a YAML value, or None with problems in `report`.
 
-    A field that is wrong is reported and takes its default, so that the rest can still be checked.
+    An invalid field is reported and gets its default, so that validation continues.
     """
     try:
         record: T = _Decoder(report).value(cls, {} if value is None else value, path)
@@ -81,38 +81,38 @@ class _Decoder:
         except UnknownType as e:
             self._fail(path, str(e))
         before = len(self._report.problems)
-        self._refuse_unknown(value, [f.key for f in fields], path)
-        given = {f.name: self._field(f, value.get(f.key), under(path, f.key)) for f in fields}
+        self._report_unknown(value, [f.key for f in fields], path)
+        values = {f.name: self._field(f, value.get(f.key), under(path, f.key)) for f in fields}
         failed = len(self._report.problems) > before
-        if any(v is MISSING for v in given.values()):
+        if any(v is MISSING for v in values.values()):
             raise _Failed
         try:
-            return cls(**given)
-        except BaseException as e:  # a plugin author's own check; whatever it raises is about these values
+            return cls(**values)
+        except BaseException as e:  # any exception of the plugin's own validation concerns these values
             if is_external(e):
                 raise
-            self._refused(e, [f.key for f in fields], path, failed)
+            self._report_invalid(e, [f.key for f in fields], path, failed)
             raise _Failed from None
 
-    def _refused(self, error: BaseException, known: list[str], path: str, failed: bool) -> None:
-        """Report what `__post_init__` says: `key: text`, or `[key: text, key: text]`, each at its key."""
+    def _report_invalid(self, error: BaseException, keys: list[str], path: str, failed: bool) -> None:
+        """Report the errors of `__post_init__`: `key: text`, or `[key: text, key: text]`, each at its key."""
         text = str(error) if isinstance(error, ValueError) else f"{error} ({type(error).__name__})"
-        place = rf"(?:{'|'.join(map(re.escape, known))})(?:[.\[][^\s:]*)?"
+        place = rf"(?:{'|'.join(map(re.escape, keys))})(?:[.\[][^\s:]*)?"
         listed = re.fullmatch(rf"\[({place}: .*)\]", text, re.DOTALL)
         for one in re.split(rf", (?={place}: )", listed[1]) if listed else [text]:
             placed = re.fullmatch(rf"({place}): (.*)", one, re.DOTALL)
             where, what = (under(path, placed[1]), placed[2]) if placed else (path, one)
-            # Fields that failed have their defaults here: what is said of them, or of the whole, may not be true.
+            # Fields that failed have their defaults, so errors about them or about the whole record may be wrong.
             if not failed or (placed and not self._report.has_related_problem(where)):
                 self._report.add(where, what)
 
-    def _refuse_unknown(self, value: Mapping[Any, Any], known: list[str], path: str) -> None:
+    def _report_unknown(self, value: Mapping[Any, Any], keys: list[str], path: str) -> None:
         for key in value:
-            if key not in known:
-                self._report.add(under(path, str(key)), f'unknown field "{key}"{did_you_mean(str(key), known)}')
+            if key not in keys:
+                self._report.add(under(path, str(key)), f'unknown field "{key}"{did_you_mean(str(key), keys)}')
 
-    def _field(self, field: Field, value: Any, path: str) -> Any:
-        """The field's value, its default if it is left out or wrong, MISSING if there is no default."""
+    def _field(self, field: RecordField, value: Any, path: str) -> Any:
+        """Return the field's value, its default if it is not set or invalid, or MISSING without a default."""
         if value is None:
             if field.required:
                 self._report.add(path, "is required")
@@ -151,7 +151,7 @@ class _Decoder:
         return dict(zip(value, values, strict=True))
 
     def _all(self, calls: Any) -> list[Any]:
-        """Every result; if any failed, all are still tried before the whole fails."""
+        """Return all results. If a call fails, the others still run before _Failed is raised."""
         results, failed = [], False
         for call in calls:
             try:

@@ -1,8 +1,8 @@
-"""Which plugins there are: kube-scheduler's own, those of installed distributions, and classes named by import path.
+"""Plugin discovery: in-tree plugins, entry points of installed distributions, and classes given by import path.
 
-Discovery only makes plugins known. Distributions are looked through when a name is asked for that is not
-kube-scheduler's: a scheduler that uses none of theirs does not wait for them, and none that is broken takes it down. A
-class that cannot be loaded stops only who asks for it.
+Discovery only registers plugins. Entry points are searched when a name is not an in-tree plugin, so a scheduler without
+external plugins neither waits for the search nor fails on a broken distribution. A class that cannot be loaded is an
+error only for configurations that name it.
 """
 
 from __future__ import annotations
@@ -26,45 +26,45 @@ from pyscheduler.core.framework.plugin_failure import is_external
 from pyscheduler.core.framework.registry import DuplicatePlugin, PluginRegistration, Registry
 
 if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint  # which takes long to import, and few starts have use for it
+    from importlib.metadata import EntryPoint  # slow to import and rarely needed
 
 GROUP = "pyscheduler.plugins"
 OWN_DISTRIBUTION = "pyscheduler"
 
 
 class Catalogue(msgspec.Struct):
-    """Every plugin that a profile may name."""
+    """Plugins that a profile can name."""
 
     registry: Registry = msgspec.field(default_factory=Registry)
     unimplemented: frozenset[str] = frozenset()
-    """Plugins of kube-scheduler that are known but not there: feature gates that are off keep them idle."""
+    """In-tree plugins of kube-scheduler that are not available because their feature gates are off."""
     broken: dict[str, str] = msgspec.field(default_factory=dict)
-    """Plugins that are installed but cannot be loaded, with the reason."""
+    """Installed plugins that cannot be loaded, with the reason."""
     imported: dict[str, str] = msgspec.field(default_factory=dict)
-    """The names of plugins that were given by import path, by that path."""
+    """Names of plugins by the import path in the configuration."""
 
-    def name_of(self, given: str) -> str:
-        """The plugin's name, whether a configuration gives it or its import path."""
-        return self.imported.get(given, given)
+    def name_of(self, reference: str) -> str:
+        """Return the name of a plugin given by name or import path."""
+        return self.imported.get(reference, reference)
 
     def explain_unknown(self, name: str) -> str:
-        """What to tell a user whose configuration names a plugin that is not there; "" if it is unheard of."""
+        """Return the reason why an installed plugin cannot be loaded, "" if there is no such plugin."""
         if name in self.broken:
             return f'plugin "{name}" cannot be loaded: {self.broken[name]}'
         return ""
 
     def hint(self, name: str) -> str:
-        """`; did you mean …?` for a name that nothing has."""
+        """Return `; did you mean …?` for an unknown name, or ""."""
         return did_you_mean(name, (*self.registry.names(), *self.unimplemented))
 
     def import_plugin(self, reference: str, path: str, report: Report) -> PluginRegistration | None:
-        """Make the class at `module:Class` known, or report at `path` why it cannot be."""
+        """Register the class at `module:Class`. If it cannot be loaded, report that at `path` and return None."""
         if reference in self.imported:
             return self.registry[self.imported[reference]]
         try:
             cls = load_class(reference)
             plugin = PluginRegistration(check_class(cls), cls, _distribution_of(cls.__module__))
-            self.registry.complete()  # or it would be whoever comes later that is the duplicate
+            self.registry.complete()  # entry points come first, so that the import is reported as the duplicate
             self.registry.add(plugin)
         except (InvalidPluginClass, DuplicatePlugin) as e:
             report.add(path, str(e))
@@ -74,70 +74,70 @@ class Catalogue(msgspec.Struct):
 
 
 def installed(report: Report, gates: FeatureGates = DEFAULTS) -> Catalogue:
-    """The in-tree plugins that the gates let in, and beyond them those that installed distributions offer.
+    """Return a catalogue of the in-tree plugins that the feature gates enable and of those of installed distributions.
 
-    `report` hears what is wrong with the latter once they are looked through.
+    The latter are loaded on demand; their errors are added to `report`.
     """
-    shut_out = {plugin for plugin, gate in intree.FEATURE_GATES.items() if not gates.on(gate)}
-    catalogue = Catalogue(unimplemented=frozenset((*intree.UNSUPPORTED_PLUGINS, *shut_out)))
+    disabled = {plugin for plugin, gate in intree.FEATURE_GATES.items() if not gates.on(gate)}
+    catalogue = Catalogue(unimplemented=frozenset((*intree.UNSUPPORTED_PLUGINS, *disabled)))
     for cls in intree.PLUGINS:
-        if cls.name not in shut_out:
+        if cls.name not in disabled:
             catalogue.registry.add(PluginRegistration(cls.name, cls, OWN_DISTRIBUTION, in_tree=True))
     catalogue.registry.beyond = partial(_add_entry_points, catalogue, report)
     return catalogue
 
 
 def _add_entry_points(catalogue: Catalogue, report: Report) -> None:
-    """Add what installed distributions offer as entry points."""
+    """Add the entry points of installed distributions."""
     for entry in _entry_points():
         _add_entry(catalogue, entry, report)
 
 
 @cache
 def _entry_points() -> tuple[EntryPoint, ...]:
-    """What installed distributions offer; slow to find out, and the same for as long as a process runs."""
+    """Return the entry points of installed distributions. Slow, so cached for the lifetime of the process."""
     from importlib.metadata import entry_points
 
     return tuple(sorted(entry_points(group=GROUP), key=lambda entry: entry.name))
 
 
 def is_import_path(name: str) -> bool:
-    """Whether a plugin is named by import path."""
+    """Return True if a plugin is given by import path."""
     return ":" in name
 
 
 def load_class(reference: str) -> type[Plugin]:
-    """The class at `module:Class`, where modules of the current directory count. InvalidPluginClass if there is none."""
+    """Return the class at `module:Class`, also from the current directory. InvalidPluginClass if that fails."""
     module_name, _, attributes = reference.partition(":")
     if not all(part.isidentifier() for part in (*module_name.split("."), *attributes.split("."))):
         raise InvalidPluginClass(f'"{reference}" is not an import path; write it as "module:Class"')
-    found = _module(module_name)
+    target = _module(module_name)
     for attribute in attributes.split("."):
-        if not hasattr(found, attribute):
-            close = difflib.get_close_matches(attribute, dir(found), n=1)
+        if not hasattr(target, attribute):
+            close = difflib.get_close_matches(attribute, dir(target), n=1)
             hint = f'; did you mean "{close[0]}"?' if close else ""
             raise InvalidPluginClass(f'the module "{module_name}" has no "{attributes}"{hint}')
-        found = getattr(found, attribute)
-    if not isinstance(found, type):
+        target = getattr(target, attribute)
+    if not isinstance(target, type):
         raise InvalidPluginClass(f'"{reference}" is not a class')
-    return found
+    return target
 
 
 def _module(name: str) -> Any:
-    here = os.getcwd()
-    if here not in sys.path and "" not in sys.path:
-        sys.path.append(here)  # at the end: a file there must not take the place of an installed module
+    cwd = os.getcwd()
+    if cwd not in sys.path and "" not in sys.path:
+        sys.path.append(cwd)  # at the end: local files must not shadow installed modules
     importlib.invalidate_caches()
     try:
         return importlib.import_module(name)
-    except BaseException as e:  # whatever a user's module does at import, the answer is one line
+    except BaseException as e:  # an import may raise anything; report it in one line
         if is_external(e):
             raise
-        raise InvalidPluginClass(f'the module "{name}" cannot be imported: {_cause(e, here)}') from None
+        raise InvalidPluginClass(f'the module "{name}" cannot be imported: {_cause(e, cwd)}') from None
 
 
-def _cause(error: BaseException, here: str) -> str:
-    where = f" (looked in {here} and the installed packages)" if isinstance(error, ModuleNotFoundError) else ""
+def _cause(error: BaseException, cwd: str) -> str:
+    where = f" (looked in {cwd} and the installed packages)" if isinstance(error, ModuleNotFoundError) else ""
     return f"{type(error).__name__}: {error}{where}"
 
 
@@ -147,7 +147,7 @@ def _add_entry(catalogue: Catalogue, entry: EntryPoint, report: Report) -> None:
         cls = load_class(entry.value.partition("[")[0].strip().replace(" ", ""))
         name = check_class(cls)
         if name != entry.name:
-            raise InvalidPluginClass(f'the entry point "{entry.name}" leads to a plugin with the name "{name}"')
+            raise InvalidPluginClass(f'the entry point "{entry.name}" refers to a plugin with the name "{name}"')
         catalogue.registry.add(PluginRegistration(name, cls, distribution))
     except InvalidPluginClass as e:
         catalogue.broken[entry.name] = str(e)
@@ -163,7 +163,7 @@ def _distribution_of(module: str) -> str:
 
 @cache
 def _packages() -> Mapping[str, list[str]]:
-    """The distributions of every top-level package; slow to find out, and the same for as long as a process runs."""
+    """Return the distributions by top-level package. Slow, so cached for the lifetime of the process."""
     from importlib.metadata import packages_distributions
 
     return packages_distributions()

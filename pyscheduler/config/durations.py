@@ -1,4 +1,4 @@
-"""Durations as Go reads and writes them, because kube-scheduler's files hold them so (metav1.Duration)."""
+"""Durations in Go's format, which kube-scheduler's configuration files use (metav1.Duration)."""
 
 from __future__ import annotations
 
@@ -7,32 +7,32 @@ import re
 _UNITS = {"ns": 10**-9, "us": 10**-6, "µs": 10**-6, "μs": 10**-6, "ms": 10**-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _SMALL = (("ms", 10**3), ("µs", 10**6), ("ns", 10**9))
 _MOST = 2**63 / 10**9
-"""Go counts nanoseconds in 64 bits: 292 years."""
+"""Largest duration in seconds: Go stores nanoseconds in 64 bits."""
 _PART = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)")
 _WHOLE = re.compile(rf"[+-]?(?:{_PART.pattern})+\Z")
 
 
 def parse_duration(text: str) -> float:
-    """Seconds in a text such as `15s`, `1m30s` or `0`; ValueError for anything else."""
+    """Return the seconds of a text such as `15s`, `1m30s` or `0`. ValueError if it is not a duration."""
     if text in ("0", "+0", "-0"):
         return 0.0
     if not _WHOLE.match(text):
         raise ValueError(f'"{text}" is not a duration such as 15s, 1m30s or 500ms')
     seconds = sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(text))
     if seconds > _MOST:
-        raise ValueError(f'"{text}" is longer than a duration can be')
+        raise ValueError(f'"{text}" exceeds the longest duration, 292 years')
     return -seconds if text.startswith("-") else seconds
 
 
 def format_duration(seconds: float) -> str:
-    """The text of a duration as Go prints it: `90` is `1m30s`, `3600` is `1h0m0s`, `0.5` is `500ms`."""
+    """Return a duration as Go prints it: `90` is `1m30s`, `3600` is `1h0m0s`, `0.5` is `500ms`."""
     sign, rest = ("-", -seconds) if seconds < 0 else ("", seconds)
     if 0 < rest < 1:
         unit, parts = next((small for small in _SMALL if rest * small[1] >= 1), _SMALL[-1])
         return f"{sign}{_decimal(rest * parts)}{unit}"
-    minutes, left = divmod(rest, 60)
+    minutes, remainder = divmod(rest, 60)
     hours, minutes = divmod(int(minutes), 60)
-    text = f"{_decimal(left)}s"
+    text = f"{_decimal(remainder)}s"
     if hours or minutes:
         text = f"{minutes}m{text}"
     return f"{sign}{hours}h{text}" if hours else sign + text

@@ -1,4 +1,4 @@
-"""Records back to plain YAML values, so that a configuration can be shown with its defaults filled in."""
+"""Encoding of records as plain YAML values, to print a configuration with its defaults."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from collections.abc import Mapping
 from typing import Annotated, Any, get_args, get_origin
 
 from pyscheduler.config.durations import format_duration
-from pyscheduler.config.fields import DURATION, Field, fields_of, is_record
+from pyscheduler.config.fields import DURATION, RecordField, fields_of, is_record
 
 
 def encode(record: Any) -> dict[str, Any]:
-    """A record as a mapping in camel case; what is None is left out, everything else is said."""
+    """Return a record as a mapping with camel-case keys; fields that are None are omitted."""
     pairs = ((f, getattr(record, f.name)) for f in fields_of(type(record)))
     return {f.key: _field(f, value) for f, value in pairs if value is not None}
 
 
-def _field(field: Field, value: Any) -> Any:
+def _field(field: RecordField, value: Any) -> Any:
     return format_duration(value) if _is_duration(field.type) else _value(value)
 
 

@@ -1,7 +1,7 @@
-"""From what a profile says to what runs: the plugins of each extension point, in order, with weights and args.
+"""Expansion of a profile: plugins of each extension point, in order, with weights and args.
 
-The rules are kube-scheduler's: defaults are one MultiPoint list, merged with the user's (apis/config/v1
-default_plugins.go), then spread over the points that each plugin serves (framework/runtime expandMultiPointPlugins).
+The rules are kube-scheduler's: defaults are one MultiPoint list that is merged with the user's (apis/config/v1
+default_plugins.go) and expanded to the extension points of each plugin (framework/runtime expandMultiPointPlugins).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pyscheduler.config.discover import Catalogue, is_import_path
 from pyscheduler.config.field_errors import duplicate
 from pyscheduler.config.fields import fields_of
 from pyscheduler.config.problems import Report
-from pyscheduler.config.types import KUBE_API_VERSION, Plugins, PluginSet, Profile
+from pyscheduler.config.types import KUBE_API_VERSION, KubeSchedulerProfile, Plugins, PluginSet
 from pyscheduler.core.framework.registry import POINTS, PluginRegistration
 
 _MAX_INT64 = 2**63 - 1
@@ -27,23 +27,23 @@ _PLACEMENT_POINTS = {
     "placementGenerate": ("PlacementGeneratePlugin", ("TopologyPlacementGenerator",)),
     "placementScore": ("PlacementScorePlugin", ("NodeResourcesFit", "PodGroupPodsCount")),
 }
-"""What kube-scheduler calls a plugin of these points, and which plugins serve them; behind alpha feature gates only."""
+"""Interfaces and in-tree plugins of kube-scheduler at the extension points behind alpha feature gates."""
 _SETS = {f.key: f.name for f in fields_of(Plugins)}
 
 
 class Enabled(msgspec.Struct, frozen=True):
-    """A plugin at an extension point; `weight` is 0 everywhere but at Score."""
+    """Plugin at an extension point; `weight` is 0 except at Score."""
 
     name: str
     weight: int = 0
 
 
 class ProfileSpec(msgspec.Struct, frozen=True):
-    """A profile, decided: which plugins run at each point, in order, and what each is constructed with.
+    """Expanded profile: plugins of each extension point, in order, with their args.
 
-    `points` has every point under the name that configurations use (`preFilter` …), those without plugins as ().
-    `args` has the decoded Args of every plugin in `points`. `percentage_of_nodes_to_score` is
-    how big a share kube-scheduler's order looks at, 0 adapting it; None looks at every node in our own order.
+    `points` has an entry for each extension point, by its name in configurations (`preFilter` …). `args` holds the
+    decoded Args of all plugins in `points`. `percentage_of_nodes_to_score` is the share of nodes to score in
+    kube-scheduler's node order, 0 for its adaptive share; None scores all nodes in our own order.
     """
 
     scheduler_name: str
@@ -53,12 +53,12 @@ class ProfileSpec(msgspec.Struct, frozen=True):
 
     @property
     def plugins(self) -> tuple[str, ...]:
-        """The names of all plugins of the profile, each once."""
+        """Names of all plugins of the profile, without duplicates."""
         return tuple({e.name: None for enabled in self.points.values() for e in enabled})
 
 
 class _Entry(msgspec.Struct, frozen=True):
-    """A plugin asked for, with the place where it was."""
+    """Enabled plugin with its YAML path."""
 
     plugin: PluginRegistration
     weight: int
@@ -69,15 +69,17 @@ class _Entry(msgspec.Struct, frozen=True):
         return self.plugin.name
 
 
-def expand(profile: Profile, percentage: int | None, catalogue: Catalogue, report: Report, path: str) -> ProfileSpec:
-    """The profile decided, its errors in `report`; `percentage` counts where the profile gives none."""
+def expand(
+    profile: KubeSchedulerProfile, percentage: int | None, catalogue: Catalogue, report: Report, path: str
+) -> ProfileSpec:
+    """Return the expanded profile; errors go to `report`. `percentage` applies if the profile sets none."""
     return _Expansion(profile, catalogue, report, path).spec(percentage)
 
 
 class _Expansion:
-    """One profile on its way."""
+    """Expansion of one profile."""
 
-    def __init__(self, profile: Profile, catalogue: Catalogue, report: Report, path: str) -> None:
+    def __init__(self, profile: KubeSchedulerProfile, catalogue: Catalogue, report: Report, path: str) -> None:
         self._profile = profile
         self._catalogue = catalogue
         self._report = report
@@ -88,7 +90,7 @@ class _Expansion:
             self._check_placement(point)
         multi = self._merged()
         points = {point: self._expanded(point, multi) for point in POINTS}
-        # A point that came out wrong because of an error told already would only be noise.
+        # Errors that follow from a reported one are not reported.
         if not self._report.has_problems(self._path):
             self._check(points)
         own = self._profile.percentage_of_nodes_to_score
@@ -100,7 +102,7 @@ class _Expansion:
         )
 
     def _merged(self) -> list[_Entry]:
-        """The MultiPoint list: defaults that are not disabled, replaced in place where re-enabled, then the rest."""
+        """Return the MultiPoint list: enabled defaults, overridden in place if re-enabled, then the other plugins."""
         disabled, own = self._disabled("multiPoint"), self._enabled("multiPoint")
         by_name = {e.name: e for e in own}
         merged = []
@@ -112,26 +114,28 @@ class _Expansion:
         return merged + [e for e in own if not any(e is m for m in merged)]
 
     def _expanded(self, point: str, multi: list[_Entry]) -> tuple[_Entry, ...]:
-        """Explicit plugins that are in MultiPoint too come first, then MultiPoint's others, then the other explicit."""
+        """Return the plugins of a point: explicit ones that MultiPoint has, the rest of MultiPoint, other explicit
+        ones."""
         explicit = self._explicit(point)
         disabled = self._disabled(point)
-        served = [] if _ALL in disabled else [e for e in multi if _serves(e, point) and e.name not in disabled]
-        named = {e.name for e in explicit}
-        both = named & {e.name for e in served}
-        spread = self._once((e for e in served if e.name not in named), point)
+        expanded = [] if _ALL in disabled else [e for e in multi if _implements(e, point) and e.name not in disabled]
+        explicit_names = {e.name for e in explicit}
+        both = explicit_names & {e.name for e in expanded}
+        spread = self._once((e for e in expanded if e.name not in explicit_names), point)
         first = [e for e in explicit if e.name in both]
         last = [e for e in explicit if e.name not in both]
-        return tuple(self._weighed(e, point) for e in (*first, *spread, *last))
+        return tuple(self._with_weight(e, point) for e in (*first, *spread, *last))
 
     def _explicit(self, point: str) -> list[_Entry]:
-        serving = []
+        implementing = []
         for entry in self._enabled(point):
-            if _serves(entry, point):
-                serving.append(entry)
+            if _implements(entry, point):
+                implementing.append(entry)
             else:
                 kind, points = POINTS[point].__name__, ", ".join(entry.plugin.points)
-                self._report.add(entry.path, f'plugin "{entry.name}" does not extend {kind} plugin; it serves {points}')
-        return self._once(serving, point)
+                text = f'plugin "{entry.name}" does not extend {kind} plugin; it implements {points}'
+                self._report.add(entry.path, text)
+        return self._once(implementing, point)
 
     def _once(self, entries: Iterable[_Entry], point: str) -> list[_Entry]:
         unique: dict[str, _Entry] = {}
@@ -141,12 +145,12 @@ class _Expansion:
                 self._report.add(entry.path, message)
         return list(unique.values())
 
-    def _weighed(self, entry: _Entry, point: str) -> _Entry:
+    def _with_weight(self, entry: _Entry, point: str) -> _Entry:
         if point != "score":
             return msgspec.structs.replace(entry, weight=0)
-        # Kube-scheduler's plugins weigh 1 where nothing is said; only others can bring a weight of their own.
-        unsaid = 1 if entry.plugin.in_tree else getattr(entry.plugin.cls, "weight", 1)
-        return msgspec.structs.replace(entry, weight=entry.weight or unsaid)
+        # The default weight is 1 for in-tree plugins; other plugins may define their own.
+        default = 1 if entry.plugin.in_tree else getattr(entry.plugin.cls, "weight", 1)
+        return msgspec.structs.replace(entry, weight=entry.weight or default)
 
     def _set(self, point: str) -> PluginSet:
         plugin_set: PluginSet = getattr(self._profile.plugins, _SETS[point])
@@ -156,9 +160,9 @@ class _Expansion:
         return frozenset(self._catalogue.name_of(ref.name) for ref in self._set(point).disabled)
 
     def _enabled(self, point: str) -> list[_Entry]:
-        """The plugins that the user enables at a point; those that do not exist are reported and left out.
+        """Return the plugins that the user enables at a point; unknown ones are reported and omitted.
 
-        So are those that kube-scheduler runs behind alpha gates only: it takes such a configuration, too.
+        Plugins that kube-scheduler runs behind alpha gates only are omitted with a warning.
         """
         entries = []
         for i, ref in enumerate(self._set(point).enabled):
@@ -178,28 +182,28 @@ class _Expansion:
             self._report.warn(f'{path}: plugin "{name}" does nothing: the feature gates that it needs are off')
         elif plugin is None:
             kind = POINTS[point].__name__ if point in POINTS else "plugin"
-            unheard_of = f'{kind} "{name}" does not exist{self._catalogue.hint(name)}'
-            self._report.add(path, self._catalogue.explain_unknown(name) or unheard_of)
+            unknown = f'{kind} "{name}" does not exist{self._catalogue.hint(name)}'
+            self._report.add(path, self._catalogue.explain_unknown(name) or unknown)
         return plugin
 
     def _check_placement(self, point: str) -> None:
-        """Whether kube-scheduler would take what a profile enables at a point that nothing here runs."""
-        kind, serving = _PLACEMENT_POINTS[point]
-        before: set[str] = set()
+        """Report plugins that kube-scheduler would reject at an extension point that this scheduler does not run."""
+        kind, implementing = _PLACEMENT_POINTS[point]
+        names: set[str] = set()
         for i, ref in enumerate(self._set(point).enabled):
             path = f"{self._path}.plugins.{point}.enabled[{i}].name"
             name = self._catalogue.name_of(ref.name)
             if self._report.has_related_problem(path):
                 continue
-            if name in before:
+            if name in names:
                 self._report.add(path, f'plugin "{name}" already registered as "{kind}"')
-            elif name in serving:
+            elif name in implementing:
                 self._report.warn(f'{path}: plugin "{name}" does nothing: the feature gates that it needs are off')
             elif name in self._catalogue.registry or name in self._catalogue.unimplemented:
                 self._report.add(path, f'plugin "{name}" does not extend {kind} plugin')
             else:
                 self._report.add(path, f'{kind} "{name}" does not exist{self._catalogue.hint(name)}')
-            before.add(name)
+            names.add(name)
 
     def _check(self, points: Mapping[str, tuple[_Entry, ...]]) -> None:
         name = self._profile.scheduler_name
@@ -213,48 +217,48 @@ class _Expansion:
             text = f'at least one bind plugin is needed for profile with scheduler name "{name}"'
             self._report.add(f"{self._path}.plugins.bind", text)
         weights = [e.weight for e in points["score"]]
-        # A negative one lets kube-scheduler's own sum overflow.
+        # kube-scheduler reports this text for negative weights, too.
         if min(weights, default=0) < 0 or sum(weights) * MAX_NODE_SCORE > _MAX_INT64:
             self._report.add(f"{self._path}.plugins.score", "total score of Score plugins could overflow")
 
     def _args(self, used: Iterable[PluginRegistration]) -> dict[str, Any]:
-        """The args of every plugin in use; those of plugins that are not in use are checked all the same."""
-        given = self._configured()
+        """Return the args of all enabled plugins; those of other plugins are validated only."""
+        configured = self._configured()
         args: dict[str, Any] = {}
         for plugin in used:
-            if plugin.name not in args and plugin.name not in given:
+            if plugin.name not in args and plugin.name not in configured:
                 path = f"{self._path}.pluginConfig[name={plugin.name}].args"
                 args[plugin.name] = decode(plugin.cls.Args, {}, path, self._report)
-            elif plugin.name in given:
-                args[plugin.name] = given[plugin.name]
+            elif plugin.name in configured:
+                args[plugin.name] = configured[plugin.name]
         return args
 
     def _configured(self) -> dict[str, Any]:
-        given: dict[str, Any] = {}
+        configured: dict[str, Any] = {}
         for i, config in enumerate(self._profile.plugin_config):
             path = f"{self._path}.pluginConfig[{i}]"
             name = self._catalogue.name_of(config.name)
             plugin = self._catalogue.registry.get(name)
-            if name in given:
+            if name in configured:
                 self._report.add(path, duplicate(name))
             elif plugin is not None:
                 raw = self._untyped(plugin, config.args, f"{path}.args")
-                given[name] = decode(plugin.cls.Args, raw, f"{path}.args", self._report)
+                configured[name] = decode(plugin.cls.Args, raw, f"{path}.args", self._report)
             elif not self._report.has_related_problem(f"{path}.name"):
-                given[name] = None
+                configured[name] = None
                 self._unknown_config(name, path)
-        return given
+        return configured
 
     def _unknown_config(self, name: str, path: str) -> None:
-        """Args of a plugin that is not there yet do no harm; any other unknown name is a mistake worth stopping for."""
+        """Warn about args of an unavailable in-tree plugin; report an error for any other unknown name."""
         if name in self._catalogue.unimplemented:
             self._report.warn(f'{path}: plugin "{name}" does nothing, its args have no effect')
         else:
-            unheard_of = f'plugin "{name}" does not exist{self._catalogue.hint(name)}'
-            self._report.add(f"{path}.name", self._catalogue.explain_unknown(name) or unheard_of)
+            unknown = f'plugin "{name}" does not exist{self._catalogue.hint(name)}'
+            self._report.add(f"{path}.name", self._catalogue.explain_unknown(name) or unknown)
 
     def _untyped(self, plugin: PluginRegistration, args: Mapping[str, Any], path: str) -> dict[str, Any]:
-        """The args without apiVersion and kind, which Kubernetes writes into them; they must be right if given."""
+        """Return the args without apiVersion and kind, which are validated if present."""
         own = {f.key for f in fields_of(plugin.cls.Args)}
         kind, version = args.get("kind"), args.get("apiVersion")
         if plugin.in_tree and kind not in (None, f"{plugin.name}Args"):
@@ -266,5 +270,5 @@ class _Expansion:
         return {k: v for k, v in args.items() if k in own or k not in ("kind", "apiVersion")}
 
 
-def _serves(entry: _Entry, point: str) -> bool:
+def _implements(entry: _Entry, point: str) -> bool:
     return issubclass(entry.plugin.cls, POINTS[point])

@@ -1,4 +1,4 @@
-"""The configuration's extenders as the core sees them."""
+"""Conversion of configured extenders for the core."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from pyscheduler.core.extender import Extender
 
 
 def build_extenders(configuration: KubeSchedulerConfiguration) -> tuple[Extender, ...]:
-    """The extenders in the order in which they are asked: those first whose errors count."""
+    """Return the extenders in call order: those with errors that are not ignorable come first."""
     extenders = [
         Extender(
-            url=given.url_prefix,
+            url=config.url_prefix,
             place=place,
-            filters=bool(given.filter_verb),
-            prioritizes=bool(given.prioritize_verb),
-            preempts=bool(given.preempt_verb),
-            weight=given.weight,
-            ignorable=given.ignorable,
-            managed=frozenset(resource.name for resource in given.managed_resources),
+            filters=bool(config.filter_verb),
+            prioritizes=bool(config.prioritize_verb),
+            preempts=bool(config.preempt_verb),
+            weight=config.weight,
+            ignorable=config.ignorable,
+            managed=frozenset(resource.name for resource in config.managed_resources),
         )
-        for place, given in enumerate(configuration.extenders)
+        for place, config in enumerate(configuration.extenders)
     ]
     return tuple(sorted(extenders, key=lambda extender: extender.ignorable))

@@ -1,6 +1,6 @@
-"""What Kubernetes says of a wrong field, without the path (apimachinery's field.Error).
+"""Error texts of Kubernetes for invalid fields, without the path (apimachinery's field.Error).
 
-In its own words, so that whoever knows kube-scheduler's messages, or searches for them, finds the answers known.
+They match kube-scheduler's messages, so that searches find the documented explanations.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ REQUIRED = "Required value"
 
 
 def invalid(value: object, detail: str) -> str:
-    """`Invalid value: 0: must be …`; texts are quoted, anything else is shown as JSON."""
+    """Return `Invalid value: 0: must be …`; the value is shown as JSON."""
     return f"Invalid value: {_json(value)}: {detail}"
 
 
 def duplicate(value: object) -> str:
-    """`Duplicate value: "x"`."""
+    """Return `Duplicate value: "x"`."""
     return f"Duplicate value: {_json(value)}"
 
 
 def required(hint: str) -> str:
-    """`Required value: …`."""
+    """Return `Required value: …`."""
     return f"{REQUIRED}: {hint}"
 
 

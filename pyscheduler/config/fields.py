@@ -1,6 +1,6 @@
-"""The fields of a record type and their YAML keys, the same for dataclasses and for the API's own structs.
+"""Fields of record types and their YAML keys, for dataclasses and API structs.
 
-Decoding and showing both walk these, so that what is shown can be read back.
+Used for decoding and encoding, so that encoded configurations can be decoded again.
 """
 
 from __future__ import annotations
@@ -14,25 +14,25 @@ import msgspec
 
 DURATION = "duration"
 Seconds = Annotated[float, DURATION]
-"""Seconds, written in YAML as Go writes durations: 15s, 1m30s, 500ms."""
+"""Seconds, written in YAML as Go durations: 15s, 1m30s, 500ms."""
 
 ZERO_IS_DEFAULT = "zero is default"
-"""Annotated with it: 0 and "" stand for the default, as in Kubernetes' own defaulting."""
+"""Annotation: 0 and "" mean the default, as in Kubernetes' defaulting."""
 
 INT32 = "int32"
 Int32 = Annotated[int, INT32]
-"""A whole number of 32 bits, as Kubernetes has for most; all others have 64."""
+"""32-bit integer, as most Kubernetes fields are; others are 64-bit."""
 
 _UNDERSCORE = re.compile(r"_+([a-z0-9])")
 MISSING: Any = object()
 
 
 class UnknownType(Exception):
-    """A record's annotations cannot be resolved; the message says which."""
+    """Type annotations of a record cannot be resolved; the message names them."""
 
 
-class Field(msgspec.Struct, frozen=True):
-    """One field: `key` is its YAML name, `name` its Python name; `default` is MISSING where a value must be given."""
+class RecordField(msgspec.Struct, frozen=True):
+    """Field of a record: `key` is its YAML name, `name` its Python name; `default` is MISSING for required fields."""
 
     key: str
     name: str
@@ -42,20 +42,21 @@ class Field(msgspec.Struct, frozen=True):
 
     @property
     def required(self) -> bool:
+        """True if the field has no default."""
         return self.default is MISSING
 
     def or_default(self, otherwise: Any) -> Any:
-        """The default, `otherwise` where there is none."""
+        """Return the default, or `otherwise` if there is none."""
         return otherwise if self.required else self.default()
 
 
 def is_record(cls: object) -> bool:
-    """Whether a type is written as a mapping with known keys."""
+    """Return True if a type is encoded as a mapping with fixed keys."""
     return isinstance(cls, type) and (dataclasses.is_dataclass(cls) or issubclass(cls, msgspec.Struct))
 
 
-def fields_of(cls: type) -> tuple[Field, ...]:
-    """The fields that YAML may give. UnknownType for annotations that name something that does not exist."""
+def fields_of(cls: type) -> tuple[RecordField, ...]:
+    """Return the fields that YAML can set. UnknownType if annotations cannot be resolved."""
     if issubclass(cls, msgspec.Struct):
         return tuple(_struct_field(f) for f in msgspec.structs.fields(cls))
     try:
@@ -67,29 +68,29 @@ def fields_of(cls: type) -> tuple[Field, ...]:
 
 
 def camel(name: str) -> str:
-    """`lease_duration` as Kubernetes writes it: `leaseDuration`."""
+    """Return the Kubernetes spelling of a name: `lease_duration` becomes `leaseDuration`."""
     return _UNDERSCORE.sub(lambda m: m.group(1).upper(), name.rstrip("_"))
 
 
-def _dataclass_field(field: dataclasses.Field[Any], kind: Any) -> Field:
+def _dataclass_field(field: dataclasses.Field[Any], kind: Any) -> RecordField:
     default: Any = MISSING
     if field.default is not dataclasses.MISSING:
         value = field.default
-        default = lambda: value  # noqa: E731 - a default is always a call, whether it was given as value or factory
+        default = lambda: value  # noqa: E731 - defaults are always callables
     elif field.default_factory is not dataclasses.MISSING:
         default = field.default_factory
     key = field.metadata.get("key") or camel(field.name)
-    return Field(key, field.name, kind, default, _zero_is_default(kind))
+    return RecordField(key, field.name, kind, default, _zero_is_default(kind))
 
 
-def _struct_field(field: msgspec.structs.FieldInfo) -> Field:
+def _struct_field(field: msgspec.structs.FieldInfo) -> RecordField:
     default: Any = MISSING
     if field.default is not msgspec.NODEFAULT:
         value = field.default
         default = lambda: value  # noqa: E731
     elif field.default_factory is not msgspec.NODEFAULT:
         default = field.default_factory
-    return Field(field.encode_name, field.name, field.type, default, _zero_is_default(field.type))
+    return RecordField(field.encode_name, field.name, field.type, default, _zero_is_default(field.type))
 
 
 def _zero_is_default(kind: Any) -> bool:

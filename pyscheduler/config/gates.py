@@ -1,7 +1,7 @@
-"""Feature gates: kube-scheduler's switches (1.36), those that this scheduler knows, and which of them it has.
+"""Feature gates of kube-scheduler 1.36, and which of them can be switched here.
 
-What a gate switches cannot always be switched here. Asking for such a gate's default is taken, asking for anything
-else is refused: a scheduler that ignored it would decide differently from what it was told to.
+Setting a gate that cannot be switched to its default is accepted, any other value is an error: ignoring it would give
+other decisions than configured.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ _TRUE = ("1", "t", "T", "TRUE", "true", "True")
 _FALSE = ("0", "f", "F", "FALSE", "false", "False")
 _COMPONENT = "kube:"
 _ONE_BY_ONE = (
-    f"feature gate {GENERIC_WORKLOAD}: the pods of a pod group are tried one by one; "
+    f"feature gate {GENERIC_WORKLOAD}: the pods of a pod group are scheduled one by one; "
     "there is no scheduling cycle for whole pod groups"
 )
 
 
 class FeatureGateError(ValueError):
-    """A setting of feature gates that cannot be followed; the text is one line."""
+    """Invalid feature gate setting; the text is one line."""
 
 
 class FeatureStage(StrEnum):
-    """How far Kubernetes has come with a feature."""
+    """Maturity of a feature in Kubernetes."""
 
     ALPHA = "ALPHA"
     BETA = "BETA"
@@ -38,15 +38,15 @@ class FeatureStage(StrEnum):
 
     @property
     def label(self) -> str:
-        """What metrics call it, as those of Kubernetes do: what is GA has no stage any more."""
+        """Name in metrics; "" for GA, as in Kubernetes."""
         return "" if self is FeatureStage.GA else self.value
 
 
 class FeatureGate(msgspec.Struct, frozen=True):
-    """One switch.
+    """One feature gate.
 
-    `locked`: kube-scheduler, too, has it at its default only. `served`: both positions can be had here.
-    `needs`: the gates that have to be on when this one is.
+    `locked`: kube-scheduler accepts the default only. `served`: both values are supported here. `needs`: gates that
+    must be enabled if this one is.
     """
 
     name: str
@@ -96,21 +96,21 @@ GATES: Mapping[str, FeatureGate] = {
         ),
     )
 }
-"""Every gate that can be named, by name, as in kube-scheduler's pkg/features."""
+"""All known gates by name, as in kube-scheduler's pkg/features."""
 
 
 class FeatureGates(msgspec.Struct, frozen=True):
-    """Which gates are on: the defaults, unless `given` says otherwise."""
+    """Gate settings: the defaults, overridden by `settings`."""
 
-    given: Mapping[str, bool]
+    settings: Mapping[str, bool]
 
     def on(self, name: str) -> bool:
-        """Whether a gate is on. KeyError if there is no such gate."""
-        return self.given.get(name, GATES[name].default)
+        """Return True if the gate is enabled. KeyError if it is unknown."""
+        return self.settings.get(name, GATES[name].default)
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What is different from what one might expect of the gates that are on."""
+        """Limitations of the enabled gates."""
         return (_ONE_BY_ONE,) if self.on(GENERIC_WORKLOAD) else ()
 
 
@@ -118,16 +118,16 @@ DEFAULTS = FeatureGates({})
 
 
 def parse(texts: Iterable[str]) -> FeatureGates:
-    """The gates that `--feature-gates` sets, each text being `Name=true,Other=false`; later ones go before earlier.
+    """Return the gates set by `--feature-gates` texts such as `Name=true,Other=false`; later settings win.
 
-    FeatureGateError for the first thing that is wrong.
+    FeatureGateError for the first error.
     """
-    given: dict[str, bool] = {}
+    settings: dict[str, bool] = {}
     for text in texts:
         for setting in filter(None, text.split(",")):
             name, value = _setting(setting)
-            given[name] = value
-    gates = FeatureGates(given)
+            settings[name] = value
+    gates = FeatureGates(settings)
     for gate in GATES.values():
         missing = [name for name in gate.needs if not gates.on(name)]
         if gates.on(gate.name) and missing:

@@ -1,4 +1,4 @@
-"""The one door of this package: a file goes in, a configuration ready to run comes out, or all its errors at once."""
+"""Entry points of configuration loading: a validated configuration, or all of its errors at once."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from pyscheduler.config.types import (
     PY_KIND,
     Extender,
     KubeSchedulerConfiguration,
+    KubeSchedulerProfile,
     NodeOrder,
-    Profile,
     PySchedulerConfiguration,
 )
 from pyscheduler.config.unsupported import warn_unsupported
@@ -44,9 +44,9 @@ _VERSIONS = {KUBE_KIND: KUBE_API_VERSION, PY_KIND: PY_API_VERSION}
 def load(
     path: str | os.PathLike[str], gates: FeatureGates = DEFAULTS, election: Mapping[str, Any] | None = None
 ) -> LoadedConfig:
-    """The configuration in a file. ConfigError with all that is wrong, be it the file, the YAML or what it says.
+    """Return the configuration in a file. ConfigError lists all problems of the file, the YAML and its contents.
 
-    `election` goes before what it says under `leaderElection`, key by key.
+    `election` overrides keys of `leaderElection`.
     """
     source = os.fspath(path)
     try:
@@ -61,7 +61,7 @@ def load(
 def loads(
     text: str, source: str = "", gates: FeatureGates = DEFAULTS, election: Mapping[str, Any] | None = None
 ) -> LoadedConfig:
-    """The configuration in a YAML text; `source` is what errors call it."""
+    """Return the configuration in a YAML text; `source` names it in errors. Raises ConfigError like `load`."""
     try:
         documents = read(text)
     except InvalidYaml as e:
@@ -70,29 +70,29 @@ def loads(
 
 
 def from_value(value: Mapping[str, Any], gates: FeatureGates = DEFAULTS) -> LoadedConfig:
-    """The configuration in a decoded KubeSchedulerConfiguration, such as a JSON document holds."""
+    """Return the configuration in a decoded KubeSchedulerConfiguration, such as a JSON document. Raises ConfigError."""
     return _loaded([Document(value)], "", gates)
 
 
 def default(
     gates: FeatureGates = DEFAULTS, election: Mapping[str, Any] | None = None, more: Mapping[str, Any] | None = None
 ) -> LoadedConfig:
-    """What runs without a file: kube-scheduler's default profile, without leader election unless `election` says so.
+    """Return kube-scheduler's default profile, without leader election unless `election` configures it.
 
-    `more` is said beside it, in the words of the file.
+    `more` holds additional top-level fields.
     """
-    said = {"leaderElection": {"leaderElect": False, **(election or {})}, **(more or {})}
-    return from_value({"apiVersion": KUBE_API_VERSION, "kind": KUBE_KIND, **said}, gates)
+    fields = {"leaderElection": {"leaderElect": False, **(election or {})}, **(more or {})}
+    return from_value({"apiVersion": KUBE_API_VERSION, "kind": KUBE_KIND, **fields}, gates)
 
 
 def _with_election(document: Document, election: Mapping[str, Any]) -> Document:
-    """The document with `election` in place of what it says about that; one that cannot be read stays as it is."""
+    """Return the document with `election` merged into leaderElection; an unreadable document is returned unchanged."""
     value = document.value
     if not election or not isinstance(value, Mapping) or value.get("kind") != KUBE_KIND:
         return document
-    said = value.get("leaderElection") or {}
-    if isinstance(said, Mapping):
-        document.value = {**value, "leaderElection": {**said, **election}}
+    configured = value.get("leaderElection") or {}
+    if isinstance(configured, Mapping):
+        document.value = {**value, "leaderElection": {**configured, **election}}
     return document
 
 
@@ -124,37 +124,37 @@ def _loaded(documents: list[Document], source: str, gates: FeatureGates) -> Load
 
 
 def _by_kind(documents: list[Document], problems: list[Problem]) -> dict[str, Document]:
-    """The documents by kind; anything that is none of ours, or there twice, becomes a problem."""
-    found: dict[str, Document] = {}
+    """Return the documents by kind; unknown kinds and duplicates are added to `problems`."""
+    by_kind: dict[str, Document] = {}
     for document in documents:
         report = Report(document.lines)
         kind = _kind(document, report)
-        if kind in found:
+        if kind in by_kind:
             report.add("kind", f"there are two documents of kind {kind}; keep one")
         elif kind:
-            found[kind] = document
+            by_kind[kind] = document
         problems += report.problems
-    if KUBE_KIND not in found and not problems:
+    if KUBE_KIND not in by_kind and not problems:
         what = "is empty" if not documents else f"holds no {KUBE_KIND}"
         head = f'start it with "apiVersion: {KUBE_API_VERSION}" and "kind: {KUBE_KIND}"'
         problems.append(Problem("", f"{what}; {head}"))
-    return found
+    return by_kind
 
 
 def _kind(document: Document, report: Report) -> str:
-    """The kind of a document that can be decoded, or "" with the reason in the report."""
+    """Return the kind of a document, or "" with the reason in the report."""
     value = document.value
     if not isinstance(value, Mapping):
         report.add("", f"must be a {KUBE_KIND}, not {shown(value)}")
         return ""
     kind, version = value.get("kind"), value.get("apiVersion")
     if not isinstance(kind, str) or kind not in _VERSIONS:
-        said = "is required" if kind is None else f"{shown(kind)} is not served{did_you_mean(str(kind), _VERSIONS)}"
-        report.add("kind", f"{said}; write {KUBE_KIND} (or {PY_KIND} in a document of its own)")
+        problem = "is required" if kind is None else f"{shown(kind)} is not served{did_you_mean(str(kind), _VERSIONS)}"
+        report.add("kind", f"{problem}; write {KUBE_KIND} (or {PY_KIND} in a document of its own)")
         return ""
     if version != _VERSIONS[kind]:
-        said = "is required" if version is None else f"{shown(version)} is not served"
-        report.add("apiVersion", f"{said}; write {_VERSIONS[kind]}")
+        problem = "is required" if version is None else f"{shown(version)} is not served"
+        report.add("apiVersion", f"{problem}; write {_VERSIONS[kind]}")
         return ""
     return kind
 
@@ -164,25 +164,25 @@ def _lines(by_kind: Mapping[str, Document], kind: str) -> Mapping[str, int]:
 
 
 def _body(cls: type[T], kind: str, by_kind: Mapping[str, Document], report: Report) -> T:
-    """The document of a kind, decoded; all defaults where there is none or nothing of it can be used."""
+    """Return the decoded document of a kind; all defaults if there is none or it is unusable."""
     value = by_kind[kind].value if kind in by_kind else {}
-    said = {k: v for k, v in value.items() if k not in ("apiVersion", "kind")}
-    return decode(cls, said, "", report) or cls()
+    fields = {k: v for k, v in value.items() if k not in ("apiVersion", "kind")}
+    return decode(cls, fields, "", report) or cls()
 
 
 def _ordered(specs: tuple[ProfileSpec, ...], order: NodeOrder | None, report: Report) -> tuple[ProfileSpec, ...]:
-    """The profiles with the order of nodes that the second document asks for; None: the one that each has."""
+    """Return the profiles with `nodeOrder` applied; None keeps the order of each profile."""
     if order is None:
         return specs
     if order == "KubeScheduler":
         return tuple(replace(s, percentage_of_nodes_to_score=s.percentage_of_nodes_to_score or 0) for s in specs)
     if any(s.percentage_of_nodes_to_score is not None for s in specs):
-        report.warn("nodeOrder: percentageOfNodesToScore has no effect: EveryNode looks at all of them")
+        report.warn("nodeOrder: percentageOfNodesToScore has no effect: EveryNode scores all of them")
     return tuple(replace(s, percentage_of_nodes_to_score=None) for s in specs)
 
 
 def _ignoring(specs: tuple[ProfileSpec, ...], extenders: Iterable[Extender]) -> tuple[ProfileSpec, ...]:
-    """The profiles whose NodeResourcesFit leaves alone what extenders look after, instead of what it was told to."""
+    """Return the profiles with NodeResourcesFit ignoring the resources that extenders manage (ignoredByScheduler)."""
     names = tuple(r.name for e in extenders for r in e.managed_resources if r.ignored_by_scheduler)
     return tuple(_with_ignored(spec, names) for spec in specs) if names else specs
 
@@ -196,18 +196,18 @@ def _with_ignored(spec: ProfileSpec, resources: tuple[str, ...]) -> ProfileSpec:
 
 
 def _with_names(configuration: KubeSchedulerConfiguration) -> KubeSchedulerConfiguration:
-    """The one profile needs no name, and no profiles are the default one."""
-    profiles = configuration.profiles or (Profile(),)
+    """Return the configuration with default profile and scheduler name filled in."""
+    profiles = configuration.profiles or (KubeSchedulerProfile(),)
     if len(profiles) == 1 and profiles[0].scheduler_name is None:
         profiles = (replace(profiles[0], scheduler_name=DEFAULT_SCHEDULER_NAME),)
     return replace(configuration, profiles=profiles)
 
 
 def _catalogue(python: PySchedulerConfiguration, gates: FeatureGates, report: Report) -> Catalogue:
-    """Every plugin that is installed, and those that the second document names by import path."""
+    """Return the catalogue of installed plugins and of those given by import path."""
     catalogue = installed(report, gates)
     for i, wanted in enumerate(python.plugins):
         plugin = catalogue.import_plugin(wanted.reference, f"plugins[{i}].class", report)
         if plugin is not None and wanted.name not in ("", plugin.name):
-            report.add(f"plugins[{i}].name", f'the class calls itself "{plugin.name}", not "{wanted.name}"')
+            report.add(f"plugins[{i}].name", f'the class has the name "{plugin.name}", not "{wanted.name}"')
     return catalogue

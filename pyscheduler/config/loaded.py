@@ -1,4 +1,4 @@
-"""A configuration that has passed every check: what a scheduler is built from."""
+"""Validated configuration from which a scheduler is built."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from pyscheduler.core.framework.registry import Registry
 
 
 class LoadedConfig(msgspec.Struct, frozen=True):
-    """Both documents, and what they come to.
+    """Both documents and the profiles expanded from them.
 
-    `registry` has every plugin that could be enabled, `imported` the import path of those that were given by one;
-    `warnings` are lines to be said at start.
+    `registry` holds all plugins that could be enabled, `imported` the import paths of plugins given by one, `warnings`
+    the lines to log at startup.
     """
 
     configuration: KubeSchedulerConfiguration

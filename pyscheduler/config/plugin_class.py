@@ -1,6 +1,6 @@
-"""Checks of a plugin class that need not run it: each fault is one line that names class, method and remedy.
+"""Static validation of plugin classes. Each error is one line with the class, the method and the remedy.
 
-A wrong signature or a missing `async` would else be found by the first pod that meets it, hours after the start.
+Otherwise a wrong signature or a missing `async` would be found only when the first pod reaches the method.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from pyscheduler.config.fields import UnknownType, fields_of, is_record
 from pyscheduler.core.framework.registry import POINTS, points_of
 
 _LOOKS_LIKE: Final = 0.85
-"""Similarity from which a public method's name is taken for a misspelling of an extension point's method."""
+"""Similarity above which the name of a public method counts as a misspelt extension point method."""
 
 
 class InvalidPluginClass(Exception):
-    """An import path that does not lead to a usable plugin class; the message is one line with the reason."""
+    """Import path without a usable plugin class. The message is one line with the reason."""
 
 
 def check_class(cls: type) -> str:
-    """Return the name of a plugin class that can be used; raise InvalidPluginClass with the fault of any other."""
+    """Return the name of a plugin class. InvalidPluginClass with all errors if it cannot be used."""
     where = f"{cls.__module__}:{cls.__qualname__}"
     if not issubclass(cls, Plugin) or not points_of(cls):
         raise InvalidPluginClass(
@@ -56,10 +56,10 @@ def _check_args(cls: type[Plugin], where: str) -> None:
 
 
 def _spelling_hint(cls: type, missing: list[str]) -> str:
-    own = [name for base in cls.__mro__ if base.__module__ != Plugin.__module__ for name in vars(base)]
-    pairs = ((name, difflib.get_close_matches(name, own, n=1, cutoff=0.6)) for name in missing)
-    found = [f'"{close[0]}" looks like a misspelt "{name}"' for name, close in pairs if close]
-    return f" ({', '.join(found)})" if found else ""
+    methods = [name for base in cls.__mro__ if base.__module__ != Plugin.__module__ for name in vars(base)]
+    pairs = ((name, difflib.get_close_matches(name, methods, n=1, cutoff=0.6)) for name in missing)
+    hints = [f'"{close[0]}" looks like a misspelt "{name}"' for name, close in pairs if close]
+    return f" ({', '.join(hints)})" if hints else ""
 
 
 # -- attributes ------------------------------------------------------------------------------------------------------
@@ -106,71 +106,69 @@ def _attribute_faults(cls: type[Plugin]) -> Iterator[str]:
 
 
 def _public(cls: type) -> dict[str, FunctionType]:
-    """The public methods that a base class of the interface declares."""
+    """Return the public methods defined in a class itself."""
     return {name: f for name, f in vars(cls).items() if isinstance(f, FunctionType) and not name.startswith("_")}
 
 
 _API: Final = "pyscheduler.api"
 _BASES: Final[tuple[type[Plugin], ...]] = (Plugin, *dict.fromkeys(POINTS.values()))
 _DECLARED: Mapping[str, type[Plugin]] = MappingProxyType({name: base for base in _BASES for name in _public(base)})
-"""Every method of the interface, by the base class that declares it."""
+"""Extension point methods with the base class that declares each."""
 
 
 def _method_faults(cls: type[Plugin]) -> Iterator[str]:
     methods: list[tuple[str, type[Plugin]]] = [("__init__", Plugin), *_DECLARED.items()]
     for name, base in methods:
         if issubclass(cls, base):
-            own, declared = inspect.getattr_static(cls, name), inspect.getattr_static(base, name)
-            if own is not declared and getattr(own, "__module__", "") != Plugin.__module__:
-                yield from _differences(name, own, declared)
+            method, declared = inspect.getattr_static(cls, name), inspect.getattr_static(base, name)
+            if method is not declared and getattr(method, "__module__", "") != Plugin.__module__:
+                yield from _differences(name, method, declared)
 
 
-def _differences(name: str, own: object, declared: FunctionType) -> Iterator[str]:
-    """Differences from the overridden method that its caller depends on."""
-    wanted = list(inspect.signature(declared).parameters)
-    if isinstance(own, staticmethod):
-        wanted = wanted[1:]
-    if isinstance(own, staticmethod | classmethod):
-        own = own.__func__
-    if not isinstance(own, FunctionType):
-        return  # some other callable: what it takes shows when it is called
-    signature = inspect.signature(own)
+def _differences(name: str, method: object, declared: FunctionType) -> Iterator[str]:
+    """Yield the differences from the overridden method that break its caller."""
+    expected = list(inspect.signature(declared).parameters)
+    if isinstance(method, staticmethod):
+        expected = expected[1:]
+    if isinstance(method, staticmethod | classmethod):
+        method = method.__func__
+    if not isinstance(method, FunctionType):
+        return  # other callables: their parameters cannot be checked
+    signature = inspect.signature(method)
     spread = any(p.kind is p.VAR_POSITIONAL for p in signature.parameters.values())
-    must_wait, waits = inspect.iscoroutinefunction(declared), inspect.iscoroutinefunction(own)
-    if must_wait and not waits and not spread:
+    must_be_async, is_async = inspect.iscoroutinefunction(declared), inspect.iscoroutinefunction(method)
+    if must_be_async and not is_async and not spread:
         yield f"{name} is declared def, expected async def: it runs in the binding cycle"
-    elif (waits or inspect.isasyncgenfunction(own)) and not must_wait:
-        yield f"{name} is declared async def, expected def: it decides, and must not wait"
-    elif inspect.isgeneratorfunction(own) and not inspect.isgeneratorfunction(declared):
-        yield f"{name} has a yield in it, expected a method that returns its answer"
+    elif (is_async or inspect.isasyncgenfunction(method)) and not must_be_async:
+        yield f"{name} is declared async def, expected def: it runs in the scheduling cycle and must not await"
+    elif inspect.isgeneratorfunction(method) and not inspect.isgeneratorfunction(declared):
+        yield f"{name} is a generator, expected a method that returns its result"
     try:
-        signature.bind(*wanted)
+        signature.bind(*expected)
     except TypeError:
-        given = ", ".join(signature.parameters)
-        yield f"{name}({given}) has the wrong parameters, expected {name}({', '.join(wanted)})"
+        actual = ", ".join(signature.parameters)
+        yield f"{name}({actual}) has the wrong parameters, expected {name}({', '.join(expected)})"
 
 
 def _stray_methods(cls: type[Plugin]) -> Iterator[str]:
-    """Public methods that look like an extension point and are never called."""
+    """Yield the public methods that resemble extension point methods but are never called."""
     for name in _own_methods(cls):
         base = _DECLARED.get(name)
         if base is not None and not issubclass(cls, base):
-            yield f"{name} is never called: inherit {base.__name__} too, or begin the name of a helper with _"
+            yield f"{name} is never called: inherit {base.__name__} too, or prefix the name of a helper with _"
         elif base is None and (close := _closest(name, _DECLARED)):
-            yield f"{name} is never called: it looks like a misspelt {close}; begin the name of a helper with _"
+            yield f"{name} is never called: it looks like a misspelt {close}; prefix the name of a helper with _"
 
 
 def _own_methods(cls: type) -> Iterable[str]:
-    """The public methods of the plugin's own classes, not of what they inherit from the interface or elsewhere."""
-    own = [
-        base for base in cls.__mro__ if issubclass(base, Plugin) and not base.__module__.startswith("pyscheduler.api")
-    ]
-    return dict.fromkeys(name for base in own for name in _public(base))
+    """Return the names of public methods that the plugin's own classes define."""
+    bases = [base for base in cls.__mro__ if issubclass(base, Plugin) and not base.__module__.startswith(_API)]
+    return dict.fromkeys(name for base in bases for name in _public(base))
 
 
-def _closest(name: str, known: Iterable[str]) -> str:
-    """The known name most like this one, or an empty string; upper case and underscores do not count."""
-    plain = {_plain(each): each for each in known}
+def _closest(name: str, names: Iterable[str]) -> str:
+    """Return the most similar name, ignoring case and underscores, or ""."""
+    plain = {_plain(each): each for each in names}
     close = difflib.get_close_matches(_plain(name), plain, n=1, cutoff=_LOOKS_LIKE)
     return plain[close[0]] if close else ""
 

@@ -1,6 +1,6 @@
-"""What is wrong with a configuration, each thing with the place where the user has to look.
+"""Errors of a configuration, each with its position.
 
-Every later step writes into one `Report`, so that a user mends a file once and not error by error.
+All steps write to one `Report`, so that users see all errors of a file at once.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _LAST_STEP = re.compile(r"(\.[^.\[\]]+|\[[^\]]*\]|[^.\[\]]+|.)\Z")
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """One error: a YAML path such as `profiles[0].schedulerName` ("" is the file), a sentence, a line from 1."""
+    """One error: YAML path such as `profiles[0].schedulerName` ("" is the file), message, line from 1."""
 
     path: str
     message: str
@@ -27,7 +27,7 @@ class Problem(msgspec.Struct, frozen=True):
 
 
 class ConfigError(Exception):
-    """A configuration that cannot be used. `str()` has one line for each of its `problems`, in the file's order."""
+    """Invalid configuration. `str()` has one line for each of its `problems`, in the order of the file."""
 
     def __init__(self, problems: Iterable[Problem], source: str = "") -> None:
         self.problems = tuple(sorted(problems, key=lambda p: (p.line or 0, p.path)))
@@ -42,7 +42,7 @@ class ConfigError(Exception):
 
 
 class Report:
-    """Collects problems and warnings; knows the line of each path that the file holds."""
+    """Problems and warnings of one document, with the lines of its YAML paths."""
 
     def __init__(self, lines: Mapping[str, int] | None = None) -> None:
         self.problems: list[Problem] = []
@@ -50,22 +50,22 @@ class Report:
         self._lines = lines or {}
 
     def add(self, path: str, message: str) -> None:
-        """One more problem. Its line is that of the path, or of the nearest part of it that was written down."""
+        """Add a problem. Its line is the one of the path or of the nearest parent in the file."""
         problem = Problem(path, " ".join(message.split()), self._line(path))
         if problem not in self.problems:
             self.problems.append(problem)
 
     def warn(self, message: str) -> None:
-        """Something accepted that does not do what one might think; said once."""
+        """Add a warning about accepted input without the expected effect; duplicates are dropped."""
         if message not in self.warnings:
             self.warnings.append(message)
 
     def has_problems(self, path: str) -> bool:
-        """Whether anything at or below a path is wrong."""
+        """Return True if there is a problem at or below a path."""
         return any(_is_below(p.path, path) for p in self.problems)
 
     def has_related_problem(self, path: str) -> bool:
-        """Whether something at, below or above a path is wrong, so that more about it may only be a consequence."""
+        """Return True if there is a problem at, below or above a path, so that others there may be its consequences."""
         return self.has_problems(path) or any(_is_below(path, p.path) for p in self.problems)
 
     def _line(self, path: str) -> int | None:
@@ -79,14 +79,14 @@ def _is_below(path: str, above: str) -> bool:
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """`; did you mean "x"?` where a known word is close, else nothing."""
+    """Return `; did you mean "x"?` if a known word is similar, otherwise ""."""
     by_lower = {name.lower(): name for name in known}
     close = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=0.7)
     return f'; did you mean "{by_lower[close[0]]}"?' if close else ""
 
 
 def shown(value: object) -> str:
-    """A YAML value as an error quotes it, short."""
+    """Return a YAML value as quoted in errors, shortened."""
     if isinstance(value, Mapping):
         return "a mapping"
     if isinstance(value, list | tuple):
@@ -96,5 +96,5 @@ def shown(value: object) -> str:
 
 
 def under(path: str, step: str) -> str:
-    """The path of a key below a path."""
+    """Return the path of a key below a path."""
     return f"{path}.{step}" if path else step

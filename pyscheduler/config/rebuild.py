@@ -1,7 +1,7 @@
-"""From a changed configuration to profiles that take the place of those that run.
+"""Rebuild of profiles after a configuration reload.
 
-A plugin whose args are as before goes on as it is, with all that it remembers. What a scheduler that runs cannot take
-up is left as it was, and told.
+Plugins with unchanged args are kept with their state. Settings that a running scheduler cannot change stay as they are
+and are listed for a restart.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _FIXED = {
     "delayCacheUntilActive": "delay_cache_until_active",
     "enableProfiling": "enable_profiling",
 }
-"""What is looked at once, when the scheduler starts: paths of the file, and the fields that hold it."""
+"""Settings that are read at startup only: YAML paths and their field names."""
 
 
 class RebuiltProfiles(msgspec.Struct, frozen=True):
-    """The profiles to go on with, in the order of the file; `restart` says what waits for a restart."""
+    """Profiles after a reload, in the order of the file, and the settings that need a restart."""
 
     profiles: tuple[Profile, ...]
     restart: tuple[str, ...]
@@ -37,10 +37,10 @@ class RebuiltProfiles(msgspec.Struct, frozen=True):
 def rebuild_profiles(
     started: LoadedConfig, changed: LoadedConfig, running: Mapping[str, Profile], handle: Handle
 ) -> RebuiltProfiles:
-    """The profiles of a changed configuration. `started` is what the process began with.
+    """Return the profiles of a changed configuration. `started` is the configuration at startup.
 
-    `running` is what decides now, and what does no more but still has pods on their way: a profile that comes back
-    finds its plugins again. ConfigError if a plugin cannot be constructed.
+    `running` holds the active profiles and removed ones with pods in binding: a profile that comes back reuses its
+    plugins. ConfigError if a plugin cannot be constructed.
     """
     restart = [path for path, field in _FIXED.items() if _differs(field, started, changed)]
     if changed.python.seed != started.python.seed:
@@ -55,7 +55,7 @@ def _differs(field: str, one: LoadedConfig, other: LoadedConfig) -> bool:
 
 
 def _keep_reserving_args(spec: ProfileSpec, running: Profile | None, restart: list[str]) -> ProfileSpec:
-    """The profile with the old args of plugins that hold reservations, which a new instance would not know of."""
+    """Return the profile with unchanged args for Reserve plugins: a new instance would lose their reservations."""
     if running is None:
         return spec
     args: dict[str, Any] = dict(spec.args)

@@ -1,6 +1,6 @@
-"""A loaded configuration as YAML with nothing left to defaults: what runs at each point, in order, with which args.
+"""Loaded configuration as YAML without implicit defaults: plugins of each extension point in order, with args.
 
-What is shown loads again and gives the same profiles, so it is also a place to start a file from.
+The output loads again to equal profiles, so it can be used as the start of a file.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from pyscheduler.config.types import KUBE_API_VERSION, KUBE_KIND, PY_API_VERSION
 
 
 def show(loaded: LoadedConfig) -> str:
-    """The YAML of both documents."""
+    """Return the YAML of both documents."""
     return yaml.safe_dump_all(documents(loaded), sort_keys=False, allow_unicode=True)
 
 
 def documents(loaded: LoadedConfig) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Both documents: kube-scheduler's and ours."""
+    """Return both documents, kube-scheduler's and ours."""
     kube = {"apiVersion": KUBE_API_VERSION, "kind": KUBE_KIND, **encode(loaded.configuration)}
     kube["profiles"] = [_profile(spec) for spec in loaded.profiles]
     imports = tuple(PluginImport(reference, name) for name, reference in loaded.imported.items())
@@ -31,7 +31,7 @@ def documents(loaded: LoadedConfig) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def _profile(spec: ProfileSpec) -> dict[str, Any]:
-    # Every plugin stands where it runs, so the defaults must not come in a second time.
+    # All plugins are listed explicitly, so the defaults must be disabled.
     plugins: dict[str, Any] = {"multiPoint": {"disabled": [{"name": "*"}]}}
     for point, enabled in spec.points.items():
         if enabled:

@@ -1,7 +1,7 @@
-"""What a configuration file may say, field by field, with kube-scheduler's defaults.
+"""Configuration file format, with kube-scheduler's defaults.
 
-`KubeSchedulerConfiguration` is kubescheduler.config.k8s.io/v1 of Kubernetes 1.36, whole. `PySchedulerConfiguration` has
-what is ours alone; it is a second YAML document of the same file, so that kube-scheduler's files stay as they are.
+`KubeSchedulerConfiguration` is kubescheduler.config.k8s.io/v1 of Kubernetes 1.36, complete. `PySchedulerConfiguration`
+holds our own settings in a second YAML document, so that kube-scheduler's files can be used unchanged.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ NodeOrder = Literal["EveryNode", "KubeScheduler"]
 
 
 class Section(msgspec.Struct, frozen=True, rename="camel"):
-    """Base of everything that is written as a mapping."""
+    """Base of all mappings."""
 
 
 class LeaderElection(Section, frozen=True):
-    """Which of several replicas schedules (component-base LeaderElectionConfiguration)."""
+    """Leader election (component-base LeaderElectionConfiguration)."""
 
     leader_elect: bool = True
     lease_duration: Annotated[Seconds, ZERO_IS_DEFAULT] = 15.0
@@ -37,7 +37,7 @@ class LeaderElection(Section, frozen=True):
 
 
 class ClientConnection(Section, frozen=True):
-    """How the API server is reached (component-base ClientConnectionConfiguration); qps in requests a second."""
+    """API client settings (component-base ClientConnectionConfiguration); qps in requests per second."""
 
     kubeconfig: str = ""
     accept_content_types: str = ""
@@ -47,21 +47,21 @@ class ClientConnection(Section, frozen=True):
 
 
 class PluginRef(Section, frozen=True):
-    """A plugin by name; the weight counts at Score only, 0 and none are one thing."""
+    """Reference of a plugin; the weight applies to Score only, 0 is unset."""
 
     name: str = ""
     weight: Int32 | None = None
 
 
 class PluginSet(Section, frozen=True):
-    """What a profile turns on and off at one extension point."""
+    """Enabled and disabled plugins of an extension point."""
 
     enabled: tuple[PluginRef, ...] = ()
     disabled: tuple[PluginRef, ...] = ()
 
 
 class Plugins(Section, frozen=True):
-    """The plugin sets of a profile; `multi_point` serves every point that a plugin has."""
+    """Plugin sets of a profile; `multi_point` applies to all extension points of a plugin."""
 
     pre_enqueue: PluginSet = PluginSet()
     queue_sort: PluginSet = PluginSet()
@@ -81,14 +81,14 @@ class Plugins(Section, frozen=True):
 
 
 class PluginConfig(Section, frozen=True):
-    """The arguments of one plugin, decoded into its own `Args` later on."""
+    """Arguments of one plugin, before they are decoded into its `Args`."""
 
     name: str = ""
     args: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
-class Profile(Section, frozen=True):
-    """A scheduling profile: pods choose it through spec.schedulerName."""
+class KubeSchedulerProfile(Section, frozen=True):
+    """Scheduling profile, selected by spec.schedulerName."""
 
     scheduler_name: str | None = None
     percentage_of_nodes_to_score: Int32 | None = None
@@ -97,14 +97,14 @@ class Profile(Section, frozen=True):
 
 
 class ManagedResource(Section, frozen=True):
-    """An extended resource that an extender manages."""
+    """Extended resource that an extender manages."""
 
     name: str = ""
     ignored_by_scheduler: bool = False
 
 
 class ExtenderTLS(Section, frozen=True):
-    """TLS towards an extender; data fields are base64 text."""
+    """TLS settings of an extender; data fields are base64."""
 
     insecure: bool = False
     server_name: str = ""
@@ -117,7 +117,7 @@ class ExtenderTLS(Section, frozen=True):
 
 
 class Extender(Section, frozen=True):
-    """An HTTP service that is asked about nodes; an empty verb is a call that it does not serve."""
+    """HTTP extender; an empty verb disables the call."""
 
     url_prefix: str = ""
     filter_verb: str = ""
@@ -134,19 +134,19 @@ class Extender(Section, frozen=True):
 
 
 class KubeSchedulerConfiguration(Section, frozen=True):
-    """The whole of kube-scheduler's configuration."""
+    """Configuration of kube-scheduler."""
 
     parallelism: Int32 = 16
     leader_election: LeaderElection = LeaderElection()
     client_connection: ClientConnection = ClientConnection()
     enable_profiling: bool = True
     enable_contention_profiling: bool | None = None
-    """Left out, it is as `enable_profiling`."""
+    """Defaults to `enable_profiling`."""
     percentage_of_nodes_to_score: Int32 | None = None
-    """Given, nodes are taken in kube-scheduler's order and so many are scored, 0 adapting to how many there are."""
+    """Share of nodes to score, in kube-scheduler's node order; 0 adapts it to the cluster size."""
     pod_initial_backoff_seconds: int = 1
     pod_max_backoff_seconds: int = 10
-    profiles: tuple[Profile, ...] = (Profile(DEFAULT_SCHEDULER_NAME),)
+    profiles: tuple[KubeSchedulerProfile, ...] = (KubeSchedulerProfile(DEFAULT_SCHEDULER_NAME),)
     extenders: tuple[Extender, ...] = ()
     delay_cache_until_active: bool = False
 
@@ -156,25 +156,25 @@ class KubeSchedulerConfiguration(Section, frozen=True):
 
 
 class PluginImport(Section, frozen=True):
-    """A plugin class to be known by its import path `module:Class`; `name`, if given, must be the class's own."""
+    """Plugin class by import path `module:Class`; `name`, if set, must equal the class's."""
 
     reference: str = msgspec.field(name="class")
     name: str = ""
 
 
 class PySchedulerConfiguration(Section, frozen=True):
-    """Settings that kube-scheduler does not have."""
+    """Settings without a counterpart in kube-scheduler."""
 
     seed: int = 0
-    """Chance is drawn from (seed, pod UID, attempt): the same seed makes the same choices."""
+    """Seed of tie-breaking, which depends on (seed, pod UID, attempt): equal seeds give equal decisions."""
     plugins: tuple[PluginImport, ...] = ()
     node_order: NodeOrder | None = None
-    """EveryNode: all nodes are scored, chance decides between equals. KubeScheduler: its order, sample and tie-break.
+    """EveryNode: score all nodes, break ties by seed. KubeScheduler: its node order, sampling and tie-breaking.
 
-    Left out, a profile has kube-scheduler's order if it has a percentageOfNodesToScore, its own or the global one.
+    By default a profile uses kube-scheduler's order if percentageOfNodesToScore is set for it or globally.
     """
     binding_timeout: Seconds | None = None
-    """How long PreBind, or Bind and PostBind, may take for a pod before they are called off; 0 for any time.
+    """Timeout of PreBind, and of Bind with PostBind, for one pod; 0 is no limit.
 
-    Left out, half an hour, or a quarter longer than volumes may take to be bound.
+    The default is 30 minutes, or the timeout of volume binding plus 15 minutes if that is longer.
     """

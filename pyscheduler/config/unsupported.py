@@ -1,7 +1,4 @@
-"""Settings that are read and checked but not acted on: said once at start rather than ignored in silence.
-
-When something comes to be served, its line here goes.
-"""
+"""Settings that are validated but have no effect; each is logged as a warning at startup."""
 
 from __future__ import annotations
 
@@ -17,13 +14,13 @@ _UNSUPPORTED: tuple[tuple[str, _Setting, str], ...] = (
     (
         "parallelism",
         lambda c: c.parallelism != _DEFAULTS.parallelism,
-        "has no effect: all nodes are looked at together, not by a number of workers",
+        "has no effect: nodes are evaluated in columns, not by parallel workers",
     ),
 )
 
 
 def warn_unsupported(configuration: Configuration, report: Report) -> None:
-    """One warning line for each setting in the configuration that has no effect."""
-    for path, asked, why in _UNSUPPORTED:
-        if asked(configuration):
-            report.warn(f"{path}: {why}")
+    """Add a warning for each setting without effect that differs from its default."""
+    for path, is_set, reason in _UNSUPPORTED:
+        if is_set(configuration):
+            report.warn(f"{path}: {reason}")

@@ -1,7 +1,7 @@
-"""What a well-formed configuration may still get wrong: ranges, names, things that must agree.
+"""Validation of decoded configurations: ranges, names, consistency.
 
-Checks and texts are those of kube-scheduler's ValidateKubeSchedulerConfiguration; plugins check their args themselves.
-Everything is reported, nothing raised.
+Checks and messages are those of kube-scheduler's ValidateKubeSchedulerConfiguration; plugins validate their own args.
+Problems are reported, not raised.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from pyscheduler.config.types import (
     Extender,
     ExtenderTLS,
     KubeSchedulerConfiguration,
+    KubeSchedulerProfile,
     LeaderElection,
     Plugins,
     PluginSet,
-    Profile,
 )
 from pyscheduler.intree._label_selectors import key_rules
 
 _REMOVED = frozenset({"AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits"})
 _JITTER = 1.2
-"""How much client-go's leader election stretches retryPeriod."""
+"""Jitter factor of retryPeriod in client-go's leader election."""
 _QUOTA = "requests."
-"""What a ResourceQuota puts before the name of a resource, which has to remain a good name with it."""
+"""Prefix of resource names in a ResourceQuota; names must stay valid with it."""
 
 
 def validate(configuration: KubeSchedulerConfiguration, report: Report) -> None:
-    """Everything that can be said of a configuration before plugins are looked up."""
+    """Report all problems that can be found without plugins."""
     _client_connection(configuration.client_connection, report)
     _leader_election(configuration.leader_election, report)
     if configuration.parallelism <= 0:
@@ -50,7 +50,7 @@ def validate(configuration: KubeSchedulerConfiguration, report: Report) -> None:
 
 
 def validate_queue_sort(specs: Sequence[ProfileSpec], report: Report) -> None:
-    """All profiles share one queue, so what they come to must sort it alike, however they say it."""
+    """Report profiles that sort the queue differently: all profiles share one queue."""
     first: tuple[str, object] | None = None
     for i, spec in enumerate(specs):
         path = f"profiles[{i}]"
@@ -65,7 +65,7 @@ def validate_queue_sort(specs: Sequence[ProfileSpec], report: Report) -> None:
             report.add(f"{path}.plugins.queueSort", text)
         elif args != first[1]:
             report.add(
-                f"{path}.pluginConfig", f'queueSort must be the same for all profiles: "{name}" has other args here'
+                f"{path}.pluginConfig", f'queueSort must be the same for all profiles: "{name}" has different args here'
             )
 
 
@@ -86,10 +86,10 @@ def _leader_election(election: LeaderElection, report: Report) -> None:
         if seconds <= 0:
             report.add(f"leaderElection.{key}", invalid(format_duration(seconds), "must be greater than zero"))
     if election.lease_duration <= election.renew_deadline:
-        # The value that is shown is the other one's, there as here.
+        # kube-scheduler shows renewDeadline here, too.
         text = invalid(format_duration(election.renew_deadline), "must be greater than `RenewDeadline`")
         report.add("leaderElection.leaseDuration", text)
-    if 0 < election.renew_deadline <= _JITTER * election.retry_period:  # kube-scheduler's elector says so later on
+    if 0 < election.renew_deadline <= _JITTER * election.retry_period:  # checked by client-go's leader elector
         text = invalid(format_duration(election.renew_deadline), f"must be greater than retryPeriod * {_JITTER}")
         report.add("leaderElection.renewDeadline", text)
     names = {
@@ -119,7 +119,7 @@ def _backoff(configuration: KubeSchedulerConfiguration, report: Report) -> None:
         report.add("podMaxBackoffSeconds", text)
 
 
-def _profiles(profiles: Sequence[Profile], report: Report) -> None:
+def _profiles(profiles: Sequence[KubeSchedulerProfile], report: Report) -> None:
     first: dict[str, int] = {}
     for i, profile in enumerate(profiles):
         path = f"profiles[{i}]"
@@ -158,22 +158,22 @@ def _plugin_name(name: str, path: str, report: Report) -> None:
         report.add(path, invalid(name, text))
 
 
-def _common_queue_sort(profiles: Sequence[Profile], report: Report) -> None:
-    """What profiles say at queueSort must be the same, be it without effect; so kube-scheduler compares them."""
+def _common_queue_sort(profiles: Sequence[KubeSchedulerProfile], report: Report) -> None:
+    """Report profiles with different queueSort sets, which kube-scheduler compares literally."""
     first = profiles[0].plugins.queue_sort
     if len(first.enabled) > 1:
         text = invalid(len(first.enabled), "only one queue sort plugin can be enabled")
         report.add("profiles[0].plugins.queueSort.enabled", text)
-    said = _as_shown_by_kube_scheduler(first)
+    expected = _as_shown_by_kube_scheduler(first)
     for i, profile in enumerate(profiles[1:], 1):
         here = _as_shown_by_kube_scheduler(profile.plugins.queue_sort)
-        if here != said:
+        if here != expected:
             text = invalid(here, "must be the same for all profiles")
             report.add(f"profiles[{i}].plugins.queueSort", text)
 
 
 def _as_shown_by_kube_scheduler(plugin_set: PluginSet) -> dict[str, object]:
-    """A plugin set as kube-scheduler shows it; it forgets the weights of disabled plugins."""
+    """Return a plugin set as kube-scheduler prints it, without the weights of disabled plugins."""
     enabled = [{"Name": ref.name, "Weight": ref.weight or 0} for ref in plugin_set.enabled]
     disabled = [{"Name": ref.name, "Weight": 0} for ref in plugin_set.disabled]
     return {"Enabled": enabled or None, "Disabled": disabled or None}
@@ -201,7 +201,7 @@ def _extenders(extenders: Sequence[Extender], report: Report) -> None:
 
 
 def _broken_rules(resource: str) -> list[str]:
-    """The rules for names of extended resources that a name breaks."""
+    """Return the messages of the naming rules for extended resources that a name violates."""
     rules = key_rules(resource)
     if rules:
         return rules

@@ -1,6 +1,6 @@
-"""YAML text to plain values, keeping what the usual loader throws away: lines, and keys that appear twice.
+"""YAML reader that keeps lines and detects duplicate keys.
 
-Values are those of JSON, since Kubernetes reads its YAML by way of JSON: keys are strings, dates stay text.
+Values are those of JSON, because Kubernetes converts YAML to JSON: keys are strings, dates stay text.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _MOST_VALUES = 100_000
 
 
 class Document(msgspec.Struct):
-    """One YAML document: its value, the line of each path in it, and what could not be read."""
+    """One YAML document: its value, the line of each path and the problems found."""
 
     value: Any
     lines: dict[str, int] = msgspec.field(default_factory=dict)
@@ -28,7 +28,7 @@ class Document(msgspec.Struct):
 
 
 class InvalidYaml(Exception):
-    """The text is not YAML at all."""
+    """Invalid YAML."""
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(str(problem))
@@ -36,7 +36,7 @@ class InvalidYaml(Exception):
 
 
 def read(text: str) -> list[Document]:
-    """The documents of a YAML text, empty ones left out. InvalidYaml if it is not YAML."""
+    """Return the non-empty documents of a YAML text. InvalidYaml if it cannot be parsed."""
     try:
         nodes = list(yaml.compose_all(text, Loader=yaml.SafeLoader))
         documents = [_Reader().document(node) for node in nodes]
@@ -59,7 +59,7 @@ def _not_yaml(error: yaml.MarkedYAMLError) -> Problem:
 
 
 class _Reader:
-    """Walks one document's nodes."""
+    """Conversion of one document's nodes."""
 
     def __init__(self) -> None:
         self._out = Document(None)
@@ -79,7 +79,7 @@ class _Reader:
         if isinstance(node, ScalarNode):
             return self._scalar(node, path)
         if id(node) in self._open:
-            self._problem(path, "the alias refers to something that it is itself a part of", node)
+            self._problem(path, "the alias refers to a node that contains it", node)
             return None
         self._open.add(id(node))
         value = self._mapping(node, path) if isinstance(node, MappingNode) else self._sequence(node, path)
@@ -127,7 +127,7 @@ class _Reader:
         return {**merged, **own}
 
     def _merged(self, node: Node, path: str) -> dict[str, Any]:
-        """The keys that `<<` brings in; of several mappings the first wins."""
+        """Return the keys that `<<` merges; the first of several mappings wins."""
         sources = node.value if isinstance(node, SequenceNode) else [node]
         merged: dict[str, Any] = {}
         for source in sources:

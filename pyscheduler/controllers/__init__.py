@@ -1,4 +1,4 @@
-"""Keeps the status of PodGroup objects, with kopf. A thin operator around one pure function."""
+"""PodGroup controller: updates the status of PodGroup objects, built on kopf around one pure function."""
 
 from pyscheduler.controllers.connection import ControllerProblem
 from pyscheduler.controllers.operator import PodGroupOperator

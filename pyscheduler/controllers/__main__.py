@@ -1,4 +1,4 @@
-"""`python -m pyscheduler.controllers [--kubeconfig FILE]`: the PodGroup controller by itself."""
+"""`python -m pyscheduler.controllers [--kubeconfig FILE]`: run the PodGroup controller alone."""
 
 from __future__ import annotations
 
@@ -12,9 +12,12 @@ from pyscheduler.controllers import ControllerProblem, PodGroupOperator
 
 
 def main() -> int:
-    """Run until SIGINT or SIGTERM. 0: stopped as asked; 1: it could not start."""
-    parser = argparse.ArgumentParser(prog="pyscheduler.controllers", description="Keep the status of PodGroups.")
-    parser.add_argument("--kubeconfig", type=Path, help="default: the service account of the pod this runs in")
+    """Run until SIGINT or SIGTERM. Return 0 after a requested stop, 1 if the controller cannot start."""
+    parser = argparse.ArgumentParser(
+        prog="pyscheduler.controllers",
+        description="Run the PodGroup controller, which updates the status of PodGroups.",
+    )
+    parser.add_argument("--kubeconfig", type=Path, help="path of the kubeconfig (default: in-cluster service account)")
     options = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     try:

@@ -1,7 +1,7 @@
-"""Runs the PodGroup controller: beside a scheduler in the same process, or alone.
+"""PodGroup controller as a thread of a scheduler, or alone.
 
-Beside a scheduler it has a thread and an event loop of its own. kopf takes over signals in the main thread and, when it
-ends, cancels the tasks that it finds in its loop; neither may enqueue the scheduler.
+In a scheduler it has a thread and an event loop of its own: kopf handles signals in the main thread and, at its end,
+cancels all tasks of its loop; neither must affect the scheduler.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kubernetes_asyncio import client
 from pyscheduler.controllers.connection import connection_info, load
 from pyscheduler.controllers.handlers import DEADLINES, GROUP, PLURAL, VERSION, GroupKey, registry, settings
 from pyscheduler.controllers.podgroup_status import Json
-from pyscheduler.controllers.status_writer import StatusWriter, Write
+from pyscheduler.controllers.status_writer import PodGroupStatusWriter, Write
 
 STOP_SECONDS = 10.0
 
@@ -29,13 +29,13 @@ _log = logging.getLogger(__name__)
 
 
 class PodGroupOperator:
-    """Keeps PodGroup statuses. Start and stop it, or use it as a context manager.
+    """PodGroup controller, to be started and stopped or used as a context manager.
 
-    `kubeconfig` None means the credentials of the pod this runs in. ControllerProblem at start if they are no good.
+    `kubeconfig` None means in-cluster credentials. ControllerProblem at start if they cannot be loaded.
     """
 
     def __init__(self, kubeconfig: Path | None, clock: Callable[[], float] = time.time, server: str = "") -> None:
-        """`server` goes before the address in the kubeconfig."""
+        """Store the settings; `server` overrides the address in the kubeconfig."""
         self._kubeconfig, self._clock, self._server = kubeconfig, clock, server
         self._stop, self._ready = threading.Event(), threading.Event()
         self._thread: threading.Thread | None = None
@@ -48,16 +48,16 @@ class PodGroupOperator:
         await self.stop()
 
     async def start(self) -> None:
-        """Begin in a thread of its own; returns at once."""
+        """Load the credentials and start the thread; returns at once."""
         await load(self._kubeconfig, self._server)
         self._thread = threading.Thread(target=self._run_thread, name="podgroup-controller", daemon=True)
         self._thread.start()
 
     async def stop(self) -> None:
-        """End, and wait for the end (10 s at most)."""
+        """Stop, and wait up to 10 s for the thread."""
         if self._thread is None:
             return
-        # What kopf's calls say from here on is that they were cut off, which is what was asked for.
+        # From here on kopf logs cancelled requests, which are expected.
         kopf_log = logging.getLogger("kopf")
         level = kopf_log.level
         kopf_log.setLevel(logging.CRITICAL)
@@ -67,31 +67,31 @@ class PodGroupOperator:
 
     async def run(self) -> None:
         """Run in this event loop until stopped, or until SIGINT or SIGTERM in the main thread."""
-        logging.getLogger("kopf.objects").setLevel(logging.WARNING)  # else a line for each event of each pod
-        found = await load(self._kubeconfig, self._server)
-        async with client.ApiClient(found) as api:
-            keeper = StatusWriter(_writer(api), self._clock)
-            writing = asyncio.create_task(keeper.run(), name="podgroup status writer")
+        logging.getLogger("kopf.objects").setLevel(logging.WARNING)  # otherwise kopf logs each event of each pod
+        configuration = await load(self._kubeconfig, self._server)
+        async with client.ApiClient(configuration) as api:
+            status_writer = PodGroupStatusWriter(_writer(api), self._clock)
+            writer_task = asyncio.create_task(status_writer.run(), name="podgroup status writer")
             try:
                 await kopf.operator(
-                    registry=registry(self._login, keeper.enqueue),
+                    registry=registry(self._login, status_writer.enqueue),
                     settings=settings(),
                     clusterwide=True,
                     stop_flag=self._stop,
                     ready_flag=self._ready,
                 )
             finally:
-                writing.cancel()
+                writer_task.cancel()
                 with contextlib.suppress(asyncio.CancelledError):
-                    await writing
+                    await writer_task
 
     def _run_thread(self) -> None:
-        # It warns that it leaves signals alone outside of the main thread, which is just why it is not there.
+        # kopf warns that it handles no signals outside of the main thread, which is intended.
         logging.getLogger("kopf._core.reactor.running").setLevel(logging.ERROR)
         try:
             asyncio.run(self.run())
         except Exception:
-            _log.exception("the PodGroup controller ended; PodGroup statuses are no longer kept")
+            _log.exception("PodGroup controller failed; PodGroup statuses are no longer updated")
 
     async def _login(self) -> kopf.ConnectionInfo:
         return await connection_info(await load(self._kubeconfig, self._server))

@@ -1,9 +1,9 @@
-"""What a PodGroup's status says of its pods: one pure function.
+"""Computation of a PodGroup's status: one pure function.
 
-The phases are those of scheduling.x-k8s.io/v1alpha1 (Coscheduling). Added to it: the count of scheduled members and a
-condition of type Scheduled, which a user can wait for. Unlike Coscheduling's controller, neither Failed nor Finished is
-for ever: a Job that replaces its failed pods brings the group back, and so does one that has more completions than
-minMember. Once all pods of a finished group are deleted, it stays as it is.
+Phases are those of scheduling.x-k8s.io/v1alpha1 (Coscheduling), plus the number of scheduled members and a condition
+Scheduled to wait for. Unlike in Coscheduling, Failed and Finished are not final: a Job that replaces failed pods or has
+more completions than minMember changes the phase back. The status of a finished group is kept when its pods are
+deleted.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from typing import Any, NamedTuple
 Json = dict[str, Any]
 
 POD_GROUP_LABEL = "scheduling.x-k8s.io/pod-group"
-"""Names the PodGroup, in the pod's own namespace, that the pod is a member of."""
+"""Label with the name of the PodGroup in the pod's namespace."""
 
 PENDING, SCHEDULING, RUNNING, FINISHED, FAILED = "Pending", "Scheduling", "Running", "Finished", "Failed"
 SCHEDULED = "Scheduled"
 
 
 class Member(NamedTuple):
-    """What the status of a group counts of one pod."""
+    """Fields of a pod on which the status of its group depends."""
 
     phase: str
     bound: bool
@@ -31,7 +31,7 @@ class Member(NamedTuple):
 
 class _Counts(NamedTuple):
     present: int
-    """Members that are not failed and not about to go."""
+    """Members that are neither failed nor terminating."""
     scheduled: int
     running: int
     succeeded: int
@@ -39,17 +39,17 @@ class _Counts(NamedTuple):
 
 
 def member_of(pod: Mapping[str, Any]) -> Member:
-    """The part of a core/v1 Pod that counts."""
+    """Return the relevant fields of a core/v1 Pod."""
     phase = str(pod.get("status", {}).get("phase", ""))
     return Member(phase, bool(pod["spec"].get("nodeName")), bool(pod["metadata"].get("deletionTimestamp")))
 
 
 def podgroup_status(group: Mapping[str, Any], members: Iterable[Member], now: float) -> Json:
-    """The status that the PodGroup should have at `now` (seconds since 1970), given its pods.
+    """Return the status of a PodGroup at `now` (seconds since 1970), given its pods.
 
-    Pending: fewer than minMember pods exist. Scheduling: enough exist, not all of them run. Running: minMember run or
-    have run. Finished: minMember have succeeded, and no member is left that has not. Failed: pods have failed, and too
-    few are left.
+    Pending: fewer than minMember pods exist. Scheduling: minMember exist, fewer are running or succeeded. Running:
+    minMember are running or succeeded. Finished: minMember have succeeded and no other member is left. Failed: pods
+    have failed and fewer than minMember are left.
     """
     minimum = max(1, int(group.get("spec", {}).get("minMember") or 1))
     before: Mapping[str, Any] = group.get("status") or {}
@@ -91,22 +91,22 @@ def _phase(counts: _Counts, minimum: int) -> str:
 
 
 def _conditions(group: Mapping[str, Any], counts: _Counts, minimum: int, now: float, *, is_over: bool) -> list[Json]:
-    """The conditions there are, with Scheduled as it should be; its transition is stamped only if it changes."""
-    kept: list[Json] = [dict(c) for c in (group.get("status") or {}).get("conditions") or ()]
-    present = next((c for c in kept if c.get("type") == SCHEDULED), {})
+    """Return the conditions with Scheduled updated; its transition time changes only with its status."""
+    conditions: list[Json] = [dict(c) for c in (group.get("status") or {}).get("conditions") or ()]
+    present = next((c for c in conditions if c.get("type") == SCHEDULED), {})
     status, reason, message = _scheduled(counts, minimum)
     if is_over and present:
-        return kept  # the pods may be gone by now; that does not undo what happened
-    moved = present.get("status") == status and present.get("lastTransitionTime")
-    wanted = {
+        return conditions  # the pods of a finished group may be deleted
+    transition = present.get("status") == status and present.get("lastTransitionTime")
+    scheduled = {
         "type": SCHEDULED,
         "status": status,
         "reason": reason,
         "message": message,
-        "lastTransitionTime": moved or _timestamp(now),
+        "lastTransitionTime": transition or _timestamp(now),
         "observedGeneration": int(group["metadata"].get("generation") or 0),
     }
-    return [c for c in kept if c.get("type") != SCHEDULED] + [wanted]
+    return [c for c in conditions if c.get("type") != SCHEDULED] + [scheduled]
 
 
 def _scheduled(counts: _Counts, minimum: int) -> tuple[str, str, str]:

@@ -1,4 +1,4 @@
-"""Writes the statuses of PodGroups: once per burst of changes, and only where something is new."""
+"""Writer of PodGroup statuses: one update per burst of changes, and only if the status differs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pyscheduler.controllers.handlers import GroupKey
 from pyscheduler.controllers.podgroup_status import Json, Member, podgroup_status
 
 BATCH_SECONDS = 0.2
-"""How long changes of one group are gathered before its status is written."""
+"""Delay in seconds in which changes of a group are batched."""
 RETRY_SECONDS = 2.0
 
 Write = Callable[[GroupKey, Json], Awaitable[Any]]
@@ -22,8 +22,8 @@ Write = Callable[[GroupKey, Json], Awaitable[Any]]
 _log = logging.getLogger(__name__)
 
 
-class StatusWriter:
-    """Groups that may need a new status, and the one task that writes it."""
+class PodGroupStatusWriter:
+    """Queue of groups with possible changes, and the task that writes their statuses."""
 
     def __init__(self, write: Write, clock: Callable[[], float]) -> None:
         self._write, self._clock = write, clock
@@ -31,33 +31,31 @@ class StatusWriter:
         self._wake = asyncio.Event()
 
     def enqueue(self, key: GroupKey, group: Json | None, members: list[Member]) -> None:
-        """The group or its members may have changed; the latest word counts."""
+        """Queue a group for an update; only the latest state is kept. None removes it."""
         if group is None:
-            self._pending.pop(key, None)  # no such group (any more): nothing to write to
+            self._pending.pop(key, None)  # the group does not exist or was deleted
             return
         self._pending[key] = (group, members)
         self._wake.set()
 
     async def run(self) -> None:
-        """Write until cancelled."""
+        """Write statuses until cancelled."""
         while True:
             await self._wake.wait()
             await asyncio.sleep(BATCH_SECONDS)
             self._wake.clear()
-            touched, self._pending = self._pending, {}
+            batch, self._pending = self._pending, {}
             failed = [
-                key
-                for key, (group, members) in touched.items()
-                if not await self._write_if_changed(key, group, members)
+                key for key, (group, members) in batch.items() if not await self._write_if_changed(key, group, members)
             ]
             if failed:
                 await asyncio.sleep(RETRY_SECONDS)
                 for key in failed:
-                    self._pending.setdefault(key, touched[key])
+                    self._pending.setdefault(key, batch[key])
                 self._wake.set()
 
     async def _write_if_changed(self, key: GroupKey, group: Json, members: list[Member]) -> bool:
-        """Whether there is nothing left to do about the group."""
+        """Return True if the status is up to date or was written, False to retry."""
         status = podgroup_status(group, members, self._clock())
         present = group.get("status") or {}
         changed = {name: value for name, value in status.items() if present.get(name) != value}
@@ -68,13 +66,13 @@ class StatusWriter:
         except ApiException as problem:
             _log.log(
                 logging.INFO if problem.status == 404 else logging.WARNING,
-                "PodGroup %s/%s: its status was not written: %s %s",
+                "PodGroup %s/%s: status update failed: %s %s",
                 *key,
                 problem.status,
                 problem.reason,
             )
             return bool(problem.status == 404)
         except (aiohttp.ClientError, OSError, TimeoutError) as problem:
-            _log.warning("PodGroup %s/%s: its status was not written: %s", *key, problem)
+            _log.warning("PodGroup %s/%s: status update failed: %s", *key, problem)
             return False
         return True

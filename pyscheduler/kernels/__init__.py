@@ -1,8 +1,7 @@
-"""The arithmetic of the hot path on columns, compiled where that could be built, else in NumPy (ADR 20).
+"""Column arithmetic of the hot path: a C extension where it could be built, otherwise NumPy (ADR 20).
 
-On a few hundred nodes a NumPy call costs what its bookkeeping costs, and a score takes a dozen; compiled it is one
-pass. Both forms give the same numbers (`tests/properties/test_kernels.py`), so nothing but time depends on which is
-there. `FORM` says which.
+On a few hundred nodes a NumPy call costs mostly overhead, and a score takes a dozen calls; the C form takes one pass.
+Both forms return equal numbers (`tests/properties/test_kernels.py`). `FORM` names the one in use.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-/* The compiled form of numpy_form.py, function by function: the same arguments, the same results, one pass each.
+/* C form of numpy_form.py: each function has the same arguments and results, computed in one pass.
 
-   What NumPy does in a dozen calls of a microsecond or more is one loop here. Columns come in as buffers, so that
-   nothing depends on NumPy's own C interface, and the module serves every Python from 3.11 on. Arguments are checked
-   and never trusted: a column of another length or type is a ValueError, never a read beyond its end. */
+   A dozen NumPy calls of a microsecond or more become one loop. Columns are passed as buffers, so the module does not
+   depend on NumPy's C API and runs on every Python from 3.11 on. Arguments are validated: a column of another length
+   or type raises ValueError and is never read beyond its end. */
 
 #define PY_SSIZE_T_CLEAN
 #define Py_LIMITED_API 0x030b0000
@@ -13,7 +13,7 @@
 
 #define BEST 100
 
-/* A loop that newer processors do four numbers at a time: compiled for both, chosen between when it is loaded. */
+/* Compiled with and without AVX2, selected when the module is loaded. */
 #if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__)
 #define QUICK __attribute__((target_clones("avx2", "default")))
 #else
@@ -22,11 +22,11 @@
 
 /* -- columns ---------------------------------------------------------------------------------------------------- */
 
-/* The columns that a call reads or writes: all of one length, given back at its end whatever happens. */
+/* Buffers of the columns of one call, all of one length; released at its end, also after errors. */
 typedef struct {
     Py_buffer *views;
     Py_ssize_t held, room;
-    Py_ssize_t rows; /* -1 until a column has said it */
+    Py_ssize_t rows; /* -1 until the first column */
 } Columns;
 
 static int open_columns(Columns *columns, Py_ssize_t room)
@@ -47,12 +47,12 @@ static void close_columns(Columns *columns)
     PyMem_Free(columns->views);
 }
 
-/* The cells of an array of int64, or NULL and a ValueError. */
+/* Return the cells of an int64 array, or NULL with a ValueError. */
 static int64_t *cells_of(Columns *columns, PyObject *array, int flags, Py_ssize_t *length)
 {
     Py_buffer *view = &columns->views[columns->held];
     if (columns->held == columns->room) {
-        PyErr_SetString(PyExc_SystemError, "more columns than there is room for");
+        PyErr_SetString(PyExc_SystemError, "too many columns");
         return NULL;
     }
     if (PyObject_GetBuffer(array, view, PyBUF_C_CONTIGUOUS | PyBUF_FORMAT | flags) < 0)
@@ -60,14 +60,14 @@ static int64_t *cells_of(Columns *columns, PyObject *array, int flags, Py_ssize_
     columns->held++;
     if (view->ndim != 1 || view->itemsize != 8 || view->format == NULL || view->format[0] == '\0'
         || view->format[1] != '\0' || strchr("lqn", view->format[0]) == NULL) {
-        PyErr_SetString(PyExc_ValueError, "a column is one row of int64");
+        PyErr_SetString(PyExc_ValueError, "a column must be a one-dimensional array of int64");
         return NULL;
     }
     *length = view->len / 8;
     return view->buf;
 }
 
-/* The same of a column that has to be as long as the others. */
+/* Like cells_of, for a column that must have the length of the others. */
 static int64_t *column_of(Columns *columns, PyObject *array, int flags)
 {
     Py_ssize_t length;
@@ -90,16 +90,16 @@ static int check_count(Py_ssize_t given, Py_ssize_t wanted)
     return given == wanted;
 }
 
-/* How many there are in a tuple; -1 and a TypeError if it is none. */
+/* Return the size of a tuple, or -1 with a TypeError. */
 static Py_ssize_t size_of(PyObject *tuple)
 {
     if (PyTuple_Check(tuple))
         return PyTuple_Size(tuple);
-    PyErr_SetString(PyExc_TypeError, "what is asked comes as a tuple");
+    PyErr_SetString(PyExc_TypeError, "requests must be tuples");
     return -1;
 }
 
-/* A part of a tuple of tuples, borrowed, or NULL and an exception. */
+/* Return an item of a tuple of tuples (borrowed reference), or NULL with an exception. */
 static PyObject *part_of(PyObject *rows, Py_ssize_t row, Py_ssize_t place)
 {
     PyObject *parts = PyTuple_GetItem(rows, row);
@@ -121,47 +121,47 @@ static int64_t *column_part_of(Columns *columns, PyObject *rows, Py_ssize_t row,
     return part == NULL ? NULL : column_of(columns, part, 0);
 }
 
-/* -- what a pod asks of resources ------------------------------------------------------------------------------- */
+/* -- requests --------------------------------------------------------------------------------------------------- */
 
 typedef struct {
     int64_t amount, weight;
     const int64_t *capacity, *used;
-} Asked;
+} Request;
 
-/* Takes tuples of (amount, weight, capacity, used), or without weight. NULL and an exception if that is not it. */
-static Asked *read_asked(Columns *columns, PyObject *tuples, Py_ssize_t count, int weighted)
+/* Convert tuples of (amount, weight, capacity, used), or without weight. NULL with an exception on errors. */
+static Request *read_requests(Columns *columns, PyObject *tuples, Py_ssize_t count, int weighted)
 {
-    Asked *asked = PyMem_Malloc((size_t)(count ? count : 1) * sizeof(Asked));
-    if (asked == NULL) {
+    Request *requests = PyMem_Malloc((size_t)(count ? count : 1) * sizeof(Request));
+    if (requests == NULL) {
         PyErr_NoMemory();
         return NULL;
     }
     for (Py_ssize_t k = 0; k < count; k++) {
-        Asked *each = &asked[k];
+        Request *each = &requests[k];
         each->weight = 1;
         if (!whole_part_of(tuples, k, 0, &each->amount) || (weighted && !whole_part_of(tuples, k, 1, &each->weight))
             || (each->capacity = column_part_of(columns, tuples, k, 1 + weighted)) == NULL
             || (each->used = column_part_of(columns, tuples, k, 2 + weighted)) == NULL) {
-            PyMem_Free(asked);
+            PyMem_Free(requests);
             return NULL;
         }
     }
-    return asked;
+    return requests;
 }
 
-/* The difference of two numbers that are not negative, so that it is an int64; whatever it is of others, it is defined. */
+/* Difference of two non-negative numbers, which fits into int64; wraps for others instead of being undefined. */
 static int64_t minus(int64_t one, int64_t other)
 {
     return (int64_t)((uint64_t)one - (uint64_t)other);
 }
 
-PyDoc_STRVAR(has_room_doc, "has_room(pod_counts, allowed_pods, asked) -> bool: see numpy_form.");
+PyDoc_STRVAR(has_room_doc, "has_room(pod_counts, allowed_pods, requests) -> bool: see numpy_form.");
 
 static PyObject *has_room(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t given)
 {
     Columns columns;
     PyObject *answer = NULL;
-    Asked *asked = NULL;
+    Request *requests = NULL;
     const int64_t *counts, *allowed;
     if (!check_count(given, 3))
         return NULL;
@@ -169,22 +169,22 @@ static PyObject *has_room(PyObject *Py_UNUSED(module), PyObject *const *args, Py
     if (resources < 0 || !open_columns(&columns, 2 + 2 * resources))
         return NULL;
     if ((counts = column_of(&columns, args[0], 0)) == NULL || (allowed = column_of(&columns, args[1], 0)) == NULL
-        || (asked = read_asked(&columns, args[2], resources, 0)) == NULL)
+        || (requests = read_requests(&columns, args[2], resources, 0)) == NULL)
         goto done;
     int room = 1;
     for (Py_ssize_t i = 0; room && i < columns.rows; i++)
         room = counts[i] < allowed[i];
     for (Py_ssize_t k = 0; room && k < resources; k++)
         for (Py_ssize_t i = 0; room && i < columns.rows; i++)
-            room = asked[k].amount <= minus(asked[k].capacity[i], asked[k].used[i]);
+            room = requests[k].amount <= minus(requests[k].capacity[i], requests[k].used[i]);
     answer = PyBool_FromLong(room);
 done:
-    PyMem_Free(asked);
+    PyMem_Free(requests);
     close_columns(&columns);
     return answer;
 }
 
-/* 100 * part / whole, cut off, where that is 0..100: by a float, which is several times as quick, and then put right. */
+/* 100 * part / whole, truncated, for results in 0..100: a double division with correction, several times faster. */
 static int64_t percent(int64_t part, int64_t whole)
 {
     uint64_t hundredfold = (uint64_t)part * BEST, size = (uint64_t)whole;
@@ -196,13 +196,13 @@ static int64_t percent(int64_t part, int64_t whole)
 
 enum { LEAST, MOST, BY_SHAPE };
 
-PyDoc_STRVAR(allocation_scores_doc, "allocation_scores(out, asked, strategy, shape) -> None: see numpy_form.");
+PyDoc_STRVAR(allocation_scores_doc, "allocation_scores(out, requests, strategy, shape) -> None: see numpy_form.");
 
 static PyObject *allocation_scores(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t given)
 {
     Columns columns;
     PyObject *answer = NULL;
-    Asked *asked = NULL;
+    Request *requests = NULL;
     int64_t *out;
     const int64_t *shape;
     Py_ssize_t points;
@@ -216,37 +216,37 @@ static PyObject *allocation_scores(PyObject *Py_UNUSED(module), PyObject *const 
         return NULL;
     if ((out = column_of(&columns, args[0], PyBUF_WRITABLE)) == NULL
         || (shape = cells_of(&columns, args[3], 0, &points)) == NULL
-        || (asked = read_asked(&columns, args[1], resources, 1)) == NULL)
+        || (requests = read_requests(&columns, args[1], resources, 1)) == NULL)
         goto done;
     if (strategy == BY_SHAPE && points != BEST + 1) {
-        PyErr_SetString(PyExc_ValueError, "a shape has a score for each of 0..100 percent");
+        PyErr_SetString(PyExc_ValueError, "a shape must have 101 scores, for 0..100 percent");
         goto done;
     }
     for (Py_ssize_t i = 0; i < columns.rows; i++) {
         int64_t total = 0, weights = 0;
         for (Py_ssize_t k = 0; k < resources; k++) {
-            int64_t capacity = asked[k].capacity[i];
+            int64_t capacity = requests[k].capacity[i];
             if (capacity <= 0)
                 continue;
-            __int128 after = (__int128)asked[k].used[i] + asked[k].amount;
+            __int128 after = (__int128)requests[k].used[i] + requests[k].amount;
             int64_t used = after < 0 ? 0 : after < capacity ? (int64_t)after : capacity;
             int64_t rated = percent(strategy == LEAST ? capacity - used : used, capacity);
             if (strategy == BY_SHAPE && (rated = shape[rated]) == 0)
                 continue;
-            total += rated * asked[k].weight;
-            weights += asked[k].weight;
+            total += rated * requests[k].weight;
+            weights += requests[k].weight;
         }
-        /* By a shape it is rounded, a half up; else cut off. */
+        /* Rounded half up for a shape, otherwise truncated. */
         out[i] = weights == 0 ? 0 : strategy == BY_SHAPE ? (2 * total + weights) / (2 * weights) : total / weights;
     }
     answer = Py_NewRef(Py_None);
 done:
-    PyMem_Free(asked);
+    PyMem_Free(requests);
     close_columns(&columns);
     return answer;
 }
 
-/* 100 if all shares are equal, less the further they lie apart. Summed in order, as Go does. */
+/* 100 for equal shares, less with their deviation. Summed in order, as Go does. */
 static int64_t evenness(const double *shares, Py_ssize_t count)
 {
     double deviation = 0;
@@ -264,13 +264,13 @@ static int64_t evenness(const double *shares, Py_ssize_t count)
     return (int64_t)((1 - deviation) * BEST);
 }
 
-PyDoc_STRVAR(balance_scores_doc, "balance_scores(out, asked) -> None: see numpy_form.");
+PyDoc_STRVAR(balance_scores_doc, "balance_scores(out, requests) -> None: see numpy_form.");
 
 static PyObject *balance_scores(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t given)
 {
     Columns columns;
     PyObject *answer = NULL;
-    Asked *asked = NULL;
+    Request *requests = NULL;
     double *shares = NULL;
     int64_t *out;
     if (!check_count(given, 2))
@@ -279,7 +279,7 @@ static PyObject *balance_scores(PyObject *Py_UNUSED(module), PyObject *const *ar
     if (resources < 0 || !open_columns(&columns, 1 + 2 * resources))
         return NULL;
     if ((out = column_of(&columns, args[0], PyBUF_WRITABLE)) == NULL
-        || (asked = read_asked(&columns, args[1], resources, 0)) == NULL)
+        || (requests = read_requests(&columns, args[1], resources, 0)) == NULL)
         goto done;
     if ((shares = PyMem_Malloc((size_t)(2 * resources + 1) * sizeof(double))) == NULL) {
         PyErr_NoMemory();
@@ -289,34 +289,34 @@ static PyObject *balance_scores(PyObject *Py_UNUSED(module), PyObject *const *ar
         double *before = shares, *after = shares + resources;
         Py_ssize_t counted = 0;
         for (Py_ssize_t k = 0; k < resources; k++) {
-            int64_t capacity = asked[k].capacity[i], used = asked[k].used[i];
+            int64_t capacity = requests[k].capacity[i], used = requests[k].used[i];
             if (capacity <= 0)
                 continue;
-            __int128 then = (__int128)used + asked[k].amount;
+            __int128 then = (__int128)used + requests[k].amount;
             before[counted] = used < capacity ? (double)used / (double)capacity : 1;
             after[counted++] = then < capacity ? (double)(int64_t)then / (double)capacity : 1;
         }
-        /* Neither is below 50, so that the sum is never negative. */
+        /* Never negative, because both are at least 50. */
         out[i] = BEST / 2 + (BEST / 2 + evenness(after, counted) - evenness(before, counted)) / 2;
     }
     answer = Py_NewRef(Py_None);
 done:
     PyMem_Free(shares);
-    PyMem_Free(asked);
+    PyMem_Free(requests);
     close_columns(&columns);
     return answer;
 }
 
 /* -- tables ------------------------------------------------------------------------------------------------------ */
 
-/* The cell of each place, counted from `first` on; 0 and an IndexError for a place where there is none. */
+/* Copy the cell of each place, relative to `first`; 0 with an IndexError if a place is out of range. */
 static int take(int64_t *out, const int64_t *cells, Py_ssize_t length, const int64_t *places, Py_ssize_t count,
                 int64_t first)
 {
     for (Py_ssize_t i = 0; i < count; i++) {
         uint64_t place = (uint64_t)places[i] - (uint64_t)first;
         if (place >= (uint64_t)length) {
-            PyErr_SetString(PyExc_IndexError, "a place beyond a column");
+            PyErr_SetString(PyExc_IndexError, "a place is out of range");
             return 0;
         }
         out[i] = cells[place];
@@ -324,16 +324,16 @@ static int take(int64_t *out, const int64_t *cells, Py_ssize_t length, const int
     return 1;
 }
 
-/* Whether a row is one of a column's; 0 and an IndexError if not. */
+/* Return 1 if the row is in the column, otherwise 0 with an IndexError. */
 static int is_row(int64_t row, Py_ssize_t length)
 {
     if ((uint64_t)row < (uint64_t)length)
         return 1;
-    PyErr_SetString(PyExc_IndexError, "a row beyond a column");
+    PyErr_SetString(PyExc_IndexError, "a row is out of range");
     return 0;
 }
 
-/* The rows that a call is about, NULL for None, which means all of them; 0 and an exception if they are no column. */
+/* Read the rows argument, NULL for None (all rows); 0 with an exception if it is invalid. */
 static int rows_of(Columns *columns, PyObject *given, const int64_t **rows, Py_ssize_t *count)
 {
     *rows = NULL;
@@ -382,7 +382,7 @@ QUICK static void find_extremes(const int64_t *cells, Py_ssize_t rows, int64_t *
     *most = high;
 }
 
-/* The same of some rows, one at least; 0 and an IndexError if one is beyond the column. */
+/* Like find_extremes, for some rows, at least one; 0 with an IndexError if a row is out of range. */
 static int find_extremes_of(const int64_t *cells, Py_ssize_t length, const int64_t *rows, Py_ssize_t count,
                             int64_t *least, int64_t *most)
 {
@@ -411,7 +411,7 @@ static PyObject *extremes(PyObject *Py_UNUSED(module), PyObject *const *args, Py
     if ((cells = column_of(&columns, args[0], 0)) == NULL || !rows_of(&columns, args[1], &rows, &wanted))
         goto done;
     if ((rows == NULL ? columns.rows : wanted) == 0) {
-        PyErr_SetString(PyExc_ValueError, "no numbers");
+        PyErr_SetString(PyExc_ValueError, "numbers must not be empty");
         goto done;
     }
     int64_t least, most;
@@ -480,7 +480,7 @@ done:
     return answer;
 }
 
-#define STRETCH 1024 /* rows at a time, so that what is added to is still at hand */
+#define STRETCH 1024 /* rows per block, so that the sums stay in the cache */
 
 QUICK static void add(int64_t *out, const int64_t *cells, Py_ssize_t rows)
 {
@@ -501,7 +501,7 @@ static PyObject *add_up(PyObject *Py_UNUSED(module), PyObject *const *args, Py_s
     if (count < 0 || !open_columns(&columns, 1 + count))
         return NULL;
     if (count == 0) {
-        PyErr_SetString(PyExc_IndexError, "no columns");
+        PyErr_SetString(PyExc_IndexError, "columns must not be empty");
         goto done;
     }
     if ((out = column_of(&columns, args[0], PyBUF_WRITABLE)) == NULL)
@@ -541,7 +541,7 @@ static PyObject *gather(PyObject *Py_UNUSED(module), PyObject *const *args, Py_s
         || (rows = cells_of(&columns, args[2], 0, &wanted)) == NULL)
         goto done;
     if (room != count * wanted) {
-        PyErr_SetString(PyExc_ValueError, "the room is not that of all columns");
+        PyErr_SetString(PyExc_ValueError, "out must have room for all columns");
         goto done;
     }
     for (Py_ssize_t k = 0; k < count; k++) {

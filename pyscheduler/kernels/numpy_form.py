@@ -1,7 +1,7 @@
-"""The arithmetic of the hot path on columns: one int64 or float64 per node. What each function means stands here.
+"""NumPy form of the column arithmetic, which specifies the C form. Columns are int64 or float64, one entry per node.
 
-`out` is written to, and as long as every other column. Amounts, capacities, rows and places are not negative, and a
-hundred times a capacity that is scored is an int64; whoever calls sees to it.
+`out` receives the result and has the length of all other columns. The caller guarantees that amounts, capacities, rows
+and indices are not negative and that 100 times a scored capacity fits into int64.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ Rows = NDArray[np.intp]
 
 _BEST = 100
 LEAST, MOST, BY_SHAPE = 0, 1, 2
-"""How `allocation_scores` rates: the emptier the better, the fuller the better, or by a shape."""
+"""Strategies of `allocation_scores`: least allocated, most allocated, or RequestedToCapacityRatio by a shape."""
 
 
 def has_room(pod_counts: Ints, allowed_pods: Ints, requests: Sequence[tuple[int, Ints, Ints]]) -> bool:
-    """Whether every node has room for one more pod and all it asks: an amount of what is allocatable less requested."""
+    """Return True if every node fits one more pod with these requests: (amount, allocatable, requested)."""
     full = pod_counts >= allowed_pods
     if full.any():
         return False
     for amount, allocatable, requested in requests:
         free = allocatable - requested
-        if len(free) and free[free.argmin()] < amount:  # several times as quick as min()
+        if len(free) and free[free.argmin()] < amount:  # several times faster than min()
             return False
     return True
 
 
 def allocation_scores(out: Ints, requests: Sequence[tuple[int, int, Ints, Ints]], strategy: int, shape: Ints) -> None:
-    """NodeResourcesFit's score: how full the nodes would be, each resource rated from 0 to 100 and weighted.
+    """Compute NodeResourcesFit's score: utilization after placement, rated 0..100 per resource and averaged by weight.
 
-    `requests`: an amount, its weight, the capacity and what is used of it; nodes without capacity leave it out.
-    `shape`: the score at 0, 1, … 100 percent. By a shape, what rates 0 is left out, and the mean is rounded, not cut.
+    `requests`: amount, weight, capacity and used amount; resources without capacity are skipped per node. `shape`:
+    score at 0, 1, … 100 percent. With a shape, resources rated 0 are skipped and the mean is rounded, not truncated.
     """
     if not requests:
         out.fill(0)
@@ -44,7 +44,7 @@ def allocation_scores(out: Ints, requests: Sequence[tuple[int, int, Ints, Ints]]
     amounts, weight = (np.array([[each[place]] for each in requests], np.int64) for place in (0, 1))
     capacity, free = np.array([each[2] for each in requests]), np.array([each[3] for each in requests])
     np.subtract(capacity, free, out=free)
-    # The greater of both first, so that no number leaves int64.
+    # Take the maximum first, so that no number overflows int64.
     np.maximum(free, amounts, out=free)
     free -= amounts
     np.minimum(free, capacity, out=free)
@@ -55,7 +55,7 @@ def allocation_scores(out: Ints, requests: Sequence[tuple[int, int, Ints, Ints]]
     rated //= whole
     if strategy == BY_SHAPE:
         rated = shape[rated]
-    if everywhere and strategy != BY_SHAPE:  # then all count
+    if everywhere and strategy != BY_SHAPE:  # no resource is skipped
         np.floor_divide((rated * weight).sum(axis=0), weight.sum(), out=out)
         return
     weights = ((capacity > 0) & ((rated > 0) | (strategy != BY_SHAPE))) * weight
@@ -66,16 +66,16 @@ def allocation_scores(out: Ints, requests: Sequence[tuple[int, int, Ints, Ints]]
 
 
 def balance_scores(out: Ints, requests: Sequence[tuple[int, Ints, Ints]]) -> None:
-    """NodeResourcesBalancedAllocation's score: how much more evenly resources would be used with the pod than without.
+    """Compute NodeResourcesBalancedAllocation's score: the gain in balance of resource utilization by the pod.
 
-    `requests`: an amount, the capacity and what is requested of it; nodes without capacity leave it out.
+    `requests`: amount, capacity and requested amount; resources without capacity are skipped per node.
     """
     if not requests:
         out.fill(_BEST // 2 + _BEST // 4)
         return
     capacity, requested = np.array([each[1] for each in requests]), np.array([each[2] for each in requests])
     amounts = np.array([[each[0]] for each in requests], np.int64)
-    # Before and after, this in an order in which no amount leaves int64.
+    # Before and after, computed in an order that does not overflow int64.
     used = np.array([requested, np.minimum(requested, capacity - amounts) + amounts])
     np.minimum(used, capacity, out=used)
     if (capacity > 0).all():
@@ -84,13 +84,13 @@ def balance_scores(out: Ints, requests: Sequence[tuple[int, Ints, Ints]]) -> Non
         even = _evenness(used / np.maximum(capacity, 1), capacity > 0)
     gain = even[1] - even[0]
     gain += _BEST + _BEST // 2
-    np.right_shift(gain, 1, out=out)  # halves, rounded down: neither is below 50, so that Go cuts off the same
+    np.right_shift(gain, 1, out=out)  # halved, rounded down; never negative, so it equals Go's truncation
 
 
 def _evenness(shares: Floats, counted: NDArray[np.bool_] | None) -> Ints:
-    """100 if all shares are equal, less the further they lie apart: before and after, by resource and node.
+    """Return 100 for equal shares, less with their deviation: before and after, by resource and node.
 
-    `counted` says which nodes have which resource; None: all have all.
+    `counted` is a mask of the resources that each node has; None if all nodes have all.
     """
     if shares.shape[1] == 2:
         deviation = shares[:, 0] - shares[:, 1]
@@ -109,7 +109,7 @@ def _evenness(shares: Floats, counted: NDArray[np.bool_] | None) -> Ints:
 def _deviation(shares: Floats, counted: NDArray[np.bool_]) -> Floats:
     n = np.maximum(np.count_nonzero(counted, axis=0), 1)
     total = np.zeros(len(n))
-    # One after the other, which is how Go sums.
+    # Summed in order, as Go does.
     for share in np.where(counted, shares, 0.0):
         total += share
     mean = total / n
@@ -119,12 +119,12 @@ def _deviation(shares: Floats, counted: NDArray[np.bool_]) -> Floats:
     deviation: Floats = np.sqrt(squares / n)
     lowest = np.minimum.reduce(np.where(counted, shares, np.inf))
     highest = np.maximum.reduce(np.where(counted, shares, -np.inf))
-    # Where only two are left, halving their difference rounds otherwise than the square root does.
+    # For two shares Go halves their difference, which rounds differently from the square root.
     return np.where(n == 2, (highest - lowest) / 2, deviation)
 
 
 def look_up(out: Ints, raw: Ints, least: int, finals: Ints, rows: Rows | None) -> None:
-    """`finals` has what each raw score from `least` on comes to. `rows`: None for all. IndexError for what it lacks."""
+    """Map raw scores to final ones, `finals[raw - least]`, for some rows or all (None). IndexError beyond `finals`."""
     if rows is None:
         finals.take(raw - least, out=out)
     else:
@@ -132,37 +132,37 @@ def look_up(out: Ints, raw: Ints, least: int, finals: Ints, rows: Rows | None) -
 
 
 def extremes(numbers: Ints, rows: Rows | None) -> tuple[int, int]:
-    """The least and the greatest number of some rows, None for all of them. ValueError if there are none."""
+    """Return the minimum and the maximum over some rows, None for all. ValueError if there are none."""
     if rows is not None:
         numbers = numbers.take(rows)
-    # By place, which is several times as quick as min() and max().
+    # argmin and argmax are several times faster than min and max.
     return int(numbers[numbers.argmin()]), int(numbers[numbers.argmax()])
 
 
 def put(out: Ints, rows: Rows, cells: Ints) -> None:
-    """Write the cells of some rows, one each. IndexError for a row beyond the column."""
+    """Write one cell for each of these rows. IndexError for a row beyond the column."""
     if len(rows) != len(cells):
-        raise ValueError("there is a cell for each row")
+        raise ValueError("rows and cells differ in length")
     out[rows] = cells
 
 
 def first_of(out: Ints, places: Ints, rows: Rows | None) -> None:
-    """The first of some rows, None for all of them, at each place; -1 where none is. IndexError for a place beyond."""
+    """Write the first of these rows (None for all) at each place; -1 if there is none. IndexError beyond `out`."""
     if rows is None:
         rows = np.arange(len(places))
     out.fill(-1)
-    # Of several written to a place the last one stays.
+    # Of several writes to one place the last one wins, so write in reverse.
     out[places.take(rows)[::-1]] = rows[::-1]
 
 
 def add_up(out: Ints, columns: Sequence[Ints]) -> None:
-    """The sum of one column or more."""
+    """Write the sum of one or more columns."""
     np.copyto(out, columns[0])
     for column in columns[1:]:
         out += column
 
 
 def gather(out: Ints, columns: Sequence[Ints], rows: Rows) -> None:
-    """The cells of some rows, column after column. IndexError for a row beyond a column."""
+    """Write the cells of these rows, column after column. IndexError for a row beyond a column."""
     for part, column in zip(out.reshape(len(columns), len(rows)), columns, strict=True):
         column.take(rows, out=part)

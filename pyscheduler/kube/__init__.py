@@ -1,1 +1,1 @@
-"""Shared by every Kubernetes client in the repository, whatever its HTTP stack: deadlines and header values."""
+"""Code shared by all Kubernetes clients of the repository: deadlines and header values."""

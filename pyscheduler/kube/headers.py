@@ -1,4 +1,4 @@
-"""Values of HTTP headers, read strictly: what a peer sends may be anything."""
+"""Strict parsing of HTTP header values from untrusted servers."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ from datetime import UTC, datetime
 from typing import Final
 
 LONGEST_WAIT: Final = 30.0
-"""Seconds. No answer makes a client wait longer before it tries again."""
+"""Maximum delay before a retry, in seconds."""
 _DATES: Final = ("%a, %d %b %Y %H:%M:%S GMT", "%A, %d-%b-%y %H:%M:%S GMT", "%a %b %d %H:%M:%S %Y")
-"""The three forms of an HTTP-date (RFC 9110, 5.6.7)."""
+"""Formats of an HTTP-date (RFC 9110, 5.6.7)."""
 
 
 def retry_after(value: str, wall: float) -> float | None:
-    """Seconds that a Retry-After header demands at `wall` (since 1970), at most LONGEST_WAIT; None if it is malformed.
+    """Return the delay of a Retry-After header at time `wall`, in seconds up to LONGEST_WAIT; None if it is malformed.
 
-    It is a number of seconds in ASCII digits, or a date (RFC 9110, 10.2.3).
+    The value is a number of seconds in ASCII digits or a date (RFC 9110, 10.2.3); `wall` is in seconds since 1970.
     """
     value = value.strip(" \t")
     if not value.isascii():
         return None
     if value.isdigit():
-        return bounded_wait(float(value))  # float takes any number of digits
+        return bounded_wait(float(value))  # float accepts any number of digits
     for form in _DATES:
         try:
             at = datetime.strptime(value, form).replace(tzinfo=UTC)
@@ -31,7 +31,7 @@ def retry_after(value: str, wall: float) -> float | None:
 
 
 def bounded_wait(seconds: float) -> float:
-    """`seconds` between 0 and LONGEST_WAIT."""
+    """Return `seconds` limited to 0..LONGEST_WAIT."""
     return min(max(seconds, 0.0), LONGEST_WAIT)
 
 

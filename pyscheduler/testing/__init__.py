@@ -1,4 +1,4 @@
-"""The public test kit: builders for pods and nodes, and a harness that runs the real core on virtual time."""
+"""Public test kit: builders for pods and nodes, and a harness that runs the scheduler core in virtual time."""
 
 from pyscheduler.testing.builders import NodeBuilder, PodBuilder, node, pod
 from pyscheduler.testing.conformance import assert_forms_agree

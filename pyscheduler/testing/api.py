@@ -1,6 +1,6 @@
-"""The API server as the plugins of a test see it: the pods, nodes and other objects that the harness holds.
+"""API client for plugins under test: reads and writes the pods, nodes and other objects of the harness.
 
-Calls for anything else succeed and change nothing.
+Requests for other resources succeed and change nothing.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ class HarnessState(Protocol):
 
 
 class HarnessApiWriter:
-    """An ApiWriter on the harness's state and time."""
+    """ApiWriter with the harness's state and virtual time."""
 
     def __init__(self, harness: HarnessState) -> None:
         self._harness = harness
 
     async def bind(self, pod: Pod, node_name: str) -> None:
-        refusal = self._harness.refusal(pod, node_name)
-        if refusal:
-            raise ApiError(409, "Conflict", refusal)
+        error = self._harness.bind_conflict(pod, node_name)
+        if error:
+            raise ApiError(409, "Conflict", error)
 
     async def get(self, path: str) -> Object:
         return self._find(path) or {"path": path}
@@ -83,7 +83,7 @@ class HarnessApiWriter:
         return self._harness.kinds.get(plural)
 
     def _find(self, path: str) -> Object | None:
-        """The object at a path; None for what the harness holds no such kind of. ApiError 404 if it is not there."""
+        """Return the object at a path, or None if the harness has no such kind. ApiError 404 if it is missing."""
         name, namespace, plural = path.rpartition("/")[2], _namespace(path), _plural(path)
         kind = self._kind(plural)
         if kind is not None:
@@ -105,7 +105,7 @@ class HarnessApiWriter:
 
 
 class HarnessClock:
-    """The shell's clock, on the harness's time."""
+    """Clock of the binding cycle in virtual time."""
 
     def __init__(self, now: Callable[[], float], harness: HarnessState) -> None:
         self.now = now
@@ -128,9 +128,9 @@ def _version(obj: Mapping[str, Any]) -> Any:
 
 
 def _merged(current: Any, patch: Any) -> Any:
-    """A JSON merge patch applied (RFC 7386)."""
+    """Return `current` with a JSON merge patch applied (RFC 7386)."""
     if not isinstance(patch, Mapping):
         return patch
     base = current if isinstance(current, Mapping) else {}
-    left = {key: value for key, value in base.items() if key not in patch}
-    return left | {key: _merged(base.get(key), value) for key, value in patch.items() if value is not None}
+    unchanged = {key: value for key, value in base.items() if key not in patch}
+    return unchanged | {key: _merged(base.get(key), value) for key, value in patch.items() if value is not None}

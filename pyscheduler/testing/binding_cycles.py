@@ -1,7 +1,7 @@
-"""Binding cycles of the test kit: `api.sleep` takes virtual time, whatever else a plugin waits for takes real time.
+"""Binding cycles of the test kit. `api.sleep` takes virtual time; other waits take real time.
 
-They are tasks of an event loop that belongs to the harness, so that PreBind and Bind plugins can use sockets, files and
-asyncio as they do in production. The loop runs until each cycle has ended or waits for virtual time.
+Cycles are tasks of an event loop that belongs to the harness, so PreBind and Bind plugins can use sockets, files and
+asyncio as in production. The loop runs until each cycle has ended or waits for virtual time.
 """
 
 from __future__ import annotations
@@ -18,27 +18,28 @@ from pyscheduler.core.commands import Bind
 from pyscheduler.core.events import BindFailed, Bound
 
 REAL_TIME_LIMIT: Final = 30.0
-"""Seconds of real time for which a cycle may wait for something else than virtual time."""
+"""Limit of real time, in seconds, that a cycle may wait for anything but virtual time."""
 _current: ContextVar[BindingCycle] = ContextVar("current")
-"""The cycle that is running; tasks that its plugins start inherit it."""
+"""Running cycle; tasks started by its plugins inherit it."""
 
 
 @dataclass(slots=True, eq=False)
 class BindingCycle:
-    """A binding cycle that has begun."""
+    """Running or completed binding cycle."""
 
     command: Bind
     task: asyncio.Task[Bound | BindFailed] | None = None
     pauses: dict[asyncio.Future[None], float] = field(default_factory=dict)
-    """Pending waits for virtual time, each with the time at which it ends."""
+    """Pending waits, each with the virtual time at which it ends."""
 
     @property
     def has_ended(self) -> bool:
+        """True if the binding succeeded, failed or was cancelled."""
         return self.task is not None and self.task.done()
 
 
 class BindingCycles:
-    """The cycles of one harness."""
+    """Binding cycles of one harness."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
@@ -48,7 +49,7 @@ class BindingCycles:
         self._paused = asyncio.Event()
 
     def close(self) -> None:
-        """End all cycles, and the loop."""
+        """Cancel all cycles and close the event loop."""
         if self._loop is not None:
             for task in asyncio.all_tasks(self._loop):
                 task.cancel()
@@ -57,7 +58,7 @@ class BindingCycles:
         self._running, self._loop = [], None
 
     def start(self, command: Bind, doing: Coroutine[Any, Any, Bound | BindFailed]) -> None:
-        """Begin a cycle; `run_until_blocked` runs it."""
+        """Create the task of a cycle; `run_until_blocked` runs it."""
         cycle = BindingCycle(command)
 
         async def run() -> Bound | BindFailed:
@@ -65,12 +66,12 @@ class BindingCycles:
             return await doing
 
         cycle.task = self._event_loop().create_task(run())
-        # A test may end while a plugin waits for virtual time: that is no fault to be logged.
+        # A test may end while a plugin waits for virtual time; asyncio must not report that.
         cycle.task._log_destroy_pending = False  # type: ignore[attr-defined]
         self._running.append(cycle)
 
     async def sleep(self, seconds: float) -> None:
-        """Let virtual time pass."""
+        """Wait for this many seconds of virtual time."""
         cycle, future = _current.get(), asyncio.get_running_loop().create_future()
         cycle.pauses[future] = self._now() + seconds
         self._paused.set()
@@ -80,31 +81,31 @@ class BindingCycles:
             del cycle.pauses[future]
 
     def next_wake(self) -> float | None:
-        """When the first of those that wait for virtual time may go on."""
+        """Return the virtual time at which the first pending wait ends, or None."""
         return min((until for cycle in self._running for until in cycle.pauses.values()), default=None)
 
     def wake(self) -> None:
-        """Resume the waits that have ended, at the next `run_until_blocked`."""
+        """Complete the waits that are due; `run_until_blocked` resumes them."""
         for cycle in self._running:
             for future, until in cycle.pauses.items():
                 if until <= self._now() and not future.done():
                     future.set_result(None)
 
     def run_until_blocked(self) -> list[tuple[Bind, Bound | BindFailed]]:
-        """Run all cycles until each has ended or waits for virtual time; return how those came out that have ended.
+        """Run all cycles until each has ended or waits for virtual time; return the results of those that ended.
 
-        Nothing if a plugin called it from within a cycle by writing an object: the outer call runs the rest.
+        Returns an empty list if a plugin calls it within a cycle by writing an object: the outer call runs the cycles.
         """
         loop = self._loop
         if loop is None or loop.is_running() or not self._running:
             return []
-        self._run(self._settled())
+        self._run(self._until_blocked())
         ended = [cycle for cycle in self._running if cycle.has_ended]
         self._running = [cycle for cycle in self._running if not cycle.has_ended]
         return [(cycle.command, cycle.task.result()) for cycle in ended if cycle.task is not None]
 
     def cancel(self, uid: str) -> bool:
-        """End the cycle of a pod; return True if there was one."""
+        """Cancel the binding cycle of a pod. Return True if there was one."""
         cycle = next((each for each in self._running if each.command.pod.uid == uid), None)
         if cycle is None or cycle.task is None:
             return False
@@ -114,8 +115,8 @@ class BindingCycles:
             self._run(asyncio.wait({cycle.task}, timeout=REAL_TIME_LIMIT))
         return True
 
-    async def _settled(self) -> None:
-        async with asyncio.timeout(REAL_TIME_LIMIT) as patience:
+    async def _until_blocked(self) -> None:
+        async with asyncio.timeout(REAL_TIME_LIMIT) as limit:
             while busy := self._busy():
                 self._paused = asyncio.Event()
                 pause = asyncio.create_task(self._paused.wait())
@@ -123,10 +124,10 @@ class BindingCycles:
                     await asyncio.wait({*busy, pause}, return_when=asyncio.FIRST_COMPLETED)
                 finally:
                     pause.cancel()
-        assert not patience.expired()
+        assert not limit.expired()
 
     def _busy(self) -> list[asyncio.Task[Any]]:
-        """The cycles that wait for nothing, or for something real."""
+        """Tasks that are runnable or wait for real I/O."""
         return [
             cycle.task
             for cycle in self._running
@@ -138,12 +139,12 @@ class BindingCycles:
     def _event_loop(self) -> asyncio.AbstractEventLoop:
         if self._loop is None:
             self._loop = asyncio.new_event_loop()
-            # No more than that: the collector calls it in the midst of anything.
+            # The finalizer runs during garbage collection, so it must do no more than this.
             self._finalizer = weakref.finalize(self, self._loop.close)
         return self._loop
 
     def _run(self, doing: Coroutine[Any, Any, Any]) -> None:
-        """Run the loop until a coroutine has ended, on a thread where this one runs a loop already (an async test)."""
+        """Run the loop until a coroutine has ended, in a thread if the caller runs in a loop itself (an async test)."""
         loop = self._event_loop()
         try:
             asyncio.get_running_loop()

@@ -1,7 +1,7 @@
-"""Builders that let a test show only the fields that matter to it.
+"""Builders for pods and nodes in tests.
 
-They write plain API objects, so the same `pod("a").requests(cpu="1")` serves a unit test (`.build()`), an end-to-end
-test (`.manifest`) and the decoder's own tests.
+They write plain API objects: one `pod("a").requests(cpu="1")` serves unit tests (`.build()`), end-to-end tests
+(`.manifest`) and tests of the decoder (`.object()`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pyscheduler.api.pod import Pod
 from pyscheduler.core.state.signatures import PodSignatures
 
 Manifest = dict[str, Any]
-_SHAPES = PodSignatures()
+_SIGNATURES = PodSignatures()
 
 
 class _Builder:
@@ -24,7 +24,7 @@ class _Builder:
         self.manifest = manifest
 
     def _with(self, path: str, value: Any) -> Self:
-        """A copy with the value at a dotted path, lists appended to."""
+        """Return a copy with the value set at a dotted path; lists are appended to."""
         changed = type(self).__new__(type(self))
         changed.manifest = _copy(self.manifest)
         *parents, last = path.split(".")
@@ -42,19 +42,21 @@ class _Builder:
 
 
 def _copy(part: Any) -> Any:
-    """A copy of plain JSON, several times as fast as copy.deepcopy."""
+    """Return a deep copy of plain JSON, several times faster than copy.deepcopy."""
     if type(part) is dict:
         return {key: _copy(value) for key, value in part.items()}
     return [_copy(value) for value in part] if type(part) is list else part
 
 
 class PodBuilder(_Builder):
-    """A pod; every method returns a changed copy."""
+    """Pod builder. Every method returns a changed copy."""
 
-    def build(self, shapes: PodSignatures = _SHAPES) -> Pod:
-        return shapes.pod(self.object())
+    def build(self, signatures: PodSignatures = _SIGNATURES) -> Pod:
+        """Return the decoded pod as plugins see it."""
+        return signatures.pod(self.object())
 
     def object(self) -> PodObject:
+        """Return the decoded API object."""
         return msgspec.convert(self.manifest, PodObject)
 
     def namespace(self, namespace: str) -> Self:
@@ -75,7 +77,7 @@ class PodBuilder(_Builder):
         return self._with("metadata.resourceVersion", str(resource_version))
 
     def requests(self, **amounts: str) -> Self:
-        """Requests of the first container; `ephemeral_storage` for names with dashes."""
+        """Add requests to the first container; `_` in names stands for `-` (`ephemeral_storage`)."""
         return self._resources("requests", amounts)
 
     def limits(self, **amounts: str) -> Self:
@@ -88,11 +90,11 @@ class PodBuilder(_Builder):
         return self._containers([first, *others])
 
     def request(self, resource: str, amount: str) -> Self:
-        """One request of the first container, of a resource whose name is no Python name."""
+        """Add a request to the first container, for resource names such as `nvidia.com/gpu`."""
         return self._resources("requests", {resource: amount})
 
     def container(self, **fields: Any) -> Self:
-        """One more container, in the API's own field names."""
+        """Add a container with these API fields."""
         return self._with("spec.containers", [{"name": "more", "image": "app:1", **fields}])
 
     def init_container(self, **fields: Any) -> Self:
@@ -119,18 +121,18 @@ class PodBuilder(_Builder):
         return self._with("spec.schedulerName", name)
 
     def on(self, node_name: str) -> Self:
-        """Bound to the node."""
+        """Set spec.nodeName."""
         return self._with("spec.nodeName", node_name)
 
     def nominated(self, node_name: str) -> Self:
         return self._with("status.nominatedNodeName", node_name)
 
     def condition(self, **fields: str) -> Self:
-        """One more entry of status.conditions, in the API's own field names."""
+        """Add a condition with these API fields."""
         return self._with("status.conditions", [fields])
 
     def started(self, timestamp: str) -> Self:
-        """status.startTime: since when the pod runs."""
+        """Set status.startTime."""
         return self._with("status.startTime", timestamp)
 
     def phase(self, phase: str) -> Self:
@@ -147,7 +149,7 @@ class PodBuilder(_Builder):
         return self._with("spec.tolerations", [{k: v for k, v in toleration.items() if v}])
 
     def node_affinity(self, *terms: Manifest) -> Self:
-        """Required node affinity: nodeSelectorTerms as the API writes them, any of which is enough."""
+        """Add nodeSelectorTerms to the required node affinity, any of which suffices."""
         path = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"
         return self._with(path, list(terms))
 
@@ -156,11 +158,11 @@ class PodBuilder(_Builder):
         return self._with(path, [{"weight": weight, "preference": term}])
 
     def pod_affinity(self, *terms: Manifest) -> Self:
-        """Required pod affinity: podAffinityTerms as the API writes them, all of which must hold."""
+        """Add required pod affinity terms (API objects), all of which must hold."""
         return self._with("spec.affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution", list(terms))
 
     def pod_anti_affinity(self, *terms: Manifest) -> Self:
-        """Required pod anti-affinity, all of which must hold."""
+        """Add required pod anti-affinity terms (API objects), all of which must hold."""
         return self._with("spec.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution", list(terms))
 
     def preferred_pod_affinity(self, weight: int, term: Manifest) -> Self:
@@ -172,14 +174,14 @@ class PodBuilder(_Builder):
         return self._with(path, [{"weight": weight, "podAffinityTerm": term}])
 
     def spec(self, **fields: Any) -> Self:
-        """Any spec fields, in the API's own names."""
+        """Set spec fields by their API names."""
         changed = self
         for name, value in fields.items():
             changed = changed._with(f"spec.{name}", value)
         return changed
 
     def status(self, **fields: Any) -> Self:
-        """Any status fields, in the API's own names."""
+        """Set status fields by their API names."""
         changed = self
         for name, value in fields.items():
             changed = changed._with(f"status.{name}", value)
@@ -187,20 +189,21 @@ class PodBuilder(_Builder):
 
 
 class NodeBuilder(_Builder):
-    """A node; every method returns a changed copy."""
+    """Node builder. Every method returns a changed copy."""
 
     def build(self) -> NodeObject:
+        """Return the decoded API object."""
         return msgspec.convert(self.manifest, NodeObject)
 
     def capacity(self, **amounts: str) -> Self:
-        """status.allocatable and capacity; `ephemeral_storage` for names with dashes."""
+        """Set status.allocatable and capacity; `_` in names stands for `-` (`ephemeral_storage`)."""
         changed = self
         for name, amount in amounts.items():
             changed = changed.has(name.replace("_", "-"), amount)
         return changed
 
     def has(self, resource: str, amount: str) -> Self:
-        """One allocatable resource, of any name."""
+        """Set one resource in status.allocatable and capacity, for names such as `nvidia.com/gpu`."""
         changed = self._with("status.phase", "Running")
         del changed.manifest["status"]["phase"]
         for side in ("allocatable", "capacity"):
@@ -224,7 +227,7 @@ class NodeBuilder(_Builder):
 
 
 def pod(name: str = "pod") -> PodBuilder:
-    """A pending pod with one container that asks for nothing."""
+    """Return a builder for a pending pod with one container without requests."""
     return PodBuilder(
         {
             "apiVersion": "v1",
@@ -236,7 +239,7 @@ def pod(name: str = "pod") -> PodBuilder:
 
 
 def node(name: str = "node", cpu: str = "4", memory: str = "32Gi", pods: str = "110") -> NodeBuilder:
-    """A ready node of 4 cores, 32 GiB and room for 110 pods, unless told otherwise."""
+    """Return a builder for a ready node, by default with 4 cores, 32 GiB and 110 pods."""
     amounts = {"cpu": cpu, "memory": memory, "pods": pods}
     return NodeBuilder(
         {

@@ -1,7 +1,7 @@
-"""Is a plugin what the scheduler takes it for? Checks that every plugin, ours or yours, can run in its own tests.
+"""Conformance checks for the tests of any plugin.
 
-The plain form of a plugin is its specification. Whatever the NumPy form answers differently is a wrong placement that
-nobody sees, so the two are compared node by node, for all nodes at once and for a part of them.
+The per-node form of a plugin is its specification. A NumPy form with other results places pods wrongly without an
+error, so both are compared node by node, for all nodes and for a subset.
 """
 
 from __future__ import annotations
@@ -30,12 +30,11 @@ from pyscheduler.core.state import ClusterState
 
 
 def assert_forms_agree(plugin: Plugin, pod: Pod, nodes: Iterable[NodeObject], running: Iterable[Pod] = ()) -> None:
-    """AssertionError, naming plugin and node, unless Filter and Score of `plugin` answer alike in both forms.
+    """Raise AssertionError unless both forms of Filter and Score of `plugin` return equal results on all nodes.
 
-    Nor may nodes score differently that are alike by its `score_equivalence`.
-    `nodes` make up the cluster and `running` are the pods on them (each on its `node_name`); `pod` is to be placed.
-    Normalised scores must lie in 0..100. Where PreFilter rejects or skips the pod there is nothing to filter, and where
-    PreFilter or PreScore raises StatusError there is nothing to compare.
+    `nodes` make up the cluster, `running` are the pods assigned to them by `node_name`, and `pod` is the incoming pod.
+    Nodes that `score_equivalence` groups must have equal scores, and normalised scores must be in 0..100. Filter is not
+    compared if PreFilter rejects or skips the pod, and nothing is after a StatusError in PreFilter or PreScore.
     """
     state = ClusterState()
     for node in nodes:
@@ -50,25 +49,25 @@ def assert_forms_agree(plugin: Plugin, pod: Pod, nodes: Iterable[NodeObject], ru
 
 
 def assert_filters_agree(plugin: Plugin, cycle: Cycle, pod: Pod, nodes: NodeTable) -> None:
-    """The Filter part of `assert_forms_agree`, for a table of your own."""
+    """Run the Filter part of `assert_forms_agree` on a given cycle and table."""
     if isinstance(plugin, PreFilterPlugin):
         try:
-            answer = plugin.pre_filter(cycle, pod, nodes)
+            result = plugin.pre_filter(cycle, pod, nodes)
         except StatusError:
             return
-        if isinstance(answer, Skip | Rejection):
+        if isinstance(result, Skip | Rejection):
             return
     if not isinstance(plugin, FilterPlugin):
         return
-    verdicts = plugin.filter_all(cycle, pod, nodes)
-    _same_length(plugin, "filter_all", len(verdicts.codes), len(nodes))
+    results = plugin.filter_all(cycle, pod, nodes)
+    _assert_length(plugin, "filter_all", len(results.codes), len(nodes))
     for i, node in enumerate(nodes):
-        plain, column = plugin.filter(cycle, pod, node), verdicts.at(i)
-        assert plain == column, f"{plugin.name} on {node.name}: filter says {plain}, filter_all says {column}"
+        plain, column = plugin.filter(cycle, pod, node), results.at(i)
+        assert plain == column, f"{plugin.name} on {node.name}: filter returns {plain}, filter_all returns {column}"
 
 
 def assert_scores_agree(plugin: Plugin, cycle: Cycle, pod: Pod, nodes: NodeTable) -> None:
-    """The Score part of `assert_forms_agree`, for a table of your own."""
+    """Run the Score part of `assert_forms_agree` on a given cycle and table."""
     if not isinstance(plugin, ScorePlugin) or not len(nodes):
         return
     try:
@@ -77,31 +76,31 @@ def assert_scores_agree(plugin: Plugin, cycle: Cycle, pod: Pod, nodes: NodeTable
     except StatusError:
         return
     scores = plugin.score_all(cycle, pod, nodes)
-    _same_length(plugin, "score_all", len(scores), len(nodes))
+    _assert_length(plugin, "score_all", len(scores), len(nodes))
     for node, column in zip(nodes, scores.tolist(), strict=True):
         plain = plugin.score(cycle, pod, node)
-        assert plain == column, f"{plugin.name} on {node.name}: score says {plain}, score_all says {column}"
-    _assert_alike(plugin, cycle, nodes, scores)
+        assert plain == column, f"{plugin.name} on {node.name}: score returns {plain}, score_all returns {column}"
+    _assert_equivalent(plugin, cycle, nodes, scores)
     final = plugin.normalize(cycle, pod, scores)
-    _same_length(plugin, "normalize", len(final), len(nodes))
+    _assert_length(plugin, "normalize", len(final), len(nodes))
     outside = [n for n in final.tolist() if not 0 <= n <= MAX_NODE_SCORE]
     assert not outside, f"{plugin.name}: normalised scores {outside} are not in 0..{MAX_NODE_SCORE}"
 
 
-def _assert_alike(plugin: ScorePlugin, cycle: Cycle, nodes: NodeTable, scores: Scores) -> None:
-    """Nodes that are alike by what the plugin says score alike."""
-    likeness = plugin.score_equivalence(cycle)
-    if likeness is None:
+def _assert_equivalent(plugin: ScorePlugin, cycle: Cycle, nodes: NodeTable, scores: Scores) -> None:
+    """Raise AssertionError if nodes of one equivalence class have different scores."""
+    equivalence = plugin.score_equivalence(cycle)
+    if equivalence is None:
         return
-    columns = [nodes.topology(key).ids for key in likeness.topologies]
-    columns += [nodes.count_pods(count) for count in likeness.counts]
+    columns = [nodes.topology(key).ids for key in equivalence.topologies]
+    columns += [nodes.count_pods(count) for count in equivalence.counts]
     first: dict[tuple[int, ...], tuple[str, int]] = {}
     for i, node in enumerate(nodes):
-        kind = tuple(int(column[i]) for column in columns)
-        name, score = first.setdefault(kind, (node.name, int(scores[i])))
-        says = f"{plugin.name} says by score_equivalence that {name} and {node.name} score alike"
-        assert score == scores[i], f"{says}, which come to {score} and {scores[i]}"
+        key = tuple(int(column[i]) for column in columns)
+        name, score = first.setdefault(key, (node.name, int(scores[i])))
+        pair = f"{plugin.name}: score_equivalence groups {name} and {node.name}"
+        assert score == scores[i], f"{pair}, which score {score} and {scores[i]}"
 
 
-def _same_length(plugin: Plugin, what: str, given: int, wanted: int) -> None:
-    assert given == wanted, f"{plugin.name}: {what} gives {given} answers for {wanted} nodes"
+def _assert_length(plugin: Plugin, method: str, length: int, expected: int) -> None:
+    assert length == expected, f"{plugin.name}: {method} returns {length} results for {expected} nodes"

@@ -1,14 +1,13 @@
-"""The real core on virtual time, with a world that answers: what scenarios and plugin tests run on.
+"""Test harness: the scheduler core in virtual time with a simulated API server.
 
     harness = Harness()
     harness.add(node("n1"), pod("a").requests(cpu="1"))
     harness.run()
     assert harness.assignments == {"a": "n1"}
 
-Bindings succeed at once unless `binding_error` says otherwise, and the watch confirms them, as an API server would.
-Without `complete_bindings` they take as long as the test likes. PreBind and Bind plugins may do real I/O: it takes real
-time, while `api.sleep` takes virtual time. Victims of preemption are gone at once, or as
-`eviction_error` and `graceful` say.
+By default bindings succeed at once and the watch confirms them; `binding_error` makes them fail and `complete_bindings`
+delays them. Victims of preemption are deleted at once unless `eviction_error` or `graceful` is set. PreBind and Bind
+plugins may do real I/O: it takes real time, while `api.sleep` takes virtual time.
 """
 
 from __future__ import annotations
@@ -58,12 +57,12 @@ from pyscheduler.testing.builders import NodeBuilder, PodBuilder
 
 
 class Harness:
-    """A machine, a clock that only `advance` moves, and the pods and nodes as an API server would hold them."""
+    """Scheduler core with a virtual clock and the pods and nodes of a simulated API server."""
 
     def __init__(
         self, config: str | LoadedConfig | None = None, *, instrument: Instrument | None = None, seed: int = 0
     ) -> None:
-        """`config` is a loaded configuration or its YAML text; the default profile without one."""
+        """Start with a loaded configuration or its YAML text; by default, with the default profile."""
         loaded = loads(config) if isinstance(config, str) else config or default()
         self.now = 1000.0
         self._started = loaded
@@ -77,40 +76,40 @@ class Harness:
         profiles = build_profiles(loaded, self.handle)
         self.machine = Machine(profiles, self.handle, instrument, settings)
         self.commands: list[Command] = []
-        """Everything that the machine has asked for, oldest first."""
+        """All commands that the core has issued, oldest first."""
         self.binding_error: Callable[[Pod, str], str] = lambda _pod, _node: ""
-        """Why the API server refuses to bind a pod to a node; "" lets it."""
+        """Callback that returns the API server's error for a binding (pod, node name); "" binds the pod."""
         self.complete_bindings = True
-        """False keeps binding cycles from ending, until `finish_binding` or the test tells Bound or BindFailed."""
+        """False suspends binding cycles until `finish_binding` or until the test sends Bound or BindFailed."""
         self.pending_bindings: dict[str, Bind] = {}
-        """The newest binding that was kept from ending, by namespace/name of the pod."""
+        """Last suspended binding by namespace/name of the pod."""
         self.find_pod: Callable[[Pod], PodBuilder | None] = lambda pod: self._pods.get(pod.key)
-        """The pod of that namespace and name as the API server has it; the watch may have shown less."""
+        """Callback that returns the API server's version of a pod, or None; the watch may lag behind."""
         self.eviction_error: Callable[[Pod], str] = lambda _pod: ""
-        """Why a victim cannot be evicted; "" lets it go."""
+        """Callback that returns the API server's error for an eviction; "" evicts the pod."""
         self.complete_evictions = True
-        """False keeps the API server from hearing of evictions, for as long as the test likes."""
+        """False drops evictions before they reach the API server."""
         self.apply_patches = True
-        """False keeps the API server from hearing of nominations: those that are told of meanwhile get lost."""
+        """False drops status patches, and with them nominations."""
         self.graceful = False
-        """Whether victims take their time to end: they are being deleted until the test deletes them."""
+        """True leaves victims terminating until the test deletes them."""
         self.call_extender: Callable[[Pod, ExtenderCall], ExtenderResult] = lambda _pod, _call: ExtenderCallFailed(
-            "nobody is there"
+            "connection refused"
         )
-        """What an extender says when it is called."""
+        """Callback that returns the response to an extender call."""
         self.complete_extender_calls = True
-        """False keeps extenders thinking, until `answer` or the test tells ExtendersResponded."""
+        """False suspends extender calls until `answer` or until the test sends ExtendersResponded."""
         self._pods: dict[str, PodBuilder] = {}
         self._cycles = BindingCycles(lambda: self.now)
         self.nodes: dict[str, dict[str, Any]] = {}
-        """The nodes as manifests, by name."""
+        """Manifests of the nodes by name."""
         self._kinds = {kind.plural: kind for profile in profiles for kind in profile.watches}
         self._versions = 0
 
-    # -- the world -----------------------------------------------------------------------------------------------
+    # -- API objects ---------------------------------------------------------------------------------------------
 
     def add(self, *objects: PodBuilder | NodeBuilder) -> None:
-        """Create pods and nodes, or update those of the same name."""
+        """Create or update pods and nodes."""
         for obj in objects:
             if isinstance(obj, NodeBuilder):
                 self.nodes[obj.manifest["metadata"]["name"]] = obj.manifest
@@ -119,7 +118,7 @@ class Harness:
                 self._show(obj)
 
     def add_object(self, kind: ResourceKind, obj: dict[str, Any]) -> None:
-        """Create or update an object: plugins that watch the kind see it, plugins that act can read and write it."""
+        """Create or update an object of a kind that plugins watch, or that they read and write through `api`."""
         self._kinds.setdefault(kind.plural, kind)
         self.handle_event(ObjectChanged(self.now, kind, obj))
 
@@ -128,12 +127,12 @@ class Harness:
         return self.handle.objects(kind).get((namespace, name))
 
     def remove_object(self, kind: ResourceKind, name: str, namespace: str = "default") -> None:
-        """Delete such an object."""
+        """Delete an object that was added by `add_object`."""
         self.handle_event(ObjectGone(self.now, kind, namespace, name))
 
     @property
     def kinds(self) -> Mapping[str, ResourceKind]:
-        """The kinds that plugins watch and those of `add_object`, by plural."""
+        """Resource kinds of the plugins and of `add_object`, by plural."""
         return self._kinds
 
     def delete_pod(self, name: str, namespace: str = "default") -> None:
@@ -144,12 +143,12 @@ class Harness:
         self.handle_event(SucceededPodGone(self.now, uid))
 
     def delete_node(self, name: str) -> None:
-        """Delete a node; its pods stay bound to it until they are deleted."""
+        """Delete a node. Its pods stay assigned to it."""
         self.nodes.pop(name, None)
         self.handle_event(NodeGone(self.now, name))
 
     def reconfigure(self, config: str | LoadedConfig) -> tuple[str, ...]:
-        """Go on by another configuration, as after a reload; what of it waits for a restart."""
+        """Reload the configuration. Return the settings that need a restart."""
         loaded = loads(config) if isinstance(config, str) else config
         rebuilt = rebuild_profiles(self._started, loaded, self.machine.context.active_profiles, self.handle)
         self._kinds |= {kind.plural: kind for profile in rebuilt.profiles for kind in profile.watches}
@@ -161,11 +160,11 @@ class Harness:
     # -- bindings ------------------------------------------------------------------------------------------------
 
     def finish_binding(self, name: str, namespace: str = "default") -> None:
-        """Run a binding cycle that was kept from ending; it succeeds or fails as it would have at once."""
+        """Run a suspended binding cycle to its success or failure."""
         self._bind(self.pending_bindings.pop(f"{namespace}/{name}"))
 
     def confirm_binding(self, name: str, namespace: str = "default") -> None:
-        """The watch shows the pod on the node that it was last to be bound to, whatever came of that here."""
+        """Send the watch event of a bound pod, for the node of its last binding command."""
         key = f"{namespace}/{name}"
         node_name = next(c.node_name for c in reversed(self.commands) if isinstance(c, Bind) and c.pod.key == key)
         self._show(self._pods[key].on(node_name))
@@ -174,30 +173,30 @@ class Harness:
 
     @property
     def extender_calls(self) -> list[ExtenderCall]:
-        """The calls to extenders that the machine has asked for, oldest first."""
+        """Extender calls that the core has issued, oldest first."""
         return [call for c in self.commands if isinstance(c, CallExtenders) for call in c.calls]
 
     def answer(self) -> None:
-        """Extenders answer what they were asked last, as `call_extender` says."""
-        self._consult(next(c for c in reversed(self.commands) if isinstance(c, CallExtenders)))
+        """Complete the last extender call with the result of `call_extender`."""
+        self._call_extenders(next(c for c in reversed(self.commands) if isinstance(c, CallExtenders)))
 
     # -- time ----------------------------------------------------------------------------------------------------
 
     def run(self) -> None:
-        """Make attempts until no pod is ready for one; then check that the machine's memory is sound."""
+        """Run scheduling cycles until no pod is ready; then validate the invariants of the core's state."""
         while (commands := self.machine.cycle(self.now)) is not None:
-            self._carry_out(commands)
+            self._execute(commands)
         validate(self.machine.context)
 
     def advance(self, seconds: float) -> None:
-        """Let time pass, in steps at which the machine wants to be woken, making attempts as pods become ready.
+        """Advance virtual time by `seconds`, waking the core when it is due and scheduling pods that become ready.
 
-        Pods that are ready already are tried before any time passes, as by `run`.
+        Pods that are ready now are scheduled first, as by `run`.
         """
         end = self.now + seconds
         self.run()
         while (wake := self._next_wake()) is not None and wake <= end:
-            # A wake that is due already must not stop time.
+            # A wake-up that is due already must not stop the clock.
             self.now = max(wake, self.now)
             self._wake()
             following = self._next_wake()
@@ -208,43 +207,43 @@ class Harness:
         self.now = end
         self._wake()
 
-    # -- what came of it -----------------------------------------------------------------------------------------
+    # -- results -------------------------------------------------------------------------------------------------
 
     @property
     def assignments(self) -> dict[str, str]:
-        """The node of every bound pod, by pod name."""
+        """Node names of the bound pods by pod name."""
         bound = {p.manifest["metadata"]["name"]: p.manifest["spec"].get("nodeName", "") for p in self._pods.values()}
         return {name: node for name, node in bound.items() if node}
 
     @property
     def pods(self) -> Mapping[str, PodBuilder]:
-        """Every pod as the API server holds it, by namespace/name."""
+        """Pods in the API server by namespace/name."""
         return MappingProxyType(self._pods)
 
     @property
     def bound_order(self) -> list[str]:
-        """The names of the pods in the order in which binding began."""
+        """Names of pods in the order of their binding commands."""
         return [c.pod.name for c in self.commands if isinstance(c, Bind)]
 
     def events(self, name: str) -> list[tuple[str, str]]:
-        """The events of a pod as (reason, note), oldest first."""
+        """Return the events of a pod as (reason, note), oldest first."""
         return [(c.reason, c.note) for c in self.commands if isinstance(c, Record) and c.regarding.name == name]
 
     def pending_message(self, name: str) -> str:
-        """The message of the pod's newest PodScheduled condition, "" if it has none."""
+        """Return the message of the pod's last PodScheduled condition, "" if it has none."""
         patches = [c for c in self.commands if isinstance(c, PatchStatus) and c.pod.name == name and c.condition]
         return patches[-1].condition.message if patches and patches[-1].condition else ""
 
     def nominated(self, name: str, namespace: str = "default") -> str:
-        """The node that the pod's status promises it, "" if there is none."""
+        """Return status.nominatedNodeName, "" if it is not set."""
         status = self._pods[f"{namespace}/{name}"].manifest.get("status", {})
         return str(status.get("nominatedNodeName", ""))
 
     def evicted(self) -> list[str]:
-        """The names of the pods to be evicted, in order."""
+        """Return the names of the evicted pods, in order."""
         return [c.victim.name for c in self.commands if isinstance(c, Evict)]
 
-    # -- inside --------------------------------------------------------------------------------------------------
+    # -- internals -----------------------------------------------------------------------------------------------
 
     def _show(self, pod: PodBuilder) -> None:
         self._versions += 1
@@ -254,23 +253,23 @@ class Harness:
         self.handle_event(PodChanged(self.now, msgspec.convert(current.manifest, PodObject)))
 
     def pod(self, name: str, namespace: str = "default") -> dict[str, Any] | None:
-        """A pod's manifest as the API server has it now, None if there is none of that name."""
-        known = self._pods.get(f"{namespace}/{name}")
-        return None if known is None else known.manifest
+        """Return the manifest of a pod in the API server, or None."""
+        builder = self._pods.get(f"{namespace}/{name}")
+        return None if builder is None else builder.manifest
 
     def close(self) -> None:
-        """Cancel the binding cycles that have not ended. Not needed but to see what a plugin does then."""
+        """Cancel pending binding cycles. Only needed to test how a plugin handles the cancellation."""
         self._cycles.close()
 
     async def sleep(self, seconds: float) -> None:
-        """Let virtual time pass, in a binding cycle."""
+        """Wait for this many seconds of virtual time in a binding cycle."""
         await self._cycles.sleep(seconds)
 
     def handle_event(self, event: Event) -> None:
-        """Give the machine an event of the test's own making."""
-        self._carry_out(self.machine.handle(event))
+        """Send an event to the core and execute the resulting commands."""
+        self._execute(self.machine.handle(event))
 
-    def _carry_out(self, commands: Sequence[Command]) -> None:
+    def _execute(self, commands: Sequence[Command]) -> None:
         for command in commands:
             self.commands.append(command)
             if isinstance(command, Bind):
@@ -282,28 +281,28 @@ class Harness:
                 if self.complete_evictions:
                     self._evict(command)
             elif isinstance(command, CancelBinding):
-                self._call_off(command.uid)
+                self._cancel_binding(command.uid)
             elif isinstance(command, GetPod):
                 self._find(command.pod)
             elif isinstance(command, PatchStatus):
                 if self.apply_patches:
                     self._nominate(command)
             elif isinstance(command, CallExtenders) and self.complete_extender_calls:
-                self._consult(command)
+                self._call_extenders(command)
 
-    def _consult(self, command: CallExtenders) -> None:
-        answers = tuple(self.call_extender(command.pod, call) for call in command.calls)
-        self.handle_event(ExtendersResponded(self.now, command.id, answers))
+    def _call_extenders(self, command: CallExtenders) -> None:
+        responses = tuple(self.call_extender(command.pod, call) for call in command.calls)
+        self.handle_event(ExtendersResponded(self.now, command.id, responses))
 
     def _evict(self, command: Evict) -> None:
         victim = command.victim
-        if self._call_off(victim.uid):
+        if self._cancel_binding(victim.uid):
             self.commands += [record] if (record := command.cancelled_record()) else []
             self.handle_event(BindFailed(self.now, victim.uid, f"preempted by {command.plugin}"))
             return
-        refusal = self.eviction_error(victim)
-        if refusal:
-            self.handle_event(EvictFailed(self.now, command.preemptor.uid, refusal, victim.uid))
+        error = self.eviction_error(victim)
+        if error:
+            self.handle_event(EvictFailed(self.now, command.preemptor.uid, error, victim.uid))
             return
         if command.then is not None:
             self.commands.append(command.then)
@@ -314,15 +313,15 @@ class Harness:
             self.delete_pod(victim.name, victim.namespace)
 
     def _find(self, pod: Pod) -> None:
-        """Answer a lookup, as the API server would."""
+        """Answer a GetPod command from `find_pod`."""
         current = self.find_pod(pod)
         if current is None or current.manifest["metadata"]["uid"] != pod.uid:
             self.handle_event(PodGone(self.now, pod.namespace, pod.name, pod.uid))
         else:
             self.handle_event(PodFound(self.now, msgspec.convert(current.manifest, PodObject)))
 
-    def _call_off(self, uid: str) -> bool:
-        """End a binding cycle that waits; return True if there was one."""
+    def _cancel_binding(self, uid: str) -> bool:
+        """Cancel a waiting binding cycle. Return True if there was one."""
         return self._cycles.cancel(uid)
 
     def _nominate(self, command: PatchStatus) -> None:
@@ -331,7 +330,7 @@ class Harness:
             self._show(pod.nominated(wanted))
 
     def _bind(self, command: Bind) -> None:
-        """The binding cycle, on the harness's own time."""
+        """Start a binding cycle in virtual time."""
         clock = HarnessClock(lambda: self.now, self)
         self._cycles.start(
             command, run_binding(command, HarnessApiWriter(self), clock, self.machine.context.instrument)
@@ -339,34 +338,35 @@ class Harness:
         self._run_bindings()
 
     def _run_bindings(self) -> None:
-        """Run all binding cycles until they wait for virtual time; those that end are reported."""
+        """Run all binding cycles until they wait for virtual time, and send the results of those that ended."""
         for command, outcome in self._cycles.run_until_blocked():
             self.handle_event(outcome)
             if isinstance(outcome, Bound):
                 self._show(self._pods[command.pod.key].on(command.node_name))
 
     def _next_wake(self) -> float | None:
-        """When the machine or a binding cycle wants to go on."""
+        """Return the time of the next wake-up of the core or of a binding cycle, or None."""
         wakes = (self.machine.next_wake(), self._cycles.next_wake())
         return min((wake for wake in wakes if wake is not None), default=None)
 
     def _wake(self) -> None:
-        """Time has passed: tell the machine, let waiting binding cycles go on, make attempts."""
+        """Send a Tick, resume waiting binding cycles and run scheduling cycles."""
         self.handle_event(Tick(self.now))
         self._cycles.wake()
         self._run_bindings()
         self.run()
 
     def versioned(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """The object with a new resourceVersion."""
+        """Return the object with a new resourceVersion."""
         self._versions += 1
         return {**body, "metadata": {**(body.get("metadata") or {}), "resourceVersion": str(self._versions)}}
 
-    def refusal(self, pod: Pod, node_name: str) -> str:
+    def bind_conflict(self, pod: Pod, node_name: str) -> str:
+        """Return the API server's error for a binding, "" if it succeeds."""
         current = self._pods.get(pod.key)
         if current is None or current.manifest["metadata"]["uid"] != pod.uid:
             return f'pods "{pod.name}" not found'
-        elsewhere = current.manifest["spec"].get("nodeName", "")
-        if elsewhere not in ("", node_name):
-            return f'pod {pod.name} is already assigned to node "{elsewhere}"'
+        current_node = current.manifest["spec"].get("nodeName", "")
+        if current_node not in ("", node_name):
+            return f'pod {pod.name} is already assigned to node "{current_node}"'
         return self.binding_error(pod, node_name)

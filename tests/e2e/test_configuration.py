@@ -54,7 +54,7 @@ def test_it_says_what_is_recorded(row: Row, kube_scheduler: Path, tmp_path: Path
     assert answer.error.replace(str(tmp_path), "") == RECORDED[row.id][KUBE]
 
 
-@pytest.mark.parametrize("row", [row for row in ACCEPTED if not row.verdict], ids=_id)
+@pytest.mark.parametrize("row", [row for row in ACCEPTED if not row.difference], ids=_id)
 def test_it_comes_to_the_same(row: Row, kube_scheduler: Path, tmp_path: Path) -> None:
     answer = ask(kube_scheduler, row.text, tmp_path)
     assert list(differences(answer, view(loads(located(row.text, tmp_path))))) == []

@@ -168,7 +168,7 @@ def pods(draw: st.DrawFn, name: str) -> PodBuilder:
             max_size=3,
         )
     ):
-        weight = (draw(st.integers(0, 100)),) if way.startswith("prefers") else ()
+        weight = (draw(st.integers(0, 100)),) if way.startswith("preferred") else ()
         drawn = getattr(drawn, way)(*weight, draw(affinity_terms()))
     if draw(st.booleans()):
         drawn = drawn.deleting()
@@ -319,9 +319,9 @@ class Unbounded(NodeResourcesFit):
 @pytest.mark.parametrize(
     ("plugin", "complaint"),
     [
-        (OffByOne, "NodeResourcesFit on n: filter says None, filter_all says Rejection"),
-        (Wrapping, "NodeResourcesFit on n: score says 99, score_all says"),
-        (OneShort, "score_all gives 0 answers for 1 nodes"),
+        (OffByOne, "NodeResourcesFit on n: filter returns None, filter_all returns Rejection"),
+        (Wrapping, "NodeResourcesFit on n: score returns 99, score_all returns"),
+        (OneShort, "score_all returns 0 results for 1 nodes"),
         (Unbounded, r"normalised scores \[.*\] are not in 0..100"),
     ],
 )
@@ -344,7 +344,7 @@ def test_who_takes_nodes_to_be_alike_that_are_not_is_told() -> None:
     busy = pod("busy").requests(cpu="3").on("n3").build()
     plugin = AllAlike(AllAlike.Args(), CoreHandle())
     assert_forms_agree(plugin, pod().requests(cpu="1").build(), fleet)
-    with pytest.raises(AssertionError, match="NodeResourcesFit says by score_equivalence that n1 and n3 score alike"):
+    with pytest.raises(AssertionError, match="NodeResourcesFit: score_equivalence groups n1 and n3"):
         assert_forms_agree(plugin, pod().requests(cpu="1").build(), fleet, [busy])
 
 
@@ -356,5 +356,5 @@ def test_so_is_spreading_that_overlooks_who_has_no_host_name(monkeypatch: pytest
     plugin = PodTopologySpread(PodTopologySpread.Args(), CoreHandle())
     assert_forms_agree(plugin, spread, [named.build(), nameless.build()])
     monkeypatch.setattr(SpreadScore, "all_have_hostname", property(lambda _: True, lambda *_: None))
-    with pytest.raises(AssertionError, match="PodTopologySpread says by score_equivalence that named and nameless"):
+    with pytest.raises(AssertionError, match="PodTopologySpread: score_equivalence groups named and nameless"):
         assert_forms_agree(plugin, spread, [named.build(), nameless.build()])

@@ -26,7 +26,7 @@ def rest(harness: Harness) -> list[Command]:
     commands: list[Command] = []
     while (more := harness.machine.cycle(harness.now)) is not None:
         commands += more
-    harness._carry_out(commands)
+    harness._execute(commands)
     return commands
 
 
@@ -37,7 +37,7 @@ def test_preemption_among_many_nodes_takes_several_calls_and_no_other_attempt_is
     steps = 1
     while harness.machine.attempting:
         assert not harness.bound_order
-        harness._carry_out(harness.machine.cycle(harness.now) or [])
+        harness._execute(harness.machine.cycle(harness.now) or [])
         steps += 1
     assert steps > 2
     assert len(harness.evicted()) == 1

@@ -1,4 +1,4 @@
-"""Selectors and tolerations: the questions that Kubernetes asks of labels and taints."""
+"""Selectors and tolerations."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ from pyscheduler.api.objects import LabelSelector, NodeSelectorTerm
         ("Lt", ("1", "2"), "0", False),
     ],
 )
-def test_requirements(operator: str, values: tuple[str, ...], label: str | None, holds: bool) -> None:
+def test_requirement_matches_label(operator: str, values: tuple[str, ...], label: str | None, holds: bool) -> None:
     assert Requirement("key", operator, values).matches(label) is holds
 
 
-def test_an_unknown_operator_is_named() -> None:
+def test_unknown_operator_raises_selector_error() -> None:
     with pytest.raises(SelectorError, match="'Near' is not a selector operator"):
         Requirement("key", "Near", ("a",)).matches("a")
 
@@ -59,13 +59,13 @@ def test_an_unknown_operator_is_named() -> None:
         ({"matchLabels": {"a": "1"}, "matchExpressions": [{"key": "b", "operator": "Exists"}]}, {"a": "1"}, False),
     ],
 )
-def test_label_selectors(source: dict[str, Any], labels: dict[str, str], matches: bool) -> None:
+def test_label_selector_matches_labels(source: dict[str, Any], labels: dict[str, str], matches: bool) -> None:
     selector = label_selector(msgspec.convert(source, LabelSelector))
     assert selector is not None
     assert selector.matches(labels) is matches
 
 
-def test_no_selector_is_not_the_empty_selector() -> None:
+def test_absent_selector_differs_from_the_empty_one() -> None:
     assert label_selector(None) is None
     assert label_selector(LabelSelector()) == Selector()
 
@@ -76,41 +76,45 @@ NAME_IS_A = {"key": "metadata.name", "operator": "In", "values": ["a"]}
 @pytest.mark.parametrize(
     ("source", "matches"),
     [
-        pytest.param({}, False, id="an empty term matches nothing"),
-        pytest.param({"matchFields": [NAME_IS_A]}, True, id="by name"),
-        pytest.param({"matchFields": [{**NAME_IS_A, "operator": "NotIn"}]}, False, id="by name, not"),
+        pytest.param({}, False, id="empty term matches nothing"),
+        pytest.param({"matchFields": [NAME_IS_A]}, True, id="name In"),
+        pytest.param({"matchFields": [{**NAME_IS_A, "operator": "NotIn"}]}, False, id="name NotIn"),
         pytest.param(
-            {"matchFields": [NAME_IS_A], "matchExpressions": [{"key": "x", "operator": "Exists"}]}, False, id="and"
+            {"matchFields": [NAME_IS_A], "matchExpressions": [{"key": "x", "operator": "Exists"}]},
+            False,
+            id="fields and expressions",
         ),
-        pytest.param({"matchFields": [{**NAME_IS_A, "values": ["a", "b"]}]}, False, id="a field has one value"),
-        pytest.param({"matchFields": [{**NAME_IS_A, "operator": "Exists"}]}, False, id="a field is In or NotIn"),
+        pytest.param({"matchFields": [{**NAME_IS_A, "values": ["a", "b"]}]}, False, id="field with two values"),
+        pytest.param({"matchFields": [{**NAME_IS_A, "operator": "Exists"}]}, False, id="field with Exists"),
+        pytest.param({"matchFields": [{**NAME_IS_A, "key": "spec.x", "operator": "NotIn"}]}, False, id="unknown field"),
+        pytest.param({"matchExpressions": [{"key": "x", "operator": "NotIn"}]}, False, id="NotIn without values"),
         pytest.param(
-            {"matchFields": [{**NAME_IS_A, "key": "spec.x", "operator": "NotIn"}]}, False, id="only the name is a field"
-        ),
-        pytest.param({"matchExpressions": [{"key": "x", "operator": "NotIn"}]}, False, id="NotIn needs values"),
-        pytest.param(
-            {"matchExpressions": [{"key": "x", "operator": "DoesNotExist", "values": ["1"]}]}, False, id="no values"
-        ),
-        pytest.param(
-            {"matchExpressions": [{"key": "x", "operator": "NotIn", "values": ["-1"]}]}, False, id="no label's value"
+            {"matchExpressions": [{"key": "x", "operator": "DoesNotExist", "values": ["1"]}]},
+            False,
+            id="DoesNotExist with values",
         ),
         pytest.param(
-            {"matchExpressions": [{"key": "x", "operator": "NotIn", "values": ["1" * 64]}]}, False, id="a long value"
+            {"matchExpressions": [{"key": "x", "operator": "NotIn", "values": ["-1"]}]}, False, id="invalid label value"
+        ),
+        pytest.param(
+            {"matchExpressions": [{"key": "x", "operator": "NotIn", "values": ["1" * 64]}]},
+            False,
+            id="label value too long",
         ),
         pytest.param({"matchExpressions": [{"key": "x", "operator": "NotIn", "values": ["", "1.a_b-2"]}]}, True),
     ],
 )
-def test_node_terms(source: dict[str, Any], matches: bool) -> None:
+def test_node_term_matches_node(source: dict[str, Any], matches: bool) -> None:
     assert node_term(msgspec.convert(source, NodeSelectorTerm)).matches("a", {}) is matches
 
 
-def test_a_term_against_the_rules_is_an_empty_one() -> None:
+def test_invalid_term_is_compiled_to_the_empty_term() -> None:
     source = {"matchExpressions": [{"key": "x", "operator": "Near", "values": ["1"]}], "matchFields": [NAME_IS_A]}
     assert node_term(msgspec.convert(source, NodeSelectorTerm)) == NodeTerm((), ())
 
 
 @pytest.mark.parametrize(
-    ("toleration", "covered"),
+    ("toleration", "tolerated"),
     [
         (Toleration(key="k", value="v"), True),
         (Toleration(key="k", operator="Equal", value="v", effect="NoSchedule"), True),
@@ -123,11 +127,11 @@ def test_a_term_against_the_rules_is_an_empty_one() -> None:
         (Toleration(key="k", operator="Near", value="v"), False),
     ],
 )
-def test_tolerations(toleration: Toleration, covered: bool) -> None:
-    assert tolerates(toleration, Taint(key="k", value="v", effect="NoSchedule")) is covered
+def test_toleration_of_a_taint(toleration: Toleration, tolerated: bool) -> None:
+    assert tolerates(toleration, Taint(key="k", value="v", effect="NoSchedule")) is tolerated
 
 
-def test_the_first_taint_that_is_not_tolerated_is_named() -> None:
+def test_first_untolerated_taint() -> None:
     taints = [Taint(key=k, effect=e) for k, e in (("a", "NoExecute"), ("b", "PreferNoSchedule"), ("c", "NoSchedule"))]
     hard = ("NoSchedule", "NoExecute")
     assert first_untolerated(taints, [Toleration(key="a", operator="Exists")], hard) == taints[2]

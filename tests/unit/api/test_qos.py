@@ -1,4 +1,4 @@
-"""The quality-of-service class is the API server's."""
+"""QoS classes equal those of the API server."""
 
 from __future__ import annotations
 
@@ -14,24 +14,30 @@ BOTH = {"cpu": "1", "memory": "1Gi"}
 @pytest.mark.parametrize(
     ("of", "qos"),
     [
-        pytest.param(pod(), E, id="nothing"),
-        pytest.param(pod().requests(cpu="0").limits(memory="0"), E, id="zeros are nothing"),
+        pytest.param(pod(), E, id="no resources"),
+        pytest.param(pod().requests(cpu="0").limits(memory="0"), E, id="zeros do not count"),
         pytest.param(pod().request("nvidia.com/gpu", "1"), E, id="other resources do not count"),
-        pytest.param(pod().requests(cpu="1"), B, id="a request"),
-        pytest.param(pod().limits(cpu="1"), B, id="a limit of cpu alone"),
-        pytest.param(pod().limits(**BOTH), G, id="limits that requests default to"),
+        pytest.param(pod().requests(cpu="1"), B, id="request only"),
+        pytest.param(pod().limits(cpu="1"), B, id="cpu limit only"),
+        pytest.param(pod().limits(**BOTH), G, id="limits without requests"),
         pytest.param(pod().limits(**BOTH).requests(**BOTH), G, id="requests equal to limits"),
-        pytest.param(pod().limits(**BOTH).requests(cpu="1000m", memory="1024Mi"), G, id="written in another way"),
-        pytest.param(pod().limits(**BOTH).requests(cpu="500m"), B, id="a smaller request"),
-        pytest.param(pod().limits(**BOTH).requests(cpu="0"), B, id="a request of 0"),
-        pytest.param(pod().limits(**BOTH).container(), B, id="a second container without limits"),
-        pytest.param(pod().limits(**BOTH).container(resources={"limits": BOTH}), G, id="two of the kind"),
-        pytest.param(pod().limits(**BOTH).init_container(), B, id="an init container without limits"),
+        pytest.param(
+            pod().limits(**BOTH).requests(cpu="1000m", memory="1024Mi"), G, id="equal requests in another notation"
+        ),
+        pytest.param(pod().limits(**BOTH).requests(cpu="500m"), B, id="request below the limit"),
+        pytest.param(pod().limits(**BOTH).requests(cpu="0"), B, id="request of 0"),
+        pytest.param(pod().limits(**BOTH).container(), B, id="second container without limits"),
+        pytest.param(pod().limits(**BOTH).container(resources={"limits": BOTH}), G, id="two guaranteed containers"),
+        pytest.param(pod().limits(**BOTH).init_container(), B, id="init container without limits"),
         pytest.param(pod().spec(resources={"limits": BOTH}), G, id="pod-level limits"),
         pytest.param(pod().spec(resources={"requests": BOTH}), B, id="pod-level requests"),
-        pytest.param(pod().limits(**BOTH).spec(resources={"requests": {"cpu": "1"}}), B, id="pod-level comes first"),
-        pytest.param(pod().limits(**BOTH).spec(resources={}), E, id="even if it is empty"),
+        pytest.param(
+            pod().limits(**BOTH).spec(resources={"requests": {"cpu": "1"}}),
+            B,
+            id="pod-level resources replace those of containers",
+        ),
+        pytest.param(pod().limits(**BOTH).spec(resources={}), E, id="empty pod-level resources"),
     ],
 )
-def test_the_class_of_a_pod(of: PodBuilder, qos: QoSClass) -> None:
+def test_qos_class_of_a_pod(of: PodBuilder, qos: QoSClass) -> None:
     assert of.build().signature.qos is qos

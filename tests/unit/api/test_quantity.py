@@ -1,4 +1,4 @@
-"""Quantities round up, as Kubernetes rounds them; what is no quantity is refused in one clear line."""
+"""Quantities are rounded up as in Kubernetes; invalid ones raise QuantityError."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from pyscheduler.api.quantity import MAX_INT64, QuantityError, milli_value, valu
         ("9e30", MAX_INT64, MAX_INT64),
     ],
 )
-def test_quantities_round_up_and_never_overflow(text: str | int | float, units: int, thousandths: int) -> None:
+def test_quantities_are_rounded_up_and_saturate(text: str | int | float, units: int, thousandths: int) -> None:
     assert (value(text), milli_value(text)) == (units, thousandths)
 
 
@@ -46,14 +46,14 @@ def test_quantities_round_up_and_never_overflow(text: str | int | float, units: 
     "text",
     ["", " ", "one", "1.2.3", "1 Gi", "1gi", "1K", "1mm", "--1", "e3", "1e", "1e+-3", "1e²", "1e999", "²", "٣", "0x10"],
 )
-def test_other_texts_are_refused_by_name(text: str) -> None:
+def test_invalid_text_is_quoted_in_the_error(text: str) -> None:
     with pytest.raises(QuantityError) as error:
         value(text)
     assert repr(text) in str(error.value)
     assert "\n" not in str(error.value)
 
 
-def test_a_quantity_of_a_thousand_digits_is_refused() -> None:
+def test_quantity_of_a_thousand_digits_raises_quantity_error() -> None:
     with pytest.raises(QuantityError):
         value("9" * 1000)
     with pytest.raises(QuantityError):

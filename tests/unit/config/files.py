@@ -1,4 +1,4 @@
-"""What the tests of configurations share: writing a file in few words, and reading its errors."""
+"""Helpers for tests of configurations: write files, read problems."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ OURS = "---\napiVersion: pyscheduler.io/v1\nkind: PySchedulerConfiguration\n"
 
 
 def config(body: str = "", ours: str = "") -> str:
-    """A file with the head that every file has, and a second document if `ours` is given."""
+    """Return a file with the usual header, and a second document if `ours` is given."""
     text = HEAD + textwrap.dedent(body).lstrip("\n")
     return text + "\n" + OURS + textwrap.dedent(ours).lstrip("\n") if ours else text
 
 
 def profile(body: str) -> str:
-    """A file with one profile that has these plugins and pluginConfig."""
+    """Return a file with one profile with these plugins and pluginConfig."""
     return config("profiles:\n- schedulerName: mine\n" + textwrap.indent(textwrap.dedent(body).strip("\n"), "  "))
 
 
 def problems(text: str) -> list[str]:
-    """What is wrong with a file, as `path: message`; nothing if it loads."""
+    """Return the problems of a file as `path: message`; empty if it loads."""
     try:
         loads(text)
     except ConfigError as e:
@@ -35,13 +35,14 @@ def problems(text: str) -> list[str]:
 
 
 def only_problem(text: str) -> str:
+    """Return the problem of a file, which must have exactly one."""
     found = problems(text)
     assert len(found) == 1, found
     return found[0]
 
 
 def names(loaded: LoadedConfig, point: str, index: int = 0) -> list[str]:
-    """The plugins at a point of a profile, in order."""
+    """Return the plugins of an extension point of a profile, in order."""
     return [e.name for e in loaded.profiles[index].points[point]]
 
 
@@ -50,6 +51,6 @@ def weights(loaded: LoadedConfig, index: int = 0) -> dict[str, int]:
 
 
 def offer(monkeypatch: pytest.MonkeyPatch, *entries: tuple[str, str]) -> None:
-    """Installed distributions offer these entry points and no others."""
-    offered = tuple(EntryPoint(name, value, discover.GROUP) for name, value in entries)
-    monkeypatch.setattr(discover, "_entry_points", lambda: offered)
+    """Patch the entry points of installed distributions."""
+    entry_points = tuple(EntryPoint(name, value, discover.GROUP) for name, value in entries)
+    monkeypatch.setattr(discover, "_entry_points", lambda: entry_points)

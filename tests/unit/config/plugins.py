@@ -1,4 +1,4 @@
-"""Plugins to configure: they decide nothing, what matters is which points they serve and what args they take."""
+"""Plugins for configuration tests with various extension points and args."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pyscheduler.api import (
 
 
 class Chatty(FilterPlugin, ScorePlugin):
-    """Filters and scores, and weighs 7 by itself."""
+    """Filter and Score plugin with a default weight of 7."""
 
     name = "Chatty"
     weight = 7
@@ -43,7 +43,7 @@ class Second(PreFilterPlugin, FilterPlugin):
 
 
 class ByName(QueueSortPlugin):
-    """A queue sort with args."""
+    """QueueSort plugin with args."""
 
     name = "ByName"
 
@@ -61,7 +61,7 @@ class Colour(enum.Enum):
 
 
 class Picky(Chatty):
-    """Takes args of every kind."""
+    """Plugin with args of every type."""
 
     name = "Picky"
 
@@ -84,7 +84,7 @@ class Picky(Chatty):
             if self.ratio < 0:
                 raise ValueError("ratio: must not be negative")
             if self.label == "forbidden":
-                raise ValueError("this will not do")
+                raise ValueError("this is invalid")
 
 
 class Typo(FilterPlugin):
@@ -99,13 +99,13 @@ class Nameless(Second):
 
 
 class Impostor(Second):
-    """Another class that claims the name of kube-scheduler's plugin."""
+    """Class with the name of a plugin of kube-scheduler."""
 
     name = "NodeName"
 
 
 class Namesake(Second):
-    """Another class that claims the name of an installed plugin."""
+    """Class with the name of an installed plugin."""
 
 
 class LooseArgs(Second):
@@ -118,7 +118,7 @@ class Lost(Second):
 
     @dataclass(frozen=True)
     class Args:
-        what: Undefined = None  # type: ignore[name-defined]  # noqa: F821 - that is what the test is about
+        what: Undefined = None  # type: ignore[name-defined]  # noqa: F821 - intended
 
 
 class Stranger:

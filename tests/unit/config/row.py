@@ -1,4 +1,4 @@
-"""A row of the configuration's table: a file, and what it comes to here and in kube-scheduler."""
+"""Row of the configuration table: a file with its result here and in kube-scheduler."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from pyscheduler.config.encode import encode
 from pyscheduler.config.load import LoadedConfig
 from pyscheduler.config.problems import Problem
 
-DECODING = "what Go's decoder says of a text that does not fit is about Go's types"
+DECODING = "error texts of Go's decoder depend on Go types"
 NAME_RULE = (
     "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric "
     "character (e.g. 'MyName', or 'my.name', or '123-abc', regex used for validation is "
     "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
 )
-"""What Kubernetes says of the part of a label's key, or of a resource's name, after the slash."""
+"""Naming rule of Kubernetes for the part after the slash in a label key or a resource name."""
 _STEP = re.compile(r"[^.\[\]]+")
 _INITIALIZING = re.compile(
     r"initializing profiles: creating profile for scheduler name \S+: "
@@ -26,25 +26,25 @@ _INITIALIZING = re.compile(
 
 
 class Row(NamedTuple):
-    """A configuration file.
+    """A configuration file and the expected result.
 
-    `says`: its problems here, in the file's order; none and it loads. `gives`: what is then at some places of `view`.
-    `words`: why kube-scheduler says the same in other words; `verdict`: why it takes what is refused here, or refuses
-    what is taken. Where neither is given, both must agree to the word.
+    `errors`: expected problems in the order of the file; empty if it loads. `values`: expected values at paths of
+    `view`. `wording`: reason why kube-scheduler's message differs. `difference`: reason why kube-scheduler accepts a
+    rejected file or rejects an accepted one. Without these, both must agree literally.
     """
 
     id: str
     text: str
-    says: tuple[str, ...] = ()
-    gives: Mapping[str, Any] = MappingProxyType({})
-    words: str = ""
-    verdict: str = ""
+    errors: tuple[str, ...] = ()
+    values: Mapping[str, Any] = MappingProxyType({})
+    wording: str = ""
+    difference: str = ""
 
 
 def view(loaded: LoadedConfig) -> dict[str, Any]:
-    """A loaded configuration as plain values: the fields of the file, and for each profile what it comes to.
+    """Return a loaded configuration as plain values: the fields of the file and the expanded profiles.
 
-    A profile's `plugins` are names by point, `weights` those at Score, `args` the args of each plugin.
+    A profile has `plugins` (names by point), `weights` (at Score) and `args` (by plugin).
     """
     fields = encode(loaded.configuration)
     fields["profiles"] = [
@@ -61,7 +61,7 @@ def view(loaded: LoadedConfig) -> dict[str, Any]:
 
 
 def at(values: Any, path: str) -> Any:
-    """The value at a path such as `profiles[0].args`; None if it leads nowhere."""
+    """Return the value at a path such as `profiles[0].args`, or None."""
     for step in _STEP.findall(path):
         try:
             values = values[int(step) if isinstance(values, list) else step]
@@ -71,25 +71,25 @@ def at(values: Any, path: str) -> Any:
 
 
 def agrees(kube: str, problems: Sequence[Problem]) -> bool:
-    """Whether kube-scheduler's one line of error and the problems found here say the same."""
+    """Return True if kube-scheduler's error line and our problems have the same content."""
     text = _plain(kube)
     initializing = _INITIALIZING.match(text)
-    if initializing:  # there it stops at the first plugin, and has no path to it
-        said = text[initializing.end() :]
-        return bool(problems) and not _left(said, [_unplaced(p) for p in problems])
-    return bool(problems) and not _left(text, [str(p) for p in problems], all_said=True)
+    if initializing:  # kube-scheduler stops at the first plugin and reports no path
+        message = text[initializing.end() :]
+        return bool(problems) and not _remainder(message, [_without_path(p) for p in problems])
+    return bool(problems) and not _remainder(text, [str(p) for p in problems], require_all=True)
 
 
-def _left(text: str, said: Sequence[str], *, all_said: bool = False) -> str:
-    """What of a text is left without what was said of it; if all has to be in it, what is not counts as left."""
-    for line in sorted(map(_plain, said), key=len, reverse=True):
-        if line not in text and all_said:
+def _remainder(text: str, problems: Sequence[str], *, require_all: bool = False) -> str:
+    """Return a text without the problems in it. With `require_all`, return the first problem that is missing in it."""
+    for line in sorted(map(_plain, problems), key=len, reverse=True):
+        if line not in text and require_all:
             return line
         text = text.replace(line, "")
     return text.strip("[], ")
 
 
-def _unplaced(problem: Problem) -> str:
+def _without_path(problem: Problem) -> str:
     _, args, place = problem.path.partition(".args.")
     return f"{place}: {problem.message}" if args else problem.message.partition("; ")[0]
 

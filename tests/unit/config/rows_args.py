@@ -1,4 +1,4 @@
-"""The args of kube-scheduler's plugins: defaults, ranges, names, and the texts of what is wrong."""
+"""Args of kube-scheduler's plugins: defaults, ranges, names and error texts."""
 
 from __future__ import annotations
 
@@ -19,94 +19,96 @@ _VALUE_RULE = (
 )
 
 
-def accepted(id: str, plugin: str, args: str, gives: Mapping[str, Any]) -> Row:
-    """A row of args that are good; `gives` is what the plugin's args are then."""
+def accepted(id: str, plugin: str, args: str, values: Mapping[str, Any]) -> Row:
+    """Return a row of valid args; `values` are paths and values of the plugin's args."""
     return Row(
         f"{plugin} {id}",
         profile(f"pluginConfig:\n- {{name: {plugin}, args: {{{args}}}}}"),
-        gives={f"profiles[0].args.{plugin}.{path}": value for path, value in gives.items()},
+        values={f"profiles[0].args.{plugin}.{path}": value for path, value in values.items()},
     )
 
 
-def refused(id: str, plugin: str, args: str, *says: str, words: str = "", verdict: str = "") -> Row:
-    """A row of args that are not; `says` is told at a place below them."""
+def refused(id: str, plugin: str, args: str, *errors: str, wording: str = "", difference: str = "") -> Row:
+    """Return a row of invalid args; `errors` are relative to the args."""
     text = profile(f"pluginConfig:\n- {{name: {plugin}, args: {{{args}}}}}")
-    return Row(f"{plugin} {id}", text, tuple(f"{_ARGS}.{line}" for line in says), words=words, verdict=verdict)
+    return Row(
+        f"{plugin} {id}", text, tuple(f"{_ARGS}.{line}" for line in errors), wording=wording, difference=difference
+    )
 
 
-def added(id: str, requirement: str, *says: str) -> Row:
-    """A required added affinity of one expression that is refused; `says` is told at a place below it."""
+def added(id: str, requirement: str, *errors: str) -> Row:
+    """Return a row of an invalid expression in a required added affinity; `errors` are relative to it."""
     affinity = (
         "addedAffinity: {requiredDuringSchedulingIgnoredDuringExecution: "
         f"{{nodeSelectorTerms: [{{matchExpressions: [{{{requirement}}}]}}]}}}}"
     )
-    return refused(id, "NodeAffinity", affinity, *(f"{_EXPRESSION}.{line}" for line in says))
+    return refused(id, "NodeAffinity", affinity, *(f"{_EXPRESSION}.{line}" for line in errors))
 
 
 COMMON = (
-    accepted("nothing said", "DefaultPreemption", "", {"minCandidateNodesPercentage": 10}),
+    accepted("no args", "DefaultPreemption", "", {"minCandidateNodesPercentage": 10}),
     accepted(
-        "typed",
+        "with kind and apiVersion",
         "DefaultPreemption",
         "apiVersion: kubescheduler.config.k8s.io/v1, kind: DefaultPreemptionArgs",
         {},
     ),
-    accepted("kind alone", "DefaultPreemption", "kind: DefaultPreemptionArgs", {}),
-    Row("args of null", profile("pluginConfig: [{name: NodeAffinity, args: null}, {name: InterPodAffinity}]")),
+    accepted("kind only", "DefaultPreemption", "kind: DefaultPreemptionArgs", {}),
+    Row("args null", profile("pluginConfig: [{name: NodeAffinity, args: null}, {name: InterPodAffinity}]")),
     refused(
-        "of another kind",
+        "wrong kind",
         "NodeAffinity",
         "kind: InterPodAffinityArgs",
         "kind: args for plugin NodeAffinity were not of type NodeAffinityArgs, got InterPodAffinityArgs",
-        words=DECODING,
+        wording=DECODING,
     ),
     refused(
-        "of an old version",
+        "old apiVersion",
         "NodeAffinity",
         "apiVersion: kubescheduler.config.k8s.io/v1beta2, kind: NodeAffinityArgs",
         'apiVersion: "kubescheduler.config.k8s.io/v1beta2" is not served; write kubescheduler.config.k8s.io/v1',
-        words=DECODING,
+        wording=DECODING,
     ),
     refused(
         "unknown field",
         "NodeAffinity",
         "addedAfinity: {}",
         'addedAfinity: unknown field "addedAfinity"; did you mean "addedAffinity"?',
-        words=DECODING,
+        wording=DECODING,
     ),
     refused(
-        "field twice",
+        "duplicate field",
         "InterPodAffinity",
         "hardPodAffinityWeight: 1, hardPodAffinityWeight: 1",
         "hardPodAffinityWeight: is given twice (first on line 6)",
-        words=DECODING,
+        wording=DECODING,
     ),
     Row(
-        "args twice",
+        "duplicate args",
         profile("pluginConfig: [{name: NodeAffinity}, {name: NodeAffinity}]"),
         ('profiles[0].pluginConfig[1]: Duplicate value: "NodeAffinity"',),
     ),
     Row(
-        "args of no plugin",
+        "args of an unknown plugin",
         profile("pluginConfig: [{name: Nowhere, args: {a: 1}}]"),
         ('profiles[0].pluginConfig[0].name: plugin "Nowhere" does not exist',),
-        verdict="kube-scheduler takes args of plugins that it does not know; here it is a slip",
+        difference="kube-scheduler accepts args of unknown plugins; an error here",
     ),
     Row(
         "args without a name",
         profile("pluginConfig: [{args: {}}]"),
         ("profiles[0].pluginConfig[0].name: Required value: name a plugin",),
-        verdict="kube-scheduler takes args of plugins that it does not know; here it is a slip",
+        difference="kube-scheduler accepts args of unknown plugins; an error here",
     ),
     refused(
-        "no args to be had",
+        "plugin without args",
         "NodeName",
         "a: 1",
         'a: unknown field "a"',
-        verdict="kube-scheduler takes args of plugins that have none; here it is a slip",
+        difference="kube-scheduler accepts args of plugins without args; an error here",
     ),
     Row(
-        "args of a plugin that does not run",
+        "args of a disabled plugin",
         profile("""
             plugins: {multiPoint: {disabled: [{name: InterPodAffinity}]}}
             pluginConfig: [{name: InterPodAffinity, args: {hardPodAffinityWeight: 101}}]
@@ -117,12 +119,12 @@ COMMON = (
 
 PREEMPTION = (
     accepted(
-        "given",
+        "all fields set",
         "DefaultPreemption",
         "minCandidateNodesPercentage: 0, minCandidateNodesAbsolute: 7",
         {"minCandidateNodesPercentage": 0, "minCandidateNodesAbsolute": 7},
     ),
-    accepted("the default", "DefaultPreemption", "", {"minCandidateNodesAbsolute": 100}),
+    accepted("defaults", "DefaultPreemption", "", {"minCandidateNodesAbsolute": 100}),
     *(
         refused(
             f"percentage {value}",
@@ -146,20 +148,20 @@ PREEMPTION = (
         "minCandidateNodesPercentage: Invalid value: 0: cannot be zero at the same time as minCandidateNodesAbsolute",
     ),
     refused(
-        "of more than 32 bits",
+        "more than 32 bits",
         "DefaultPreemption",
         "minCandidateNodesAbsolute: 2147483648",
         "minCandidateNodesAbsolute: must be a whole number from -2147483648 to 2147483647, not 2147483648",
-        words=DECODING,
+        wording=DECODING,
     ),
 )
 
 AFFINITY = (
     accepted(
-        "the default", "InterPodAffinity", "", {"hardPodAffinityWeight": 1, "ignorePreferredTermsOfExistingPods": False}
+        "defaults", "InterPodAffinity", "", {"hardPodAffinityWeight": 1, "ignorePreferredTermsOfExistingPods": False}
     ),
     accepted(
-        "given",
+        "all fields set",
         "InterPodAffinity",
         "hardPodAffinityWeight: 0, ignorePreferredTermsOfExistingPods: true",
         {"hardPodAffinityWeight": 0, "ignorePreferredTermsOfExistingPods": True},
@@ -173,9 +175,9 @@ AFFINITY = (
         )
         for value in (-1, 101)
     ),
-    accepted("the default", "NodeAffinity", "", {"addedAffinity": None}),
+    accepted("defaults", "NodeAffinity", "", {"addedAffinity": None}),
     accepted(
-        "given",
+        "all fields set",
         "NodeAffinity",
         "addedAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchFields: "
         "[{key: metadata.name, operator: NotIn, values: [a]}]}, {}]}, preferredDuringSchedulingIgnoredDuringExecution: "
@@ -183,7 +185,7 @@ AFFINITY = (
         {f"{_PREFERRED}[0].weight": 3, f"{_REQUIRED}.nodeSelectorTerms[0].matchFields[0].values[0]": "a"},
     ),
     accepted(
-        "a preference without weight",
+        "preference without weight",
         "NodeAffinity",
         "addedAffinity: {preferredDuringSchedulingIgnoredDuringExecution: "
         "[{weight: 0, preference: {matchExpressions: [{key: disk, operator: Near}]}}]}",
@@ -200,7 +202,7 @@ AFFINITY = (
         "values: Invalid value: null: for 'in', 'notin' operators, values set can't be empty",
     ),
     added(
-        "NotIn of no values",
+        "NotIn without values",
         "key: a, operator: NotIn, values: []",
         "values: Invalid value: []: for 'in', 'notin' operators, values set can't be empty",
     ),
@@ -210,23 +212,23 @@ AFFINITY = (
         'values: Invalid value: ["b"]: values set must be empty for exists and does not exist',
     ),
     added(
-        "Gt of two values",
+        "Gt with two values",
         "key: a, operator: Gt, values: ['1', '2']",
         "values: Invalid value: [\"1\",\"2\"]: for 'Gt', 'Lt' operators, exactly one value is required",
     ),
     added(
-        "Lt of no number",
+        "Lt without a number",
         "key: a, operator: Lt, values: [b]",
         "values[0]: Invalid value: \"b\": for 'Gt', 'Lt' operators, the value must be an integer",
     ),
-    added("a key that is none", "key: 'a b', operator: Exists", f'key: Invalid value: "a b": {NAME_RULE}'),
+    added("invalid label key", "key: 'a b', operator: Exists", f'key: Invalid value: "a b": {NAME_RULE}'),
     added(
-        "a value that is none",
+        "invalid label value",
         "key: a, operator: In, values: [b, 'c d']",
         f'values[1][a]: Invalid value: "c d": {_VALUE_RULE}',
     ),
     added(
-        "several at once",
+        "several errors",
         "key: '-', operator: Exists, values: [b]",
         f'key: Invalid value: "-": {NAME_RULE}',
         'values: Invalid value: ["b"]: values set must be empty for exists and does not exist',
@@ -237,34 +239,34 @@ AFFINITY = (
             "NodeAffinity",
             "addedAffinity: {requiredDuringSchedulingIgnoredDuringExecution: "
             f"{{nodeSelectorTerms: [{{matchFields: [{{key: metadata.name, {field}}}]}}]}}}}",
-            f"{_REQUIRED}.nodeSelectorTerms[0].matchFields[0].{says}",
+            f"{_REQUIRED}.nodeSelectorTerms[0].matchFields[0].{errors}",
         )
-        for id, field, says in (
+        for id, field, errors in (
             ("two names", "operator: In, values: [a, b]", 'values: Invalid value: ["a","b"]: must have one element'),
-            ("no name", "operator: NotIn", "values: Invalid value: null: must have one element"),
+            ("name missing", "operator: NotIn", "values: Invalid value: null: must have one element"),
             (
-                "a name that exists",
+                "matchFields with Exists",
                 "operator: Exists",
                 'operator: Unsupported value: "Exists": supported values: "In", "NotIn"',
             ),
         )
     ),
     refused(
-        "a preference that is none",
+        "empty preference",
         "NodeAffinity",
         "addedAffinity: {preferredDuringSchedulingIgnoredDuringExecution: "
         "[{weight: 1, preference: {matchExpressions: [{key: a, operator: In}]}}]}",
         f"{_PREFERRED}[0].preference.matchExpressions[0].values: Invalid value: null: for 'in', 'notin' operators, "
         "values set can't be empty",
-        words="there .preference is left out of the path",
+        wording="kube-scheduler omits .preference in the path",
     ),
 )
 
 _GATED = "unexpected field `shape`, remove it or turn on the feature gate StorageCapacityScoring"
 
 OTHERS = (
-    accepted("the default", "VolumeBinding", "", {"bindTimeoutSeconds": 600, "shape": None}),
-    accepted("no waiting", "VolumeBinding", "bindTimeoutSeconds: 0", {"bindTimeoutSeconds": 0}),
+    accepted("defaults", "VolumeBinding", "", {"bindTimeoutSeconds": 600, "shape": None}),
+    accepted("timeout 0", "VolumeBinding", "bindTimeoutSeconds: 0", {"bindTimeoutSeconds": 0}),
     refused(
         "negative",
         "VolumeBinding",
@@ -277,10 +279,10 @@ OTHERS = (
         "shape: [{utilization: 0, score: 5}]",
         f'shape: Invalid value: [{{"Utilization":0,"Score":5}}]: {_GATED}',
     ),
-    refused("shape of no points", "VolumeBinding", "shape: []", f"shape: Invalid value: []: {_GATED}"),
-    accepted("the default", "DynamicResources", "", {"filterTimeout": "10s", "bindingTimeout": "10m0s"}),
+    refused("shape without points", "VolumeBinding", "shape: []", f"shape: Invalid value: []: {_GATED}"),
+    accepted("defaults", "DynamicResources", "", {"filterTimeout": "10s", "bindingTimeout": "10m0s"}),
     accepted(
-        "given",
+        "all fields set",
         "DynamicResources",
         "filterTimeout: 0s, bindingTimeout: 1s",
         {"filterTimeout": "0s", "bindingTimeout": "1s"},
@@ -292,7 +294,7 @@ OTHERS = (
         'filterTimeout: Invalid value: "-1s": must be zero or positive',
     ),
     refused(
-        "too short",
+        "below the minimum",
         "DynamicResources",
         "bindingTimeout: 999ms",
         'bindingTimeout: Invalid value: "999ms": must be at least 1 second',

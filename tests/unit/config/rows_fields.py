@@ -1,16 +1,16 @@
-"""Fields of the configuration but for plugins, their args and extenders: defaults, ranges, durations, profiles."""
+"""Fields of the configuration without plugins, args and extenders: defaults, ranges, durations, profiles."""
 
 from __future__ import annotations
 
 from tests.unit.config.files import config
 from tests.unit.config.row import DECODING, Row
 
-_NULL_DURATION = "null is left out here, and a text that is no duration in Go"
+_NULL_DURATION = "null is unset here, but not a duration in Go"
 
 DEFAULTS = Row(
-    "nothing said",
+    "defaults",
     config(),
-    gives={
+    values={
         "parallelism": 16,
         "leaderElection": {
             "leaderElect": True,
@@ -43,9 +43,9 @@ DEFAULTS = Row(
 
 FIELDS = (
     DEFAULTS,
-    Row("parallelism", config("parallelism: 4"), gives={"parallelism": 4}),
-    Row("a whole number with a point", config("parallelism: 8.0"), gives={"parallelism": 8}),
-    Row("null is left out", config("parallelism: null\nprofiles: null"), gives={"parallelism": 16}),
+    Row("parallelism", config("parallelism: 4"), values={"parallelism": 4}),
+    Row("integer with a decimal point", config("parallelism: 8.0"), values={"parallelism": 8}),
+    Row("null is unset", config("parallelism: null\nprofiles: null"), values={"parallelism": 16}),
     Row(
         "parallelism 0",
         config("parallelism: 0"),
@@ -60,7 +60,7 @@ FIELDS = (
         "more than 32 bits",
         config("parallelism: 2147483648"),
         ("parallelism: must be a whole number from -2147483648 to 2147483647, not 2147483648",),
-        words=DECODING,
+        wording=DECODING,
     ),
     Row(
         "more than 64 bits",
@@ -69,22 +69,22 @@ FIELDS = (
             "podMaxBackoffSeconds: must be a whole number from -9223372036854775808 to 9223372036854775807,"
             " not 9223372036854775808",
         ),
-        words=DECODING,
+        wording=DECODING,
     ),
     Row(
-        "a fraction",
+        "fraction",
         config("parallelism: 1.5"),
         ("parallelism: must be a whole number, not 1.5",),
-        words=DECODING,
+        wording=DECODING,
     ),
-    Row("profiling off", config("enableProfiling: false"), gives={"enableContentionProfiling": False}),
+    Row("profiling off", config("enableProfiling: false"), values={"enableContentionProfiling": False}),
     Row(
         "contention profiling only",
         config("enableProfiling: false\nenableContentionProfiling: true"),
-        gives={"enableProfiling": False, "enableContentionProfiling": True},
+        values={"enableProfiling": False, "enableContentionProfiling": True},
     ),
-    Row("percentage 0", config("percentageOfNodesToScore: 0"), gives={"profiles[0].percentageOfNodesToScore": 0}),
-    Row("percentage 100", config("percentageOfNodesToScore: 100"), gives={"percentageOfNodesToScore": 100}),
+    Row("percentage 0", config("percentageOfNodesToScore: 0"), values={"profiles[0].percentageOfNodesToScore": 0}),
+    Row("percentage 100", config("percentageOfNodesToScore: 100"), values={"percentageOfNodesToScore": 100}),
     Row(
         "percentage too high",
         config("percentageOfNodesToScore: 101"),
@@ -98,7 +98,7 @@ FIELDS = (
     Row(
         "backoffs",
         config("podInitialBackoffSeconds: 7\npodMaxBackoffSeconds: 7"),
-        gives={"podInitialBackoffSeconds": 7, "podMaxBackoffSeconds": 7},
+        values={"podInitialBackoffSeconds": 7, "podMaxBackoffSeconds": 7},
     ),
     Row(
         "initial backoff 0",
@@ -106,13 +106,13 @@ FIELDS = (
         ("podInitialBackoffSeconds: Invalid value: 0: must be greater than 0",),
     ),
     Row(
-        "initial backoff above the most",
+        "initial backoff above the maximum",
         config("podInitialBackoffSeconds: 11"),
         ("podMaxBackoffSeconds: Invalid value: 10: must be greater than or equal to PodInitialBackoffSeconds",),
     ),
-    Row("cache later", config("delayCacheUntilActive: true"), gives={"delayCacheUntilActive": True}),
+    Row("delayCacheUntilActive", config("delayCacheUntilActive: true"), values={"delayCacheUntilActive": True}),
     Row(
-        "several at once",
+        "several errors",
         config("parallelism: 0\npodInitialBackoffSeconds: -1\npercentageOfNodesToScore: 500"),
         (
             "parallelism: Invalid value: 0: should be an integer value greater than zero",
@@ -124,12 +124,12 @@ FIELDS = (
 
 CLIENT = (
     Row(
-        "client connection whole",
+        "all fields of the client connection",
         config(
             "clientConnection: {kubeconfig: KUBECONFIG, acceptContentTypes: application/json, "
             "contentType: application/json, qps: 0.5, burst: 7}"
         ),
-        gives={
+        values={
             "clientConnection.qps": 0.5,
             "clientConnection.burst": 7,
             "clientConnection.acceptContentTypes": "application/json",
@@ -138,9 +138,9 @@ CLIENT = (
     Row(
         "client connection zeros",
         config("clientConnection: {contentType: '', qps: 0, burst: 0}"),
-        gives={"clientConnection": DEFAULTS.gives["clientConnection"]},
+        values={"clientConnection": DEFAULTS.values["clientConnection"]},
     ),
-    Row("qps without limit", config("clientConnection: {qps: -1}"), gives={"clientConnection.qps": -1.0}),
+    Row("qps without limit", config("clientConnection: {qps: -1}"), values={"clientConnection.qps": -1.0}),
     Row(
         "burst negative",
         config("clientConnection: {burst: -1}"),
@@ -150,12 +150,12 @@ CLIENT = (
 
 ELECTION = (
     Row(
-        "leader election whole",
+        "all fields of leader election",
         config(
             "leaderElection: {leaderElect: true, leaseDuration: 1m30s, renewDeadline: 1m0.5s, retryPeriod: 500ms, "
             "resourceLock: leases, resourceName: mine, resourceNamespace: here}"
         ),
-        gives={
+        values={
             "leaderElection.leaseDuration": "1m30s",
             "leaderElection.renewDeadline": "1m0.5s",
             "leaderElection.retryPeriod": "500ms",
@@ -169,18 +169,18 @@ ELECTION = (
             "leaderElection: {leaseDuration: 0s, renewDeadline: '0', retryPeriod: 0m0s, resourceLock: '', "
             "resourceName: '', resourceNamespace: ''}"
         ),
-        gives={"leaderElection": DEFAULTS.gives["leaderElection"]},
+        values={"leaderElection": DEFAULTS.values["leaderElection"]},
     ),
     Row(
-        "no leader election, nothing checked",
+        "disabled leader election is not validated",
         config("leaderElection: {leaderElect: false, leaseDuration: -1s, resourceLock: endpoints}"),
-        gives={"leaderElection.leaderElect": False},
+        values={"leaderElection.leaderElect": False},
     ),
     *(
         Row(
             f"duration {text}",
             config(f"leaderElection: {{leaseDuration: {text}}}"),
-            gives={"leaderElection.leaseDuration": shown},
+            values={"leaderElection.leaseDuration": shown},
         )
         for text, shown in {"1h": "1h0m0s", "1.5m": "1m30s", ".5h": "30m0s", "+20s": "20s", "20000ms": "20s"}.items()
     ),
@@ -201,76 +201,76 @@ ELECTION = (
         ),
     ),
     Row(
-        "lease no longer than the deadline",
+        "leaseDuration equals renewDeadline",
         config("leaderElection: {leaseDuration: 10s}"),
         ('leaderElection.leaseDuration: Invalid value: "10s": must be greater than `RenewDeadline`',),
     ),
     Row(
-        "deadline too short for retries",
+        "renewDeadline too short for retryPeriod",
         config("leaderElection: {retryPeriod: 9s}"),
         ('leaderElection.renewDeadline: Invalid value: "10s": must be greater than retryPeriod * 1.2',),
-        verdict="kube-scheduler ends with it when the election begins",
+        difference="kube-scheduler fails only when the election starts",
     ),
     Row(
-        "another lock",
+        "unknown resource lock",
         config("leaderElection: {resourceLock: endpointsleases}"),
         ('leaderElection.resourceLock: Invalid value: "endpointsleases": resourceLock value must be "leases"',),
     ),
     Row(
-        "a duration without unit",
+        "duration without unit",
         config("leaderElection: {retryPeriod: 2}"),
         ('leaderElection.retryPeriod: must be a duration; write "2s" for 2 seconds',),
-        words=DECODING,
+        wording=DECODING,
     ),
     Row(
-        "an empty duration",
+        "empty duration",
         config("leaderElection: {retryPeriod: ''}"),
         ('leaderElection.retryPeriod: "" is not a duration such as 15s, 1m30s or 500ms',),
-        words=DECODING,
+        wording=DECODING,
     ),
     Row(
-        "a duration of days",
+        "duration in days",
         config("leaderElection: {leaseDuration: 1d}"),
         ('leaderElection.leaseDuration: "1d" is not a duration such as 15s, 1m30s or 500ms',),
-        words=DECODING,
+        wording=DECODING,
     ),
     Row(
-        "a duration of centuries",
+        "duration out of range",
         config("leaderElection: {leaseDuration: 2562048h}"),
-        ('leaderElection.leaseDuration: "2562048h" is longer than a duration can be',),
-        words=DECODING,
+        ('leaderElection.leaseDuration: "2562048h" exceeds the longest duration, 292 years',),
+        wording=DECODING,
     ),
-    Row("a duration of null", config("leaderElection: {retryPeriod: null}"), verdict=_NULL_DURATION),
+    Row("duration null", config("leaderElection: {retryPeriod: null}"), difference=_NULL_DURATION),
 )
 
 PROFILES = (
-    Row("no profiles", config("profiles: []"), gives={"profiles[0].schedulerName": "default-scheduler"}),
-    Row("an empty profile", config("profiles: [null]"), gives={"profiles[0].schedulerName": "default-scheduler"}),
+    Row("no profiles", config("profiles: []"), values={"profiles[0].schedulerName": "default-scheduler"}),
+    Row("empty profile", config("profiles: [null]"), values={"profiles[0].schedulerName": "default-scheduler"}),
     Row(
         "several profiles",
         config("profiles: [{schedulerName: a}, {schedulerName: b, percentageOfNodesToScore: 40}]"),
-        gives={"profiles[0].schedulerName": "a", "profiles[1].percentageOfNodesToScore": 40},
+        values={"profiles[0].schedulerName": "a", "profiles[1].percentageOfNodesToScore": 40},
     ),
     Row(
-        "an empty name",
+        "empty scheduler name",
         config("profiles: [{schedulerName: ''}]"),
         ("profiles[0].schedulerName: Required value: each of several profiles needs a name of its own",),
-        words="a hint more",
+        wording="with an additional hint",
     ),
     Row(
         "several profiles, one without a name",
         config("profiles: [{schedulerName: a}, {}]"),
         ("profiles[1].schedulerName: Required value: each of several profiles needs a name of its own",),
-        words="a hint more",
+        wording="with an additional hint",
     ),
     Row(
-        "a name twice",
+        "duplicate scheduler name",
         config("profiles: [{schedulerName: a}, {schedulerName: a}]"),
         ('profiles[1].schedulerName: Duplicate value: "a": profiles[0] has it already',),
-        words="kube-scheduler means to show the first place, and shows {}",
+        wording="kube-scheduler should show the first index but shows {}",
     ),
     Row(
-        "a profile's percentage",
+        "percentage of a profile",
         config("profiles: [{percentageOfNodesToScore: -1}]"),
         ("profiles[0].percentageOfNodesToScore: Invalid value: -1: not in valid range [0-100]",),
     ),

@@ -1,4 +1,4 @@
-"""Extenders, and files that say something that Go's decoder does not take: unknown fields, wrong types, other kinds."""
+"""Extenders, and files that Go's decoder rejects: unknown fields, wrong types, other kinds."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LONG_DOMAIN = f"{_LONG}.{_LONG}.{_LONG}.{_LONG}.b"
 
 EXTENDERS = (
     Row(
-        "an extender whole",
+        "all fields of an extender",
         config("""
             extenders:
             - urlPrefix: https://extender.example.com/scheduler/
@@ -35,7 +35,7 @@ EXTENDERS = (
               managedResources: [{name: example.com/foo, ignoredByScheduler: true}, {name: example.com/bar}]
               tlsConfig: {insecure: true, serverName: extender}
             """),
-        gives={
+        values={
             "extenders[0].weight": 5,
             "extenders[0].httpTimeout": "100ms",
             "extenders[0].managedResources[1]": {"name": "example.com/bar", "ignoredByScheduler": False},
@@ -44,12 +44,12 @@ EXTENDERS = (
         },
     ),
     Row(
-        "an extender's defaults",
+        "defaults of an extender",
         config("extenders: [{urlPrefix: http://e, filterVerb: f, httpTimeout: 0s}]"),
-        gives={"extenders[0].httpTimeout": "5s", "extenders[0].weight": 0, "extenders[0].ignorable": False},
+        values={"extenders[0].httpTimeout": "5s", "extenders[0].weight": 0, "extenders[0].ignorable": False},
     ),
     Row(
-        "resources of extenders instead of ignored ones",
+        "managed resources replace ignoredResources",
         config("""
             profiles:
             - schedulerName: a
@@ -59,7 +59,7 @@ EXTENDERS = (
             - {urlPrefix: http://e, filterVerb: f, managedResources: [{name: a.io/x, ignoredByScheduler: true}]}
             - {urlPrefix: http://g, filterVerb: f, managedResources: [{name: a.io/y, ignoredByScheduler: true}]}
             """),
-        gives={
+        values={
             "profiles[0].args.NodeResourcesFit.ignoredResources": ["a.io/x", "a.io/y"],
             "profiles[1].args.NodeResourcesFit.ignoredResources": ["a.io/x", "a.io/y"],
         },
@@ -72,16 +72,16 @@ EXTENDERS = (
             extenders:
             - {urlPrefix: http://e, filterVerb: f, managedResources: [{name: a.io/x, ignoredByScheduler: true}]}
             """),
-        gives={"profiles[0].args.NodeResourcesFit": None},
-        verdict="kube-scheduler wants the plugin's args to write them into; without it nothing filters by resources",
+        values={"profiles[0].args.NodeResourcesFit": None},
+        difference="kube-scheduler requires the args of NodeResourcesFit although the plugin is disabled",
     ),
     Row(
-        "a weight that does not count",
+        "weight without prioritizeVerb",
         config("extenders: [{urlPrefix: http://e, prioritizeVerb: p}]"),
         ("extenders[0].weight: Invalid value: 0: must have a positive weight applied to it",),
     ),
     Row(
-        "an extender of negative weight",
+        "negative extender weight",
         config("extenders: [{urlPrefix: http://e, prioritizeVerb: p, weight: -2}]"),
         ("extenders[0].weight: Invalid value: -2: must have a positive weight applied to it",),
     ),
@@ -111,7 +111,7 @@ EXTENDERS = (
         }.items()
     ),
     Row(
-        "a resource managed twice",
+        "duplicate managed resource",
         config(
             "extenders: [{urlPrefix: http://e, managedResources: [{name: a.io/b}]}, "
             "{urlPrefix: http://f, managedResources: [{name: a.io/b}]}]"
@@ -119,44 +119,52 @@ EXTENDERS = (
         ('extenders[1].managedResources[0].name: Invalid value: "a.io/b": duplicate extender managed resource name',),
     ),
     Row(
-        "a certificate that is no base64",
+        "certificate is not base64",
         config("extenders: [{urlPrefix: http://e, tlsConfig: {caData: 'no!'}}]"),
         ("extenders[0].tlsConfig.caData: must be base64 text",),
-        words=DECODING,
+        wording=DECODING,
     ),
 )
 
 DECODED = tuple(
-    Row(name, text, says, words=DECODING)
-    for name, text, says in (
+    Row(name, text, errors, wording=DECODING)
+    for name, text, errors in (
         (
-            "an unknown field",
+            "unknown field",
             config("parallelsm: 4"),
             ('parallelsm: unknown field "parallelsm"; did you mean "parallelism"?',),
         ),
         (
-            "a field in other letters",
+            "field in another case",
             config("Parallelism: 4"),
             ('Parallelism: unknown field "Parallelism"; did you mean "parallelism"?',),
         ),
         (
-            "an unknown field deep down",
+            "unknown nested field",
             config("profiles: [{plugins: {filter: {enable: []}}}]"),
             ('profiles[0].plugins.filter.enable: unknown field "enable"; did you mean "enabled"?',),
         ),
-        ("a field twice", config("parallelism: 4\nparallelism: 4"), ("parallelism: is given twice (first on line 3)",)),
-        ("text for a number", config("parallelism: '4'"), ('parallelism: must be a whole number, not "4"',)),
         (
-            "a number for text",
+            "duplicate field",
+            config("parallelism: 4\nparallelism: 4"),
+            ("parallelism: is given twice (first on line 3)",),
+        ),
+        ("string for a number", config("parallelism: '4'"), ('parallelism: must be a whole number, not "4"',)),
+        (
+            "number for a string",
             config("profiles: [{schedulerName: 5}]"),
             ('profiles[0].schedulerName: must be text, not 5; write it in quotes: "5"',),
         ),
-        ("a truth for a number", config("parallelism: true"), ("parallelism: must be a whole number, not true",)),
-        ("text for a truth", config("enableProfiling: 'yes'"), ('enableProfiling: must be true or false, not "yes"',)),
-        ("a list for a mapping", config("leaderElection: []"), ("leaderElection: must be a mapping, not a list",)),
-        ("a mapping for a list", config("profiles: {}"), ("profiles: must be a list, not a mapping",)),
+        ("boolean for a number", config("parallelism: true"), ("parallelism: must be a whole number, not true",)),
         (
-            "no kind",
+            "string for a boolean",
+            config("enableProfiling: 'yes'"),
+            ('enableProfiling: must be true or false, not "yes"',),
+        ),
+        ("list for a mapping", config("leaderElection: []"), ("leaderElection: must be a mapping, not a list",)),
+        ("mapping for a list", config("profiles: {}"), ("profiles: must be a list, not a mapping",)),
+        (
+            "kind missing",
             "apiVersion: kubescheduler.config.k8s.io/v1\n",
             (
                 "kind: is required; write KubeSchedulerConfiguration "
@@ -164,17 +172,17 @@ DECODED = tuple(
             ),
         ),
         (
-            "no version",
+            "apiVersion missing",
             "kind: KubeSchedulerConfiguration\n",
             ("apiVersion: is required; write kubescheduler.config.k8s.io/v1",),
         ),
         (
-            "an old version",
+            "old apiVersion",
             HEAD.replace("/v1", "/v1beta3"),
             ('apiVersion: "kubescheduler.config.k8s.io/v1beta3" is not served; write kubescheduler.config.k8s.io/v1',),
         ),
         (
-            "another kind",
+            "unknown kind",
             "apiVersion: v1\nkind: Pod\n",
             (
                 'kind: "Pod" is not served; write KubeSchedulerConfiguration '
@@ -182,7 +190,7 @@ DECODED = tuple(
             ),
         ),
         (
-            "no YAML",
+            "invalid YAML",
             config("profiles: [1"),
             ("not valid YAML: expected ',' or ']', but got '<stream end>' (line 3, column 13)",),
         ),

@@ -1,4 +1,4 @@
-"""The args of the plugins that score by resources, and of the one that spreads."""
+"""Args of NodeResourcesFit, NodeResourcesBalancedAllocation and PodTopologySpread."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ _TYPES = 'supported values: "LeastAllocated", "MostAllocated", "RequestedToCapac
 _TWO = [{"name": "cpu", "weight": 1}, {"name": "memory", "weight": 1}]
 
 
-def strategy(id: str, said: str, *says: str) -> Row:
-    """A scoring strategy that is refused."""
-    return refused(id, "NodeResourcesFit", f"scoringStrategy: {{{said}}}", *(f"scoringStrategy.{s}" for s in says))
+def strategy(id: str, fields: str, *errors: str) -> Row:
+    """Return a row of an invalid scoring strategy."""
+    return refused(id, "NodeResourcesFit", f"scoringStrategy: {{{fields}}}", *(f"scoringStrategy.{s}" for s in errors))
 
 
 _LINE = "requestedToCapacityRatio: {shape: [{utilization: 0, score: 0}, {utilization: 100, score: 10}]}"
 _SHAPE = "requestedToCapacityRatio.shape"
 
 
-def shape(id: str, points: str, *says: str) -> Row:
-    """A line of RequestedToCapacityRatio that is refused."""
+def shape(id: str, points: str, *errors: str) -> Row:
+    """Return a row of an invalid shape of RequestedToCapacityRatio."""
     line = f"type: RequestedToCapacityRatio, requestedToCapacityRatio: {{shape: [{points}]}}"
-    return strategy(id, line, *(f"{_SHAPE}{s}" for s in says))
+    return strategy(id, line, *(f"{_SHAPE}{s}" for s in errors))
 
 
 FIT = (
     accepted(
-        "the default",
+        "defaults",
         "NodeResourcesFit",
         "",
         {
@@ -36,13 +36,13 @@ FIT = (
         },
     ),
     accepted(
-        "ignored",
+        "ignored resources",
         "NodeResourcesFit",
         "ignoredResources: [example.com/a, cpu], ignoredResourceGroups: [example.com]",
         {"ignoredResources": ["example.com/a", "cpu"], "ignoredResourceGroups": ["example.com"]},
     ),
     accepted(
-        "type alone", "NodeResourcesFit", "scoringStrategy: {type: MostAllocated}", {"scoringStrategy.resources": _TWO}
+        "type only", "NodeResourcesFit", "scoringStrategy: {type: MostAllocated}", {"scoringStrategy.resources": _TWO}
     ),
     accepted(
         "no resources, weights of 0",
@@ -51,31 +51,31 @@ FIT = (
         {"scoringStrategy.resources": [{"name": "cpu", "weight": 1}, {"name": "a.io/b", "weight": 1}]},
     ),
     accepted(
-        "a line",
+        "shape",
         "NodeResourcesFit",
         f"scoringStrategy: {{type: RequestedToCapacityRatio, {_LINE}, resources: [{{name: cpu, weight: 100}}]}}",
         {"scoringStrategy.requestedToCapacityRatio.shape[1]": {"utilization": 100, "score": 10}},
     ),
     refused(
-        "ignored names that are none",
+        "invalid ignored resources",
         "NodeResourcesFit",
         "ignoredResources: ['a b'], ignoredResourceGroups: ['c d']",
         f'ignoredResourceGroups[0]: Invalid value: "c d": {NAME_RULE}',
         f'ignoredResources[0]: Invalid value: "a b": {NAME_RULE}',
     ),
     refused(
-        "a group with a slash",
+        "ignored group with a slash",
         "NodeResourcesFit",
         "ignoredResourceGroups: [a.io/b]",
         "ignoredResourceGroups[0]: Invalid value: \"a.io/b\": resource group name can't contain '/'",
     ),
     strategy(
-        "no type",
+        "type missing",
         "resources: [{name: cpu}]",
         f'type: Unsupported value: "": {_TYPES}',
     ),
     strategy(
-        "another type",
+        "unknown type",
         "type: Foo",
         f'type: Unsupported value: "Foo": {_TYPES}',
     ),
@@ -88,18 +88,18 @@ FIT = (
         for weight in (-1, 101)
     ),
     strategy(
-        "a line for another type",
+        "shape for another type",
         f"type: LeastAllocated, {_LINE}",
         "requestedToCapacityRatio: Forbidden: must be nil when type is not RequestedToCapacityRatio",
     ),
     strategy(
-        "no line",
+        "shape missing",
         "type: RequestedToCapacityRatio",
         "requestedToCapacityRatio: Required value: must be specified when type is RequestedToCapacityRatio",
     ),
-    shape("a line without points", "", ": Required value: at least one point must be specified"),
+    shape("shape without points", "", ": Required value: at least one point must be specified"),
     shape(
-        "points in disorder",
+        "points not in order",
         "{utilization: 50, score: 1}, {utilization: 50, score: 2}, {utilization: 40, score: 3}",
         "[1].utilization: Invalid value: 50: values must be sorted in increasing order",
     ),
@@ -112,25 +112,25 @@ FIT = (
         "[1].utilization: Invalid value: 101: not in valid range [0, 100]",
     ),
     refused(
-        "a resource without a name",
+        "resource without a name",
         "NodeResourcesFit",
         "scoringStrategy: {type: LeastAllocated, resources: [{weight: 2}]}",
         "scoringStrategy.resources[0].name: is required",
-        verdict="kube-scheduler scores by a resource that nothing has",
+        difference="kube-scheduler scores by a resource that no node has",
     ),
 )
 
 BALANCED = (
-    accepted("the default", "NodeResourcesBalancedAllocation", "", {"resources": _TWO}),
-    accepted("none", "NodeResourcesBalancedAllocation", "resources: []", {"resources": _TWO}),
+    accepted("defaults", "NodeResourcesBalancedAllocation", "", {"resources": _TWO}),
+    accepted("no resources", "NodeResourcesBalancedAllocation", "resources: []", {"resources": _TWO}),
     accepted(
-        "given",
+        "all fields set",
         "NodeResourcesBalancedAllocation",
         "resources: [{name: cpu, weight: 0}, {name: a.io/b, weight: 1}]",
         {"resources": [{"name": "cpu", "weight": 1}, {"name": "a.io/b", "weight": 1}]},
     ),
     refused(
-        "a resource twice",
+        "duplicate resource",
         "NodeResourcesBalancedAllocation",
         "resources: [{name: cpu}, {name: cpu}]",
         'resources[1].name: Duplicate value: "cpu"',
@@ -147,20 +147,20 @@ BALANCED = (
 )
 
 
-def spread(id: str, constraints: str, *says: str) -> Row:
-    """Default constraints that are refused."""
+def spread(id: str, constraints: str, *errors: str) -> Row:
+    """Return a row of invalid default constraints."""
     args = f"defaultingType: List, defaultConstraints: [{constraints}]"
-    return refused(id, "PodTopologySpread", args, *(f"defaultConstraints{s}" for s in says))
+    return refused(id, "PodTopologySpread", args, *(f"defaultConstraints{s}" for s in errors))
 
 
 _SPREAD = "maxSkew: 1, topologyKey: zone, whenUnsatisfiable: ScheduleAnyway"
 
 SPREADING = (
-    accepted("the default", "PodTopologySpread", "", {"defaultConstraints": [], "defaultingType": "System"}),
-    accepted("no type", "PodTopologySpread", "defaultingType: ''", {"defaultingType": "System"}),
-    accepted("none", "PodTopologySpread", "defaultingType: List", {"defaultingType": "List"}),
+    accepted("defaults", "PodTopologySpread", "", {"defaultConstraints": [], "defaultingType": "System"}),
+    accepted("type missing", "PodTopologySpread", "defaultingType: ''", {"defaultingType": "System"}),
+    accepted("no constraints", "PodTopologySpread", "defaultingType: List", {"defaultingType": "List"}),
     accepted(
-        "given",
+        "all fields set",
         "PodTopologySpread",
         f"defaultingType: List, defaultConstraints: [{{{_SPREAD}, minDomains: 2, nodeTaintsPolicy: Honor, "
         "nodeAffinityPolicy: Ignore, matchLabelKeys: [app]}, {maxSkew: 1, topologyKey: zone, whenUnsatisfiable: "
@@ -174,20 +174,20 @@ SPREADING = (
         'defaultingType: Invalid value: "System": when .defaultConstraints are not empty',
     ),
     refused(
-        "another type",
+        "unknown type",
         "PodTopologySpread",
         "defaultingType: Some",
         'defaultingType: Unsupported value: "Some": supported values: "System", "List"',
     ),
     spread(
-        "nothing of it",
+        "empty constraint",
         "{}",
         "[0].maxSkew: Invalid value: 0: not in valid range (0, inf)",
         "[0].topologyKey: Required value: can not be empty",
         "[0].whenUnsatisfiable: Required value: can not be empty",
     ),
     spread(
-        "wrong in all",
+        "every field invalid",
         "{maxSkew: -1, topologyKey: 'a b', whenUnsatisfiable: Maybe, labelSelector: {}}",
         "[0].labelSelector: Forbidden: constraint must not define a selector, as they deduced for each pod",
         "[0].maxSkew: Invalid value: -1: not in valid range (0, inf)",
@@ -195,7 +195,7 @@ SPREADING = (
         '[0].whenUnsatisfiable: Unsupported value: "Maybe": supported values: "DoNotSchedule", "ScheduleAnyway"',
     ),
     spread(
-        "one twice",
+        "duplicate constraint",
         f"{{{_SPREAD}}}, {{{_SPREAD.replace('1', '2')}}}",
         '[1]: Duplicate value: "{zone, ScheduleAnyway}"',
     ),

@@ -1,6 +1,6 @@
-"""The whole table of configurations, and what kube-scheduler said to each row when it was asked.
+"""Table of configurations with the recorded results of kube-scheduler.
 
-`python -m tests.unit.config.table` asks it anew and writes the answers down, beside ours.
+`python -m tests.unit.config.table` runs kube-scheduler again and records its results beside ours.
 """
 
 from __future__ import annotations
@@ -23,30 +23,30 @@ SAMPLES = tuple(
     Row(f"sample {file.stem}", file.read_text()) for file in sorted((Path(__file__).parent / "samples").glob("*.yaml"))
 )
 ROWS = (*FIELDS, *CLIENT, *ELECTION, *PROFILES, *EXTENDERS, *DECODED, *MERGING, *REFUSED, *ARGS, *SCORING, *SAMPLES)
-ACCEPTED = tuple(row for row in ROWS if not row.says)
-WRONG = tuple(row for row in ROWS if row.says)
+ACCEPTED = tuple(row for row in ROWS if not row.errors)
+WRONG = tuple(row for row in ROWS if row.errors)
 KUBE, OURS = "kube-scheduler", "pyscheduler"
 _FILE = Path(__file__).parent / "side_by_side.json"
 
 
 def recorded() -> dict[str, dict[str, Any]]:
-    """By row, what kube-scheduler said ("" if it took the file) and our problems."""
+    """Return by row the error of kube-scheduler ("" if it accepts the file) and our problems."""
     return json.loads(_FILE.read_text()) if _FILE.exists() else {}
 
 
 def record() -> None:
-    """Ask the real kube-scheduler about every row, building it where it is missing."""
+    """Run kube-scheduler on every row, building it if necessary, and write the results."""
     from tests.controlplane.build import binaries
     from tests.controlplane.write_config import ask
 
     program = binaries() / "kube-scheduler"
-    answers = {}
+    results = {}
     with tempfile.TemporaryDirectory() as folder:
         for row in ROWS:
-            said = ask(program, row.text, Path(folder)).error.replace(folder, "")
-            answers[row.id] = {KUBE: said, OURS: problems(row.text)}
-    _FILE.write_text(json.dumps(answers, indent=1, ensure_ascii=False) + "\n")
-    sys.stdout.write(f"{len(answers)} rows in {_FILE}\n")
+            error = ask(program, row.text, Path(folder)).error.replace(folder, "")
+            results[row.id] = {KUBE: error, OURS: problems(row.text)}
+    _FILE.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n")
+    sys.stdout.write(f"{len(results)} rows in {_FILE}\n")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""How long a binding cycle may take: what is said, what is not said, and what cannot be meant."""
+"""Timeout of binding cycles: default, configured, invalid."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ HEAD = "leaderElection: {leaderElect: false}\n"
 
 
 def volumes(seconds: int) -> str:
-    """A profile that lets volumes take so long."""
+    """Return a profile with this timeout of volume binding."""
     args = f"[{{name: VolumeBinding, args: {{bindTimeoutSeconds: {seconds}}}}}]"
     return f"{HEAD}profiles: [{{pluginConfig: {args}}}]"
 
@@ -20,14 +20,14 @@ def volumes(seconds: int) -> str:
 @pytest.mark.parametrize(
     ("kube", "ours", "seconds"),
     [
-        pytest.param(HEAD, "", 1800.0, id="nothing said"),
-        pytest.param(volumes(3600), "", 4500.0, id="volumes that may take an hour"),
-        pytest.param(HEAD, "bindingTimeout: 11m", 660.0, id="said"),
-        pytest.param(volumes(3600), "bindingTimeout: 0s", 0.0, id="any time"),
-        pytest.param(volumes(60), "bindingTimeout: 1m1s", 61.0, id="longer than volumes, just so"),
+        pytest.param(HEAD, "", 1800.0, id="default"),
+        pytest.param(volumes(3600), "", 4500.0, id="volume binding of one hour"),
+        pytest.param(HEAD, "bindingTimeout: 11m", 660.0, id="configured"),
+        pytest.param(volumes(3600), "bindingTimeout: 0s", 0.0, id="no limit"),
+        pytest.param(volumes(60), "bindingTimeout: 1m1s", 61.0, id="just above the timeout of volume binding"),
     ],
 )
-def test_it_is_what_is_said_or_long_enough_for_volumes(kube: str, ours: str, seconds: float) -> None:
+def test_binding_timeout(kube: str, ours: str, seconds: float) -> None:
     assert binding_timeout(loads(config(kube, ours))) == seconds
 
 
@@ -37,13 +37,12 @@ def test_it_is_what_is_said_or_long_enough_for_volumes(kube: str, ours: str, sec
         (
             HEAD,
             "bindingTimeout: 10m",
-            "bindingTimeout: must be longer than bindTimeoutSeconds of VolumeBinding, which is 600, or 0 for any time; "
-            "it is 10m0s",
+            "bindingTimeout: must exceed bindTimeoutSeconds of VolumeBinding (600 s) or be 0 (no limit), not 10m0s",
         ),
-        (HEAD, "bindingTimeout: -1s", "bindingTimeout: must not be below 0, which is for any time; it is -1s"),
+        (HEAD, "bindingTimeout: -1s", "bindingTimeout: must be 0 (no limit) or positive, not -1s"),
     ],
 )
-def test_what_would_cut_volumes_short_is_refused(kube: str, ours: str, problem: str) -> None:
-    with pytest.raises(ConfigError) as refused:
+def test_timeout_below_volume_binding_is_rejected(kube: str, ours: str, problem: str) -> None:
+    with pytest.raises(ConfigError) as error:
         loads(config(kube, ours))
-    assert [str(found) for found in refused.value.problems] == [problem]
+    assert [str(each) for each in error.value.problems] == [problem]

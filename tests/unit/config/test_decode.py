@@ -1,4 +1,4 @@
-"""Durations, defaults and the strictness of decoding, seen without a file around them."""
+"""Durations, defaults and strict decoding without a file."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ from pyscheduler.config.problems import Report
         ("7ns", 7e-9, "7ns"),
     ],
 )
-def test_durations_are_read_and_written_as_go_does(text: str, seconds: float, shown: str) -> None:
+def test_durations_are_parsed_and_formatted_as_in_go(text: str, seconds: float, shown: str) -> None:
     assert parse_duration(text) == pytest.approx(seconds)
     assert format_duration(seconds) == shown
     assert parse_duration(shown) == pytest.approx(seconds)
 
 
 @pytest.mark.parametrize("text", ["", "15", "s", "1 s", "1m30", "1d", "--1s", "1s\n"])
-def test_other_texts_are_no_durations(text: str) -> None:
+def test_invalid_duration_raises_value_error(text: str) -> None:
     with pytest.raises(ValueError, match="is not a duration such as"):
         parse_duration(text)
 
@@ -48,7 +48,7 @@ def test_other_texts_are_no_durations(text: str) -> None:
 @pytest.mark.parametrize(
     ("name", "key"), [("lease_duration", "leaseDuration"), ("name", "name"), ("class_", "class"), ("a_2_b", "a2B")]
 )
-def test_keys_are_names_in_camel_case(name: str, key: str) -> None:
+def test_keys_are_camel_case(name: str, key: str) -> None:
     assert camel(name) == key
 
 
@@ -79,7 +79,7 @@ FULL = {
 }
 
 
-def test_a_record_is_decoded_with_all_that_is_in_it_and_encoded_again() -> None:
+def test_nested_record_is_decoded_and_encoded() -> None:
     report = Report()
     outer = decode(Outer, FULL, "", report)
     assert report.problems == []
@@ -89,13 +89,13 @@ def test_a_record_is_decoded_with_all_that_is_in_it_and_encoded_again() -> None:
     assert encode(outer) == {**FULL, "many": [{"size": 2}, {"size": 3}]}
 
 
-def test_null_and_what_counts_as_unset_give_the_default() -> None:
+def test_null_and_zero_values_give_the_default() -> None:
     report = Report()
     assert decode(Outer, {"wait": None, "inner": None, "many": None, "lock": ""}, "", report) == Outer()
     assert report.problems == []
 
 
-def test_a_wrong_field_takes_its_default_so_that_the_rest_is_still_read() -> None:
+def test_invalid_fields_get_their_defaults_and_all_are_reported() -> None:
     report = Report()
     outer = decode(Outer, {"inner": {"size": "big"}, "many": [1, "x"], "either": [], "tags": "ab"}, "", report)
     assert outer == Outer()
@@ -108,7 +108,7 @@ def test_a_wrong_field_takes_its_default_so_that_the_rest_is_still_read() -> Non
     ]
 
 
-def test_the_structs_of_the_api_are_read_as_strictly() -> None:
+def test_api_structs_are_decoded_strictly() -> None:
     report = Report()
     term = {"weight": 1, "preference": {"matchExpressions": [{"key": "a", "operatr": "In"}]}}
     decode(NodeAffinity, {"preferredDuringSchedulingIgnoredDuringExecution": [term]}, "", report)
@@ -119,7 +119,7 @@ def test_the_structs_of_the_api_are_read_as_strictly() -> None:
     ]
 
 
-def test_a_check_that_fails_because_of_a_wrong_field_is_not_told_again() -> None:
+def test_validation_error_of_an_invalid_field_is_not_reported_again() -> None:
     @dataclass(frozen=True)
     class Checked:
         low: int = 0

@@ -1,4 +1,4 @@
-"""Plugins from outside: named by import path or offered by a distribution, and every way in which that goes wrong."""
+"""External plugins by import path or entry point, and their errors."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Mine(FilterPlugin):
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """An empty current directory; what is imported from it is not found again."""
+    """Empty current directory; modules imported from it are removed afterwards."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
     yield tmp_path
@@ -41,7 +41,7 @@ def enable(name: str) -> str:
     return profile(f"plugins: {{filter: {{enabled: [{{name: '{name}'}}]}}}}")
 
 
-def test_a_class_in_a_file_of_the_current_directory_runs_when_a_profile_names_its_import_path(folder: Path) -> None:
+def test_class_in_the_current_directory_is_loaded_by_import_path(folder: Path) -> None:
     (folder / "mine_here.py").write_text(FIRST)
     loaded = loads(enable("mine_here:Mine"))
     assert names(loaded, "filter")[-1] == "Mine"
@@ -49,7 +49,7 @@ def test_a_class_in_a_file_of_the_current_directory_runs_when_a_profile_names_it
     assert loaded.imported == {"Mine": "mine_here:Mine"}
 
 
-def test_a_file_of_the_current_directory_does_not_shadow_an_installed_module(folder: Path) -> None:
+def test_file_in_the_current_directory_does_not_shadow_an_installed_module(folder: Path) -> None:
     (folder / "mine_here.py").write_text("import tomllib\n" + FIRST)
     (folder / "tomllib.py").write_text("raise RuntimeError('not the one of the standard library')")
     sys.modules.pop("tomllib", None)
@@ -57,7 +57,7 @@ def test_a_file_of_the_current_directory_does_not_shadow_an_installed_module(fol
     assert sys.path[-1] == str(folder)
 
 
-def test_the_second_document_makes_classes_known_by_their_name() -> None:
+def test_second_document_registers_classes_by_name() -> None:
     ours = """
         seed: 7
         plugins:
@@ -74,7 +74,7 @@ def test_the_second_document_makes_classes_known_by_their_name() -> None:
     assert loaded.python.seed == 7
 
 
-def test_one_import_path_may_stand_at_several_points_and_in_the_args() -> None:
+def test_import_path_can_be_used_at_several_points_and_in_plugin_config() -> None:
     loaded = loads(
         profile("""
             plugins:
@@ -124,7 +124,7 @@ UNUSABLE = [
 
 
 @pytest.mark.parametrize(("reference", "expected"), UNUSABLE, ids=[reference for reference, _ in UNUSABLE])
-def test_an_import_path_that_leads_to_no_plugin_is_one_line(reference: str, expected: str) -> None:
+def test_invalid_import_path_is_reported_in_one_line(reference: str, expected: str) -> None:
     assert only_problem(enable(reference)).startswith(f"profiles[0].plugins.filter.enabled[0].name: {expected}")
     assert only_problem(config("", f"plugins: [{{class: '{reference}'}}]")).startswith(f"plugins[0].class: {expected}")
 
@@ -138,7 +138,7 @@ def test_an_import_path_that_leads_to_no_plugin_is_one_line(reference: str, expe
         ("from pyscheduler.api import QueueSortPlugin\nclass Q(QueueSortPlugin): pass", "TypeError: Q is a QueueSort"),
     ],
 )
-def test_a_module_that_fails_at_import_is_one_line_with_the_cause(folder: Path, content: str, cause: str) -> None:
+def test_failed_import_is_reported_in_one_line_with_its_cause(folder: Path, content: str, cause: str) -> None:
     (folder / "broken_here.py").write_text(content)
     expected = f'the module "broken_here" cannot be imported: {cause}'
     assert expected in only_problem(enable("broken_here:Mine"))
@@ -156,24 +156,24 @@ ARGS = [
     ("{patience: 3, label: a}", '[0].args.patience: must be a duration; write "3s" for 3 seconds'),
     ("{ratio: .inf, label: a}", "[0].args.ratio: must be a number, not Infinity"),
     ("{ratio: -1, label: a}", "[0].args.ratio: must not be negative"),
-    ("{label: forbidden}", "[0].args: this will not do"),
+    ("{label: forbidden}", "[0].args: this is invalid"),
 ]
 
 
 @pytest.mark.parametrize(("args", "expected"), ARGS, ids=[args for args, _ in ARGS])
-def test_args_are_checked_by_the_types_of_the_plugins_own_args_class(args: str, expected: str) -> None:
+def test_args_are_validated_against_the_args_class_of_the_plugin(args: str, expected: str) -> None:
     text = enable("tests.unit.config.plugins:Picky") + (
         f"\n  pluginConfig: [{{name: Picky, args: {args}}}]" if args else ""
     )
     assert only_problem(text).startswith(f"profiles[0].pluginConfig{expected}")
 
 
-def test_a_name_that_the_class_does_not_have_is_refused() -> None:
+def test_name_that_differs_from_the_class_is_rejected() -> None:
     text = config("", "plugins: [{class: 'tests.unit.config.plugins:Chatty', name: Quiet}]")
-    assert only_problem(text) == 'plugins[0].name: the class calls itself "Chatty", not "Quiet"'
+    assert only_problem(text) == 'plugins[0].name: the class has the name "Chatty", not "Quiet"'
 
 
-def test_a_distribution_that_cannot_be_loaded_stops_only_who_asks_for_its_plugin(
+def test_broken_distribution_is_an_error_only_if_its_plugin_is_used(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     offer(monkeypatch, ("Lonely", "nowhere_at_all:Lonely"), ("Second", "tests.unit.config.plugins:Second"))
@@ -182,37 +182,37 @@ def test_a_distribution_that_cannot_be_loaded_stops_only_who_asks_for_its_plugin
     assert 'plugin "Lonely" cannot be loaded: the module "nowhere_at_all"' in only_problem(enable("Lonely"))
 
 
-def test_a_start_that_uses_nothing_from_outside_does_not_look_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    def looked() -> tuple[EntryPoint, ...]:
-        raise AssertionError("distributions were looked through")
+def test_entry_points_are_not_searched_for_in_tree_plugins(monkeypatch: pytest.MonkeyPatch) -> None:
+    def search() -> tuple[EntryPoint, ...]:
+        raise AssertionError("entry points were searched")
 
-    monkeypatch.setattr(discover, "_entry_points", looked)
+    monkeypatch.setattr(discover, "_entry_points", search)
     own = profile("plugins: {filter: {disabled: [{name: NodePorts}], enabled: [{name: NodePorts}]}}")
     assert not {loaded.warnings for loaded in (default(), loads(own))} - {()}
 
 
-def test_who_asks_what_there_is_is_shown_what_is_outside_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_registry_access_loads_entry_points(monkeypatch: pytest.MonkeyPatch) -> None:
     offer(monkeypatch, ("Second", "tests.unit.config.plugins:Second"))
-    asked: dict[str, Callable[[Registry], object]] = {
+    accesses: dict[str, Callable[[Registry], object]] = {
         "by name": lambda registry: "Second" in registry,
-        "its class": lambda registry: registry["Second"],
+        "class": lambda registry: registry["Second"],
         "all": lambda registry: "Second" in registry.names(),
-        "how many": lambda registry: len(registry) == len(PLUGINS) - len(FEATURE_GATES) + 1,
+        "count": lambda registry: len(registry) == len(PLUGINS) - len(FEATURE_GATES) + 1,
     }
-    assert all(ask(default().registry) for ask in asked.values())
+    assert all(access(default().registry) for access in accesses.values())
     with pytest.raises(KeyError, match="Third"):
         default().registry["Third"]
 
 
-def test_two_plugins_of_one_name_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_duplicate_plugin_name_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     offer(
         monkeypatch, ("NodeName", "tests.unit.config.plugins:Impostor"), ("Second", "tests.unit.config.plugins:Second")
     )
-    twice = 'a plugin named "NodeName" already exists: it is claimed by'
-    assert only_problem(enable("Second")).startswith(twice)
+    expected = 'a plugin named "NodeName" already exists: it is claimed by'
+    assert only_problem(enable("Second")).startswith(expected)
 
 
-def test_a_class_named_by_import_path_may_not_have_the_name_of_an_installed_one(
+def test_imported_class_with_the_name_of_an_installed_plugin_is_rejected(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     offer(monkeypatch, ("Second", "tests.unit.config.plugins:Second"))
@@ -220,25 +220,25 @@ def test_a_class_named_by_import_path_may_not_have_the_name_of_an_installed_one(
     assert only_problem(text).startswith('plugins[0].class: a plugin named "Second" already exists')
 
 
-def test_an_entry_point_must_have_the_name_of_its_plugin(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_entry_point_must_have_the_name_of_its_plugin(monkeypatch: pytest.MonkeyPatch) -> None:
     offer(monkeypatch, ("Other", "tests.unit.config.plugins:Second"))
-    told = only_problem(enable("Other"))
-    assert 'the entry point "Other" leads to a plugin with the name "Second"' in told
+    problem = only_problem(enable("Other"))
+    assert 'the entry point "Other" refers to a plugin with the name "Second"' in problem
 
 
-def test_the_plugins_of_our_own_second_distribution_are_found() -> None:
+def test_plugins_of_pyscheduler_plugins_are_found() -> None:
     gang = default().registry["Gang"]
     assert (gang.distribution, gang.in_tree) == ("pyscheduler-plugins", False)
     assert gang.points == ("preEnqueue", "preFilter", "reserve", "permit")
 
 
-def test_a_class_serves_the_points_that_it_inherits_in_the_frameworks_order() -> None:
+def test_points_of_a_class_are_in_framework_order() -> None:
     assert points_of(plugins.Second) == ("preFilter", "filter")
     assert points_of(plugins.Chatty) == ("filter", "score")
     assert points_of(plugins.Stranger) == ()
 
 
-def test_a_registry_refuses_two_classes_of_one_name_and_takes_one_class_twice() -> None:
+def test_registry_rejects_two_classes_of_one_name_but_accepts_one_class_twice() -> None:
     registry = Registry()
     registry.add(PluginRegistration("Second", plugins.Second, "a"))
     registry.add(PluginRegistration("Second", plugins.Second, "b"))

@@ -1,4 +1,4 @@
-"""A file with mistakes: each is told in one line, at its YAML path, all of them at once."""
+"""Files with errors: each error is one line with its YAML path, and all are reported at once."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FIELDS = [
 
 
 @pytest.mark.parametrize(("body", "expected"), FIELDS, ids=[body for body, _ in FIELDS])
-def test_a_wrong_field_is_one_line_with_its_path(body: str, expected: str) -> None:
+def test_invalid_field_is_reported_in_one_line_with_its_path(body: str, expected: str) -> None:
     assert only_problem(config(body)).startswith(expected)
 
 
@@ -62,7 +62,7 @@ PLUGINS = [
 
 
 @pytest.mark.parametrize(("plugins", "expected"), PLUGINS, ids=[plugins for plugins, _ in PLUGINS])
-def test_a_wrong_plugin_set_is_one_line_with_its_path(plugins: str, expected: str) -> None:
+def test_invalid_plugin_set_is_reported_in_one_line_with_its_path(plugins: str, expected: str) -> None:
     found = problems(profile(f"plugins:\n  {plugins}"))
     assert len(found) == 1
     assert found[0].startswith(f"profiles[0].plugins.{expected}"), found
@@ -96,7 +96,7 @@ ARGS = [
 
 
 @pytest.mark.parametrize(("body", "expected"), ARGS, ids=[body for body, _ in ARGS])
-def test_wrong_args_are_one_line_with_their_path(body: str, expected: str) -> None:
+def test_invalid_args_are_reported_in_one_line_with_their_path(body: str, expected: str) -> None:
     assert only_problem(profile(f"pluginConfig:\n{body}")).startswith(f"profiles[0].pluginConfig{expected}")
 
 
@@ -122,11 +122,11 @@ WHOLE = [
 
 
 @pytest.mark.parametrize(("text", "expected"), WHOLE, ids=[text[:30] for text, _ in WHOLE])
-def test_a_file_that_is_no_configuration_is_one_line(text: str, expected: str) -> None:
+def test_file_that_is_no_configuration_is_reported_in_one_line(text: str, expected: str) -> None:
     assert only_problem(text).startswith(expected)
 
 
-def test_all_errors_of_a_file_come_together_each_with_its_line(tmp_path: Path) -> None:
+def test_all_errors_of_a_file_are_reported_with_their_lines(tmp_path: Path) -> None:
     file = tmp_path / "scheduler.yaml"
     file.write_text(
         config("""
@@ -168,7 +168,7 @@ def test_all_errors_of_a_file_come_together_each_with_its_line(tmp_path: Path) -
         (".", None, "cannot be read: Is a directory"),
     ],
 )
-def test_a_file_that_cannot_be_read_is_one_line(
+def test_unreadable_file_is_reported_in_one_line(
     tmp_path: Path, name: str, content: bytes | None, expected: str
 ) -> None:
     file = tmp_path / name
@@ -180,7 +180,7 @@ def test_a_file_that_cannot_be_read_is_one_line(
     assert "\n" not in str(caught.value)
 
 
-def test_queue_sort_must_come_to_the_same_in_all_profiles() -> None:
+def test_queue_sort_plugin_must_be_the_same_in_all_profiles() -> None:
     text = config("""
         profiles:
         - schedulerName: a
@@ -204,18 +204,18 @@ def test_queue_sort_args_must_be_the_same_in_all_profiles() -> None:
           {sort}
           pluginConfig: [{{name: ByName, args: {{reverse: true}}}}]
         """)
-    expected = 'profiles[1].pluginConfig: queueSort must be the same for all profiles: "ByName" has other args here'
+    expected = 'profiles[1].pluginConfig: queueSort must be the same for all profiles: "ByName" has different args here'
     assert only_problem(text) == expected
 
 
-def test_what_is_missing_has_the_line_of_what_it_is_missing_from() -> None:
+def test_missing_field_has_the_line_of_its_parent() -> None:
     with pytest.raises(ConfigError) as caught:
         loads(config("profiles:\n- schedulerName: a\n- plugins:\n    bind: {}\n  pluginConfig: [{}]"))
     found = [(p.line, p.path) for p in caught.value.problems]
     assert found == [(5, "profiles[1].schedulerName"), (7, "profiles[1].pluginConfig[0].name")]
 
 
-def test_plugins_behind_gates_that_are_off_are_warned_of_where_enabled_and_do_nothing() -> None:
+def test_enabled_plugin_behind_a_disabled_gate_is_a_warning() -> None:
     loaded = loads(profile("plugins: {multiPoint: {enabled: [{name: GangScheduling}]}}"))
     (warning,) = (w for w in loaded.warnings if "GangScheduling" in w)
     assert warning.endswith('[0].name: plugin "GangScheduling" does nothing: the feature gates that it needs are off')
@@ -224,7 +224,7 @@ def test_plugins_behind_gates_that_are_off_are_warned_of_where_enabled_and_do_no
     assert not any("GangScheduling" in w for w in disabled.warnings)
 
 
-def test_settings_without_effect_are_warned_of_once_each() -> None:
+def test_settings_without_effect_are_warned_about_once() -> None:
     body = """
         leaderElection: {leaderElect: false}
         parallelism: 8

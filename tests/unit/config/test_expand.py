@@ -1,4 +1,4 @@
-"""Which plugins run at each point, in which order and with which weight: kube-scheduler's merge and expansion rules."""
+"""Plugins of each point with order and weights: kube-scheduler's rules for merging and expansion."""
 
 from __future__ import annotations
 
@@ -43,26 +43,26 @@ KUBE_WEIGHTS = {
 }
 
 
-def known(plugins: list[str]) -> list[str]:
-    """Those of kube-scheduler's plugins that are there; the list grows with them, the order does not change."""
+def implemented(plugins: list[str]) -> list[str]:
+    """Return those of kube-scheduler's plugins that are implemented, in order."""
     return [p for p in plugins if p in {cls.name for cls in intree.PLUGINS}]
 
 
-def test_the_default_profile_is_kube_schedulers_default_set_as_far_as_it_is_there() -> None:
+def test_default_profile_is_that_of_kube_scheduler() -> None:
     loaded = default()
-    served = {cls.name: cls for cls in intree.PLUGINS}
+    classes = {cls.name: cls for cls in intree.PLUGINS}
     for point, base in POINTS.items():
-        assert names(loaded, point) == [n for n in known(KUBE_ORDER) if issubclass(served[n], base)], point
+        assert names(loaded, point) == [n for n in implemented(KUBE_ORDER) if issubclass(classes[n], base)], point
     assert weights(loaded) == {n: KUBE_WEIGHTS.get(n, 1) for n in names(loaded, "score")}
     assert loaded.profiles[0].scheduler_name == "default-scheduler"
     assert loaded.warnings == ()
 
 
-def test_every_default_plugin_is_either_there_or_known_to_come() -> None:
+def test_every_default_plugin_is_implemented_or_listed_as_unsupported() -> None:
     assert set(KUBE_ORDER) <= {cls.name for cls in intree.PLUGINS} | set(intree.UNSUPPORTED_PLUGINS)
 
 
-def test_an_own_multi_point_plugin_runs_after_the_defaults_at_every_point_that_it_serves() -> None:
+def test_multi_point_plugin_runs_after_the_defaults_at_each_of_its_points() -> None:
     loaded = loads(profile(f"plugins: {{multiPoint: {{enabled: [{{name: '{CHATTY}'}}, {{name: '{SECOND}'}}]}}}}"))
     assert names(loaded, "filter")[-2:] == ["Chatty", "Second"]
     assert names(loaded, "score")[-1] == "Chatty"
@@ -70,7 +70,7 @@ def test_an_own_multi_point_plugin_runs_after_the_defaults_at_every_point_that_i
     assert "Second" not in names(loaded, "score")
 
 
-def test_a_default_plugin_that_is_enabled_again_is_replaced_where_it_stands() -> None:
+def test_re_enabled_default_plugin_keeps_its_position() -> None:
     before = names(default(), "score")
     loaded = loads(profile("plugins: {multiPoint: {enabled: [{name: NodeAffinity, weight: 9}]}}"))
     assert names(loaded, "score") == before
@@ -80,40 +80,40 @@ def test_a_default_plugin_that_is_enabled_again_is_replaced_where_it_stands() ->
 @pytest.mark.parametrize(
     ("plugins", "filters"),
     [
-        pytest.param("multiPoint: {disabled: [{name: NodePorts}]}", "-NodePorts", id="a default, everywhere"),
-        pytest.param("filter: {disabled: [{name: NodePorts}]}", "-NodePorts", id="a default, at the point"),
-        pytest.param("filter: {disabled: [{name: '*'}]}", "", id="all, at the point"),
+        pytest.param("multiPoint: {disabled: [{name: NodePorts}]}", "-NodePorts", id="default in multiPoint"),
+        pytest.param("filter: {disabled: [{name: NodePorts}]}", "-NodePorts", id="default at the point"),
+        pytest.param("filter: {disabled: [{name: '*'}]}", "", id="all at the point"),
         pytest.param(
             "filter: {disabled: [{name: '*'}], enabled: [{name: NodePorts}]}",
             "NodePorts",
-            id="all but one, at the point",
+            id="all but one at the point",
         ),
         pytest.param(
             "multiPoint: {disabled: [{name: '*'}], enabled: [{name: PrioritySort}, {name: DefaultBinder}, "
             "{name: NodePorts}]}",
             "NodePorts",
-            id="all defaults, everywhere, but for some",
+            id="all defaults in multiPoint except some",
         ),
-        pytest.param("filter: {disabled: [{name: Unheard}]}", "-", id="something that is not there"),
+        pytest.param("filter: {disabled: [{name: Unheard}]}", "-", id="unknown plugin"),
         pytest.param(
             "multiPoint: {disabled: [{name: NodePorts}], enabled: [{name: NodePorts}]}",
             "-NodePorts +NodePorts",
-            id="disabled and enabled is enabled, at the end",
+            id="disabled and enabled plugin is last",
         ),
     ],
 )
-def test_what_is_disabled_does_not_run(plugins: str, filters: str) -> None:
-    """`filters` is the whole list, or with - and + what is gone from the default one and what comes after it."""
+def test_disabled_plugins_do_not_run(plugins: str, filters: str) -> None:
+    """`filters` is the complete list, or with `-` and `+` the removed and appended names."""
     loaded = loads(profile(f"plugins:\n  {plugins}"))
     words = filters.split()
     expected = [w for w in words if w[0] not in "-+"]
     if filters.startswith("-"):
-        gone, more = [w[1:] for w in words if w[0] == "-"], [w[1:] for w in words if w[0] == "+"]
-        expected = [n for n in names(default(), "filter") if n not in gone] + more
+        removed, appended = [w[1:] for w in words if w[0] == "-"], [w[1:] for w in words if w[0] == "+"]
+        expected = [n for n in names(default(), "filter") if n not in removed] + appended
     assert names(loaded, "filter") == expected
 
 
-def test_explicit_plugins_that_multi_point_has_too_come_first_and_others_last() -> None:
+def test_explicit_plugins_in_multi_point_come_first_and_others_last() -> None:
     loaded = loads(
         profile(f"""
             plugins:
@@ -143,12 +143,12 @@ def test_explicit_plugins_that_multi_point_has_too_come_first_and_others_last() 
         (f"multiPoint: {{enabled: [{{name: '{CHATTY}', weight: 0}}]}}", "Chatty", 7),
     ],
 )
-def test_the_weight_said_last_and_nearest_wins(plugins: str, plugin: str, weight: int) -> None:
+def test_weight_at_score_overrides_multi_point_and_default(plugins: str, plugin: str, weight: int) -> None:
     loaded = loads(profile(f"plugins:\n  {plugins}"))
     assert weights(loaded)[plugin] == weight
 
 
-def test_a_plugin_that_multi_point_names_twice_is_refused_once() -> None:
+def test_plugin_twice_in_multi_point_is_reported_once() -> None:
     text = profile(f"plugins: {{multiPoint: {{enabled: [{{name: '{CHATTY}'}}, {{name: '{CHATTY}'}}]}}}}")
     expected = 'profiles[0].plugins.multiPoint.enabled[1].name: plugin "Chatty" already registered as "FilterPlugin"'
     assert only_problem(text) == expected
@@ -173,17 +173,31 @@ def test_every_plugin_of_a_profile_has_its_args() -> None:
 @pytest.mark.parametrize(
     ("kube", "own", "ours", "share"),
     [
-        pytest.param("", "", "", None, id="every node is looked at"),
-        pytest.param("percentageOfNodesToScore: 30", "", "", 30, id="given for all"),
+        pytest.param("", "", "", None, id="every node"),
+        pytest.param("percentageOfNodesToScore: 30", "", "", 30, id="global percentage"),
         pytest.param("percentageOfNodesToScore: 0", "", "", 0, id="adaptive"),
-        pytest.param("", "percentageOfNodesToScore: 0", "", 0, id="given for one"),
-        pytest.param("percentageOfNodesToScore: 30", "percentageOfNodesToScore: 0", "", 0, id="its own goes first"),
-        pytest.param("", "", "nodeOrder: KubeScheduler", 0, id="asked for by name"),
-        pytest.param("percentageOfNodesToScore: 30", "", "nodeOrder: KubeScheduler", 30, id="by name and share"),
-        pytest.param("percentageOfNodesToScore: 30", "", "nodeOrder: EveryNode", None, id="refused by name"),
+        pytest.param("", "percentageOfNodesToScore: 0", "", 0, id="percentage of the profile"),
+        pytest.param(
+            "percentageOfNodesToScore: 30",
+            "percentageOfNodesToScore: 0",
+            "",
+            0,
+            id="profile overrides global percentage",
+        ),
+        pytest.param("", "", "nodeOrder: KubeScheduler", 0, id="nodeOrder KubeScheduler"),
+        pytest.param(
+            "percentageOfNodesToScore: 30",
+            "",
+            "nodeOrder: KubeScheduler",
+            30,
+            id="nodeOrder KubeScheduler with percentage",
+        ),
+        pytest.param(
+            "percentageOfNodesToScore: 30", "", "nodeOrder: EveryNode", None, id="nodeOrder EveryNode with percentage"
+        ),
     ],
 )
-def test_who_asks_for_a_share_of_the_nodes_gets_kube_schedulers_order(
+def test_percentage_or_node_order_selects_the_order_of_kube_scheduler(
     kube: str, own: str, ours: str, share: int | None
 ) -> None:
     loaded = loads(config(f"{kube}\nprofiles: [{{{own}}}]", ours))
@@ -192,11 +206,11 @@ def test_who_asks_for_a_share_of_the_nodes_gets_kube_schedulers_order(
     assert loads(show(loaded)).profiles[0].percentage_of_nodes_to_score == share
 
 
-def test_a_share_that_has_no_effect_is_warned_of() -> None:
+def test_percentage_without_effect_is_a_warning() -> None:
     loaded = loads(config("leaderElection: {leaderElect: false}\npercentageOfNodesToScore: 30", "nodeOrder: EveryNode"))
-    assert loaded.warnings == ("nodeOrder: percentageOfNodesToScore has no effect: EveryNode looks at all of them",)
+    assert loaded.warnings == ("nodeOrder: percentageOfNodesToScore has no effect: EveryNode scores all of them",)
     assert loads(config("leaderElection: {leaderElect: false}", "nodeOrder: EveryNode")).warnings == ()
 
 
-def test_an_order_that_is_unheard_of() -> None:
+def test_unknown_node_order_is_rejected() -> None:
     assert only_problem(config("", "nodeOrder: Random")) == 'nodeOrder: "Random" is not one of EveryNode, KubeScheduler'

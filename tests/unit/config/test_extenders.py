@@ -1,4 +1,4 @@
-"""What the core is told of the configuration's extenders, and what they change elsewhere."""
+"""Conversion of configured extenders and their effect on NodeResourcesFit."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from tests.unit.config.files import config
 IGNORES = "managedResources: [{name: example.com/a, ignoredByScheduler: true}, {name: example.com/b}]"
 
 
-def extenders(*given: str, more: str = "") -> LoadedConfig:
-    return loads(config(f"extenders: [{', '.join(given)}]\n{more}"))
+def extenders(*items: str, more: str = "") -> LoadedConfig:
+    return loads(config(f"extenders: [{', '.join(items)}]\n{more}"))
 
 
-def test_those_whose_errors_count_come_first_in_their_order() -> None:
+def test_extenders_that_are_not_ignorable_come_first() -> None:
     loaded = extenders(
         '{urlPrefix: "http://a", filterVerb: f, ignorable: true}',
         '{urlPrefix: "http://b", prioritizeVerb: p, weight: 3}',
@@ -34,7 +34,7 @@ def test_those_whose_errors_count_come_first_in_their_order() -> None:
     )
 
 
-def test_they_are_served_without_a_warning() -> None:
+def test_extenders_cause_no_warning() -> None:
     assert not [w for w in extenders('{urlPrefix: "http://a", filterVerb: f}').warnings if "extender" in w]
 
 
@@ -53,12 +53,12 @@ profiles:
 """
 
 
-def test_resources_that_they_look_after_alone_replace_those_that_fit_ignores() -> None:
+def test_ignored_managed_resources_replace_those_of_node_resources_fit() -> None:
     args = fit_args(extenders(f'{{urlPrefix: "http://a", filterVerb: f, {IGNORES}}}', more=OWN))
     assert args.ignored_resources == ("example.com/a",)
     assert args.ignored_resource_groups == ("example.org",)
 
 
-def test_where_there_are_none_fit_ignores_what_it_is_told() -> None:
+def test_node_resources_fit_keeps_its_ignored_resources_without_managed_ones() -> None:
     args = fit_args(extenders('{urlPrefix: "http://a", filterVerb: f}', more=OWN))
     assert args.ignored_resources == ("example.com/own",)

@@ -1,4 +1,4 @@
-"""Feature gates: what can be asked for, in which words the rest is refused, and what they turn on."""
+"""Feature gates: valid settings, errors and enabled plugins."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ ENABLED = profile("plugins: {multiPoint: {enabled: [{name: GangScheduling}]}}")
         (["SidecarContainers=true,AllAlpha=false"], set()),
     ],
 )
-def test_gates_are_set_as_kube_schedulers_flag_sets_them(texts: list[str], on: set[str]) -> None:
+def test_gates_are_parsed_like_the_flag_of_kube_scheduler(texts: list[str], on: set[str]) -> None:
     gates = parse(texts)
     assert {name for name in GATES if gates.on(name) != GATES[name].default} == on
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "error"),
     [
         ("GangSchedulin=true", 'unrecognized feature gate: GangSchedulin; did you mean "GangScheduling"?'),
         ("GenericWorkload", "missing bool value for GenericWorkload"),
@@ -48,21 +48,21 @@ def test_gates_are_set_as_kube_schedulers_flag_sets_them(texts: list[str], on: s
         ("AllAlpha=true", "cannot set feature gate AllAlpha to true, this scheduler cannot switch it"),
     ],
 )
-def test_what_cannot_be_followed_is_refused_in_one_line(text: str, says: str) -> None:
+def test_invalid_setting_is_rejected_in_one_line(text: str, error: str) -> None:
     with pytest.raises(FeatureGateError) as caught:
         parse([text])
-    assert str(caught.value) == says
+    assert str(caught.value) == error
 
 
-def test_a_gate_that_is_like_no_other_is_told_all_there_are() -> None:
+def test_unknown_gate_lists_all_gates() -> None:
     with pytest.raises(FeatureGateError) as caught:
         parse(["Foo=true"])
-    head, _, known = str(caught.value).partition("; known are ")
+    head, _, gates = str(caught.value).partition("; known are ")
     assert head == "unrecognized feature gate: Foo"
-    assert known.split(", ") == sorted(GATES)
+    assert gates.split(", ") == sorted(GATES)
 
 
-def test_alpha_is_off_and_ga_is_on_unless_told_otherwise() -> None:
+def test_default_of_each_stage() -> None:
     for gate in GATES.values():
         assert gate.default == {FeatureStage.ALPHA: False, FeatureStage.GA: True}.get(gate.stage, gate.default), (
             gate.name
@@ -71,7 +71,7 @@ def test_alpha_is_off_and_ga_is_on_unless_told_otherwise() -> None:
         assert set(gate.needs) <= set(GATES), gate.name
 
 
-def test_the_plugin_comes_last_where_its_gate_is_on() -> None:
+def test_gated_plugin_is_last_if_its_gate_is_on() -> None:
     before, after = default(), default(parse([BOTH]))
     for point in before.profiles[0].points:
         added = ["GangScheduling"] if point in ("preEnqueue", "permit") else []
@@ -80,7 +80,7 @@ def test_the_plugin_comes_last_where_its_gate_is_on() -> None:
     assert "GangScheduling" not in default(parse(["GenericWorkload=true"])).registry
 
 
-def test_a_configuration_that_names_it_is_at_rest_while_the_gate_is_off() -> None:
+def test_gated_plugin_is_ignored_with_a_warning_if_its_gate_is_off() -> None:
     off, on = loads(ENABLED), loads(ENABLED, gates=parse([BOTH]))
     assert names(off, "permit") == []
     assert any('plugin "GangScheduling" does nothing' in warning for warning in off.warnings)
@@ -88,18 +88,18 @@ def test_a_configuration_that_names_it_is_at_rest_while_the_gate_is_off() -> Non
     assert not any("does nothing" in warning for warning in on.warnings)
 
 
-def test_it_can_be_disabled_where_the_gate_is_on() -> None:
+def test_gated_plugin_can_be_disabled() -> None:
     text = profile("plugins: {multiPoint: {disabled: [{name: GangScheduling}]}}")
     assert names(loads(text, gates=parse([BOTH])), "permit") == []
 
 
-def test_what_is_shown_loads_again_with_the_same_gates() -> None:
+def test_shown_configuration_loads_with_the_same_gates() -> None:
     gates = parse([BOTH])
     loaded = default(gates)
     assert loads(show(loaded), gates=gates).profiles == loaded.profiles
 
 
-def test_tried_one_by_one_is_said_once() -> None:
+def test_limitation_of_generic_workload_is_one_warning() -> None:
     assert default().warnings == ()
-    (said,) = default(FeatureGates({"GenericWorkload": True})).warnings
-    assert said.startswith("feature gate GenericWorkload: ")
+    (warning,) = default(FeatureGates({"GenericWorkload": True})).warnings
+    assert warning.startswith("feature gate GenericWorkload: ")

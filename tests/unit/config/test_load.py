@@ -1,4 +1,4 @@
-"""The files that people have: kube-scheduler's usual ones, ours, and what showing them gives."""
+"""Usual configuration files of kube-scheduler and ours, loaded and shown."""
 
 from __future__ import annotations
 
@@ -79,13 +79,13 @@ EVERYTHING = profile("""
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
-def test_a_shipped_file_does_not_bound_the_rate_of_bindings(path: Path) -> None:
-    """kube-scheduler's defaults of 50 and 100 would: 50 pods a second, after the first 100."""
+def test_client_qps_of_shipped_files_does_not_limit_bindings(path: Path) -> None:
+    """kube-scheduler's defaults (qps 50, burst 100) would limit bindings to 50 pods per second."""
     client = load(path).configuration.client_connection
     assert (client.qps, client.burst) == (5000, 5000)
 
 
-def test_several_profiles_one_of_which_scores_nothing() -> None:
+def test_several_profiles_one_without_scoring() -> None:
     loaded = loads(SEVERAL_PROFILES)
     assert [p.scheduler_name for p in loaded.profiles] == ["default-scheduler", "no-scoring-scheduler"]
     assert loaded.profiles[0] == default().profiles[0]
@@ -93,20 +93,20 @@ def test_several_profiles_one_of_which_scores_nothing() -> None:
     assert names(loaded, "filter", 1) == names(loaded, "filter", 0)
 
 
-def test_weights_and_order_of_the_documentations_example() -> None:
+def test_weights_and_order_of_the_example_in_the_documentation() -> None:
     loaded = loads(WEIGHTS)
     assert names(loaded, "score")[:2] == ["NodeAffinity", "NodeResourcesFit"]
     assert (weights(loaded)["NodeAffinity"], weights(loaded)["NodeResourcesFit"]) == (2, 5)
     assert "ImageLocality" not in names(loaded, "score")
 
 
-def test_zero_and_nothing_are_kube_schedulers_defaults() -> None:
+def test_zero_values_give_the_defaults_of_kube_scheduler() -> None:
     loaded = loads(KUBEADM).configuration
     assert loaded.client_connection == ClientConnection(kubeconfig="/etc/kubernetes/scheduler.conf")
     assert loaded.leader_election == LeaderElection()
 
 
-def test_every_field_has_kube_schedulers_default() -> None:
+def test_fields_have_the_defaults_of_kube_scheduler() -> None:
     assert loads(config()).configuration == KubeSchedulerConfiguration()
     shown = yaml.safe_load_all(show(loads(config())))
     kube = next(shown)
@@ -130,48 +130,52 @@ def test_every_field_has_kube_schedulers_default() -> None:
     }
 
 
-def test_args_of_plugins_to_come_are_taken_and_said_to_have_no_effect() -> None:
+def test_args_of_unavailable_plugins_are_a_warning() -> None:
     loaded = loads(SPREAD)
     assert any("GangScheduling" in w and "no effect" in w for w in loaded.warnings)
     strategy = loaded.profiles[0].args["NodeResourcesFit"].scoring_strategy
     assert [(p.utilization, p.score) for p in strategy.requested_to_capacity_ratio.shape] == [(0, 0), (100, 10)]
 
 
-def test_an_extender_is_read_whole() -> None:
+def test_all_fields_of_an_extender_are_read() -> None:
     extender = """
         extenders:
         - {urlPrefix: "https://e/", filterVerb: filter, enableHTTPS: true, httpTimeout: 100ms, nodeCacheCapable: true,
            managedResources: [{name: example.com/foo, ignoredByScheduler: true}], tlsConfig: {insecure: true}}
         """
-    (read,) = loads(config(extender)).configuration.extenders
-    assert (read.enable_https, read.http_timeout, read.managed_resources[0].name) == (True, 0.1, "example.com/foo")
+    (loaded,) = loads(config(extender)).configuration.extenders
+    assert (loaded.enable_https, loaded.http_timeout, loaded.managed_resources[0].name) == (
+        True,
+        0.1,
+        "example.com/foo",
+    )
 
 
 @pytest.mark.parametrize("file", FILES, ids=[f.name for f in FILES])
-def test_the_files_to_start_from_load_without_a_warning(file: Path) -> None:
+def test_shipped_files_load_without_a_warning(file: Path) -> None:
     loaded = load(file)
     assert loaded.warnings == ()
     assert file.read_text().startswith("# ")
 
 
-def starting(name: str) -> LoadedConfig:
+def shipped(name: str) -> LoadedConfig:
     return load(FOLDER / f"{name}.yaml")
 
 
-def test_the_files_to_start_from_do_what_they_are_for() -> None:
+def test_shipped_files_have_their_purpose() -> None:
     assert len(FILES) >= 5
-    assert starting("default").profiles == default().profiles
-    assert starting("second-scheduler").profiles[0].points == default().profiles[0].points
-    assert {starting(n).profiles[0].scheduler_name for n in ("second-scheduler", "qos", "gang")} == {"pyscheduler"}
-    assert names(starting("qos"), "queueSort") == ["QoSSort"]
-    assert names(starting("gang"), "permit") == ["Gang"]
-    packing = starting("bin-packing").profiles[0]
+    assert shipped("default").profiles == default().profiles
+    assert shipped("second-scheduler").profiles[0].points == default().profiles[0].points
+    assert {shipped(n).profiles[0].scheduler_name for n in ("second-scheduler", "qos", "gang")} == {"pyscheduler"}
+    assert names(shipped("qos"), "queueSort") == ["QoSSort"]
+    assert names(shipped("gang"), "permit") == ["Gang"]
+    packing = shipped("bin-packing").profiles[0]
     assert packing.args["NodeResourcesFit"].scoring_strategy.type == "MostAllocated"
     assert "NodeResourcesBalancedAllocation" not in packing.plugins
 
 
 @pytest.mark.parametrize("text", [SEVERAL_PROFILES, WEIGHTS, KUBEADM, SPREAD, EVERYTHING, config("", "seed: 3")])
-def test_what_is_shown_loads_again_and_gives_the_same(text: str) -> None:
+def test_shown_configuration_loads_to_the_same_profiles(text: str) -> None:
     loaded = loads(text)
     again = loads(show(loaded))
     assert again.profiles == loaded.profiles
@@ -193,7 +197,7 @@ JUNK: st.SearchStrategy[Any] = st.recursive(
 
 
 @given(st.data())
-def test_junk_anywhere_in_a_file_is_loaded_or_refused_but_never_blows_up(data: st.DataObject) -> None:
+def test_random_values_are_loaded_or_rejected_with_config_error(data: st.DataObject) -> None:
     document: Any = next(iter(yaml.safe_load_all(EVERYTHING)))
     place = document
     while True:
@@ -209,6 +213,6 @@ def test_junk_anywhere_in_a_file_is_loaded_or_refused_but_never_blows_up(data: s
 
 
 @given(st.text(alphabet=":-[]{}&*!<>?|'\"#%@,\n\t abc1\x00", max_size=40))
-def test_any_text_is_loaded_or_refused_but_never_blows_up(text: str) -> None:
+def test_random_text_is_rejected_with_config_error(text: str) -> None:
     with pytest.raises(ConfigError):
         loads(text)

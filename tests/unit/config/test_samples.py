@@ -1,4 +1,4 @@
-"""Files such as kube-scheduler's documentation shows, loaded as they stand: what each of them is for comes out."""
+"""Sample files as in kube-scheduler's documentation, with the expected values."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DEFAULT = view(default())["profiles"][0]
 SCORES = DEFAULT["plugins"]["score"]
 ARGS = "profiles[0].args"
 
-GIVES: dict[str, dict[str, Any]] = {
+EXPECTED: dict[str, dict[str, Any]] = {
     "minimal": {"clientConnection.kubeconfig": "KUBECONFIG", "profiles[0].plugins": DEFAULT["plugins"]},
     "plugins-at-a-point": {
         "profiles[0].schedulerName": "default-scheduler",
@@ -92,16 +92,16 @@ def sample(name: str) -> LoadedConfig:
     return load(FOLDER / f"{name}.yaml")
 
 
-@pytest.mark.parametrize("name", GIVES)
-def test_a_sample_does_what_it_is_for(name: str) -> None:
+@pytest.mark.parametrize("name", EXPECTED)
+def test_sample_gives_the_expected_values(name: str) -> None:
     values = view(sample(name))
-    assert {path: at(values, path) for path in GIVES[name]} == GIVES[name]
+    assert {path: at(values, path) for path in EXPECTED[name]} == EXPECTED[name]
 
 
-def test_multipoint_is_short_for_every_point() -> None:
+def test_multipoint_equals_the_expanded_points() -> None:
     assert sample("multipoint").profiles == sample("multipoint-spelled-out").profiles
 
 
-def test_every_sample_is_looked_at() -> None:
+def test_every_sample_has_expected_values() -> None:
     names = {file.stem for file in FOLDER.glob("*.yaml")}
-    assert names == {*GIVES, "multipoint", "multipoint-spelled-out"}
+    assert names == {*EXPECTED, "multipoint", "multipoint-spelled-out"}

@@ -1,4 +1,4 @@
-"""YAML as Kubernetes reads it: plain values, lines that stay known, and nothing said twice."""
+"""YAML reader: JSON values, lines and duplicate keys."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def only(text: str) -> Document:
         ("x: {<<: [{a: 1, b: 1}, {b: 2, c: 2}]}", {"x": {"a": 1, "b": 1, "c": 2}}),
     ],
 )
-def test_values_are_those_of_json(text: str, value: Any) -> None:
+def test_values_are_json_values(text: str, value: Any) -> None:
     document = only(text)
     assert document.value == value
     assert document.problems == []
@@ -38,7 +38,7 @@ def test_every_path_has_its_line() -> None:
     assert only(text).lines == {"": 1, "a": 1, "a.b": 2, "a.b[0]": 3, "a.b[0].c": 3, "a.b[1]": 4}
 
 
-def test_lines_go_on_through_the_documents_of_a_file() -> None:
+def test_lines_are_counted_across_documents() -> None:
     assert [d.lines["a"] for d in read("a: 1\n---\n---\na: 2\n")] == [1, 4]
 
 
@@ -47,7 +47,7 @@ def test_lines_go_on_through_the_documents_of_a_file() -> None:
     [
         ("a: 1\nb: 2\na: 3", "a: is given twice (first on line 1)", 3),
         ("x:\n- {a: 1, a: 1}", "x[0].a: is given twice (first on line 2)", 2),
-        ("a: &a [*a]", "a[0]: the alias refers to something that it is itself a part of", 1),
+        ("a: &a [*a]", "a[0]: the alias refers to a node that contains it", 1),
         ("? [a]\n: 1", "a key must be plain text", 1),
         ("a: !python/object:os.system x", "a: could not determine a constructor for the tag", 1),
         ("a: !!int many", 'a: "many" cannot be read as int', 1),
@@ -55,7 +55,7 @@ def test_lines_go_on_through_the_documents_of_a_file() -> None:
         ("<<: 5", "<< must name a mapping", 1),
     ],
 )
-def test_what_json_cannot_hold_is_a_problem_at_its_line(text: str, problem: str, line: int) -> None:
+def test_invalid_value_is_a_problem_with_its_line(text: str, problem: str, line: int) -> None:
     (found,) = only(text).problems
     assert str(found).startswith(problem)
     assert found.line == line

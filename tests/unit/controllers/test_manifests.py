@@ -1,4 +1,4 @@
-"""The manifests say what the code needs, no more and no less."""
+"""Manifests match the code: examples, RBAC rules, probes and the CRD."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def documents(path: Path) -> list[Json]:
 
 
 def find(kind: str, name: str) -> Json:
-    everything = [document for path in BASE.glob("*.yaml") for document in documents(path)]
-    return next(d for d in everything if d.get("kind") == kind and d["metadata"]["name"] == name)
+    all_documents = [document for path in BASE.glob("*.yaml") for document in documents(path)]
+    return next(d for d in all_documents if d.get("kind") == kind and d["metadata"]["name"] == name)
 
 
 def pod_spec(document: Json) -> Json:
@@ -34,19 +34,19 @@ def pod_spec(document: Json) -> Json:
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
-def test_each_example_asks_for_this_scheduler(path: Path) -> None:
-    asked = [pod_spec(d)["schedulerName"] for d in documents(path) if d["kind"] != "PodGroup"]
-    assert set(asked) == {"pyscheduler"}
+def test_examples_set_scheduler_name(path: Path) -> None:
+    names = [pod_spec(d)["schedulerName"] for d in documents(path) if d["kind"] != "PodGroup"]
+    assert set(names) == {"pyscheduler"}
 
 
-def test_the_gang_example_is_whole() -> None:
+def test_gang_example_has_enough_members() -> None:
     group, job = documents(MANIFESTS / "examples" / "gang.yaml")
     labels = job["spec"]["template"]["metadata"]["labels"]
     assert labels["scheduling.x-k8s.io/pod-group"] == group["metadata"]["name"]
     assert job["spec"]["parallelism"] >= group["spec"]["minMember"]
 
 
-def test_the_role_has_no_wildcards_and_reads_no_secrets() -> None:
+def test_role_has_no_wildcards_and_no_access_to_secrets() -> None:
     rules = find("ClusterRole", "pyscheduler")["rules"] + find("Role", "pyscheduler")["rules"]
     words = {word for rule in rules for values in rule.values() for word in values}
     assert not words & {"*", "secrets", "configmaps", "serviceaccounts", "pods/exec"}
@@ -65,7 +65,7 @@ def test_the_role_has_no_wildcards_and_reads_no_secrets() -> None:
         ("authorization.k8s.io", "subjectaccessreviews", "create"),
     ],
 )  # fmt: skip
-def test_the_role_lets_the_scheduler_work(group: str, resource: str, verb: str) -> None:
+def test_role_grants_required_permission(group: str, resource: str, verb: str) -> None:
     rules = find("ClusterRole", "pyscheduler")["rules"]
     assert any(group in r["apiGroups"] and resource in r["resources"] and verb in r["verbs"] for r in rules)
 
@@ -74,12 +74,12 @@ READ = sorted({kind for plugin in PLUGINS for kind in plugin.watches}, key=lambd
 
 
 @pytest.mark.parametrize("kind", READ, ids=lambda kind: kind.plural)
-def test_the_role_lets_plugins_watch_what_they_read(kind: ResourceKind) -> None:
+def test_role_grants_list_and_watch_of_plugin_resources(kind: ResourceKind) -> None:
     rules = [r for r in find("ClusterRole", "pyscheduler")["rules"] if kind.group in r["apiGroups"]]
     assert any(kind.plural in rule["resources"] and {"list", "watch"} <= set(rule["verbs"]) for rule in rules)
 
 
-def test_the_pod_runs_restricted() -> None:
+def test_pod_satisfies_the_restricted_security_standard() -> None:
     spec = pod_spec(find("Deployment", "pyscheduler"))
     (container,) = spec["containers"]
     assert spec["securityContext"]["runAsNonRoot"]
@@ -89,7 +89,7 @@ def test_the_pod_runs_restricted() -> None:
     }  # fmt: skip
 
 
-def test_probes_ask_the_port_that_the_scheduler_listens_on() -> None:
+def test_probes_use_the_secure_port() -> None:
     (container,) = pod_spec(find("Deployment", "pyscheduler"))["containers"]
     (port,) = container["ports"]
     assert f"--secure-port={port['containerPort']}" in container["args"]
@@ -97,7 +97,7 @@ def test_probes_ask_the_port_that_the_scheduler_listens_on() -> None:
     assert [(p["port"], p["scheme"]) for p in probes] == [(port["name"], "HTTPS")] * 3
 
 
-def test_the_crd_knows_every_field_and_phase_that_the_controller_writes() -> None:
+def test_crd_has_all_status_fields_of_the_controller() -> None:
     (crd,) = documents(BASE / "crds" / "podgroups.yaml")
     (version,) = crd["spec"]["versions"]
     fields = version["schema"]["openAPIV3Schema"]["properties"]["status"]["properties"]
@@ -109,16 +109,16 @@ def test_the_crd_knows_every_field_and_phase_that_the_controller_writes() -> Non
     assert version["subresources"] == {"status": {}}
 
 
-def described(schema: Json, path: str = "") -> list[str]:
-    """Paths of properties without a description."""
+def undescribed(schema: Json, path: str = "") -> list[str]:
+    """Return the paths of properties without a description."""
     missing = []
     for name, part in schema.get("properties", {}).items():
         if "description" not in part and name != "metadata":
             missing.append(f"{path}.{name}")
-        missing += described(part, f"{path}.{name}")
-    return missing + (described(schema["items"], path + "[]") if "items" in schema else [])
+        missing += undescribed(part, f"{path}.{name}")
+    return missing + (undescribed(schema["items"], path + "[]") if "items" in schema else [])
 
 
-def test_every_field_of_the_crd_is_described() -> None:
+def test_all_fields_of_the_crd_have_a_description() -> None:
     (crd,) = documents(BASE / "crds" / "podgroups.yaml")
-    assert described(crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]) == []
+    assert undescribed(crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]) == []

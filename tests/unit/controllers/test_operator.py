@@ -1,4 +1,4 @@
-"""The operator against an embedded API server: PodGroups get their status, and nothing else is touched."""
+"""PodGroup controller against an embedded API server."""
 
 from __future__ import annotations
 
@@ -42,40 +42,40 @@ def member(name: str) -> PodBuilder:
     return pod(name).label(POD_GROUP_LABEL, "g")
 
 
-def says(phase: str, scheduled: str) -> Any:
+def has_status(phase: str, scheduled: str) -> Any:
     return lambda group: (
         group.get("status", {}).get("phase") == phase
         and [c["status"] for c in group["status"]["conditions"] if c["type"] == "Scheduled"] == [scheduled]
     )
 
 
-async def test_a_group_is_followed_from_its_first_pod_to_its_last(client: HttpClient) -> None:
+async def test_status_follows_the_pods_of_a_group(client: HttpClient) -> None:
     await client.create(PODGROUPS, GROUP)
-    await shown(client, PODGROUPS, "g", says("Pending", "False"))
+    await shown(client, PODGROUPS, "g", has_status("Pending", "False"))
     await create_pod(client, member("a"))
     await create_pod(client, member("b"))
-    await create_pod(client, pod("stranger"))
-    await shown(client, PODGROUPS, "g", says("Scheduling", "False"))
+    await create_pod(client, pod("other"))
+    await shown(client, PODGROUPS, "g", has_status("Scheduling", "False"))
     for name in ("a", "b"):
         await bind(client, name, "n")
-    await shown(client, PODGROUPS, "g", says("Scheduling", "True"))
+    await shown(client, PODGROUPS, "g", has_status("Scheduling", "True"))
     for name in ("a", "b"):
         await client.patch_status(PODS, ("default", name), {"phase": "Succeeded"})
-    group = await shown(client, PODGROUPS, "g", says("Finished", "True"))
+    group = await shown(client, PODGROUPS, "g", has_status("Finished", "True"))
     assert group["status"]["succeeded"] == 2
-    untouched = await client.get(PODS, "default", "a")
-    assert not {"annotations", "finalizers"} & (untouched["metadata"].keys() | group["metadata"].keys())
+    unchanged = await client.get(PODS, "default", "a")
+    assert not {"annotations", "finalizers"} & (unchanged["metadata"].keys() | group["metadata"].keys())
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        pytest.param(None, id="no such file"),
-        pytest.param("nonsense", id="no kubeconfig"),
-        pytest.param("a: [", id="no YAML"),
+        pytest.param(None, id="file does not exist"),
+        pytest.param("nonsense", id="not a kubeconfig"),
+        pytest.param("a: [", id="invalid YAML"),
     ],
 )
-async def test_a_bad_kubeconfig_is_one_clear_line(text: str | None, tmp_path: Path) -> None:
+async def test_invalid_kubeconfig_is_reported_in_one_line(text: str | None, tmp_path: Path) -> None:
     path = tmp_path / "kubeconfig"
     if text is not None:
         path.write_text(text)

@@ -1,4 +1,4 @@
-"""The kinds that `pyscheduler up` installs by itself are those of the manifests, to the letter."""
+"""CRDs that `pyscheduler up` installs equal those of the manifests."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ from pathlib import Path
 MANIFESTS = Path(__file__).parents[3] / "manifests" / "base" / "crds"
 
 
-def test_the_package_ships_the_manifests_own_crds() -> None:
+def test_packaged_crds_equal_those_of_the_manifests() -> None:
     shipped = {f.name: f.read_text() for f in (resources.files("pyscheduler.controllers") / "crds").iterdir()}
     assert shipped == {f.name: f.read_text() for f in MANIFESTS.iterdir()}

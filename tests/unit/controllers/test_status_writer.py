@@ -1,4 +1,4 @@
-"""Statuses are written once per burst, only if something is new, and again after a failure."""
+"""Writer of statuses: once per burst, only if changed, with retries."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ import pytest
 from kubernetes_asyncio.client.exceptions import ApiException
 
 from pyscheduler.controllers import Member, podgroup_status, status_writer
-from pyscheduler.controllers.status_writer import StatusWriter
+from pyscheduler.controllers.status_writer import PodGroupStatusWriter
 
 KEY = ("default", "g")
 GROUP: dict[str, Any] = {"metadata": {"name": "g", "namespace": "default", "generation": 1}, "spec": {"minMember": 1}}
-RUNS = Member("Running", True)
+RUNNING_MEMBER = Member("Running", True)
 
 
 @pytest.fixture(autouse=True)
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+def without_delays(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(status_writer, "BATCH_SECONDS", 0.0)
     monkeypatch.setattr(status_writer, "RETRY_SECONDS", 0.0)
 
 
 class StatusApi:
-    """Records the statuses written; fails first in the ways given."""
+    """API double that records written statuses; the first writes fail with the given errors."""
 
     def __init__(self, *problems: Exception) -> None:
         self.problems = list(problems)
@@ -38,49 +38,49 @@ class StatusApi:
 
 
 @asynccontextmanager
-async def keeping(server: StatusApi) -> AsyncIterator[StatusWriter]:
-    """Runs the keeper until it has nothing more to do after the block."""
-    kept = StatusWriter(server.write, lambda: 0.0)
-    task = asyncio.create_task(kept.run())
-    yield kept
+async def running_writer(server: StatusApi) -> AsyncIterator[PodGroupStatusWriter]:
+    """Run a status writer until it is idle after the block."""
+    writer = PodGroupStatusWriter(server.write, lambda: 0.0)
+    task = asyncio.create_task(writer.run())
+    yield writer
     for _ in range(50):
         await asyncio.sleep(0)
     task.cancel()
 
 
-async def test_a_burst_of_changes_is_one_write_of_the_last() -> None:
+async def test_burst_of_changes_is_written_once() -> None:
     server = StatusApi()
-    async with keeping(server) as kept:
-        kept.enqueue(KEY, GROUP, [])
-        kept.enqueue(KEY, GROUP, [RUNS])
+    async with running_writer(server) as writer:
+        writer.enqueue(KEY, GROUP, [])
+        writer.enqueue(KEY, GROUP, [RUNNING_MEMBER])
     assert server.phases == ["Running"]
 
 
-async def test_what_is_known_is_not_written() -> None:
+async def test_unchanged_status_is_not_written() -> None:
     server = StatusApi()
-    async with keeping(server) as kept:
-        kept.enqueue(KEY, GROUP | {"status": podgroup_status(GROUP, [RUNS], 0.0)}, [RUNS])
+    async with running_writer(server) as writer:
+        writer.enqueue(KEY, GROUP | {"status": podgroup_status(GROUP, [RUNNING_MEMBER], 0.0)}, [RUNNING_MEMBER])
     assert server.phases == []
 
 
-async def test_pods_of_a_group_that_is_not_there_are_ignored() -> None:
+async def test_pods_of_a_missing_group_are_ignored() -> None:
     server = StatusApi()
-    async with keeping(server) as kept:
-        kept.enqueue(KEY, GROUP, [])
-        kept.enqueue(KEY, None, [RUNS])
+    async with running_writer(server) as writer:
+        writer.enqueue(KEY, GROUP, [])
+        writer.enqueue(KEY, None, [RUNNING_MEMBER])
     assert server.phases == []
 
 
 @pytest.mark.parametrize("problem", [ApiException(status=500, reason="down"), OSError("cut"), TimeoutError()])
-async def test_a_failed_write_is_repeated(problem: Exception) -> None:
+async def test_failed_write_is_retried(problem: Exception) -> None:
     server = StatusApi(problem)
-    async with keeping(server) as kept:
-        kept.enqueue(KEY, GROUP, [RUNS])
+    async with running_writer(server) as writer:
+        writer.enqueue(KEY, GROUP, [RUNNING_MEMBER])
     assert server.phases == ["Running", "Running"]
 
 
-async def test_a_group_that_has_gone_meanwhile_is_let_go() -> None:
+async def test_write_is_not_retried_when_the_group_is_deleted() -> None:
     server = StatusApi(ApiException(status=404, reason="Not Found"))
-    async with keeping(server) as kept:
-        kept.enqueue(KEY, GROUP, [RUNS])
+    async with running_writer(server) as writer:
+        writer.enqueue(KEY, GROUP, [RUNNING_MEMBER])
     assert server.phases == ["Running"]

@@ -1,4 +1,4 @@
-"""Retry-After as peers may send it: RFC 9110's two forms, and everything that is neither."""
+"""Retry-After headers: both forms of RFC 9110, and malformed values."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NOW = 784_111_777.0
         ("Fri, 31 Dec 9999 23:59:59 GMT", LONGEST_WAIT),
     ],
 )
-def test_retry_after_is_read_in_both_forms_and_bounded(value: str, seconds: float) -> None:
+def test_retry_after_is_parsed_in_both_forms_and_limited(value: str, seconds: float) -> None:
     assert retry_after(value, NOW) == seconds
 
 

@@ -1,4 +1,4 @@
-"""Watches of the other clients: hollow nodes and controllers, the task backend, kopf. All have the same deadlines."""
+"""Watch deadlines of the embedded cluster, the task backend and kopf after a silent connection loss."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from tests.unit.shell.virtual import run_virtually
 from tests.unit.shell.watch_server import WatchServer
 
 LIMIT = 60.0
-"""Seconds from the death of a connection to the first sign of life."""
+"""Limit in seconds between the connection loss and the next event."""
 
 
-def test_an_informer_sees_a_pod_within_a_minute_after_its_watch_died_silently() -> None:
-    async def story() -> None:
+def test_informer_receives_a_pod_within_a_minute_after_a_silent_connection_loss() -> None:
+    async def scenario() -> None:
         async with (
             WatchServer() as server,
             Blackhole("127.0.0.1", server.port) as hole,
@@ -31,7 +31,7 @@ def test_an_informer_sees_a_pod_within_a_minute_after_its_watch_died_silently() 
         ):
             seen = asyncio.Event()
             informer = Informer(client, PODS, OBJECTS, listeners=[lambda before, after: seen.set()])
-            following = asyncio.create_task(informer.run())
+            task = asyncio.create_task(informer.run())
             await informer.synced.wait()
             await asyncio.sleep(12.0)
             hole.swallow()
@@ -39,14 +39,14 @@ def test_an_informer_sees_a_pod_within_a_minute_after_its_watch_died_silently() 
             async with asyncio.timeout(LIMIT):
                 await seen.wait()
             assert server.lists == 1
-            following.cancel()
-            await asyncio.gather(following, return_exceptions=True)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
 
-    run_virtually(story())
+    run_virtually(scenario())
 
 
-def test_a_listener_that_raises_does_not_end_an_informer() -> None:
-    async def story() -> None:
+def test_informer_continues_after_an_exception_in_a_listener() -> None:
+    async def scenario() -> None:
         async with WatchServer() as server, HttpClient(f"http://127.0.0.1:{server.port}") as client:
             seen = asyncio.Event()
 
@@ -56,19 +56,19 @@ def test_a_listener_that_raises_does_not_end_an_informer() -> None:
                 seen.set()
 
             informer = Informer(client, PODS, OBJECTS, listeners=[listen])
-            following = asyncio.create_task(informer.run())
+            task = asyncio.create_task(informer.run())
             await informer.synced.wait()
             server.add(pod("late"))
             async with asyncio.timeout(LIMIT):
                 await seen.wait()
-            following.cancel()
-            await asyncio.gather(following, return_exceptions=True)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
 
-    run_virtually(story())
+    run_virtually(scenario())
 
 
-def test_the_backend_sees_a_pod_within_a_minute_after_its_watch_died_silently() -> None:
-    async def story() -> None:
+def test_backend_receives_a_pod_within_a_minute_after_a_silent_connection_loss() -> None:
+    async def scenario() -> None:
         async with (
             WatchServer() as server,
             Blackhole("127.0.0.1", server.port) as hole,
@@ -77,7 +77,7 @@ def test_the_backend_sees_a_pod_within_a_minute_after_its_watch_died_silently() 
             store = PodSnapshotStore(None)
             updates = store.subscribe()
             source = PodsWatchSnapshotSource(client, "", store, None, random.Random(1))
-            following = asyncio.create_task(source.run())
+            task = asyncio.create_task(source.run())
             await asyncio.sleep(40.0)
             hole.swallow()
             server.add(pod("late"))
@@ -85,16 +85,16 @@ def test_the_backend_sees_a_pod_within_a_minute_after_its_watch_died_silently() 
                 while "late" not in (await updates.next()).pods:
                     pass
             assert source.listed == 1
-            following.cancel()
-            await asyncio.gather(following, return_exceptions=True)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
 
-    run_virtually(story())
+    run_virtually(scenario())
 
 
-def test_kopf_keeps_the_same_deadlines() -> None:
-    kept, deadlines = settings(), Deadlines()
-    assert kept.watching.server_timeout == 25
-    assert str(kept.watching.server_timeout).isdigit(), "it goes into the URL as it is"
-    assert kept.watching.inactivity_timeout == deadlines.watch + deadlines.grace
-    assert kept.networking.request_timeout == deadlines.read
-    assert kept.networking.connect_timeout == kept.watching.connect_timeout == deadlines.connect
+def test_kopf_settings_use_the_common_deadlines() -> None:
+    kopf_settings, deadlines = settings(), Deadlines()
+    assert kopf_settings.watching.server_timeout == 25
+    assert str(kopf_settings.watching.server_timeout).isdigit(), "kopf puts the value into the URL"
+    assert kopf_settings.watching.inactivity_timeout == deadlines.watch + deadlines.grace
+    assert kopf_settings.networking.request_timeout == deadlines.read
+    assert kopf_settings.networking.connect_timeout == kopf_settings.watching.connect_timeout == deadlines.connect

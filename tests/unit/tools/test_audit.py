@@ -1,4 +1,4 @@
-"""`make audit`: everything is pinned to one version, and what is installed is that."""
+"""`make audit`: dependencies are pinned and installed as pinned."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ def test_constraints_pin_everything_exactly() -> None:
     assert len(PINS) > 30
 
 
-def test_all_that_is_needed_to_run_is_pinned() -> None:
-    needed = required(OURS)
-    assert {"aiohttp", "msgspec", "numpy", "yarl"} <= needed, "also what the packages that we name need"
-    assert needed <= set(PINS)
+def test_all_runtime_requirements_are_pinned() -> None:
+    requirements = required(OURS)
+    assert {"aiohttp", "msgspec", "numpy", "yarl"} <= requirements, "transitive requirements are included"
+    assert requirements <= set(PINS)
 
 
 @pytest.mark.parametrize("line", ["aiohttp", "aiohttp>=3", "aiohttp==3.*", "aiohttp==3 ; python_version<'4'", "-e ."])
-def test_a_line_that_pins_nothing_is_told(line: str) -> None:
+def test_line_without_exact_version_is_reported(line: str) -> None:
     pins, problems = read(["# a comment", "", line])
     assert not pins
     assert problems == [f"constraints.txt:3: {line!r} is not NAME==VERSION"]
 
 
-def test_a_name_that_is_there_twice_is_told_however_it_is_written() -> None:
+def test_duplicate_name_is_reported_in_any_spelling() -> None:
     _, problems = read(["PyYAML==6.0", "pyyaml==6.1"])
-    assert problems == ["constraints.txt:2: pyyaml is there twice"]
+    assert problems == ["constraints.txt:2: pyyaml is listed twice"]
 
 
 @pytest.fixture
 def installed(tmp_path: Path) -> PathDistribution:
-    """A package of one file, as pip would have installed it."""
+    """Return a package of one file, as pip installs it."""
     folder = tmp_path / "thing-1.0.dist-info"
     folder.mkdir()
     (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: thing\nVersion: 1.0\n")
@@ -47,23 +47,23 @@ def installed(tmp_path: Path) -> PathDistribution:
     return PathDistribution(folder)
 
 
-def test_a_version_that_is_not_the_pinned_one_is_told(installed: PathDistribution) -> None:
+def test_version_other_than_the_pinned_one_is_reported(installed: PathDistribution) -> None:
     assert differences({"thing": "1.0"}, {"thing": installed}) == []
     assert differences({"thing": "1.1"}, {"thing": installed}) == ["thing 1.0 is installed, 1.1 is pinned"]
     assert differences({}, {"thing": installed}) == ["thing 1.0 is installed and not pinned"]
 
 
-def test_a_file_that_was_changed_or_is_missing_is_told(installed: PathDistribution, tmp_path: Path) -> None:
+def test_changed_or_missing_file_is_reported(installed: PathDistribution, tmp_path: Path) -> None:
     assert list(altered(installed)) == []
     (tmp_path / "thing.py").write_text("x = 2\n")
-    assert list(altered(installed)) == ["thing.py is not as it was published"]
+    assert list(altered(installed)) == ["thing.py differs from its wheel"]
     (tmp_path / "thing.py").unlink()
     assert list(altered(installed)) == ["thing.py is missing"]
 
 
-def test_without_a_registry_it_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_is_skipped_without_a_registry(capsys: pytest.CaptureFixture[str]) -> None:
     def unreachable(pins: dict[str, str]) -> list[str]:
-        raise audit.Unreachable("whether versions were withdrawn: no network")
+        raise audit.Unreachable("check for yanked versions: no network")
 
-    assert audit._told_by(unreachable, PINS) == []
-    assert capsys.readouterr().out == "SKIPPED: whether versions were withdrawn: no network\n"
+    assert audit._run_check(unreachable, PINS) == []
+    assert capsys.readouterr().out == "SKIPPED: check for yanked versions: no network\n"

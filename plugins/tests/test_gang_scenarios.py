@@ -1,4 +1,4 @@
-"""Gangs in the real scheduler on virtual time: all or none, and nobody blocks anybody for ever."""
+"""Scenarios of gangs with the scheduler core in virtual time: all-or-nothing scheduling without deadlocks."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from pyscheduler_plugins.pod_group import POD_GROUP_LABEL
 from tests.scenarios.gangs import Cluster, slot
 
 
-def test_a_gang_of_eight_with_room_for_seven_binds_none_then_all() -> None:
+def test_gang_of_eight_binds_none_on_seven_slots_and_all_on_eight() -> None:
     cluster = Cluster(slots=7)
     cluster.add(*cluster.gang("a", of=8))
     cluster.run()
     assert cluster.assignments == {}
-    # All came at the same time: the one that completes the gang is tried first, and the one before it last.
-    assert "pod group default/a does not fit whole: no place for a6" in cluster.pending_message("a0")
+    # All were created at once: the member that completes the gang is scheduled first, the one before it last.
+    assert "pod group default/a does not fit as a whole: no place for a6" in cluster.pending_message("a0")
     assert "7 Insufficient cpu" in cluster.pending_message("a6")
     cluster.add(slot(7))
     cluster.advance(2)
     assert cluster.members("a") == 8
 
 
-def test_a_gang_that_does_not_fit_comes_to_rest() -> None:
+def test_gang_that_does_not_fit_is_not_retried_endlessly() -> None:
     cluster = Cluster(slots=7)
     cluster.add(*cluster.gang("a", of=8))
     cluster.advance(120)
@@ -30,7 +30,7 @@ def test_a_gang_that_does_not_fit_comes_to_rest() -> None:
     assert cluster.machine.context.handle.waiting == {}
 
 
-def test_two_gangs_that_do_not_fit_do_not_keep_each_other_awake() -> None:
+def test_two_gangs_that_do_not_fit_do_not_requeue_each_other_endlessly() -> None:
     cluster = Cluster(slots=3)
     a, b = cluster.gang("a", of=4), cluster.gang("b", of=4)
     cluster.add(*(each for pair in zip(a, b, strict=True) for each in pair))
@@ -39,14 +39,14 @@ def test_two_gangs_that_do_not_fit_do_not_keep_each_other_awake() -> None:
     assert cluster.attempts < 60
 
 
-def test_the_places_of_a_gang_that_did_not_fit_serve_others() -> None:
+def test_reservations_of_a_gang_that_did_not_fit_are_released() -> None:
     cluster = Cluster(slots=7)
     cluster.add(*cluster.gang("a", of=8), *(pod(f"single{i}").requests(cpu="1") for i in range(7)))
     cluster.advance(2)
     assert cluster.members("single") == 7
 
 
-def test_two_gangs_that_each_hold_half_do_not_block_each_other() -> None:
+def test_two_gangs_that_each_reserve_half_do_not_deadlock() -> None:
     cluster = Cluster(slots=8)
     a, b = cluster.gang("a", of=8), cluster.gang("b", of=8)
     cluster.add(*(each for pair in zip(a, b, strict=True) for each in pair))
@@ -59,11 +59,11 @@ def test_two_gangs_that_each_hold_half_do_not_block_each_other() -> None:
     assert cluster.members("a") + cluster.members("b") == 8
 
 
-def test_a_wait_that_runs_out_gives_all_places_back() -> None:
+def test_unschedulable_member_releases_all_reservations() -> None:
     cluster = Cluster(slots=4)
     members = cluster.gang("a", of=3, scheduleTimeoutSeconds=30)
     cluster.add(*members[:2], members[2].spec(nodeSelector={"gpu": "yes"}).priority(-1))
-    # The third is created last and does not fit, so the wait ends at once; created gated, it would never be tried.
+    # The third is created last and does not fit, so the wait ends at once.
     cluster.run()
     assert cluster.assignments == {}
     cluster.add(node("gpu").label("gpu", "yes"))
@@ -71,7 +71,7 @@ def test_a_wait_that_runs_out_gives_all_places_back() -> None:
     assert cluster.members("a") == 3
 
 
-def test_time_ends_a_wait_for_a_member_that_cannot_be_tried() -> None:
+def test_wait_for_a_member_of_another_scheduler_times_out() -> None:
     cluster = Cluster(slots=2)
     one, two = cluster.gang("a", of=2, scheduleTimeoutSeconds=30)
     cluster.add(one, two.scheduler("another-scheduler"))
@@ -82,13 +82,13 @@ def test_time_ends_a_wait_for_a_member_that_cannot_be_tried() -> None:
     cluster.advance(2)
     assert cluster.machine.context.handle.waiting == {}
     assert "rejected due to timeout after waiting 30s at plugin Gang" in cluster.pending_message("a0")
-    # Its sibling finds a node by the other scheduler: that makes the gang whole.
+    # The other scheduler binds the missing member.
     cluster.add(two.scheduler("another-scheduler").on("slot1"))
     cluster.advance(2)
     assert cluster.members("a") == 2
 
 
-def test_only_the_minimum_has_to_fit() -> None:
+def test_gang_starts_with_min_member_members() -> None:
     cluster = Cluster(slots=3)
     cluster.add(*cluster.gang("a", of=5, min_member=3))
     cluster.run()
@@ -98,7 +98,7 @@ def test_only_the_minimum_has_to_fit() -> None:
     assert cluster.members("a") == 4
 
 
-def test_the_last_member_to_come_completes_the_gang() -> None:
+def test_gang_starts_when_the_last_member_is_created() -> None:
     cluster = Cluster(slots=3)
     *early, late = cluster.gang("a", of=3)
     cluster.add(*early)
@@ -110,7 +110,7 @@ def test_the_last_member_to_come_completes_the_gang() -> None:
     assert cluster.members("a") == 3
 
 
-def test_a_pod_group_that_comes_late_is_waited_for() -> None:
+def test_members_wait_for_a_pod_group_that_is_created_later() -> None:
     cluster = Cluster(slots=2)
     cluster.add(*(pod(f"a{i}").label(POD_GROUP_LABEL, "a").requests(cpu="1") for i in range(2)))
     cluster.run()
@@ -120,7 +120,7 @@ def test_a_pod_group_that_comes_late_is_waited_for() -> None:
     assert cluster.members("a") == 2
 
 
-def test_a_replacement_joins_the_members_that_still_run() -> None:
+def test_replacement_member_of_a_running_gang_is_bound() -> None:
     cluster = Cluster(slots=3)
     cluster.add(*cluster.gang("a", of=3))
     cluster.run()
@@ -130,7 +130,7 @@ def test_a_replacement_joins_the_members_that_still_run() -> None:
     assert cluster.members("a") == 3
 
 
-def test_a_waiting_member_that_is_deleted_frees_the_others() -> None:
+def test_deletion_of_a_waiting_member_rejects_the_others() -> None:
     cluster = Cluster(slots=3)
     one, two, three = cluster.gang("a", of=3, scheduleTimeoutSeconds=300)
     cluster.add(one, two, three.scheduler("another-scheduler"))
@@ -141,30 +141,30 @@ def test_a_waiting_member_that_is_deleted_frees_the_others() -> None:
     assert cluster.machine.context.handle.waiting == {}
 
 
-def test_a_member_whose_binding_fails_is_tried_again_beside_its_siblings() -> None:
+def test_member_is_retried_when_its_binding_fails() -> None:
     cluster = Cluster(slots=3)
-    refused: list[str] = []
+    failures: list[str] = []
 
-    def refuse_once(of: Any, _node: str) -> str:
-        if of.name == "a1" and not refused:
-            refused.append(of.name)
+    def fail_once(of: Any, _node: str) -> str:
+        if of.name == "a1" and not failures:
+            failures.append(of.name)
             return "the server is busy"
         return ""
 
-    cluster.binding_error = refuse_once
+    cluster.binding_error = fail_once
     cluster.add(*cluster.gang("a", of=3))
     cluster.run()
     cluster.advance(15)
-    assert refused == ["a1"]
+    assert failures == ["a1"]
     assert cluster.members("a") == 3
 
 
-def test_the_same_story_is_told_twice_alike() -> None:
-    def story() -> list[tuple[str, str]]:
+def test_equal_scenarios_produce_equal_events() -> None:
+    def run() -> list[tuple[str, str]]:
         cluster = Cluster(slots=5)
         a, b = cluster.gang("a", of=4), cluster.gang("b", of=4)
         cluster.add(*(each for pair in zip(a, b, strict=True) for each in pair))
         cluster.advance(30)
         return [event for name in ("a0", "a3", "b0", "b3") for event in cluster.events(name)]
 
-    assert story() == story()
+    assert run() == run()
