@@ -1,4 +1,4 @@
-"""JSON patch (RFC 6902): a list of operations at JSON pointers, all or none."""
+"""JSON patch (RFC 6902): a list of operations at JSON pointers, applied all or none."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from pyscheduler.kube.numbers import natural
 
 
 def json_patch(target: Any, operations: Any) -> Any:
-    """`target` with all `operations` applied. ApiError 400 for a malformed patch, 422 where one cannot be done."""
+    """Return `target` with all `operations` applied. ApiError 400 for a malformed patch, 422 if an operation fails."""
     if not isinstance(operations, list):
-        raise bad_request("a JSON patch is a list of operations")
+        raise bad_request("a JSON patch must be a list of operations")
     document = deepcopy(target)
     for operation in operations:
         if not isinstance(operation, dict) or not isinstance(operation.get("path"), str):
-            raise bad_request("a JSON patch operation has an op and a path")
+            raise bad_request("a JSON patch operation must have an op and a path")
         document = _apply(document, operation)
     return document
 
@@ -35,7 +35,7 @@ def _apply(document: Any, operation: dict[str, Any]) -> Any:
             return _add(_remove(document, path), path, deepcopy(operation["value"]))
         case "test":
             if _get(document, path) != operation["value"]:
-                raise _impossible(path, "testing value failed")
+                raise _not_applicable(path, "testing value failed")
             return document
         case "move" | "copy":
             source = operation.get("from")
@@ -57,7 +57,7 @@ def _index(items: list[Any], step: str, path: str, *, end: bool = False) -> int:
         return len(items)
     index = natural(step)
     if index is None or index >= len(items) + end:
-        raise _impossible(path, "there is no such item")
+        raise _not_applicable(path, "there is no such item")
     return index
 
 
@@ -68,7 +68,7 @@ def _get(document: Any, path: str) -> Any:
         elif isinstance(document, dict) and step in document:
             document = document[step]
         else:
-            raise _impossible(path, "there is no such member")
+            raise _not_applicable(path, "there is no such member")
     return document
 
 
@@ -86,7 +86,7 @@ def _add(document: Any, path: str, value: Any) -> Any:
     elif isinstance(parent, dict):
         parent[step] = value
     else:
-        raise _impossible(path, "its parent is neither object nor list")
+        raise _not_applicable(path, "its parent is neither object nor list")
     return document
 
 
@@ -99,5 +99,5 @@ def _remove(document: Any, path: str) -> Any:
     return document
 
 
-def _impossible(path: str, why: str) -> ApiError:
+def _not_applicable(path: str, why: str) -> ApiError:
     return ApiError(422, "Invalid", f"the JSON patch cannot be applied at {path or '/'}: {why}")

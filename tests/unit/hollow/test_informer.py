@@ -88,4 +88,4 @@ async def test_an_unreadable_object_is_left_out_and_the_rest_goes_on(caplog: pyt
     await asyncio.wait_for(server.done.wait(), 5)
     task.cancel()
     assert sorted(name for _, name in copy.objects) == ["a", "b"]
-    assert "an object is left out" in caplog.text
+    assert "skipping an object that cannot be decoded" in caplog.text

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pyscheduler.embedded.hollow.container_exit import ExitCodesError, code_of, parse
-from pyscheduler.embedded.hollow.pod_lifecycle import LifecycleTimings, plan_run, stage_at, unreadable_annotations
+from pyscheduler.embedded.hollow.pod_lifecycle import LifecycleTimings, plan_run, stage_at, invalid_annotations
 from pyscheduler.testing import pod
 from tests.unit.hollow.builders import hollow
 
@@ -77,9 +77,9 @@ def test_a_restarted_container_remembers_its_last_run() -> None:
 
 
 def test_annotations_that_cannot_be_read_are_named() -> None:
-    assert unreadable_annotations(hollow(run_seconds="soon", fail_after_seconds=1, exits="0; never")) == [
-        "pyscheduler.io/run-seconds is no number of seconds",
-        "pyscheduler.io/exits: 'never' is no rule such as 'index 2 attempt 0-1: 42', with a code of 0 to 255",
+    assert invalid_annotations(hollow(run_seconds="soon", fail_after_seconds=1, exits="0; never")) == [
+        "pyscheduler.io/run-seconds is not a number of seconds",
+        "pyscheduler.io/exits: 'never' is not a rule such as 'index 2 attempt 0-1: 42', with a code of 0 to 255",
     ]
 
 

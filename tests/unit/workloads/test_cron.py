@@ -65,7 +65,7 @@ def test_a_fixed_pause() -> None:
         ("* * * * 7", "", "day of week: 7 is not within 0-6"),
         ("9-5 * * * *", "", "minute: 9-5"),
         ("*/0 * * * *", "", "steps by 0"),
-        ("x * * * *", "", "minute: 'x' is no number"),
+        ("x * * * *", "", "minute: 'x' is not a number"),
         ("* * 0 * *", "", "day of month: 0"),
         ("@soon", "", "unrecognized descriptor: @soon"),
         ("@every soon", "", "no duration"),
