@@ -76,8 +76,8 @@ class EmbeddedCluster:
 
     @property
     def kubeconfig(self) -> Path:
-        """A kubeconfig for kubectl and any other client."""
         """Path of a kubeconfig for kubectl and any other client."""
+        return Path(self._folder.name) / "kubeconfig"
 
     @property
     def nodes(self) -> HollowNodes:
