@@ -17,7 +17,7 @@ _PROXY = Path(__file__).with_name("delay_proxy.py")
 
 @asynccontextmanager
 async def with_api_latency(plane: Plane, milliseconds: int) -> AsyncIterator[str | None]:
-    """Yield the URL of an API server whose calls take `milliseconds` longer; None with 0: the API server's own URL."""
+    """Yield a URL at which each API call takes `milliseconds` longer; None with 0: the API server's own URL."""
     if not milliseconds or plane.real is None:
         yield None
         return

@@ -12,7 +12,7 @@ Buckets = dict[float, float]
 
 
 def read_buckets(text: str, name: str, labels: Mapping[str, str]) -> Buckets:
-    """Return the buckets of the histogram `name` whose labels include `labels`, added up over all other labels."""
+    """Return the buckets of the histogram `name` with at least these labels, added up over all other labels."""
     buckets: defaultdict[float, float] = defaultdict(float)
     # Parse only these lines: a scheduler's metrics have thousands, and the parser is slow.
     lines = "\n".join(line for line in text.splitlines() if line.startswith(f"{name}_bucket"))

@@ -410,7 +410,7 @@ def measure_gang(nodes: int, members: int) -> Iterator[Row]:
     yield Row(f"a gang of {members:,} is released", longest, calls)
 
 
-class Pauses:
+class GcPauses:
     """Pauses of the garbage collector; `longest` is in milliseconds."""
 
     def __init__(self) -> None:
@@ -448,7 +448,7 @@ def _measure_shared(
     fixture: MachineFixture, parts: Sequence[Callable[[MachineFixture], Iterator[Row]]]
 ) -> Iterator[Row]:
     """Yield the rows of some parts, and of the garbage collector, which runs as in the scheduler."""
-    pauses = Pauses()
+    pauses = GcPauses()
     gc.enable()
     with GcTuning():
         gc.callbacks.append(pauses)

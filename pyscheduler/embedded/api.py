@@ -140,7 +140,7 @@ class Api:
         return scale.scale_of(scale.update_scale(self.state, resource, where, body, options))
 
     def sync_disruption_budgets(self) -> None:
-        """Update the status of all disruption budgets whose pods have changed."""
+        """Update the status of all disruption budgets with changed pods."""
         self.state.budgets.recount((self.state.now(), self.state.timestamp()))
 
     def _run_controllers(self) -> None:

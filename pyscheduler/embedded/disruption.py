@@ -90,7 +90,7 @@ def _allowed_condition(budget: Json, allowed: int, now: str) -> Json:
 
 
 class DisruptionController:
-    """Namespaces that have budgets whose status may be out of date."""
+    """Namespaces with budgets that may have an outdated status."""
 
     def __init__(self, store: Store, find: FindOwner) -> None:
         self._store, self._find = store, find

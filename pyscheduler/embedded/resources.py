@@ -145,7 +145,7 @@ class Registry:
         return self._by_path.get((group, version, plural))
 
     def stored_in(self, bucket: str) -> Resource:
-        """Return the resource in whose API version the objects of `bucket` are stored."""
+        """Return the resource with the API version in which the objects of `bucket` are stored."""
         return self._by_bucket[bucket]
 
     def of_kind(self, api_version: str, kind: str) -> Resource | None:

@@ -54,7 +54,7 @@ def invalid_value(field: str, value: Any, detail: str) -> Cause:
 
 
 def unsupported(field: str, value: Any, allowed: Iterable[str]) -> Cause:
-    """Return the cause for a field whose value is not one of `allowed`."""
+    """Return the cause for a field with a value that is not in `allowed`."""
     choices = ", ".join(f'"{choice}"' for choice in sorted(allowed))
     return Cause(field, "FieldValueNotSupported", f"Unsupported value: {_shown(value)}: supported values: {choices}")
 

@@ -20,7 +20,7 @@ def create() -> Path:
 
 
 def sweep() -> None:
-    """Remove the folders of runs whose process has ended."""
+    """Remove the folders of runs that have ended."""
     for parent in {_parent(), Path(tempfile.gettempdir())}:
         for folder in parent.glob(f"{PREFIX}*"):
             owner = re.match(rf"{PREFIX}(\d+)-", folder.name)

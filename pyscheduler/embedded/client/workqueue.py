@@ -72,7 +72,7 @@ class WorkQueue(Generic[K]):
         self._timers.clear()
 
     async def work(self, reconcile: Callable[[K], Awaitable[None]]) -> None:
-        """Process keys until cancelled. A key whose `reconcile` raises is retried with exponential backoff."""
+        """Process keys until cancelled. If `reconcile` raises, the key is retried with exponential backoff."""
         while True:
             key = await self._take()
             try:

@@ -28,7 +28,7 @@ def _terminated_reason(terminated: Mapping[str, Any]) -> str:
 
 
 def _initializing(pod: Obj) -> str:
-    """Return the Init: status of a pod whose init containers have not finished, "" if they have."""
+    """Return the Init: status of a pod with unfinished init containers, "" if it has none."""
     sidecars = _sidecars(pod)
     total = len(dig(pod, "spec", "initContainers") or ())
     for index, status in enumerate(_statuses(pod, "initContainerStatuses")):

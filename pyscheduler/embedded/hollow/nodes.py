@@ -102,7 +102,7 @@ class HollowNodes:
         self._nodes: dict[str, _Node] = {}
         self._pod_states: dict[str, _PodState] = {}
         self._finished: set[str] = set()
-        """UIDs of pods whose final status has been written, although the informer may not have received it yet."""
+        """UIDs of pods with a final status that is written, though the informer may not have received it yet."""
         self._pods: WorkQueue[Key] = WorkQueue(clock)
         self._heartbeats: WorkQueue[str] = WorkQueue(clock)
         self._tasks = Tasks()

@@ -99,7 +99,7 @@ def _can_ignore_budgets(pod: Json) -> bool:
 
 
 def budgets_of(state: ServerState, pod: Json) -> list[Version]:
-    """Return the disruption budgets whose selector matches `pod`."""
+    """Return the disruption budgets that select `pod`."""
     return [
         budget
         for budget in state.store.scan(BUDGETS, pod["metadata"]["namespace"])

@@ -14,7 +14,7 @@ class Create:
     resource: Resource
     obj: Json
     event_object: Json | None = None
-    """Object whose SuccessfulCreate Event is recorded; None for no Event."""
+    """Object of the SuccessfulCreate Event; None for no Event."""
     ignore_already_exists: bool = False
     """True if an existing object of that name is not an error."""
 

@@ -12,7 +12,7 @@ EXPECTATIONS_TIMEOUT_SECONDS = 30.0
 
 
 class Expectations:
-    """Uids of created and deleted objects whose events each owner waits for."""
+    """Uids of created and deleted objects that each owner has not yet observed."""
 
     def __init__(self) -> None:
         self._owner: dict[str, Hashable] = {}

@@ -12,7 +12,7 @@ from pyscheduler.embedded.workloads.actions import Record
 from pyscheduler.embedded.workloads.objects import key_of, uid_of
 
 MAX_CACHED_EVENTS = 4096
-"""Recent Events whose repetitions increment a count instead of creating an object."""
+"""Number of recent Events that repetitions increment instead of creating an object."""
 _COMPONENTS = {"Job": "job-controller", "CronJob": "cronjob-controller"}
 _VERSIONS = {"Job": "batch/v1", "CronJob": "batch/v1"}
 

@@ -93,7 +93,7 @@ async def test_turn_measures_its_pods_and_restores_the_cluster(plane: Plane, tmp
 
 @asynccontextmanager
 async def dead_at_once(site: Site, scheduler_name: str, folder: Path) -> AsyncIterator[Running]:
-    """A contender whose process has ended."""
+    """A contender with a process that has ended."""
     log = folder / "log"
     log.write_text("out of memory")
     yield Running(0, lambda: False, log)
@@ -165,7 +165,7 @@ async def test_every_contender_gets_a_restarted_api_server(
 
 
 class FailingRestart(ControlPlane):
-    """A control plane whose API server does not restart."""
+    """A control plane with an API server that does not restart."""
 
     async def restart(self, name: str) -> None:
         raise ProcessFailed(f"{name} was not ready in time")

@@ -19,7 +19,7 @@ async def _echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 
 @asynccontextmanager
-async def proxied(delay: float) -> AsyncIterator[int]:
+async def delayed_echo_server(delay: float) -> AsyncIterator[int]:
     """Yield the port of a proxy to an echo server."""
     async with (
         await asyncio.start_server(_echo, LOOPBACK, 0) as server,
@@ -37,14 +37,14 @@ async def _round_trip(streams: Streams, message: bytes) -> float:
 
 
 async def test_call_takes_longer_by_the_delay() -> None:
-    async with proxied(DELAY) as port:
+    async with delayed_echo_server(DELAY) as port:
         streams = await asyncio.open_connection(LOOPBACK, port)
         assert await _round_trip(streams, b"GET /") >= DELAY
         streams[1].close()
 
 
 async def test_calls_on_many_connections_do_not_wait_for_each_other() -> None:
-    async with proxied(DELAY) as port:
+    async with delayed_echo_server(DELAY) as port:
         opened = await asyncio.gather(*(asyncio.open_connection(LOOPBACK, port) for _ in range(100)))
         began = asyncio.get_running_loop().time()
         await asyncio.gather(*(_round_trip(streams, b"x" * 1000) for streams in opened))
@@ -54,7 +54,7 @@ async def test_calls_on_many_connections_do_not_wait_for_each_other() -> None:
 
 
 async def test_chunks_of_a_connection_stay_in_order_and_delays_do_not_add_up() -> None:
-    async with proxied(DELAY) as port:
+    async with delayed_echo_server(DELAY) as port:
         reader, writer = await asyncio.open_connection(LOOPBACK, port)
         began = asyncio.get_running_loop().time()
         for number in range(50):
@@ -66,7 +66,7 @@ async def test_chunks_of_a_connection_stay_in_order_and_delays_do_not_add_up() -
 
 
 async def test_stream_is_forwarded_completely_before_its_end() -> None:
-    async with proxied(0.01) as port:
+    async with delayed_echo_server(0.01) as port:
         reader, writer = await asyncio.open_connection(LOOPBACK, port)
         content = bytes(range(256)) * 4096
         writer.write(content)

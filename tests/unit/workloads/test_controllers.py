@@ -36,7 +36,7 @@ class RecordingServer(ScriptedServer):
 
 
 class ReplicaSetFixture:
-    """A ReplicaSet and its controller, whose pod cache changes only when a test puts a pod."""
+    """A ReplicaSet and its controller; the pod cache changes only when a test puts a pod."""
 
     def __init__(self, replicas: int) -> None:
         self.server, self.now = RecordingServer(), 0.0

@@ -39,9 +39,9 @@ def step(of: Json, old: tuple[int, int], new: tuple[int, int] | None) -> tuple[i
     second = [replica_set(of, *new, revision=2)] if new is not None else []
     plan = reconcile(of, [first, *second], [], 0.0)
     sizes = resized(plan)
-    new = created(plan)
-    grown = new[0]["spec"]["replicas"] if new else sizes.get(second[0]["metadata"]["name"]) if second else None
-    return sizes.get(first["metadata"]["name"]), grown
+    sets = created(plan)
+    new_size = sets[0]["spec"]["replicas"] if sets else sizes.get(second[0]["metadata"]["name"]) if second else None
+    return sizes.get(first["metadata"]["name"]), new_size
 
 
 def test_new_deployment_creates_its_replica_set() -> None:

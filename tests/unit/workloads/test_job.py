@@ -38,7 +38,7 @@ def sync(of: Json, existing: list[Json], now: float = 1000.0, failures: Failures
 
 
 def without_finalizer(plan: Plan) -> list[str]:
-    """Return the pods whose finalizer the plan removes."""
+    """Return the pods that lose their finalizer by the plan."""
     return [a.key[1] for a in plan.actions if isinstance(a, Patch) and not a.subresource]
 
 

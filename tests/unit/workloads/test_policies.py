@@ -17,7 +17,7 @@ DISRUPTED = {"onPodConditions": [{"type": "DisruptionTarget"}]}
 
 
 def exited(code: int, container: str = "c", *conditions: str) -> Json:
-    """Return a failed pod whose container exited with `code`."""
+    """Return a failed pod with a container that exited with `code`."""
     pod = a_pod("p", "Failed")
     pod["status"]["containerStatuses"] = [{"name": container, "state": {"terminated": {"exitCode": code}}}]
     pod["status"]["conditions"] = [{"type": kind, "status": "True"} for kind in conditions]

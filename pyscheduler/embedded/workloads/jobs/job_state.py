@@ -25,7 +25,7 @@ from pyscheduler.embedded.workloads.objects import is_active, phase, status_numb
 
 @dataclass(frozen=True)
 class JobState:
-    """`new_*` are finished pods not yet in the status; `uncounted_*` are uids in it whose finalizer remains.
+    """`new_*` are finished pods not yet in the status; `uncounted_*` are uids in it that still have the finalizer.
 
     Uids move on to the counts once the finalizer is removed.
     """

@@ -29,7 +29,7 @@ MAX_UNCOUNTED_PODS = 500
 
 
 class JobCounts(NamedTuple):
-    """New counts of the status, and the pods whose finalizers can then be removed."""
+    """New counts of the status, and the pods that may then lose their finalizers."""
 
     succeeded: int
     failed: int
@@ -45,7 +45,7 @@ class JobCounts(NamedTuple):
 
 
 def count_ended_pods(view: JobState, end: FinishReason | None) -> JobCounts:
-    """Record pods that have finished, and count those whose finalizers were removed since the last sync."""
+    """Record pods that have finished, and count those that have lost their finalizers since the last sync."""
     tracked = {uid_of(pod) for pod in view.pods if is_tracked(pod)}
     succeeded = [uid for uid in view.uncounted_succeeded if uid in tracked]
     failed = [uid for uid in view.uncounted_failed if uid in tracked]
@@ -78,7 +78,7 @@ def _can_remove_finalizer(view: JobState, pod: Json, end: FinishReason | None) -
 def _record_ended_pod(
     view: JobState, pod: Json, end: FinishReason | None, records: tuple[list[str], list[str], set[int]]
 ) -> None:
-    """Record a pod whose finalizer is removed, unless it is recorded already or does not count."""
+    """Record a pod before its finalizer is removed, unless it is recorded already or does not count."""
     succeeded, failed, done = records
     uid, job = uid_of(pod), view.job
     # In a failed Job every unfinished pod counts as failed.
