@@ -154,7 +154,7 @@ def test_invalid_line_is_reported_and_the_next_one_read(evaluate: Evaluate) -> N
         {"id": "fine", "objects": [node("a"), pod("p", "1")]},
     )
 
-    assert (broken["id"], broken["error"][:24]) == (None, "the line is no document:")
+    assert (broken["id"], broken["error"][:17]) == (None, "invalid document:")
     assert (object_["id"], object_["error"][:11]) == ("object", "objects[0]:")
     assert (strict["id"], 'unknown field "profile"' in strict["error"]) == ("strict", True)
     assert fine["choice"] == ["a"]

@@ -56,14 +56,14 @@ def _fields(raw: bytes) -> Iterator[tuple[int, Any]]:
             case 2:
                 length, position = _varint(raw, position)
                 if position + length > end:
-                    raise _Malformed("it ends too early")
+                    raise _Malformed("the message is truncated")
                 yield tag >> 3, raw[position : position + length]
                 position += length
             case 5:
                 yield tag >> 3, raw[position : position + 4]
                 position += 4
             case other:
-                raise _Malformed(f"it has a field of the unknown wire type {other}")
+                raise _Malformed(f"unknown wire type {other}")
 
 
 def _varint(raw: bytes, position: int) -> tuple[int, int]:
@@ -76,7 +76,7 @@ def _varint(raw: bytes, position: int) -> tuple[int, int]:
             return value, position
         shift += 7
         if shift > 63:
-            raise _Malformed("it has a number that is too long")
+            raise _Malformed("a varint is too long")
 
 
 def _message(raw: bytes, name: str) -> Json:
@@ -146,7 +146,7 @@ def _special(raw: bytes, kind: str) -> Any:
         try:
             return json.loads(parts.get(1, b"null"))
         except ValueError:
-            raise _Malformed("it holds raw data that is not JSON") from None
+            raise _Malformed("raw data is not JSON") from None
     return _time(parts)
 
 

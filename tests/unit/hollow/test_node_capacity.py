@@ -1,4 +1,4 @@
-"""A kubelet rejects pods that its node has no empty_node for."""
+"""A kubelet rejects pods that its node has no room for."""
 
 from __future__ import annotations
 
