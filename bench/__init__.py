@@ -1,1 +1,1 @@
-"""Measurements of the scheduler beside others, on a real API server."""
+"""Benchmarks of the scheduler against others, on a real API server."""

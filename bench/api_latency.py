@@ -1,4 +1,4 @@
-"""An API server that is far away: a delaying proxy in front of the real one, as a process of its own."""
+"""API server latency: a delaying proxy in front of the real API server, as a separate process."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PROXY = Path(__file__).with_name("delay_proxy.py")
 
 @asynccontextmanager
 async def with_api_latency(plane: Plane, milliseconds: int) -> AsyncIterator[str | None]:
-    """URL at which each call to the API server takes so many milliseconds longer; None, for its own, with 0."""
+    """Yield a URL at which each API call takes `milliseconds` longer; None with 0: the API server's own URL."""
     if not milliseconds or plane.real is None:
         yield None
         return

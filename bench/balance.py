@@ -1,4 +1,4 @@
-"""Placement quality: how evenly pods and requested CPU lie over the nodes, so that speed is not bought with it."""
+"""Placement quality: distribution of pods and requested CPU over the nodes, to compare beside speed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Balance:
 
     @classmethod
     def of(cls, chosen: Iterable[str], cpu: Mapping[str, float]) -> Balance:
-        """From the node of each measured pod, and the requested share (0 to 1) of each node in the cluster."""
+        """Return the balance of the nodes of the measured pods and the requested share (0 to 1) of each node."""
         counts = Counter(node for node in chosen)
         idle = len(cpu.keys() - counts.keys())
         return cls(
@@ -40,12 +40,12 @@ class Balance:
         )
 
 
-def requested(program: Program, placed: Mapping[str, str], gone: Iterable[tuple[Batch, int]]) -> dict[str, float]:
-    """The share of its CPU that is requested on each node. `placed` is by NAMESPACE/NAME; `gone` are pods no more."""
-    made = [step.what for step in program.steps if isinstance(step, Create) and isinstance(step.what, Batch)]
-    room = {
+def requested(program: Program, placed: Mapping[str, str], deleted: Iterable[tuple[Batch, int]]) -> dict[str, float]:
+    """Return the requested share of CPU of each node. `placed` is by NAMESPACE/NAME; `deleted` pods do not count."""
+    created = [step.what for step in program.steps if isinstance(step, Create) and isinstance(step.what, Batch)]
+    capacities = {
         name: _cpu(_decode(batch)["status"]["capacity"]["cpu"])
-        for batch in [*program.nodes, *made]
+        for batch in [*program.nodes, *created]
         if batch.path == collection("Node")
         for name in batch.names()
     }
@@ -55,14 +55,14 @@ def requested(program: Program, placed: Mapping[str, str], gone: Iterable[tuple[
             each = _request(batch)
             for number in range(batch.count):
                 used[_node(batch, number)] += each
-    for batch, number in gone:
+    for batch, number in deleted:
         if NODE in batch.words:
             used[_node(batch, number)] -= _request(batch)
     for pods in program.scheduled:
         each = _request(pods.batch)
         for node in filter(None, map(placed.get, pods.full_names())):
             used[node] += each
-    return {name: used[name] / capacity for name, capacity in room.items()}
+    return {name: used[name] / capacity for name, capacity in capacities.items()}
 
 
 def _node(batch: Batch, number: int) -> str:
@@ -71,13 +71,13 @@ def _node(batch: Batch, number: int) -> str:
 
 
 def _request(batch: Batch) -> int:
-    """Milli-CPUs that a pod of the batch asks for."""
+    """Return the CPU requests of a pod of the batch in milli-CPUs."""
     containers = _decode(batch)["spec"]["containers"]
     return sum(_cpu(c.get("resources", {}).get("requests", {}).get("cpu", "0")) for c in containers)
 
 
 def _cpu(quantity: str | float) -> int:
-    """Milli-CPUs of "4" or "900m"."""
+    """Return the milli-CPUs of "4" or "900m"."""
     text = str(quantity)
     return int(text[:-1]) if text.endswith("m") else int(float(text) * 1000)
 

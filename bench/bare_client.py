@@ -1,9 +1,9 @@
-"""The ceiling: binds pods to nodes in turn, without deciding anything, and so shows what API server and Python allow.
+"""Upper limit of speed: bind pods to nodes round robin, without decisions, limited by API server and Python only.
 
-A process of its own, like the schedulers it is compared with. It shares no code with them, only the way it calls:
-aiohttp on 16 kept-alive connections and uvloop. A pod that may not be bound yet, since it is gated, comes again behind
-the others. When all is done it waits to be ended, so that its CPU time can be
-read. Run as `python -m bench.bare_client KUBECONFIG SCHEDULER_NAME [--events]`.
+It is a separate process, like the schedulers it is compared with, and shares no code with them, only the way of
+calling: aiohttp on 16 kept-alive connections and uvloop. A pod that cannot be bound yet because it is gated is retried
+after the others. When all pods are bound it waits to be terminated, so that its CPU time can be read. Run as `python -m
+bench.bare_client KUBECONFIG SCHEDULER_NAME [--events]`.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ import yaml
 CONNECTIONS = 16
 _CONFLICT = 409
 _GATED_PAUSE = 0.02
-"""Seconds for which a connection rests after a pod that may not be bound yet."""
+"""Seconds that a connection pauses after a pod that cannot be bound yet."""
 _JSON = {"Content-Type": "application/json"}
 _encode = msgspec.json.Encoder().encode
 
 
 class PodMeta(msgspec.Struct):
-    """What a binding needs to know of a pod; of a node, its name."""
+    """Fields of a pod that a binding needs; of a node, only its name."""
 
     name: str
     uid: str = ""
@@ -54,19 +54,19 @@ _decode = msgspec.json.Decoder(_List).decode
 
 @dataclass(frozen=True)
 class BindingJob:
-    """Whose pods are bound, and whether each gets an Event as well."""
+    """Scheduler name of the pods to bind, and True to write an Event for each."""
 
     scheduler_name: str
     events: bool
 
     @property
     def pending(self) -> str:
-        """Where the pods without a node are listed."""
+        """URL of the list of pods without a node."""
         selector = f"spec.schedulerName={self.scheduler_name},spec.nodeName="
         return f"/api/v1/pods?fieldSelector={selector}"
 
     def binding(self, pod: PodMeta, node: str) -> tuple[str, bytes]:
-        """Path and body of the call that binds."""
+        """Return path and body of the binding request."""
         body = {
             "apiVersion": "v1",
             "kind": "Binding",
@@ -76,7 +76,7 @@ class BindingJob:
         return f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/binding", _encode(body)
 
     def event(self, pod: PodMeta, node: str, wall: float) -> tuple[str, bytes]:
-        """Path and body of the call that tells of it; `wall` is seconds since 1970."""
+        """Return path and body of the Event's request; `wall` is seconds since 1970."""
         body = {
             "apiVersion": "events.k8s.io/v1",
             "kind": "Event",
@@ -100,7 +100,7 @@ class BindingJob:
 
 
 async def bind_all(session: aiohttp.ClientSession, job: BindingJob) -> None:
-    """Bind every pending pod of the job, to one node after the other."""
+    """Bind every pending pod of the job, to the nodes round robin."""
     nodes = await _names(session, "/api/v1/nodes")
     pods = await _names(session, job.pending)
     work = deque((pod, nodes[number % len(nodes)].name) for number, pod in enumerate(pods))
@@ -120,23 +120,23 @@ async def _bind(session: aiohttp.ClientSession, job: BindingJob, work: deque[tup
 
 
 async def _post(session: aiohttp.ClientSession, path: str, body: bytes) -> bool:
-    """Make an object; whether it may be made now: not so the binding of a pod that is gated."""
-    async with session.post(path, data=body, headers=_JSON) as answer:
-        content = await answer.read()
-        if answer.status == _CONFLICT and b"schedulingGates" in content:
+    """Create an object; return False if it is the binding of a gated pod."""
+    async with session.post(path, data=body, headers=_JSON) as response:
+        content = await response.read()
+        if response.status == _CONFLICT and b"schedulingGates" in content:
             return False
-        if answer.status >= 300:
-            raise SystemExit(f"error: POST {path}: {answer.status} {content[:300].decode(errors='replace')}")
+        if response.status >= 300:
+            raise SystemExit(f"error: POST {path}: {response.status} {content[:300].decode(errors='replace')}")
         return True
 
 
 async def _names(session: aiohttp.ClientSession, path: str) -> list[PodMeta]:
-    async with session.get(path) as answer:
-        return [item.metadata for item in _decode(await answer.read()).items]
+    async with session.get(path) as response:
+        return [item.metadata for item in _decode(await response.read()).items]
 
 
 def session_of(kubeconfig: Path) -> aiohttp.ClientSession:
-    """A client that proves who it is with the token of the kubeconfig's only user."""
+    """Return a client that authenticates with the token of the kubeconfig's only user."""
     document: dict[str, Any] = yaml.safe_load(kubeconfig.read_text())
     cluster, user = document["clusters"][0]["cluster"], document["users"][0]["user"]
     authority = base64.b64decode(cluster["certificate-authority-data"]).decode()
@@ -149,14 +149,14 @@ def session_of(kubeconfig: Path) -> aiohttp.ClientSession:
 
 
 async def run(kubeconfig: Path, job: BindingJob) -> None:
-    """Bind everything, then wait to be ended."""
+    """Bind everything, then wait to be terminated."""
     async with session_of(kubeconfig) as session:
         await bind_all(session, job)
         await asyncio.Event().wait()
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """The command."""
+    """Run the command."""
     parser = argparse.ArgumentParser(prog="bench.bare_client", description="Bind pods to nodes in turn.")
     parser.add_argument("kubeconfig", type=Path)
     parser.add_argument("scheduler_name")

@@ -1,4 +1,4 @@
-"""Many objects at once, as fast as the API server takes them: made, counted, deleted."""
+"""Creation, counting and deletion of many objects, as fast as the API server allows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MERGE = {"Content-Type": "application/merge-patch+json"}
 _NOW = b'{"apiVersion":"v1","kind":"DeleteOptions","gracePeriodSeconds":0}'
 _BUSY = (429, 500, 503, 504)
 _PAGE = 2000
-_PATIENCE = aiohttp.ClientTimeout(total=120)
+_TIMEOUT = aiohttp.ClientTimeout(total=120)
 
 
 class _Meta(msgspec.Struct):
@@ -41,14 +41,14 @@ _decode = msgspec.json.Decoder(_List).decode
 
 
 class BulkClient:
-    """Calls that carry bytes one way and do not read what comes back, unless something went wrong: ApiError."""
+    """Client for raw bodies; responses are decoded only where needed. Error responses raise ApiError."""
 
     def __init__(self, server: str, session: aiohttp.ClientSession) -> None:
         self._server = server
         self._session = session
 
     async def create(self, batch: Batch, numbers: Iterable[int] | None = None) -> None:
-        """Make the objects of the batch, or those with these numbers; what is there already stays."""
+        """Create the objects of the batch, or those with these numbers; existing objects are not changed."""
         left = iter(range(batch.count) if numbers is None else numbers)
 
         async def worker() -> None:
@@ -58,7 +58,7 @@ class BulkClient:
         await _run_concurrently(worker)
 
     async def create_one(self, path: str, body: bytes) -> None:
-        """Make one object; it stays if it is there already."""
+        """Create one object unless it exists."""
         await self._call("POST", path, body, _JSON, allowed=409)
 
     async def merge(self, path: str, body: bytes) -> None:
@@ -66,7 +66,7 @@ class BulkClient:
         await self._call("PATCH", path, body, _MERGE)
 
     async def delete_one(self, path: str) -> None:
-        """Delete an object at once; it may be gone already."""
+        """Delete an object at once; a missing one is ignored."""
         await self._call("DELETE", path, _NOW, _JSON, allowed=404)
 
     async def delete_each(self, paths: Iterable[str]) -> None:
@@ -80,23 +80,23 @@ class BulkClient:
         await _run_concurrently(worker)
 
     async def delete_all(self, path: str, labels: str = "") -> None:
-        """Delete what the label selector fits in a collection; the API server spreads it over its workers."""
+        """Delete the objects of a collection that match the selector, with the API server's concurrent workers."""
         while await self.names(path, labels, most=1):
             try:
                 await self._call("DELETE", path, _NOW, _JSON, query={"labelSelector": labels})
             except TimeoutError:
-                continue  # thousands in one call may take longer than a call may; the rest goes with the next
+                continue  # deleting thousands may exceed the request timeout; the next request deletes the rest
             except ApiError as problem:
                 if problem.status not in _BUSY:
                     raise
 
     async def count(self, path: str) -> int:
-        """How many objects the collection has, without fetching them."""
+        """Return the number of objects in the collection, without fetching them."""
         page = _decode(await self._call("GET", path, query={"limit": "1"}))
         return len(page.items) + page.metadata.remaining
 
     async def names(self, path: str, labels: str = "", most: int | None = None) -> list[str]:
-        """The names of the objects that the label selector fits, `most` at most."""
+        """Return the names of the objects that match the selector, at most `most`."""
         found: list[str] = []
         query = {"labelSelector": labels, "limit": str(most or _PAGE)}
         while True:
@@ -107,7 +107,7 @@ class BulkClient:
             query["continue"] = page.metadata.more
 
     async def collect_garbage(self) -> None:
-        """Let the API server collect its garbage now, as Go does before a heap profile; one that has none says 404."""
+        """Make the API server collect garbage now, as Go does before a heap profile; 404 without the endpoint."""
         await self._call("GET", "/debug/pprof/heap", query={"gc": "1"}, allowed=404)
 
     async def _call(
@@ -120,24 +120,24 @@ class BulkClient:
         allowed: int = 0,
     ) -> bytes:
         url = self._server + path
-        async with self._session.request(method, url, data=body, headers=headers, params=query) as answer:
-            content = await answer.read()
-            if answer.status >= 400 and answer.status != allowed:
-                raise ApiError(method, url, answer.status, content.decode(errors="replace"))
+        async with self._session.request(method, url, data=body, headers=headers, params=query) as response:
+            content = await response.read()
+            if response.status >= 400 and response.status != allowed:
+                raise ApiError(method, url, response.status, content.decode(errors="replace"))
             return content
 
 
 @asynccontextmanager
-async def opened(api: ApiClient) -> AsyncIterator[BulkClient]:
-    """As the client's user, over connections of its own."""
+async def connect(api: ApiClient) -> AsyncIterator[BulkClient]:
+    """Yield a client for the same user, with separate connections."""
     tls: Any = api.tls if api.tls is not None else True
     connector = aiohttp.TCPConnector(limit=_CONNECTIONS, ssl=tls)
-    async with aiohttp.ClientSession(connector=connector, timeout=_PATIENCE) as session:
+    async with aiohttp.ClientSession(connector=connector, timeout=_TIMEOUT) as session:
         yield BulkClient(api.server, session)
 
 
 async def _run_concurrently(worker: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """As many workers as there are connections; the first problem ends all, and is raised by itself."""
+    """Run one worker per connection; the first exception ends all, and is raised alone."""
     try:
         async with asyncio.TaskGroup() as group:
             for _ in range(_CONNECTIONS):
@@ -146,7 +146,7 @@ async def _run_concurrently(worker: Callable[[], Coroutine[Any, Any, None]]) -> 
         raise problems.exceptions[0] from None
 
 
-def missing(batch: Batch, there: Sequence[str]) -> list[int]:
-    """The numbers of the batch's objects that are not there."""
-    known = set(there)
-    return [number for number in range(batch.count) if batch.name_of(number) not in known]
+def missing(batch: Batch, names: Sequence[str]) -> list[int]:
+    """Return the numbers of the batch's objects that are not among `names`."""
+    existing = set(names)
+    return [number for number in range(batch.count) if batch.name_of(number) not in existing]

@@ -1,7 +1,7 @@
-"""Who uses the cores while pods are bound, and so how much faster a contender could be at all.
+"""CPU usage by process while pods are bound, and the upper limit of a contender's speed that follows from it.
 
-On a machine whose cores are in full use, time is CPU time: what a contender does not spend itself is spent by the API
-server, by its store and by the bench, whoever binds. A contender that cost nothing would still have to wait for those.
+On a machine with fully used cores, time is CPU time: what a contender does not use itself is used by the API server,
+etcd and the bench. Even a contender without any CPU time would have to wait for those.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ API_SERVER, ETCD = "kube-apiserver", "etcd"
 
 @dataclass(frozen=True)
 class Burst:
-    """CPU seconds between the first binding and the last, by who used them; the bench measures and makes changes."""
+    """CPU seconds by process between the first binding and the last; the bench measures and makes changes."""
 
     own: float
     api_server: float
@@ -23,11 +23,11 @@ class Burst:
 
     @classmethod
     def of(cls, own: float, control_plane_cpu: Mapping[str, float], bench: float) -> Burst:
-        """`control_plane_cpu` is the control plane's, by process."""
+        """Return a burst from the control plane's CPU seconds by process."""
         return cls(own, control_plane_cpu.get(API_SERVER, 0.0), control_plane_cpu.get(ETCD, 0.0), bench)
 
     @property
     def speed_up(self) -> float | None:
-        """How many times as fast it would be if its own CPU time were free; None if nobody else used any."""
+        """Factor by which a contender with free CPU time would be faster; None if the others used none."""
         others = self.api_server + self.etcd + self.bench
         return (self.own + others) / others if others else None

@@ -1,6 +1,6 @@
-"""What every turn of a workload finds: namespaces, nodes, other objects, pods on their nodes.
+"""Initial state of a workload: namespaces, nodes, other objects, bound pods.
 
-It is made once for all turns of a workload: only what a turn took away is made again.
+It is created once for all turns; only objects that a turn has removed are recreated.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ _NAMESPACES = collection("Namespace")
 
 @dataclass(frozen=True)
 class MissingObjects:
-    """The objects of a batch that are no longer there, by number."""
+    """Numbers of the objects of a batch that no longer exist."""
 
     batch: Batch
     numbers: Sequence[int]
 
 
 class ObjectDeleter(Protocol):
-    """Deletes at once, by the paths of the API."""
+    """Deletion by API path, without grace period."""
 
     async def delete_each(self, paths: Iterable[str]) -> None:
-        """Objects, which may be gone already."""
+        """Delete objects; missing ones are ignored."""
 
     async def delete_all(self, path: str) -> None:
-        """A collection."""
+        """Delete a whole collection."""
 
 
 @dataclass
 class ClusterSetup:
-    """The state that turns share. Nobody else may write to this API server."""
+    """State that all turns share. The API server must have no other writers."""
 
     bulk: BulkClient
     deleter: ObjectDeleter
@@ -48,29 +48,29 @@ class ClusterSetup:
     _namespaces: dict[str, Mapping[str, str]] = field(default_factory=dict)
 
     async def prepare(self, program: Program) -> None:
-        """Bring the cluster to where the program starts; what was made for another one is gone then."""
+        """Create the initial state of the program; objects of an earlier program are deleted."""
         for batch in [*reversed(self._shared), *self._nodes]:
             await self._remove(batch)
-        self._nodes, self._shared = list(program.nodes), list(program.shared)  # even if not all of it can be made
-        await self._make_namespaces(program.namespaces)
+        self._nodes, self._shared = list(program.nodes), list(program.shared)  # set first: creation may fail halfway
+        await self._create_namespaces(program.namespaces)
         for batch in [*program.nodes, *program.shared]:
             await self.bulk.create(batch)
 
     async def find_missing(self) -> list[MissingObjects]:
-        """What the last turn took away: victims of preemption, deleted pods, objects that were changed."""
+        """Return objects that the last turn removed: victims of preemption, deleted pods, changed objects."""
         found = []
         by_path: defaultdict[str, list[Batch]] = defaultdict(list)
         for batch in [*self._nodes, *self._shared]:
             by_path[batch.path].append(batch)
         for path, batches in by_path.items():
             if await self.bulk.count(path) < sum(batch.count for batch in batches):
-                there = await self.bulk.names(path)
-                found += [MissingObjects(batch, numbers) for batch in batches if (numbers := missing(batch, there))]
+                names = await self.bulk.names(path)
+                found += [MissingObjects(batch, numbers) for batch in batches if (numbers := missing(batch, names))]
         return found
 
-    async def restore(self, gone: Sequence[MissingObjects]) -> None:
-        """Make again what is gone."""
-        for each in gone:
+    async def restore(self, objects: Sequence[MissingObjects]) -> None:
+        """Recreate missing objects."""
+        for each in objects:
             await self.bulk.create(each.batch, each.numbers)
 
     async def clear(self, pods: Sequence[Batch], namespaces: Sequence[str]) -> None:
@@ -83,8 +83,8 @@ class ClusterSetup:
     async def _remove(self, batch: Batch) -> None:
         await self.deleter.delete_each(f"{batch.path}/{name}" for name in batch.names())
 
-    async def _make_namespaces(self, wanted: Mapping[str, Mapping[str, str]]) -> None:
-        """With the labels they should have, and the service account without which no pod can be made in them."""
+    async def _create_namespaces(self, wanted: Mapping[str, Mapping[str, str]]) -> None:
+        """Create namespaces with their labels, and the service account that pods need."""
         for name, labels in wanted.items():
             if self._namespaces.get(name) == labels:
                 continue

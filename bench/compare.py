@@ -1,8 +1,8 @@
-"""This scheduler beside the real kube-scheduler: one control plane for a workload, one run, turn by turn.
+"""Comparison of this scheduler with the real kube-scheduler, turn by turn on one control plane per workload.
 
-Each workload has a control plane of its own, and each turn an API server that has just started. The more it and its
-store have seen, the more they hold, and the more, or less, a call costs them: what a turn shows would hang on those
-before it. See bench/README.md.
+Each workload has its own control plane, and each turn a newly started API server. The cost of a call depends on the
+number of objects that API server and etcd have served before, so turns would otherwise influence each other.
+See bench/README.md.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from tests.e2e.client import ApiError
 from tests.e2e.plane import REAL, Plane
 from tests.e2e.scheduler import install
 
-_OPTIONS = Options(  # what is there beside the API server is there to be scheduled, not to take part
+_OPTIONS = Options(  # no controllers that would change nodes or pods during a turn
     controllers="serviceaccount-controller",
     taint_new_nodes=False,
     max_requests_inflight=3000,
@@ -49,13 +49,13 @@ _OPTIONS = Options(  # what is there beside the API server is there to be schedu
     extra={
         "kube-apiserver": (
             "--delete-collection-workers=8",
-            # Its finalizers wait for controllers that do not run.
+            # Its finalizers would wait for controllers that do not run.
             "--disable-admission-plugins=StorageObjectInUseProtection",
         )
     },
 )
 _FAILURES = (Unfinished, ProcessFailed, AssertionError, ApiError, TimeoutError)
-"""What a contender, or a workload, can fail with: the next turn goes on."""
+"""Failures of a contender or a workload, after which the next turn continues."""
 
 _WARM_UP_SECONDS = 60.0
 _WARM_UP = Case(
@@ -75,7 +75,7 @@ _WARM_UP = Case(
 
 @dataclass(frozen=True)
 class Plan:
-    """Who runs, on which workloads, how often; `seconds` is the patience with one turn."""
+    """Contenders, workloads and number of rounds; `seconds` is the time limit of one turn."""
 
     contenders: Sequence[Contender]
     cases: Sequence[Case]
@@ -84,17 +84,17 @@ class Plan:
 
     @property
     def names(self) -> list[str]:
-        """The contenders, the one the others are compared with first."""
+        """Names of the contenders; the others are compared with the first."""
         return [contender.name for contender in self.contenders]
 
     @property
     def title(self) -> str:
-        """One line above the tables."""
+        """Title of the tables."""
         several = "workloads" if len(self.cases) > 1 else "workload"
         return f"{len(self.cases)} {several}, {self.rounds} rounds, Kubernetes {kubernetes_version()}"
 
     def turns(self, case: Case) -> Iterator[tuple[int, Contender]]:
-        """Round and contender of each turn: every other round the other way around, so nobody is always first."""
+        """Yield round and contender of each turn; every other round runs in reverse order."""
         taking_part = [each for each in self.contenders if each.decides or case.test.nothing_to_decide]
         for number in range(1, self.rounds + 1):
             for contender in taking_part if number % 2 else taking_part[::-1]:
@@ -103,28 +103,28 @@ class Plan:
 
 @asynccontextmanager
 async def real_plane() -> AsyncIterator[Plane]:
-    """A control plane for a benchmark, with what this scheduler needs installed."""
+    """Yield a control plane for a benchmark, with this scheduler's prerequisites installed."""
     async with ControlPlane(_OPTIONS) as plane:
         await install(plane.api)
         yield Plane(REAL, plane.kubeconfig, plane.api, plane)
 
 
 async def measure(plan: Plan, case: Case, program: Program, plane: Plane) -> Outcome:
-    """All rounds of one workload on a new control plane; `program` is the case's.
+    """Run all rounds of one workload on a new control plane; `program` is the case's.
 
-    Before the first workload everybody warms up. SuiteError if a contender cannot even do that.
+    All contenders are warmed up before the first workload. SuiteError if that fails.
     """
-    async with bulk.opened(plane.api) as calls, aiohttp.ClientSession() as session:
+    async with bulk.connect(plane.api) as calls, aiohttp.ClientSession() as session:
         setup = ClusterSetup(calls, calls if plane.real is None else Etcd(plane.real.etcd, session))
         if case is plan.cases[0]:
             await _warm_up(plan, plane, setup)
         return await outcome_of(plan, case, BenchEnvironment(plane, setup, program, plan.seconds, case.latency))
 
 
-async def _by_itself(plan: Plan, cases: Sequence[Case], program: Program) -> AsyncIterator[Outcome]:
+async def _measure_workload(plan: Plan, cases: Sequence[Case], program: Program) -> AsyncIterator[Outcome]:
     """Measure a workload at each of its latencies, which share a control plane.
 
-    One that fails fails the workload, but for the first: an hour's work is not lost by it.
+    A failing control plane fails the workload and not the whole run, unless it is the first.
     """
     left = list(cases)
     try:
@@ -137,17 +137,17 @@ async def _by_itself(plan: Plan, cases: Sequence[Case], program: Program) -> Asy
         if any(case is plan.cases[0] for case in left):
             raise
         for case in left:
-            _say(f"{case.name}: the control plane failed: {problem}")
-            yield Outcome(case, failures=_of_all(plan, problem))
+            _print(f"{case.name}: the control plane failed: {problem}")
+            yield Outcome(case, failures=_failures_of_all(plan, problem))
 
 
-def _of_all(plan: Plan, problem: Exception) -> list[Failure]:
-    """What no contender is to blame for."""
+def _failures_of_all(plan: Plan, problem: Exception) -> list[Failure]:
+    """Return a failure of each contender, for problems that no contender has caused."""
     return [Failure(name, 0, str(problem)) for name in plan.names]
 
 
 async def _warm_up(plan: Plan, plane: Plane, setup: ClusterSetup) -> None:
-    """Let everybody take a turn that does not count: byte code is there then, and files are in memory. SuiteError."""
+    """Run each contender once without measuring: it compiles byte code and caches files. SuiteError if one fails."""
     warm_up = compiled(_WARM_UP)
     await setup.prepare(warm_up)
     env = BenchEnvironment(plane, setup, warm_up, _WARM_UP_SECONDS)
@@ -158,14 +158,14 @@ async def _warm_up(plan: Plan, plane: Plane, setup: ClusterSetup) -> None:
 
 
 async def outcome_of(plan: Plan, case: Case, env: BenchEnvironment) -> Outcome:
-    """All rounds of one workload."""
+    """Run all rounds of one workload."""
     outcome = Outcome(case)
-    _say(f"{case.name}: {_size(env.program)}")
+    _print(f"{case.name}: {_size(env.program)}")
     try:
         await env.setup.prepare(env.program)
     except ApiError as problem:
-        _say(f"{case.name}: the API server refused it: {problem}")
-        outcome.failures.extend(_of_all(plan, problem))
+        _print(f"{case.name}: the API server rejected the workload: {problem}")
+        outcome.failures.extend(_failures_of_all(plan, problem))
     for number, contender in plan.turns(case):
         if outcome.failed(contender.name):
             continue
@@ -182,9 +182,9 @@ async def _turn(env: BenchEnvironment, contender: Contender, label: str, number:
         try:
             turn = await run_contender(env, contender, number, Path(folder))
         except _FAILURES as problem:
-            _say(f"{label}: {contender.name} failed: {problem}")
+            _print(f"{label}: {contender.name} failed: {problem}")
             return Failure(contender.name, number, str(problem))
-    _say(
+    _print(
         f"{label}: {contender.name} bound {turn.pods} pods at {per_second(turn) or 0:.0f}/s with"
         f" {turn.cpu / turn.pods * 1000:.3f} ms of CPU each; others used {turn.others:.2f} cores"
     )
@@ -193,18 +193,18 @@ async def _turn(env: BenchEnvironment, contender: Contender, label: str, number:
 
 def _size(program: Program) -> str:
     objects = sum(batch.count for batch in program.shared)
-    return f"{len(program.node_names)} nodes, {objects} other objects, {len(program.measured)} pods to be measured"
+    return f"{len(program.node_names)} nodes, {objects} other objects, {len(program.measured)} measured pods"
 
 
 @dataclass(frozen=True)
 class Output:
-    """Files to write, beside the tables on the terminal."""
+    """Files to write in addition to the tables on the terminal."""
 
     json: Path | None = None
     markdown: Path | None = None
 
     def write(self, plan: Plan, outcomes: Sequence[Outcome]) -> None:
-        """After each workload anew, so that a run which is ended early has told what it found."""
+        """Write the files; called after each workload, so that an interrupted run keeps its results."""
         if self.json:
             self.json.write_bytes(report.document(about(plan), outcomes, plan.names))
         if self.markdown:
@@ -212,7 +212,7 @@ class Output:
 
 
 def about(plan: Plan) -> dict[str, Any]:
-    """What the figures were taken with."""
+    """Return the versions and the hardware of the run."""
     return {
         "rounds": plan.rounds,
         "kubernetes": kubernetes_version(),
@@ -222,7 +222,7 @@ def about(plan: Plan) -> dict[str, Any]:
 
 
 def chosen(names: str) -> list[Contender]:
-    """Contenders by names with commas between them. Raises SuiteError for one that there is not."""
+    """Return the contenders with these comma-separated names. SuiteError for an unknown name."""
     try:
         return [CONTENDERS[name.strip()] for name in names.split(",")]
     except KeyError as unknown:
@@ -230,10 +230,10 @@ def chosen(names: str) -> list[Contender]:
 
 
 def with_params(cases: Sequence[Case], params: Mapping[str, int]) -> list[Case]:
-    """The cases with other sizes, where they take them. Raises SuiteError for a parameter that none takes."""
+    """Return the cases with other sizes, where they have these parameters. SuiteError for a parameter that none has."""
     for name in params:
         if not any(name in case.workload.params for case in cases):
-            raise SuiteError(f"no workload that was picked has a parameter {name}")
+            raise SuiteError(f"no selected workload has a parameter {name}")
 
     def changed(case: Case) -> Case:
         own = {name: params.get(name, value) for name, value in case.workload.params.items()}
@@ -243,7 +243,7 @@ def with_params(cases: Sequence[Case], params: Mapping[str, int]) -> list[Case]:
 
 
 def at_latencies(cases: Sequence[Case], milliseconds: Sequence[int]) -> list[Case]:
-    """Each case once for each latency."""
+    """Return each case once for each latency."""
     return [replace(case, latency=latency) for case in cases for latency in milliseconds]
 
 
@@ -254,21 +254,21 @@ def _fields(workload: Workload) -> dict[str, Any]:
 async def _run(plan: Plan, output: Output, console: Console) -> list[Outcome]:
     outcomes: list[Outcome] = []
     workloads = [list(cases) for _, cases in groupby(plan.cases, key=lambda case: replace(case, latency=0))]
-    programs = [compiled(cases[0]) for cases in workloads]  # mistakes show before anything is started
+    programs = [compiled(cases[0]) for cases in workloads]  # report mistakes before anything is started
     for number, (cases, program) in enumerate(zip(workloads, programs, strict=True), 1):
-        _say(f"{cases[0].name}: starting the control plane ({number} of {len(programs)} workloads)")
-        async for outcome in _by_itself(plan, cases, program):
+        _print(f"{cases[0].name}: starting the control plane ({number} of {len(programs)} workloads)")
+        async for outcome in _measure_workload(plan, cases, program):
             outcomes.append(outcome)
             output.write(plan, outcomes)
-            taken = report.present(outcome, plan.names)
-            if taken:
-                console.print(report.table(outcome.case.name, report.figures(outcome.turns, taken)))
+            finished = report.finished_contenders(outcome, plan.names)
+            if finished:
+                console.print(report.table(outcome.case.name, report.figures(outcome.turns, finished)))
     return outcomes
 
 
 def run(plan: Plan, output: Output) -> bool:
-    """Measure, print, write; whether every contender finished every workload. Raises SuiteError."""
-    # An installed scheduler has its byte code; the warm-up writes it where it is missing.
+    """Measure, print and write; return True if every contender finished every workload. SuiteError."""
+    # An installed scheduler has byte code; the warm-up writes it where it is missing.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     console = Console(width=None if sys.stdout.isatty() else 200)
     try:
@@ -282,5 +282,5 @@ def run(plan: Plan, output: Output) -> bool:
     return not any(outcome.failures for outcome in outcomes)
 
 
-def _say(line: str) -> None:
+def _print(line: str) -> None:
     print(line, file=sys.stderr, flush=True)

@@ -1,7 +1,7 @@
-"""One turn of one contender: pods are there, it starts, it binds them all, it is measured, the pods are cleared away.
+"""One turn: with pods pending, start a contender, wait until it has bound them, read its figures, delete the pods.
 
-The pods are made before the contender runs, so that making them does not share the CPU with it: what is measured is
-scheduling at full speed, from a cold start, and all contenders get the same.
+The pods are created before the contender runs, so that their creation does not share the CPU with it: what is measured
+is scheduling at full speed from a cold start, equally for all contenders.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ EVENTS = "/apis/events.k8s.io/v1/events"
 _TAIL_LINES, _TAIL_COLUMNS = 5, 300
 _EVENTS_POLL = 0.25
 _EVENTS_STALLED = 3.0
-"""Seconds without a new Event after which no more are expected: kube-scheduler drops some when it is in a hurry."""
+"""Seconds without a new Event after which none are expected: kube-scheduler drops some under load."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ContenderRun:
-    """What one turn measured. Seconds unless said otherwise; CPU is user and system time."""
+    """Figures of one turn, in seconds where no other unit is given; CPU is user and system time."""
 
     contender: str
     round: int
@@ -50,36 +50,36 @@ class ContenderRun:
     first_bind: float
     last_bind: float
     last_event: float | None
-    """These four from the start of the process; None for a contender without Events."""
+    """Seconds since the start of the process; None for a contender without Events."""
     events: int
     cpu: float
-    """The contender's own, start-up and Events in it."""
+    """CPU of the contender, startup and Events included."""
     api_server_cpu: float
     etcd_cpu: float
     watch_cpu: float
-    """The measuring process's own."""
+    """CPU of the measuring process."""
     burst: Burst | None
-    """Who used the cores between the first binding and the last; None if the contender was gone by then."""
+    """CPU by process between the first binding and the last; None if the contender had ended by then."""
     peak_memory: int
     """Bytes."""
     attempt_p50: float | None
     attempt_p99: float | None
-    """Of a successful attempt, as the contender's own metrics have it; None without metrics."""
+    """Duration of a successful attempt by the contender's own metrics; None without metrics."""
     pending_p50: float | None
     pending_p99: float | None
-    """From when the contender first saw a pod until it was bound, in the same way."""
+    """Time from the contender's first sight of a pod to its binding, by its own metrics."""
     balance: Balance
     load: float
-    """The machine's load average over a minute when the contender was started."""
+    """Load average over one minute when the contender was started."""
     others: float
-    """Cores that processes with no part in the comparison used meanwhile."""
+    """Cores that unrelated processes used meanwhile."""
 
 
 @dataclass(frozen=True)
 class BenchEnvironment:
-    """Where turns are taken: the control plane, what all of them find there, and what happens in each.
+    """Control plane, initial state and program of turns.
 
-    `seconds` is the patience with one turn, `latency` how many milliseconds later each call of a contender is answered.
+    `seconds` is the time limit of one turn, `latency` the additional milliseconds of each call of a contender.
     """
 
     plane: Plane
@@ -90,26 +90,26 @@ class BenchEnvironment:
 
     @property
     def control_plane_pids(self) -> dict[str, int]:
-        """The control plane's processes, by name."""
+        """Process ids of the control plane by name."""
         real = self.plane.real
         return {} if real is None else {name: each.pid for name, each in real.processes.items() if each.alive}
 
     async def renew(self) -> None:
-        """Start the API server anew, so that every turn finds the same one. ProcessFailed if it does not come back.
+        """Restart the API server, so that every turn gets an equal one. ProcessFailed if it does not become ready.
 
-        One that has seen other turns keeps their objects, up to a hundred thousand of them, for watches that ask for
-        the past. Its heap grows by 100 MB a turn with them, and how it collects its garbage in a burst of 5,000
-        bindings changes: three times at first, then once, which takes a second of CPU.
+        One that has served other turns keeps their objects, up to a hundred thousand of them, in its watch cache. Its
+        heap grows by 100 MB a turn with them, and its garbage collection in a burst of 5,000 bindings changes: three
+        times at first, then once, which takes a second of CPU.
         """
         if self.plane.real is not None:
             await self.plane.real.restart(API_SERVER)
 
 
 async def run_contender(env: BenchEnvironment, contender: Contender, number: int, folder: Path) -> ContenderRun:
-    """Run the contender once, and leave the cluster as it was.
+    """Run the contender once, and restore the cluster afterwards.
 
-    Raises Unfinished if it does not bind all pods, and what a contender raises that does not start or stop, or the API
-    server, before anything was made.
+    Unfinished if it does not bind all pods; other exceptions come from a contender that does not start or stop, or from
+    the API server before anything is created.
     """
     await env.renew()
     setup, program, name = env.setup, env.program, contender.scheduler_name
@@ -118,8 +118,8 @@ async def run_contender(env: BenchEnvironment, contender: Contender, number: int
         for pods in program.pending:
             await setup.bulk.create(pods.batch.for_scheduler(name))
         measured = await _measured(env, contender, folder, changed)
-        gone = await setup.find_missing()
-        return _turn(env, contender, number, measured, gone)
+        missing = await setup.find_missing()
+        return _turn(env, contender, number, measured, missing)
     finally:
         await setup.clear([pods.batch for pods in program.scheduled], list(program.namespaces))
         await setup.bulk.delete_each(changed)
@@ -129,7 +129,7 @@ async def run_contender(env: BenchEnvironment, contender: Contender, number: int
 
 @dataclass(frozen=True)
 class _Measured:
-    """What was read while the contender was there; `started` and `ready` are times of `proc.now`."""
+    """Readings while the contender runs; `started` and `ready` are times of `proc.now`."""
 
     watch: BindWatch
     started: float
@@ -145,14 +145,14 @@ class _Measured:
 
 
 async def _measured(env: BenchEnvironment, contender: Contender, folder: Path, changed: set[str]) -> _Measured:
-    """Start the contender, see it bind all pods, and read its figures before it is ended."""
+    """Start the contender, wait until it has bound all pods, and read its figures before it is stopped."""
     plane, program, bulk, control_plane_pids = env.plane, env.program, env.setup.bulk, env.control_plane_pids
     async with BindWatch(plane.api, contender.scheduler_name, program.measured) as watch:
         await bulk.collect_garbage()
         await wait_until_idle(control_plane_pids.values())
         load, before = os.getloadavg()[0], _Readings.take(control_plane_pids)
-        known, ends = await bulk.count(EVENTS), list[_Readings]()
-        watch.at_end = partial(_note, ends, control_plane_pids)
+        events_before, ends = await bulk.count(EVENTS), list[_Readings]()
+        watch.at_end = partial(_take_reading, ends, control_plane_pids)
         async with (
             with_api_latency(plane, env.latency) as server,
             contender.start(Site(plane, server), contender.scheduler_name, folder) as running,
@@ -164,7 +164,7 @@ async def _measured(env: BenchEnvironment, contender: Contender, folder: Path, c
                     await live.run(program.steps, WaitLimit(proc.now() + env.seconds, running.alive))
             except Unfinished as problem:
                 raise Unfinished(f"{problem}; its log ends:\n{_tail(running.log)}") from None
-            events, last_event = await _events(env, contender, known, watch.last)
+            events, last_event = await _wait_for_events(env, contender, events_before, watch.last)
             return _Measured(
                 watch,
                 proc.started_at(running.pid),
@@ -181,11 +181,11 @@ async def _measured(env: BenchEnvironment, contender: Contender, folder: Path, c
 
 
 def _turn(
-    env: BenchEnvironment, contender: Contender, number: int, seen: _Measured, gone: list[MissingObjects]
+    env: BenchEnvironment, contender: Contender, number: int, seen: _Measured, missing: list[MissingObjects]
 ) -> ContenderRun:
-    """The figures of what was seen."""
+    """Return the figures of the readings."""
     watch, spent, program = seen.watch, seen.spent, env.program
-    lost = [(each.batch, i) for each in gone for i in each.numbers]
+    deleted = [(each.batch, i) for each in missing for i in each.numbers]
     measured = program.measured
     chosen = [node for pod, node in watch.placed.items() if pod in measured]
     attempts, pending = (read_buckets(seen.metrics, *which) for which in (ATTEMPTS, PENDING))
@@ -209,7 +209,7 @@ def _turn(
         attempt_p99=quantile(attempts, 0.99),
         pending_p50=quantile(pending, 0.5),
         pending_p99=quantile(pending, 0.99),
-        balance=Balance.of(chosen, requested(program, watch.placed, lost)),
+        balance=Balance.of(chosen, requested(program, watch.placed, deleted)),
         load=seen.load,
         others=max(0.0, spent.machine - sum(spent.cpu.values()) - spent.own - seen.cpu) / spent.at,
     )
@@ -217,7 +217,7 @@ def _turn(
 
 @dataclass(frozen=True)
 class _Readings:
-    """CPU seconds at one moment, or (after `since`) over a span: the machine's, the control plane's, our own."""
+    """CPU seconds at one time, or (after `since`) over an interval: of machine, control plane and this process."""
 
     at: float
     machine: float
@@ -234,28 +234,28 @@ class _Readings:
         return _Readings(self.at - before.at, self.machine - before.machine, self.own - before.own, spent)
 
 
-def _note(ends: list[_Readings], control_plane_pids: Mapping[str, int]) -> None:
-    """Take a reading with all processes in it that we have started: a contender may bind before we know which it is."""
+def _take_reading(ends: list[_Readings], control_plane_pids: Mapping[str, int]) -> None:
+    """Append a reading of all child processes: the contender's process id may not be available yet when it binds."""
     with suppress(OSError):  # one of them has ended
         ends.append(_Readings.take({**{str(pid): pid for pid in proc.children()}, **control_plane_pids}))
 
 
 def _burst(ends: list[_Readings], pid: int) -> Burst | None:
-    """What was used between the two ends by the contender and everybody else, if both were seen."""
+    """Return the CPU used between the first and the last reading, None if one is missing."""
     if len(ends) < 2:
         return None
     spent = ends[-1].since(ends[0])
     return Burst.of(spent.cpu[str(pid)], spent.cpu, spent.own)
 
 
-async def _events(env: BenchEnvironment, contender: Contender, known: int, since: float) -> tuple[int, float]:
-    """Wait until the contender has written its Events; how many there are, and when the last was seen."""
+async def _wait_for_events(env: BenchEnvironment, contender: Contender, before: int, since: float) -> tuple[int, float]:
+    """Wait until the contender has written its Events; return their number and the time of the last."""
     seen, at = 0, since
     if not contender.writes_events:
         return seen, at
     expected = len(env.program.measured)
     while seen < expected and proc.now() - at < _EVENTS_STALLED:
-        found = await env.setup.bulk.count(EVENTS) - known
+        found = await env.setup.bulk.count(EVENTS) - before
         if found > seen:
             seen, at = found, proc.now()
         await asyncio.sleep(_EVENTS_POLL)

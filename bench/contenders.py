@@ -1,4 +1,4 @@
-"""Who takes part: how each contender is started, and where its metrics are. All of them start from the same file."""
+"""Contenders: how each is started and where its metrics are. All of them use the same configuration file."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Metrics = Callable[[], Awaitable[str]]
 
 @dataclass(frozen=True)
 class Running:
-    """A contender's process: whether it lives, where it says why not, and how to read its /metrics if it has them."""
+    """A contender's process: its log, a check for life, and a reader of its /metrics if it has them."""
 
     pid: int
     alive: Callable[[], bool]
@@ -28,19 +28,19 @@ class Running:
 
 @dataclass(frozen=True)
 class Site:
-    """Control plane that a contender works on; `server` is a proxy's URL, None for that of the API server itself."""
+    """Control plane for a contender; `server` is a proxy's URL, None for that of the API server itself."""
 
     plane: Plane
     server: str | None = None
 
 
 Start = Callable[[Site, str, Path], AbstractAsyncContextManager[Running]]
-"""Starts a contender for the pods of a scheduler name; the folder is its own, for files and logs."""
+"""Starts a contender for the pods of a scheduler name; the folder is for its files and logs."""
 
 
 @dataclass(frozen=True)
 class Contender:
-    """Who takes part. `writes_events`: it tells of every pod that it has bound. `decides`: it minds constraints."""
+    """A scheduler to measure. `writes_events`: an Event for each bound pod. `decides`: it obeys constraints."""
 
     name: str
     start: Start
@@ -49,13 +49,13 @@ class Contender:
 
     @property
     def scheduler_name(self) -> str:
-        """What its pods have in spec.schedulerName."""
+        """spec.schedulerName of its pods."""
         return f"bench-{self.name}"
 
 
 @asynccontextmanager
 async def pyscheduler(site: Site, scheduler_name: str, folder: Path) -> AsyncIterator[Running]:
-    """This scheduler, as its manifests install it: with a service account's rights and token."""
+    """Run this scheduler as its manifests install it: with a service account's permissions and token."""
     config = folder / "config.yaml"
     config.write_text(Configured(scheduler_name).document())
     kubeconfig = await kubeconfig_of(site.plane, site.server)
@@ -73,7 +73,7 @@ async def kube_scheduler(
     scheduler_name: str,
     folder: Path,  # noqa: ARG001 - its files are the control plane's
 ) -> AsyncIterator[Running]:
-    """The real kube-scheduler, as kubeadm installs it: with a client certificate, speaking protobuf."""
+    """Run the real kube-scheduler as kubeadm installs it: with a client certificate and protobuf."""
     async with _real(site.plane).kube_scheduler(Configured(scheduler_name).document(), site.server) as running:
         process = running.process
         yield Running(process.pid, lambda: process.alive, process.log, running.metrics)
@@ -86,7 +86,7 @@ def _real(plane: Plane) -> ControlPlane:
 
 
 def bare_client(events: bool) -> Start:
-    """The client that only binds, or that writes an Event after each binding too."""
+    """Return the starter of the client that only binds, or that writes an Event after each binding too."""
 
     @asynccontextmanager
     async def start(site: Site, scheduler_name: str, folder: Path) -> AsyncIterator[Running]:

@@ -1,9 +1,9 @@
-"""Decisions alone: what attempts cost in process, without an API server, for pods that ask for different things.
+"""Scheduling decisions only: CPU time of attempts in process, without an API server, for several kinds of pods.
 
-Run `pyscheduler bench decide` (or `make bench-decide`). A queue is filled with pods, and the time is taken in which
-`Machine.cycle` empties it: CPU time, so others on the machine count only as far as they slow its cores down. A pod
-"follows" when one of its shape was decided on before, has "own labels" when only its template was, and is "new" when
-nothing like it was.
+Run `pyscheduler bench decide` (or `make bench-decide`). The benchmark fills a queue and measures the time in which
+`Machine.cycle` empties it, as CPU time, so that other processes count only as far as they slow the cores down. A pod
+"follows" if a pod with an equal signature was scheduled before, has "own labels" if only its template was, and is "new"
+otherwise.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
-from bench.pod_features import ASKS, Json
+from bench.pod_features import POD_SPECS, Json
 from pyscheduler.api.objects import NodeObject, PodObject
 from pyscheduler.config.build import build_profiles
 from pyscheduler.config.load import default
@@ -33,31 +33,31 @@ from pyscheduler.core.machine import Machine
 from pyscheduler.shell.gc_tuning import GcTuning
 
 ZONES = 10
-SHAPES = 200
-"""Shapes of the mixed pods."""
-FEWEST = 20
-"""New shapes, at least, that a figure is made of."""
+TEMPLATES = 200
+"""Templates of the mixed pods."""
+MIN_NEW_PODS = 20
+"""Minimum of pods with new templates for a figure."""
 Pods = Callable[[int], Json]
 
 
 @dataclass(frozen=True)
 class Figure:
-    """One kind of pod on one size of cluster: CPU time of an attempt in microseconds."""
+    """CPU time of an attempt in microseconds, for one kind of pod on one size of cluster."""
 
-    asks: str
+    kind: str
     nodes: int
     assigned: int
     follows: float
-    """The median of the rounds, each a mean over its pods."""
+    """Median of the rounds, each a mean over its pods."""
     quickest: float
     labelled: float
     new: float
     worst: float
-    """The slowest single attempt of those that follow."""
+    """Slowest single attempt of the pods that follow."""
 
 
 class Round(NamedTuple):
-    """Microseconds of an attempt: CPU time on the average, time in the middle, and of the slowest one."""
+    """Microseconds per attempt: mean CPU time, median and maximum of wall time."""
 
     mean: float
     median: float
@@ -65,7 +65,7 @@ class Round(NamedTuple):
 
 
 class DecisionFixture:
-    """A machine with nodes, each pod of `assigned` on the node of its turn."""
+    """A machine with nodes, and `assigned` pods on them round robin."""
 
     def __init__(self, nodes: int, assigned: int) -> None:
         handle = CoreHandle()
@@ -74,17 +74,17 @@ class DecisionFixture:
         for i in range(nodes):
             self.machine.handle(NodeChanged(0.0, msgspec.convert(_node(i), NodeObject)))
         for i in range(assigned):
-            # Half of them are like the pods to come, so that there is something to count.
-            self._show(pod({}, 0, {"app": "web" if i % 2 else "other"}), f"old-{i}", f"node-{i * 7 % nodes}")
+            # Half of them have the labels of the pending pods, so that selectors match something.
+            self._add_pod(pod({}, 0, {"app": "web" if i % 2 else "other"}), f"old-{i}", f"node-{i * 7 % nodes}")
 
     def decide(self, pods: int, of: Pods) -> Round:
-        """Queue so many pods and decide on all. Then they are shown as bound."""
+        """Queue `pods` pods, schedule all of them, then report them as bound."""
         waiting = {}
         for i in range(pods):
             self._named += 1
             waiting[f"pod-{self._named}"] = of(i)
         for name, source in waiting.items():
-            self._show(source, name)
+            self._add_pod(source, name)
         commands, moments = [], [time.perf_counter_ns()]
         started = time.process_time_ns()
         for _ in range(pods):
@@ -94,23 +94,23 @@ class DecisionFixture:
         each = [(later - earlier) / 1e3 for earlier, later in pairwise(moments)]
         bound = [command for command in commands if isinstance(command, Bind)]
         if len(bound) < pods:
-            raise SystemExit(f"{pods - len(bound)} of {pods} pods were not placed: {commands[:2]}")
+            raise SystemExit(f"{pods - len(bound)} of {pods} pods were not scheduled: {commands[:2]}")
         for bind in bound:
             self.machine.handle(Bound(0.0, bind.pod.uid))
-            self._show(waiting[bind.pod.name], bind.pod.name, bind.node_name)
+            self._add_pod(waiting[bind.pod.name], bind.pod.name, bind.node_name)
         return Round(spent, statistics.median(each), max(each))
 
-    def _show(self, source: Json, name: str, node_name: str = "") -> None:
+    def _add_pod(self, source: Json, name: str, node_name: str = "") -> None:
         spec = {**source["spec"], "nodeName": node_name}
-        shown = {"metadata": {**source["metadata"], "name": name, "uid": name}, "spec": spec}
-        self.machine.handle(PodChanged(0.0, msgspec.convert(shown, PodObject)))
+        obj = {"metadata": {**source["metadata"], "name": name, "uid": name}, "spec": spec}
+        self.machine.handle(PodChanged(0.0, msgspec.convert(obj, PodObject)))
 
 
-def pod(asks: Json, shape: int, labels: dict[str, str]) -> Json:
-    """A pod that has no name yet; what it requests differs from shape to shape."""
-    requests = {"cpu": f"{100 + shape}m", "memory": f"{200 + shape}Mi"}
+def pod(fields: Json, template: int, labels: dict[str, str]) -> Json:
+    """Return a pod without a name; its requests depend on the number of its template."""
+    requests = {"cpu": f"{100 + template}m", "memory": f"{200 + template}Mi"}
     container = {"name": "main", "image": "app:1", "resources": {"requests": requests}}
-    spec: dict[str, Any] = {"containers": [container], "schedulerName": "default-scheduler", **asks}
+    spec: dict[str, Any] = {"containers": [container], "schedulerName": "default-scheduler", **fields}
     return {"metadata": {"namespace": "default", "labels": labels}, "spec": spec}
 
 
@@ -120,38 +120,38 @@ def _node(i: int) -> Json:
     return {"metadata": {"name": f"node-{i}", "labels": labels}, "status": {"allocatable": allocatable}}
 
 
-def figures(asks: str, nodes: int, assigned: int, pods: int, rounds: int) -> Figure:
-    """Decide on pods that follow their like, then on pods with labels, then with templates of their own."""
-    world, labels = DecisionFixture(nodes, assigned), {"app": "web"}
-    shapes = SHAPES if asks == "mixed" else 1
+def figures(kind: str, nodes: int, assigned: int, pods: int, rounds: int) -> Figure:
+    """Measure pods with known signatures, then pods with own labels, then pods with own templates."""
+    fixture, labels = DecisionFixture(nodes, assigned), {"app": "web"}
+    templates = TEMPLATES if kind == "mixed" else 1
 
     def like(i: int) -> Json:
-        return pod(ASKS[asks], i % shapes, labels)
+        return pod(POD_SPECS[kind], i % templates, labels)
 
-    world.decide(2 * shapes, like)
-    with GcTuning():  # as `run` has it
-        follows = [world.decide(pods, like) for _ in range(rounds)]
-        few = max(FEWEST, pods // 20)
-        labelled = world.decide(few, lambda i: pod(ASKS[asks], 0, {**labels, "turn": str(i)}))
-        new = world.decide(few, lambda i: pod(ASKS[asks], SHAPES + i, labels))
+    fixture.decide(2 * templates, like)
+    with GcTuning():  # as in `pyscheduler run`
+        follows = [fixture.decide(pods, like) for _ in range(rounds)]
+        few = max(MIN_NEW_PODS, pods // 20)
+        labelled = fixture.decide(few, lambda i: pod(POD_SPECS[kind], 0, {**labels, "turn": str(i)}))
+        new = fixture.decide(few, lambda i: pod(POD_SPECS[kind], TEMPLATES + i, labels))
     means = [each.mean for each in follows]
     worst = max(each.worst for each in follows)
-    return Figure(asks, nodes, assigned, statistics.median(means), min(means), labelled.median, new.median, worst)
+    return Figure(kind, nodes, assigned, statistics.median(means), min(means), labelled.median, new.median, worst)
 
 
 def table(found: list[Figure]) -> Table:
-    """The figures as people read them; growth is against the smallest cluster."""
+    """Return the figures as a table; growth is relative to the smallest cluster."""
     shown = Table(
-        "pods ask for", "nodes", "pods there", "decisions/s", "µs each (quickest round)", "growth", "own labels, µs"
+        "pod spec", "nodes", "assigned pods", "decisions/s", "µs each (fastest round)", "growth", "own labels, µs"
     )
     shown.add_column("new template, µs")
     shown.add_column("slowest, µs")
     least: dict[str, float] = {}
     for f in found:
-        growth = f.follows / least.setdefault(f.asks, f.follows)
+        growth = f.follows / least.setdefault(f.kind, f.follows)
         each = f"{f.follows:.0f} ({f.quickest:.0f})"
         cells = (f"{f.nodes:,}", f"{f.assigned:,}", f"{1e6 / f.follows:,.0f}", each, f"{growth:.1f}")
-        shown.add_row(f.asks, *cells, f"{f.labelled:,.0f}", f"{f.new:,.0f}", f"{f.worst:,.0f}")
+        shown.add_row(f.kind, *cells, f"{f.labelled:,.0f}", f"{f.new:,.0f}", f"{f.worst:,.0f}")
     return shown
 
 
@@ -161,18 +161,18 @@ def table(found: list[Figure]) -> Table:
     type=click.IntRange(min=1),
     multiple=True,
     default=[5000],
-    help="Nodes of the cluster; give it again for a curve.",
+    help="Nodes of the cluster; repeat it for a curve.",
 )
-@click.option("--per-node", type=click.IntRange(min=0), default=2, help="Pods that run on each node before.")
-@click.option("--pods", type=click.IntRange(min=1), default=400, help="Pods of one round.")
-@click.option("--rounds", type=click.IntRange(min=1), default=5, help="Rounds; the median of their means is told.")
-@click.option("--asks", default=",".join(ASKS), help="What pods ask for, by commas.")
-def main(nodes: tuple[int, ...], per_node: int, pods: int, rounds: int, asks: str) -> None:
-    """Measure decisions alone, on one core; CPU time per decision."""
-    wanted = [name.strip() for name in asks.split(",")]
-    unknown = [name for name in wanted if name not in ASKS]
+@click.option("--per-node", type=click.IntRange(min=0), default=2, help="Pods already running on each node.")
+@click.option("--pods", type=click.IntRange(min=1), default=400, help="Pods per round.")
+@click.option("--rounds", type=click.IntRange(min=1), default=5, help="Rounds; the median of their means is reported.")
+@click.option("--asks", "kinds", default=",".join(POD_SPECS), help="Kinds of pod specs, comma-separated.")
+def main(nodes: tuple[int, ...], per_node: int, pods: int, rounds: int, kinds: str) -> None:
+    """Measure the CPU time of scheduling decisions, on one core and without an API server."""
+    wanted = [name.strip() for name in kinds.split(",")]
+    unknown = [name for name in wanted if name not in POD_SPECS]
     if unknown:
-        raise click.BadParameter(f"there is no {unknown[0]}; there are {', '.join(ASKS)}", param_hint="--asks")
+        raise click.BadParameter(f"there is no {unknown[0]}; use {', '.join(POD_SPECS)}", param_hint="--asks")
     sizes = list(_sizes(nodes))
     found = [figures(name, size, size * per_node, pods, rounds) for name in wanted for size in sizes]
     Console(width=None if sys.stdout.isatty() else 160).print(table(found))

@@ -1,9 +1,9 @@
-"""A TCP proxy that delivers what a client sends so many milliseconds late: a server that is far away.
+"""TCP proxy that delays the bytes of the client, to simulate a distant server.
 
 `python delay_proxy.py PORT MILLISECONDS` listens on a free port of the loopback interface, prints it, and forwards to
-PORT. Bytes are not looked at, so TLS passes through. Each chunk is late by the same time and none waits for another, on
-however many connections: order and bandwidth stay. What the server sends is not delayed, so a call takes MILLISECONDS
-longer, and a TLS handshake too, as after one round trip.
+PORT. It does not inspect bytes, so TLS passes through. Each chunk is delayed by the same time and none waits for
+another, on any number of connections: order and bandwidth do not change. Bytes of the server are not delayed, so a call
+takes MILLISECONDS longer, and a TLS handshake too, as after one round trip.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ LOOPBACK = "127.0.0.1"
 
 
 class _Side(asyncio.Protocol):
-    """One side of a connection; what comes in is written to `other`, `delay` seconds later."""
+    """One side of a connection; received bytes are written to `other`, `delay` seconds later."""
 
     def __init__(self, delay: float) -> None:
         self.other: _Side | None = None
@@ -27,7 +27,7 @@ class _Side(asyncio.Protocol):
         self._delay = delay
         self._loop = asyncio.get_running_loop()
         self._late: deque[tuple[float, bytes | None]] = deque()
-        """Chunks on their way with their time of arrival; None is the end of the stream."""
+        """Delayed chunks with their time of arrival; None is the end of the stream."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
@@ -37,7 +37,7 @@ class _Side(asyncio.Protocol):
 
     def eof_received(self) -> bool:
         self._send(None)
-        return True  # the other direction goes on
+        return True  # the other direction stays open
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - both sides are closed in any case
         self.transport = None
@@ -54,7 +54,7 @@ class _Side(asyncio.Protocol):
 
     def _arrive(self) -> None:
         now = self._loop.time()
-        while self._late and self._late[0][0] <= now + 0.0005:  # a timer is half a millisecond early at most
+        while self._late and self._late[0][0] <= now + 0.0005:  # timers fire up to half a millisecond early
             self._deliver(self._late.popleft()[1])
         if self._late:
             self._loop.call_later(self._late[0][0] - now, self._arrive)
@@ -69,7 +69,7 @@ class _Side(asyncio.Protocol):
 
 
 class _Client(_Side):
-    """The client's side; it opens the server's."""
+    """The client's side; it opens the connection to the server."""
 
     def __init__(self, port: int, delay: float) -> None:
         super().__init__(delay)
@@ -91,7 +91,7 @@ class _Client(_Side):
                 self.transport.abort()
             return
         self.other = server
-        if self.transport is None:  # the client has left meanwhile
+        if self.transport is None:  # the client has disconnected meanwhile
             server.connection_lost(None)
         else:
             self.transport.resume_reading()

@@ -1,4 +1,4 @@
-"""From turns to figures: medians with their spread, and ratios within a round, where both met the same machine."""
+"""Figures of turns: medians with their spread, and ratios within a round, under the same machine load."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MIB = 2**20
 
 @dataclass(frozen=True)
 class Spread:
-    """A median, and the least and the most that it stands for."""
+    """A median with minimum and maximum."""
 
     median: float
     low: float
@@ -22,16 +22,16 @@ class Spread:
 
     @classmethod
     def of(cls, values: Iterable[float]) -> Spread | None:
-        """None of no values."""
-        known = sorted(values)
-        return cls(statistics.median(known), known[0], known[-1]) if known else None
+        """Return the spread, None without values."""
+        ordered = sorted(values)
+        return cls(statistics.median(ordered), ordered[0], ordered[-1]) if ordered else None
 
 
 @dataclass(frozen=True)
 class Measure:
-    """One thing that turns are compared by. `value` is None where a contender has no such thing.
+    """A figure that turns are compared by. `value` is None if a contender does not have it.
 
-    `ratio` is False for what is looked at rather than divided by its like; `more` is True where more is better.
+    `ratio` is False for figures that are not divided by the other contender's; `more` is True if more is better.
     """
 
     key: str
@@ -43,35 +43,35 @@ class Measure:
 
 
 def per_second(turn: ContenderRun) -> float | None:
-    """Pods bound a second, between the first binding and the last; None where no time lies between them."""
+    """Return pods bound per second between the first binding and the last; None if these are simultaneous."""
     return (turn.pods - 1) / turn.bound_in if turn.bound_in > 0 else None
 
 
 def per_second_from_ready(turn: ContenderRun) -> float | None:
-    """Pods bound a second since the contender said it was ready: for pods that need something done before."""
-    lasted = turn.last_bind - turn.ready
-    return turn.pods / lasted if lasted > 0 else None
+    """Return pods bound per second since the contender was ready, for pods that need preparation before."""
+    duration = turn.last_bind - turn.ready
+    return turn.pods / duration if duration > 0 else None
 
 
 def per_second_if_free(turn: ContenderRun) -> float | None:
-    """Pods bound a second if the contender's own CPU time were free: what API server, store and bench leave to gain."""
+    """Return pods bound per second if the contender's own CPU time were free."""
     found, speed_up = per_second(turn), turn.burst.speed_up if turn.burst else None
     return None if found is None or speed_up is None else found * speed_up
 
 
 def in_burst(used: Callable[[Burst], float]) -> Callable[[ContenderRun], float | None]:
-    """CPU milliseconds a pod between the first binding and the last."""
+    """Return the measure of CPU milliseconds per pod between the first binding and the last."""
     return lambda turn: None if turn.burst is None else used(turn.burst) / turn.pods * 1000
 
 
 def events_per_second(turn: ContenderRun) -> float | None:
-    """Events written a second, between the first binding and the last Event."""
-    lasted = None if turn.last_event is None else turn.last_event - turn.first_bind
-    return turn.events / lasted if lasted else None
+    """Return Events written per second between the first binding and the last Event."""
+    duration = None if turn.last_event is None else turn.last_event - turn.first_bind
+    return turn.events / duration if duration else None
 
 
 def milliseconds(seconds: float | None) -> float | None:
-    """None stays None."""
+    """Convert seconds to milliseconds; None stays None."""
     return None if seconds is None else seconds * 1000
 
 
@@ -109,16 +109,16 @@ BY_KEY = {measure.key: measure for measure in MEASURES}
 
 
 def summary(turns: Sequence[ContenderRun], contender: str, measure: Measure) -> Spread | None:
-    """The contender's figure over all rounds."""
+    """Return the contender's figure over all rounds."""
     return Spread.of(_values(turns, contender, measure).values())
 
 
 def ratio(
     turns: Sequence[ContenderRun], contender: str, other: str, measure: Measure, beside: Measure | None = None
 ) -> Spread | None:
-    """The contender's figure divided by the other's, round by round; None if no round has both.
+    """Return the ratio of the contender's figure to the other's by round; None if no round has both.
 
-    `beside` is what the other is taken by, if not by the same measure.
+    `beside` is the other's measure, if it is another one.
     """
     if not measure.ratio and beside is None:
         return None
@@ -127,6 +127,6 @@ def ratio(
 
 
 def _values(turns: Sequence[ContenderRun], contender: str, measure: Measure) -> dict[int, float]:
-    """By round."""
-    of_theirs = ((turn.round, measure.value(turn)) for turn in turns if turn.contender == contender)
-    return {number: value for number, value in of_theirs if value is not None}
+    """Return the values by round."""
+    by_round = ((turn.round, measure.value(turn)) for turn in turns if turn.contender == contender)
+    return {number: value for number, value in by_round if value is not None}

@@ -1,4 +1,4 @@
-"""Percentiles out of a Prometheus histogram: what two schedulers say of themselves, read in the same way."""
+"""Percentiles of Prometheus histograms, computed equally for both schedulers."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from collections.abc import Mapping
 from prometheus_client.parser import text_string_to_metric_families
 
 Buckets = dict[float, float]
-"""Cumulated counts by upper bound, as the text format has them."""
+"""Cumulative counts by upper bound, as in the text format."""
 
 
 def read_buckets(text: str, name: str, labels: Mapping[str, str]) -> Buckets:
-    """The buckets of the histogram `name` whose labels include `labels`, added up over all others."""
+    """Return the buckets of the histogram `name` with at least these labels, added up over all other labels."""
     buckets: defaultdict[float, float] = defaultdict(float)
-    # Only these lines: a scheduler's metrics have thousands, and the parser is slow.
+    # Parse only these lines: a scheduler's metrics have thousands, and the parser is slow.
     lines = "\n".join(line for line in text.splitlines() if line.startswith(f"{name}_bucket"))
     for family in text_string_to_metric_families(f"{lines}\n"):
         for sample in family.samples:
@@ -24,9 +24,9 @@ def read_buckets(text: str, name: str, labels: Mapping[str, str]) -> Buckets:
 
 
 def quantile(buckets: Buckets, share: float) -> float | None:
-    """The value below which `share` (0 to 1) of the observations lie, None without any.
+    """Return the value below which `share` (0 to 1) of the observations lie, None without any.
 
-    Within a bucket observations count as evenly spread, and what lies above the last bound counts as that bound:
+    Within a bucket observations count as evenly distributed, and those above the last bound count as that bound, as in
     PromQL's histogram_quantile.
     """
     bounds = sorted(buckets)

@@ -1,8 +1,8 @@
-"""What waiting costs: thousands of pods that nothing fits, while nothing helps them, and then one node that helps some.
+"""CPU usage with thousands of unschedulable pods, first without events, then with a node that fits some of them.
 
-Run `pyscheduler bench idle`. Pods of several shapes ask for nodes of their own label, which none has. Once all have
-been tried, the scheduler's CPU is taken while the kubelets report as usual and nothing else happens. Then a node comes
-that all pods of the first shape fit: those and no others should be tried again.
+Run `pyscheduler bench idle`. Pods of several templates select nodes by a label of their own, which no node has. After
+one attempt of each, the scheduler's CPU is measured while only kubelets report. Then a node is added that fits all pods
+of the first template: only those should be retried.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ SHAPE = "bench/shape"
 NAMESPACE = "waiting"
 _HELPER = "helper"
 _ATTEMPTS = re.compile(r"^scheduler_schedule_attempts_total\{(.*)\} (\S+)$", re.MULTILINE)
-_RESTING = re.compile(r'^scheduler_pending_pods\{queue="unschedulable"\} (\S+)$', re.MULTILINE)
+_UNSCHEDULABLE = re.compile(r'^scheduler_pending_pods\{queue="unschedulable"\} (\S+)$', re.MULTILINE)
 _POLL = 1.0
 _AFTERWARDS = 5.0
-"""Seconds for attempts that should not be made."""
+"""Seconds to wait for superfluous attempts."""
 _PATIENCE = 300.0
 
 
 @dataclass(frozen=True)
 class Size:
-    """How much of everything; `seconds` is how long nothing happens."""
+    """Size of the benchmark; `seconds` is the duration of each measurement."""
 
     nodes: int
     pods: int
@@ -55,17 +55,17 @@ class Size:
     seconds: float
 
     @property
-    def helped(self) -> int:
-        """The pods that the last node is for."""
+    def fitting(self) -> int:
+        """Number of pods that fit the last node."""
         return self.pods // self.shapes
 
 
 @dataclass(frozen=True)
 class IdleResult:
-    """Of one contender. Cores are CPU seconds a second, attempts those since the node came."""
+    """Result of one contender. Cores are CPU seconds per second, attempts those since the node was added."""
 
     contender: str
-    settled_in: float
+    settle_seconds: float
     idle_cores: float
     reporting_cores: float
     attempts: int
@@ -73,7 +73,7 @@ class IdleResult:
 
 
 def node(name: str, labels: Json, pods: int = 110) -> Json:
-    """A node that is ready."""
+    """Return a ready node."""
     status = {
         "capacity": {"cpu": "32", "memory": "256Gi", "pods": str(pods)},
         "conditions": [{"type": "Ready", "status": "True"}],
@@ -82,7 +82,7 @@ def node(name: str, labels: Json, pods: int = 110) -> Json:
 
 
 def waiting(shape: int, count: int) -> Batch:
-    """Pods for the nodes of a shape."""
+    """Return pods that select the nodes of a shape."""
     spec = {
         "schedulerName": SCHEDULER,
         "nodeSelector": {SHAPE: str(shape)},
@@ -93,49 +93,51 @@ def waiting(shape: int, count: int) -> Batch:
 
 
 async def measure(plane: Plane, calls: BulkClient, contender: Contender, size: Size) -> IdleResult:
-    """One contender's turn, on nodes that are there. TimeoutError if it does not come to rest."""
+    """Run one contender with existing nodes. TimeoutError if it does not become idle."""
     name = contender.scheduler_name
-    click.echo(f"{contender.name}: {size.pods:,} pods, then twice {size.seconds:g} s of waiting", err=True)
-    batches = [waiting(shape, size.helped).for_scheduler(name) for shape in range(size.shapes)]
+    click.echo(f"{contender.name}: {size.pods:,} pods, then measuring for twice {size.seconds:g} s", err=True)
+    batches = [waiting(shape, size.fitting).for_scheduler(name) for shape in range(size.shapes)]
     for batch in batches:
         await calls.create(batch)
     try:
         with tempfile.TemporaryDirectory(prefix="pyscheduler-bench-") as folder:
             async with contender.start(Site(plane), contender.scheduler_name, Path(folder)) as running:
-                return await _watched(running, plane, calls, contender, size)
+                return await _measure_running(running, plane, calls, contender, size)
     finally:
         await calls.delete_each([f"{batch.path}/{name}" for batch in batches for name in batch.names()])
         await calls.delete_one(f"{collection('Node')}/{_HELPER}")
 
 
-async def _watched(running: Running, plane: Plane, calls: BulkClient, contender: Contender, size: Size) -> IdleResult:
+async def _measure_running(
+    running: Running, plane: Plane, calls: BulkClient, contender: Contender, size: Size
+) -> IdleResult:
     started = proc.now()
-    await _until(running, _RESTING, size.pods)
-    settled_in = proc.now() - started
-    # What was found out is still to be written: a condition and an Event for each pod.
+    await _until(running, _UNSCHEDULABLE, size.pods)
+    settle_seconds = proc.now() - started
+    # Wait until a condition and an Event are written for each pod.
     await wait_until_idle(
         [each.pid for each in plane.real.processes.values() if each.alive] if plane.real else [], _PATIENCE
     )
     idle = await _cores(running, asyncio.sleep(size.seconds))
     reporting = await _cores(running, _report(calls, size))
     before = await _attempts(running)
-    await calls.create_one(collection("Node"), msgspec.json.encode(node(_HELPER, {SHAPE: "0"}, pods=size.helped)))
-    await _until(running, _RESTING, size.pods - size.helped)
+    await calls.create_one(collection("Node"), msgspec.json.encode(node(_HELPER, {SHAPE: "0"}, pods=size.fitting)))
+    await _until(running, _UNSCHEDULABLE, size.pods - size.fitting)
     await asyncio.sleep(_AFTERWARDS)
     after = await _attempts(running)
-    made = sum(after.values()) - sum(before.values())
-    return IdleResult(contender.name, settled_in, idle, reporting, made, after.get("scheduled", 0))
+    attempts = sum(after.values()) - sum(before.values())
+    return IdleResult(contender.name, settle_seconds, idle, reporting, attempts, after.get("scheduled", 0))
 
 
 async def _cores(running: Running, meanwhile: Awaitable[None]) -> float:
-    """What it uses meanwhile, in cores."""
+    """Return the cores that it uses during `meanwhile`."""
     before, at = proc.cpu_seconds(running.pid), proc.now()
     await meanwhile
     return (proc.cpu_seconds(running.pid) - before) / (proc.now() - at)
 
 
 async def _report(calls: BulkClient, size: Size) -> None:
-    """Each kubelet says once that its node is well: five times as often as they do."""
+    """Update the Ready condition of each node once, which is five times as often as kubelets do."""
     for number in range(size.nodes):
         beat = {"type": "Ready", "status": "True", "lastHeartbeatTime": f"2026-01-01T00:00:{number % 60:02}Z"}
         body = msgspec.json.encode({"status": {"conditions": [beat]}})
@@ -150,7 +152,7 @@ async def _until(running: Running, sample: re.Pattern[str], value: int) -> None:
 
 
 async def _attempts(running: Running) -> dict[str, int]:
-    """Attempts so far, by result."""
+    """Return the number of attempts so far by result."""
     found: dict[str, int] = {}
     for labels, value in _ATTEMPTS.findall(await _metrics(running)):
         result = labels.partition('result="')[2].partition('"')[0]
@@ -163,21 +165,21 @@ async def _metrics(running: Running) -> str:
 
 
 def table(size: Size, found: Sequence[IdleResult]) -> Table:
-    """For people."""
-    made = Table(title=f"{size.pods:,} pods of {size.shapes} shapes that nothing fits, {size.nodes:,} nodes")
-    made.add_column("contender")
-    for title in ("s until all were tried", "idle, % of a core", "kubelets report, % of a core"):
-        made.add_column(title, justify="right")
-    made.add_column(f"attempts for a node that fits {size.helped:,}", justify="right")
-    made.add_column("bound", justify="right")
+    """Return the results as a table."""
+    shown = Table(title=f"{size.pods:,} unschedulable pods of {size.shapes} shapes, {size.nodes:,} nodes")
+    shown.add_column("contender")
+    for title in ("s until all were attempted", "idle, % of a core", "kubelets report, % of a core"):
+        shown.add_column(title, justify="right")
+    shown.add_column(f"attempts for a node that fits {size.fitting:,}", justify="right")
+    shown.add_column("bound", justify="right")
     for each in found:
         cores = (f"{100 * share:.2f}" for share in (each.idle_cores, each.reporting_cores))
-        made.add_row(each.contender, f"{each.settled_in:.1f}", *cores, f"{each.attempts:,}", f"{each.bound:,}")
-    return made
+        shown.add_row(each.contender, f"{each.settle_seconds:.1f}", *cores, f"{each.attempts:,}", f"{each.bound:,}")
+    return shown
 
 
 async def _run(contenders: Sequence[Contender], size: Size) -> list[IdleResult]:
-    async with real_plane() as plane, bulk.opened(plane.api) as calls:
+    async with real_plane() as plane, bulk.connect(plane.api) as calls:
         namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
         await calls.create_one(collection("Namespace"), msgspec.json.encode(namespace))
         account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
@@ -186,20 +188,18 @@ async def _run(contenders: Sequence[Contender], size: Size) -> list[IdleResult]:
         found = []
         for contender in contenders:
             found.append(await measure(plane, calls, contender, size))
-            click.echo(
-                f"{contender.name}: {100 * found[-1].idle_cores:.2f} % of a core while nothing happens", err=True
-            )
+            click.echo(f"{contender.name}: {100 * found[-1].idle_cores:.2f} % of a core while idle", err=True)
         return found
 
 
 @click.command(context_settings={"show_default": True})
-@click.option("--nodes", type=click.IntRange(min=1), default=100, help="Nodes, none of which fits.")
-@click.option("--pods", type=click.IntRange(min=1), default=10_000, help="Pods that wait.")
-@click.option("--shapes", type=click.IntRange(min=1), default=100, help="Shapes that they have, as many of each.")
-@click.option("--seconds", type=click.FloatRange(min=1), default=60.0, help="How long nothing happens.")
-@click.option("--contenders", default=",".join(list(CONTENDERS)[:2]), help="Who is measured, by commas.")
+@click.option("--nodes", type=click.IntRange(min=1), default=100, help="Nodes, none of which fits a pod.")
+@click.option("--pods", type=click.IntRange(min=1), default=10_000, help="Unschedulable pods.")
+@click.option("--shapes", type=click.IntRange(min=1), default=100, help="Pod templates, used equally often.")
+@click.option("--seconds", type=click.FloatRange(min=1), default=60.0, help="Seconds of each measurement.")
+@click.option("--contenders", default=",".join(list(CONTENDERS)[:2]), help="Contenders, comma-separated.")
 def main(nodes: int, pods: int, shapes: int, seconds: float, contenders: str) -> None:
-    """Measure what pods cost that wait, beside the real kube-scheduler."""
+    """Measure the CPU that unschedulable pods cost, compared with the real kube-scheduler."""
     if pods % shapes:
         raise click.BadParameter("must be a multiple of --shapes", param_hint="--pods")
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

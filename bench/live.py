@@ -1,4 +1,4 @@
-"""What happens while a scheduler runs: objects come and go, pods are deleted, one waits for another."""
+"""Operations while a scheduler runs: churn, deletions, updates and barriers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bench.watch import BindWatch, WaitLimit
 
 
 class Live:
-    """Carries out the steps of one turn. `changed` is given the paths of what has to be deleted afterwards."""
+    """Performs the steps of one turn; `changed` collects the paths of objects to delete afterwards."""
 
     def __init__(
         self, bulk: BulkClient, watch: BindWatch, scheduler_name: str, pending: Sequence[Pods], changed: set[str]
@@ -26,12 +26,12 @@ class Live:
         self._pods = list(pending)
         self._background: list[asyncio.Task[None]] = []
 
-    async def run(self, steps: Sequence[Step], patience: WaitLimit) -> None:
-        """All steps in order, then wait for the measured pods. Raises Unfinished and ApiError."""
+    async def run(self, steps: Sequence[Step], limit: WaitLimit) -> None:
+        """Run all steps in order, then wait for the measured pods. Unfinished or ApiError."""
         try:
             for step in steps:
-                await self._step(step, patience)
-            await self._watch.all_bound(patience)
+                await self._step(step, limit)
+            await self._watch.all_bound(limit)
         finally:
             for task in self._background:
                 task.cancel()
@@ -40,7 +40,7 @@ class Live:
             if isinstance(end, Exception):
                 raise end
 
-    async def _step(self, step: Step, patience: WaitLimit) -> None:
+    async def _step(self, step: Step, limit: WaitLimit) -> None:
         match step:
             case Sleep():
                 await asyncio.sleep(step.seconds)
@@ -49,33 +49,33 @@ class Live:
                     key for pods in self._pods if pods.fits(step.namespaces, step.labels) for key in pods.full_names()
                 ]
                 wait = self._watch.attempted if step.attempted else self._watch.bound
-                await wait(pods, patience)
+                await wait(pods, limit)
             case Create():
-                await self._create(step, patience)
+                await self._create(step, limit)
             case Churn():
-                self._behind(self._churn(step))
+                self._run_in_background(self._churn(step))
             case Update():
                 await self._update(step)
             case Delete():
                 work = self._delete(step)
-                await work if step.wait else self._behind(work)
+                await work if step.wait else self._run_in_background(work)
 
-    def _behind(self, work: Coroutine[Any, Any, None]) -> None:
+    def _run_in_background(self, work: Coroutine[Any, Any, None]) -> None:
         self._background.append(asyncio.create_task(work))
 
-    async def _create(self, step: Create, patience: WaitLimit) -> None:
+    async def _create(self, step: Create, limit: WaitLimit) -> None:
         if isinstance(step.what, Pods):
             self._pods.append(step.what)
             await self._bulk.create(step.what.batch.for_scheduler(self._scheduler_name))
             if step.wait:
-                await self._watch.bound(step.what.full_names(), patience)
+                await self._watch.bound(step.what.full_names(), limit)
         else:
             self._changed.update(_paths(step.what))
             await self._bulk.create(step.what)
 
     async def _churn(self, step: Churn) -> None:
         batches = [batch.for_scheduler(self._scheduler_name) for batch in step.batches]
-        there: set[int] = set()
+        existing: set[int] = set()
         number = 0
         async for _ in _ticks(step.interval):
             if step.recreate:
@@ -85,11 +85,11 @@ class Live:
             for batch in batches:
                 path = f"{batch.path}/{batch.name_of(number)}"
                 self._changed.add(path)
-                if number in there:
+                if number in existing:
                     await self._bulk.delete_one(path)
                 else:
                     await self._bulk.create_one(batch.path, batch.body_of(number))
-            there ^= {number}
+            existing ^= {number}
             number += 1
 
     async def _update(self, step: Update) -> None:
@@ -114,20 +114,20 @@ class Live:
 
 
 class _Pace:
-    """So many a second; 0: as fast as it goes."""
+    """Rate limiter in calls per second; 0: no limit."""
 
     def __init__(self, rate: float) -> None:
         self._rate = rate
         self._began = proc.now()
 
     async def turn(self, number: int) -> None:
-        """Wait until it is the turn of this one, counted from 0."""
+        """Wait until the time of call `number`, counted from 0."""
         if self._rate and (early := self._began + number / self._rate - proc.now()) > 0:
             await asyncio.sleep(early)
 
 
 async def _ticks(interval: float) -> AsyncIterator[None]:
-    """At once, then once an interval."""
+    """Yield at once, then once per interval."""
     pace, number = _Pace(1 / interval), 0
     while True:
         await pace.turn(number)

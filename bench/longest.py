@@ -1,9 +1,9 @@
-"""The longest call: how long the scheduler's thread is taken at most by one event, one attempt or one scrape.
+"""Longest call: the maximum time that one event, one attempt or one scrape occupies the scheduler's thread.
 
-Run `pyscheduler bench longest`. A machine holds 50,000 nodes and 100,000 waiting pods of several kinds; then each kind
-of event happens, pods that are like no other are tried, and metrics are read. What is measured is CPU time of single
-calls of the machine, between which the shell reads watches and renews its lease. Each row is repeated and the quickest
-repetition counts, since noise only ever adds. The garbage collector's own pauses have a row of their own.
+Run `pyscheduler bench longest`. A machine has 50,000 nodes and 100,000 pending pods of several kinds; then each kind of
+event is handled, pods with new signatures are scheduled, and metrics are read. What is measured is CPU time of single
+calls of the machine, between which the shell reads watches and renews its lease. Each row is repeated and the fastest
+repetition counts, since noise only adds. The garbage collector's own pauses have a row of their own.
 """
 
 from __future__ import annotations
@@ -20,8 +20,7 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
-from bench.pod_features import ASKS as POD_SPECS
-from bench.pod_features import Json
+from bench.pod_features import POD_SPECS, Json
 from pyscheduler.api.objects import NodeObject, PodObject
 from pyscheduler.config.build import build_profiles
 from pyscheduler.config.load import loads
@@ -45,11 +44,11 @@ from pyscheduler.shell.loop import BURST
 
 ZONES = 10
 PER_NODE = 2
-"""Pods that run on each node."""
+"""Pods running on each node."""
 REPEATS = 3
 LIMIT_MS = 50.0
 MOST_ATTEMPTS = 20
-"""Attempts that are made after an event."""
+"""Attempts after an event."""
 CONFIG = """
 apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
@@ -78,24 +77,24 @@ WAITING: dict[str, tuple[Json, frozenset[str]]] = {
     "gated": ({"schedulingGates": [{"name": "example.com/hold"}]}, frozenset()),
     "error": ({}, frozenset()),
 }
-"""Spec fields of the waiting pods, and the plugins that have rejected them."""
+"""Spec fields of the pending pods, and the plugins that have rejected them."""
 SHAPES = 100
 """Templates of each kind."""
 
 
 class Row(NamedTuple):
-    """One thing that happens, and the longest call that it took, in milliseconds."""
+    """An event or attempt and its longest call, in milliseconds."""
 
     what: str
     longest: float
     calls: int
-    """Calls of the machine until all was done."""
+    """Calls of the machine until all work was done."""
     first: float = 0.0
-    """The longest call of the first time, when columns of labels may still have to be built."""
+    """Longest call of the first repetition, which may also build label columns."""
 
 
 class MachineFixture:
-    """A machine with nodes, pods on them and pods that wait; time passes by `wait_out_backoff` only."""
+    """A machine with nodes, bound and pending pods; only `wait_out_backoff` advances the clock."""
 
     def __init__(self, nodes: int, pods: int, config: str = CONFIG, per_node: int = PER_NODE) -> None:
         self.now = 1000.0
@@ -129,7 +128,7 @@ class MachineFixture:
         self.wait_out_backoff()
 
     def wait_out_backoff(self) -> None:
-        """Let every pod fail one attempt, and wait until all are out of their backoff."""
+        """Let every pod fail one attempt, and wait until all backoffs have ended."""
         queue = self.machine.context.queue
         while True:
             while self._busy():
@@ -143,7 +142,7 @@ class MachineFixture:
         self.now += 11.0
 
     def event(self, *events: Event) -> tuple[float, int]:
-        """Longest call, and how many there were, until the machine has done with it."""
+        """Return the longest call, and the number of calls, until the machine has no more work."""
         longest, calls = 0.0, 0
         for each in events:
             spent, _ = timed(partial(self.machine.handle, each))
@@ -154,7 +153,7 @@ class MachineFixture:
         return longest, calls
 
     def attempt(self, fields: Json, **more: Any) -> tuple[float, int, list[Command]]:
-        """A pod like no other is tried: the longest call, how many, and what came of it."""
+        """Schedule a pod with a new signature; return the longest call, the number of calls, and the commands."""
         self.serial += 1
         name = f"new-{self.serial}"
         source = pod(name, fields, {"app": "web"}, cpu=more.pop("cpu", "100m"))
@@ -177,16 +176,16 @@ class MachineFixture:
 
 
 def timed(call: Callable[[], Any]) -> tuple[float, Any]:
-    """Milliseconds of CPU and the result; then the garbage collector gets its turn, as in the scheduling loop."""
+    """Return the CPU milliseconds and the result; then run the garbage collector as the scheduling loop does."""
     began = time.process_time()
-    answer = call()
+    result = call()
     spent = time.process_time() - began
     collector.after(spent)
-    return spent * 1e3, answer
+    return spent * 1e3, result
 
 
 class Collector:
-    """Collects as the scheduling loop does, after each burst."""
+    """Collects garbage as the scheduling loop does, after each burst."""
 
     def __init__(self) -> None:
         self._spent = 0.0
@@ -202,14 +201,14 @@ collector = Collector()
 
 
 def node(name: str, i: int, cpu: str = "64", **labels: str) -> Json:
-    """A node in the zone of its turn."""
+    """Return a node; zones are assigned round robin."""
     own = {"kubernetes.io/hostname": name, "topology.kubernetes.io/zone": f"zone-{i % ZONES}", "pool": f"{i % 7}"}
     allocatable = {"cpu": cpu, "memory": "256Gi", "pods": "110"}
     return {"metadata": {"name": name, "labels": {**own, **labels}}, "spec": {}, "status": {"allocatable": allocatable}}
 
 
 def pod(name: str, fields: Json, labels: dict[str, str], node_name: str = "", cpu: str = "100m") -> Json:
-    """A pod with one container."""
+    """Return a pod with one container."""
     container = {"name": "main", "image": "app:1", "resources": {"requests": {"cpu": cpu, "memory": "200Mi"}}}
     spec = {"containers": [container], "schedulerName": "default-scheduler", "nodeName": node_name, **fields}
     return {"metadata": {"namespace": "default", "name": name, "uid": name, "labels": labels}, "spec": spec}
@@ -223,26 +222,26 @@ def _named(name: str, **fields: Any) -> Json:
     return {"metadata": {"name": name, "namespace": fields.pop("namespace", ""), **fields.pop("meta", {})}, **fields}
 
 
-def event_rows(world: MachineFixture) -> Iterator[tuple[str, Callable[[int], Sequence[Event]]]]:
-    """Events by name; each function takes the number of earlier repetitions."""
-    kinds = world.kinds
+def event_rows(fixture: MachineFixture) -> Iterator[tuple[str, Callable[[int], Sequence[Event]]]]:
+    """Yield events by name; each function takes the number of earlier repetitions."""
+    kinds = fixture.kinds
 
     def changed_node(name: str, i: int, **fields: Any) -> NodeChanged:
-        made = node(name, i, fields.pop("cpu", "64"), **fields.pop("labels", {}))
-        made["spec"] |= fields
-        return NodeChanged(world.now, msgspec.convert(made, NodeObject))
+        obj = node(name, i, fields.pop("cpu", "64"), **fields.pop("labels", {}))
+        obj["spec"] |= fields
+        return NodeChanged(fixture.now, msgspec.convert(obj, NodeObject))
 
     def of_kind(kind: str, obj: Json) -> ObjectChanged:
-        return ObjectChanged(world.now, kinds[kind], obj)
+        return ObjectChanged(fixture.now, kinds[kind], obj)
 
     def running(i: int, **labels: str) -> PodChanged:
-        source = pod(f"old-{i}", {}, {"app": "web", **labels}, f"node-{i * 7 % len(world.machine.context.state)}")
-        return PodChanged(world.now, _object(source))
+        source = pod(f"old-{i}", {}, {"app": "web", **labels}, f"node-{i * 7 % len(fixture.machine.context.state)}")
+        return PodChanged(fixture.now, _object(source))
 
     def waiting(i: int, **labels: str) -> PodChanged:
-        source = world.sources[f"waits-{i}"]
+        source = fixture.sources[f"waits-{i}"]
         meta = {**source["metadata"], "labels": {**source["metadata"]["labels"], **labels}, "resourceVersion": f"{i}"}
-        return PodChanged(world.now, _object({**source, "metadata": meta}))
+        return PodChanged(fixture.now, _object({**source, "metadata": meta}))
 
     claim = {"spec": {"volumeName": "pv-1", "storageClassName": "fast", "accessModes": ["ReadWriteOnce"]}}
     yield "node added", lambda i: [changed_node(f"extra-{i}", i)]
@@ -253,16 +252,16 @@ def event_rows(world: MachineFixture) -> Iterator[tuple[str, Callable[[int], Seq
         lambda i: [changed_node(f"node-{i + 20}", i + 20, taints=[{"key": "k", "effect": "NoSchedule"}])],
     )
     yield "node cordoned", lambda i: [changed_node(f"node-{i + 30}", i + 30, unschedulable=True)]
-    yield "node gone", lambda i: [NodeGone(world.now, f"node-{i + 40}")]
-    yield "running pod gone", lambda i: [PodGone(world.now, "default", f"old-{2 * i + 301}", f"old-{2 * i + 301}")]
+    yield "node gone", lambda i: [NodeGone(fixture.now, f"node-{i + 40}")]
+    yield "running pod gone", lambda i: [PodGone(fixture.now, "default", f"old-{2 * i + 301}", f"old-{2 * i + 301}")]
     yield "running pod relabelled", lambda i: [running(2 * i + 501, turn=f"{i}")]
     yield (
         "running pod added",
-        lambda i: [PodChanged(world.now, _object(pod(f"more-{i}", {}, {"app": "web"}, "node-100")))],
+        lambda i: [PodChanged(fixture.now, _object(pod(f"more-{i}", {}, {"app": "web"}, "node-100")))],
     )
-    yield "waiting pod added", lambda i: [PodChanged(world.now, _object(pod(f"late-{i}", {}, {"app": "web"})))]
+    yield "waiting pod added", lambda i: [PodChanged(fixture.now, _object(pod(f"late-{i}", {}, {"app": "web"})))]
     yield "waiting pod relabelled", lambda i: [waiting(8 * i, turn=f"{i}")]
-    yield "waiting pod gone", lambda i: [PodGone(world.now, "default", f"waits-{8 * i + 803}", "")]
+    yield "waiting pod gone", lambda i: [PodGone(fixture.now, "default", f"waits-{8 * i + 803}", "")]
     yield "namespace", lambda i: [of_kind("Namespace", _named("default", meta={"labels": {"t": f"{i}"}}))]
     yield "volume", lambda i: [of_kind("PersistentVolume", _named(f"pv-{i}", spec={}))]
     yield "claim", lambda i: [of_kind("PersistentVolumeClaim", _named(f"c-{i}", namespace="default", **claim))]
@@ -270,57 +269,60 @@ def event_rows(world: MachineFixture) -> Iterator[tuple[str, Callable[[int], Seq
         "missing claim",
         lambda i: [of_kind("PersistentVolumeClaim", _named("missing", namespace="default", **claim, turn=i))],
     )
-    yield "missing claim gone", lambda _: [ObjectGone(world.now, kinds["PersistentVolumeClaim"], "default", "missing")]
+    yield (
+        "missing claim gone",
+        lambda _: [ObjectGone(fixture.now, kinds["PersistentVolumeClaim"], "default", "missing")],
+    )
     yield "storage class", lambda i: [of_kind("StorageClass", _named(f"class-{i}", provisioner="x"))]
     yield "CSI node", lambda i: [of_kind("CSINode", _named(f"node-{i}", spec={"drivers": []}))]
     yield "volume attachment", lambda i: [of_kind("VolumeAttachment", _named(f"va-{i}", spec={}))]
     yield "a flood of 50 nodes", lambda i: [changed_node(f"flood-{i}-{j}", j) for j in range(50)]
-    yield "leftovers flushed", lambda _: [Tick(_later(world, 400.0))]
+    yield "leftovers flushed", lambda _: [Tick(_later(fixture, 400.0))]
 
 
-def _later(world: MachineFixture, seconds: float) -> float:
-    world.now += seconds
-    return world.now
+def _later(fixture: MachineFixture, seconds: float) -> float:
+    fixture.now += seconds
+    return fixture.now
 
 
-def measure_events(world: MachineFixture) -> Iterator[Row]:
-    """Each event, a few times, on a queue that has come to rest."""
-    for what, events in event_rows(world):
+def measure_events(fixture: MachineFixture) -> Iterator[Row]:
+    """Measure each event a few times, on an idle queue."""
+    for what, events in event_rows(fixture):
         found = []
         for i in range(REPEATS):
-            found.append(world.event(*events(i)))
-            world.wait_out_backoff()
+            found.append(fixture.event(*events(i)))
+            fixture.wait_out_backoff()
         yield Row(what, *min(found))
 
 
-def measure_backoff(world: MachineFixture) -> Iterator[Row]:
-    """All pods back off and become active in the same second."""
+def measure_backoff(fixture: MachineFixture) -> Iterator[Row]:
+    """Measure the end of all pods' backoffs in the same second."""
     found = []
     for _ in range(REPEATS):
-        queue = world.machine.context.queue
-        queue.activate(list(world.machine.context.pods.values()), world.now)
-        while (queued := queue.pop(world.now)) is not None:
-            timed(partial(queue.add_unschedulable, queued, queued.pod, frozenset(), frozenset(), world.now))
-        world.now += 12.0
-        found.append(world.event(Tick(world.now)))
-        world.wait_out_backoff()
+        queue = fixture.machine.context.queue
+        queue.activate(list(fixture.machine.context.pods.values()), fixture.now)
+        while (queued := queue.pop(fixture.now)) is not None:
+            timed(partial(queue.add_unschedulable, queued, queued.pod, frozenset(), frozenset(), fixture.now))
+        fixture.now += 12.0
+        found.append(fixture.event(Tick(fixture.now)))
+        fixture.wait_out_backoff()
     yield Row("all backoffs end", *min(found))
 
 
-def measure_reconfigured(world: MachineFixture) -> Iterator[Row]:
-    """Reconfigure with other profiles, then add one that waiting pods already name."""
+def measure_reconfigured(fixture: MachineFixture) -> Iterator[Row]:
+    """Measure a change of profiles, then the addition of a profile for pending pods."""
     loaded = loads(CONFIG)
     found = []
     for _ in range(REPEATS):
-        profiles = tuple(build_profiles(loaded, world.handle))
-        found.append(world.event(Reconfigured(world.now, profiles, 1.0, 10.0)))
-        world.wait_out_backoff()
+        profiles = tuple(build_profiles(loaded, fixture.handle))
+        found.append(fixture.event(Reconfigured(fixture.now, profiles, 1.0, 10.0)))
+        fixture.wait_out_backoff()
     yield Row("reconfigured", *min(found))
-    for i in range(len(world.sources)):
+    for i in range(len(fixture.sources)):
         source = pod(f"foreign-{i}", {"schedulerName": "others"}, {"app": "web"})
-        timed(partial(world.machine.handle, PodChanged(world.now, _object(source))))
-    profiles = tuple(build_profiles(loads(OTHERS), world.handle))
-    yield Row("a profile for pods that wait", *world.event(Reconfigured(world.now, profiles, 1.0, 10.0)))
+        timed(partial(fixture.machine.handle, PodChanged(fixture.now, _object(source))))
+    profiles = tuple(build_profiles(loads(OTHERS), fixture.handle))
+    yield Row("a new profile for pending pods", *fixture.event(Reconfigured(fixture.now, profiles, 1.0, 10.0)))
 
 
 ATTEMPTS: dict[str, Json] = {
@@ -332,24 +334,25 @@ ATTEMPTS: dict[str, Json] = {
 }
 
 
-def measure_attempts(world: MachineFixture) -> Iterator[Row]:
-    """The first pod of each shape, then pods that nothing fits, with and without victims."""
+def measure_attempts(fixture: MachineFixture) -> Iterator[Row]:
+    """Measure the first pod of each kind, then unschedulable pods, with and without victims."""
     volume = {"spec": {"csi": {"driver": "d", "volumeHandle": "h"}, "accessModes": ["ReadWriteOnce"]}}
     claim = {"spec": {"volumeName": "pv-b", "storageClassName": "", "accessModes": ["ReadWriteOnce"]}}
     bound = {"annotations": {"pv.kubernetes.io/bind-completed": "yes"}}
-    world.machine.handle(ObjectChanged(world.now, world.kinds["PersistentVolume"], _named("pv-b", **volume)))
+    fixture.machine.handle(ObjectChanged(fixture.now, fixture.kinds["PersistentVolume"], _named("pv-b", **volume)))
     claimed = _named("bound", namespace="default", meta=bound, **claim)
-    world.machine.handle(ObjectChanged(world.now, world.kinds["PersistentVolumeClaim"], claimed))
+    fixture.machine.handle(ObjectChanged(fixture.now, fixture.kinds["PersistentVolumeClaim"], claimed))
     service = _named("web", namespace="default", spec={"selector": {"app": "web"}})
-    world.machine.handle(ObjectChanged(world.now, world.kinds["Service"], service))
+    fixture.machine.handle(ObjectChanged(fixture.now, fixture.kinds["Service"], service))
     for what, fields in ATTEMPTS.items():
         found = []
         for i in range(REPEATS):
-            # A node has changed since, as always: what was computed over all nodes is old.
-            world.machine.handle(NodeChanged(world.now, msgspec.convert(node(f"x-{what}-{i}", i, cpu="1"), NodeObject)))
-            while world._busy():
-                world.machine.cycle(world.now)
-            found.append(world.attempt(fields))
+            # A node has changed since, as in a real cluster: results over all nodes are out of date.
+            changed = node(f"x-{what}-{i}", i, cpu="1")
+            fixture.machine.handle(NodeChanged(fixture.now, msgspec.convert(changed, NodeObject)))
+            while fixture._busy():
+                fixture.machine.cycle(fixture.now)
+            found.append(fixture.attempt(fields))
         least = min(found, key=lambda each: each[0])
         kind = "" if any(isinstance(c, Bind) for c in least[2]) else " (fits nowhere)"
         yield Row(f"first pod: {what}{kind}", least[0], least[1], found[0][0])
@@ -360,54 +363,54 @@ def measure_attempts(world: MachineFixture) -> Iterator[Row]:
     }
     for what, fields in templates.items():
         for kind, cpu in ("preemption", "63950m"), ("fits nowhere", "70"):
-            found = [world.attempt(fields, cpu=cpu) for _ in range(REPEATS)]
+            found = [fixture.attempt(fields, cpu=cpu) for _ in range(REPEATS)]
             assert any(isinstance(c, Evict) for c in found[0][2]) == (kind == "preemption"), found[0]
             least = min(found, key=lambda each: each[0])
             yield Row(f"{kind}: {what}", least[0], least[1], found[0][0])
 
 
 def measure_victims(nodes: int) -> Iterator[Row]:
-    """Preemption where every node has a hundred victims, and all of them are tried."""
-    world = MachineFixture(nodes, 0, EXHAUSTIVE, per_node=100)
+    """Measure preemption with a hundred victims on every node and a dry run on all nodes."""
+    fixture = MachineFixture(nodes, 0, EXHAUSTIVE, per_node=100)
     for what, fields in {"nothing": {}, "spread": POD_SPECS["spread-hard"]}.items():
-        found = [world.attempt(fields, cpu="63950m") for _ in range(REPEATS)]
+        found = [fixture.attempt(fields, cpu="63950m") for _ in range(REPEATS)]
         assert any(isinstance(c, Evict) for c in found[0][2]), found[0][2]
         least = min(found, key=lambda each: each[0])
-        yield Row(f"preemption among 100 victims a node: {what}", least[0], least[1], found[0][0])
+        yield Row(f"preemption with 100 victims per node: {what}", least[0], least[1], found[0][0])
 
 
-def measure_metrics(world: MachineFixture) -> Iterator[Row]:
-    """The reads of the queue that one scrape makes."""
-    queue = world.machine.context.queue
+def measure_metrics(fixture: MachineFixture) -> Iterator[Row]:
+    """Measure the reads of the queue by one scrape."""
+    queue = fixture.machine.context.queue
     for what, read in {
         "pending_pods": queue.pending_counts,
         "unschedulable_pods": queue.rejected_by,
         "inflight_events": queue.in_flight_counts,
-        "next_wake": world.machine.next_wake,
+        "next_wake": fixture.machine.next_wake,
     }.items():
         yield Row(f"metric {what}", min(timed(read)[0] for _ in range(REPEATS)), 1)
 
 
 def measure_gang(nodes: int, members: int) -> Iterator[Row]:
-    """A gang as large as this waits in Permit; its last member lets all go, and then one that is deleted, none."""
-    world = MachineFixture(nodes, 0, GANG)
+    """Measure a gang that waits in Permit: its last member releases all of them."""
+    fixture = MachineFixture(nodes, 0, GANG)
     group = {"metadata": {"name": "g", "namespace": "default"}, "spec": {"minMember": members}}
-    world.machine.handle(ObjectChanged(world.now, world.kinds["PodGroup"], group))
+    fixture.machine.handle(ObjectChanged(fixture.now, fixture.kinds["PodGroup"], group))
     labels = {"scheduling.x-k8s.io/pod-group": "g"}
     for i in range(members):
-        world.machine.handle(PodChanged(world.now, _object(pod(f"m-{i}", {}, labels))))
-    while len(world.handle.waiting) < members - 1:
-        assert world.machine.cycle(world.now) is not None, f"{len(world.handle.waiting)} wait"
+        fixture.machine.handle(PodChanged(fixture.now, _object(pod(f"m-{i}", {}, labels))))
+    while len(fixture.handle.waiting) < members - 1:
+        assert fixture.machine.cycle(fixture.now) is not None, f"{len(fixture.handle.waiting)} wait"
     longest, calls = 0.0, 0
     while True:
-        spent, commands = timed(lambda: world.machine.cycle(world.now))
+        spent, commands = timed(lambda: fixture.machine.cycle(fixture.now))
         if commands is None:
             break
         longest, calls = max(longest, spent), calls + 1
-    yield Row(f"a gang of {members:,} is let go", longest, calls)
+    yield Row(f"a gang of {members:,} is released", longest, calls)
 
 
-class Pauses:
+class GcPauses:
     """Pauses of the garbage collector; `longest` is in milliseconds."""
 
     def __init__(self) -> None:
@@ -422,8 +425,8 @@ class Pauses:
 
 
 def table(rows: Sequence[Row], limit: float) -> Table:
-    """The rows as people read them."""
-    shown = Table("what happens", "longest call, ms CPU", "calls", "the first time, ms")
+    """Return the rows as a table."""
+    shown = Table("event", "longest call, ms CPU", "calls", "first repetition, ms")
     for row in rows:
         style = "bold red" if row.longest > limit else ""
         first = f"{row.first:,.1f}" if row.first else ""
@@ -431,45 +434,47 @@ def table(rows: Sequence[Row], limit: float) -> Table:
     return shown
 
 
-IN_ONE_WORLD: dict[str, Callable[[MachineFixture], Iterator[Row]]] = {
+SHARED_FIXTURE_PARTS: dict[str, Callable[[MachineFixture], Iterator[Row]]] = {
     "attempts": measure_attempts,
     "metrics": measure_metrics,
     "backoff": measure_backoff,
     "events": measure_events,
     "reconfigured": measure_reconfigured,
 }
-PARTS = (*IN_ONE_WORLD, "victims", "gang")
+PARTS = (*SHARED_FIXTURE_PARTS, "victims", "gang")
 
 
-def _in_one_world(world: MachineFixture, parts: Sequence[Callable[[MachineFixture], Iterator[Row]]]) -> Iterator[Row]:
-    """The rows of some parts, and of the garbage collector, which works as in the scheduler."""
-    pauses = Pauses()
+def _measure_shared(
+    fixture: MachineFixture, parts: Sequence[Callable[[MachineFixture], Iterator[Row]]]
+) -> Iterator[Row]:
+    """Yield the rows of some parts, and of the garbage collector, which runs as in the scheduler."""
+    pauses = GcPauses()
     gc.enable()
     with GcTuning():
         gc.callbacks.append(pauses)
         for measure in parts:
-            for row in measure(world):
+            for row in measure(fixture):
                 click.echo(f"{row.what}: {row.longest:.1f} ms", err=True)
                 yield row
         gc.callbacks.remove(pauses)
     yield Row("a garbage collection", pauses.longest, 1)
-    click.echo(f"{gc.collect():,} objects were garbage that had been left alone", err=True)
+    click.echo(f"{gc.collect():,} garbage objects had not been collected", err=True)
 
 
 @click.command(context_settings={"show_default": True})
 @click.option("--nodes", type=click.IntRange(min=200), default=50_000, help="Nodes of the cluster.")
-@click.option("--pods", type=click.IntRange(min=100), default=100_000, help="Pods that wait.")
+@click.option("--pods", type=click.IntRange(min=100), default=100_000, help="Pending pods.")
 @click.option("--members", type=click.IntRange(min=2), default=10_000, help="Members of a gang.")
-@click.option("--limit", type=click.FloatRange(min=0), default=LIMIT_MS, help="Milliseconds that a call may take.")
-@click.option("--only", default="", help=f"Parts to measure, by commas: {', '.join(PARTS)}.")
+@click.option("--limit", type=click.FloatRange(min=0), default=LIMIT_MS, help="Maximum milliseconds of a call.")
+@click.option("--only", default="", help=f"Parts to measure, comma-separated: {', '.join(PARTS)}.")
 def main(nodes: int, pods: int, members: int, limit: float, only: str) -> None:
-    """Measure the longest single call of the machine; exit code 1 if one takes longer than the limit."""
+    """Measure the longest single call of the machine; exit code 1 if one exceeds the limit."""
     wanted = set(only.split(",")) if only else set(PARTS)
     rows: list[Row] = []
     gc.disable()
-    if wanted & IN_ONE_WORLD.keys():
-        rows += _in_one_world(
-            MachineFixture(nodes, pods), [part for name, part in IN_ONE_WORLD.items() if name in wanted]
+    if wanted & SHARED_FIXTURE_PARTS.keys():
+        rows += _measure_shared(
+            MachineFixture(nodes, pods), [part for name, part in SHARED_FIXTURE_PARTS.items() if name in wanted]
         )
     gc.enable()
     if "victims" in wanted:

@@ -1,4 +1,4 @@
-"""Thousands of objects from one template: it is encoded once, then a few words are replaced for each object."""
+"""Batches of objects from one template: encoded once, with a few words replaced for each object."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ KINDS = sorted([*_CLUSTERED, *_NAMESPACED])
 
 
 def collection(kind: str, namespace: str = "") -> str:
-    """Where objects of the kind are created. Raises KeyError for a kind that no workload needs."""
+    """Return the API path of a kind. KeyError for a kind that no workload needs."""
     return _CLUSTERED[kind] if kind in _CLUSTERED else _NAMESPACED[kind].format(namespace)
 
 
 def namespaced(kind: str) -> bool:
-    """Whether objects of the kind live in a namespace."""
+    """Return True if the kind is namespaced."""
     return kind in _NAMESPACED
 
 
 @dataclass(frozen=True)
 class Batch:
-    """`count` objects of one collection. Object i has i for {{.Index}}, and of every other word its values in turn."""
+    """`count` objects of one collection. {{.Index}} is the object's number; other words get values round robin."""
 
     path: str
     name: str
@@ -57,31 +57,31 @@ class Batch:
 
     @classmethod
     def of(cls, path: str, count: int, document: Json, words: Mapping[str, Sequence[str]] | None = None) -> Batch:
-        """From an object that has its name (with {{.Index}} in it if there are to be several)."""
+        """Return a batch of an object that has a name (with {{.Index}} in it for several objects)."""
         return cls(path, document["metadata"]["name"], count, msgspec.json.encode(document), words or {})
 
     def name_of(self, number: int) -> str:
-        """The object's metadata.name."""
+        """Return the object's metadata.name."""
         return self.name.replace(INDEX, str(number))
 
     def body_of(self, number: int) -> bytes:
-        """The object as it is sent."""
+        """Return the object as JSON."""
         body = self.body.replace(INDEX.encode(), b"%d" % number)
         for word, values in self.words.items():
             body = body.replace(word.encode(), values[number % len(values)].encode())
         return body
 
     def names(self) -> Sequence[str]:
-        """All of them, in order."""
+        """Return the names of all objects in order."""
         return [self.name_of(number) for number in range(self.count)]
 
     def for_scheduler(self, name: str) -> Batch:
-        """The same for one contender's pods."""
+        """Return the batch with this scheduler name."""
         return replace(self, words={**self.words, SCHEDULER: [name]})
 
 
 def merged(document: Json, **metadata: Any) -> Json:
-    """A copy with these fields in its metadata, maps added to those that are there; generateName is gone."""
+    """Return a copy with these metadata fields, maps merged with existing ones; generateName is removed."""
     old = {key: value for key, value in document.get("metadata", {}).items() if key != "generateName"}
     for key, value in metadata.items():
         old[key] = {**old.get(key, {}), **value} if isinstance(value, dict) else value

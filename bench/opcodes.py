@@ -1,6 +1,6 @@
-"""The vocabulary of workload files: kubernetes' scheduler_perf's, as far as it is spoken here.
+"""Vocabulary of workload files: that of kubernetes' scheduler_perf, as far as it is supported here.
 
-A field that is not listed here is an error, never ignored: a workload that means less than it says measures nothing.
+An unknown field is an error and never ignored: a workload with ignored fields would measure something else.
 """
 
 from __future__ import annotations
@@ -22,33 +22,33 @@ class _Op(_Part, tag_field="opcode"):
 
 
 class Counted(_Op, kw_only=True):
-    """How many: a number, or the name of a workload's parameter with a $ before it."""
+    """Number of objects: a number, or the name of a workload's parameter with a $ before it."""
 
     count: int | None = None
     count_param: str | None = None
 
 
 class LabelNodePrepareStrategy(_Part):
-    """Nodes get the label with these values in turn."""
+    """Label with these values, assigned to nodes round robin."""
 
     label_key: str
     label_values: Sequence[str]
 
 
 class UniqueNodeLabelStrategy(_Part):
-    """Each node gets the label with its own name."""
+    """Label with the node's own name."""
 
     label_key: str
 
 
 class CSINodeAllocatable(_Part):
-    """How many volumes of a driver a node takes."""
+    """Maximum of volumes of a driver on a node."""
 
     count: int
 
 
 class NodeAllocatableStrategy(_Part):
-    """What nodes have besides their template's: resources, and limits of CSI drivers."""
+    """Resources of nodes in addition to their template's, and limits of CSI drivers."""
 
     node_allocatable: dict[str, str] = {}
     csi_node_allocatable: dict[str, CSINodeAllocatable] = msgspec.field(name="csiNodeAllocatable", default={})
@@ -56,7 +56,7 @@ class NodeAllocatableStrategy(_Part):
 
 
 class CreateNodes(Counted, tag="createNodes"):
-    """Nodes without a kubelet behind them."""
+    """Creates nodes without kubelets."""
 
     node_template_path: str | None = None
     node_template: Json | None = None
@@ -66,7 +66,7 @@ class CreateNodes(Counted, tag="createNodes"):
 
 
 class CreateNamespaces(Counted, tag="createNamespaces", kw_only=True):
-    """Namespaces PREFIX-0, PREFIX-1 …"""
+    """Creates the namespaces PREFIX-0, PREFIX-1 …"""
 
     prefix: str
     namespace_template_path: str | None = None
@@ -74,7 +74,7 @@ class CreateNamespaces(Counted, tag="createNamespaces", kw_only=True):
 
 
 class CreatePods(Counted, tag="createPods"):
-    """Pods; without a namespace in one of their own. `skip_wait_to_completion`: they are not placed beforehand."""
+    """Creates pods, by default in a namespace of their own. `skip_wait_to_completion`: not placed beforehand."""
 
     namespace: str | None = None
     pod_template_path: str | None = None
@@ -88,14 +88,14 @@ class CreatePods(Counted, tag="createPods"):
 
 
 class CreatePodSets(Counted, tag="createPodSets", kw_only=True):
-    """The same pods in each of the namespaces PREFIX-0, PREFIX-1 …"""
+    """Creates equal pods in each of the namespaces PREFIX-0, PREFIX-1 …"""
 
     namespace_prefix: str
     create_pods_op: CreatePods
 
 
 class CreateAny(Counted, tag="createAny"):
-    """Objects of any kind; one unless a count is given."""
+    """Creates objects of any kind; one unless a count is given."""
 
     namespace: str | None = None
     template_path: str | None = None
@@ -103,9 +103,9 @@ class CreateAny(Counted, tag="createAny"):
 
 
 class Churn(_Op, tag="churn"):
-    """One object of each template an interval, until the measured pods are bound.
+    """Creates one object of each template per interval, until the measured pods are bound.
 
-    `create`: at most `number` each (0: no end). `recreate`: `number` places, each in turn filled and emptied.
+    `create`: at most `number` each (0: no limit). `recreate`: `number` names, each created and deleted in turn.
     """
 
     mode: Literal["create", "recreate"]
@@ -117,7 +117,7 @@ class Churn(_Op, tag="churn"):
 
 
 class DeletePods(_Op, tag="deletePods"):
-    """Deletes the namespace's pods, all at once or so many a second."""
+    """Deletes the namespace's pods, all at once or at a rate per second."""
 
     namespace: str
     label_selector: dict[str, str] = {}
@@ -126,7 +126,7 @@ class DeletePods(_Op, tag="deletePods"):
 
 
 class UpdateAny(Counted, tag="updateAny"):
-    """Merges the template into objects that exist, all at once or so many a second."""
+    """Merges the template into existing objects, all at once or at a rate per second."""
 
     namespace: str | None = None
     template_path: str | None = None
@@ -135,7 +135,7 @@ class UpdateAny(Counted, tag="updateAny"):
 
 
 class Barrier(_Op, tag="barrier"):
-    """Waits for the pods made so far: until they are bound, or until each was tried once."""
+    """Waits until the pods created so far are bound, or until each was attempted once."""
 
     stage_requirement: Literal["Scheduled", "Attempted"] = "Scheduled"
     namespaces: Sequence[str] = ()
@@ -143,13 +143,13 @@ class Barrier(_Op, tag="barrier"):
 
 
 class Sleep(_Op, tag="sleep"):
-    """Waits: "500ms", "2s"."""
+    """Waits for a duration: "500ms", "2s"."""
 
     duration: str
 
 
 class StartCollectingMetrics(_Op, tag="startCollectingMetrics"):
-    """From here on pods of these namespaces (all without any) that have these labels are measured."""
+    """Measures pods created from here on in these namespaces (empty: all) with these labels."""
 
     name: str = ""
     namespaces: Sequence[str] = ()
@@ -157,7 +157,7 @@ class StartCollectingMetrics(_Op, tag="startCollectingMetrics"):
 
 
 class StopCollectingMetrics(_Op, tag="stopCollectingMetrics"):
-    """Pods made later are not measured."""
+    """Ends the measuring of newly created pods."""
 
 
 Op = (
@@ -177,7 +177,7 @@ Op = (
 
 
 class Workload(_Part):
-    """One size of a test case. `targets`: figures' bounds, as ratios to kube-scheduler's (see bench/README.md)."""
+    """One size of a test case. `targets`: bounds of figures, as ratios to kube-scheduler's (see bench/README.md)."""
 
     name: str
     labels: Sequence[str] = ()
@@ -186,9 +186,9 @@ class Workload(_Part):
 
 
 class TestCase(_Part):
-    """What happens, and in which sizes.
+    """Operations and their sizes.
 
-    `nothing_to_decide`: any node will do, or the one of a pod's turn, so that who decides nothing takes part as well.
+    `nothing_to_decide`: any node will do, or the next one in order, so that the bare clients can run it as well.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""What the pods of a benchmark ask for: parts of a pod spec, by the name that figures carry."""
+"""Pod specs of benchmarks: parts of a pod spec, by the names in the figures."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ Json = dict[str, Any]
 _ZONE = "topology.kubernetes.io/zone"
 _HOSTNAME = "kubernetes.io/hostname"
 _WEB: Json = {"matchLabels": {"app": "web"}}
-_NOBODY: Json = {"matchLabels": {"app": "nobody"}}
+_NO_POD: Json = {"matchLabels": {"app": "no-such-app"}}
 
 
 def _spread(key: str, skew: int, unsatisfiable: str) -> Json:
@@ -31,13 +31,13 @@ _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 _APART = _affinity(podAntiAffinity={_PREFERRED: [_preferred(5, _WEB, _HOSTNAME)]})
-"""Better not beside another web pod."""
+"""Preferred anti-affinity to other web pods."""
 
-ASKS: dict[str, Json] = {
+POD_SPECS: dict[str, Json] = {
     "nothing": {},
-    # The same, but each pod of one of 200 shapes in turn, which differ in what they request; see `decide.pod`.
+    # One of 200 templates in turn, which differ in their requests; see `decide.pod`.
     "mixed": {},
-    # Two constraints, one that must and one that should be kept.
+    # One required and one preferred constraint.
     "spread": {
         "topologySpreadConstraints": [
             _spread(_ZONE, 50, "DoNotSchedule"),
@@ -47,7 +47,7 @@ ASKS: dict[str, Json] = {
     "spread-hard": {
         "topologySpreadConstraints": [_spread(_ZONE, 50, "DoNotSchedule"), _spread(_HOSTNAME, 50, "DoNotSchedule")]
     },
-    # Two constraints that should be kept, or of which one must, and preferred anti-affinity.
+    # Two preferred constraints, or one of each kind, and preferred anti-affinity.
     "spread-apart": {
         "topologySpreadConstraints": [_spread(_ZONE, 5, "ScheduleAnyway"), _spread(_HOSTNAME, 1, "ScheduleAnyway")],
         **_APART,
@@ -57,7 +57,7 @@ ASKS: dict[str, Json] = {
         **_APART,
     },
     "affinity-required": _affinity(
-        podAffinity={_REQUIRED: [_term(_WEB, _ZONE)]}, podAntiAffinity={_REQUIRED: [_term(_NOBODY, _HOSTNAME)]}
+        podAffinity={_REQUIRED: [_term(_WEB, _ZONE)]}, podAntiAffinity={_REQUIRED: [_term(_NO_POD, _HOSTNAME)]}
     ),
     "affinity-preferred": _affinity(
         podAffinity={_PREFERRED: [_preferred(10, _WEB, _ZONE)]},
@@ -66,7 +66,7 @@ ASKS: dict[str, Json] = {
     "affinity": _affinity(
         podAffinity={_REQUIRED: [_term(_WEB, _ZONE)], _PREFERRED: [_preferred(10, _WEB, _ZONE)]},
         podAntiAffinity={
-            _REQUIRED: [_term(_NOBODY, _HOSTNAME)],
+            _REQUIRED: [_term(_NO_POD, _HOSTNAME)],
             _PREFERRED: [_preferred(5, _WEB, _HOSTNAME)],
         },
     ),

@@ -1,8 +1,8 @@
-"""From a workload's operations to what is there before a scheduler starts, and what happens while it runs. Pure.
+"""Compiler of a workload's operations into an initial state and steps that run beside a scheduler. Pure.
 
-Operations keep their order. What stands before the first barrier or sleep exists when the scheduler starts; churn,
-deletions and updates, which make sense only while it runs, begin at its start. Pods that are not measured and need not
-wait are given their nodes here, in turn, so that every contender finds the same cluster.
+Operations keep their order. Those before the first barrier or sleep are done before the scheduler starts, except churn,
+deletions and updates, which make sense only while it runs and begin at its start. Pods that are not measured and need
+not wait are assigned to nodes here, round robin, so that every contender finds the same cluster.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _PLAIN_NODE: Json = {
 
 @dataclass(frozen=True)
 class Pods:
-    """Pods of one template and namespace. `measured`: they are what the figures are about."""
+    """Pods of one template and namespace. `measured`: the figures are about them."""
 
     batch: Batch
     namespace: str
@@ -39,17 +39,17 @@ class Pods:
     measured: bool
 
     def fits(self, namespaces: Sequence[str], labels: dict[str, str]) -> bool:
-        """Whether a barrier or a collection for these (all, if it names none) means these pods."""
+        """Return True if a barrier or a collection for these namespaces and labels (empty: all) includes the pods."""
         return (not namespaces or self.namespace in namespaces) and labels.items() <= self.labels.items()
 
     def full_names(self) -> list[str]:
-        """NAMESPACE/NAME of each."""
+        """Return NAMESPACE/NAME of each pod."""
         return [f"{self.namespace}/{name}" for name in self.batch.names()]
 
 
 @dataclass(frozen=True)
 class Create:
-    """Make objects; pods among them are for the scheduler, and with `wait` the next step waits until they are bound."""
+    """Create objects; pods are for the scheduler, and with `wait` the next step waits until they are bound."""
 
     what: Batch | Pods
     wait: bool = False
@@ -57,7 +57,7 @@ class Create:
 
 @dataclass(frozen=True)
 class Churn:
-    """Objects that come, or come and go, one of each batch an interval (seconds). `number` 0: without end."""
+    """Create, or create and delete, one object of each batch per interval (seconds). `number` 0: no limit."""
 
     batches: Sequence[Batch]
     recreate: bool
@@ -67,7 +67,7 @@ class Churn:
 
 @dataclass(frozen=True)
 class Delete:
-    """Delete pods of a namespace; `rate` a second, or all at once with 0."""
+    """Delete pods of a namespace; `rate` per second, or all at once with 0."""
 
     namespace: str
     selector: str
@@ -77,7 +77,7 @@ class Delete:
 
 @dataclass(frozen=True)
 class Update:
-    """Merge into each object of the batch what its body says."""
+    """Merge the body into each object of the batch."""
 
     batch: Batch
     rate: float
@@ -85,7 +85,7 @@ class Update:
 
 @dataclass(frozen=True)
 class Barrier:
-    """Wait until the pods that fit are bound, or `attempted`: tried at least once."""
+    """Wait until the matching pods are bound or, with `attempted`, attempted at least once."""
 
     attempted: bool
     namespaces: Sequence[str]
@@ -94,7 +94,7 @@ class Barrier:
 
 @dataclass(frozen=True)
 class Sleep:
-    """Wait some seconds."""
+    """Wait for some seconds."""
 
     seconds: float
 
@@ -104,9 +104,9 @@ Step = Create | Churn | Delete | Update | Barrier | Sleep
 
 @dataclass
 class Program:
-    """A workload, ready to be run.
+    """A compiled workload.
 
-    `shared` is made once and serves all turns, `pending` is made anew for each, `steps` happen while a scheduler runs.
+    `shared` is created once for all turns, `pending` for each turn, `steps` run beside a scheduler.
     """
 
     namespaces: dict[str, dict[str, str]] = field(default_factory=dict)
@@ -117,23 +117,23 @@ class Program:
 
     @property
     def scheduled(self) -> list[Pods]:
-        """The pods that are for the scheduler: those that wait for it, and those that come while it runs."""
-        made = [step.what for step in self.steps if isinstance(step, Create) and isinstance(step.what, Pods)]
-        return [*self.pending, *made]
+        """Pods for the scheduler: pending ones, and those that are created while it runs."""
+        created = [step.what for step in self.steps if isinstance(step, Create) and isinstance(step.what, Pods)]
+        return [*self.pending, *created]
 
     @property
     def measured(self) -> frozenset[str]:
-        """NAMESPACE/NAME of every pod that the figures are about."""
+        """NAMESPACE/NAME of every measured pod."""
         return frozenset(key for pods in self.scheduled if pods.measured for key in pods.full_names())
 
     @property
     def node_names(self) -> list[str]:
-        """The nodes that are there from the start."""
+        """Names of the initial nodes."""
         return [name for batch in self.nodes for name in batch.names()]
 
 
 def compiled(case: Case) -> Program:
-    """The program of a case. Raises SuiteError for what cannot be run."""
+    """Return the program of a case. SuiteError if it is invalid."""
     compiler = _Compiler(case)
     for number, op in enumerate(case.test.workload_template):
         compiler.add(number, op)
@@ -212,11 +212,11 @@ class _Compiler:
     def _template(self, path: str | None, inline: Json | None) -> Json:
         found = self._case.document(self._where, path, inline)
         if found is None:
-            raise self._case.error(self._where, "it needs a template, or a path to one")
+            raise self._case.error(self._where, "a template, or a path to one, is required")
         return found
 
     def _make(self, batch: Batch) -> None:
-        """Beforehand, or while the scheduler runs."""
+        """Add the batch to the initial state, or to the steps after a barrier."""
         if self._running:
             self.program.steps.append(Create(batch))
         elif batch.path == collection("Node"):
@@ -226,13 +226,13 @@ class _Compiler:
             self.program.shared.append(batch)
 
     def _named(self, number: int, document: Json, count: int) -> Json:
-        """The object with a name that is its own: generateName's, with the operation's number and the object's."""
+        """Return the object with a unique name: generateName, the operation's number and the object's."""
         metadata = document.get("metadata", {})
         name = metadata.get("name")
         if name is None:
             return merged(document, name=f"{metadata.get('generateName', 'object-')}{number}-{INDEX}")
         if count > 1 and INDEX not in name:
-            raise self._case.error(self._where, f"{count} objects, and all are named {name}; the name needs {INDEX}")
+            raise self._case.error(self._where, f"{count} objects have the same name {name}; the name needs {INDEX}")
         return merged(document)
 
     def _any(self, number: int, op: opcodes.CreateAny | opcodes.UpdateAny, namespace: str | None, count: int) -> Batch:
@@ -241,16 +241,16 @@ class _Compiler:
     def _one(self, number: int, document: Json, namespace: str | None, count: int) -> Batch:
         kind = document.get("kind", "")
         if kind not in KINDS:
-            raise self._case.error(self._where, f"a template of kind {kind!r}; known are {', '.join(KINDS)}")
-        home = (namespace or f"namespace-{number}") if namespaced(kind) else ""
-        if home:
-            self.program.namespaces.setdefault(home, {})
+            raise self._case.error(self._where, f"a template of kind {kind!r}; supported are {', '.join(KINDS)}")
+        object_namespace = (namespace or f"namespace-{number}") if namespaced(kind) else ""
+        if object_namespace:
+            self.program.namespaces.setdefault(object_namespace, {})
         if kind == "Pod":
             document = {**document, "spec": {**document["spec"], "schedulerName": SCHEDULER}}
         document = self._named(number, document, count)
         if kind == "Node":
             document = merged(document, labels={_HOSTNAME: document["metadata"]["name"]})
-        return Batch.of(collection(kind, home), count, document)
+        return Batch.of(collection(kind, object_namespace), count, document)
 
     def _namespaces(self, op: opcodes.CreateNamespaces) -> None:
         document = self._case.document(self._where, op.namespace_template_path, op.namespace_template) or {}
@@ -304,10 +304,10 @@ class _Compiler:
             self.program.shared.append(self._on_nodes(document, count, namespace))
 
     def _on_nodes(self, document: Json, count: int, namespace: str) -> Batch:
-        """Pods that have their nodes already, going on where the last ones ended."""
+        """Return bound pods, on the nodes after those of the previous batch."""
         nodes = self._node_names
         if not nodes:
-            raise self._case.error(self._where, "pods that need no scheduler, but no nodes before them")
+            raise self._case.error(self._where, "bound pods need nodes that are created before them")
         turn = self._placed % len(nodes)
         self._placed += count
         spec = {key: value for key, value in document["spec"].items() if key != "schedulerName"}
@@ -315,7 +315,7 @@ class _Compiler:
         return Batch.of(collection("Pod", namespace), count, placed, {NODE: nodes[turn:] + nodes[:turn]})
 
     def _with_volumes(self, document: Json, op: opcodes.CreatePods, count: int, namespace: str) -> Json:
-        """The pod with a claim of its own, bound beforehand to a volume of its own, where the operation has both."""
+        """Return the pod with a claim bound to a volume, one of each per pod, if the operation has both templates."""
         volume = self._case.document(self._where, op.persistent_volume_template_path, op.persistent_volume_template)
         claim = self._case.document(
             self._where, op.persistent_volume_claim_template_path, op.persistent_volume_claim_template

@@ -1,4 +1,4 @@
-"""The comparison as people and programs read it: the same rows as a table, as Markdown and as JSON."""
+"""Results of the comparison as a table, as Markdown and as JSON, with equal rows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BASELINE = "kube-scheduler"
 
 @dataclass(frozen=True)
 class Failure:
-    """A turn that came to nothing."""
+    """A failed turn."""
 
     contender: str
     round: int
@@ -29,19 +29,19 @@ class Failure:
 
 @dataclass(frozen=True)
 class Outcome:
-    """All that came of one workload."""
+    """Turns and failures of one workload."""
 
     case: Case
     turns: list[ContenderRun] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
 
     def failed(self, contender: str) -> bool:
-        """Whether a turn of this contender came to nothing: it gets no further one."""
+        """Return True if a turn of this contender has failed: it gets no further one."""
         return any(failure.contender == contender for failure in self.failures)
 
 
 def figures(turns: Sequence[ContenderRun], contenders: Sequence[str]) -> Rows:
-    """A header, then one row a measure: each contender's median, then the first one's ratio to each other."""
+    """Return a header and one row per measure: each contender's median, then the first one's ratio to each other."""
     ours, others = contenders[0], contenders[1:]
     rows = [["median (least to most)", *contenders, *(f"{ours} / {other}" for other in others)]]
     for measure in MEASURES:
@@ -52,7 +52,7 @@ def figures(turns: Sequence[ContenderRun], contenders: Sequence[str]) -> Rows:
 
 
 def rounds(turns: Sequence[ContenderRun]) -> Rows:
-    """A header, then one row a turn in the order they were taken, with what else went on on the machine."""
+    """Return a header and one row per turn in order, with the load of the machine."""
     header = ["round", "contender", "pods/s", "own CPU, ms per pod", "load before", "cores used by others"]
     measured = {measure.key: measure.value for measure in MEASURES}
     speed, cpu = measured["pods_per_second"], measured["cpu_ms_per_pod"]
@@ -66,36 +66,36 @@ def rounds(turns: Sequence[ContenderRun]) -> Rows:
 
 
 def table(title: str, rows: Rows) -> Table:
-    """For the terminal."""
-    made = Table(title=title, title_justify="left")
-    made.add_column(rows[0][0], overflow="fold")
+    """Return the rows as a terminal table."""
+    shown = Table(title=title, title_justify="left")
+    shown.add_column(rows[0][0], overflow="fold")
     for name in rows[0][1:]:
-        made.add_column(name, justify="right")
+        shown.add_column(name, justify="right")
     for row in rows[1:]:
-        made.add_row(*row)
-    return made
+        shown.add_row(*row)
+    return shown
 
 
 def markdown(title: str, outcomes: Sequence[Outcome], contenders: Sequence[str]) -> str:
-    """For a page: all workloads in one table, then each with its figures and its turns."""
+    """Return a Markdown page: all workloads in one table, then each with its figures and its turns."""
     by_latency = latencies(outcomes, contenders)
     parts = [f"## {title}", *([_markdown(by_latency)] if by_latency else []), _markdown(overview(outcomes, contenders))]
     for outcome in outcomes:
         parts += [f"### {outcome.case.name}"]
         parts += [f"{each.contender} failed in round {each.round}: {each.reason}" for each in outcome.failures]
-        taken = present(outcome, contenders)
-        if taken:
-            parts += [_markdown(figures(outcome.turns, taken)), _markdown(rounds(outcome.turns))]
+        finished = finished_contenders(outcome, contenders)
+        if finished:
+            parts += [_markdown(figures(outcome.turns, finished)), _markdown(rounds(outcome.turns))]
     return "\n\n".join(parts) + "\n"
 
 
-def present(outcome: Outcome, contenders: Sequence[str]) -> list[str]:
-    """The contenders that finished a turn, in their order."""
+def finished_contenders(outcome: Outcome, contenders: Sequence[str]) -> list[str]:
+    """Return the contenders that finished a turn, in their order."""
     return [name for name in contenders if any(turn.contender == name for turn in outcome.turns)]
 
 
 def overview(outcomes: Sequence[Outcome], contenders: Sequence[str]) -> Rows:
-    """A header, then one row a workload: the first contender beside the one that its targets are set against."""
+    """Return a header and one row per workload: the first contender compared with its baseline."""
     ours, other = contenders[0], baseline(contenders)
     theirs = [] if other is None else [other]
     header = [
@@ -114,9 +114,9 @@ def overview(outcomes: Sequence[Outcome], contenders: Sequence[str]) -> Rows:
 
 
 def latencies(outcomes: Sequence[Outcome], contenders: Sequence[str]) -> Rows:
-    """A header, then one row a workload: pods a second of the first contender and of its baseline, and their ratio.
+    """Return a header and one row per workload: pods per second of the first contender and its baseline by latency.
 
-    Empty where no workload was run with a latency.
+    Empty if no workload was run with a latency.
     """
     ours, other = contenders[0], baseline(contenders)
     columns = list(dict.fromkeys(each.case.latency for each in outcomes))
@@ -126,12 +126,12 @@ def latencies(outcomes: Sequence[Outcome], contenders: Sequence[str]) -> Rows:
     for outcome in outcomes:
         name = outcome.case.test.name
         rows.setdefault(name, [name, *[NOTHING] * len(columns)])
-        rows[name][1 + columns.index(outcome.case.latency)] = _beside(outcome, ours, other)
+        rows[name][1 + columns.index(outcome.case.latency)] = _speed_ratio(outcome, ours, other)
     return [[f"pods/s, {ours} against {other}", *(f"{each} ms" for each in columns)], *rows.values()]
 
 
-def _beside(outcome: Outcome, ours: str, other: str) -> str:
-    """Ratio of pods a second, and the two medians it comes from."""
+def _speed_ratio(outcome: Outcome, ours: str, other: str) -> str:
+    """Return the ratio of pods per second, and the two medians."""
     measure = BY_KEY["pods_per_second"]
     found = ratio(outcome.turns, ours, other, measure)
     own, theirs = (summary(outcome.turns, name, measure) for name in (ours, other))
@@ -160,12 +160,12 @@ def _overview_row(outcome: Outcome, ours: str, other: str | None) -> list[str]:
 
 
 def baseline(contenders: Sequence[str]) -> str | None:
-    """Whom the first contender's targets are set against: kube-scheduler, if it takes part."""
+    """Return the contender that the first one's targets refer to: kube-scheduler, None if it is not measured."""
     return BASELINE if BASELINE in contenders[1:] else None
 
 
 def verdict(outcome: Outcome, ours: str, other: str | None) -> str:
-    """ "met", or what is missed and by how much; a dash where there is nothing to compare."""
+    """Return "met", or the missed targets with their figures; a dash if there is nothing to compare."""
     if outcome.failures:
         return "; ".join(f"{failure.contender} failed" for failure in outcome.failures)
     if other is None:
@@ -175,14 +175,14 @@ def verdict(outcome: Outcome, ours: str, other: str | None) -> str:
         measure = BY_KEY[key]
         found = ratio(outcome.turns, ours, other, measure)
         if found is None:
-            missed.append(f"{key} not known")
+            missed.append(f"{key} not measured")
         elif round(found.median, 2) < bound if measure.more else round(found.median, 2) > bound:
             missed.append(f"{key} {found.median:.2f}, not {bound:g}")
     return "; ".join(missed) or "met"
 
 
 def document(about: Mapping[str, Any], outcomes: Sequence[Outcome], contenders: Sequence[str]) -> bytes:
-    """For programs: what was run, then each workload's figures, ratios, failures, and every turn they come from."""
+    """Return the JSON document: the run, then each workload's figures, ratios, failures and turns."""
     content = {"about": about, "workloads": {each.case.name: _content(each, contenders) for each in outcomes}}
     return msgspec.json.format(msgspec.json.encode(content)) + b"\n"
 

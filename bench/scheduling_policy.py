@@ -1,4 +1,4 @@
-"""The measuring process keeps out of the way of what it measures."""
+"""CPU scheduling policy of the measuring process."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from pyscheduler.shell.scheduling_policy import set_batch_scheduling_policy
 
 @contextmanager
 def batch_scheduling_policy() -> Iterator[None]:
-    """Read what comes when a core is free, or when somebody's slice has ended: milliseconds later at most.
+    """Switch to SCHED_BATCH: wait for an idle core or the end of a time slice, milliseconds at most.
 
-    Else each binding that is seen puts the API server aside, and most often for whoever binds fastest. To be left
-    before a process is started: it would begin with the same policy.
+    Otherwise each observed binding preempts the API server, most often for the fastest contender. Leave the context
+    before starting a process: it would inherit the policy.
     """
     changed = os.sched_getscheduler(0) == os.SCHED_OTHER and set_batch_scheduling_policy()
     try:

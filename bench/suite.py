@@ -1,4 +1,4 @@
-"""Workload files: found, read, and picked from by name and label. What is wrong with one is told with its place."""
+"""Workload files: loading, validation, and selection by name and label. Errors have their place in the file."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ USUAL_TARGETS = {"pods_per_second": 2.0, "attempt_p99_ms": 1.0}
 LATENCY_TARGETS = {"pods_per_second": 3.0}
 FAR_TARGETS = {"pods_per_second": 2.0}
 FAR = 50
-"""Milliseconds of latency beyond which the last figure is the target."""
+"""Milliseconds of latency above which FAR_TARGETS apply."""
 
 
 class SuiteError(Exception):
-    """A workload file that cannot be used, or a workload that does not exist; the text says where and why."""
+    """An invalid workload file or an unknown workload; the text has place and cause."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """One test case in one size. `at` is its place, for messages; paths in it are relative to `folder`.
+    """One test case in one size. `at` is its place in messages; paths in it are relative to `folder`.
 
-    `latency` is how many milliseconds later than on this host every call of a contender is answered.
+    `latency` is the additional latency of each call of a contender in milliseconds.
     """
 
     test: TestCase
@@ -42,26 +42,26 @@ class Case:
 
     @property
     def name(self) -> str:
-        """As people pick it, TESTCASE/WORKLOAD, and the latency where there is one."""
+        """TESTCASE/WORKLOAD, and the latency if there is one."""
         name = f"{self.test.name}/{self.workload.name}"
         return f"{name}/{self.latency}ms" if self.latency else name
 
     @property
     def targets(self) -> dict[str, float]:
-        """What each figure must reach, by the key of its measure; ratios to kube-scheduler's."""
+        """Bound of each figure, by the key of its measure; ratios to kube-scheduler's."""
         if self.latency:
             return LATENCY_TARGETS if self.latency <= FAR else FAR_TARGETS
         return USUAL_TARGETS if self.workload.targets is None else self.workload.targets
 
     def error(self, where: str, problem: str) -> SuiteError:
-        """The problem, with the place in the file."""
+        """Return the error with its place in the file."""
         return SuiteError(f"{self.at}.{where}: {problem}")
 
     def document(self, where: str, path: str | None, inline: Json | None) -> Json | None:
-        """A template given as a file or in place; None where it is given in neither way. Raises SuiteError."""
+        """Return a template given as a path or inline, None if there is neither. SuiteError if it is invalid."""
         if path is None or inline is not None:
             if path is not None:
-                raise self.error(where, "a template and a path to one; give either")
+                raise self.error(where, "give either a template or a path to one, not both")
             return inline
         try:
             found = _parsed(self.folder / path)
@@ -74,12 +74,12 @@ class Case:
 
 @cache
 def _parsed(path: Path) -> Any:
-    """A YAML file; one template serves many operations, and nobody changes what was read."""
+    """Return the content of a YAML file; it is cached, and must not be changed."""
     return yaml.safe_load(path.read_text(encoding="utf-8"))
 
 
 def load(paths: Iterable[Path] | None = None) -> list[Case]:
-    """All sizes of all test cases of these files, or of the suite's own. Raises SuiteError."""
+    """Return all sizes of all test cases of these files, by default of the suite. SuiteError."""
     return [case for path in (sorted(WORKLOADS.glob("*.yaml")) if paths is None else paths) for case in _cases(path)]
 
 
@@ -99,14 +99,14 @@ def _cases(path: Path) -> Iterable[Case]:
 
 
 def _check_params(case: Case, size: int) -> None:
-    """Every parameter that is taken must be given, and the other way around."""
-    taken = {name for op in case.test.workload_template for name in _params(op)}
+    """Raise SuiteError for parameters that are missing or not used."""
+    used = {name for op in case.test.workload_template for name in _params(op)}
     given = set(case.workload.params)
     where = f"workloads[{size}].params"
-    if missing := taken - given:
-        raise case.error(where, f"workloadTemplate takes ${min(missing)}, which is not given")
-    if unused := given - taken:
-        raise case.error(where, f"{min(unused)} is not taken by workloadTemplate")
+    if missing := used - given:
+        raise case.error(where, f"workloadTemplate uses ${min(missing)}, which is not given")
+    if unused := given - used:
+        raise case.error(where, f"{min(unused)} is not used by workloadTemplate")
 
 
 def _params(op: Op) -> Iterable[str]:
@@ -119,18 +119,18 @@ def _params(op: Op) -> Iterable[str]:
 
 
 def select(cases: Sequence[Case], names: Sequence[str] = (), labels: Sequence[str] = ()) -> list[Case]:
-    """Those with one of the names (TESTCASE, TESTCASE/WORKLOAD, or a pattern with *) and one of the labels.
+    """Return the cases with one of the names (TESTCASE, TESTCASE/WORKLOAD, or a pattern with *) and one of the labels.
 
-    Raises SuiteError where a name or label fits nothing.
+    SuiteError if a name or label matches nothing.
     """
     for name in names:
         if not any(_named(case, name) for case in cases):
             known = ", ".join(dict.fromkeys(case.test.name for case in cases))
-            raise SuiteError(f"there is no workload {name}; there are {known}")
+            raise SuiteError(f"there is no workload {name}; use {known}")
     known_labels = {label for case in cases for label in case.workload.labels}
     for label in labels:
         if label not in known_labels:
-            raise SuiteError(f"no workload has the label {label}; there are {', '.join(sorted(known_labels))}")
+            raise SuiteError(f"no workload has the label {label}; use {', '.join(sorted(known_labels))}")
     found = [
         case
         for case in cases

@@ -1,7 +1,7 @@
-"""Sees every binding as any client would: one watch on the contender's pods, cheap enough to share the machine.
+"""Observation of bindings by one watch of the contender's pods, cheap enough to run on the same machine.
 
-The times of all contenders are taken here, by the same code and on the same side of the API server, rather than from
-what each of them says of itself.
+The times of all contenders are taken here, by the same code and on the same side of the API server, and not from their
+own metrics.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from tests.e2e.client import ApiClient
 
 PODS = "/api/v1/pods"
 _WATCH_SECONDS = 3600
-_LOOK_SECONDS = 0.05
+_POLL_SECONDS = 0.05
 
 
 class Unfinished(Exception):
-    """Not all pods were bound; the text says how many were."""
+    """Not all pods were bound; the text has their number."""
 
 
 class _Meta(msgspec.Struct):
@@ -65,7 +65,7 @@ class _Failure(msgspec.Struct):
 
 
 class _Failed(msgspec.Struct):
-    """An event of type ERROR: its object is a Status, whose `status` is text."""
+    """An event of type ERROR: its object is a Status, which has text in `status`."""
 
     object: _Failure
 
@@ -76,17 +76,17 @@ _decode_failure = msgspec.json.Decoder(_Failed).decode
 
 @dataclass(frozen=True)
 class WaitLimit:
-    """Until when (a value of `proc.now`), and whether the contender still lives."""
+    """Deadline (a value of `proc.now`), and a check that the contender is alive."""
 
     until: float
     alive: Callable[[], bool]
 
 
 class BindWatch:
-    """Watches all pods of one scheduler. They are told by NAMESPACE/NAME; times are `proc.now`'s.
+    """Watch of all pods of one scheduler, identified by NAMESPACE/NAME; times are `proc.now`'s.
 
-    `placed` maps pods to nodes, `tried` has those that got a PodScheduled condition; `first` and `last` are the times
-    of the first and the last binding of the `measured` pods, and `at_end` is called when each of the two is seen.
+    `placed` maps pods to nodes, `tried` has the pods with a PodScheduled condition; `first` and `last` are the times of
+    the first and the last binding of the `measured` pods, and `at_end` is called at each of the two.
     """
 
     def __init__(self, api: ApiClient, scheduler_name: str, measured: frozenset[str]) -> None:
@@ -113,7 +113,7 @@ class BindWatch:
             read_bufsize=2**18,
         )
         try:
-            self._answer = await self._open()
+            self._response = await self._open()
         except BaseException:
             await self._session.close()
             raise
@@ -125,41 +125,41 @@ class BindWatch:
     ) -> None:
         self._reading.cancel()
         await asyncio.gather(self._reading, return_exceptions=True)
-        self._answer.close()
+        self._response.close()
         await self._session.close()
 
-    async def all_bound(self, patience: WaitLimit) -> None:
-        """Wait for the last binding of the measured pods. Raises Unfinished."""
-        await self._until(lambda: not self.left, patience)
+    async def all_bound(self, limit: WaitLimit) -> None:
+        """Wait for the last binding of the measured pods. Unfinished."""
+        await self._until(lambda: not self.left, limit)
 
-    async def bound(self, pods: Collection[str], patience: WaitLimit) -> None:
-        """Wait until these are on nodes. Raises Unfinished."""
-        await self._until(lambda: self.placed.keys() >= set(pods), patience)
+    async def bound(self, pods: Collection[str], limit: WaitLimit) -> None:
+        """Wait until these pods are bound. Unfinished."""
+        await self._until(lambda: self.placed.keys() >= set(pods), limit)
 
-    async def attempted(self, pods: Collection[str], patience: WaitLimit) -> None:
-        """Wait until each of these was tried once, whatever came of it. Raises Unfinished."""
-        await self._until(lambda: all(pod in self.placed or pod in self.tried for pod in pods), patience)
+    async def attempted(self, pods: Collection[str], limit: WaitLimit) -> None:
+        """Wait until each of these pods was attempted once, with any result. Unfinished."""
+        await self._until(lambda: all(pod in self.placed or pod in self.tried for pod in pods), limit)
 
-    async def _until(self, holds: Callable[[], bool], patience: WaitLimit) -> None:
-        while not holds():
+    async def _until(self, condition: Callable[[], bool], limit: WaitLimit) -> None:
+        while not condition():
             if self._reading.done():
                 self._reading.result()
-            if not patience.alive():
+            if not limit.alive():
                 raise Unfinished(f"{self._so_far()} when its process ended")
-            if proc.now() > patience.until:
+            if proc.now() > limit.until:
                 raise Unfinished(f"{self._so_far()} when the time was up")
-            await asyncio.wait([self._reading], timeout=_LOOK_SECONDS)
+            await asyncio.wait([self._reading], timeout=_POLL_SECONDS)
 
     def _so_far(self) -> str:
         return f"{len(self._measured) - self.left} of {len(self._measured)} pods were bound"
 
     def take(self, line: bytes, at: float) -> None:
-        """Note what a line of the watch tells of a pod."""
+        """Record the pod of a line of the watch."""
         try:
             event = _decode(line)
         except msgspec.ValidationError:
             if _decode_failure(line).object.details.retry_after:
-                return  # its watch cache is behind, as after 100,000 deletions; the next watch waits for it again
+                return  # the API server's watch cache is behind, as after 100,000 deletions; the next watch waits
             raise Unfinished(f"the watch failed: {line.decode(errors='replace')[:300]}") from None
         pod = event.object
         self._version = pod.metadata.version or self._version
@@ -182,18 +182,18 @@ class BindWatch:
             self.at_end()
 
     async def _open(self) -> aiohttp.ClientResponse:
-        """From where the last one ended; the first begins with what is there."""
+        """Open the watch where the last one ended; the first one starts with the existing pods."""
         query = {**self._query, "resourceVersion": self._version} if self._version else self._query
         return await self._session.get(PODS, params=query, raise_for_status=True)
 
     async def _read(self) -> None:
-        """The watch, and the next one where the API server ends it: on a busy machine it does that to slow readers."""
+        """Read the watch, and reopen it when the API server ends it, as it does to slow readers."""
         while True:
             rest = b""
-            async for chunk in self._answer.content.iter_any():
+            async for chunk in self._response.content.iter_any():
                 *lines, rest = (rest + chunk).split(b"\n")
                 at = proc.now()
                 for line in lines:
                     self.take(line, at)
-            self._answer.close()
-            self._answer = await self._open()
+            self._response.close()
+            self._response = await self._open()

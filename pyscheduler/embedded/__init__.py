@@ -1,4 +1,4 @@
-"""A Kubernetes API server in one process: for trying, testing and simulating, without etcd and without containers."""
+"""Kubernetes API server in one process, without etcd and without containers, for trials, tests and simulations."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The API server without HTTP: every verb as a method, with garbage collection done when the method returns.
+"""API server without HTTP: every verb is a method that returns when garbage collection has finished.
 
-The HTTP projection calls these methods and nothing else. Controllers, hollow nodes and tests that live in the same process
-may call them too: they are synchronous, cost microseconds and raise `ApiError` with the Status that a client would get.
-Objects that come back are shared with the store: read them, never change them.
+The HTTP handlers call these methods and nothing else. Controllers, hollow nodes and tests in the same process may call
+them too: they are synchronous, take microseconds and raise `ApiError` with the Status that a client would receive.
+Returned objects are shared with the store: treat them as read-only.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def _random_uid() -> str:
 
 
 class Api:
-    """All verbs over one `ServerState`."""
+    """All verbs on one `ServerState`."""
 
     def __init__(
         self,
@@ -52,22 +52,22 @@ class Api:
         self._seed()
 
     def resource(self, plural: str, group: str = "", version: str = "v1") -> Resource:
-        """The description of a served resource. ApiError 404 where there is none."""
+        """Return the description of a served resource. ApiError 404 if it is not served."""
         found = self.state.registry.find(group, version, plural)
         if found is None:
             raise no_such_path()
         return found
 
     def get(self, resource: Resource, namespace: str, name: str) -> Version:
-        """One object. ApiError 404."""
+        """Return one object. ApiError 404 if it does not exist."""
         return update.find(self.state, resource, namespace, name)
 
     def list(self, resource: Resource, namespace: str = "", options: read.ListOptions = _EVERYTHING) -> read.ListPage:
-        """The objects of one namespace, or of all ("")."""
+        """Return the objects of one namespace, or of all namespaces ("")."""
         return read.list_page(self.state, resource, namespace, options)
 
     def create(self, resource: Resource, namespace: str, body: Json, options: WriteOptions = _PLAIN_WRITE) -> Version:
-        """A new object; the server takes `body` over."""
+        """Create an object and return it. The server takes ownership of `body`. ApiError if it is invalid or exists."""
         version = create.create(self.state, resource, namespace, body, options)
         self._run_controllers()
         return version
@@ -79,7 +79,7 @@ class Api:
         body: Json,
         options: WriteOptions = _PLAIN_WRITE,
     ) -> tuple[Version, bool]:
-        """Replace the object, or its status, at (namespace, name, subresource)."""
+        """Replace the object or its status at (namespace, name, subresource); return it and whether it was created."""
         result = update.update(self.state, resource, where, body, options)
         self._run_controllers()
         return result
@@ -91,7 +91,10 @@ class Api:
         change: tuple[str, Any],
         options: WriteOptions = _PLAIN_WRITE,
     ) -> tuple[Version, bool]:
-        """Patch the object, or its status, at (namespace, name, subresource) by (media type, body)."""
+        """Patch the object or its status at (namespace, name, subresource) with (media type, body).
+
+        Return the object and whether it was created.
+        """
         result = patch.patch(self.state, resource, where, change, options)
         self._run_controllers()
         return result
@@ -99,16 +102,16 @@ class Api:
     def delete(
         self, resource: Resource, namespace: str, name: str, options: DeleteOptions = _PLAIN_DELETE
     ) -> tuple[Version, bool]:
-        """Delete; what is left or was the last state, and whether the object is gone."""
+        """Delete an object; return its remaining or last state and True if it is gone."""
         result = delete.delete(self.state, resource, namespace, name, options)
         self._run_controllers()
-        still_there = self.state.store.get(resource.bucket, result[0].key)
-        return (still_there, False) if still_there is not None else (result[0], True)
+        remaining = self.state.store.get(resource.bucket, result[0].key)
+        return (remaining, False) if remaining is not None else (result[0], True)
 
     def delete_collection(
         self, resource: Resource, namespace: str, selection: read.ListOptions, options: DeleteOptions
     ) -> read.ListPage:
-        """Delete all that the selection matches."""
+        """Delete all objects that match `selection` and return them."""
         page = read.list_page(self.state, resource, namespace, selection)
         for version in page.items:
             if self.state.store.get(resource.bucket, version.key) is not None:
@@ -127,21 +130,21 @@ class Api:
         self._run_controllers()
 
     def scale(self, resource: Resource, namespace: str, name: str) -> Json:
-        """The Scale of a workload."""
+        """Return the Scale subresource of a workload."""
         return scale.scale_of(self.get(resource, namespace, name))
 
     def update_scale(
         self, resource: Resource, where: tuple[str, str], body: Any, options: WriteOptions = _PLAIN_WRITE
     ) -> Json:
-        """Set the replicas of the workload at (namespace, name)."""
+        """Set the replicas of the workload at (namespace, name) and return its Scale."""
         return scale.scale_of(scale.update_scale(self.state, resource, where, body, options))
 
     def sync_disruption_budgets(self) -> None:
-        """Bring the status of disruption budgets up to date."""
+        """Update the status of all disruption budgets with changed pods."""
         self.state.budgets.recount((self.state.now(), self.state.timestamp()))
 
     def _run_controllers(self) -> None:
-        """Collect garbage and empty namespaces until nothing is left to do."""
+        """Run garbage collection and namespace deletion until nothing is left to do."""
         if self._running_controllers:
             return
         self._running_controllers = True
@@ -173,14 +176,14 @@ class Api:
         self._run_controllers()
 
     def _create_unchecked(self, resource: Resource, obj: Json) -> None:
-        """Store an object of the server's own, past the checks for clients' bodies."""
+        """Store an object that the server itself creates, without validating it."""
         create.prepare(self.state, resource, obj)
         meta = obj["metadata"]
         self.state.store.put(resource.bucket, (meta.get("namespace", ""), meta["name"]), obj)
 
 
 class _NamespaceDeleter:
-    """What `NamespaceController` may do."""
+    """`NamespaceDeleter` on top of the verbs."""
 
     def __init__(self, api: Api) -> None:
         self._api = api

@@ -1,6 +1,6 @@
-"""The built-in kinds: one row each. What is not in this table is not served.
+"""Table of the built-in resources, one row each. Other built-in kinds are not served.
 
-Field selectors are the ones that Kubernetes supports for the kind; others are refused, as there. RBAC objects, limit
+Field selectors are those that Kubernetes supports for the kind; others are rejected, as there. RBAC objects, limit
 ranges and resource quotas are stored and not enforced.
 """
 
@@ -68,9 +68,9 @@ def _services_and_settings() -> Iterator[Resource]:
 
 
 def _volumes() -> Iterator[Resource]:
-    kept = {"subresources": _STATUS, "returns_deleted": True}
-    yield _core("PersistentVolume", "persistentvolumes", "pv", namespaced=False, rules=cluster.VOLUME, **kept)
-    yield _core("PersistentVolumeClaim", "persistentvolumeclaims", "pvc", rules=cluster.CLAIM, **kept)
+    claimable = {"subresources": _STATUS, "returns_deleted": True}
+    yield _core("PersistentVolume", "persistentvolumes", "pv", namespaced=False, rules=cluster.VOLUME, **claimable)
+    yield _core("PersistentVolumeClaim", "persistentvolumeclaims", "pvc", rules=cluster.CLAIM, **claimable)
 
 
 def _apps() -> Iterator[Resource]:
@@ -182,7 +182,7 @@ def _access() -> Iterator[Resource]:
 
 
 def builtin_resources() -> list[Resource]:
-    """Every built-in resource."""
+    """Return every built-in resource."""
     groups = (
         _pods_and_nodes,
         _services_and_settings,

@@ -1,6 +1,6 @@
-"""A whole cluster in this process: API server, hollow nodes, controllers. For trying, testing and simulating.
+"""A whole cluster in this process: API server, hollow nodes and controllers, for trials, tests and simulations.
 
-Add a scheduler, from here or from elsewhere, and pods run. Everything is gone when it stops.
+Start a scheduler, in this process or elsewhere, and pods run. Nothing is persisted.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ HEARTBEATS_PER_SECOND = 50
 
 @dataclass(frozen=True)
 class ClusterSettings:
-    """What a user may want otherwise."""
+    """Optional settings of an embedded cluster."""
 
     timings: LifecycleTimings = field(default_factory=LifecycleTimings)
     heartbeat_seconds: float | None = None
-    """How often each node reports. None: every 10 s, less often where there are many nodes."""
+    """Interval of each node's heartbeat. None: 10 s, and longer in clusters of thousands of nodes."""
     controllers: ControllerSettings = field(default_factory=ControllerSettings)
 
 
 def settings_for_size(settings: ClusterSettings, nodes: int) -> tuple[float, ControllerSettings]:
-    """The heartbeat and the controllers' settings for so many nodes.
+    """Return the heartbeat interval and the controller settings for a cluster of `nodes` nodes.
 
-    Thousands of nodes that report every 10 s would take a whole core. They report more seldom, and are given the time.
+    Thousands of nodes with a heartbeat every 10 s would use a whole core, so interval and grace period grow with them.
     """
     if settings.heartbeat_seconds is not None:
         return settings.heartbeat_seconds, settings.controllers
@@ -43,10 +43,10 @@ def settings_for_size(settings: ClusterSettings, nodes: int) -> tuple[float, Con
 
 
 class EmbeddedCluster:
-    """An async context manager; inside it, `.url` and `.kubeconfig` (a path) lead to a cluster that works.
+    """Async context manager; inside it, `.url` and `.kubeconfig` (a path) lead to a running cluster.
 
-    `nodes`: how many of one size (`node_cpu`, `node_memory`), or a list of templates. `port` 0 takes any that is free;
-    ApiServerError tells of one that is taken. Nothing is left behind when the block ends.
+    `nodes` is a number of nodes of one size (`node_cpu`, `node_memory`) or a list of templates. `port` 0 takes any free
+    port; ApiServerError if the port is in use. On exit everything is stopped and removed.
     """
 
     def __init__(
@@ -71,12 +71,12 @@ class EmbeddedCluster:
 
     @property
     def url(self) -> str:
-        """Where the API server is."""
+        """URL of the API server."""
         return self.server.url
 
     @property
     def kubeconfig(self) -> Path:
-        """A kubeconfig for kubectl and any other client."""
+        """Path of a kubeconfig for kubectl and any other client."""
         return Path(self._folder.name) / "kubeconfig"
 
     @property
@@ -88,7 +88,7 @@ class EmbeddedCluster:
 
     @property
     def client(self) -> HttpClient:
-        """A client of the API server, for whoever joins the cluster. RuntimeError outside of the block."""
+        """Client of the API server, for other components of the cluster. RuntimeError outside of the block."""
         if self._client is None:
             raise RuntimeError("the cluster is not started; use it in an `async with` block")
         return self._client
@@ -121,7 +121,7 @@ class EmbeddedCluster:
         await self._controllers.start()
 
     async def stop(self) -> None:
-        """Stop everything, in the order that leaves no one talking to a server that is gone."""
+        """Stop all components, the API server last, so that none of them loses its connection while it runs."""
         if self._controllers is not None:
             await self._controllers.stop()
         if self._nodes is not None:
@@ -132,13 +132,13 @@ class EmbeddedCluster:
         self._folder.cleanup()
 
     async def add_node(self, template: NodeTemplate) -> None:
-        """One more node, now."""
+        """Add one node now."""
         await self.nodes.add(template)
 
     def kill_node(self, name: str) -> None:
-        """The node falls silent, as after a power cut. KeyError if there is no such node."""
+        """Stop the heartbeats of a node, as after a power failure. KeyError if there is no such node."""
         self.nodes.kill(name)
 
     def revive_node(self, name: str) -> None:
-        """The node is back. KeyError if there is no such node."""
+        """Restart a killed node. KeyError if there is no such node."""
         self.nodes.revive(name)

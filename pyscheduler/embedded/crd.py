@@ -1,6 +1,6 @@
-"""Serves custom resources: every CustomResourceDefinition in the store is a Resource in the registry.
+"""Custom resources: every CustomResourceDefinition in the store becomes a Resource in the registry.
 
-Left out: the scale subresource, conversion webhooks (versions differ in apiVersion only), CEL rules.
+Not implemented: the scale subresource, conversion webhooks (versions differ in apiVersion only), CEL rules.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ BUCKET = "customresourcedefinitions.apiextensions.k8s.io"
 
 
 def resources_of(crd: Mapping[str, Any]) -> Iterator[Resource]:
-    """One resource for each served version of a definition."""
+    """Yield one resource for each served version of a definition."""
     spec = crd["spec"]
     stored = next(version["name"] for version in spec["versions"] if version.get("storage"))
     for version in spec["versions"]:
@@ -68,12 +68,12 @@ def _rules(schema: Mapping[str, Any]) -> Rules:
 
 
 class CustomResources:
-    """Keeps the registry in step with the definitions in the store; a removed definition takes its objects along."""
+    """Update the registry when definitions change; delete the objects of a definition that is deleted."""
 
     def __init__(self, store: Store, registry: Registry) -> None:
         self._store, self._registry = store, registry
         self.serial = 0
-        """Counts changes of what is served, so that discovery documents can be cached."""
+        """Number of changes of the served resources; discovery documents are cached by it."""
         store.reactors.append(self._react)
 
     def _react(self, bucket: str, event: Event) -> None:

@@ -1,4 +1,4 @@
-"""What is served, told to clients: /api, /apis, the resource lists, and the aggregated form that kubectl prefers."""
+"""Discovery documents: /api, /apis, the resource lists, and the aggregated form that kubectl prefers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ KUBERNETES = {"major": "1", "minor": "36", "gitVersion": "v1.36.3"}
 _ONLY_GET = ("get", "patch", "update")
 _ONLY_CREATE = ("create",)
 _SUBRESOURCES: Mapping[str, tuple[str, str, str, tuple[str, ...]]] = {
-    # name: group, version and kind of what it speaks ("" for the parent's own), verbs
+    # name: group, version and kind of the request body ("" for the parent's kind), verbs
     "status": ("", "", "", _ONLY_GET),
     "scale": ("autoscaling", "v1", "Scale", _ONLY_GET),
     "binding": ("", "v1", "Binding", _ONLY_CREATE),
@@ -29,7 +29,7 @@ _SUBRESOURCES: Mapping[str, tuple[str, str, str, tuple[str, ...]]] = {
 
 @dataclass(frozen=True)
 class VirtualResource:
-    """A resource that is answered, not stored: reviews and bindings."""
+    """Resource that is computed and not stored: reviews and bindings."""
 
     group: str
     version: str
@@ -52,13 +52,13 @@ VIRTUAL = (
 
 
 def version_info() -> Json:
-    """/version: the Kubernetes version whose behaviour this server follows."""
+    """Return /version: the Kubernetes version that this server behaves like."""
     built = {"gitTreeState": "clean", "goVersion": "none", "compiler": "python", "platform": "embedded"}
     return {**KUBERNETES, "gitCommit": "", "buildDate": "1970-01-01T00:00:00Z", **built}
 
 
 def core_versions(address: str) -> Json:
-    """/api."""
+    """Return /api."""
     cidrs = [{"clientCIDR": "0.0.0.0/0", "serverAddress": address}]
     return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": cidrs}
 
@@ -71,13 +71,13 @@ def _group_versions(registry: Registry) -> dict[str, dict[str, None]]:
 
 
 def group_list(registry: Registry) -> Json:
-    """/apis."""
+    """Return /apis."""
     groups = [_group(name, versions) for name, versions in _group_versions(registry).items() if name]
     return {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
 
 
 def one_group(registry: Registry, name: str) -> Json | None:
-    """/apis/group, None where it is not served."""
+    """Return /apis/group, None if it is not served."""
     versions = _group_versions(registry).get(name) if name else None
     return {"kind": "APIGroup", "apiVersion": "v1", **_group(name, versions)} if versions else None
 
@@ -92,7 +92,7 @@ def _served(registry: Registry, group: str, version: str) -> list[Resource]:
 
 
 def resource_list(registry: Registry, group: str, version: str) -> Json | None:
-    """/api/v1 or /apis/group/version, None where it is not served."""
+    """Return /api/v1 or /apis/group/version, None if it is not served."""
     if version not in _group_versions(registry).get(group, {}):
         return None
     resources: list[Json] = []
@@ -126,7 +126,7 @@ def _listed_part(resource: Resource, name: str) -> Json:
 
 
 def aggregated(registry: Registry, *, core: bool) -> Json:
-    """/api or /apis as APIGroupDiscoveryList (apidiscovery.k8s.io/v2)."""
+    """Return /api or /apis as APIGroupDiscoveryList (apidiscovery.k8s.io/v2)."""
     items = [
         {
             "metadata": {"name": group} if group else {},

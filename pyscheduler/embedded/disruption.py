@@ -1,7 +1,7 @@
-"""Keeps the status of PodDisruptionBudgets, as the disruption controller does: without it no eviction is ever allowed.
+"""Status of PodDisruptionBudgets, as the disruption controller writes it; without it every eviction is rejected.
 
-Recounting reads every pod of the namespace, so it is done when somebody needs the figures: when a budget changes, right
-before an eviction, and a few times a second while the server runs.
+A recount reads every pod of the namespace, so it runs only when the figures are needed: when a budget changes, before
+an eviction, and a few times a second while the server runs.
 """
 
 from __future__ import annotations
@@ -20,28 +20,28 @@ _PODS = "pods"
 _FORGET_DISRUPTED_SECONDS = 120.0
 
 FindOwner = Callable[[str], Json | None]
-"""The living object with a uid."""
+"""Return the object with a uid, None if it does not exist."""
 
 
 def controller_of(obj: Mapping[str, Any]) -> str:
-    """The uid of the controller of an object, "" where it has none."""
+    """Return the uid of the controller of an object, "" if it has none."""
     return next((owner.get("uid", "") for owner in owners_of(obj) if owner.get("controller")), "")
 
 
 def _expected(pods: list[Json], find: FindOwner) -> int:
-    """How many pods their controllers want; a pod without a controller counts as one."""
-    wanted: dict[str, int] = {}
+    """Return the replicas that the pods' controllers desire; a pod without a controller counts as one."""
+    replicas_by_uid: dict[str, int] = {}
     for pod in pods:
         uid = controller_of(pod)
         while (owner := find(uid)) is not None and controller_of(owner):
             uid = controller_of(owner)
         replicas = dig(owner, "spec", "replicas")
-        wanted[uid or pod["metadata"]["uid"]] = replicas if isinstance(replicas, int) else 1
-    return sum(wanted.values())
+        replicas_by_uid[uid or pod["metadata"]["uid"]] = replicas if isinstance(replicas, int) else 1
+    return sum(replicas_by_uid.values())
 
 
 def _amount(value: Any, whole: int) -> int:
-    """A count, or a percentage of `whole` rounded up."""
+    """Return a count, or a percentage of `whole` rounded up."""
     percent = natural(value[:-1]) if isinstance(value, str) and value.endswith("%") else None
     if percent is not None:
         return -(-percent * whole // 100)
@@ -49,7 +49,7 @@ def _amount(value: Any, whole: int) -> int:
 
 
 def budget_status(budget: Json, pods: list[Json], find: FindOwner, now: tuple[float, str]) -> Json:
-    """The status of `budget` over the pods it selects; `now` in seconds and as a timestamp."""
+    """Return the status of `budget` over the pods that it selects; `now` in seconds and as a timestamp."""
     spec, old = budget.get("spec") or {}, budget.get("status") or {}
     names = {pod["metadata"]["name"] for pod in pods if "deletionTimestamp" not in pod["metadata"]}
     disrupted = {
@@ -90,13 +90,13 @@ def _allowed_condition(budget: Json, allowed: int, now: str) -> Json:
 
 
 class DisruptionController:
-    """Which namespaces have budgets whose figures may be out of date."""
+    """Namespaces with budgets that may have an outdated status."""
 
     def __init__(self, store: Store, find: FindOwner) -> None:
         self._store, self._find = store, find
         self._stale: set[str] = set()
         self.changed = False
-        """Whether a budget itself has changed since the last recount."""
+        """True if the spec of a budget has changed since the last recount."""
         store.reactors.append(self._react)
 
     def _react(self, bucket: str, event: Event) -> None:
@@ -110,7 +110,7 @@ class DisruptionController:
             self._stale.add(namespace)
 
     def recount(self, now: tuple[float, str]) -> None:
-        """Bring the status of all stale budgets up to date."""
+        """Update the status of all budgets in stale namespaces."""
         stale, self._stale, self.changed = self._stale, set(), False
         for namespace in stale:
             for version in list(self._store.scan(BUDGETS, namespace)):

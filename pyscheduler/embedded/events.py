@@ -1,4 +1,4 @@
-"""Events have two faces: core/v1 and events.k8s.io/v1 show one stored object under different field names.
+"""Conversion of Events: core/v1 and events.k8s.io/v1 serve one stored object under different field names.
 
 The stored form is core/v1. The pairs of names are those of the Kubernetes conversion functions
 (pkg/apis/events/v1/conversion.go).
@@ -41,10 +41,10 @@ def _renamed(event: Mapping[str, Any], names: Mapping[str, str], api_version: st
 
 
 def to_core(event: Json) -> Json:
-    """An events.k8s.io/v1 Event in core/v1 form."""
+    """Convert an events.k8s.io/v1 Event to core/v1."""
     return _renamed(event, _CORE_NAMES, "v1")
 
 
 def from_core(event: Json) -> Json:
-    """A core/v1 Event in events.k8s.io/v1 form."""
+    """Convert a core/v1 Event to events.k8s.io/v1."""
     return _renamed(event, _NEW_NAMES, "events.k8s.io/v1")

@@ -1,7 +1,7 @@
-"""GarbageCollector collection by ownerReferences, as Kubernetes' garbage collector does it, but at once.
+"""Garbage collection by ownerReferences, as in Kubernetes' garbage collector, but synchronous.
 
-The collector listens to the store and notes what to look at; def collect then acts, after the verb that caused it. So a
-request's consequences are there when its answer is, and tests need not wait.
+The collector subscribes to the store and queues objects; `collect` processes the queue after the verb that changed
+them. So dependents are deleted before the request returns, and tests need not wait.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ FOREGROUND = "foregroundDeletion"
 ObjectRef = tuple[str, Key]
 """Bucket and key of an object."""
 DeleteObject = Callable[[ObjectRef, bool], None]
-"""Deletes an object; the flag asks for foreground deletion."""
+"""Delete an object; the flag selects foreground deletion."""
 RemoveFinalizer = Callable[[ObjectRef, str], None]
 
 
 def waits_for_dependents(obj: Json) -> bool:
-    """Whether `obj` is being deleted in the foreground."""
+    """Return True if `obj` is in foreground deletion."""
     meta = obj["metadata"]
     return "deletionTimestamp" in meta and FOREGROUND in (meta.get("finalizers") or ())
 
 
 class GarbageCollector:
-    """Who owns whom, and what has to be looked at."""
+    """Graph of owners and dependents, and the queue of objects to process."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -39,11 +39,11 @@ class GarbageCollector:
         store.reactors.append(self._react)
 
     def dependents(self, uid: str) -> list[ObjectRef]:
-        """The objects that name `uid` as an owner."""
+        """Return the objects with `uid` in their ownerReferences."""
         return list(self._dependents.get(uid, ()))
 
     def living(self, uid: str) -> Json | None:
-        """The living object with a uid."""
+        """Return the object with a uid, None if it does not exist."""
         place = self._alive.get(uid)
         version = self._store.get(*place) if place else None
         return version.object if version else None
@@ -77,7 +77,7 @@ class GarbageCollector:
                 self._pending.append(self._alive[uid])
 
     def collect(self, delete: DeleteObject, remove_finalizer: RemoveFinalizer) -> None:
-        """Delete what has lost all its owners, and finish foreground deletions, until there is nothing to do."""
+        """Delete objects without remaining owners and finish foreground deletions until the queue is empty."""
         while self._pending:
             place = self._pending.popleft()
             version = self._store.get(*place)

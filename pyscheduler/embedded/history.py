@@ -1,7 +1,7 @@
-"""What changed, in order, and for how long it is remembered: the ring that watches resume from.
+"""Event history of a resource: the ring buffer from which watches resume.
 
-Each resource has its own history. It forgets its oldest events when it is full (or when told to compact), and then a
-watch or a paged list from before that point gets 410 Expired, as after etcd's compaction.
+Each resource has its own history. It drops its oldest events when it is full or compacted; a watch or a paged list from
+before that point then gets 410 Expired, as after etcd's compaction.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Projection = Callable[[Json], Json]
 
 
 class Version:
-    """One version of one object. Its dict never changes, so its JSON bytes are made once and kept."""
+    """One version of one object. Its dict never changes, so its JSON is encoded once and cached."""
 
     __slots__ = ("_json", "_projections", "key", "object", "revision")
 
@@ -48,7 +48,7 @@ class Version:
 
 
 class Event:
-    """One change: what it was, the version after it (for a deletion: the last one) and the version before it."""
+    """One change: its kind, the version after it (for a deletion: the last one) and the version before it."""
 
     __slots__ = ("kind", "previous", "revision", "version")
 
@@ -57,12 +57,12 @@ class Event:
         self.revision = version.revision
 
     def frame(self, kind: str, projection: Projection | None = None) -> bytes:
-        """The event as one line of a watch, as a watcher sees it that calls it `kind`."""
+        """Return the event as one line of a watch, with type `kind`."""
         return _FRAME_START[kind] + self.version.json(projection) + b"}\n"
 
 
 class History:
-    """The events of one resource, oldest first. `floor` is the newest revision that has been forgotten."""
+    """The events of one resource, oldest first. `floor` is the newest revision that has been dropped."""
 
     def __init__(self, capacity: int) -> None:
         self.floor = 0
@@ -71,25 +71,25 @@ class History:
         self._revisions: list[int] = []
 
     def append(self, event: Event) -> None:
-        """Remember `event`; the oldest half goes when twice the capacity is reached, so appending stays cheap."""
+        """Append `event`. At twice the capacity the oldest half is dropped, which keeps appending cheap."""
         self._events.append(event)
         self._revisions.append(event.revision)
         if len(self._events) >= 2 * self._capacity:
             self._forget(self._capacity)
 
     def compact(self, revision: int) -> None:
-        """Forget all events up to and including `revision`."""
+        """Drop all events up to and including `revision`."""
         self._forget(bisect_right(self._revisions, revision))
         self.floor = max(self.floor, revision)
 
     def since(self, revision: int) -> list[Event]:
-        """All events after `revision`. ApiError 410 where some of them are forgotten."""
+        """Return all events after `revision`. ApiError 410 if some of them have been dropped."""
         if revision < self.floor:
             raise expired(f"too old resource version: {revision} ({self.floor})")
         return self._events[bisect_right(self._revisions, revision) :]
 
     def undo(self, revision: int) -> Mapping[Key, Version | None]:
-        """What the objects that changed after `revision` were at `revision` (None: they were not there)."""
+        """Return the objects that changed after `revision` as they were at `revision` (None: they did not exist)."""
         before: dict[Key, Version | None] = {}
         for event in self.since(revision):
             before.setdefault(event.version.key, event.previous)
@@ -105,7 +105,7 @@ class History:
 
 
 def bookmark(api_version: str, kind: str, revision: int, *, initial_end: bool = False) -> bytes:
-    """A BOOKMARK line: the watch is up to date to `revision`. `initial_end` marks the end of sendInitialEvents."""
+    """Return a BOOKMARK line at `revision`. `initial_end` marks the end of sendInitialEvents."""
     meta: dict[str, Any] = {"resourceVersion": str(revision)}
     if initial_end:
         meta["annotations"] = {"k8s.io/initial-events-end": "true"}
@@ -113,7 +113,7 @@ def bookmark(api_version: str, kind: str, revision: int, *, initial_end: bool = 
 
 
 def error_line(status: Json) -> bytes:
-    """An ERROR line: the watch ends here, `status` says why."""
+    """Return an ERROR line, the last of a watch, with `status` as its object."""
     return _line("ERROR", status)
 
 

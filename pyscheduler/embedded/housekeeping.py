@@ -1,4 +1,4 @@
-"""Removes Events after an hour, as the real server does, so that a server that runs for days stays small."""
+"""Expiry of Events after one hour, as in kube-apiserver, so that a server that runs for days stays small."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ EVENT_SECONDS = 3600.0
 
 
 def delete_expired_events(state: ServerState) -> int:
-    """Remove the events that were last written more than an hour ago; how many these were."""
+    """Remove the Events last written more than an hour ago; return their number."""
     oldest = state.now() - EVENT_SECONDS
     old = [version.key for version in state.store.scan("events") if _last_written(version.object) < oldest]
     for key in old:

@@ -1,4 +1,4 @@
-"""A kubeconfig for the embedded server, so that kubectl and every other client finds it."""
+"""Kubeconfig of the embedded server, for kubectl and every other client."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ NAME = "embedded"
 
 
 def kubeconfig_text(url: str, token: str, namespace: str = "default") -> str:
-    """A kubeconfig for the server at `url`. The server asks for no credentials; the token says who one is elsewhere."""
+    """Return a kubeconfig for the server at `url`.
+
+    The server does not authenticate; the token identifies the client at components that review tokens here.
+    """
     return yaml.safe_dump(
         {
             "apiVersion": "v1",
@@ -27,7 +30,7 @@ def kubeconfig_text(url: str, token: str, namespace: str = "default") -> str:
 
 
 def write_kubeconfig(path: str | Path, url: str, token: str) -> Path:
-    """Write the kubeconfig to `path` (readable by its owner only, as kubectl wants) and return the path."""
+    """Write the kubeconfig to `path` with mode 0600, as kubectl requires, and return the path."""
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
     write_private(target, kubeconfig_text(url, token).encode())

@@ -1,7 +1,7 @@
-"""NamespaceController that go take their contents along, and each new one gets its default service account.
+"""Namespace controller: deletes the contents of terminating namespaces and creates default service accounts.
 
-What the namespace and service-account controllers do in a real cluster, done right after the verb that caused it. No
-tokens are made: nothing here mounts them.
+It acts as the namespace and service-account controllers of a real cluster, right after the verb that triggered it. No
+tokens are created: nothing here mounts them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ FIRST_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 
 
 class NamespaceDeleter(Protocol):
-    """What emptying a namespace needs from the verbs."""
+    """Operations that the namespace controller needs."""
 
     def delete(self, bucket: str, key: Key) -> None:
         """Delete an object of a terminating namespace."""
@@ -30,7 +30,7 @@ class NamespaceDeleter(Protocol):
 
 
 class NamespaceController:
-    """Which namespaces are new, and which are on their way out."""
+    """Tracks namespaces that are new or terminating."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -52,7 +52,7 @@ class NamespaceController:
             self._terminating[name] = True
 
     def sync(self, deleter: NamespaceDeleter) -> bool:
-        """Do what is due; whether anything was."""
+        """Process new and terminating namespaces; return True if there were any."""
         new, self._new = self._new, []
         for name in new:
             deleter.add_service_account(name)

@@ -1,7 +1,7 @@
-"""Small words about Kubernetes objects held as plain dicts: timestamps, names, owners, paths.
+"""Helpers for Kubernetes objects as plain dicts: timestamps, names, owners, paths.
 
-The embedded server keeps objects as the JSON dicts they arrived as. A stored dict is never changed: a writer builds a
-new one and shares the parts that stay (see `replaced`).
+The embedded server stores objects as the JSON dicts it received. A stored dict is never changed: a writer builds a
+new one and shares the unchanged parts (see `replaced`).
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ def _whole_seconds(second: int) -> str:
 
 
 def timestamp(at: float) -> str:
-    """`at` (seconds since 1970) as a metav1.Time: whole seconds, UTC."""
+    """Format `at` (seconds since 1970) as a metav1.Time: whole seconds, UTC."""
     return _whole_seconds(int(at))
 
 
 def micro_timestamp(at: float) -> str:
-    """`at` (seconds since 1970) as a metav1.MicroTime."""
+    """Format `at` (seconds since 1970) as a metav1.MicroTime."""
     return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def seconds(text: Any) -> float | None:
-    """The time of a metav1.Time or MicroTime in seconds since 1970; None where it is missing or unreadable."""
+    """Return a metav1.Time or MicroTime in seconds since 1970, None if it is missing or malformed."""
     if not isinstance(text, str) or not text:
         return None
     try:
@@ -45,23 +45,23 @@ def seconds(text: Any) -> float | None:
 
 
 def key_of(obj: Mapping[str, Any]) -> Key:
-    """The key under which the store keeps `obj`."""
+    """Return the key of `obj` in the store."""
     meta = obj["metadata"]
     return meta.get("namespace") or "", meta["name"]
 
 
 def labels_of(obj: Mapping[str, Any]) -> Mapping[str, str]:
-    """The labels of `obj`, empty where there are none."""
+    """Return the labels of `obj`, empty if it has none."""
     return obj["metadata"].get("labels") or NO_OBJECT
 
 
 def owners_of(obj: Mapping[str, Any]) -> list[Json]:
-    """The ownerReferences of `obj`."""
+    """Return the ownerReferences of `obj`."""
     return obj["metadata"].get("ownerReferences") or []
 
 
 def condition(obj: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
-    """The status condition of type `kind`, or an empty mapping."""
+    """Return the status condition of type `kind`, or an empty mapping."""
     for item in dig(obj, "status", "conditions") or ():
         if item.get("type") == kind:
             return item  # type: ignore[no-any-return]
@@ -69,7 +69,7 @@ def condition(obj: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
 
 
 def dig(value: Any, *path: str) -> Any:
-    """The value below `value` at `path`, None as soon as a step is missing."""
+    """Return the value below `value` at `path`, None if a step is missing."""
     for step in path:
         if not isinstance(value, Mapping):
             return None
@@ -78,7 +78,7 @@ def dig(value: Any, *path: str) -> Any:
 
 
 def dig_text(value: Any, path: str) -> str:
-    """The value at a dotted path as a field selector sees it: text, "" where it is missing."""
+    """Return the value at a dotted path as a field selector compares it: text, "" if it is missing."""
     found = dig(value, *path.split("."))
     if found is None:
         return ""
@@ -88,13 +88,13 @@ def dig_text(value: Any, path: str) -> str:
 
 
 def replaced(obj: Mapping[str, Any], **parts: Any) -> Json:
-    """A shallow copy of `obj` with the given top-level parts; a part that is None is left out."""
+    """Return a shallow copy of `obj` with the given top-level parts; a part that is None is dropped."""
     copy = {**obj, **parts}
     return {name: value for name, value in copy.items() if value is not None} if None in parts.values() else copy
 
 
 def without_nulls(value: Any) -> Any:
-    """`value` with every null member of a mapping dropped: JSON null means "not set" in a Kubernetes object."""
+    """Return `value` without null members of mappings: JSON null means "not set" in a Kubernetes object."""
     if isinstance(value, dict):
         return {name: without_nulls(item) for name, item in value.items() if item is not None}
     if isinstance(value, list):
@@ -103,6 +103,6 @@ def without_nulls(value: Any) -> Any:
 
 
 def containers_of(pod_spec: Mapping[str, Any]) -> Iterator[Json]:
-    """Init containers, then containers."""
+    """Yield init containers, then containers."""
     yield from pod_spec.get("initContainers") or ()
     yield from pod_spec.get("containers") or ()

@@ -1,8 +1,8 @@
-"""OpenAPI v3 documents, as far as kubectl reads them: schemas of the served kinds, and patch operations.
+"""OpenAPI v3 documents, limited to what kubectl reads: schemas of the served kinds and their patch operations.
 
-kubectl asks them two things: does a kind's PATCH take `fieldValidation` (then the server checks fields, not kubectl),
-and how do lists merge (for `kubectl apply`). Types come from the same schema trees that the server itself uses;
-descriptions are left out. OpenAPI v2 is not served: kubectl does not need it where v3 is.
+kubectl reads two things: whether the PATCH of a kind accepts `fieldValidation` (then the server validates fields, not
+kubectl), and how lists merge (for `kubectl apply`). Types come from the schema trees that the server itself uses;
+descriptions are omitted. OpenAPI v2 is not served: kubectl does not need it where v3 is.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pyscheduler.embedded.verbs.patch import PATCH_TYPES, STRATEGIC
 
 
 def index(registry: Registry) -> Json:
-    """/openapi/v3: one document for each group and version."""
+    """Return /openapi/v3: one document for each group and version."""
     paths = {}
     for group, versions in registry.groups().items():
         for version in versions:
@@ -29,7 +29,7 @@ def index(registry: Registry) -> Json:
 
 
 def document(registry: Registry, group: str, version: str) -> Json | None:
-    """/openapi/v3/apis/group/version, None where it is not served."""
+    """Return /openapi/v3/apis/group/version, None if it is not served."""
     resources = registry.groups().get(group, {}).get(version)
     if not resources:
         return None
@@ -62,16 +62,16 @@ def _operations(resource: Resource, schema_name: str) -> Json:
 
     body = {"schema": {"type": "object"}}
     types = [t for t in PATCH_TYPES if not (resource.custom and t == STRATEGIC)]
-    answer = {"200": {"description": "OK", "content": {"application/json": {"schema": _ref(schema_name)}}}}
-    common = {"x-kubernetes-group-version-kind": _gvk(resource), "responses": answer}
-    written = [parameter("dryRun"), parameter("fieldManager"), parameter("fieldValidation")]
+    response = {"200": {"description": "OK", "content": {"application/json": {"schema": _ref(schema_name)}}}}
+    common = {"x-kubernetes-group-version-kind": _gvk(resource), "responses": response}
+    parameters = [parameter("dryRun"), parameter("fieldManager"), parameter("fieldValidation")]
     return {
         "get": {**common, "x-kubernetes-action": "get"},
-        "put": {**common, "x-kubernetes-action": "put", "parameters": written},
+        "put": {**common, "x-kubernetes-action": "put", "parameters": parameters},
         "patch": {
             **common,
             "x-kubernetes-action": "patch",
-            "parameters": [*written, parameter("force", "boolean")],
+            "parameters": [*parameters, parameter("force", "boolean")],
             "requestBody": {"content": dict.fromkeys(types, body)},
         },
     }

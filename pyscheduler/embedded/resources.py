@@ -1,7 +1,7 @@
-"""What a kind is, as data: one `Resource` per served kind and version, and the `Registry` that finds them.
+"""Descriptions of the served kinds: one `Resource` per kind and version, and the `Registry` that looks them up.
 
-Nothing else in the server names kinds in code paths; behaviour that differs by kind hangs on the Resource (defaults,
-checks, columns, field selectors), and a CustomResourceDefinition is served by adding one more Resource.
+The server has no code paths per kind; behaviour that differs by kind belongs to its Resource (defaults, checks,
+columns, field selectors), and a CustomResourceDefinition adds one more Resource.
 """
 
 from __future__ import annotations
@@ -22,42 +22,42 @@ BASE_FIELDS = {"metadata.name": "metadata.name", "metadata.namespace": "metadata
 
 
 class Lookup(Protocol):
-    """What admission may ask of the cluster."""
+    """Read access of admission to stored objects."""
 
     def get(self, bucket: str, key: Key) -> Version | None:
-        """The present version of an object."""
+        """Return the current version of an object, None if it does not exist."""
 
     def scan(self, bucket: str, namespace: str = "") -> Iterator[Version]:
-        """All present versions, of one namespace or of all."""
+        """Yield the current versions of all objects of one namespace, or of all namespaces."""
 
 
 Admit = Callable[[Json, Lookup], None]
-"""Fills in defaults in a fresh object, in place. ApiError where the request is refused."""
+"""Set defaults in a new object, in place. ApiError if the request is rejected."""
 Check = Callable[[Json], list[Cause]]
 CheckChange = Callable[[Json, Json], list[Cause]]
-"""Asks of (new, old) what is wrong with the change."""
+"""Return the invalid changes between (new, old)."""
 
 
-def _nothing(obj: Json, lookup: Lookup) -> None:
+def _no_defaults(obj: Json, lookup: Lookup) -> None:
     pass
 
 
 @dataclass(frozen=True)
 class Rules:
-    """How objects of a kind are admitted."""
+    """Defaulting and validation of one kind."""
 
-    default: Admit = _nothing
-    """Defaults that hold for every write."""
-    on_create: Admit = _nothing
-    """What admission adds to a new object only."""
-    on_status: Admit = _nothing
-    """Defaults that hold for writes of the status subresource."""
+    default: Admit = _no_defaults
+    """Defaults set on every write."""
+    on_create: Admit = _no_defaults
+    """Defaults set on a new object only."""
+    on_status: Admit = _no_defaults
+    """Defaults set on writes of the status subresource."""
     check: Check = lambda _obj: []
     check_change: CheckChange = lambda _new, _old: []
     check_status_change: CheckChange = lambda _new, _old: []
-    """As `check_change`, for writes of the status subresource."""
+    """`check_change` for writes of the status subresource."""
     name_form: str = "subdomain"
-    """Which names are valid: subdomain (RFC 1123), label, path (anything without slashes)."""
+    """Form of valid names: subdomain (RFC 1123), label, path (anything without slashes)."""
 
 
 @dataclass(frozen=True)
@@ -73,24 +73,24 @@ class Resource:
     categories: tuple[str, ...] = ()
     subresources: frozenset[str] = frozenset()
     generation: bool = False
-    """Whether metadata.generation counts changes of the desired state."""
+    """True if metadata.generation counts changes of the desired state."""
     spec_parts: tuple[str, ...] = ("spec",)
-    """The top-level parts whose change counts as a new generation; empty for all but metadata and status."""
+    """Top-level parts that count in metadata.generation; empty: all but metadata and status."""
     unconditional_update: bool = True
     create_on_update: bool = False
     starts_with_status: bool = False
-    """Whether a new object may bring its status along."""
+    """True if a new object may set its status."""
     returns_deleted: bool = False
-    """Whether DELETE answers with the object instead of a Status."""
+    """True if DELETE returns the object instead of a Status."""
     fields: Mapping[str, str] = field(default_factory=dict)
     """Field selectors beyond metadata.name and metadata.namespace: label to path in the stored object."""
     rules: Rules = Rules()
     model: str = ""
-    """Name of the OpenAPI model that describes the kind, "" where there is none."""
+    """Name of the OpenAPI model of the kind, "" if there is none."""
     schema: Node | None = None
-    """A schema of its own (custom resources), used instead of the model."""
+    """Schema that replaces the model (custom resources)."""
     bucket: str = ""
-    """Where its objects are stored; versions of one kind share a bucket."""
+    """Name of the store's bucket; all versions of a kind share one."""
     singular: str = ""
     to_stored: Callable[[Json], Json] | None = None
     from_stored: Callable[[Json], Json] | None = None
@@ -110,17 +110,17 @@ class Resource:
 
     @property
     def group_resource(self) -> str:
-        """`plural.group`, as messages name it."""
+        """`plural.group`, as in messages."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     @property
     def has_status(self) -> bool:
-        """Whether status is written through its own subresource only."""
+        """True if status is written through its subresource only."""
         return "status" in self.subresources
 
 
 class Registry:
-    """All resources that are served, in the order in which discovery lists them."""
+    """All served resources, in discovery order."""
 
     def __init__(self, resources: Iterable[Resource] = ()) -> None:
         self._by_path: dict[tuple[str, str, str], Resource] = {}
@@ -129,31 +129,31 @@ class Registry:
             self.add(resource)
 
     def add(self, resource: Resource) -> None:
-        """Serve `resource`; a former one at the same path is replaced."""
+        """Serve `resource`, replacing any at the same path."""
         self._by_path[resource.group, resource.version, resource.plural] = resource
         self._by_bucket.setdefault(resource.bucket, resource)
         if resource.to_stored is None:
             self._by_bucket[resource.bucket] = resource
 
     def drop(self, group: str, plural: str) -> None:
-        """Stop serving a resource in all its versions."""
+        """Stop serving all versions of a resource."""
         for path in [p for p in self._by_path if (p[0], p[2]) == (group, plural)]:
             self._by_bucket.pop(self._by_path.pop(path).bucket, None)
 
     def find(self, group: str, version: str, plural: str) -> Resource | None:
-        """The resource at /apis/group/version/plural (/api for the group "")."""
+        """Return the resource at /apis/group/version/plural (/api for the group ""), None if it is not served."""
         return self._by_path.get((group, version, plural))
 
     def stored_in(self, bucket: str) -> Resource:
-        """The resource whose form the objects of `bucket` are stored in."""
+        """Return the resource with the API version in which the objects of `bucket` are stored."""
         return self._by_bucket[bucket]
 
     def of_kind(self, api_version: str, kind: str) -> Resource | None:
-        """The resource of a kind, as an ownerReference names it."""
+        """Return the resource with this apiVersion and kind, as in an ownerReference, None if it is not served."""
         return next((r for r in self._by_path.values() if r.kind == kind and r.api_version == api_version), None)
 
     def groups(self) -> dict[str, dict[str, list[Resource]]]:
-        """Group to version to resources."""
+        """Return the resources by group and version."""
         tree: dict[str, dict[str, list[Resource]]] = {}
         for resource in self._by_path.values():
             tree.setdefault(resource.group, {}).setdefault(resource.version, []).append(resource)

@@ -15,7 +15,7 @@ from pyscheduler.embedded.objects import dig_text, labels_of
 from pyscheduler.embedded.status import bad_request
 
 Test = Callable[[Mapping[str, Any]], bool]
-"""Asks an object whether a selector matches it."""
+"""Return True if a selector matches the object."""
 
 _TOKEN = re.compile(r"\s*(==|=|!=|!|,|\(|\)|>|<|[^\s,()=!<>]+)")
 _NAME = re.compile(r"([A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?)\Z")
@@ -32,7 +32,7 @@ class Requirement:
     values: frozenset[str] = frozenset()
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Whether `labels` meet the requirement; `!=` and `notin` are met by a missing label."""
+        """Return True if `labels` meet the requirement; `!=` and `notin` match a missing label."""
         value = labels.get(self.key)
         match self.operator:
             case "in":
@@ -53,7 +53,7 @@ class Requirement:
 
 
 def valid_label_key(key: str) -> bool:
-    """Whether `key` is a qualified name: an optional DNS prefix and a name of at most 63 characters."""
+    """Return True if `key` is a qualified name: an optional DNS prefix and a name of at most 63 characters."""
     prefix, slash, name = key.rpartition("/")
     if slash and not (len(prefix) <= 253 and _PREFIX.match(prefix)):
         return False
@@ -61,18 +61,18 @@ def valid_label_key(key: str) -> bool:
 
 
 def valid_label_value(value: str) -> bool:
-    """Whether `value` may be the value of a label."""
+    """Return True if `value` is a valid label value."""
     return value == "" or (len(value) <= 63 and _NAME.match(value) is not None)
 
 
 def parse_labels(text: str) -> list[Requirement]:
-    """The requirements of a labelSelector parameter. ApiError 400 where it cannot be read."""
+    """Return the requirements of a labelSelector parameter. ApiError 400 if it is malformed."""
     tokens = _tokens(text)
     requirements = []
     while tokens:
         requirements.append(_requirement(text, tokens))
         if tokens and tokens.pop(0) != ",":
-            raise _unreadable(text, "requirements are separated by commas")
+            raise _malformed(text, "requirements are separated by commas")
     return requirements
 
 
@@ -81,7 +81,7 @@ def _tokens(text: str) -> list[str]:
     while position < end:
         found = _TOKEN.match(text, position)
         if found is None:
-            raise _unreadable(text, f"unexpected {text[position]!r}")
+            raise _malformed(text, f"unexpected {text[position]!r}")
         tokens.append(found[1])
         position = found.end()
     return tokens
@@ -93,7 +93,7 @@ def _requirement(text: str, tokens: list[str]) -> Requirement:
         tokens.pop(0)
     key = tokens.pop(0) if tokens else ""
     if not valid_label_key(key):
-        raise _unreadable(text, f"{key!r} is not a label key")
+        raise _malformed(text, f"{key!r} is not a label key")
     if negated:
         return Requirement(key, "!")
     if not tokens or tokens[0] == ",":
@@ -105,13 +105,13 @@ def _requirement(text: str, tokens: list[str]) -> Requirement:
     if operator in (">", "<") and _INTEGER.match(value):
         return Requirement(key, operator, frozenset([value]))
     if operator not in ("=", "==", "!=") or not valid_label_value(value):
-        raise _unreadable(text, f"{operator!r} {value!r} after {key!r} is not a requirement")
+        raise _malformed(text, f"{operator!r} {value!r} after {key!r} is not a requirement")
     return Requirement(key, "notin" if operator == "!=" else "in", frozenset([value]))
 
 
 def _value_set(text: str, tokens: list[str]) -> frozenset[str]:
     if not tokens or tokens.pop(0) != "(":
-        raise _unreadable(text, "in and notin want a list in parentheses")
+        raise _malformed(text, "in and notin require a list in parentheses")
     values: list[str] = []
     expected_value = True
     while tokens:
@@ -125,15 +125,15 @@ def _value_set(text: str, tokens: list[str]) -> frozenset[str]:
         else:
             break
         expected_value = token == ","
-    raise _unreadable(text, "the list of values is not closed or holds a value that no label can have")
+    raise _malformed(text, "the list of values is not closed or contains an invalid label value")
 
 
-def _unreadable(text: str, why: str) -> Exception:
+def _malformed(text: str, why: str) -> Exception:
     return bad_request(f"unable to parse requirement: {why} (labelSelector {text!r})")
 
 
 def parse_fields(text: str) -> list[tuple[str, bool, str]]:
-    """The terms of a fieldSelector parameter as (path, equal or not, value). ApiError 400 where it cannot be read."""
+    """Return the terms of a fieldSelector parameter as (path, is equality, value). ApiError 400 if malformed."""
     terms = []
     for term in filter(None, text.split(",")):
         path, operator, value = re.match(r"(.*?)(!=|==|=|\Z)(.*)\Z", term, re.DOTALL).groups()  # type: ignore[union-attr]
@@ -144,7 +144,7 @@ def parse_fields(text: str) -> list[tuple[str, bool, str]]:
 
 
 def label_test(text: str) -> Test | None:
-    """A test for a labelSelector parameter, None if it selects everything. ApiError 400 where it cannot be read."""
+    """Return the test of a labelSelector parameter, None if it selects everything. ApiError 400 if malformed."""
     requirements = parse_labels(text)
     if not requirements:
         return None
@@ -152,7 +152,7 @@ def label_test(text: str) -> Test | None:
 
 
 def field_test(text: str, served: Mapping[str, str]) -> Test | None:
-    """A test for a fieldSelector parameter; `served` maps the labels that may be used to paths in the object."""
+    """Return the test of a fieldSelector parameter; `served` maps the supported labels to paths in the object."""
     terms = []
     for label, equal, value in parse_fields(text):
         if label not in served:
@@ -164,7 +164,7 @@ def field_test(text: str, served: Mapping[str, str]) -> Test | None:
 
 
 def selector_test(selector: Mapping[str, Any] | None) -> Callable[[Mapping[str, str]], bool]:
-    """A metav1.LabelSelector as a test of labels: null matches nothing, {} everything."""
+    """Return a metav1.LabelSelector as a test of labels: null matches nothing, {} everything."""
     if selector is None:
         return lambda _labels: False
     named = [Requirement(key, "in", frozenset([value])) for key, value in (selector.get("matchLabels") or {}).items()]

@@ -1,4 +1,4 @@
-"""The embedded API server: `Api` behind HTTP on a local port, with no process, file or container besides this one."""
+"""Embedded API server: `Api` over HTTP on a local port, in this process and without files."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ _RECOUNT_SECONDS = 0.2
 
 
 class ApiServerError(Exception):
-    """The server cannot do what it was asked to; the message says why and what to do, in one line."""
+    """The server cannot start; the message is one line with the cause and the remedy."""
 
 
 class ApiServer:
-    """A Kubernetes API server in this process.
+    """Kubernetes API server in this process.
 
     It serves plain HTTP without authentication, so it listens on the loopback interface unless `host` is given, and
-    refuses requests that a web page could send there. The token in its kubeconfig is for token reviews.
-    `api` is the same server without HTTP, for controllers and tests in this process.
+    rejects cross-origin requests of web pages. The token in its kubeconfig is for token reviews.
+    `api` is the server without HTTP, for controllers and tests in this process.
     """
 
     def __init__(self, port: int = 0, host: str = "127.0.0.1", api: Api | None = None) -> None:
@@ -43,13 +43,13 @@ class ApiServer:
 
     @property
     def url(self) -> str:
-        """Where the server is, once it is started."""
+        """URL of the server, valid after `start`."""
         return f"http://{self._host}:{self._port}"
 
     async def start(self) -> None:
-        """Listen. ApiServerError where the address cannot be had."""
+        """Listen. ApiServerError if the address is not available or the server is running."""
         if self._runner is not None:
-            raise ApiServerError(f"the API server at {self.url} is started already")
+            raise ApiServerError(f"the API server at {self.url} is already running")
         server = web.Server(self._router.handle, handler_cancellation=True, access_log=None)
         runner = web.ServerRunner(server, shutdown_timeout=_SHUTDOWN_SECONDS)
         await runner.setup()
@@ -58,19 +58,19 @@ class ApiServer:
             await site.start()
         except OSError as error:
             await runner.cleanup()
-            raise ApiServerError(self._why_not(error)) from None
+            raise ApiServerError(self._listen_error(error)) from None
         self._runner = runner
         self._port = runner.addresses[0][1]
         self._housekeeping = asyncio.create_task(self._run_housekeeping())
 
-    def _why_not(self, error: OSError) -> str:
+    def _listen_error(self, error: OSError) -> str:
         place = f"{self._host}:{self._port}"
         if error.errno == errno.EADDRINUSE:
             return f"{place} is in use; choose another port, or 0 for any that is free"
         return f"the API server cannot listen on {place}: {error.strerror or error}"
 
     async def stop(self) -> None:
-        """End all watches, close all connections, give the port back. Does nothing where it is not started."""
+        """End all watches, close all connections and release the port. No-op if the server is not running."""
         runner, self._runner = self._runner, None
         if runner is None:
             return

@@ -1,4 +1,4 @@
-"""Everything a verb works on: the store, the kinds, the clock and the source of names. No I/O."""
+"""Dependencies of the verbs: the store, the registry, the clock and the name generators. No I/O."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pyscheduler.embedded.store import Store
 
 @dataclass
 class ServerState:
-    """The cluster's objects and the sources of time and chance that verbs may use."""
+    """Objects of the cluster, and the sources of time and randomness of the verbs."""
 
     now: Callable[[], float]
     """Seconds since 1970."""
@@ -34,7 +34,7 @@ class ServerState:
         self.budgets = DisruptionController(self.store, self.garbage.living)
 
     def timestamp(self) -> str:
-        """Now, as objects write it."""
+        """Return the current time as a metav1.Time."""
         return timestamp(self.now())
 
 
@@ -44,7 +44,7 @@ class WriteOptions:
 
     dry_run: bool = False
     manager: str = ""
-    """fieldManager; "" where the client named none, and then field ownership is not tracked."""
+    """fieldManager; "" if the request has none, which turns field ownership tracking off."""
     force: bool = False
     validation: str = "Ignore"
     """fieldValidation: Strict, Warn or Ignore."""

@@ -1,7 +1,7 @@
-"""Refusals as Kubernetes `Status` objects: what a client of the API server gets instead of an answer.
+"""Errors of the API server as Kubernetes `Status` objects.
 
-Codes, reasons and the shape of messages are those of k8s.io/apimachinery/pkg/api/errors, because clients decide by
-reason and people read the messages that kubectl prints.
+Codes, reasons and the form of messages are those of k8s.io/apimachinery/pkg/api/errors: clients branch on the reason,
+and kubectl prints the message.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from pyscheduler.embedded.objects import Json
 
 
 class ApiError(Exception):
-    """A request that is refused. `body()` is the Status object for the client, `code` the HTTP status."""
+    """A rejected request. `body()` is the Status object for the client, `code` the HTTP status."""
 
     def __init__(self, code: int, reason: str, message: str, details: Json | None = None) -> None:
         super().__init__(message)
         self.code, self.reason, self.message, self.details = code, reason, message, details
 
     def body(self) -> Json:
-        """The metav1.Status that the client receives."""
+        """Return the metav1.Status that the client receives."""
         body: Json = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure"}
         body |= {"message": self.message, "reason": self.reason}
         if self.details:
@@ -33,7 +33,7 @@ class ApiError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """One thing wrong with one field of an object (a field.Error)."""
+    """One invalid field of an object (a field.Error)."""
 
     field: str
     reason: str
@@ -44,33 +44,33 @@ class Cause:
 
 
 def required(field: str, detail: str = "") -> Cause:
-    """The field must be set."""
+    """Return the cause for a field that must be set."""
     return Cause(field, "FieldValueRequired", "Required value" + (f": {detail}" if detail else ""))
 
 
 def invalid_value(field: str, value: Any, detail: str) -> Cause:
-    """The field has a value that cannot be."""
+    """Return the cause for a field with an invalid value."""
     return Cause(field, "FieldValueInvalid", f"Invalid value: {_shown(value)}: {detail}")
 
 
 def unsupported(field: str, value: Any, allowed: Iterable[str]) -> Cause:
-    """The field must have one of the `allowed` values."""
+    """Return the cause for a field with a value that is not in `allowed`."""
     choices = ", ".join(f'"{choice}"' for choice in sorted(allowed))
     return Cause(field, "FieldValueNotSupported", f"Unsupported value: {_shown(value)}: supported values: {choices}")
 
 
 def forbidden_value(field: str, detail: str) -> Cause:
-    """The field may not be set, or may not be changed."""
+    """Return the cause for a field that may not be set or may not be changed."""
     return Cause(field, "FieldValueForbidden", f"Forbidden: {detail}")
 
 
 def duplicate(field: str, value: Any) -> Cause:
-    """The value occurs twice where it must be unique."""
+    """Return the cause for a value that must be unique."""
     return Cause(field, "FieldValueDuplicate", f"Duplicate value: {_shown(value)}")
 
 
 def wrong_type(field: str, value: Any, detail: str) -> Cause:
-    """The field has a value of another type than its schema asks for."""
+    """Return the cause for a value of another type than in the schema."""
     return Cause(field, "FieldValueTypeInvalid", f"Invalid value: {_shown(value)}: {detail}")
 
 
@@ -87,30 +87,30 @@ def _details(name: str, group: str, kind: str) -> Json:
 
 
 def not_found(plural: str, group: str, name: str) -> ApiError:
-    """404: there is no such object."""
+    """Return 404: there is no such object."""
     message = f'{_qualified(plural, group)} "{name}" not found'
     return ApiError(404, "NotFound", message, _details(name, group, plural))
 
 
 def no_such_path() -> ApiError:
-    """404: nothing is served at this path."""
+    """Return 404: the path is not served."""
     return ApiError(404, "NotFound", "the server could not find the requested resource")
 
 
 def already_exists(plural: str, group: str, name: str) -> ApiError:
-    """409: the name is taken."""
+    """Return 409: the name is in use."""
     message = f'{_qualified(plural, group)} "{name}" already exists'
     return ApiError(409, "AlreadyExists", message, _details(name, group, plural))
 
 
 def conflict(plural: str, group: str, name: str, why: str) -> ApiError:
-    """409: the object is not in the state that the request expects."""
+    """Return 409: the object is not in the state that the request expects."""
     message = f'Operation cannot be fulfilled on {_qualified(plural, group)} "{name}": {why}'
     return ApiError(409, "Conflict", message, _details(name, group, plural))
 
 
 def invalid(kind: str, group: str, name: str, causes: list[Cause]) -> ApiError:
-    """422: the object was understood and is wrong; each cause names a field."""
+    """Return 422: the object is invalid; each cause has a field."""
     text = str(causes[0]) if len(causes) == 1 else "[" + ", ".join(map(str, causes)) + "]"
     message = f'{_qualified(kind, group)} "{name}" is invalid: {text}'
     listed = [{"reason": c.reason, "message": c.message, "field": c.field} for c in causes]
@@ -118,35 +118,35 @@ def invalid(kind: str, group: str, name: str, causes: list[Cause]) -> ApiError:
 
 
 def bad_request(message: str) -> ApiError:
-    """400: the request cannot be understood."""
+    """Return 400: the request is malformed."""
     return ApiError(400, "BadRequest", message)
 
 
 def forbidden(plural: str, group: str, name: str, why: str) -> ApiError:
-    """403: admission says no."""
+    """Return 403: admission rejects the request."""
     message = f'{_qualified(plural, group)} "{name}" is forbidden: {why}'
     return ApiError(403, "Forbidden", message, _details(name, group, plural))
 
 
 def expired(message: str) -> ApiError:
-    """410: the history that the request needs has been compacted away; list again."""
+    """Return 410: the history that the request needs has been compacted; the client must relist."""
     return ApiError(410, "Expired", message)
 
 
 def too_large_revision(wanted: int, current: int) -> ApiError:
-    """504: the client has seen a resourceVersion that this server has not reached."""
+    """Return 504: the requested resourceVersion is newer than this server's."""
     message = f"Timeout: Too large resource version: {wanted}, current: {current}"
     cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
     return ApiError(504, "Timeout", message, {"causes": [cause], "retryAfterSeconds": 1})
 
 
 def method_not_allowed(message: str = "the server does not allow this method on the requested resource") -> ApiError:
-    """405: the path exists, the verb does not."""
+    """Return 405: the path exists, the verb does not."""
     return ApiError(405, "MethodNotAllowed", message)
 
 
 def unsupported_media_type(accepted: Iterable[str]) -> ApiError:
-    """415: the body is in a form that is not read here."""
+    """Return 415: the media type of the body is not supported."""
     return ApiError(
         415,
         "UnsupportedMediaType",
@@ -155,7 +155,7 @@ def unsupported_media_type(accepted: Iterable[str]) -> ApiError:
 
 
 def too_many_requests(message: str, cause: str, retry_after: int) -> ApiError:
-    """429: a disruption budget says not now. `retry_after` in seconds, 0 for no advice."""
+    """Return 429: a disruption budget does not allow the eviction now. `retry_after` in seconds, 0 to omit it."""
     details: Json = {"causes": [{"reason": "DisruptionBudget", "message": cause}]}
     if retry_after:
         details["retryAfterSeconds"] = retry_after
@@ -163,6 +163,6 @@ def too_many_requests(message: str, cause: str, retry_after: int) -> ApiError:
 
 
 def success(details: Json | None = None) -> Json:
-    """The Status of a request that succeeded and has no object to show."""
+    """Return the Status of a request that succeeded and returns no object."""
     body: Json = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
     return body | {"details": details} if details else body

@@ -1,10 +1,10 @@
-"""The objects of the cluster and one global resourceVersion: etcd's part in the embedded server, without I/O.
+"""Store of the cluster's objects with one global resourceVersion: the role of etcd, without I/O.
 
-The store knows nothing of kinds. It keeps versions in buckets (one a resource, sorted by namespace and name, as etcd
-lists them), counts revisions, remembers changes and tells subscribers. Rules about objects live above it.
+The store is independent of kinds. It has versions in buckets (one per resource, sorted by namespace and name, as etcd
+lists them), counts revisions, records changes and notifies subscribers. Rules about objects are in other modules.
 
-It takes ownership of every dict it is given: the caller hands over a fresh object with fresh metadata (the store
-writes the resourceVersion into it) and never changes it afterwards; parts may be shared with older versions.
+It takes ownership of every dict passed to it: the caller passes a new object with new metadata (the store writes the
+resourceVersion into it) and does not change it afterwards; parts may be shared with older versions.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ Subscriber = Callable[[Event], None]
 Reactor = Callable[[str, Event], None]
 
 DEFAULT_HISTORY = 50_000
-"""Events remembered per resource (up to twice as many for a while)."""
+"""Capacity of the history of each resource in events (temporarily up to twice that)."""
 
 
 class Bucket:
-    """All objects of one resource, their history and who watches them."""
+    """All objects of one resource, their history and the subscribers to their changes."""
 
     def __init__(self, history: int) -> None:
         self.objects: SortedDict[Key, Version] = SortedDict()
@@ -43,23 +43,23 @@ class Store:
         self._buckets: dict[str, Bucket] = {}
 
     def bucket(self, name: str) -> Bucket:
-        """The bucket called `name`, made on first use."""
+        """Return the bucket `name`, created on first use."""
         found = self._buckets.get(name)
         if found is None:
             found = self._buckets[name] = Bucket(self._history)
         return found
 
     def buckets(self) -> list[str]:
-        """The names of all buckets in use."""
+        """Return the names of all buckets in use."""
         return list(self._buckets)
 
     def get(self, bucket: str, key: Key) -> Version | None:
-        """The present version of an object, None where there is none."""
+        """Return the current version of an object, None if it does not exist."""
         found: Version | None = self.bucket(bucket).objects.get(key)
         return found
 
     def put(self, bucket: str, key: Key, obj: Json) -> Version:
-        """Create or replace. A replacement equal to what is stored is no change and makes no event."""
+        """Create or replace an object. An object equal to the stored one keeps its revision and emits no event."""
         target = self.bucket(bucket)
         previous: Version | None = target.objects.get(key)
         if previous is not None:
@@ -74,7 +74,7 @@ class Store:
         return version
 
     def remove(self, bucket: str, key: Key) -> Version:
-        """Delete; the returned last version carries the revision of the deletion. KeyError if it is not there."""
+        """Delete an object; the returned version has the revision of the deletion. KeyError if it does not exist."""
         target = self.bucket(bucket)
         previous: Version = target.objects.pop(key)
         self.revision += 1
@@ -91,7 +91,7 @@ class Store:
             reactor(name, event)
 
     def scan(self, bucket: str, namespace: str = "", after: Key | None = None) -> Iterator[Version]:
-        """Present versions in order, of one namespace or ("") of all, from behind the key `after`."""
+        """Yield current versions in order, of one namespace or ("") of all, after the key `after`."""
         objects = self.bucket(bucket).objects
         if not namespace and after is None:
             return iter(objects.values())
@@ -100,7 +100,7 @@ class Store:
         return (objects[key] for key in objects.irange(low, high, inclusive=(after is None, True)))
 
     def scan_at(self, bucket: str, revision: int, namespace: str = "", after: Key | None = None) -> Iterator[Version]:
-        """As `scan`, but as it was at `revision`. ApiError: 410 if that is forgotten, 504 if it is yet to come."""
+        """Yield versions as `scan` does, as of `revision`. ApiError 410 if it is compacted, 504 if in the future."""
         if revision > self.revision:
             raise too_large_revision(revision, self.revision)
         before = self.bucket(bucket).history.undo(revision)
@@ -113,12 +113,12 @@ class Store:
         return (version for _, version in sorted(then.items()) if version is not None)
 
     def subscribe(self, bucket: str, subscriber: Subscriber) -> Callable[[], None]:
-        """Call `subscriber` with each event of `bucket` from now on; the returned function ends that."""
+        """Call `subscriber` with each new event of `bucket`; the returned function unsubscribes."""
         subscribers = self.bucket(bucket).subscribers
         subscribers[subscriber] = None
         return lambda: subscribers.pop(subscriber, None)
 
     def compact(self, revision: int | None = None) -> None:
-        """Forget history up to `revision` (all of it by default), as etcd's compaction does."""
+        """Drop history up to `revision` (all of it by default), as etcd's compaction does."""
         for bucket in self._buckets.values():
             bucket.history.compact(self.revision if revision is None else revision)

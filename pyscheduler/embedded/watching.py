@@ -1,7 +1,7 @@
-"""One watch: which events its client sees, and as what. Pure; the HTTP projection only writes the lines it hands out.
+"""One watch: the events that its client receives, and their types. Pure; the HTTP handler only writes the lines.
 
-An object that comes to match a selector is ADDED for the watcher, one that ceases to match is DELETED, whatever
-happened to it in the store.
+An object that starts to match a selector is ADDED for the watcher, one that stops matching is DELETED, whatever its
+event in the store is.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from pyscheduler.embedded.status import ApiError, too_large_revision
 from pyscheduler.embedded.verbs.read import ListOptions, revision_number
 
 MAX_PENDING = 200_000
-"""Events that wait for a slow client before its watch is given up."""
+"""Buffered events of a slow client at which its watch is closed."""
 
 Line = Callable[[str, Event], bytes]
 _encode = msgspec.json.Encoder().encode
@@ -44,10 +44,10 @@ class Watcher:
         self._marks_start = False
         self.wake: Callable[[], None] = lambda: None
         self.ended = False
-        """Nothing more will come after what is pending."""
+        """True if no event will follow those that are pending."""
 
     def open(self) -> None:
-        """Start at the resourceVersion that the options ask for; a wrong one becomes an ERROR line."""
+        """Start at the resourceVersion in the options; an expired one becomes an ERROR line."""
         store, options = self._state.store, self._options
         wanted = revision_number(options.revision)
         from_state = options.initial_events or (options.initial_events is None and not wanted)
@@ -69,7 +69,7 @@ class Watcher:
         self._unsubscribe = store.subscribe(self._resource.bucket, self._event)
 
     def close(self) -> None:
-        """No more events."""
+        """Unsubscribe and end the watch."""
         self.ended = True
         if self._unsubscribe is not None:
             self._unsubscribe()
@@ -95,7 +95,7 @@ class Watcher:
             self._pending.append((DELETED, event if event.kind == DELETED else _left(event, event.previous)))
 
     def lines(self, line: Line) -> bytes:
-        """All that is pending, rendered by `line`."""
+        """Return all pending events, rendered by `line`, and remove them from the buffer."""
         pending, self._pending = self._pending, []
         preface, self._preface = self._preface, []
         text = b"".join([*preface, *(line(kind, event) for kind, event in pending)])
@@ -105,35 +105,35 @@ class Watcher:
         return text
 
     def bookmark(self, *, initial_end: bool = False) -> bytes:
-        """A line that says: you are up to date."""
+        """Return a BOOKMARK line at the current revision."""
         resource = self._resource
         return bookmark(resource.api_version, resource.kind, self._state.store.revision, initial_end=initial_end)
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is pending."""
+        """True if nothing is pending."""
         return not self._pending and not self._preface and not self._marks_start
 
 
 def _left(event: Event, previous: Version) -> Event:
-    """The event of an object that a selector no longer matches: its former state at the new revision."""
+    """Return the event of an object that a selector no longer matches: its previous state at the new revision."""
     meta = {**previous.object["metadata"], "resourceVersion": str(event.revision)}
     return Event(DELETED, Version(previous.key, {**previous.object, "metadata": meta}, event.revision), previous)
 
 
 def object_line(resource: Resource) -> Line:
-    """Lines with the objects themselves."""
+    """Return a renderer of lines with whole objects."""
     projection = resource.from_stored
     return lambda kind, event: event.frame(kind, projection)
 
 
 def metadata_line(kind: str, event: Event) -> bytes:
-    """A line with metadata only."""
+    """Return a line with metadata only."""
     return _line(kind, metadata_only(event.version.object))
 
 
 def table_line(view: TableView, now: Callable[[], float]) -> Line:
-    """Lines with one-row tables; only the first carries the column headers."""
+    """Return a renderer of lines with one-row tables; only the first has column headers."""
     state = {"headers": True}
 
     def line(kind: str, event: Event) -> bytes:

@@ -1,4 +1,4 @@
-"""Who may speak to the control plane, and with what: the authority's files and the kubeconfigs made from them."""
+"""Credentials of the control plane: the certificate authority's files and the kubeconfigs made from them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ADMIN_GROUP = "system:masters"
 
 
 class Access:
-    """The keys of one control plane, in `folder`, and kubeconfigs for whoever asks."""
+    """Keys of one control plane, in `folder`, and kubeconfigs for its users."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -31,7 +31,7 @@ class Access:
         self.service_account_public.write_text(public)
 
     def for_user(self, server: str, user: str, groups: Sequence[str] = ()) -> Path:
-        """A kubeconfig with a client certificate for `user` in `groups`; `server` is the API server's URL."""
+        """Write a kubeconfig with a client certificate for `user` in `groups`; `server` is the API server's URL."""
         pair = self._authority.client(user, groups)
         entry = {
             "client-certificate-data": in_base64(pair.certificate),
@@ -40,7 +40,7 @@ class Access:
         return self._written(server, user, entry)
 
     def for_token(self, server: str, user: str, token: str) -> Path:
-        """A kubeconfig with a bearer token."""
+        """Write a kubeconfig with a bearer token."""
         return self._written(server, user, {"token": token})
 
     def _written(self, server: str, user: str, entry: dict[str, str]) -> Path:

@@ -1,4 +1,4 @@
-"""What the control plane's programs are started with: one function a program, from options to command-line flags."""
+"""Command lines of the control plane's programs: one function per program, from options to flags."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ LOOPBACK = "127.0.0.1"
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """How a control plane differs from the usual one. Seconds are float.
+    """Differences from the default control plane. Seconds are float.
 
-    `node_monitor_grace` is how long a node may stay silent before it is taken for dead. It is an hour unless set,
-    because nodes made by `create_nodes` have no kubelet that renews a lease.
-    `controllers` leaves out the one that writes a hint for kubelets on every node, each time the cluster grows.
-    `taint_new_nodes` is the API server's own default; without it `create_nodes` is three times as fast.
-    `extra` adds flags per program: {"kube-apiserver": ["--runtime-config=api/alpha=true"]}.
+    `node_monitor_grace` is the time without heartbeat after which a node is unhealthy. It is an hour by default,
+    because nodes of `create_nodes` have no kubelet that renews a lease. `controllers` excludes the one that annotates
+    every node for kubelets each time the cluster grows. `taint_new_nodes` is the API server's own default; without it
+    `create_nodes` is three times as fast. `extra` adds flags per program: {"kube-apiserver":
+    ["--runtime-config=api/alpha=true"]}.
     """
 
     scheduler: bool = False
@@ -45,7 +45,7 @@ class Ports:
 
 
 def etcd(ports: Ports, data: Path) -> list[str]:
-    """etcd without fsync: the data does not outlive the tests. Room for benches: 8 GiB instead of 2."""
+    """Return etcd's flags: no fsync, as the data does not outlive the tests, and 8 GiB instead of 2 for benchmarks."""
     client, peer = f"http://{LOOPBACK}:{ports.etcd}", f"http://{LOOPBACK}:{ports.etcd_peer}"
     return [
         "--name=default",
@@ -62,9 +62,9 @@ def etcd(ports: Ports, data: Path) -> list[str]:
 
 
 def api_server(ports: Ports, access: Access, options: Options) -> list[str]:
-    """TLS, certificates and service-account tokens as identities, Node and RBAC authorization.
+    """Return the API server's flags: TLS, certificates and service-account tokens, Node and RBAC authorization.
 
-    The endpoint reconciler is off: it refuses loopback addresses, and no pod here calls the API.
+    The endpoint reconciler is off: it rejects loopback addresses, and no pod here calls the API.
     """
     untainted = [] if options.taint_new_nodes else ["--disable-admission-plugins=TaintNodesByCondition"]
     return [
@@ -90,7 +90,7 @@ def api_server(ports: Ports, access: Access, options: Options) -> list[str]:
 
 
 def controller_manager(ports: Ports, access: Access, options: Options, kubeconfig: Path) -> list[str]:
-    """Every controller that needs no cloud, each with its own service account, as in a real cluster."""
+    """Return the flags of a controller manager with a service account per controller, as in a real cluster."""
     return [
         f"--kubeconfig={kubeconfig}",
         f"--controllers={options.controllers}",
@@ -111,7 +111,7 @@ def controller_manager(ports: Ports, access: Access, options: Options, kubeconfi
 
 
 def scheduler(port: int, access: Access, config: Path, kubeconfig: Path) -> list[str]:
-    """kube-scheduler with a config file; its metrics are open to the admin's client certificate."""
+    """Return kube-scheduler's flags with a config file; the admin's client certificate may read its metrics."""
     return [
         f"--config={config}",
         f"--authentication-kubeconfig={kubeconfig}",
@@ -123,7 +123,7 @@ def scheduler(port: int, access: Access, config: Path, kubeconfig: Path) -> list
 
 
 def serving(access: Access) -> list[str]:
-    """What a scheduler serves its endpoints with: a certificate of the cluster's authority, which signs clients too."""
+    """Return the serving flags of a scheduler: a certificate of the cluster's authority, which signs clients too."""
     return [
         f"--client-ca-file={access.authority}",
         f"--tls-cert-file={access.server_certificate}",

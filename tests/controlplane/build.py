@@ -1,8 +1,8 @@
-"""Builds the real Kubernetes control plane from this folder's Go module, so that tests meet the genuine API server.
+"""Build of the real Kubernetes control plane from this folder's Go module.
 
-Binaries are kept outside the checkout, in a folder named after what they are built from, and built only when missing.
-A folder named by KUBEBUILDER_ASSETS is taken instead, as envtest and kubebuilder users expect.
-Run as `python -m tests.controlplane.build [NAME ...]`; the folder is the last line printed.
+Binaries are cached outside the checkout, in a folder named by a hash of their sources, and built only when missing.
+A folder in KUBEBUILDER_ASSETS is used instead, as envtest and kubebuilder users expect.
+Run as `python -m tests.controlplane.build [NAME ...]`; the last line printed is the folder.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pathlib import Path
 MODULE = Path(__file__).parent
 REQUIRED = ("etcd", "kube-apiserver", "kube-controller-manager")
 CONTROL_PLANE = (*REQUIRED, "kube-scheduler")
-FIRST_TIME = {  # with an empty Go cache on two cores; what is built first pays for what all share
+FIRST_TIME = {  # with an empty Go cache on two cores; the first program also compiles the shared packages
     "etcd": "a minute",
     "kube-apiserver": "3 minutes",
     "kube-controller-manager": "a minute",
@@ -35,21 +35,21 @@ Progress = Callable[[str], None]
 
 
 class BuildError(Exception):
-    """The binaries cannot be had; the text is one line that says what to do."""
+    """The binaries are not available; the text is one line with the remedy."""
 
 
 class ToolchainMissing(BuildError):
-    """There is no Go here: on a laptop a reason to skip, under CI a failure."""
+    """Go is not installed: on a laptop a reason to skip, in CI a failure."""
 
 
 def to_stderr(line: str) -> None:
-    """Shows one line of progress, past pytest's capture of standard output where stderr is a terminal."""
+    """Print one line of progress, past pytest's capture of standard output where stderr is a terminal."""
     sys.stderr.write(f"{line}\n")
     sys.stderr.flush()
 
 
 def kubernetes_version(module: Path = MODULE) -> str:
-    """The release that go.mod asks for, as `v1.36.3`."""
+    """Return the release that go.mod requires, as `v1.36.3`."""
     found = re.search(r"^\tk8s\.io/kubernetes (v\S+)", (module / "go.mod").read_text(), re.MULTILINE)
     if not found:
         raise BuildError(f"{module / 'go.mod'}: no line requires k8s.io/kubernetes; restore the file from git")
@@ -57,9 +57,9 @@ def kubernetes_version(module: Path = MODULE) -> str:
 
 
 def binaries(names: Sequence[str] = CONTROL_PLANE, progress: Progress = to_stderr) -> Path:
-    """The folder that holds the named programs, which are built first where that is needed.
+    """Return the folder with the named programs, building missing ones.
 
-    `names` are folders under `cmd/`. Raises BuildError.
+    `names` are folders under `cmd/`. BuildError if a program cannot be built.
     """
     assets = os.environ.get("KUBEBUILDER_ASSETS")
     if assets and set(names) <= set(CONTROL_PLANE):
@@ -75,7 +75,7 @@ def binaries(names: Sequence[str] = CONTROL_PLANE, progress: Progress = to_stder
 
 
 def cache_folder(names: Sequence[str] = CONTROL_PLANE) -> Path:
-    """Where this set of programs is kept; changes with the module, its sources, the flags and the platform."""
+    """Return the cache folder of these programs; it depends on the module, its sources, the flags and the platform."""
     digest = hashlib.sha256()
     sources = [path for name in names for path in sorted((MODULE / "cmd" / name).glob("**/*.go"))]
     for path in (MODULE / "go.mod", MODULE / "go.sum", *sources):
@@ -100,7 +100,7 @@ def _missing(folder: Path, names: Sequence[str]) -> list[str]:
 
 @contextmanager
 def _locked(folder: Path, progress: Progress) -> Iterator[None]:
-    """Holds the folder's lock, so that two test runs at once build once."""
+    """Hold the folder's lock, so that concurrent test runs build once."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / ".lock").open("w") as lock:
         try:
@@ -139,7 +139,7 @@ def _programs() -> list[str]:
 
 
 def _flags() -> list[str]:
-    """Flags of `go build`: small binaries, and the version variables that Kubernetes' own release build sets."""
+    """Return the flags of `go build`: small binaries, and the version variables of Kubernetes' release builds."""
     version = kubernetes_version()
     major, minor = version.lstrip("v").split(".")[:2]
     values = {"gitVersion": version, "gitMajor": major, "gitMinor": minor, "gitCommit": "", "gitTreeState": "archive"}
@@ -149,14 +149,14 @@ def _flags() -> list[str]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Builds the named programs, or the control plane, and prints their folder. Returns the exit code."""
+    """Build the named programs, or the control plane, and print their folder. Return the exit code."""
     try:
         sys.stdout.write(f"{binaries(arguments or CONTROL_PLANE)}\n")
     except BuildError as error:
         to_stderr(f"error: {error}")
         return 1
     except KeyboardInterrupt:
-        to_stderr("stopped; what was built so far is kept")
+        to_stderr("interrupted; finished binaries stay in the cache")
         return 1
     return 0
 

@@ -1,7 +1,7 @@
-"""A certificate authority for one test run, so that the control plane is reached over TLS with real client identities.
+"""Certificate authority of one test run, for TLS to the control plane with real client identities.
 
-Keys are elliptic (P-256): making them costs milliseconds, and Kubernetes takes them everywhere, service-account
-tokens included. Certificates carry the extensions that Python's strict X.509 checks ask for.
+Keys are elliptic (P-256): generating them takes milliseconds, and Kubernetes accepts them everywhere, also for
+service-account tokens. Certificates have the extensions that Python's strict X.509 checks require.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Pair:
     key: str
 
     def write(self, folder: Path, name: str) -> tuple[Path, Path]:
-        """Writes `name.crt` and `name.key` (readable by the owner alone) and returns their paths."""
+        """Write `name.crt` and `name.key` (mode 0600) and return their paths."""
         certificate, key = folder / f"{name}.crt", folder / f"{name}.key"
         certificate.write_text(self.certificate)
         write_secret(key, self.key)
@@ -38,7 +38,7 @@ class Pair:
 
 
 class Authority:
-    """A certificate authority that lives as long as one control plane."""
+    """Certificate authority of one control plane."""
 
     def __init__(self) -> None:
         self._key = ec.generate_private_key(ec.SECP256R1())
@@ -50,11 +50,11 @@ class Authority:
 
     @property
     def certificate(self) -> str:
-        """The authority's own certificate, as PEM text."""
+        """The authority's own certificate as PEM text."""
         return self._certificate.public_bytes(Encoding.PEM).decode()
 
     def server(self, names: Sequence[str], addresses: Sequence[str]) -> Pair:
-        """A server certificate for these host names and IP addresses."""
+        """Return a server certificate for these host names and IP addresses."""
         alternatives = [
             *(x509.DNSName(name) for name in names),
             *(x509.IPAddress(ipaddress.ip_address(address)) for address in addresses),
@@ -62,7 +62,7 @@ class Authority:
         return self._leaf("server", [], ExtendedKeyUsageOID.SERVER_AUTH, x509.SubjectAlternativeName(alternatives))
 
     def client(self, user: str, groups: Sequence[str] = ()) -> Pair:
-        """A client certificate; Kubernetes reads the user from its common name, the groups from its organizations."""
+        """Return a client certificate with the user as common name and the groups as organizations."""
         return self._leaf(user, groups, ExtendedKeyUsageOID.CLIENT_AUTH, None)
 
     def _leaf(
@@ -89,20 +89,20 @@ class Authority:
 
 
 def service_account_keys() -> tuple[str, str]:
-    """A private and a public key, as PEM text, that sign and check service-account tokens."""
+    """Return a private and a public key, as PEM text, for service-account tokens."""
     key = ec.generate_private_key(ec.SECP256R1())
     public = key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
     return _private_pem(key), public.decode()
 
 
 def write_secret(path: Path, text: str) -> None:
-    """Writes a file that only its owner can read, from its first moment on."""
+    """Write a file that is readable by its owner only from its creation on."""
     path.touch(mode=0o600)
     path.write_text(text)
 
 
 def in_base64(text: str) -> str:
-    """The form in which a kubeconfig holds PEM text."""
+    """Encode PEM text for a kubeconfig."""
     return base64.b64encode(text.encode()).decode()
 
 

@@ -1,6 +1,6 @@
-"""Starts and stops the real control plane on loopback: etcd, kube-apiserver, kube-controller-manager, kube-scheduler.
+"""The real control plane on loopback: etcd, kube-apiserver, kube-controller-manager, kube-scheduler.
 
-Run `python -m tests.controlplane.cluster` to have one by hand: it prints the line that lets kubectl at it.
+Run `python -m tests.controlplane.cluster` to start one by hand: it prints the `export KUBECONFIG` line for kubectl.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tests.controlplane.access import ADMIN_GROUP, Access
 from tests.controlplane.arguments import LOOPBACK, Options, Ports
 from tests.controlplane.build import BuildError, binaries, to_stderr
 from tests.controlplane.process import Process, ProcessFailed, free_ports
-from tests.controlplane.scheduler import KubeScheduler, answers, config_document
+from tests.controlplane.scheduler import KubeScheduler, config_document, is_healthy
 from tests.e2e.client import ApiClient
 
 PORT_TAKEN = "address already in use"
@@ -29,7 +29,7 @@ DAY_SECONDS = 24 * 3600
 class ControlPlane:
     """A control plane as an async context manager; inside it, `api` and `kubeconfig` are the administrator's.
 
-    Entering raises BuildError or ProcessFailed; each says in its text what went wrong and what to do.
+    Entering raises BuildError or ProcessFailed; their texts have cause and remedy.
     """
 
     kubeconfig: Path
@@ -43,27 +43,27 @@ class ControlPlane:
 
     @property
     def server(self) -> str:
-        """The API server's URL."""
+        """URL of the API server."""
         return f"https://{LOOPBACK}:{self._ports.api_server}"
 
     @property
     def etcd(self) -> str:
-        """etcd's URL: plain HTTP."""
+        """URL of etcd: plain HTTP."""
         return f"http://{LOOPBACK}:{self._ports.etcd}"
 
     @property
     def authority(self) -> Path:
-        """The certificate that everything here can be trusted by."""
+        """CA certificate of all serving certificates."""
         return self._access.authority
 
     @property
     def serving_flags(self) -> list[str]:
-        """What a scheduler needs to serve its endpoints as one of this control plane's own programs."""
+        """Serving flags of a scheduler with this control plane's certificates."""
         return arguments.serving(self._access)
 
     @property
     def logs(self) -> Path:
-        """The folder with one log file a process."""
+        """Folder with one log file per process."""
         return self._folder / "logs"
 
     async def __aenter__(self) -> Self:
@@ -80,24 +80,24 @@ class ControlPlane:
         await self._exit.aclose()
 
     def kubeconfig_for(self, user: str, groups: Sequence[str] = (), server: str | None = None) -> Path:
-        """A kubeconfig with a client certificate for `user` and `groups`; `server` may be a proxy's URL."""
+        """Write a kubeconfig with a client certificate for `user` and `groups`; `server` may be a proxy's URL."""
         return self._access.for_user(server or self.server, user, groups)
 
     async def kubeconfig_for_service_account(self, namespace: str, name: str, server: str | None = None) -> Path:
-        """A kubeconfig with a token for an existing service account, good for a day. Raises ApiError.
+        """Write a kubeconfig with a token of an existing service account, valid for a day. ApiError.
 
         `server` may be a proxy's URL.
         """
         path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token"
         request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest"}
-        made = await self.api.create(path, {**request, "spec": {"expirationSeconds": DAY_SECONDS}})
-        return self._access.for_token(server or self.server, f"{namespace}:{name}", made["status"]["token"])
+        created = await self.api.create(path, {**request, "spec": {"expirationSeconds": DAY_SECONDS}})
+        return self._access.for_token(server or self.server, f"{namespace}:{name}", created["status"]["token"])
 
     @asynccontextmanager
     async def kube_scheduler(
         self, config: str | None = None, server: str | None = None
     ) -> AsyncIterator[KubeScheduler]:
-        """The real kube-scheduler with this KubeSchedulerConfiguration (YAML text), ready, until the block is left.
+        """Run the real kube-scheduler with this KubeSchedulerConfiguration (YAML text); yield it once it is ready.
 
         `server` may be a proxy's URL.
         """
@@ -114,7 +114,7 @@ class ControlPlane:
             await process.stop()
 
     async def _start(self) -> None:
-        """One attempt, on new ports and in a new folder; a failed one leaves nothing behind."""
+        """Start on new ports and in a new folder; a failed start removes everything."""
         try:
             await self._start_all()
         except BaseException:
@@ -136,35 +136,37 @@ class ControlPlane:
             await self._exit.enter_async_context(self.kube_scheduler())
 
     async def _start_etcd_and_api_server(self, deadline: float) -> None:
-        """Both at once: the API server waits for etcd by itself, and takes the longest of all."""
-        etcd = self._keep("etcd", arguments.etcd(self._ports, self._folder / "etcd"))
-        api_server = self._keep("kube-apiserver", arguments.api_server(self._ports, self._access, self.options))
+        """Start both at once: the API server waits for etcd, and takes the longest of all."""
+        etcd = self._run_until_exit("etcd", arguments.etcd(self._ports, self._folder / "etcd"))
+        api_server = self._run_until_exit(
+            "kube-apiserver", arguments.api_server(self._ports, self._access, self.options)
+        )
 
         async def ready() -> bool:
             if not etcd.alive:
                 await etcd.until(_never, deadline)
-            return await answers(self.api, "/readyz")
+            return await is_healthy(self.api, "/readyz")
 
         await api_server.until(ready, deadline)
 
     async def _start_controller_manager(self, deadline: float) -> None:
         kubeconfig = self.kubeconfig_for("system:kube-controller-manager")
         flags = arguments.controller_manager(self._ports, self._access, self.options, kubeconfig)
-        process = self._keep("kube-controller-manager", flags)
+        process = self._run_until_exit("kube-controller-manager", flags)
         address = f"https://{LOOPBACK}:{self._ports.controller_manager}"
-        await process.until(lambda: answers(self.api, "/healthz", address), deadline)
+        await process.until(lambda: is_healthy(self.api, "/healthz", address), deadline)
 
     async def restart(self, name: str) -> None:
-        """Kill etcd or the API server, and start it anew with the data that it had.
+        """Kill etcd or the API server, and restart it with its data.
 
-        Returns once the API server is ready. ProcessFailed.
+        Return once the API server is ready. ProcessFailed if it does not become ready.
         """
         self.processes[name].kill()
-        process = self._keep(name, self._flags[name])
-        await process.until(lambda: answers(self.api, "/readyz"), time.monotonic() + self.options.start_seconds)
+        process = self._run_until_exit(name, self._flags[name])
+        await process.until(lambda: is_healthy(self.api, "/readyz"), time.monotonic() + self.options.start_seconds)
 
-    def _keep(self, name: str, flags: Sequence[str]) -> Process:
-        """Runs a program until the control plane is left."""
+    def _run_until_exit(self, name: str, flags: Sequence[str]) -> Process:
+        """Run a program until the control plane's context is left."""
         process = self._run(name, flags)
         self._exit.push_async_callback(process.stop)
         return process
@@ -186,14 +188,14 @@ async def _never() -> bool:
 async def _by_hand() -> None:
     began = time.monotonic()
     async with ControlPlane(Options(scheduler="--scheduler" in sys.argv)) as plane:
-        to_stderr(f"ready after {time.monotonic() - began:.1f} s; logs in {plane.logs}; Ctrl-C ends it")
+        to_stderr(f"ready after {time.monotonic() - began:.1f} s; logs in {plane.logs}; stop it with Ctrl-C")
         sys.stdout.write(f"export KUBECONFIG={plane.kubeconfig}\n")
         sys.stdout.flush()
         await asyncio.Event().wait()
 
 
 def main() -> int:
-    """Keeps a control plane up until interrupted. Returns the exit code."""
+    """Run a control plane until interrupted. Return the exit code."""
     try:
         asyncio.run(_by_hand())
     except KeyboardInterrupt:

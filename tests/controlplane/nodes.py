@@ -1,4 +1,4 @@
-"""Nodes that are API objects only: ready, with room, and no kubelet behind them; thousands in seconds."""
+"""Nodes as API objects without kubelets: ready and empty; thousands in seconds."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ PRESSURES = ("MemoryPressure", "DiskPressure", "PIDPressure")
 
 @dataclass(frozen=True, kw_only=True)
 class NodeShape:
-    """What all nodes of a batch have in common; quantities as Kubernetes writes them.
+    """Common properties of a batch of nodes; quantities in Kubernetes notation.
 
-    With `zones` > 0 the nodes are dealt out to zone-0, zone-1 … through the well-known label.
+    With `zones` > 0 the nodes get the labels zone-0, zone-1 … of the well-known zone key, round robin.
     """
 
     prefix: str = "node-"
@@ -32,10 +32,10 @@ class NodeShape:
 
 
 async def create_nodes(api: ApiClient, count: int, shape: NodeShape = NodeShape(), first: int = 0) -> list[str]:
-    """Makes `count` ready nodes and returns their names.
+    """Create `count` ready nodes and return their names.
 
-    The API server taints every new node as not ready; the taint is taken off here, at once, rather than by the node
-    lifecycle controller later. A node that exists already is left as it is.
+    The API server taints every new node as not ready; the taint is removed here at once, and not later by the node
+    lifecycle controller. An existing node is not changed.
     """
     numbers = iter(range(first, first + count))
 
@@ -51,14 +51,14 @@ async def create_nodes(api: ApiClient, count: int, shape: NodeShape = NodeShape(
 
 async def _create(api: ApiClient, node: Json, shape: NodeShape) -> None:
     try:
-        made = await api.create("/api/v1/nodes", node)
+        created = await api.create("/api/v1/nodes", node)
     except ApiError as error:
         if error.reason != "AlreadyExists":
             raise
         return
-    if len(made["spec"].get("taints", ())) > len(shape.taints):
+    if len(created["spec"].get("taints", ())) > len(shape.taints):
         taints = {"spec": {"taints": [dict(taint) for taint in shape.taints] or None}}
-        await api.patch(f"/api/v1/nodes/{made['metadata']['name']}", taints)
+        await api.patch(f"/api/v1/nodes/{created['metadata']['name']}", taints)
 
 
 def _node(shape: NodeShape, number: int) -> Json:
@@ -66,15 +66,15 @@ def _node(shape: NodeShape, number: int) -> Json:
     labels = {"kubernetes.io/hostname": name, **_PLATFORM, **shape.labels}
     if shape.zones:
         labels["topology.kubernetes.io/zone"] = f"zone-{number % shape.zones}"
-    room = {"cpu": shape.cpu, "memory": shape.memory, "pods": shape.pods, **shape.extended}
+    capacity = {"cpu": shape.cpu, "memory": shape.memory, "pods": shape.pods, **shape.extended}
     return {
         "apiVersion": "v1",
         "kind": "Node",
         "metadata": {"name": name, "labels": labels},
         "spec": {"taints": [dict(taint) for taint in shape.taints]},
         "status": {
-            "capacity": room,
-            "allocatable": room,
+            "capacity": capacity,
+            "allocatable": capacity,
             "conditions": _conditions(),
             "nodeInfo": _NODE_INFO,
         },
@@ -91,7 +91,7 @@ def _conditions() -> list[dict[str, str]]:
     ]
 
 
-_PLATFORM = {  # the old names beside the new, as kubelets write them: else a controller adds them to every node
+_PLATFORM = {  # old and new names, as kubelets set them: otherwise a controller adds them to every node
     "kubernetes.io/os": "linux",
     "kubernetes.io/arch": "amd64",
     "beta.kubernetes.io/os": "linux",

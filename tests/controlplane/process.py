@@ -1,7 +1,7 @@
-"""One child process with its log file: started in a group of its own, watched, and surely gone when the tests are.
+"""A child process with a log file, in a process group of its own, and terminated when the tests end.
 
-The kernel kills the child if the test process dies without a word (Linux only); otherwise the group is ended at stop,
-or at the interpreter's exit where a stop was never reached.
+The kernel kills the child if the test process is killed (Linux only); otherwise the group is terminated by `stop`, or
+at the interpreter's exit if `stop` was not called.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _running: set[Process] = set()
 
 
 class ProcessFailed(Exception):
-    """A process died or did not become ready in time; the text has the end of its log."""
+    """A process ended or did not become ready in time; the text contains the end of its log."""
 
 
 class Process:
@@ -56,7 +56,7 @@ class Process:
 
     @property
     def alive(self) -> bool:
-        """Whether the process has not ended yet."""
+        """True if the process has not ended yet."""
         return self._child.poll() is None
 
     def cpu_seconds(self) -> float:
@@ -73,7 +73,7 @@ class Process:
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
 
     async def until(self, ready: Callable[[], Awaitable[bool]], deadline: float) -> None:
-        """Polls `ready` until it is true. `deadline` is a value of time.monotonic(). Raises ProcessFailed."""
+        """Poll `ready` until it is true. `deadline` is a value of time.monotonic(). ProcessFailed after it."""
         while not await ready():
             if not self.alive:
                 raise ProcessFailed(f"{self.name} ended with code {self._child.returncode}; {self._end_of_log()}")
@@ -82,7 +82,7 @@ class Process:
             await asyncio.sleep(POLL_SECONDS)
 
     async def stop(self) -> None:
-        """Asks the process to end, then ends its whole group. Safe to call twice."""
+        """Terminate the process, then kill its whole group. May be called twice."""
         if self.alive:
             self._child.terminate()
         with suppress(subprocess.TimeoutExpired):
@@ -90,8 +90,8 @@ class Process:
         self.kill()
 
     def kill(self) -> None:
-        """Ends the process and all it started, at once."""
-        with suppress(ProcessLookupError):  # nobody is left in the group
+        """Kill the process and its group at once."""
+        with suppress(ProcessLookupError):  # the group is empty
             os.killpg(self.pid, signal.SIGKILL)
         self._child.wait()
         _running.discard(self)
@@ -101,7 +101,7 @@ class Process:
 
 
 def free_ports(count: int) -> list[int]:
-    """Loopback ports that nobody listens on at this moment, all different."""
+    """Return free loopback ports, all different."""
     with ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
         for each in sockets:

@@ -1,4 +1,4 @@
-"""The real kube-scheduler as a rival: its config made ready for this control plane, its CPU time and metrics read."""
+"""The real kube-scheduler for comparisons: its configuration for this control plane, CPU time and metrics."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ POLL_SECONDS = 0.05
 
 
 def config_document(config: str | None, kubeconfig: str) -> str:
-    """The KubeSchedulerConfiguration to start with: `config` (YAML text), or the default one.
+    """Return the KubeSchedulerConfiguration to start with: `config` (YAML text), or the default one.
 
-    What it does not say is filled in: the kubeconfig, no leader election, and a client rate that does not slow it
-    down in comparisons (the default of 50 requests a second would).
+    Missing fields are set: the kubeconfig, no leader election, and a client rate that does not slow it down in
+    comparisons (the default of 50 requests a second would).
     """
     document: dict[str, Any] = yaml.safe_load(config) if config else {}
     document.setdefault("apiVersion", "kubescheduler.config.k8s.io/v1")
@@ -40,17 +40,17 @@ class KubeScheduler:
         self._api = api
 
     def cpu_seconds(self) -> float:
-        """CPU time used since it started, user and system, in seconds."""
+        """Return the CPU time used since it started, user and system, in seconds."""
         return self.process.cpu_seconds()
 
     async def metrics(self) -> str:
-        """Its metrics, in Prometheus' text form."""
+        """Return its metrics in Prometheus' text format."""
         return await self._api.text("/metrics", server=f"https://127.0.0.1:{self.port}")
 
     async def metrics_with(self, line: str, seconds: float = 60.0) -> str:
-        """Its metrics once they have `line`: it counts an attempt a moment after others see its outcome.
+        """Return its metrics once they contain `line`: it counts an attempt shortly after its outcome is visible.
 
-        Raises TimeoutError with the lines of that metric as they are.
+        TimeoutError with the current lines of that metric.
         """
         deadline = time.monotonic() + seconds
         name = line.partition("{")[0]
@@ -61,12 +61,12 @@ class KubeScheduler:
         return "\n".join(found)
 
     async def ready(self) -> bool:
-        """Whether it is healthy and has its informers filled."""
-        return await answers(self._api, "/readyz", f"https://127.0.0.1:{self.port}")
+        """Return True if it is healthy and its informers have synced."""
+        return await is_healthy(self._api, "/readyz", f"https://127.0.0.1:{self.port}")
 
 
-async def answers(api: ApiClient, path: str, server: str | None = None) -> bool:
-    """Whether a health endpoint says ok; nobody listening yet counts as no."""
+async def is_healthy(api: ApiClient, path: str, server: str | None = None) -> bool:
+    """Return True if a health endpoint returns ok; False also while the port is closed."""
     try:
         return (await api.text(path, server=server)).strip() == "ok"
     except (aiohttp.ClientError, ApiError, OSError):

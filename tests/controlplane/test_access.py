@@ -1,4 +1,4 @@
-"""The authority's certificates: a client is who the kubeconfig says, the server is known by its address."""
+"""Certificates of the authority: client identities and server addresses."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.controlplane.scheduler import config_document
 from tests.e2e.client import ApiClient
 
 
-def test_user_and_groups_stand_in_the_client_certificate() -> None:
+def test_client_certificate_contains_user_and_groups() -> None:
     pair = Authority().client("alice", ["dev", "ops"])
 
     subject = x509.load_pem_x509_certificate(pair.certificate.encode()).subject
@@ -23,7 +23,7 @@ def test_user_and_groups_stand_in_the_client_certificate() -> None:
     assert subject.rfc4514_string() == "CN=alice,O=ops,O=dev"
 
 
-def test_a_kubeconfig_is_readable_by_its_owner_alone_and_by_the_client(tmp_path: Path) -> None:
+def test_kubeconfig_is_readable_by_its_owner_only_and_accepted_by_the_client(tmp_path: Path) -> None:
     access = Access(tmp_path)
 
     kubeconfig = access.for_user("https://127.0.0.1:6443", "system:node:a", ["system:nodes"])
@@ -33,7 +33,7 @@ def test_a_kubeconfig_is_readable_by_its_owner_alone_and_by_the_client(tmp_path:
     assert ApiClient(kubeconfig).server == "https://127.0.0.1:6443"
 
 
-def test_pythons_strict_checks_accept_the_server_certificate(tmp_path: Path) -> None:
+def test_server_certificate_passes_pythons_strict_checks(tmp_path: Path) -> None:
     access = Access(tmp_path)
     client, server = ssl.create_default_context(cafile=str(access.authority)), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     client.verify_flags |= ssl.VERIFY_X509_STRICT
@@ -43,7 +43,7 @@ def test_pythons_strict_checks_accept_the_server_certificate(tmp_path: Path) -> 
 
 
 def handshake(client: ssl.SSLContext, server: ssl.SSLContext, name: str) -> bool:
-    """Lets both sides talk in memory until they agree. Raises ssl.SSLError if they do not."""
+    """Do a TLS handshake in memory; return True if it completes. ssl.SSLError if it fails."""
     up, down = ssl.MemoryBIO(), ssl.MemoryBIO()
     sides = [client.wrap_bio(down, up, server_hostname=name), server.wrap_bio(up, down, server_side=True)]
     for _ in range(5):
@@ -58,7 +58,7 @@ def handshake(client: ssl.SSLContext, server: ssl.SSLContext, name: str) -> bool
     return False
 
 
-def test_a_scheduler_config_keeps_what_it_says_and_gets_what_it_lacks() -> None:
+def test_scheduler_config_gets_missing_fields_only() -> None:
     given = "clientConnection: {qps: 50}\nprofiles: [{schedulerName: rival}]\nleaderElection: {leaderElect: true}\n"
 
     document = yaml.safe_load(config_document(given, "/tmp/kubeconfig"))

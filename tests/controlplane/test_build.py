@@ -1,4 +1,4 @@
-"""Where the binaries come from: the cache, a folder of the user's, or one clear line that says what is missing."""
+"""Sources of the binaries: the cache, a folder of the user's, or an error with the remedy."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.controlplane import build
 
 
 def program(folder: Path, name: str) -> None:
-    """Puts an executable file there."""
+    """Write an executable file."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / name).write_text("#!/bin/sh\n")
     (folder / name).chmod(0o755)
@@ -26,7 +26,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_what_is_in_the_cache_is_not_built_again(cache: Path) -> None:
+def test_cached_binaries_are_not_built_again(cache: Path) -> None:
     for name in build.CONTROL_PLANE:
         program(build.cache_folder(), name)
 
@@ -34,7 +34,7 @@ def test_what_is_in_the_cache_is_not_built_again(cache: Path) -> None:
     assert build.cache_folder().is_relative_to(cache / "pyscheduler" / "controlplane")
 
 
-def test_without_go_one_line_says_what_to_do(cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_go_is_reported_in_one_line(cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert build.main([]) == 1
 
     shown = capsys.readouterr()
@@ -42,7 +42,7 @@ def test_without_go_one_line_says_what_to_do(cache: Path, capsys: pytest.Capture
     assert len(shown.err.splitlines()) == 1
 
 
-def test_an_unknown_program_is_named_beside_those_there_are(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unknown_program_is_reported_with_the_known_ones(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program(cache / "bin", "go")
     monkeypatch.setenv("PATH", str(cache / "bin"))
 
@@ -50,7 +50,7 @@ def test_an_unknown_program_is_named_beside_those_there_are(cache: Path, monkeyp
         build.binaries(["kubelet"])
 
 
-def test_a_failing_build_ends_in_one_line_and_leaves_no_binary(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_build_is_one_line_and_leaves_no_binary(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program(cache / "bin", "go")
     (cache / "bin" / "go").write_text("#!/bin/sh\necho 'no space left' >&2; exit 1\n")
     monkeypatch.setenv("PATH", f"{cache / 'bin'}")
@@ -62,7 +62,7 @@ def test_a_failing_build_ends_in_one_line_and_leaves_no_binary(cache: Path, monk
     assert not (build.cache_folder() / "etcd").exists()
 
 
-def test_a_folder_of_the_users_is_taken_as_it_is(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kubebuilder_assets_are_used_instead_of_a_build(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KUBEBUILDER_ASSETS", str(cache / "assets"))
     for name in build.REQUIRED:
         program(cache / "assets", name)
@@ -70,7 +70,7 @@ def test_a_folder_of_the_users_is_taken_as_it_is(cache: Path, monkeypatch: pytes
     assert build.binaries() == cache / "assets"
 
 
-def test_a_folder_that_lacks_a_program_is_refused(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kubebuilder_assets_without_a_program_raise(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KUBEBUILDER_ASSETS", str(cache / "assets"))
     program(cache / "assets", "etcd")
 
@@ -79,7 +79,7 @@ def test_a_folder_that_lacks_a_program_is_refused(cache: Path, monkeypatch: pyte
 
 
 @pytest.mark.parametrize("changed", ["go.mod", "go.sum", "cmd/etcd/main.go"])
-def test_a_change_of_the_module_asks_for_a_new_build(
+def test_changed_module_uses_another_cache_folder(
     changed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for path in ("go.mod", "go.sum", "cmd/etcd/main.go"):

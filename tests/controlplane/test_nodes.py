@@ -1,4 +1,4 @@
-"""Nodes made without a kubelet: they end with exactly the taints asked for, and a second call does no harm."""
+"""Nodes without kubelets have exactly the requested taints, and creating them twice is harmless."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RESERVED = {"key": "reserved", "value": "yes", "effect": "NoSchedule"}
 
 
 class TaintingServer(ApiClient):
-    """Does to new nodes what the API server's admission does, in memory."""
+    """Taints new nodes as the API server's admission does, in memory."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(Access(folder).for_user("https://127.0.0.1:1", "admin"))
@@ -36,18 +36,18 @@ class TaintingServer(ApiClient):
 
 
 @pytest.mark.parametrize(
-    ("asked", "expected"), [((), {}), ((RESERVED,), {"taints": [RESERVED]})], ids=["none", "one of the test's"]
+    ("taints", "expected"), [((), {}), ((RESERVED,), {"taints": [RESERVED]})], ids=["none", "one of the test's"]
 )
-async def test_only_the_taints_asked_for_stay(asked: tuple[Json, ...], expected: Json, tmp_path: Path) -> None:
+async def test_nodes_have_only_the_requested_taints(taints: tuple[Json, ...], expected: Json, tmp_path: Path) -> None:
     api = TaintingServer(tmp_path)
 
-    names = await create_nodes(api, 2, NodeShape(taints=asked))
+    names = await create_nodes(api, 2, NodeShape(taints=taints))
 
     assert names == ["node-0", "node-1"]
     assert [api.nodes[name]["spec"] for name in names] == [expected, expected]
 
 
-async def test_zones_are_dealt_out_in_turn_and_numbers_go_on(tmp_path: Path) -> None:
+async def test_zones_are_assigned_round_robin_by_number(tmp_path: Path) -> None:
     api = TaintingServer(tmp_path)
     await create_nodes(api, 2, NodeShape(zones=3))
 

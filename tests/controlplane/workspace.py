@@ -1,4 +1,4 @@
-"""The temporary folder of one control plane: in memory where there is room, and swept up later if a run was cut off."""
+"""Temporary folder of one control plane: in memory if there is room, and removed by later runs after interruptions."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ ROOM_BYTES = 2 * 2**30
 
 
 def create() -> Path:
-    """Makes a folder that only its owner can read; the process id in its name tells later runs whose it was."""
+    """Create a folder readable by its owner only; the process id in its name identifies the run."""
     sweep()
     return Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-", dir=_parent()))
 
 
 def sweep() -> None:
-    """Removes the folders of runs whose process is gone."""
+    """Remove the folders of runs that have ended."""
     for parent in {_parent(), Path(tempfile.gettempdir())}:
         for folder in parent.glob(f"{PREFIX}*"):
             owner = re.match(rf"{PREFIX}(\d+)-", folder.name)
@@ -29,7 +29,7 @@ def sweep() -> None:
 
 
 def _parent() -> Path:
-    """etcd's file is written all the time: memory spares the disk, but containers often have only 64 MiB of it."""
+    """Return /dev/shm if it has room, as etcd writes its file all the time; containers often have only 64 MiB there."""
     if (
         SHARED_MEMORY.is_dir()
         and os.access(SHARED_MEMORY, os.W_OK)

@@ -1,6 +1,6 @@
-"""What the real kube-scheduler makes of a configuration: it loads, defaults and checks the file, writes it, and ends.
+"""Effective configuration of the real kube-scheduler: it loads, defaults and validates a file, writes it, and exits.
 
-It talks to nobody on the way: its API server is an address that nobody listens at.
+It needs no API server: the configured address has no listener.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import yaml
 
 KUBECONFIG = "KUBECONFIG"
-"""Stands in a configuration for the path of a kubeconfig that exists."""
+"""Placeholder in a configuration for the path of an existing kubeconfig."""
 _NOWHERE = "http://127.0.0.1:1"
 _SECONDS = 60
 _FLAGS = (f"--master={_NOWHERE}", "--secure-port=0", "--logging-format=json", "--v=2")
@@ -21,18 +21,18 @@ _PLUGINS = "the scheduler starts to work with those plugins"
 
 
 class Answer(NamedTuple):
-    """`error` is "" if the file was taken; then `written` is what it comes to, with every default.
+    """`error` is "" if the file is valid; then `written` is the configuration with every default.
 
-    `plugins` has for each profile what runs at each point, in order, as name and weight.
+    `plugins` has name and weight of the plugins in order, by extension point, for each profile.
     """
 
     error: str
-    written: dict[str, Any] = {}  # noqa: RUF012 - nobody writes into an answer
+    written: dict[str, Any] = {}  # noqa: RUF012 - results are not modified
     plugins: tuple[dict[str, list[tuple[str, int]]], ...] = ()
 
 
 def ask(program: Path, text: str, folder: Path) -> Answer:
-    """Give kube-scheduler a configuration; `folder` takes the files."""
+    """Run kube-scheduler with a configuration and return the result; files are written to `folder`."""
     file, written = folder / "config.yaml", folder / "written.yaml"
     file.write_text(located(text, folder))
     written.unlink(missing_ok=True)
@@ -46,7 +46,7 @@ def ask(program: Path, text: str, folder: Path) -> Answer:
 
 
 def located(text: str, folder: Path) -> str:
-    """A configuration with the path of a kubeconfig in place of its name."""
+    """Return a configuration with the path of a kubeconfig in place of the placeholder."""
     if KUBECONFIG not in text:
         return text
     kubeconfig = folder / "kubeconfig.yaml"
@@ -58,7 +58,7 @@ def located(text: str, folder: Path) -> str:
 
 
 def _by_point(plugins: dict[str, Any]) -> dict[str, list[tuple[str, int]]]:
-    """The plugins of a profile, under the names that configurations have for the points."""
+    """Return the plugins of a profile by the extension points' names in configurations."""
     return {
         point[0].lower() + point[1:]: [(one["Name"], one["Weight"]) for one in plugin_set["Enabled"] or ()]
         for point, plugin_set in plugins.items()

@@ -22,6 +22,6 @@ async def forced(api: ApiClient) -> int:
 
 async def test_the_api_server_collects_its_garbage_when_it_is_asked_to(real_control_plane: ControlPlane) -> None:
     before = await forced(real_control_plane.api)
-    async with bulk.opened(real_control_plane.api) as calls:
+    async with bulk.connect(real_control_plane.api) as calls:
         await calls.collect_garbage()
     assert await forced(real_control_plane.api) == before + 1

@@ -1,4 +1,4 @@
-"""An embedded server in a thread of its own, so that kubectl can be run and waited for like at a terminal."""
+"""An embedded server in a thread of its own, so that tests can run kubectl as a blocking command."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ class Kubectl:
         self._binary = shutil.which("kubectl") or "kubectl"
 
     def __call__(self, *words: str, stdin: str = "") -> str:
-        """The standard output of a command that must succeed."""
+        """Return the standard output of a command that must succeed."""
         done = self.run(*words, stdin=stdin)
         assert done.returncode == 0, f"kubectl {' '.join(words)}: {done.stderr}"
         return done.stdout
 
-    def refusal(self, *words: str, stdin: str = "") -> str:
-        """The standard error of a command that must fail."""
+    def error_of(self, *words: str, stdin: str = "") -> str:
+        """Return the standard error of a command that must fail."""
         done = self.run(*words, stdin=stdin)
         assert done.returncode != 0, f"kubectl {' '.join(words)} succeeded: {done.stdout}"
         return done.stderr
 
     def run(self, *words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-        """A command, whatever comes of it."""
+        """Run a command and return its result, whatever its exit code."""
         return subprocess.run(
             [self._binary, *words],
             input=stdin,
@@ -49,7 +49,7 @@ class Kubectl:
         )
 
     def start(self, *words: str) -> subprocess.Popen[str]:
-        """A command that goes on; the test ends it."""
+        """Start a command that runs until the test kills it."""
         return subprocess.Popen([self._binary, *words], env=self._environment, stdout=subprocess.PIPE, text=True)
 
 

@@ -1,4 +1,4 @@
-"""What people do with kubectl, done with the real one. Each test works in objects of its own."""
+"""Common kubectl commands against the embedded server. Each test uses objects of its own."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def field(kubectl: Kubectl, kind: str, name: str, path: str) -> str:
     return kubectl("get", kind, name, "-o", f"jsonpath={{{path}}}")
 
 
-def test_get_shows_pods_as_people_know_them(kubectl: Kubectl) -> None:
+def test_get_pods_has_the_usual_columns(kubectl: Kubectl) -> None:
     kubectl("create", "-f", "-", stdin=pod("shown", nodeName="somewhere"))
     header, row = kubectl("get", "pods", "shown", "-o", "wide").splitlines()
     assert header.split() == [
@@ -46,16 +46,16 @@ def test_get_shows_pods_as_people_know_them(kubectl: Kubectl) -> None:
     assert row.split()[6] == "somewhere"
 
 
-def test_create_refuses_what_is_there_and_what_is_wrong(kubectl: Kubectl) -> None:
+def test_create_rejects_existing_and_invalid_objects(kubectl: Kubectl) -> None:
     kubectl("create", "-f", "-", stdin=pod("once"))
-    assert 'pods "once" already exists' in kubectl.refusal("create", "-f", "-", stdin=pod("once"))
-    wrong = kubectl.refusal("create", "-f", "-", stdin=pod("wrong", restartPolicy="Sometimes"))
+    assert 'pods "once" already exists' in kubectl.error_of("create", "-f", "-", stdin=pod("once"))
+    wrong = kubectl.error_of("create", "-f", "-", stdin=pod("wrong", restartPolicy="Sometimes"))
     assert 'The Pod "wrong" is invalid: spec.restartPolicy: Unsupported value: "Sometimes"' in wrong
-    typo = kubectl.refusal("create", "-f", "-", stdin=pod("typo", schedulerNam="x"))
+    typo = kubectl.error_of("create", "-f", "-", stdin=pod("typo", schedulerNam="x"))
     assert 'strict decoding error: unknown field "spec.schedulerNam"' in typo
 
 
-def test_client_side_apply_creates_keeps_and_changes(kubectl: Kubectl) -> None:
+def test_client_side_apply_creates_and_updates(kubectl: Kubectl) -> None:
     assert "created" in kubectl("apply", "-f", "-", stdin=deployment("applied"))
     assert "unchanged" in kubectl("apply", "-f", "-", stdin=deployment("applied"))
     assert "configured" in kubectl("apply", "-f", "-", stdin=deployment("applied", "image:2", 3))
@@ -64,18 +64,18 @@ def test_client_side_apply_creates_keeps_and_changes(kubectl: Kubectl) -> None:
     assert field(kubectl, "deployment", "applied", ".metadata.generation") == "2"
 
 
-def test_server_side_apply_owns_and_conflicts(kubectl: Kubectl) -> None:
+def test_server_side_apply_reports_conflicts(kubectl: Kubectl) -> None:
     for _ in range(2):
         assert "serverside-applied" in kubectl("apply", "--server-side", "-f", "-", stdin=deployment("owned"))
     kubectl("scale", "deployment", "owned", "--replicas=5")
-    conflict = kubectl.refusal("apply", "--server-side", "-f", "-", stdin=deployment("owned"))
+    conflict = kubectl.error_of("apply", "--server-side", "-f", "-", stdin=deployment("owned"))
     assert "conflict with" in conflict
     assert ".spec.replicas" in conflict
     kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=deployment("owned", replicas=4))
     assert field(kubectl, "deployment", "owned", ".spec.replicas") == "4"
 
 
-def test_moving_from_client_side_to_server_side_apply(kubectl: Kubectl) -> None:
+def test_migration_from_client_side_to_server_side_apply(kubectl: Kubectl) -> None:
     kubectl("apply", "-f", "-", stdin=deployment("moved"))
     kubectl("apply", "--server-side", "-f", "-", stdin=deployment("moved", "image:2"))
     kubectl("apply", "-f", "-", stdin=deployment("moved", "image:3"))
@@ -86,10 +86,10 @@ def test_describe(kubectl: Kubectl) -> None:
     kubectl("create", "-f", "-", stdin=node("described"))
     kubectl("create", "-f", "-", stdin=pod("described", nodeName="described"))
     kubectl("create", "-f", "-", stdin=deployment("described"))
-    about_pod = kubectl("describe", "pod", "described")
-    assert "QoS Class:        Burstable" in about_pod
-    about_node = kubectl("describe", "node", "described")
-    assert "default                     described    100m (2%)" in about_node
+    pod_description = kubectl("describe", "pod", "described")
+    assert "QoS Class:        Burstable" in pod_description
+    node_description = kubectl("describe", "node", "described")
+    assert "default                     described    100m (2%)" in node_description
     assert "Replicas:               2 desired" in kubectl("describe", "deployment", "described")
 
 
@@ -111,7 +111,7 @@ def test_label_annotate_and_patch(kubectl: Kubectl) -> None:
     labels = json.loads(kubectl("get", "pod", "changed", "-o", "json"))["metadata"]["labels"]
     assert labels == {"run": "changed", "a": "1", "b": "2", "c": "3"}
     assert "changed" in kubectl("get", "pods", "-l", "a in (1,2),!tier", "-o", "name")
-    fixed = kubectl.refusal("patch", "pod", "changed", "-p", '{"spec":{"nodeName":"n"}}')
+    fixed = kubectl.error_of("patch", "pod", "changed", "-p", '{"spec":{"nodeName":"n"}}')
     assert "pod updates may not change fields other than" in fixed
 
 
@@ -124,21 +124,21 @@ def test_cordon_taint_and_drain(kubectl: Kubectl) -> None:
     assert field(kubectl, "node", "drained", ".spec.taints[0].key") == "dedicated"
     kubectl("create", "-f", "-", stdin=pod("leaving", nodeName="drained", terminationGracePeriodSeconds=0))
     assert "pod/leaving evicted" in kubectl("drain", "drained", "--force", "--ignore-daemonsets")
-    assert "not found" in kubectl.refusal("get", "pod", "leaving")
+    assert "not found" in kubectl.error_of("get", "pod", "leaving")
 
 
-def test_delete_waits_until_it_is_gone(kubectl: Kubectl) -> None:
+def test_delete_waits_until_the_object_is_removed(kubectl: Kubectl) -> None:
     kubectl("create", "-f", "-", stdin=deployment("doomed"))
     assert 'deployment.apps "doomed" deleted' in kubectl("delete", "deployment", "doomed")
-    assert 'deployments.apps "doomed" not found' in kubectl.refusal("get", "deployment", "doomed")
+    assert 'deployments.apps "doomed" not found' in kubectl.error_of("get", "deployment", "doomed")
 
 
-def test_a_namespace_comes_and_goes_with_its_contents(kubectl: Kubectl) -> None:
+def test_namespace_is_deleted_with_its_contents(kubectl: Kubectl) -> None:
     kubectl("create", "namespace", "team")
     kubectl("create", "configmap", "settings", "-n", "team", "--from-literal=a=b")
     assert "settings" in kubectl("get", "configmaps", "-n", "team")
     kubectl("delete", "namespace", "team")
-    assert 'namespaces "team" not found' in kubectl.refusal("create", "configmap", "x", "-n", "team")
+    assert 'namespaces "team" not found' in kubectl.error_of("create", "configmap", "x", "-n", "team")
 
 
 @pytest.mark.parametrize(
@@ -148,17 +148,17 @@ def test_a_namespace_comes_and_goes_with_its_contents(kubectl: Kubectl) -> None:
         (("exec", "silent", "--", "ls"), "hollow nodes run no containers"),
     ],
 )
-def test_what_needs_containers_is_refused_clearly(kubectl: Kubectl, words: tuple[str, ...], text: str) -> None:
+def test_commands_that_need_containers_fail_with_reason(kubectl: Kubectl, words: tuple[str, ...], text: str) -> None:
     kubectl("apply", "-f", "-", stdin=pod("silent"))
-    assert text in kubectl.refusal(*words)
+    assert text in kubectl.error_of(*words)
 
 
-def test_watching_shows_changes_as_rows(kubectl: Kubectl) -> None:
+def test_get_with_watch_prints_changes(kubectl: Kubectl) -> None:
     kubectl("create", "-f", "-", stdin=pod("watched"))
     watching = kubectl.start("get", "pods", "-w", "--field-selector", "metadata.name=watched")
     try:
         assert watching.stdout is not None
-        rows = [watching.stdout.readline().split() for _ in range(2)]  # it watches by now
+        rows = [watching.stdout.readline().split() for _ in range(2)]  # the watch is open after the first row
         kubectl("label", "pod", "watched", "seen=yes")
         rows += [watching.stdout.readline().split()]
     finally:
@@ -172,19 +172,19 @@ def test_events_are_listed(kubectl: Kubectl) -> None:
     event = {
         "apiVersion": "v1",
         "kind": "Event",
-        "metadata": {"name": "spoken.1"},
-        "involvedObject": {"apiVersion": "v1", "kind": "Pod", "namespace": "default", "name": "spoken"},
+        "metadata": {"name": "scheduled.1"},
+        "involvedObject": {"apiVersion": "v1", "kind": "Pod", "namespace": "default", "name": "scheduled"},
         "reason": "Scheduled",
-        "message": "Successfully assigned default/spoken to n1",
+        "message": "Successfully assigned default/scheduled to n1",
         "type": "Normal",
         "lastTimestamp": "2024-01-01T00:00:00Z",
     }
     kubectl("create", "-f", "-", stdin=json.dumps(event))
-    assert "Successfully assigned" in kubectl("get", "events", "--field-selector", "involvedObject.name=spoken")
-    assert "Successfully assigned" in kubectl("events", "--for", "pod/spoken")
+    assert "Successfully assigned" in kubectl("get", "events", "--field-selector", "involvedObject.name=scheduled")
+    assert "Successfully assigned" in kubectl("events", "--for", "pod/scheduled")
 
 
-def test_what_is_served_is_told(kubectl: Kubectl) -> None:
+def test_discovery_version_and_permissions(kubectl: Kubectl) -> None:
     served = kubectl("api-resources", "--no-headers")
     for name in ("pods", "leases", "poddisruptionbudgets", "resourceclaims", "customresourcedefinitions"):
         assert f"{name} " in served
@@ -192,7 +192,7 @@ def test_what_is_served_is_told(kubectl: Kubectl) -> None:
     assert kubectl("auth", "can-i", "create", "pods").strip() == "yes"
 
 
-def test_jobs_and_friends_are_created_by_typed_clients(kubectl: Kubectl) -> None:
+def test_kubectl_create_of_typed_objects_in_protobuf(kubectl: Kubectl) -> None:
     kubectl("create", "job", "counted", "--image=image:1", "--", "count")
     assert field(kubectl, "job", "counted", ".spec.template.spec.containers[0].command[0]") == "count"
     kubectl("create", "cronjob", "nightly", "--image=image:1", "--schedule=0 0 * * *")
@@ -203,7 +203,7 @@ def test_jobs_and_friends_are_created_by_typed_clients(kubectl: Kubectl) -> None
     assert field(kubectl, "deployment", "none", ".spec.replicas") == "0"
 
 
-def test_custom_resources_have_their_columns(kubectl: Kubectl) -> None:
+def test_custom_resources_have_printer_columns(kubectl: Kubectl) -> None:
     schema = {"type": "object", "properties": {"spec": {"type": "object", "properties": {"size": {"type": "integer"}}}}}
     column = {"name": "Size", "type": "integer", "jsonPath": ".spec.size"}
     version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
@@ -222,4 +222,4 @@ def test_custom_resources_have_their_columns(kubectl: Kubectl) -> None:
     header, row = kubectl("get", "bx").splitlines()
     assert (header.split(), row.split()) == (["NAME", "SIZE"], ["b", "3"])
     wrong = json.dumps({**box, "spec": {"size": "big"}})
-    assert "spec.size: Invalid value" in kubectl.refusal("apply", "-f", "-", stdin=wrong)
+    assert "spec.size: Invalid value" in kubectl.error_of("apply", "-f", "-", stdin=wrong)

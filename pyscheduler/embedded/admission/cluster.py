@@ -1,4 +1,4 @@
-"""Admission of what is not a workload: nodes, namespaces, priority classes, budgets, volumes, services, leases."""
+"""Admission of nodes, namespaces, priority classes, disruption budgets, storage, services, secrets, events, leases."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SYSTEM_PRIORITIES = {"system-node-critical": 2_000_001_000, "system-cluster-crit
 
 
 def default_node(node: Json, _lookup: Lookup) -> None:
-    """Settle quantities; allocatable is capacity where it is left out."""
+    """Canonicalize quantities; allocatable defaults to capacity."""
     node.setdefault("spec", {})
     status = node.setdefault("status", {})
     canonicalize_quantities(status, "capacity", "allocatable")
@@ -34,7 +34,7 @@ def default_node(node: Json, _lookup: Lookup) -> None:
 
 
 def check_node(node: Json) -> list[Cause]:
-    """Taints must be complete and unique."""
+    """Return a cause for each incomplete or duplicate taint."""
     causes: list[Cause] = []
     seen: set[tuple[str, str]] = set()
     for index, taint in enumerate(node["spec"].get("taints") or ()):
@@ -51,7 +51,7 @@ def check_node(node: Json) -> list[Cause]:
 
 
 def default_namespace(namespace: Json, _lookup: Lookup) -> None:
-    """Every namespace carries its name as a label."""
+    """Set the name label, the spec and the phase of a namespace."""
     meta = namespace["metadata"]
     meta["labels"] = {**(meta.get("labels") or {}), _NAMESPACE_LABEL: meta.get("name", "")}
     namespace["spec"] = {"finalizers": ["kubernetes"]}
@@ -60,13 +60,13 @@ def default_namespace(namespace: Json, _lookup: Lookup) -> None:
 
 
 def default_priority_class(item: Json, _lookup: Lookup) -> None:
-    """preemptionPolicy; a missing value is 0."""
+    """Set preemptionPolicy and value (0)."""
     item.setdefault("preemptionPolicy", "PreemptLowerPriority")
     item.setdefault("value", 0)
 
 
 def check_priority_class(item: Json) -> list[Cause]:
-    """User classes stay below the system's and do not take its names."""
+    """Return causes where a user's class has a system name or a value in the system's range."""
     name, value = item["metadata"]["name"], item["value"]
     if name.startswith(_SYSTEM_PREFIX):
         if SYSTEM_PRIORITIES.get(name) == value:
@@ -80,7 +80,7 @@ def check_priority_class(item: Json) -> list[Cause]:
 
 
 def check_priority_class_change(new: Json, old: Json) -> list[Cause]:
-    """Value and preemptionPolicy are fixed."""
+    """Return causes for changes of value and preemptionPolicy, which are immutable."""
     return [
         invalid_value(field, new.get(field), "field is immutable")
         for field in ("value", "preemptionPolicy")
@@ -89,7 +89,7 @@ def check_priority_class_change(new: Json, old: Json) -> list[Cause]:
 
 
 def check_budget(budget: Json) -> list[Cause]:
-    """A PodDisruptionBudget has minAvailable or maxUnavailable, not both."""
+    """Return a cause if both minAvailable and maxUnavailable are set."""
     spec = budget.get("spec") or {}
     if "minAvailable" in spec and "maxUnavailable" in spec:
         why = "minAvailable and maxUnavailable cannot be both set"
@@ -98,7 +98,7 @@ def check_budget(budget: Json) -> list[Cause]:
 
 
 def default_claim(claim: Json, _lookup: Lookup) -> None:
-    """Defaults of a PersistentVolumeClaim; the default storage class is filled in as its admission plugin does."""
+    """Set the defaults of a PersistentVolumeClaim."""
     spec = claim.setdefault("spec", {})
     spec.setdefault("volumeMode", "Filesystem")
     canonicalize_quantities(spec.setdefault("resources", {}), "requests", "limits")
@@ -107,7 +107,7 @@ def default_claim(claim: Json, _lookup: Lookup) -> None:
 
 
 def admit_claim(claim: Json, lookup: Lookup) -> None:
-    """A new claim that names no storage class gets the default one."""
+    """Set the default storage class on a new claim without one, as the admission plugin does."""
     if "storageClassName" in claim["spec"]:
         return
     default = _default_class(lookup)
@@ -125,7 +125,7 @@ def _default_class(lookup: Lookup) -> str:
 
 
 def check_claim(claim: Json) -> list[Cause]:
-    """A claim asks for storage and an access mode."""
+    """Return causes where access modes or the storage request are missing."""
     spec = claim["spec"]
     causes = [] if spec.get("accessModes") else [required("spec.accessModes", "at least 1 access mode is required")]
     if not dig(spec, "resources", "requests", "storage"):
@@ -134,7 +134,7 @@ def check_claim(claim: Json) -> list[Cause]:
 
 
 def default_volume(volume: Json, _lookup: Lookup) -> None:
-    """Defaults of a PersistentVolume."""
+    """Set the defaults of a PersistentVolume."""
     spec = volume.setdefault("spec", {})
     spec.setdefault("persistentVolumeReclaimPolicy", "Retain")
     spec.setdefault("volumeMode", "Filesystem")
@@ -144,25 +144,25 @@ def default_volume(volume: Json, _lookup: Lookup) -> None:
 
 
 def check_volume(volume: Json) -> list[Cause]:
-    """A volume has a capacity and access modes."""
+    """Return causes where capacity or access modes are missing."""
     spec = volume["spec"]
     causes = [] if spec.get("accessModes") else [required("spec.accessModes")]
     return causes if spec.get("capacity") else [*causes, required("spec.capacity")]
 
 
 def default_storage_class(item: Json, _lookup: Lookup) -> None:
-    """Defaults of a StorageClass."""
+    """Set the defaults of a StorageClass."""
     item.setdefault("reclaimPolicy", "Delete")
     item.setdefault("volumeBindingMode", "Immediate")
 
 
 def check_storage_class(item: Json) -> list[Cause]:
-    """A storage class names its provisioner."""
+    """Return a cause if the provisioner is missing."""
     return [] if item.get("provisioner") else [required("provisioner")]
 
 
 def default_service(service: Json, _lookup: Lookup) -> None:
-    """Defaults of a Service. No cluster IP is given out: nothing here routes packets."""
+    """Set the defaults of a Service. No cluster IP is allocated: nothing here routes packets."""
     spec = service.setdefault("spec", {})
     spec.setdefault("type", "ClusterIP")
     spec.setdefault("sessionAffinity", "None")
@@ -174,7 +174,7 @@ def default_service(service: Json, _lookup: Lookup) -> None:
 
 
 def default_secret(secret: Json, _lookup: Lookup) -> None:
-    """A secret is Opaque unless it says otherwise; stringData is folded into data."""
+    """Set the default type (Opaque) and merge stringData into data."""
     secret.setdefault("type", "Opaque")
     text: dict[str, Any] | None = secret.pop("stringData", None)
     if text:
@@ -183,16 +183,17 @@ def default_secret(secret: Json, _lookup: Lookup) -> None:
 
 
 def check_event(event: Json) -> list[Cause]:
-    """An event lies in the namespace of its object ("default" for cluster-scoped ones)."""
+    """Return a cause if the event is not in the namespace of its object ("default" for cluster-scoped objects)."""
     involved = event.get("involvedObject") or {}
-    home = involved.get("namespace") or ""
-    if home == event["metadata"].get("namespace") or (not home and event["metadata"].get("namespace") == "default"):
+    namespace = involved.get("namespace") or ""
+    own_namespace = event["metadata"].get("namespace")
+    if namespace == own_namespace or (not namespace and own_namespace == "default"):
         return []
-    return [invalid_value("involvedObject.namespace", home, "does not match event.namespace")]
+    return [invalid_value("involvedObject.namespace", namespace, "does not match event.namespace")]
 
 
 def default_lease(lease: Json, _lookup: Lookup) -> None:
-    """A lease always has a spec."""
+    """Set an empty spec if there is none."""
     lease.setdefault("spec", {})
 
 

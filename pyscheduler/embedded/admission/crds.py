@@ -1,4 +1,4 @@
-"""Admission of CustomResourceDefinitions: names, versions, and the status that says the resource is served."""
+"""Admission of CustomResourceDefinitions: names, versions, and the status of an established definition."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SCOPES = ("Cluster", "Namespaced")
 
 
 def default_crd(crd: Json, _lookup: Lookup) -> None:
-    """Singular and list kind follow from the kind; there is no conversion."""
+    """Derive singular and list kind from the kind; set the conversion strategy (None)."""
     spec = crd.setdefault("spec", {})
     names = spec.setdefault("names", {})
     kind = names.get("kind", "")
@@ -24,10 +24,10 @@ def default_crd(crd: Json, _lookup: Lookup) -> None:
 
 
 def admit_crd(crd: Json, _lookup: Lookup) -> None:
-    """A new definition is established at once."""
+    """Set the status of an established definition: new definitions are served at once."""
     spec, created = crd["spec"], crd["metadata"]["creationTimestamp"]
 
-    def holds(kind: str, reason: str, message: str) -> Json:
+    def true_condition(kind: str, reason: str, message: str) -> Json:
         base = {"type": kind, "status": "True", "lastTransitionTime": created}
         return base | {"reason": reason, "message": message}
 
@@ -36,14 +36,14 @@ def admit_crd(crd: Json, _lookup: Lookup) -> None:
         "acceptedNames": spec["names"],
         "storedVersions": stored,
         "conditions": [
-            holds("NamesAccepted", "NoConflicts", "no conflicts found"),
-            holds("Established", "InitialNamesAccepted", "the initial names have been accepted"),
+            true_condition("NamesAccepted", "NoConflicts", "no conflicts found"),
+            true_condition("Established", "InitialNamesAccepted", "the initial names have been accepted"),
         ],
     }
 
 
 def check_crd(crd: Json) -> list[Cause]:
-    """What is wrong with a definition."""
+    """Return the causes that make a definition invalid."""
     spec = crd["spec"]
     names, group = spec["names"], spec.get("group", "")
     causes = [] if group else [required("spec.group")]

@@ -1,4 +1,4 @@
-"""Admission of Jobs and CronJobs: defaults, labels of a Job's own, and what cannot be (pkg/apis/batch, 1.36.3)."""
+"""Admission of Jobs and CronJobs: defaults, generated labels and selectors, validation (pkg/apis/batch, 1.36.3)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pyscheduler.embedded.workloads.cron.schedule import ScheduleError, parse, t
 
 NO_LIMIT = 2**31 - 1
 MAX_CRONJOB_NAME_LENGTH = 52
-"""The Jobs of a CronJob append eleven characters to it."""
+"""A CronJob's Jobs append eleven characters to its name."""
 
 _UID_LABELS = ("batch.kubernetes.io/controller-uid", "controller-uid")
 _NAME_LABELS = ("batch.kubernetes.io/job-name", "job-name")
@@ -35,7 +35,7 @@ def _default_job_spec(spec: Json) -> None:
 
 
 def default_job(obj: Json, _lookup: Lookup) -> None:
-    """Defaults of a Job; one without labels has those of its template."""
+    """Set the defaults of a Job; labels default to those of its template."""
     spec = obj.setdefault("spec", {})
     _default_job_spec(spec)
     labels = spec["template"]["metadata"].get("labels")
@@ -44,7 +44,7 @@ def default_job(obj: Json, _lookup: Lookup) -> None:
 
 
 def admit_job(obj: Json, _lookup: Lookup) -> None:
-    """A new Job gets a selector and template labels of its own, made from its uid, unless manualSelector is set."""
+    """Set selector and template labels generated from the uid, unless manualSelector is set."""
     spec, meta = obj["spec"], obj["metadata"]
     obj.setdefault("status", {})
     if spec.get("manualSelector"):
@@ -55,7 +55,7 @@ def admit_job(obj: Json, _lookup: Lookup) -> None:
 
 
 def default_cronjob(obj: Json, _lookup: Lookup) -> None:
-    """Defaults of a CronJob."""
+    """Set the defaults of a CronJob."""
     spec = obj.setdefault("spec", {})
     spec.setdefault("concurrencyPolicy", "Allow")
     spec.setdefault("suspend", False)
@@ -66,7 +66,7 @@ def default_cronjob(obj: Json, _lookup: Lookup) -> None:
 
 
 def check_job(obj: Json) -> list[Cause]:
-    """What is wrong with a Job."""
+    """Return the causes that make a Job invalid."""
     return _check_job_spec(obj["spec"], "spec")
 
 
@@ -92,7 +92,7 @@ def _check_failure_policy(spec: Json, path: str) -> Iterator[Cause]:
 
 
 def check_cronjob(obj: Json) -> list[Cause]:
-    """What is wrong with a CronJob."""
+    """Return the causes that make a CronJob invalid."""
     spec = obj["spec"]
     causes = _check_schedule(spec) if spec.get("schedule") else [required("spec.schedule")]
     if len(obj["metadata"].get("name", "")) > MAX_CRONJOB_NAME_LENGTH:
@@ -106,7 +106,7 @@ def check_cronjob(obj: Json) -> list[Cause]:
 
 
 def _check_schedule(spec: Json) -> list[Cause]:
-    """The schedule and the zone, each for itself, so that the one at fault is named."""
+    """Check schedule and time zone separately, so that the cause has the invalid field."""
     causes: list[Cause] = []
     schedule, zone = spec["schedule"], spec.get("timeZone")
     if "TZ" in schedule:
@@ -128,7 +128,10 @@ def _parse_errors(field: str, value: str, read: Any) -> list[Cause]:
 
 
 def check_job_change(new: Json, old: Json) -> list[Cause]:
-    """What of a Job is fixed: completions (unless Indexed), selector, and the template once it is not suspended."""
+    """Return causes for changes of immutable fields.
+
+    These are selector, completionMode, completions (unless Indexed) and, once the Job is not suspended, template.
+    """
     after, before = new["spec"], old["spec"]
     fixed = ["selector", "completionMode"]
     if before.get("completionMode") != "Indexed":

@@ -1,4 +1,4 @@
-"""The checks of metadata that hold for every kind: names, labels, annotations, finalizers, owners."""
+"""Validation of metadata of all kinds: names, labels, annotations, finalizers, owners."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ VALUE_RULE = (
 
 
 def name_problem(name: str, form: str = "subdomain") -> str:
-    """What is wrong with an object name of the given form, "" if nothing."""
+    """Return the rule that an object name of the given form violates, "" if it is valid."""
     if form == "path":
         return "may not be '.' or '..' or contain '/' or '%'" if name in {".", ".."} or {"/", "%"} & set(name) else ""
     if form == "label":
@@ -47,7 +47,7 @@ def name_problem(name: str, form: str = "subdomain") -> str:
 
 
 def check_meta(resource: Resource, obj: Json) -> list[Cause]:
-    """Everything wrong with the metadata of `obj`."""
+    """Return the causes that make the metadata of `obj` invalid."""
     meta = obj["metadata"]
     causes = []
     name = meta.get("name", "")
@@ -65,7 +65,7 @@ def check_meta(resource: Resource, obj: Json) -> list[Cause]:
 
 
 def label_problems(labels: Mapping[str, Any], path: str) -> list[Cause]:
-    """Keys and values that no label can have."""
+    """Return causes for invalid label keys and values."""
     causes = []
     for key, value in labels.items():
         if not _label_key(key):
@@ -92,7 +92,7 @@ def _owner_problems(owner: Mapping[str, Any], path: str) -> list[Cause]:
 
 
 def check_meta_change(new: Json, old: Json) -> list[Cause]:
-    """What a change of metadata may not do: add finalizers to an object that is being deleted."""
+    """Return a cause if finalizers are added to an object that is being deleted."""
     after, before = new["metadata"], old["metadata"]
     if before.get("deletionTimestamp"):
         added = set(after.get("finalizers") or ()) - set(before.get("finalizers") or ())

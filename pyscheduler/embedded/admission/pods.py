@@ -1,4 +1,4 @@
-"""Admission of pods: defaults, priority, tolerations, gates, QoS, and which fields of a pod may change."""
+"""Admission of pods: defaults, priority, tolerations, scheduling gates, QoS class, and immutable fields."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _GATED = {
 
 
 def default_pod(pod: Json, _lookup: Lookup) -> None:
-    """Defaults that hold for every write of a pod."""
+    """Set the defaults for every write of a pod."""
     spec = pod.setdefault("spec", {})
     default_pod_spec(spec)
     spec.setdefault("enableServiceLinks", True)
 
 
 def admit_pod(pod: Json, lookup: Lookup) -> None:
-    """What happens to a new pod: the admission plugins of a real server and the pod strategy's PrepareForCreate."""
+    """Admit a new pod: admission plugins of a real server and the pod strategy's PrepareForCreate."""
     spec = pod["spec"]
     spec["serviceAccountName"] = spec["serviceAccount"] = spec.get("serviceAccountName") or "default"
     _resolve_priority(pod, lookup)
@@ -61,7 +61,7 @@ def _resolve_priority(pod: Json, lookup: Lookup) -> None:
 
 
 def _global_default(lookup: Lookup) -> Mapping[str, Any]:
-    """Of several global defaults the smallest value counts, as in the Priority admission plugin."""
+    """Return the global default with the smallest value, as the Priority admission plugin does."""
     defaults = [v.object for v in lookup.scan(PRIORITY_CLASSES) if v.object.get("globalDefault")]
     return min(defaults, key=lambda item: item.get("value", 0), default={})
 
@@ -82,15 +82,15 @@ def _tolerates_eviction(toleration: Mapping[str, Any], key: str) -> bool:
 
 
 def _merge_match_label_keys(spec: Json, labels: Mapping[str, str]) -> None:
-    """Fold matchLabelKeys into the selectors (KEP-3633, KEP-3243), so that readers see one selector."""
+    """Merge matchLabelKeys into the selectors (KEP-3633, KEP-3243), so that readers see one selector."""
     for constraint in spec.get("topologySpreadConstraints") or ():
-        _fold(constraint, constraint.get("matchLabelKeys"), "In", labels)
+        _merge_keys(constraint, constraint.get("matchLabelKeys"), "In", labels)
     for term in _affinity_terms(spec.get("affinity") or {}):
-        _fold(term, term.get("matchLabelKeys"), "In", labels)
-        _fold(term, term.get("mismatchLabelKeys"), "NotIn", labels)
+        _merge_keys(term, term.get("matchLabelKeys"), "In", labels)
+        _merge_keys(term, term.get("mismatchLabelKeys"), "NotIn", labels)
 
 
-def _fold(owner: Json, keys: list[str] | None, operator: str, labels: Mapping[str, str]) -> None:
+def _merge_keys(owner: Json, keys: list[str] | None, operator: str, labels: Mapping[str, str]) -> None:
     selector = owner.get("labelSelector")
     if not keys or selector is None:
         return
@@ -108,7 +108,7 @@ def _affinity_terms(affinity: Mapping[str, Any]) -> Iterator[Json]:
 
 
 def qos_class(spec: Mapping[str, Any]) -> str:
-    """Guaranteed, Burstable or BestEffort (component-helpers/qos): only cpu and memory count, zeroes do not."""
+    """Return Guaranteed, Burstable or BestEffort (component-helpers/qos); only non-zero cpu and memory count."""
     requests, limits, guaranteed = False, False, True
     for container in containers_of(spec):
         resources = container.get("resources") or {}
@@ -122,7 +122,7 @@ def qos_class(spec: Mapping[str, Any]) -> str:
 
 
 def check_pod(pod: Json) -> list[Cause]:
-    """What is wrong with a pod."""
+    """Return the causes that make a pod invalid."""
     causes = check_pod_spec(pod["spec"], "spec")
     if pod["spec"].get("nodeName") and pod["spec"].get("schedulingGates"):
         causes.append(forbidden_value("spec.nodeName", "cannot be set until all schedulingGates have been cleared"))
@@ -140,7 +140,7 @@ _FREE_WHILE_GATED = {"nodeSelector", "affinity"}
 
 
 def check_pod_change(new: Json, old: Json) -> list[Cause]:
-    """The pod spec is immutable but for a few fields (validation.ValidatePodUpdate)."""
+    """Return causes for changes of immutable fields of the pod spec (validation.ValidatePodUpdate)."""
     after, before = new["spec"], old["spec"]
     if after == before:
         return []
@@ -150,8 +150,8 @@ def check_pod_change(new: Json, old: Json) -> list[Cause]:
     if changed - free or not _only_images_differ(after, before):
         names = ", ".join(sorted(changed - free)) or "containers"
         causes.append(forbidden_value("spec", f"{_FIXED_RULE}; changed: {names}"))
-    kept = [_untimed(t) for t in after.get("tolerations") or ()]
-    if any(_untimed(t) not in kept for t in before.get("tolerations") or ()):
+    remaining = [_without_seconds(t) for t in after.get("tolerations") or ()]
+    if any(_without_seconds(t) not in remaining for t in before.get("tolerations") or ()):
         why = "existing toleration can not be modified except its tolerationSeconds"
         causes.append(forbidden_value("spec.tolerations", why))
     added = _names(after.get("schedulingGates")) - _names(before.get("schedulingGates"))
@@ -162,7 +162,7 @@ def check_pod_change(new: Json, old: Json) -> list[Cause]:
 
 
 def check_pod_status_change(new: Json, old: Json) -> list[Cause]:
-    """A bound pod takes no nomination (validation.ValidatePodStatusUpdate)."""
+    """Return a cause if a bound pod is nominated (validation.ValidatePodStatusUpdate)."""
     after, before = new["status"].get("nominatedNodeName"), (old.get("status") or {}).get("nominatedNodeName")
     if after and after != before and old["spec"].get("nodeName"):
         why = "may not be set on pods that are already bound to a node"
@@ -177,7 +177,7 @@ def _only_images_differ(after: Mapping[str, Any], before: Mapping[str, Any]) -> 
     )
 
 
-def _untimed(toleration: Mapping[str, Any]) -> Json:
+def _without_seconds(toleration: Mapping[str, Any]) -> Json:
     return {name: value for name, value in toleration.items() if name != "tolerationSeconds"}
 
 

@@ -1,4 +1,4 @@
-"""Defaults and checks of a pod spec, in pods and in the templates of workloads alike."""
+"""Defaults and validation of a pod spec, in pods and in the templates of workloads."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _TAG = re.compile(r":([^/@]+)(@|\Z)")
 
 
 def default_pod_spec(spec: Json) -> None:
-    """Fill in what Kubernetes' SetDefaults functions fill in for the fields that matter here."""
+    """Set the defaults of Kubernetes' SetDefaults functions for the fields that matter here."""
     spec.setdefault("restartPolicy", "Always")
     spec.setdefault("terminationGracePeriodSeconds", 30)
     spec.setdefault("dnsPolicy", "ClusterFirst")
@@ -73,7 +73,7 @@ def _pull_policy(image: str) -> str:
 
 
 def check_pod_spec(spec: Mapping[str, Any], path: str) -> list[Cause]:
-    """What is wrong with a defaulted pod spec."""
+    """Return the causes that make a pod spec invalid; defaults must be set already."""
     causes: list[Cause] = []
     if not spec.get("containers"):
         causes.append(required(f"{path}.containers"))

@@ -1,4 +1,4 @@
-"""Quantities in the form in which Kubernetes gives them back: "1000m" is "1", 2 is "2", "1.5Gi" is "1536Mi"."""
+"""Canonical form of quantities: "1000m" becomes "1", 2 becomes "2", "1.5Gi" becomes "1536Mi"."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from pyscheduler.embedded.status import Cause, bad_request, invalid_value
 _FORM = re.compile(r"([+-]?)([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(|[KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]{1,2})\Z")
 _BINARY = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 _DECIMAL = ("n", "u", "m", "", "k", "M", "G", "T", "P", "E")
-_UNITS_AT = 3  # where "" stands in _DECIMAL
+_UNITS_AT = 3  # index of "" in _DECIMAL
 
 
 @lru_cache(maxsize=8192)
 def canonical(quantity: str | int | float) -> str:
-    """The canonical form (resource.Quantity.CanonicalizeBytes). ValueError where it is not a quantity."""
+    """Return the canonical form (resource.Quantity.CanonicalizeBytes). ValueError if it is not a quantity."""
     found = _FORM.match(str(quantity))
     if found is None:
         raise ValueError(f"{quantity!r} is not a quantity such as 500m, 2 or 1.5Gi")
@@ -43,7 +43,7 @@ def _binary(number: Fraction) -> str:
 
 
 def _scaled(number: Fraction) -> tuple[int, int]:
-    """The number as (whole, thousands): rounded up to nano, without trailing thousands."""
+    """Return the number as (whole, power of 1000), rounded up to nano, without trailing thousands."""
     nano = number * 10**9
     whole, power = -(-nano.numerator // nano.denominator), -3
     while whole and whole % 1000 == 0 and power < 6:
@@ -62,17 +62,17 @@ def _exponent(number: Fraction) -> str:
 
 
 def canonicalize_quantities(owner: Json, *fields: str, at: str = "") -> None:
-    """Put the quantities of the maps `owner[field]` into canonical form, in place.
+    """Convert the quantities of the maps `owner[field]` to canonical form, in place.
 
-    ApiError 400 where one is none; `at` is the path of the owner.
+    ApiError 400 if one is malformed; `at` is the path of the owner.
     """
     for field in fields:
         quantities = owner.get(field)
         if quantities:
-            owner[field] = _settled(quantities, f"{at}.{field}" if at else field)
+            owner[field] = _canonicalized(quantities, f"{at}.{field}" if at else field)
 
 
-def _settled(quantities: Mapping[str, Any], field: str) -> dict[str, str]:
+def _canonicalized(quantities: Mapping[str, Any], field: str) -> dict[str, str]:
     result = {}
     for name, quantity in quantities.items():
         try:
@@ -83,7 +83,7 @@ def _settled(quantities: Mapping[str, Any], field: str) -> dict[str, str]:
 
 
 def negative(quantities: Mapping[str, str] | None, path: str) -> list[Cause]:
-    """What is below zero in a map of settled quantities."""
+    """Return a cause for each negative quantity of a map in canonical form."""
     return [
         invalid_value(f"{path}[{name}]", quantity, "must be greater than or equal to 0")
         for name, quantity in (quantities or {}).items()

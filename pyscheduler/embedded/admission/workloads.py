@@ -1,4 +1,4 @@
-"""Admission of the workload kinds: Deployment, ReplicaSet, StatefulSet, DaemonSet and their like."""
+"""Admission of workloads: Deployment, ReplicaSet, StatefulSet, DaemonSet and ReplicationController."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MAX_SURGE = {"maxUnavailable": "25%", "maxSurge": "25%"}
 
 
 def default_template(spec: Json) -> Json:
-    """The pod template of a workload's spec, with its defaults."""
+    """Return the pod template of a workload's spec, with defaults set."""
     template: Json = spec.setdefault("template", {})
     template.setdefault("metadata", {})
     default_pod_spec(template.setdefault("spec", {}))
@@ -30,7 +30,7 @@ def _replicated(obj: Json) -> Json:
 
 
 def default_deployment(obj: Json, _lookup: Lookup) -> None:
-    """Defaults of a Deployment."""
+    """Set the defaults of a Deployment."""
     spec = _replicated(obj)
     strategy = spec.setdefault("strategy", {})
     if strategy.setdefault("type", "RollingUpdate") == "RollingUpdate":
@@ -40,12 +40,12 @@ def default_deployment(obj: Json, _lookup: Lookup) -> None:
 
 
 def default_replicaset(obj: Json, _lookup: Lookup) -> None:
-    """Defaults of a ReplicaSet."""
+    """Set the defaults of a ReplicaSet."""
     _replicated(obj)
 
 
 def default_controller(obj: Json, _lookup: Lookup) -> None:
-    """Defaults of a ReplicationController: its selector is the template's labels."""
+    """Set the defaults of a ReplicationController; the selector defaults to the template's labels."""
     spec = _replicated(obj)
     labels = dig(spec, "template", "metadata", "labels")
     if labels and not spec.get("selector"):
@@ -53,7 +53,7 @@ def default_controller(obj: Json, _lookup: Lookup) -> None:
 
 
 def default_statefulset(obj: Json, _lookup: Lookup) -> None:
-    """Defaults of a StatefulSet."""
+    """Set the defaults of a StatefulSet."""
     spec = _replicated(obj)
     spec.setdefault("podManagementPolicy", "OrderedReady")
     strategy = spec.setdefault("updateStrategy", {})
@@ -66,7 +66,7 @@ def default_statefulset(obj: Json, _lookup: Lookup) -> None:
 
 
 def default_daemonset(obj: Json, _lookup: Lookup) -> None:
-    """Defaults of a DaemonSet."""
+    """Set the defaults of a DaemonSet."""
     spec = obj.setdefault("spec", {})
     default_template(spec)
     strategy = spec.setdefault("updateStrategy", {})
@@ -76,7 +76,7 @@ def default_daemonset(obj: Json, _lookup: Lookup) -> None:
 
 
 def check_template(spec: Mapping[str, Any], path: str, policies: tuple[str, ...]) -> list[Cause]:
-    """What is wrong with the pod template of the spec at `path`, which may have one of these restart policies."""
+    """Return the causes that make the pod template at `path` invalid; `policies` are the allowed restart policies."""
     pod_spec = spec["template"]["spec"]
     causes = check_pod_spec(pod_spec, f"{path}.template.spec")
     if pod_spec["restartPolicy"] not in policies and not causes:
@@ -98,7 +98,7 @@ def _check_selector(spec: Mapping[str, Any]) -> list[Cause]:
 
 
 def negative(spec: Mapping[str, Any], *fields: str, path: str = "spec") -> list[Cause]:
-    """Which of the fields of the spec at `path` are below zero."""
+    """Return a cause for each negative field of the spec at `path`."""
     return [
         invalid_value(f"{path}.{field}", spec[field], "must be greater than or equal to 0")
         for field in fields
@@ -107,14 +107,14 @@ def negative(spec: Mapping[str, Any], *fields: str, path: str = "spec") -> list[
 
 
 def check_workload(obj: Json) -> list[Cause]:
-    """What is wrong with a Deployment, ReplicaSet, StatefulSet or DaemonSet."""
+    """Return the causes that make a Deployment, ReplicaSet, StatefulSet or DaemonSet invalid."""
     spec = obj["spec"]
     causes = negative(spec, "replicas", "minReadySeconds", "revisionHistoryLimit")
     return causes + _check_selector(spec) + check_template(spec, "spec", ("Always",))
 
 
 def check_deployment(obj: Json) -> list[Cause]:
-    """What is wrong with a Deployment."""
+    """Return the causes that make a Deployment invalid."""
     strategy = obj["spec"]["strategy"]
     if strategy["type"] not in ("Recreate", "RollingUpdate"):
         return [unsupported("spec.strategy.type", strategy["type"], ("Recreate", "RollingUpdate"))]
@@ -125,14 +125,14 @@ def check_deployment(obj: Json) -> list[Cause]:
 
 
 def check_controller(obj: Json) -> list[Cause]:
-    """What is wrong with a ReplicationController."""
+    """Return the causes that make a ReplicationController invalid."""
     spec = obj["spec"]
     causes = [] if spec.get("selector") else [required("spec.selector")]
     return causes + negative(spec, "replicas") + check_template(spec, "spec", ("Always",))
 
 
 def check_selector_unchanged(new: Json, old: Json) -> list[Cause]:
-    """The selector of a workload never changes."""
+    """Return a cause if the selector of a workload has changed."""
     selector = new["spec"].get("selector")
     if selector == old["spec"].get("selector"):
         return []
@@ -151,7 +151,7 @@ _STATEFUL_FREE = {
 
 
 def check_statefulset_change(new: Json, old: Json) -> list[Cause]:
-    """What of a StatefulSet is fixed."""
+    """Return a cause if immutable fields of a StatefulSet have changed."""
     after, before = new["spec"], old["spec"]
     changed = {name for name in after.keys() | before.keys() if after.get(name) != before.get(name)}
     if not changed - _STATEFUL_FREE:

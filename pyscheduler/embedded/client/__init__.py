@@ -1,4 +1,4 @@
-"""How hollow nodes and workload controllers speak to an API server: plain HTTP, whoever serves it."""
+"""Client of hollow nodes and workload controllers: plain HTTP to any API server."""
 
 from pyscheduler.embedded.client.http import HttpClient
 from pyscheduler.embedded.client.informer import OBJECTS, Codec, Informer, structs

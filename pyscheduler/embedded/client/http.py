@@ -1,6 +1,6 @@
-"""The HTTP client behind the protocol: aiohttp in, bytes out.
+"""HTTP client for `ApiClient`, on top of aiohttp.
 
-Kept to what nodes and controllers need; the scheduler has its own, tuned for the binding path.
+It implements what nodes and controllers need; the scheduler has its own client, optimised for binding.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _decode_status = msgspec.json.Decoder(_Status).decode
 
 
 class HttpClient:
-    """`ApiClient` over one kept-alive connection pool. Close it, or use it as a context manager."""
+    """`ApiClient` over one connection pool. Close it, or use it as a context manager."""
 
     def __init__(
         self, url: str, *, tls: ssl.SSLContext | None = None, token: str = "", deadlines: Deadlines | None = None
@@ -104,7 +104,7 @@ class HttpClient:
             opened = await self._session.get(self._url + resource.path(namespace), params=query, timeout=limit)
         async with opened as response:
             if response.status >= 400:
-                raise _refusal(response.status, await response.read())
+                raise _status_error(response.status, await response.read())
             rest = b""
             async for chunk in response.content.iter_any():
                 *lines, rest = (rest + chunk).split(b"\n")
@@ -131,9 +131,9 @@ class HttpClient:
         await self._request("PATCH", path, body=patch, content_type=_PATCH_TYPE[kind])
 
     async def patch_status(self, resource: Resource, key: Key, status: Json, *, uid: str = "") -> None:
-        guard: Json = {"metadata": {"uid": uid}} if uid else {}
-        # Conditions are lists; only a strategic merge leaves those of other writers in place.
-        await self.patch(resource, key, guard | {"status": status}, kind="strategic-merge", subresource="status")
+        precondition: Json = {"metadata": {"uid": uid}} if uid else {}
+        # Conditions are lists; only a strategic merge patch preserves those of other writers.
+        await self.patch(resource, key, precondition | {"status": status}, kind="strategic-merge", subresource="status")
 
     async def delete(self, resource: Resource, key: Key, *, uid: str = "", grace_seconds: int | None = None) -> None:
         options: Json = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background"}
@@ -154,18 +154,20 @@ class HttpClient:
     ) -> bytes:
         headers = {"Content-Type": content_type} if body is not None else None
         data = _encode(body) if body is not None else None
-        async with self._session.request(method, self._url + path, params=query, data=data, headers=headers) as reply:
-            answer = await reply.read()
-            if reply.status >= 400:
-                raise _refusal(reply.status, answer)
-            return answer
+        async with self._session.request(
+            method, self._url + path, params=query, data=data, headers=headers
+        ) as response:
+            content = await response.read()
+            if response.status >= 400:
+                raise _status_error(response.status, content)
+            return content
 
 
 def _selectors(label: str, field: str) -> dict[str, str]:
     return {k: v for k, v in (("labelSelector", label), ("fieldSelector", field)) if v}
 
 
-def _refusal(code: int, body: bytes) -> StatusError:
+def _status_error(code: int, body: bytes) -> StatusError:
     try:
         status = _decode_status(body)
     except msgspec.DecodeError:

@@ -1,7 +1,7 @@
-"""A local copy of all objects of one kind, kept current by list and watch.
+"""Informer: a local cache of all objects of one kind, kept current by list and watch.
 
-A broken watch is resumed where it stopped; after 410 Gone the list is read again and compared, so that no deletion is
-missed. An object that cannot be decoded is logged and left out; the copy lives on.
+A closed watch is resumed at its last resourceVersion; after 410 Gone the informer relists and compares, so that no
+deletion is missed. An object that cannot be decoded is logged and skipped.
 """
 
 from __future__ import annotations
@@ -21,28 +21,28 @@ from pyscheduler.embedded.client.protocol import ApiClient, Json, Key, Resource,
 T = TypeVar("T")
 W = TypeVar("W", bound=msgspec.Struct)
 Listener = Callable[[T | None, T | None], None]
-"""Told of each change: (before, after); None before is an addition, None after a deletion."""
+"""Called with (before, after) on each change: before is None for an addition, after is None for a deletion."""
 
 GONE = 410
 RELIST_DELAY_SECONDS = (0.1, 5.0)
-"""First and longest pause before a broken connection is tried again."""
+"""Initial and longest delay before a failed list or watch is retried."""
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Codec(Generic[T]):
-    """How to read one kind: bytes to object, and the object's (namespace, name, resourceVersion)."""
+    """Decoder of one kind: bytes to object, and object to (namespace, name, resourceVersion)."""
 
     decode: Callable[[msgspec.Raw], T]
     identity: Callable[[T], tuple[str, str, str]]
 
 
 def structs(kind: type[W]) -> Codec[W]:
-    """Objects as structs that have `metadata: ObjectMeta`."""
+    """Return a codec of structs that have `metadata: ObjectMeta`."""
 
     def identity(obj: W) -> tuple[str, str, str]:
-        meta: ObjectMeta = obj.metadata  # type: ignore[attr-defined]  # every kind has one; Struct cannot say so
+        meta: ObjectMeta = obj.metadata  # type: ignore[attr-defined]  # Struct cannot declare metadata
         return meta.namespace, meta.name, meta.resource_version
 
     return Codec(msgspec.json.Decoder(kind).decode, identity)
@@ -54,7 +54,7 @@ def _identity(obj: Json) -> tuple[str, str, str]:
 
 
 OBJECTS: Codec[Json] = Codec(msgspec.json.Decoder(Json).decode, _identity)
-"""Objects as the dicts they come as."""
+"""Codec of objects as dicts."""
 
 
 class _Frame(msgspec.Struct):
@@ -79,7 +79,7 @@ _decode_bookmark = msgspec.json.Decoder(_Bookmark).decode
 
 @dataclass
 class Informer(Generic[T]):
-    """`objects` is the copy; `synced` is set when the first list is in. `listeners` hear every change."""
+    """Cache `objects` with `listeners` for changes; `synced` is set when the first list has been read."""
 
     client: ApiClient
     resource: Resource
@@ -94,24 +94,24 @@ class Informer(Generic[T]):
 
     async def run(self) -> None:
         """List and watch until cancelled."""
-        pause = RELIST_DELAY_SECONDS[0]
+        delay = RELIST_DELAY_SECONDS[0]
         while True:
             before = self._version
             try:
                 if not self._version:
                     self._version = await self._list()
                 await self._watch()
-            except StatusError as refusal:
-                if refusal.code == GONE:
+            except StatusError as error:
+                if error.code == GONE:
                     self._version = ""
-                _log.info("watch of %s: %s", self.resource.plural, refusal)
+                _log.info("watch of %s: %s", self.resource.plural, error)
             except (aiohttp.ClientError, OSError, TimeoutError, msgspec.DecodeError) as problem:
                 _log.info("watch of %s: %s", self.resource.plural, problem)
-            except Exception:  # whatever a server has sent, or a listener has made of it, the copy must not go stale
+            except Exception:  # the cache must not go stale, whatever the server has sent or a listener raises
                 _log.exception("watch of %s failed, relisting", self.resource.plural)
                 self._version = ""
-            pause = RELIST_DELAY_SECONDS[0] if self._version != before else min(2 * pause, RELIST_DELAY_SECONDS[1])
-            await asyncio.sleep(pause)
+            delay = RELIST_DELAY_SECONDS[0] if self._version != before else min(2 * delay, RELIST_DELAY_SECONDS[1])
+            await asyncio.sleep(delay)
 
     @property
     def _query(self) -> dict[str, str]:
@@ -123,12 +123,12 @@ class Informer(Generic[T]):
 
     async def _list(self) -> str:
         listing = await self.client.list(self.resource, **self._query)
-        vanished = set(self.objects)
+        deleted = set(self.objects)
         for raw in listing.items:
             obj = self._read(raw)
             if obj is not None:
-                vanished.discard(self._store(obj))
-        for key in vanished:
+                deleted.discard(self._store(obj))
+        for key in deleted:
             self._drop(key)
         self.synced.set()
         return listing.resource_version
@@ -157,7 +157,7 @@ class Informer(Generic[T]):
         try:
             return self.codec.decode(raw)
         except (msgspec.ValidationError, KeyError) as problem:
-            _log.warning("%s: an object is left out, it cannot be read: %s", self.resource.plural, problem)
+            _log.warning("%s: skipping an object that cannot be decoded: %s", self.resource.plural, problem)
             return None
 
     def _store(self, obj: T) -> Key:

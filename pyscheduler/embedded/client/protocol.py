@@ -1,7 +1,7 @@
-"""The few requests that hollow nodes and controllers make of an API server.
+"""Requests of hollow nodes and controllers to an API server.
 
-They are a protocol so that the same nodes and controllers run against the embedded server, the real kube-apiserver
-and, in tests, a scripted one.
+They are a protocol, so that nodes and controllers run against the embedded server, the real kube-apiserver and, in
+tests, a scripted one.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ PatchKind = Literal["merge", "strategic-merge"]
 
 
 class Resource(NamedTuple):
-    """Where the objects of one kind live in the API."""
+    """API path of the objects of one kind."""
 
     group: str
     version: str
@@ -43,7 +43,7 @@ class Resource(NamedTuple):
     namespaced: bool = True
 
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
-        """The URL path of the collection (all namespaces where `namespace` is ""), an object, or a subresource."""
+        """Return the URL path of the collection (all namespaces if `namespace` is ""), an object, or a subresource."""
         parts = ["apis", self.group, self.version] if self.group else ["api", self.version]
         if namespace and self.namespaced:
             parts += ["namespaces", namespace]
@@ -62,7 +62,7 @@ EVENTS = Resource("", "v1", "events")
 
 
 class StatusError(Exception):
-    """The API server said no. `code` is the HTTP status, `reason` the metav1.Status reason."""
+    """Error response of the API server. `code` is the HTTP status, `reason` the metav1.Status reason."""
 
     def __init__(self, code: int, reason: str, message: str) -> None:
         super().__init__(f"{message} ({code} {reason})")
@@ -70,29 +70,29 @@ class StatusError(Exception):
 
     @property
     def is_not_found(self) -> bool:
-        """There is no such object (any more)."""
+        """True if the object does not exist (any more)."""
         return self.code == 404
 
     @property
     def is_conflict(self) -> bool:
-        """Somebody else was first: the object exists already, has changed, or is another one of the same name."""
+        """True if the object exists already, has changed, or has another uid."""
         return self.code == 409
 
 
 class Listing(NamedTuple):
-    """A whole list: its items as JSON bytes, and the resourceVersion to watch from."""
+    """A complete list: its items as JSON bytes, and the resourceVersion to watch from."""
 
     items: list[msgspec.Raw]
     resource_version: str
 
 
 class ApiClient(Protocol):
-    """Requests; all raise `StatusError` for the server's no and OSError or TimeoutError where it cannot be reached."""
+    """Requests; all raise `StatusError` for error responses, and OSError or TimeoutError if there is no response."""
 
     async def list(
         self, resource: Resource, *, namespace: str = "", label_selector: str = "", field_selector: str = ""
     ) -> Listing:
-        """All objects that match, paged behind the scenes."""
+        """Return all objects that match, read in pages."""
 
     def watch(
         self,
@@ -103,12 +103,12 @@ class ApiClient(Protocol):
         label_selector: str = "",
         field_selector: str = "",
     ) -> AsyncIterator[bytes]:
-        """One watch request: each item is the JSON of one watch event. It ends when the server ends it."""
+        """Yield the JSON of each watch event until the server ends the request."""
 
     async def get(self, resource: Resource, namespace: str, name: str) -> Json: ...
 
     async def create(self, resource: Resource, obj: Json) -> Json:
-        """Create `obj`; the namespace is read from it. Returns what the server made of it."""
+        """Create `obj` in the namespace of its metadata; return the object as stored."""
 
     async def update(self, resource: Resource, obj: Json) -> Json:
         """Replace `obj`; a resourceVersion in it is a precondition."""
@@ -116,10 +116,10 @@ class ApiClient(Protocol):
     async def patch(
         self, resource: Resource, key: Key, patch: Json, *, kind: PatchKind = "merge", subresource: str = ""
     ) -> None:
-        """Patch an object or its subresource; the result is not read (a watch brings it)."""
+        """Patch an object or its subresource; the patched object is not returned (a watch delivers it)."""
 
     async def patch_status(self, resource: Resource, key: Key, status: Json, *, uid: str = "") -> None:
-        """Patch the status: merged strategically for the built-in kinds that lists need it for. `uid` guards it."""
+        """Patch the status with a strategic merge patch; `uid` is a precondition."""
 
     async def delete(self, resource: Resource, key: Key, *, uid: str = "", grace_seconds: int | None = None) -> None:
-        """Delete an object; `uid` is a precondition, owned objects follow in the background."""
+        """Delete an object; `uid` is a precondition, dependents are deleted in the background."""

@@ -1,4 +1,4 @@
-"""Background tasks that end together, and never end in silence."""
+"""Background tasks of a component: cancelled together, and errors are logged."""
 
 from __future__ import annotations
 

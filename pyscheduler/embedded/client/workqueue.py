@@ -1,6 +1,7 @@
-"""A queue of keys to look at: each once, never by two workers at a time, now or later.
+"""Work queue of keys, with the contract of client-go's workqueue.
 
-The same contract as client-go's work queue. A key that is added while a worker holds it is handed out again after.
+A key is queued once and never processed by two workers at a time. A key that is added while a worker processes it is
+processed again afterwards.
 """
 
 from __future__ import annotations
@@ -18,19 +19,19 @@ Clock = Callable[[], float]
 """Seconds since 1970, injected."""
 
 RETRY_SECONDS = (0.05, 10.0)
-"""First and longest pause after a failure; it doubles in between."""
+"""Initial and longest delay after a failure; it doubles in between."""
 
 _log = logging.getLogger(__name__)
 
 
 class WorkQueue(Generic[K]):
-    """First in, first out, without doubles."""
+    """First in, first out, without duplicates."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._ready: deque[K] = deque()
         self._queued: set[K] = set()
-        self._held: set[K] = set()
+        self._processing: set[K] = set()
         self._timers: dict[K, tuple[float, asyncio.TimerHandle]] = {}
         self._failures: dict[K, int] = {}
         self._wake = asyncio.Event()
@@ -39,16 +40,16 @@ class WorkQueue(Generic[K]):
         return len(self._queued)
 
     def add(self, key: K) -> None:
-        """Have `key` looked at soon."""
+        """Queue `key` for processing."""
         if key in self._queued:
             return
         self._queued.add(key)
-        if key not in self._held:
+        if key not in self._processing:
             self._ready.append(key)
             self._wake.set()
 
     def add_at(self, key: K, at: float) -> None:
-        """Have `key` looked at when the clock shows `at`; of several such wishes the earliest stands."""
+        """Queue `key` at the time `at`; the earliest of several times counts."""
         waiting = self._timers.get(key)
         if waiting is not None:
             if waiting[0] <= at:
@@ -58,7 +59,7 @@ class WorkQueue(Generic[K]):
         self._timers[key] = (at, asyncio.get_running_loop().call_later(delay, self._due, key))
 
     def forget(self, key: K) -> None:
-        """Drop the timer and failures of `key`."""
+        """Drop the timer and the failure count of `key`."""
         self._failures.pop(key, None)
         waiting = self._timers.pop(key, None)
         if waiting is not None:
@@ -71,19 +72,19 @@ class WorkQueue(Generic[K]):
         self._timers.clear()
 
     async def work(self, reconcile: Callable[[K], Awaitable[None]]) -> None:
-        """One worker: look at keys for ever. A key whose look fails is tried again, later each time."""
+        """Process keys until cancelled. If `reconcile` raises, the key is retried with exponential backoff."""
         while True:
             key = await self._take()
             try:
                 await reconcile(key)
                 self._failures.pop(key, None)
             except (StatusError, OSError, TimeoutError) as problem:
-                self._later(key, problem)
+                self._requeue_after_failure(key, problem)
             except Exception:
-                _log.exception("%s: a bug; it is tried again", key)
-                self._later(key, None)
+                _log.exception("%s: unexpected error, retrying", key)
+                self._requeue_after_failure(key, None)
             finally:
-                self._held.discard(key)
+                self._processing.discard(key)
                 if key in self._queued:
                     self._ready.append(key)
                     self._wake.set()
@@ -94,17 +95,17 @@ class WorkQueue(Generic[K]):
             await self._wake.wait()
         key = self._ready.popleft()
         self._queued.discard(key)
-        self._held.add(key)
+        self._processing.add(key)
         return key
 
     def _due(self, key: K) -> None:
         self._timers.pop(key, None)
         self.add(key)
 
-    def _later(self, key: K, problem: Exception | None) -> None:
+    def _requeue_after_failure(self, key: K, problem: Exception | None) -> None:
         failures = self._failures[key] = self._failures.get(key, 0) + 1
         first, longest = RETRY_SECONDS
-        pause = min(first * 2 ** min(failures - 1, 16), longest)
+        delay = min(first * 2 ** min(failures - 1, 16), longest)
         if problem is not None:
-            _log.info("%s: %s; next try in %.2f s", key, problem, pause)
-        self.add_at(key, self._clock() + pause)
+            _log.info("%s: %s; retrying in %.2f s", key, problem, delay)
+        self.add_at(key, self._clock() + delay)

@@ -1,5 +1,5 @@
-"""What `kubectl get` shows: the server renders tables, so each kind's columns live here.
+"""Columns of `kubectl get` by kind: the server renders the tables.
 
 Names, order and priorities are those of Kubernetes (pkg/printers/internalversion); kinds without columns of their own
-show NAME and AGE.
+have NAME and AGE.
 """

@@ -1,4 +1,4 @@
-"""The columns of what is not a workload."""
+"""Columns of kinds that are not workloads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A column, and the small words that many columns use."""
+"""Column of a table, and cells that several kinds share."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NONE, UNKNOWN = "<none>", "<unknown>"
 
 @dataclass(frozen=True)
 class Column:
-    """One column: `cell` gets the object and the time (seconds since 1970). Priority 1 is for `-o wide`."""
+    """One column: `cell` takes the object and the time (seconds since 1970). Priority 1 is for `-o wide`."""
 
     name: str
     cell: Callable[[Obj, float], Any]
@@ -24,7 +24,7 @@ class Column:
     format: str = ""
 
     def definition(self) -> dict[str, Any]:
-        """The metav1.TableColumnDefinition."""
+        """Return the metav1.TableColumnDefinition."""
         return {
             "name": self.name,
             "type": self.type,
@@ -35,7 +35,7 @@ class Column:
 
 
 def at(*path: str, default: Any = "") -> Callable[[Obj, float], Any]:
-    """A cell that shows what is at a path."""
+    """Return a cell with the value at a path."""
 
     def cell(obj: Obj, _now: float) -> Any:
         found = dig(obj, *path)
@@ -45,12 +45,12 @@ def at(*path: str, default: Any = "") -> Callable[[Obj, float], Any]:
 
 
 def wide(name: str, cell: Callable[[Obj, float], Any]) -> Column:
-    """A column that only `-o wide` shows."""
+    """Return a column that only `-o wide` shows."""
     return Column(name, cell, priority=1)
 
 
 def human(span: float) -> str:
-    """A duration in seconds as k8s.io/apimachinery's duration.HumanDuration writes it: 45s, 5m30s, 3h, 2d4h."""
+    """Format a duration in seconds as k8s.io/apimachinery's duration.HumanDuration does: 45s, 5m30s, 3h, 2d4h."""
     left = int(span)
     if left < -1:
         return "<invalid>"
@@ -77,23 +77,23 @@ def _two(big: int, big_unit: str, small: int, small_unit: str) -> str:
 
 
 def since(text: Any, now: float) -> str:
-    """The time since a timestamp."""
+    """Return the time since a timestamp, human-readable."""
     moment = seconds(text)
     return UNKNOWN if moment is None else human(now - moment)
 
 
 def age(obj: Obj, now: float) -> str:
-    """The time since an object was made."""
+    """Return the time since an object was created."""
     return since(dig(obj, "metadata", "creationTimestamp"), now)
 
 
 def joined(items: Iterable[Any]) -> str:
-    """Items with commas between."""
+    """Join items with commas."""
     return ",".join(str(item) for item in items)
 
 
 def container_cells(*path: str) -> tuple[Column, Column]:
-    """CONTAINERS and IMAGES of the pod spec at `path`."""
+    """Return the columns CONTAINERS and IMAGES of the pod spec at `path`."""
 
     def names(obj: Obj, _now: float) -> str:
         return joined(c.get("name", "") for c in dig(obj, *path, "containers") or ())
@@ -105,7 +105,7 @@ def container_cells(*path: str) -> tuple[Column, Column]:
 
 
 def selector_cell(obj: Obj, _now: float) -> str:
-    """The selector of a workload."""
+    """Return the selector of a workload."""
     return selector_text(dig(obj, "spec", "selector")) or NONE
 
 

@@ -1,6 +1,6 @@
-"""The additionalPrinterColumns of custom resources, read by JSONPath.
+"""additionalPrinterColumns of custom resources, read by JSONPath.
 
-Understood: `.a.b`, `.a['b']`, `.a[0]`, `.a[*]`, `.a[?(@.type=="Ready")].b`; anything else shows an empty cell.
+Supported: `.a.b`, `.a['b']`, `.a[0]`, `.a[*]`, `.a[?(@.type=="Ready")].b`; anything else shows an empty cell.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _STEP = re.compile(
 
 
 def find(obj: Any, path: str) -> list[Any]:
-    """All values at a JSONPath; none where the path is not understood."""
+    """Return all values at a JSONPath; none if the path is not supported."""
     path = path.strip().strip("{}").removeprefix("$").replace("\\.", "\0")
     values, position = [obj], 0
     while position < len(path):
@@ -68,7 +68,7 @@ def _cell(spec: Mapping[str, Any]) -> Callable[[Obj, float], Any]:
 
 
 def custom_columns(specs: tuple[Mapping[str, Any], ...]) -> tuple[Column, ...]:
-    """The columns of a custom resource; without any of its own it shows AGE."""
+    """Return the columns of a custom resource: NAME and its own, or NAME and AGE if it has none."""
     if not specs:
         return (NAME, AGE)
     own = (Column(s.get("name", ""), _cell(s), s.get("type", "string"), s.get("priority", 0)) for s in specs)

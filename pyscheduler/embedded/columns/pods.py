@@ -1,4 +1,4 @@
-"""The columns of pods: above all the STATUS that people read, put together from phase, conditions and containers."""
+"""Columns of pods, above all STATUS, which is derived from phase, conditions and containers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _sidecars(pod: Obj) -> set[str]:
     return {c.get("name", "") for c in dig(pod, "spec", "initContainers") or () if c.get("restartPolicy") == "Always"}
 
 
-def _ended(terminated: Mapping[str, Any]) -> str:
+def _terminated_reason(terminated: Mapping[str, Any]) -> str:
     if terminated.get("reason"):
         return str(terminated["reason"])
     if terminated.get("signal"):
@@ -28,7 +28,7 @@ def _ended(terminated: Mapping[str, Any]) -> str:
 
 
 def _initializing(pod: Obj) -> str:
-    """The Init: status of a pod whose init containers are not through, "" of one whose are."""
+    """Return the Init: status of a pod with unfinished init containers, "" if it has none."""
     sidecars = _sidecars(pod)
     total = len(dig(pod, "spec", "initContainers") or ())
     for index, status in enumerate(_statuses(pod, "initContainerStatuses")):
@@ -38,7 +38,7 @@ def _initializing(pod: Obj) -> str:
         if done or (status.get("name") in sidecars and status.get("started")):
             continue
         if terminated is not None:
-            return f"Init:{_ended(terminated)}"
+            return f"Init:{_terminated_reason(terminated)}"
         if waiting.get("reason") not in {None, "", "PodInitializing"}:
             return f"Init:{waiting['reason']}"
         return f"Init:{index}/{total}"
@@ -46,14 +46,14 @@ def _initializing(pod: Obj) -> str:
 
 
 def _running(pod: Obj, reason: str) -> str:
-    """What the containers say, the first one last."""
+    """Return the reason from the containers; the first container has precedence."""
     has_running, failed = False, ""
     for status in reversed(_statuses(pod, "containerStatuses")):
         state = status.get("state") or {}
         if (state.get("waiting") or {}).get("reason"):
             reason = state["waiting"]["reason"]
         elif state.get("terminated") is not None:
-            reason = _ended(state["terminated"])
+            reason = _terminated_reason(state["terminated"])
             failed = reason if state["terminated"].get("exitCode", 0) else failed
         elif status.get("ready") and state.get("running") is not None:
             has_running = True
@@ -66,7 +66,7 @@ def _running(pod: Obj, reason: str) -> str:
 
 
 def status_text(pod: Obj, _now: float = 0.0) -> str:
-    """The STATUS column (printPod)."""
+    """Return the STATUS column (printPod)."""
     status = dig(pod, "status") or {}
     reason = status.get("reason") or status.get("phase") or "Unknown"
     if condition(pod, "PodScheduled").get("reason") == "SchedulingGated":
@@ -82,8 +82,8 @@ def status_text(pod: Obj, _now: float = 0.0) -> str:
     return str(reason)
 
 
-def _counted(pod: Obj) -> Iterator[Mapping[str, Any]]:
-    """The statuses that READY and RESTARTS count: sidecars and containers."""
+def _counted_statuses(pod: Obj) -> Iterator[Mapping[str, Any]]:
+    """Yield the statuses that READY and RESTARTS count: sidecars and containers."""
     sidecars = _sidecars(pod)
     yield from (s for s in _statuses(pod, "initContainerStatuses") if s.get("name") in sidecars)
     yield from _statuses(pod, "containerStatuses")
@@ -91,12 +91,12 @@ def _counted(pod: Obj) -> Iterator[Mapping[str, Any]]:
 
 def _ready(pod: Obj, _now: float) -> str:
     total = len(dig(pod, "spec", "containers") or ()) + len(_sidecars(pod))
-    ready = sum(bool(s.get("ready") and dig(s, "state", "running") is not None) for s in _counted(pod))
+    ready = sum(bool(s.get("ready") and dig(s, "state", "running") is not None) for s in _counted_statuses(pod))
     return f"{ready}/{total}"
 
 
 def _restarts(pod: Obj, now: float) -> str:
-    statuses = list(_counted(pod))
+    statuses = list(_counted_statuses(pod))
     if _initializing(pod) and condition(pod, "Initialized").get("status") != "True":
         statuses = _statuses(pod, "initContainerStatuses")
     restarts = sum(s.get("restartCount", 0) for s in statuses)
@@ -115,8 +115,8 @@ def _ip(pod: Obj, _now: float) -> str:
 
 def _gates(pod: Obj, _now: float) -> str:
     gates = dig(pod, "spec", "readinessGates") or ()
-    holding = sum(condition(pod, gate.get("conditionType", "")).get("status") == "True" for gate in gates)
-    return f"{holding}/{len(gates)}" if gates else NONE
+    ready = sum(condition(pod, gate.get("conditionType", "")).get("status") == "True" for gate in gates)
+    return f"{ready}/{len(gates)}" if gates else NONE
 
 
 POD_COLUMNS = (

@@ -1,4 +1,4 @@
-"""Renders objects as metav1.Table, the form that `kubectl get` asks for."""
+"""Objects as metav1.Table, the form that `kubectl get` requests."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _COLUMNS: Mapping[str, tuple[Column, ...]] = {
     "resourceclaims.resource.k8s.io": cluster.RESOURCE_CLAIM,
     "resourceslices.resource.k8s.io": cluster.RESOURCE_SLICE,
 }
-_ENDED = {
+_FINISHED = {
     phase: [{"type": "Completed", "status": "True", "reason": phase, "message": message}]
     for phase, message in (
         ("Succeeded", "The pod has completed successfully."),
@@ -57,24 +57,24 @@ def _columns(bucket: str) -> tuple[Column, ...]:
 
 
 def columns_of(resource: Resource) -> tuple[Column, ...]:
-    """The columns of a resource."""
+    """Return the columns of a resource."""
     return custom_columns(resource.printer_columns) if resource.custom else _columns(resource.bucket)
 
 
 def metadata_only(obj: Mapping[str, Any]) -> Json:
-    """An object as PartialObjectMetadata."""
+    """Return an object as PartialObjectMetadata."""
     return {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": obj["metadata"]}
 
 
 class TableView:
-    """Renders one request's tables; `include` is the includeObject parameter: Metadata, Object or None."""
+    """Renderer of one request's tables; `include` is the includeObject parameter: Metadata, Object or None."""
 
     def __init__(self, resource: Resource, now: float, include: str = "Metadata") -> None:
         self._columns, self._now, self._include = columns_of(resource), now, include
         self._projection = resource.from_stored
 
     def table(self, versions: Iterable[Version], list_meta: Json, *, headers: bool = True) -> Json:
-        """A table of `versions`."""
+        """Return a table of `versions`."""
         definitions = [column.definition() for column in self._columns] if headers else None
         return {
             "kind": "Table",
@@ -85,15 +85,15 @@ class TableView:
         }
 
     def at(self, now: float) -> TableView:
-        """The same view at another time."""
+        """Set the time that ages are relative to; return self."""
         self._now = now
         return self
 
     def _row(self, obj: Json) -> Json:
         row: Json = {"cells": [column.cell(obj, self._now) for column in self._columns]}
-        ended = _ENDED.get((obj.get("status") or {}).get("phase", "")) if obj["kind"] == "Pod" else None
-        if ended:
-            row["conditions"] = ended
+        finished = _FINISHED.get((obj.get("status") or {}).get("phase", "")) if obj["kind"] == "Pod" else None
+        if finished:
+            row["conditions"] = finished
         if self._include == "Metadata":
             row["object"] = metadata_only(obj)
         elif self._include == "Object":

@@ -1,4 +1,4 @@
-"""The columns of workloads."""
+"""Columns of workloads."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _number(*path: str) -> Callable[[Obj, float], Any]:
     return at(*path, default=0)
 
 
-def _whole(name: str, *path: str) -> Column:
+def _integer(name: str, *path: str) -> Column:
     return Column(name, _number(*path), type="integer")
 
 
@@ -44,9 +44,9 @@ DEPLOYMENT = (
 )
 REPLICASET = (
     NAME,
-    _whole("Desired", "spec", "replicas"),
-    _whole("Current", "status", "replicas"),
-    _whole("Ready", "status", "readyReplicas"),
+    _integer("Desired", "spec", "replicas"),
+    _integer("Current", "status", "replicas"),
+    _integer("Ready", "status", "readyReplicas"),
     AGE,
     *TEMPLATE_CELLS,
 )
@@ -54,17 +54,17 @@ STATEFULSET = (NAME, Column("Ready", _ready_of), AGE, *TEMPLATE_CELLS[:2])
 
 
 def _node_selector(obj: Obj, _now: float) -> str:
-    chosen = dig(obj, "spec", "template", "spec", "nodeSelector") or {}
-    return joined(f"{key}={value}" for key, value in sorted(chosen.items())) or NONE
+    selector = dig(obj, "spec", "template", "spec", "nodeSelector") or {}
+    return joined(f"{key}={value}" for key, value in sorted(selector.items())) or NONE
 
 
 DAEMONSET = (
     NAME,
-    _whole("Desired", "status", "desiredNumberScheduled"),
-    _whole("Current", "status", "currentNumberScheduled"),
-    _whole("Ready", "status", "numberReady"),
-    _whole("Up-to-date", "status", "updatedNumberScheduled"),
-    _whole("Available", "status", "numberAvailable"),
+    _integer("Desired", "status", "desiredNumberScheduled"),
+    _integer("Current", "status", "currentNumberScheduled"),
+    _integer("Ready", "status", "numberReady"),
+    _integer("Up-to-date", "status", "updatedNumberScheduled"),
+    _integer("Available", "status", "numberAvailable"),
     Column("Node Selector", _node_selector),
     AGE,
     *TEMPLATE_CELLS,
@@ -131,6 +131,6 @@ BUDGET = (
     NAME,
     Column("Min Available", at("spec", "minAvailable", default="N/A")),
     Column("Max Unavailable", at("spec", "maxUnavailable", default="N/A")),
-    _whole("Allowed Disruptions", "status", "disruptionsAllowed"),
+    _integer("Allowed Disruptions", "status", "disruptionsAllowed"),
     AGE,
 )

@@ -1,1 +1,1 @@
-"""The HTTP face: reads requests, calls `Api`, writes answers. No rule about objects is decided here."""
+"""HTTP handlers: read requests, call `Api`, write responses. Rules about objects are not in here."""

@@ -1,7 +1,7 @@
-"""Refuses what a web page in a browser on this machine could send to the embedded API server.
+"""Protection from requests that a web page in a browser on this machine could send to the embedded API server.
 
 The server requires no credentials, so the loopback interface is its only protection. A page at a host name that
-resolves to 127.0.0.1 (DNS rebinding) gets past that, but the browser sends that name in Host; a page of another site
+resolves to 127.0.0.1 (DNS rebinding) can reach it, but then the browser sends that name in Host; a page of another site
 that posts to 127.0.0.1 sends its own name in Origin. `kubectl proxy` filters by `--accept-hosts` for the same reason.
 """
 

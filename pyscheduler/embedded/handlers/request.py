@@ -1,4 +1,4 @@
-"""What a request asks for: its path as a target, its Accept header as a view, its body as an object."""
+"""Parsing of requests: the path into a target, the Accept header into a view, the body into an object."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _decode = msgspec.json.Decoder().decode
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A resource path taken apart; empty parts are not in it."""
+    """A parsed resource path; missing parts are empty."""
 
     group: str
     version: str
@@ -34,7 +34,7 @@ class Target:
 
 
 def parse_path(path: str) -> Target | None:
-    """The target of a path below /api/v1/ or /apis/group/version/; None where it is no resource path."""
+    """Return the target of a path below /api/v1/ or /apis/group/version/, None if it is no resource path."""
     parts = path.strip("/").split("/")
     if parts[0] == "api" and len(parts) >= 3:
         group, version, rest = "", parts[1], parts[2:]
@@ -51,31 +51,31 @@ def parse_path(path: str) -> Target | None:
 
 @lru_cache(maxsize=256)
 def view_of(accept: str) -> str:
-    """Which form the client wants: plain, table or metadata. ApiError 406 where it takes no JSON."""
+    """Return the view that the Accept header selects: plain, table or metadata. ApiError 406 if it excludes JSON."""
     if not accept:
         return PLAIN
     for choice in accept.split(","):
         media_type, *parameters = (part.strip() for part in choice.split(";"))
         if media_type not in {"application/json", "application/*", "*/*"}:
             continue
-        shape = dict(p.partition("=")[::2] for p in parameters).get("as", "")
-        if shape == "Table":
+        requested = dict(p.partition("=")[::2] for p in parameters).get("as", "")
+        if requested == "Table":
             return TABLE
-        if shape in {"PartialObjectMetadata", "PartialObjectMetadataList"}:
+        if requested in {"PartialObjectMetadata", "PartialObjectMetadataList"}:
             return METADATA
-        if not shape:
+        if not requested:
             return PLAIN
     message = "only the following media types are accepted: application/json, application/json;as=Table"
     raise ApiError(406, "NotAcceptable", message)
 
 
 def wants_aggregated_discovery(accept: str) -> bool:
-    """Whether the client prefers discovery in one document (apidiscovery.k8s.io/v2)."""
+    """Return True if the client prefers discovery in one document (apidiscovery.k8s.io/v2)."""
     return any("as=APIGroupDiscoveryList" in choice and "v=v2" in choice.split(";") for choice in accept.split(","))
 
 
 async def read_body(request: web.BaseRequest) -> Any:
-    """The body as JSON or YAML without nulls; None where it is empty. ApiError 400 or 415 where it is unreadable."""
+    """Return the body, JSON or YAML, without nulls; None if it is empty. ApiError 400 or 415 if it is malformed."""
     raw = await request.read()
     if not raw:
         return None
@@ -99,7 +99,7 @@ def _without_nulls_in(raw: bytes, body: Any) -> Any:
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML as JSON would have it: timestamps stay text."""
+    """YAML loader that leaves timestamps as text, as in JSON."""
 
 
 _Loader.yaml_implicit_resolvers = {
@@ -116,7 +116,7 @@ def _from_yaml(raw: bytes) -> Any:
 
 
 def write_options(_request: web.BaseRequest, query: Mapping[str, str], warnings: list[str]) -> WriteOptions:
-    """The options of a write. Fields are checked only where the client asks for it (kubectl does)."""
+    """Return the options of a write. Fields are validated only if the client requests it (kubectl does)."""
     validation = query.get("fieldValidation") or "Ignore"
     if validation not in _VALIDATIONS:
         raise bad_request(f"fieldValidation {validation!r} is not one of {', '.join(_VALIDATIONS)}")
@@ -130,7 +130,7 @@ def write_options(_request: web.BaseRequest, query: Mapping[str, str], warnings:
 
 
 def is_dry_run(query: Mapping[str, str]) -> bool:
-    """Whether the request asks for no effect. ApiError 400 for values other than All."""
+    """Return True if the request is a dry run. ApiError 400 for values other than All."""
     value = query.get("dryRun", "")
     if value not in {"", "All"}:
         raise bad_request(f"dryRun {value!r} is not supported; use All")

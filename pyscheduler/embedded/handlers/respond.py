@@ -1,4 +1,4 @@
-"""Answers as bytes. Lists are joined from the bytes that each version keeps; nothing is encoded twice."""
+"""HTTP responses. Lists are joined from the cached JSON of each version; nothing is encoded twice."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def raw(body: bytes, status: int = 200, warnings: Iterable[str] = ()) -> web.Response:
-    """A JSON answer from bytes; warnings go into headers, which kubectl shows."""
+    """Return a JSON response from bytes; warnings become headers, which kubectl prints."""
     response = web.Response(body=body, status=status, content_type="application/json")
     for text in warnings:
         quoted = text.replace("\\", "\\\\").replace('"', '\\"')
@@ -29,12 +29,12 @@ def raw(body: bytes, status: int = 200, warnings: Iterable[str] = ()) -> web.Res
 
 
 def document(body: Any, status: int = 200) -> web.Response:
-    """A JSON answer from a document."""
+    """Return a JSON response from a document."""
     return raw(_encode(body), status)
 
 
-def refusal(error: ApiError) -> web.Response:
-    """The Status of a refused request."""
+def error_status(error: ApiError) -> web.Response:
+    """Return the Status of a rejected request."""
     response = document(error.body(), error.code)
     retry = (error.details or {}).get("retryAfterSeconds")
     if retry:
@@ -43,12 +43,12 @@ def refusal(error: ApiError) -> web.Response:
 
 
 def written(resource: Resource, version: Version, status: int, warnings: Iterable[str]) -> web.Response:
-    """The object that a write left behind."""
+    """Return the object after a write."""
     return raw(version.json(resource.from_stored), status, warnings)
 
 
 def one(resource: Resource, version: Version, view: str, table: TableView) -> web.Response:
-    """One object in the form the client wants."""
+    """Return one object in the requested view."""
     if view == PLAIN:
         return raw(version.json(resource.from_stored))
     if view == METADATA:
@@ -58,7 +58,7 @@ def one(resource: Resource, version: Version, view: str, table: TableView) -> we
 
 
 def page(resource: Resource, found: ListPage, view: str, table: TableView) -> web.Response:
-    """A list in the form the client wants."""
+    """Return a list in the requested view."""
     meta: Json = {"resourceVersion": str(found.revision)}
     if found.token:
         meta["continue"] = found.token

@@ -1,8 +1,8 @@
-"""Reviews: who somebody is, and what they may do.
+"""Token and access reviews.
 
-The embedded server asks nobody who they are. Whoever guards something else by asking it, as the scheduler does with its
-metrics, gets answers that make sense all the same: the token of the server's own kubeconfig is its one user, who may do
-everything, and whoever else is asked about may do nothing.
+The embedded server does not authenticate its clients. Components that delegate authentication to it, as the scheduler
+does for its metrics endpoint, still get consistent reviews: the token of the server's own kubeconfig belongs to its one
+user, which is allowed everything; every other user is denied everything.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _ALL_RULES: Final[Json] = {
     "incomplete": False,
 }
 _ALLOWED: Final[Json] = {"allowed": True, "reason": "the embedded server allows its user everything"}
-_REFUSED: Final[Json] = {"allowed": False, "reason": "the embedded server knows no user but its own"}
+_DENIED: Final[Json] = {"allowed": False, "reason": "the embedded server has no user but its own"}
 _KINDS: Final = {
     ("authorization.k8s.io", "selfsubjectaccessreviews"): "SelfSubjectAccessReview",
     ("authorization.k8s.io", "subjectaccessreviews"): "SubjectAccessReview",
@@ -34,17 +34,17 @@ _KINDS: Final = {
 
 
 class Reviews:
-    """Answers reviews; `token` is the one that is somebody's."""
+    """Status of reviews; `token` is that of the server's one user."""
 
     def __init__(self, token: str) -> None:
         self._token = token
 
     def kind(self, group: str, plural: str) -> str:
-        """The kind of such a review; "" if it is none."""
+        """Return the kind of a review resource, "" if it is none."""
         return _KINDS.get((group, plural), "")
 
     def status(self, kind: str, body: Json) -> Json:
-        """What the server says of a review. ApiError 400 where it asks about nobody."""
+        """Return the status of a review. ApiError 400 if a TokenReview has no token."""
         match kind:
             case "SelfSubjectAccessReview":
                 return _ALLOWED
@@ -55,8 +55,8 @@ class Reviews:
             case "TokenReview":
                 return self._user_of_token(dig(body, "spec", "token"))
         groups = dig(body, "spec", "groups")
-        is_ours = dig(body, "spec", "user") == USER or (isinstance(groups, list) and MASTERS in groups)
-        return _ALLOWED if is_ours else _REFUSED
+        is_own_user = dig(body, "spec", "user") == USER or (isinstance(groups, list) and MASTERS in groups)
+        return _ALLOWED if is_own_user else _DENIED
 
     def _user_of_token(self, token: Any) -> Json:
         if not isinstance(token, str) or not token:

@@ -1,4 +1,4 @@
-"""One door for all requests: finds out what is asked for and who answers it."""
+"""Routing of all requests to the handlers of paths and verbs."""
 
 from __future__ import annotations
 
@@ -36,32 +36,32 @@ _AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryL
 
 
 class Router:
-    """Answers every request to the server."""
+    """Entry point of every request to the server."""
 
     def __init__(self, api: Api, host: str, address: Callable[[], str], token: str) -> None:
-        """`host` is where the server listens; `token` is that of the server's own user, for token reviews."""
+        """Route for the server listening on `host`; `token` is that of its own user, for token reviews."""
         self._api, self._host, self._address = api, host, address
         self._subresources = SubresourceHandlers(api, Reviews(token))
         self.watches = WatchHandler(api.state)
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        """The answer to `request`; refusals and bugs become Status objects."""
+        """Return the response to `request`; ApiErrors and unexpected exceptions become Status objects."""
         try:
             check_origin(request, self._host)
-            return await self._answer(request)
+            return await self._route(request)
         except ApiError as error:
-            return respond.refusal(error)
+            return respond.error_status(error)
         except asyncio.CancelledError:
             raise
         except Exception as error:
-            log.exception("bug while serving %s %s", request.method, request.path)
+            log.exception("unexpected error while serving %s %s", request.method, request.path)
             message = f"Internal error occurred: {type(error).__name__}: {error}"
-            return respond.refusal(ApiError(500, "InternalError", message))
+            return respond.error_status(ApiError(500, "InternalError", message))
 
-    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+    async def _route(self, request: web.BaseRequest) -> web.StreamResponse:
         target = parse_path(request.path)
         if target is None:
-            return self._about(request)
+            return self._non_resource(request)
         virtual = await self._subresources.virtual(request, target)
         if virtual is not None:
             return virtual
@@ -74,8 +74,8 @@ class Router:
             return await self._object(request, resource, target)
         return await self._collection(request, resource, target)
 
-    def _about(self, request: web.BaseRequest) -> web.Response:
-        """Discovery, OpenAPI, health and version."""
+    def _non_resource(self, request: web.BaseRequest) -> web.Response:
+        """Return discovery, OpenAPI, health and version documents."""
         if request.method != "GET":
             raise method_not_allowed()
         path, registry = request.path.rstrip("/"), self._api.state.registry
@@ -96,9 +96,9 @@ class Router:
             return respond.document(openapi.index(registry))
         if not path:
             return respond.document({"paths": ["/api", "/apis", "/healthz", "/openapi/v3", "/version"]})
-        return self._described(parts)
+        return self._group_document(parts)
 
-    def _described(self, parts: list[str]) -> web.Response:
+    def _group_document(self, parts: list[str]) -> web.Response:
         registry = self._api.state.registry
         found: Json | None = None
         match parts:

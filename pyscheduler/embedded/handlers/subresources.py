@@ -1,4 +1,4 @@
-"""Paths that are answered rather than stored: bindings, evictions, scales, reviews, and what hollow nodes cannot do."""
+"""Handlers of bindings, evictions, scales, reviews, and subresources that hollow nodes do not support."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ _SUCCESS = msgspec.json.encode(success())
 
 
 class SubresourceHandlers:
-    """Handlers of subresources and virtual resources."""
+    """Subresources other than status, and virtual resources."""
 
     def __init__(self, api: Api, reviews: Reviews) -> None:
         self._api, self._reviews = api, reviews
 
     async def virtual(self, request: web.BaseRequest, target: Target) -> web.Response | None:
-        """POST of a review or a binding; None where the target is neither."""
+        """Handle POST of a review or a binding; None if the target is neither."""
         review = self._reviews.kind(target.group, target.plural)
         is_binding = (target.group, target.plural) == ("", "bindings")
         if not review and not is_binding:
@@ -51,7 +51,7 @@ class SubresourceHandlers:
         return respond.document({**head, **body, "status": self._reviews.status(review, body)}, 201)
 
     async def subresource(self, request: web.BaseRequest, resource: Resource, target: Target) -> web.Response:
-        """Any subresource but status."""
+        """Handle any subresource but status."""
         name = target.subresource
         if name not in resource.subresources:
             raise no_such_path()

@@ -1,4 +1,4 @@
-"""Writes a watch to its client: lines as they come, bookmarks while nothing comes, an end when time is up."""
+"""Streaming of watches: lines as they arrive, bookmarks while idle, the end at the timeout."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DEFAULT_SECONDS = 3600.0
 
 
 class WatchHandler:
-    """All open watches, so that a stopping server can end them."""
+    """Handler of watch requests; it tracks open watches, so that a stopping server can end them."""
 
     def __init__(self, state: ServerState) -> None:
         self._state = state
@@ -32,7 +32,7 @@ class WatchHandler:
     async def serve(
         self, request: web.BaseRequest, resource: Resource, namespace: str, options: ListOptions, view: str
     ) -> web.StreamResponse:
-        """Answer one watch request, until it ends."""
+        """Serve one watch request until it ends."""
         watch = Watcher(self._state, resource, namespace, options)
         watch.open()
         self._open.add(watch)
@@ -42,7 +42,7 @@ class WatchHandler:
             await self._stream(response, watch, self._line(request, resource, view), options)
             await response.write_eof()
         except ConnectionError:
-            pass  # the client has gone; there is nobody to tell
+            pass  # the client has disconnected
         finally:
             watch.close()
             self._open.discard(watch)
@@ -56,11 +56,11 @@ class WatchHandler:
 
     async def _stream(self, response: web.StreamResponse, watch: Watcher, line: Line, options: ListOptions) -> None:
         loop = asyncio.get_running_loop()
-        news = asyncio.Event()
-        watch.wake = news.set
+        changed = asyncio.Event()
+        watch.wake = changed.set
         end = loop.time() + (options.timeout or DEFAULT_SECONDS)
         while True:
-            news.clear()
+            changed.clear()
             if not watch.idle:
                 await response.write(watch.lines(line))
                 continue
@@ -69,7 +69,7 @@ class WatchHandler:
             wait = min(end - loop.time(), BOOKMARK_SECONDS)
             try:
                 async with asyncio.timeout(wait):
-                    await news.wait()
+                    await changed.wait()
             except TimeoutError:
                 if options.bookmarks:
                     await response.write(watch.bookmark())

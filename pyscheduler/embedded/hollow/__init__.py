@@ -1,4 +1,4 @@
-"""Hollow nodes: Node objects with a kubelet's manners and no containers."""
+"""Hollow nodes: Node objects with the behaviour of a kubelet, but without containers."""
 
 from pyscheduler.embedded.hollow.nodes import HollowNodes
 from pyscheduler.embedded.hollow.pod_lifecycle import LifecycleTimings

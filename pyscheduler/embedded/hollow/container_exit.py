@@ -1,13 +1,13 @@
-"""How the runs of hollow containers end, as the annotation `pyscheduler.io/exits` says.
+"""Exit codes of hollow containers, read from the annotation `pyscheduler.io/exits`.
 
-The annotation is a list of rules, parted by semicolons; of the rules that fit a run the first says its exit code:
+The annotation is a list of rules, separated by semicolons; the first rule that matches a run sets its exit code:
 
     attempt 0: 1; 0                    the first run fails, all later ones succeed
-    index 2,5-6: 42; 0                 the pods of these completion indexes of a Job end with 42, the others well
+        index 2,5-6: 42; 0                 these completion indexes of a Job exit with 42, the others succeed
     index 3 attempt 0-1: 137; 0        index 3 is killed twice, then succeeds
 
-Attempts count from 0: restarts in place, and before them the failed pods of the same owner and index, as long as
-these can still be seen. A run that no rule fits ends with 0.
+Attempts count from 0: restarts of the container, and before them the failed pods of the same owner and index, as long
+as these still exist. A run that no rule matches exits with 0.
 """
 
 from __future__ import annotations
@@ -26,29 +26,29 @@ _ANY: Spans = ((-1, 10**9),)
 
 
 class ExitCodesError(ValueError):
-    """The annotation cannot be read; the text names the rule."""
+    """The annotation is malformed; the message contains the invalid part."""
 
 
 class ExitRule(NamedTuple):
-    """An exit code, and the indexes and attempts that it is for."""
+    """An exit code, and the indexes and attempts to which it applies."""
 
     code: int
     indexes: Spans = _ANY
     attempts: Spans = _ANY
 
     def fits(self, index: int, attempt: int) -> bool:
-        """Whether it is for this run. `index` is -1 for a pod without one."""
+        """Return True if the rule applies to this run. `index` is -1 for a pod without one."""
         return _within(index, self.indexes) and _within(attempt, self.attempts)
 
 
 @lru_cache(maxsize=256)
 def parse(text: str) -> tuple[ExitRule, ...]:
-    """The rules of an annotation. ExitCodesError for one that cannot be read."""
+    """Return the rules of an annotation. ExitCodesError if it is malformed."""
     return tuple(_rule(part.strip()) for part in text.split(";") if part.strip())
 
 
 def code_of(rules: tuple[ExitRule, ...], index: int, attempt: int) -> int:
-    """The exit code of a run."""
+    """Return the exit code of a run, 0 if no rule applies."""
     return next((rule.code for rule in rules if rule.fits(index, attempt)), 0)
 
 
@@ -57,9 +57,10 @@ def _rule(text: str) -> ExitRule:
     words = conditions.split()
     named = dict(zip(words[::2], words[1::2], strict=False))
     number = _SPAN.fullmatch(code.strip())
-    wrong = number is None or number[2] or int(number[1]) > MAX_CODE
-    if wrong or len(words) != 2 * len(named) or not named.keys() <= {"index", "attempt"}:
-        raise ExitCodesError(f"{text!r} is no rule such as 'index 2 attempt 0-1: 42', with a code of 0 to {MAX_CODE}")
+    invalid = number is None or number[2] or int(number[1]) > MAX_CODE
+    if invalid or len(words) != 2 * len(named) or not named.keys() <= {"index", "attempt"}:
+        example = f"'index 2 attempt 0-1: 42', with a code of 0 to {MAX_CODE}"
+        raise ExitCodesError(f"{text!r} is not a rule such as {example}")
     spans = {word: _spans(numbers) for word, numbers in named.items()}
     return ExitRule(int(code), spans.get("index", _ANY), spans.get("attempt", _ANY))
 
@@ -68,7 +69,7 @@ def _spans(text: str) -> Spans:
     found = [_SPAN.fullmatch(part) for part in text.split(",")]
     spans = tuple((int(span[1]), int(span[2] or span[1])) for span in found if span is not None)
     if len(spans) < len(found):
-        raise ExitCodesError(f"{text!r} is no list of numbers such as 0,2-4")
+        raise ExitCodesError(f"{text!r} is not a list of numbers such as 0,2-4")
     return spans
 
 

@@ -1,8 +1,8 @@
-"""What fits on a node: the kubelet's own check, after the scheduler's.
+"""Resources of a node and the kubelet's admission of pods by them.
 
-A real kubelet refuses a pod that its node has no room for. So does a hollow one, and that is how a scheduler that
-oversells a node is found out. Of the kubelet's checks only the one for resources is made; ports, node affinity and
-taints are not looked at again.
+A real kubelet rejects a pod that its node has no room for, and so does a hollow one, which exposes a scheduler that
+overcommits a node. Of the kubelet's checks only the one for resources is implemented; ports, node affinity and taints
+are not checked again.
 """
 
 from __future__ import annotations
@@ -14,29 +14,29 @@ from pyscheduler.api.resources import PODS, Amounts
 
 
 class AdmissionFailure(NamedTuple):
-    """Why the kubelet will not run a pod: status.reason and status.message."""
+    """status.reason and status.message of a pod that the kubelet rejects."""
 
     reason: str
     message: str
 
 
 class NodeCapacity:
-    """A node's allocatable amounts and who holds how much of them. Amounts are milli-cores and units."""
+    """Allocatable and used amounts of a node, in milli-cores and units, and the amounts of each pod by uid."""
 
     def __init__(self, allocatable: Mapping[str, int]) -> None:
         self.allocatable = allocatable
         self.used: Amounts = {}
-        self._holders: dict[str, Mapping[str, int]] = {}
+        self._requests: dict[str, Mapping[str, int]] = {}
 
     def __contains__(self, uid: str) -> bool:
-        return uid in self._holders
+        return uid in self._requests
 
     def admit(self, uid: str, requests: Mapping[str, int]) -> AdmissionFailure | None:
-        """Take room for a pod, or say why not. A pod that holds room already is let in again."""
-        if uid in self._holders:
+        """Reserve room for a pod, or return the reason for rejection. A pod that has room already is admitted."""
+        if uid in self._requests:
             return None
-        wanted = {**requests, PODS: 1}
-        for name, amount in sorted(wanted.items()):
+        requested = {**requests, PODS: 1}
+        for name, amount in sorted(requested.items()):
             used, capacity = self.used.get(name, 0), self.allocatable.get(name, 0)
             if amount and used + amount > capacity:
                 return AdmissionFailure(
@@ -48,17 +48,17 @@ class NodeCapacity:
         return None
 
     def hold(self, uid: str, requests: Mapping[str, int]) -> None:
-        """Take room for a pod that runs already, whether there is enough or not."""
-        if uid not in self._holders:
-            self._holders[uid] = {**requests, PODS: 1}
+        """Reserve room for a pod that runs already, even if the node is full."""
+        if uid not in self._requests:
+            self._requests[uid] = {**requests, PODS: 1}
             self._count(uid, 1)
 
     def release(self, uid: str) -> None:
-        """Give back what a pod holds, if it holds anything."""
-        if uid in self._holders:
+        """Release the room of a pod, if it has any."""
+        if uid in self._requests:
             self._count(uid, -1)
-            del self._holders[uid]
+            del self._requests[uid]
 
     def _count(self, uid: str, sign: int) -> None:
-        for name, amount in self._holders[uid].items():
+        for name, amount in self._requests[uid].items():
             self.used[name] = self.used.get(name, 0) + sign * amount

@@ -1,7 +1,7 @@
-"""The async half of hollow nodes: register them, keep their leases, carry out what `decide` says about their pods.
+"""Hollow nodes as asyncio tasks: register nodes, renew their leases, write the status that `sync_pod` returns.
 
-One watch serves the pods of all nodes and one their Node objects; a few workers write. There is no task per node or
-pod, so that thousands of nodes cost little more than their pods do. Runs against any API server.
+One watch covers the pods of all nodes and one their Node objects; a few workers write. There is no task per node or
+pod, so that thousands of nodes cost little more than their pods do. It runs against any API server.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from pyscheduler.embedded.hollow.pod_lifecycle import (
     SUCCEEDED,
     LifecycleTimings,
     depends_on_attempts,
-    unreadable_annotations,
+    invalid_annotations,
 )
 from pyscheduler.embedded.hollow.pod_types import HollowPod
 from pyscheduler.embedded.hollow.status import PodPlacement
@@ -53,12 +53,12 @@ from pyscheduler.embedded.hollow.template import (
 from pyscheduler.embedded.objects import seconds
 
 WORKERS = 16
-"""How many writes about pods are under way at once."""
+"""Concurrent writes of pods."""
 HEARTBEAT_WORKERS = 4
-"""How many heartbeats are under way at once."""
+"""Concurrent heartbeats."""
 REGISTRATIONS = 32
 STATUS_SECONDS = 300.0
-"""How often a node's status is written when nothing has changed (kubelet's nodeStatusReportFrequency)."""
+"""Interval of node status writes without changes (kubelet's nodeStatusReportFrequency)."""
 
 _log = logging.getLogger(__name__)
 
@@ -73,16 +73,16 @@ class _Node:
     reported: float = 0.0
 
 
-class _Placed(NamedTuple):
+class _PodState(NamedTuple):
     place: PodPlacement
-    refusal: AdmissionFailure | None
+    failure: AdmissionFailure | None
 
 
 class HollowNodes:
     """Nodes that run pods without containers. Start and stop them, or use them as a context manager.
 
-    `heartbeat_seconds`: how often each node renews its Lease; None for never (where nobody watches over nodes).
-    `clear_taints`: take away taints that the API server adds at registration, where no controller does.
+    `heartbeat_seconds` is the interval of Lease renewals, None for no renewals (where no controller monitors nodes).
+    `clear_taints` removes taints that the API server adds at registration, for clusters where no controller does.
     """
 
     def __init__(
@@ -100,9 +100,9 @@ class HollowNodes:
         self._heartbeat, self._clear_taints = heartbeat_seconds, clear_taints
         self._addresses, self._pod_addresses = count(1), count(1)
         self._nodes: dict[str, _Node] = {}
-        self._placed: dict[str, _Placed] = {}
-        self._ended: set[str] = set()
-        """The pods, by UID, whose end has been written: it stands, though the watch may not have told of it yet."""
+        self._pod_states: dict[str, _PodState] = {}
+        self._finished: set[str] = set()
+        """UIDs of pods with a final status that is written, though the informer may not have received it yet."""
         self._pods: WorkQueue[Key] = WorkQueue(clock)
         self._heartbeats: WorkQueue[str] = WorkQueue(clock)
         self._tasks = Tasks()
@@ -121,15 +121,15 @@ class HollowNodes:
 
     @property
     def names(self) -> list[str]:
-        """The nodes there are, dead ones included."""
+        """Names of all nodes, killed ones included."""
         return list(self._nodes)
 
     async def start(self) -> None:
-        """Register all nodes and begin to run pods. StatusError if the server will not have a node."""
-        gate = asyncio.Semaphore(REGISTRATIONS)
+        """Register all nodes and start running pods. StatusError if the server rejects a node."""
+        limit = asyncio.Semaphore(REGISTRATIONS)
 
         async def register(template: NodeTemplate) -> None:
-            async with gate:
+            async with limit:
                 await self._register(template)
 
         await asyncio.gather(*(register(template) for template in self._templates))
@@ -143,23 +143,23 @@ class HollowNodes:
             self._tasks.spawn(self._heartbeats.work(self._send_heartbeat), f"hollow nodes: heartbeat {number}")
 
     async def stop(self) -> None:
-        """Stop at once. Nodes and pods stay as they are in the API."""
+        """Stop at once. Nodes and pods remain in the API as they are."""
         self._pods.close()
         self._heartbeats.close()
         await self._tasks.stop()
 
     async def add(self, template: NodeTemplate) -> None:
-        """One more node, now. StatusError if the server will not have it."""
+        """Add one node now. StatusError if the server rejects it."""
         await self._register(template)
         self._heartbeats.add(template.name)
         self._requeue_pods_of(template.name)
 
     def kill(self, name: str) -> None:
-        """The node falls silent: no heartbeats, and nothing happens to its pods. KeyError if there is no such node."""
+        """Stop the heartbeats and pod syncs of a node. KeyError if there is no such node."""
         self._nodes[name].alive = False
 
     def revive(self, name: str) -> None:
-        """The node is back, its pods have run on meanwhile. KeyError if there is no such node."""
+        """Resume a killed node; its pods have kept running meanwhile. KeyError if there is no such node."""
         self._nodes[name].alive = True
         self._heartbeats.add(name)
         self._requeue_pods_of(name)
@@ -174,16 +174,16 @@ class HollowNodes:
         node = self._nodes[template.name] = _Node(template, address, NodeCapacity(amounts(template.amounts)))
         now = self._clock()
         try:
-            made = await self._client.create(NODES, node_object(template, address, now))
-        except StatusError as refusal:
-            if not refusal.is_conflict:
+            created = await self._client.create(NODES, node_object(template, address, now))
+        except StatusError as error:
+            if not error.is_conflict:
                 del self._nodes[template.name]
                 raise
-            made = await self._client.get(NODES, "", template.name)
+            created = await self._client.get(NODES, "", template.name)
             await self._client.patch_status(NODES, ("", template.name), node_status(template, address, now))
-        node.uid, node.reported = made["metadata"]["uid"], now
+        node.uid, node.reported = created["metadata"]["uid"], now
         taints = [dict(taint) for taint in template.taints]
-        if self._clear_taints and (made.get("spec") or {}).get("taints", []) != taints:
+        if self._clear_taints and (created.get("spec") or {}).get("taints", []) != taints:
             await self._client.patch(NODES, ("", template.name), {"spec": {"taints": taints or None}})
 
     def _spread_heartbeats(self) -> None:
@@ -212,8 +212,8 @@ class HollowNodes:
         name = node.template.name
         try:
             await self._client.patch(LEASES, (LEASE_NAMESPACE, name), lease_renewal(now))
-        except StatusError as refusal:
-            if not refusal.is_not_found:
+        except StatusError as error:
+            if not error.is_not_found:
                 raise
             await self._client.create(LEASES, lease_object(name, node.uid, now))
 
@@ -225,11 +225,11 @@ class HollowNodes:
         if node is not None and (before is None or before.status.allocatable != after.status.allocatable):
             node.capacity.allocatable = amounts(after.status.allocatable)
 
-    def _drop_node(self, gone: NodeObject | None) -> None:
-        node = self._nodes.get(gone.metadata.name) if gone is not None else None
-        # A node of that name may have been added again since: that one has another uid, or none yet.
-        if gone is not None and node is not None and node.uid == gone.metadata.uid:
-            del self._nodes[gone.metadata.name]
+    def _drop_node(self, deleted: NodeObject | None) -> None:
+        node = self._nodes.get(deleted.metadata.name) if deleted is not None else None
+        # A node of that name may have been added again since: it has another uid, or none yet.
+        if deleted is not None and node is not None and node.uid == deleted.metadata.uid:
+            del self._nodes[deleted.metadata.name]
 
     def _on_pod(self, before: HollowPod | None, after: HollowPod | None) -> None:
         if before is not None and (after is None or after.metadata.uid != before.metadata.uid):
@@ -247,8 +247,8 @@ class HollowNodes:
             self._pods.add((after.metadata.namespace, after.metadata.name))
 
     def _forget(self, pod: HollowPod) -> None:
-        self._placed.pop(pod.metadata.uid, None)
-        self._ended.discard(pod.metadata.uid)
+        self._pod_states.pop(pod.metadata.uid, None)
+        self._finished.discard(pod.metadata.uid)
         self._pods.forget((pod.metadata.namespace, pod.metadata.name))
         node = self._nodes.get(pod.spec.node_name)
         if node is not None:
@@ -260,40 +260,40 @@ class HollowNodes:
         if pod is None or node is None or not node.alive:
             return
         uid = pod.metadata.uid
-        if uid in self._ended and not pod.final:
+        if uid in self._finished and not pod.final:
             return
-        placed = self._placed.get(uid)
-        if placed is None:
-            placed = self._placed[uid] = self._place(pod, node)
-        decision = sync_pod(pod, placed.place, placed.refusal, self._timings, self._clock())
+        state = self._pod_states.get(uid)
+        if state is None:
+            state = self._pod_states[uid] = self._place(pod, node)
+        decision = sync_pod(pod, state.place, state.failure, self._timings, self._clock())
         try:
             if decision.status is not None:
                 await self._client.patch_status(PODS, key, decision.status, uid=uid)
                 if decision.status["phase"] in (SUCCEEDED, FAILED):
-                    self._ended.add(uid)
+                    self._finished.add(uid)
             elif decision.delete:
                 await self._client.delete(PODS, key, uid=uid, grace_seconds=0)
-        except StatusError as refusal:
-            if not (refusal.is_not_found or refusal.is_conflict):
+        except StatusError as error:
+            if not (error.is_not_found or error.is_conflict):
                 raise
         if decision.requeue_at < math.inf:
             self._pods.add_at(key, decision.requeue_at)
 
-    def _place(self, pod: HollowPod, node: _Node) -> _Placed:
-        for problem in unreadable_annotations(pod):
-            where = f"{pod.metadata.namespace}/{pod.metadata.name}"
-            _log.warning("pod %s: annotation %s; it is taken as not there", where, problem)
-        known = seconds(pod.status.start_time)
+    def _place(self, pod: HollowPod, node: _Node) -> _PodState:
+        for problem in invalid_annotations(pod):
+            pod_name = f"{pod.metadata.namespace}/{pod.metadata.name}"
+            _log.warning("pod %s: ignoring invalid annotation: %s", pod_name, problem)
+        started = seconds(pod.status.start_time)
         address = pod.status.pod_ip or _address(128, next(self._pod_addresses))
         if pod.spec.host_network:
             address = node.address
         earlier = self._earlier_attempts(pod) if depends_on_attempts(pod) else 0
-        place = PodPlacement(known if known is not None else self._clock(), address, node.address, earlier)
-        refusal = None if pod.final else node.capacity.admit(pod.metadata.uid, pod_requests(pod.spec).real)
-        return _Placed(place, refusal)
+        place = PodPlacement(started if started is not None else self._clock(), address, node.address, earlier)
+        failure = None if pod.final else node.capacity.admit(pod.metadata.uid, pod_requests(pod.spec).real)
+        return _PodState(place, failure)
 
     def _earlier_attempts(self, pod: HollowPod) -> int:
-        """How many pods of the same owner and index have failed, as far as they are still there."""
+        """Return the number of failed pods of the same owner and index that still exist."""
         others = self._pod_informer.objects.values()
         return sum(other.status.phase == FAILED and _retry_key(other) == _retry_key(pod) for other in others)
 
@@ -304,7 +304,7 @@ def _retry_key(pod: HollowPod) -> tuple[str, str]:
 
 
 def _address(base: int, number: int) -> str:
-    """An address of 10.base.0.0 upwards."""
+    """Return address `number` of the range that starts at 10.base.0.0."""
     return f"10.{base + (number >> 16)}.{(number >> 8) & 255}.{number & 255}"
 
 

@@ -1,16 +1,16 @@
-"""The life of a hollow pod as a function of time.
+"""Lifecycle of a hollow pod as a pure function of time.
 
-No memory is needed: what a pod is doing at a moment follows from its spec, its annotations and when its kubelet first
-saw it. Annotations on the pod:
+The stage of a pod at a given time follows from its spec, its annotations and the time at which its kubelet first saw
+it; no other state is needed. Annotations on the pod:
 
-- `pyscheduler.io/run-seconds: "5"`: each run of its containers takes so long and ends with exit code 0;
-- `pyscheduler.io/fail-after-seconds: "2"`: they exit with code 1 (the shorter of the two decides);
-- `pyscheduler.io/exits: "attempt 0: 1; 0"`: other exit codes, by attempt and index (see exits.py).
+- `pyscheduler.io/run-seconds: "5"`: each run of its containers takes 5 s and ends with exit code 0;
+- `pyscheduler.io/fail-after-seconds: "2"`: each run ends with exit code 1 after 2 s (the shorter of the two applies);
+- `pyscheduler.io/exits: "attempt 0: 1; 0"`: other exit codes, by attempt and index (see container_exit.py).
 
-A pod with neither time runs until it is deleted, except that a pod of a Job ends after `LifecycleTimings.job_seconds`. What an exit
-means is up to `restartPolicy`, as on a real node: Never ends the pod; OnFailure restarts after a failure; Always
-restarts. The first restart is immediate, later ones wait in CrashLoopBackOff, twice as long each time; a run that
-lasts long enough is the first again. A pod with `activeDeadlineSeconds` is stopped when they are over.
+A pod with neither time runs until it is deleted, but a pod of a Job ends after `LifecycleTimings.job_seconds`.
+`restartPolicy` applies as on a real node: Never ends the pod; OnFailure restarts after a failure; Always restarts.
+The first restart is immediate, later ones wait in CrashLoopBackOff, twice as long each time; a run that lasts long
+enough resets the backoff. A pod is stopped at its `activeDeadlineSeconds`.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ INDEX = "batch.kubernetes.io/job-completion-index"
 
 @dataclass(frozen=True)
 class LifecycleTimings:
-    """How fast hollow containers live, in seconds."""
+    """Durations of hollow containers, in seconds."""
 
     start_seconds: float = 0.1
-    """From first sight to Running. 0 skips ContainerCreating and saves one write per pod."""
+    """Time from first sync to Running. 0 skips ContainerCreating and saves one write per pod."""
     job_seconds: float = 5.0
-    """How long a pod of a Job runs that has no annotation."""
+    """Run time of a Job's pod without annotations."""
     backoff_seconds: float = 10.0
-    """The pause before the second restart (kubelet: 10)."""
+    """Delay before the second restart (kubelet: 10)."""
     backoff_max_seconds: float = 300.0
 
     def __post_init__(self) -> None:
@@ -54,27 +54,27 @@ class LifecycleTimings:
 
 
 class RunPlan(NamedTuple):
-    """What will become of a pod's containers."""
+    """Run time, restart policy and exit codes of a pod's containers."""
 
     seconds: float
-    """How long each run takes; math.inf for ever."""
+    """Duration of each run; math.inf for endless runs."""
     policy: str
     rules: tuple[ExitRule, ...]
     of_index: int = -1
     earlier: int = 0
-    """Attempts that other pods have made before this one."""
+    """Attempts of other pods before this one."""
 
     def exit_code(self, restarts: int) -> int:
-        """How the run after so many restarts ends."""
+        """Return the exit code of the run after `restarts` restarts."""
         return code_of(self.rules, self.of_index, self.earlier + restarts)
 
     def restarts_after(self, exit_code: int) -> bool:
-        """Whether the pod's restart policy gives it another run."""
+        """Return True if the restart policy restarts the pod after this exit code."""
         return self.policy == "Always" or (self.policy == "OnFailure" and exit_code != 0)
 
 
 class PodStage(NamedTuple):
-    """What a pod is doing, since when (`began`) and until when (`until`, math.inf if nothing is to come)."""
+    """State of a pod, from `began` until `until` (math.inf if it is the last)."""
 
     phase: str
     state: str
@@ -83,13 +83,13 @@ class PodStage(NamedTuple):
     until: float = math.inf
     restarts: int = 0
     exit_code: int = 0
-    """Of `last_run`."""
+    """Exit code of `last_run`."""
     last_run: tuple[float, float] | None = None
-    """Start and end of the run that ended last; None as long as none has."""
+    """Start and end of the last finished run; None if there is none."""
 
 
 def plan_run(pod: HollowPod, timings: LifecycleTimings, earlier: int = 0) -> RunPlan:
-    """How long the pod runs and how it ends. `earlier`: the attempts that other pods have made before it."""
+    """Return the plan of the pod's runs. `earlier` is the number of attempts of other pods before it."""
     annotations = pod.metadata.annotations or {}
     runs, fails = _seconds(annotations, RUN_SECONDS), _seconds(annotations, FAIL_AFTER_SECONDS)
     if math.isinf(runs) and math.isinf(fails) and _of_a_job(pod):
@@ -100,7 +100,7 @@ def plan_run(pod: HollowPod, timings: LifecycleTimings, earlier: int = 0) -> Run
 
 
 def stage_at(plan: RunPlan, timings: LifecycleTimings, seen: float, now: float) -> PodStage:
-    """What the pod is doing at `now`, its kubelet having first seen it at `seen`."""
+    """Return the stage of the pod at `now`, its kubelet having first seen it at `seen`."""
     start, restarts, code = seen + timings.start_seconds, 0, 0
     last_run: tuple[float, float] | None = None
     if now < start:
@@ -121,20 +121,20 @@ def stage_at(plan: RunPlan, timings: LifecycleTimings, seen: float, now: float) 
         start, restarts = resume, restarts + 1
 
 
-def unreadable_annotations(pod: HollowPod) -> list[str]:
-    """What is wrong with the annotations of ours on the pod; such are taken as not there."""
+def invalid_annotations(pod: HollowPod) -> list[str]:
+    """Return a description of each malformed `pyscheduler.io` annotation of the pod; these are ignored."""
     annotations = pod.metadata.annotations or {}
     given = [name for name in (RUN_SECONDS, FAIL_AFTER_SECONDS) if name in annotations]
-    wrong = [f"{name} is no number of seconds" for name in given if math.isinf(_seconds(annotations, name))]
+    problems = [f"{name} is not a number of seconds" for name in given if math.isinf(_seconds(annotations, name))]
     try:
         parse(annotations.get(EXITS_ANNOTATION, ""))
     except ExitCodesError as problem:
-        wrong.append(f"{EXITS_ANNOTATION}: {problem}")
-    return wrong
+        problems.append(f"{EXITS_ANNOTATION}: {problem}")
+    return problems
 
 
 def depends_on_attempts(pod: HollowPod) -> bool:
-    """Whether it matters to the pod how many attempts were made before it."""
+    """Return True if the pod's exit codes depend on the number of earlier attempts."""
     return "attempt" in (pod.metadata.annotations or {}).get(EXITS_ANNOTATION, "")
 
 

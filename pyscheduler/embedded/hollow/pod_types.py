@@ -1,4 +1,4 @@
-"""A pod as its kubelet reads it: what scheduling reads, and what running it takes on top."""
+"""Pod type of the hollow kubelet: the scheduler's fields and those that running a pod needs."""
 
 from __future__ import annotations
 
@@ -37,5 +37,5 @@ class HollowPod(ApiObject, frozen=True):
 
     @property
     def final(self) -> bool:
-        """Succeeded or Failed: it will not run again and holds no room on its node."""
+        """True if the pod has Succeeded or Failed: it does not run again and uses no resources of its node."""
         return self.status.phase in ("Succeeded", "Failed")

@@ -1,6 +1,6 @@
-"""A stage of a pod's life in the words of core/v1 PodStatus, as a strategic merge patch.
+"""PodStatus of a lifecycle stage, as a strategic merge patch.
 
-The PodScheduled condition and the QoS class are not the kubelet's business here; the merge leaves them in place.
+The PodScheduled condition and the QoS class are written by other components; the merge preserves them.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from pyscheduler.embedded.objects import timestamp
 
 
 class PodPlacement(NamedTuple):
-    """Where and since when a pod is on its node."""
+    """Addresses of a pod on its node, and the time at which the kubelet first saw it."""
 
     seen: float
     pod_ip: str
     host_ip: str
     earlier: int = 0
-    """How many pods of the same owner and index have failed before."""
+    """Number of pods of the same owner and index that failed before."""
 
 
 def stage_status(pod: HollowPod, stage: PodStage, place: PodPlacement) -> Json:
-    """The status of a pod in that stage."""
+    """Return the status of a pod in that stage."""
     status: Json = {
         "phase": stage.phase,
         "startTime": timestamp(place.seen),
@@ -53,12 +53,12 @@ def stage_status(pod: HollowPod, stage: PodStage, place: PodPlacement) -> Json:
     return status
 
 
-def admission_failure_status(refusal: AdmissionFailure, seen: float) -> Json:
-    """The status of a pod that the kubelet turned away."""
+def admission_failure_status(failure: AdmissionFailure, seen: float) -> Json:
+    """Return the status of a pod that the kubelet rejected."""
     return {
         "phase": FAILED,
-        "reason": refusal.reason,
-        "message": refusal.message,
+        "reason": failure.reason,
+        "message": failure.message,
         "startTime": timestamp(seen),
     }
 
@@ -80,7 +80,7 @@ def _conditions(stage: PodStage) -> list[Json]:
 
 
 def _condition(kind: str, true: bool, at: str, why: Json) -> Json:
-    # Null takes back the reason of an earlier stage: the merge would keep it.
+    # Null removes the reason of an earlier stage: the merge would preserve it.
     return {"type": kind, "status": str(true), "lastTransitionTime": at, "reason": None, "message": None, **why}
 
 
@@ -96,7 +96,7 @@ def _container(pod: HollowPod, container: Container, stage: PodStage) -> Json:
 
 
 def _init_container(pod: HollowPod, container: Container, stage: PodStage) -> Json:
-    """Init containers take no time: they have ended when the pod starts. Sidecars live as the app containers do."""
+    """Return the status of an init container: finished when the pod starts. Sidecars run as app containers do."""
     if stage.phase == PENDING:
         state: Json = {CONTAINER_WAITING: {"reason": "PodInitializing"}}
         return _named(pod, container) | {"ready": False, "started": False, "restartCount": 0, "state": state}

@@ -1,4 +1,4 @@
-"""What a hollow node looks like in the API: the Node object a kubelet of that size would register."""
+"""Node object of a hollow node: what a kubelet of that size would register."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _HEALTHY = (
 
 @dataclass(frozen=True)
 class NodeTemplate:
-    """One node to be. Amounts are Kubernetes quantities; `extra` holds other resources such as nvidia.com/gpu."""
+    """Size, labels and taints of a node. Amounts are quantities; `extra` has other resources such as nvidia.com/gpu."""
 
     name: str
     cpu: str = "4"
@@ -35,7 +35,7 @@ class NodeTemplate:
 
     @property
     def amounts(self) -> dict[str, str]:
-        """What the node has, as a resource list."""
+        """Capacity of the node as a resource list."""
         return {"cpu": self.cpu, "memory": self.memory, "pods": self.pods, **self.extra}
 
 
@@ -48,7 +48,7 @@ def node_templates(
     zones: Sequence[str] = (),
     prefix: str = "node-",
 ) -> list[NodeTemplate]:
-    """`count` nodes of one size, called node-1, node-2 and so on, dealt out over `zones` in turn."""
+    """Return `count` templates of one size, named node-1, node-2 and so on, in `zones` round robin."""
     labels: list[dict[str, str]] = [{"topology.kubernetes.io/zone": zone} for zone in zones] or [{}]
     return [
         NodeTemplate(f"{prefix}{number}", cpu, memory, pods, labels=zoned)
@@ -57,7 +57,7 @@ def node_templates(
 
 
 def node_object(template: NodeTemplate, address: str, now: float) -> Json:
-    """The Node as the kubelet first registers it."""
+    """Return the Node as the kubelet first registers it."""
     labels = {
         "kubernetes.io/hostname": template.name,
         "kubernetes.io/os": "linux",
@@ -77,7 +77,7 @@ def node_object(template: NodeTemplate, address: str, now: float) -> Json:
 
 
 def node_status(template: NodeTemplate, address: str, now: float) -> Json:
-    """Everything a kubelet says about its node, ready and healthy."""
+    """Return the status of a ready and healthy node."""
     return {
         "capacity": template.amounts,
         "allocatable": template.amounts,
@@ -102,7 +102,7 @@ def node_status(template: NodeTemplate, address: str, now: float) -> Json:
 
 
 def heartbeat(now: float, *, changed: bool) -> list[Json]:
-    """The conditions of a healthy node. `changed` also stamps their transition: at start, or after a silence."""
+    """Return the conditions of a healthy node. `changed` also sets lastTransitionTime."""
     at = timestamp(now)
     stamp = {"lastHeartbeatTime": at} | ({"lastTransitionTime": at} if changed else {})
     return [
@@ -112,7 +112,7 @@ def heartbeat(now: float, *, changed: bool) -> list[Json]:
 
 
 def lease_object(name: str, uid: str, now: float) -> Json:
-    """The node's Lease; it goes when the node goes."""
+    """Return the node's Lease, owned by the Node."""
     owner = {"apiVersion": "v1", "kind": "Node", "name": name, "uid": uid}
     return {
         "apiVersion": "coordination.k8s.io/v1",
@@ -123,5 +123,5 @@ def lease_object(name: str, uid: str, now: float) -> Json:
 
 
 def lease_renewal(now: float) -> Json:
-    """The patch by which a node says that it lives."""
+    """Return the patch that renews a Lease."""
     return {"spec": {"renewTime": micro_timestamp(now)}}

@@ -1,4 +1,4 @@
-"""The four kinds of patch that Kubernetes knows, and who owns which field. All plain functions on dicts.
+"""The four patch types of Kubernetes and field ownership, as pure functions on dicts.
 
-No function here changes what it is given; results share the parts that stay.
+No function here changes its arguments; results share the unchanged parts.
 """

@@ -1,4 +1,4 @@
-"""Server-side apply: merge what an applier wants, refuse what others own, remove what it no longer wants."""
+"""Server-side apply: merge applied fields, reject conflicts with other managers, remove fields no longer applied."""
 
 from __future__ import annotations
 
@@ -17,37 +17,39 @@ _KUBECTL = "kubectl"
 
 
 def server_side_apply(live: Json, config: Json, schema: Node, manager: str, how: tuple[bool, str]) -> Json:
-    """`live` with `config` applied by `manager`; `how` is (force, now as a timestamp). ApiError 409 for conflicts."""
+    """Return `live` with `config` applied by `manager`; `how` is (force, timestamp). ApiError 409 for conflicts."""
     force, now = how
-    before, wanted = owned_leaves(live, schema), owned_leaves(config, schema)
+    before, applied = owned_leaves(live, schema), owned_leaves(config, schema)
     owners = owners_of_live(live, before, now)
-    me = (manager, APPLY)
-    changed = {path for path, value in wanted.items() if path not in before or before[path] != value}
+    applier = (manager, APPLY)
+    changed = {path for path, value in applied.items() if path not in before or before[path] != value}
     conflicts = [
         (owner, path)
         for owner, paths in owners.sets.items()
         for path in sorted(paths & changed)
-        if owner != me and not _was_client_side(live, manager, path, schema)
+        if owner != applier and not _was_client_side(live, manager, path, schema)
     ]
     if conflicts and not force:
         raise _conflict(conflicts)
     merged: Json = _merged(live, config, schema)
-    given_up = owners.sets.get(me, set()) - wanted.keys()
-    _release(owners, me, set(wanted), (changed, now))
+    released = owners.sets.get(applier, set()) - applied.keys()
+    _release(owners, applier, set(applied), (changed, now))
     still_owned = set[Path]().union(*owners.sets.values())
-    for path in sorted(given_up - still_owned, key=len):
+    for path in sorted(released - still_owned, key=len):
         if not any(owned[: len(path)] == path for owned in still_owned):
             merged = _removed(merged, path, schema)
     meta = {**merged["metadata"], "managedFields": owners.entries(config["apiVersion"])}
     return {**merged, "metadata": _with_last_applied(meta, live, config, manager)}
 
 
-def _release(owners: FieldManagers, me: tuple[str, str], wanted: set[Path], context: tuple[set[Path], str]) -> None:
+def _release(
+    owners: FieldManagers, applier: tuple[str, str], applied: set[Path], context: tuple[set[Path], str]
+) -> None:
     changed, now = context
     for owner, paths in list(owners.sets.items()):
-        if owner != me:
+        if owner != applier:
             owners.take(owner, paths - changed, now)
-    owners.take(me, wanted, now)
+    owners.take(applier, applied, now)
 
 
 def _last_applied(live: Json) -> Any:
@@ -59,13 +61,13 @@ def _last_applied(live: Json) -> Any:
 
 
 def _was_client_side(live: Json, manager: str, path: Path, schema: Node) -> bool:
-    """Fields that `kubectl apply` set before its user moved to `--server-side` are no conflict for kubectl."""
+    """Return True for fields that kubectl's client-side apply set: they are no conflict for server-side kubectl."""
     config = _last_applied(live) if manager == _KUBECTL else None
     return isinstance(config, dict) and path in owned_leaves(config, schema)
 
 
 def _with_last_applied(meta: Json, live: Json, config: Json, manager: str) -> Json:
-    """Keeps the annotation of client-side apply in step, so that its user can go back."""
+    """Update the annotation of client-side apply, so that clients can switch back."""
     if manager != _KUBECTL or _last_applied(live) is None:
         return meta
     text = json.dumps(config, separators=(",", ":")) + "\n"
@@ -102,18 +104,18 @@ def _merged_items(live: list[Any], config: list[Any], node: ListOf) -> list[Any]
 
 
 def _removed(value: Any, path: Path, node: Node) -> Any:
-    """`value` without what is at `path`; an object or list that this empties goes too."""
+    """Return `value` without the value at `path`; objects and lists that become empty are removed too."""
     part, rest = path[0], path[1:]
     if isinstance(value, list) and isinstance(node, ListOf):
-        kept = []
+        remaining = []
         for item in value:
             if element(item, node) != part:
-                kept.append(item)
+                remaining.append(item)
             elif rest and rest[0][2:] not in node.keys:
-                kept.append(_removed(item, rest, node.item))
+                remaining.append(_removed(item, rest, node.item))
             elif rest:
-                kept.append(item)  # an item keeps its keys as long as it is there
-        return kept
+                remaining.append(item)  # merge keys stay as long as the item exists
+        return remaining
     name = part[2:]
     if not isinstance(value, Mapping) or name not in value:
         return value

@@ -1,7 +1,7 @@
-"""Sets of field paths: what server-side apply compares, and the `fieldsV1` form in which managedFields keep them.
+"""Sets of field paths: what server-side apply compares, and the `fieldsV1` form in managedFields.
 
-A path is a tuple of path elements as fieldsV1 writes them: `f:name` for a field, `k:{"name":"x"}` for an item of a list
-with keys, `v:"x"` for a member of a set. (Kubernetes: sigs.k8s.io/structured-merge-diff.)
+A path is a tuple of fieldsV1 path elements: `f:name` for a field, `k:{"name":"x"}` for an item of a list with keys,
+`v:"x"` for a member of a set. (Kubernetes: sigs.k8s.io/structured-merge-diff.)
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pyscheduler.embedded.schema.nodes import ListOf, MapOf, Node, Struct, child
 
 Path = tuple[str, ...]
 PRESENT = object()
-"""The value of a path that only says that a list item is there."""
+"""Value of a path that only marks the presence of a list item."""
 
 _UNOWNED = {("f:apiVersion",), ("f:kind",)} | {
     ("f:metadata", f"f:{name}")
@@ -36,7 +36,7 @@ _UNOWNED = {("f:apiVersion",), ("f:kind",)} | {
 
 
 def owned_leaves(obj: Mapping[str, Any], node: Node, *, status: bool = False) -> dict[Path, Any]:
-    """The paths of `obj` that somebody can own, with their values. Status is owned through its subresource only."""
+    """Return the ownable paths of `obj` with their values. Status is owned through its subresource only."""
     return {
         path: value
         for path, value in leaves(obj, node)
@@ -45,7 +45,7 @@ def owned_leaves(obj: Mapping[str, Any], node: Node, *, status: bool = False) ->
 
 
 def leaves(value: Any, node: Node, path: Path = ()) -> Iterator[tuple[Path, Any]]:
-    """Every path at which `value` has something of its own: scalars, whole atomic parts, items, empty objects."""
+    """Yield the path and value of every leaf: scalars, atomic parts, list items, empty objects."""
     if isinstance(node, Struct | MapOf) and isinstance(value, Mapping) and (value or not path):
         for name, item in value.items():
             yield from leaves(item, child(node, name), (*path, f"f:{name}"))
@@ -60,14 +60,14 @@ def leaves(value: Any, node: Node, path: Path = ()) -> Iterator[tuple[Path, Any]
 
 
 def element(item: Any, node: ListOf) -> str:
-    """The path element of an item of a list that merges."""
+    """Return the path element of an item of an associative list."""
     if not node.keys:
         return "v:" + json.dumps(item, separators=(",", ":"))
     return "k:" + json.dumps(item_key(item, node), separators=(",", ":"), sort_keys=True)
 
 
 def item_key(item: Any, node: ListOf) -> dict[str, Any]:
-    """The values of the merge keys of an item."""
+    """Return the values of the merge keys of an item."""
     if not isinstance(item, Mapping):
         return {}
     defaults = node.key_defaults or {}
@@ -75,7 +75,7 @@ def item_key(item: Any, node: ListOf) -> dict[str, Any]:
 
 
 def encode(paths: Iterable[Path]) -> Json:
-    """A set of paths as fieldsV1."""
+    """Return a set of paths as fieldsV1."""
     root: Json = {}
     for path in sorted(paths):
         here = root
@@ -87,7 +87,7 @@ def encode(paths: Iterable[Path]) -> Json:
 
 
 def decode(fields: Mapping[str, Any], path: Path = ()) -> set[Path]:
-    """fieldsV1 as a set of paths."""
+    """Return fieldsV1 as a set of paths."""
     found: set[Path] = set()
     for part, below in fields.items():
         if part == ".":
@@ -100,7 +100,7 @@ def decode(fields: Mapping[str, Any], path: Path = ()) -> set[Path]:
 
 
 def shown(path: Path) -> str:
-    """A path as conflict messages write it: `.spec.containers[name="x"].image`."""
+    """Format a path as in conflict messages: `.spec.containers[name="x"].image`."""
     text = ""
     for part in path:
         form, body = part[:2], part[2:]

@@ -1,8 +1,8 @@
-"""metadata.managedFields: who wrote which field last.
+"""metadata.managedFields: the last writer of each field.
 
-Tracking costs time on every write, so an object is tracked from the first writer that names itself (`fieldManager`, as
-kubectl does) or applies; on an object nobody tracked, the first apply finds all fields owned by `before-first-apply`,
-as in Kubernetes. Writes of subresources are not tracked.
+Tracking costs time on every write, so an object is tracked from the first write with a `fieldManager` (kubectl sets it)
+or the first apply; on an untracked object the first apply assigns all fields to `before-first-apply`, as in Kubernetes.
+Writes of subresources are not tracked.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ FieldManager = tuple[str, str]
 
 
 class FieldManagers:
-    """The managers of one object and their sets of paths; entries of subresources are kept as they are."""
+    """Managers of one object and their sets of paths; entries of subresources are preserved."""
 
     def __init__(self, entries: list[Json]) -> None:
         self.sets: dict[FieldManager, set[Path]] = {}
@@ -35,13 +35,13 @@ class FieldManagers:
                 self._times[owner] = entry.get("time")
 
     def take(self, owner: FieldManager, paths: set[Path], now: str) -> None:
-        """`owner` owns exactly `paths` from now on."""
+        """Set the paths owned by `owner` to exactly `paths`."""
         if paths != self.sets.get(owner):
             self._times[owner] = now
         self.sets[owner] = paths
 
     def entries(self, api_version: str) -> list[Json]:
-        """The managedFields list."""
+        """Return the managedFields list."""
         tracked = [
             {
                 "manager": owner[0],
@@ -58,7 +58,7 @@ class FieldManagers:
 
 
 def set_initial_managers(obj: Json, schema: Node | None, manager: str, now: str) -> None:
-    """A new object, in place: its creator owns all its fields. Without a schema nothing is tracked."""
+    """Assign all fields of a new object to its creator, in place. No-op without a schema."""
     if schema is not None:
         owners = FieldManagers([])
         owners.take((manager, UPDATE), set(owned_leaves(obj, schema)), now)
@@ -66,23 +66,23 @@ def set_initial_managers(obj: Json, schema: Node | None, manager: str, now: str)
 
 
 def record_update(new: Json, old: Mapping[str, Any], schema: Node, manager: str, now: str) -> None:
-    """An update, in place: `manager` owns what it changed, nobody owns what is gone."""
+    """Assign the fields that an update changed to `manager`, in place; removed fields have no owner."""
     if new["metadata"].get("managedFields") != old["metadata"].get("managedFields"):
-        return  # the writer edits the ownership itself, as kubectl does when it moves to server-side apply
+        return  # the client edits managedFields itself, as kubectl does when it migrates to server-side apply
     after, before = owned_leaves(new, schema), owned_leaves(old, schema)
     changed = {path for path, value in after.items() if path not in before or before[path] != value}
     if not changed and after.keys() == before.keys():
         return
     owners = owners_of_live(old, before, now)
-    me = (manager, UPDATE)
+    updater = (manager, UPDATE)
     for owner, paths in list(owners.sets.items()):
-        owners.take(owner, (paths if owner == me else paths - changed) & after.keys(), now)
-    owners.take(me, owners.sets.get(me, set()) | changed, now)
+        owners.take(owner, (paths if owner == updater else paths - changed) & after.keys(), now)
+    owners.take(updater, owners.sets.get(updater, set()) | changed, now)
     new["metadata"]["managedFields"] = owners.entries(new["apiVersion"])
 
 
 def owners_of_live(live: Mapping[str, Any], paths: Mapping[Path, Any], now: str) -> FieldManagers:
-    """The owners of a stored object; one that was never tracked belongs to `before-first-apply`."""
+    """Return the owners of a stored object; an untracked one belongs to `before-first-apply`."""
     owners = FieldManagers(live["metadata"].get("managedFields") or [])
     if "managedFields" not in live["metadata"] and paths:
         owners.take((BEFORE_FIRST_APPLY, UPDATE), set(paths), now)

@@ -7,7 +7,7 @@ from typing import Any
 
 
 def merge_patch(target: Any, patch: Any) -> Any:
-    """`target` with `patch` applied."""
+    """Return `target` with `patch` applied."""
     if not isinstance(patch, Mapping):
         return patch
     result = dict(target) if isinstance(target, Mapping) else {}

@@ -1,4 +1,4 @@
-"""Strategic merge patch: JSON merge patch that knows which lists merge by key.
+"""Strategic merge patch: JSON merge patch with lists that merge by key.
 
 Directives: `$patch` (replace, delete, merge), `$retainKeys`, `$setElementOrder/<list>` and
 `$deleteFromPrimitiveList/<list>`, as in k8s.io/apimachinery/pkg/util/strategicpatch.
@@ -20,16 +20,16 @@ _DELETE_VALUES = "$deleteFromPrimitiveList/"
 
 
 def strategic_patch(target: Mapping[str, Any], patch: Any, node: Node) -> Json:
-    """`target` (of schema `node`) with `patch` applied. ApiError 400 for a malformed patch."""
+    """Return `target` (of schema `node`) with `patch` applied. ApiError 400 for a malformed patch."""
     if not isinstance(patch, Mapping):
-        raise bad_request("a strategic merge patch is an object")
+        raise bad_request("a strategic merge patch must be an object")
     directive = patch.get(_DIRECTIVE)
     if directive == "replace":
         return {name: value for name, value in patch.items() if name != _DIRECTIVE}
     if directive == "delete":
         return {}
     if directive not in {None, "merge"}:
-        raise bad_request(f"unknown $patch directive {directive!r}; there are replace, delete and merge")
+        raise bad_request(f"unknown $patch directive {directive!r}; use replace, delete or merge")
     result = dict(target)
     for name, value in patch.items():
         if name.startswith(_DELETE_VALUES):
@@ -40,8 +40,8 @@ def strategic_patch(target: Mapping[str, Any], patch: Any, node: Node) -> Json:
         if name.startswith(_ORDER):
             _reorder(result, target, name.removeprefix(_ORDER), (order, node))
     if _RETAIN in patch:
-        kept = set(patch[_RETAIN])
-        result = {name: value for name, value in result.items() if name in kept}
+        retained = set(patch[_RETAIN])
+        result = {name: value for name, value in result.items() if name in retained}
     return result
 
 
@@ -88,7 +88,7 @@ def _delete_values(result: Json, name: str, values: Any) -> None:
 
 
 def _reorder(result: Json, target: Mapping[str, Any], name: str, context: tuple[Any, Node]) -> None:
-    """Items in the order that the patch gives; those it does not name stay behind their former neighbour."""
+    """Sort items as in the patch; items that are not in it stay after their former predecessor."""
     order, node = context
     items, below = result.get(name), child(node, name)
     if not isinstance(items, list) or not isinstance(order, list):

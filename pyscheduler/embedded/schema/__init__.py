@@ -1,1 +1,1 @@
-"""What shape objects have: to refuse wrong types, to name unknown fields, and to merge lists as Kubernetes does."""
+"""Schemas of objects: to reject wrong types, to report unknown fields, and to merge lists as Kubernetes does."""

@@ -1,6 +1,6 @@
-"""How Kubernetes merges the lists of its built-in kinds: the one fact that the OpenAPI models do not carry.
+"""Merge keys of lists of the built-in kinds, which the OpenAPI models lack.
 
-Taken from the patchMergeKey, listType and listMapKey markers of k8s.io/api (1.36). A list that is not named here is
+Taken from the patchMergeKey, listType and listMapKey markers of k8s.io/api (1.36). A list that is not in this table is
 atomic for server-side apply and replaced by a strategic merge patch.
 """
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Merge:
-    """`keys` for server-side apply, `patch_key` for strategic merge (the first of `keys` unless it says otherwise)."""
+    """`keys` for server-side apply, `patch_key` for strategic merge (None: the first of `keys`)."""
 
     keys: tuple[str, ...] = ()
     patch_key: str | None = None
@@ -105,10 +105,10 @@ PATCH_REPLACES = {("V1PodDisruptionBudgetSpec", "selector")}
 """Objects that a strategic merge patch replaces instead of merging into them."""
 
 RETAIN_KEYS = {("V1DeploymentSpec", "strategy"), ("V1PodSpec", "volumes"), ("V1PodSpec", "resourceClaims")}
-"""Where clients that compute a strategic merge patch must say which keys stay ($retainKeys)."""
+"""Fields for which clients that compute a strategic merge patch must send $retainKeys."""
 
 KEY_DEFAULTS = {"protocol": "TCP"}
-"""Merge keys that an item may leave out, and what they are then."""
+"""Default values of merge keys that an item may omit."""
 
 QUANTITY_FIELDS = {
     "allocatable",

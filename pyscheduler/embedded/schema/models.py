@@ -1,8 +1,8 @@
-"""Schemas of the built-in kinds, read from the OpenAPI models that the Kubernetes client package brings along.
+"""Schemas of the built-in kinds, read from the OpenAPI models of the Kubernetes client package.
 
-The models know every field and type of Kubernetes' API, so nothing has to be written down twice. They are imported on
-first use: a server that is only read from never pays for them. `typed` checks types at C speed on every write;
-`tree` is the schema that patches and field ownership walk.
+The models contain every field and type of Kubernetes' API, so nothing is written down twice. They are imported on first
+use: a server that serves only reads does not pay for them. `typed` checks types at C speed on every write; `tree` is
+the schema for patches and field ownership.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ _GENERIC = re.compile(r"(list|dict)[\[(](?:str, )?(.*)[\])]\Z")
 
 @cache
 def _model(name: str) -> Any:
-    """The model class, None where the installed package is older than the kind."""
+    """Return the model class, None if the installed package has no such kind."""
     from kubernetes_asyncio.client import models
 
     return getattr(models, name, None)
 
 
 def _members(name: str) -> dict[str, tuple[str, str]]:
-    """JSON name to (attribute, type)."""
+    """Return (attribute, type) by JSON name."""
     model = _model(name)
     types: dict[str, str] = model.openapi_types
     return {json_name: (attribute, types[attribute]) for attribute, json_name in model.attribute_map.items()}
@@ -46,7 +46,7 @@ def _members(name: str) -> dict[str, tuple[str, str]]:
 
 @cache
 def tree(name: str) -> Node:
-    """The schema of the model `name`; ANYTHING where there is no such model."""
+    """Return the schema of the model `name`, ANYTHING if there is no such model."""
     if not name or _model(name) is None:
         return ANYTHING
 
@@ -77,9 +77,9 @@ _building: set[str] = set()
 
 @cache
 def typed(name: str) -> Any:
-    """A msgspec type that accepts exactly what has the right types; unknown fields pass. `Any` without a model."""
+    """Return a msgspec type that rejects wrong types and accepts unknown fields; `Any` without a model."""
     if not name or _model(name) is None or name in _building:
-        return Any  # a schema inside itself (JSONSchemaProps) is not looked into
+        return Any  # a recursive schema (JSONSchemaProps) is not checked further
     _building.add(name)
     members = _members(name)
     fields = [(attribute, _python(name, field, text) | None, None) for field, (attribute, text) in members.items()]

@@ -1,6 +1,6 @@
-"""A schema as a small tree, the same for built-in kinds and for custom resources.
+"""Schema as a tree, for built-in kinds and custom resources.
 
-It says as much as patching and field ownership need: where structs, maps and lists are, and how a list is merged.
+It contains what patching and field ownership need: structs, maps and lists, and the merge strategy of lists.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Anything:
-    """A value that is not looked into: scalars, and parts without a schema. It is owned and replaced as a whole."""
+    """A value that is not inspected: scalars, and parts without a schema. It is owned and replaced as a whole."""
 
     type: str = "object"
     patch_replaces: bool = False
-    """Whether a strategic merge patch replaces an object here instead of merging into it."""
+    """True if a strategic merge patch replaces an object here instead of merging into it."""
 
 
 @dataclass(frozen=True)
 class MapOf:
-    """A map with free keys."""
+    """A map with arbitrary keys."""
 
     value: Node
 
@@ -34,15 +34,15 @@ class ListOf:
     keys: tuple[str, ...] = ()
     is_set: bool = False
     patch_key: str = ""
-    """The key that strategic merge patches match items by; "" where such a patch replaces the list."""
+    """Merge key of strategic merge patches; "" if such a patch replaces the list."""
     patch_set: bool = False
-    """Whether a strategic merge patch adds scalars to the list instead of replacing it."""
+    """True if a strategic merge patch adds scalars to the list instead of replacing it."""
     key_defaults: Mapping[str, Any] | None = None
-    """Values of merge keys that an item may leave out."""
+    """Default values of merge keys that an item may omit."""
 
 
 class Struct:
-    """An object with named fields. The fields are made on first use, since schemas may be recursive."""
+    """An object with named fields. The fields are created on first use, since schemas may be recursive."""
 
     def __init__(self, name: str, fields: Callable[[], Mapping[str, Node]], *, open_ended: bool = False) -> None:
         self.name, self.open_ended = name, open_ended
@@ -51,7 +51,7 @@ class Struct:
 
     @property
     def fields(self) -> Mapping[str, Node]:
-        """JSON name to schema."""
+        """Schemas by JSON name."""
         if self._fields is None:
             self._fields = self._make()
         return self._fields
@@ -62,7 +62,7 @@ ANYTHING = Anything()
 
 
 def child(node: Node | None, name: str) -> Node:
-    """The schema of the member `name`, ANYTHING where the schema does not know it."""
+    """Return the schema of the member `name`, ANYTHING if the schema does not have it."""
     if isinstance(node, Struct):
         return node.fields.get(name, ANYTHING)
     return node.value if isinstance(node, MapOf) else ANYTHING

@@ -1,6 +1,6 @@
-"""Names the fields that a schema does not know: the `fieldValidation` parameter of a write.
+"""Unknown fields of an object: the `fieldValidation` parameter of a write.
 
-With `Strict` (kubectl's default) unknown fields refuse the write, with `Warn` they come back as warnings, otherwise
+With `Strict` (kubectl's default) unknown fields reject the write, with `Warn` they are returned as warnings, otherwise
 they are ignored. Duplicate fields are not reported: the JSON decoder keeps the last one silently.
 """
 
@@ -13,7 +13,7 @@ from pyscheduler.embedded.schema.nodes import ListOf, MapOf, Node, Struct
 
 
 def unknown_fields(value: Any, node: Node, path: str = "") -> Iterator[str]:
-    """The paths of all members of `value` that `node` does not know."""
+    """Yield the paths of all members of `value` that are not in `node`."""
     if isinstance(node, Struct) and isinstance(value, dict):
         for name, item in value.items():
             here = f"{path}.{name}" if path else name

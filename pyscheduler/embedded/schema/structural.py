@@ -1,6 +1,6 @@
-"""Custom resources against their OpenAPI v3 schema: defaults, pruning, checks, and the schema as a tree.
+"""OpenAPI v3 schemas of custom resources: defaults, pruning, validation, and conversion to a tree.
 
-Understood: type, properties, additionalProperties, items, required, enum, default, nullable, minimum and maximum
+Supported: type, properties, additionalProperties, items, required, enum, default, nullable, minimum and maximum
 (exclusive too), multipleOf, lengths, pattern, minItems/maxItems, minProperties/maxProperties,
 x-kubernetes-int-or-string, -preserve-unknown-fields, -list-type and -list-map-keys.
 Not evaluated: allOf, anyOf, oneOf, not, formats, CEL rules (x-kubernetes-validations).
@@ -35,18 +35,18 @@ _NUMBERS = {f"{end}{what}" for end in ("min", "max") for what in ("imum", "Lengt
 }
 
 
-def _keeps_unknown(schema: Schema) -> bool:
+def _preserves_unknown(schema: Schema) -> bool:
     return bool(schema.get("x-kubernetes-preserve-unknown-fields"))
 
 
 def _values(schema: Schema) -> Schema | None:
-    """The schema of a map's values; {} where anything goes, None where the schema is no map."""
+    """Return the schema of a map's values; {} if anything is valid, None if the schema is no map."""
     extra = schema.get("additionalProperties")
     return {} if extra is True else extra or None
 
 
 def schema_errors(schema: Any, path: str) -> Iterator[Cause]:
-    """What makes a schema itself unusable: unknown types, broken patterns, members that are no schemas."""
+    """Yield the causes that make a schema itself invalid: unknown types, bad patterns, members that are no schemas."""
     if not isinstance(schema, dict):
         yield wrong_type(path, str(schema), "must be a schema")
         return
@@ -75,7 +75,7 @@ def _compiles(pattern: Any) -> bool:
 
 
 def prune(value: Any, schema: Schema, *, root: bool = False) -> None:
-    """Drop what the schema does not know, in place."""
+    """Drop fields that are not in the schema, in place."""
     if isinstance(value, list):
         for item in value:
             prune(item, schema.get("items") or {})
@@ -89,12 +89,12 @@ def prune(value: Any, schema: Schema, *, root: bool = False) -> None:
             prune(value[name], known[name])
         elif extra is not None:
             prune(value[name], extra)
-        elif schema and not _keeps_unknown(schema):
+        elif schema and not _preserves_unknown(schema):
             del value[name]
 
 
 def set_defaults(value: Any, schema: Schema) -> None:
-    """Set the schema's defaults where a field is missing, in place."""
+    """Set the schema's defaults for missing fields, in place."""
     if isinstance(value, list):
         for item in value:
             set_defaults(item, schema.get("items") or {})
@@ -111,7 +111,7 @@ def set_defaults(value: Any, schema: Schema) -> None:
 
 
 def check(value: Any, schema: Schema, path: str = "") -> Iterator[Cause]:
-    """Everything in `value` that the schema forbids."""
+    """Yield the causes that make `value` invalid."""
     if value is None and schema.get("nullable"):
         return
     if schema.get("x-kubernetes-int-or-string"):
@@ -133,7 +133,7 @@ def check(value: Any, schema: Schema, path: str = "") -> Iterator[Cause]:
 
 
 def _type_name(value: Any) -> str:
-    return "null" if value is None else next(name for name, holds in _TYPES.items() if holds(value))
+    return "null" if value is None else next(name for name, is_type in _TYPES.items() if is_type(value))
 
 
 def _check_object(value: Json, schema: Schema, path: str) -> Iterator[Cause]:
@@ -180,7 +180,7 @@ def _check_number(value: float, schema: Schema, path: str) -> Iterator[Cause]:
 
 
 def tree(schema: Schema, metadata: Node | None = None) -> Node:
-    """The schema as a tree for patches and field ownership; `metadata` is the schema of a root's metadata."""
+    """Return the schema as a tree for patches and field ownership; `metadata` is the schema of a root's metadata."""
     kind = schema.get("type", "")
     if kind == "array":
         keys = tuple(schema.get("x-kubernetes-list-map-keys") or ())
@@ -191,7 +191,7 @@ def tree(schema: Schema, metadata: Node | None = None) -> Node:
         return MapOf(tree(extra))
     if kind != "object" or schema.get("x-kubernetes-map-type") == "atomic":
         return Anything(kind or "object")
-    if not schema.get("properties") and _keeps_unknown(schema) and metadata is None:
+    if not schema.get("properties") and _preserves_unknown(schema) and metadata is None:
         return MapOf(ANYTHING)
 
     def fields() -> dict[str, Node]:
@@ -199,4 +199,4 @@ def tree(schema: Schema, metadata: Node | None = None) -> Node:
         root = {"apiVersion": Anything("string"), "kind": Anything("string"), "metadata": metadata}
         return known | ({name: node for name, node in root.items() if node is not None} if metadata else {})
 
-    return Struct("", fields, open_ended=_keeps_unknown(schema))
+    return Struct("", fields, open_ended=_preserves_unknown(schema))

@@ -1,4 +1,4 @@
-"""Refuses bodies whose values have the wrong types, so that everything behind it may rely on the shape of an object."""
+"""Type checks of request bodies, so that all later code can rely on the types of an object's fields."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _WHERE = re.compile(r"(?P<what>.*?) - at `\$(?P<path>.*)`\Z", re.DOTALL)
 
 
 def schema_of(resource: Resource) -> Node:
-    """The schema tree of a resource: its own, or that of its OpenAPI model."""
+    """Return the schema tree of a resource: its own, or that of its OpenAPI model."""
     return resource.schema if resource.schema is not None else tree(resource.model)
 
 
@@ -28,15 +28,15 @@ def _metadata_only() -> Any:
 
 
 def check_types(resource: Resource, obj: Json) -> None:
-    """ApiError 400 that names the place where `obj` has a value of the wrong type."""
+    """Raise ApiError 400 with the path if `obj` has a value of the wrong type."""
     wanted = typed(resource.model) if resource.model and not resource.custom else Any
     try:
         msgspec.convert(obj, type=_metadata_only() if wanted is Any else wanted)
     except msgspec.ValidationError as error:
-        raise _refusal(resource, str(error)) from None
+        raise _type_error(resource, str(error)) from None
 
 
-def _refusal(resource: Resource, text: str) -> ApiError:
+def _type_error(resource: Resource, text: str) -> ApiError:
     found = _WHERE.match(text)
     path, what = (found["path"].lstrip("."), found["what"]) if found else ("", text)
     what = what.replace(" | null", "").replace("`", "").lower()

@@ -1,1 +1,1 @@
-"""The verbs of the API as plain functions of a `ServerState`: what a request means, without HTTP."""
+"""Verbs of the API as functions of a `ServerState`, without HTTP."""

@@ -1,4 +1,4 @@
-"""Create: a new object gets its name, uid and defaults, is checked, and is stored."""
+"""Create: set name, uid and defaults of a new object, validate it, and store it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NAME_TRIES = 8
 
 
 def create(state: ServerState, resource: Resource, namespace: str, body: Any, options: WriteOptions) -> Version:
-    """Store a new object. ApiError where it is wrong or its name is taken."""
+    """Store a new object. ApiError if it is invalid or its name is in use."""
     obj = decode_body(resource, body, options)
     if resource.to_stored:
         obj = resource.to_stored(obj)
@@ -27,8 +27,8 @@ def create(state: ServerState, resource: Resource, namespace: str, body: Any, op
         raise bad_request("resourceVersion should not be set on objects to be created")
     place(state, resource, namespace, obj)
     if options.manager and "managedFields" not in obj["metadata"]:
-        written = schema_of(resource) if resource.to_stored is None else None
-        set_initial_managers(obj, written, options.manager, state.timestamp())
+        schema = schema_of(resource) if resource.to_stored is None else None
+        set_initial_managers(obj, schema, options.manager, state.timestamp())
     prepare(state, resource, obj)
     if state.store.get(resource.bucket, key_of(obj)) is not None:
         raise already_exists(resource.plural, resource.group, obj["metadata"]["name"])
@@ -38,7 +38,7 @@ def create(state: ServerState, resource: Resource, namespace: str, body: Any, op
 
 
 def prepare(state: ServerState, resource: Resource, obj: Json) -> None:
-    """Give a new object all that the server gives it, in place, and check it."""
+    """Set all fields that the server sets on a new object, in place, and validate it."""
     meta = obj["metadata"]
     for field in _NOT_FOR_CLIENTS:
         meta.pop(field, None)
@@ -65,7 +65,7 @@ def prepare(state: ServerState, resource: Resource, obj: Json) -> None:
 
 
 def _generated(state: ServerState, resource: Resource, meta: Json) -> str:
-    """A name that is free; as in Kubernetes the prefix is cut to leave room for the suffix."""
+    """Return an unused name; as in Kubernetes the prefix is truncated to leave room for the suffix."""
     prefix = meta["generateName"][:58] if resource.rules.name_form == "label" else meta["generateName"][:248]
     for _ in range(_NAME_TRIES):
         name = prefix + state.new_suffix()

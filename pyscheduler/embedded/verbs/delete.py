@@ -1,4 +1,4 @@
-"""Delete: at once, after a grace period, or when finalizers are gone; with preconditions and propagation."""
+"""Delete: at once, after a grace period, or when finalizers are removed; with preconditions and propagation."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PROPAGATIONS = ("Background", "Foreground", "Orphan")
 
 
 def delete_options(body: Any, query: Mapping[str, str], *, dry_run: bool = False) -> DeleteOptions:
-    """The options of a DELETE request, from its body and, where that is silent, its query. ApiError 400 if wrong."""
+    """Return the options in the body of a DELETE request or else in its query. ApiError 400 if they are invalid."""
     given: Mapping[str, Any] = body if isinstance(body, dict) else {}
     grace = given.get("gracePeriodSeconds", query.get("gracePeriodSeconds"))
     propagation = given.get("propagationPolicy") or query.get("propagationPolicy") or ""
@@ -45,7 +45,7 @@ def delete_options(body: Any, query: Mapping[str, str], *, dry_run: bool = False
 def delete(
     state: ServerState, resource: Resource, namespace: str, name: str, options: DeleteOptions
 ) -> tuple[Version, bool]:
-    """Delete an object; the version that is left (or was the last), and whether the object is gone."""
+    """Delete an object; return its remaining or last version, and True if the object is gone."""
     old = find(state, resource, namespace, name)
     _check_preconditions(resource, old, options)
     if resource.bucket == "namespaces" and name in _IMMORTAL:
@@ -59,7 +59,7 @@ def delete(
         _orphan(state, meta["uid"])
     if not grace and not finalizers and resource.bucket != "namespaces":
         return state.store.remove(resource.bucket, old.key), True
-    return state.store.put(resource.bucket, old.key, _marked(state, old.object, grace, finalizers)), False
+    return state.store.put(resource.bucket, old.key, _terminating(state, old.object, grace, finalizers)), False
 
 
 def _check_preconditions(resource: Resource, old: Version, options: DeleteOptions) -> None:
@@ -72,7 +72,7 @@ def _check_preconditions(resource: Resource, old: Version, options: DeleteOption
 
 
 def _grace_seconds(resource: Resource, obj: Json, options: DeleteOptions) -> int:
-    """Only pods go gracefully, and of them those that a kubelet has to stop."""
+    """Return the grace period: 0 except for pods that a kubelet has to stop."""
     if resource.group_resource != "pods" or "nodeName" not in obj["spec"]:
         return 0
     if (obj.get("status") or {}).get("phase") in {"Succeeded", "Failed"}:
@@ -92,8 +92,8 @@ def _finalizers(state: ServerState, meta: Json, options: DeleteOptions) -> list[
     return finalizers
 
 
-def _marked(state: ServerState, obj: Json, grace: int, finalizers: list[str]) -> Json:
-    """`obj` as it is while it waits to go."""
+def _terminating(state: ServerState, obj: Json, grace: int, finalizers: list[str]) -> Json:
+    """Return `obj` with deletionTimestamp, grace period and finalizers set."""
     meta = dict(obj["metadata"])
     due = timestamp(state.now() + grace)
     meta["deletionTimestamp"] = min(due, meta.get("deletionTimestamp", due))
@@ -104,14 +104,14 @@ def _marked(state: ServerState, obj: Json, grace: int, finalizers: list[str]) ->
         meta["finalizers"] = finalizers
     else:
         meta.pop("finalizers", None)
-    marked = {**obj, "metadata": meta}
+    terminating = {**obj, "metadata": meta}
     if obj["kind"] == "Namespace":
-        marked["status"] = {**(obj.get("status") or {}), "phase": "Terminating"}
-    return marked
+        terminating["status"] = {**(obj.get("status") or {}), "phase": "Terminating"}
+    return terminating
 
 
 def _orphan(state: ServerState, uid: str) -> None:
-    """Dependents forget the owner, so that they outlive it."""
+    """Remove the owner reference from dependents, so that they are not garbage-collected."""
     for bucket, key in state.garbage.dependents(uid):
         version = state.store.get(bucket, key)
         if version is not None:
@@ -123,7 +123,7 @@ def _orphan(state: ServerState, uid: str) -> None:
 
 
 def remove_finalizer(state: ServerState, bucket: str, key: tuple[str, str], finalizer: str) -> None:
-    """Take one finalizer off an object; without any left, an object that is being deleted goes."""
+    """Remove one finalizer from an object; an object that is being deleted is removed with its last finalizer."""
     version = state.store.get(bucket, key)
     if version is None:
         return

@@ -1,4 +1,4 @@
-"""Patch: a change described by the client, applied to the present state and then stored like an update."""
+"""Patch: apply the client's change to the current state and store the result like an update."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def patch(
     change: tuple[str, Any],
     options: WriteOptions,
 ) -> tuple[Version, bool]:
-    """Patch the object at `where` (namespace, name, subresource) by `change` (media type, body)."""
+    """Patch the object at `where` (namespace, name, subresource) with `change` (media type, body)."""
     media_type, body = change
     if media_type == APPLY_YAML:
         return apply(state, resource, where, body, options)
@@ -51,7 +51,7 @@ def patch(
 def _patched(resource: Resource, present: Json, media_type: str, body: Any) -> Any:
     if media_type == MERGE:
         if not isinstance(body, dict):
-            raise bad_request("a merge patch is an object")
+            raise bad_request("a merge patch must be an object")
         return merge_patch(present, body)
     if media_type == JSON_PATCH:
         return json_patch(present, body)
@@ -62,14 +62,14 @@ def _patched(resource: Resource, present: Json, media_type: str, body: Any) -> A
 
 
 def fresh(obj: Any) -> Any:
-    """A deep copy, so that defaulting may write into it."""
+    """Return a deep copy, which defaulting may modify."""
     return msgspec.json.decode(msgspec.json.encode(obj))
 
 
 def apply(
     state: ServerState, resource: Resource, where: tuple[str, str, str], config: Any, options: WriteOptions
 ) -> tuple[Version, bool]:
-    """Server-side apply; creates what is not there."""
+    """Apply `config` server-side; create the object if it does not exist."""
     namespace, name, subresource = where
     if not options.manager:
         raise bad_request("fieldManager is required for apply patch")
@@ -89,6 +89,6 @@ def apply(
     if subresource == "status":
         merged = merge_patch(present, {"status": config.get("status") or {}})
     else:
-        wanted = {part: value for part, value in config.items() if part != "status" or not resource.has_status}
-        merged = server_side_apply(present, wanted, schema, options.manager, (options.force, state.timestamp()))
+        applied = {part: value for part, value in config.items() if part != "status" or not resource.has_status}
+        merged = server_side_apply(present, applied, schema, options.manager, (options.force, state.timestamp()))
     return update(state, resource, where, without_nulls(fresh(merged)), options)

@@ -1,4 +1,4 @@
-"""What only pods can: be bound to a node, and be evicted as far as disruption budgets allow."""
+"""Verbs of pods: binding to a node, and eviction within disruption budgets."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _RETRY_SECONDS = 10
 
 
 def bind(state: ServerState, pods: Resource, namespace: str, name: str, binding: Any, *, dry_run: bool = False) -> None:
-    """Assign a pod to a node (the registry's BindingREST). ApiError 409 where the pod cannot take it."""
+    """Assign a pod to a node (the registry's BindingREST). ApiError 409 if the pod cannot be bound."""
     meta, node = _read_binding(namespace, name, binding)
     old = find(state, pods, namespace, name)
     pod, stored = old.object, old.object["metadata"]
@@ -81,25 +81,25 @@ def _bound(pod: Json, binding: Mapping[str, Any], node: str, now: str) -> Json:
 
 
 def evict(state: ServerState, pods: Resource, namespace: str, name: str, eviction: Any) -> None:
-    """Delete a pod if its disruption budget allows (the registry's EvictionREST). ApiError 429 where it does not."""
+    """Delete a pod if its disruption budget allows it (the registry's EvictionREST). ApiError 429 if it does not."""
     if not isinstance(eviction, dict):
         raise bad_request("the body is not an Eviction")
     options = delete_options(eviction.get("deleteOptions"), {})
     old = find(state, pods, namespace, name)
-    if not _budgets_do_not_count(old.object):
-        _spend_budget(state, old.object, options)
+    if not _can_ignore_budgets(old.object):
+        _decrement_budget(state, old.object, options)
     if not options.dry_run:
         _mark_disruption(state, pods, find(state, pods, namespace, name))
     delete(state, pods, namespace, name, options)
 
 
-def _budgets_do_not_count(pod: Json) -> bool:
+def _can_ignore_budgets(pod: Json) -> bool:
     finished = (pod.get("status") or {}).get("phase") in {"Succeeded", "Failed", "Pending"}
     return finished or "deletionTimestamp" in pod["metadata"]
 
 
 def budgets_of(state: ServerState, pod: Json) -> list[Version]:
-    """The disruption budgets whose selector matches `pod`."""
+    """Return the disruption budgets that select `pod`."""
     return [
         budget
         for budget in state.store.scan(BUDGETS, pod["metadata"]["namespace"])
@@ -107,7 +107,7 @@ def budgets_of(state: ServerState, pod: Json) -> list[Version]:
     ]
 
 
-def _spend_budget(state: ServerState, pod: Json, options: DeleteOptions) -> None:
+def _decrement_budget(state: ServerState, pod: Json, options: DeleteOptions) -> None:
     budgets = budgets_of(state, pod)
     if len(budgets) > 1:
         why = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
@@ -116,10 +116,10 @@ def _spend_budget(state: ServerState, pod: Json, options: DeleteOptions) -> None
         return
     budget, name = budgets[0].object, budgets[0].key[1]
     status = budget.get("status") or {}
-    unhealthy_goes = (budget["spec"].get("unhealthyPodEvictionPolicy") == "AlwaysAllow") or status.get(
+    may_evict_unhealthy = (budget["spec"].get("unhealthyPodEvictionPolicy") == "AlwaysAllow") or status.get(
         "currentHealthy", 0
     ) >= max(status.get("desiredHealthy", 0), 1)
-    if unhealthy_goes and condition(pod, "Ready").get("status") != "True":
+    if may_evict_unhealthy and condition(pod, "Ready").get("status") != "True":
         return
     if status.get("observedGeneration", 0) < budget["metadata"].get("generation", 0):
         cause = f"The disruption budget {name} is still being processed by the server."
@@ -134,8 +134,10 @@ def _spend_budget(state: ServerState, pod: Json, options: DeleteOptions) -> None
         )
     if not options.dry_run:
         disrupted = {**(status.get("disruptedPods") or {}), pod["metadata"]["name"]: state.timestamp()}
-        spent = {**status, "disruptionsAllowed": allowed - 1, "disruptedPods": disrupted}
-        state.store.put(BUDGETS, budgets[0].key, {**budget, "metadata": dict(budget["metadata"]), "status": spent})
+        decremented = {**status, "disruptionsAllowed": allowed - 1, "disruptedPods": disrupted}
+        state.store.put(
+            BUDGETS, budgets[0].key, {**budget, "metadata": dict(budget["metadata"]), "status": decremented}
+        )
 
 
 def _mark_disruption(state: ServerState, pods: Resource, old: Version) -> None:

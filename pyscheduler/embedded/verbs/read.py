@@ -1,4 +1,4 @@
-"""Get and list: what is there now, or was there at a resourceVersion, in pages if asked for."""
+"""Get and list: the current state or that at a resourceVersion, in pages if requested."""
 
 from __future__ import annotations
 
@@ -47,20 +47,20 @@ class ListOptions:
     """Seconds after which the server ends a watch."""
 
     def selects(self, version: Version) -> bool:
-        """Whether both selectors match."""
+        """Return True if both selectors match."""
         return (self.labels is None or self.labels(version.object)) and (
             self.fields is None or self.fields(version.object)
         )
 
     @property
     def selective(self) -> bool:
-        """Whether there is a selector at all."""
+        """True if there is a selector."""
         return self.labels is not None or self.fields is not None
 
 
 @dataclass(frozen=True)
 class ListPage:
-    """One page of a list: as of `revision`, `token` leads on, `remaining` objects are left (None: not counted)."""
+    """One page of a list as of `revision`: `token` continues it, `remaining` objects follow (None: not counted)."""
 
     items: list[Version]
     revision: int
@@ -69,7 +69,7 @@ class ListPage:
 
 
 def list_options(resource: Resource, query: Mapping[str, str]) -> ListOptions:
-    """The options in a query string. ApiError 400 or 422 where they are wrong."""
+    """Return the options in a query string. ApiError 400 or 422 if they are invalid."""
     initial = query.get("sendInitialEvents")
     options = ListOptions(
         revision=query.get("resourceVersion", ""),
@@ -102,7 +102,7 @@ def _number(query: Mapping[str, str], name: str) -> int:
 
 
 def _contradictions(options: ListOptions) -> Iterator[Cause]:
-    """validation.ValidateListOptions of apimachinery."""
+    """Yield the causes of apimachinery's validation.ValidateListOptions."""
     if options.initial_events is not None:
         if not options.watch:
             yield forbidden_value("sendInitialEvents", "sendInitialEvents is forbidden for list")
@@ -127,7 +127,7 @@ def _contradictions(options: ListOptions) -> Iterator[Cause]:
 
 
 def revision_number(text: str) -> int:
-    """A resourceVersion parameter as a number, 0 where it is not given. ApiError 400 where it is none."""
+    """Return a resourceVersion parameter as a number, 0 if it is empty. ApiError 400 if it is not a number."""
     if not text:
         return 0
     if not (text.isascii() and text.isdigit()):
@@ -136,7 +136,7 @@ def revision_number(text: str) -> int:
 
 
 def list_page(state: ServerState, resource: Resource, namespace: str, options: ListOptions) -> ListPage:
-    """One page of the objects that the options select."""
+    """Return one page of the objects that the options select."""
     wanted = revision_number(options.revision)
     if wanted > state.store.revision:
         raise too_large_revision(wanted, state.store.revision)
@@ -146,7 +146,7 @@ def list_page(state: ServerState, resource: Resource, namespace: str, options: L
     if exact:
         versions = state.store.scan_at(resource.bucket, wanted, namespace)
         return _cut(versions, options, wanted)
-    # Like the real server's cache, a list of "any" revision comes whole, whatever its limit.
+    # Like the real server's cache, a list of "any" revision is returned completely, whatever its limit.
     limited = options if options.revision != "0" else _unlimited(options)
     return _cut(state.store.scan(resource.bucket, namespace), limited, state.store.revision)
 

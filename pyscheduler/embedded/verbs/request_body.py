@@ -1,4 +1,4 @@
-"""Takes the body of a write in: is it of the right kind, of the right types, without fields that nobody knows?"""
+"""Decoding of the body of a write: checks of kind, types, unknown fields and namespace."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pyscheduler.embedded.status import bad_request, forbidden, not_found
 
 
 def decode_body(resource: Resource, body: Any, options: WriteOptions) -> Json:
-    """`body` as an object of `resource`, in the form of its API version. ApiError 400 where it is none."""
+    """Return `body` as an object of `resource`, in the form of its API version. ApiError 400 if it is invalid."""
     if not isinstance(body, dict):
         raise bad_request(f"the body of the request is not an object but {type(body).__name__}")
     for field, expected, words in (
@@ -43,7 +43,7 @@ def _check_fields(resource: Resource, body: Json, options: WriteOptions) -> None
 
 
 def place(state: ServerState, resource: Resource, namespace: str, obj: Json) -> None:
-    """Put `obj` into the namespace of the request. ApiError where it belongs elsewhere or may not be created there."""
+    """Set the request's namespace. ApiError if `obj` has another one or the namespace is missing or terminating."""
     meta = obj["metadata"]
     if not resource.namespaced:
         meta.pop("namespace", None)
@@ -54,9 +54,9 @@ def place(state: ServerState, resource: Resource, namespace: str, obj: Json) -> 
             f"({meta['namespace']} != {namespace})"
         )
     meta["namespace"] = namespace
-    home = state.store.get("namespaces", ("", namespace))
-    if home is None:
+    existing = state.store.get("namespaces", ("", namespace))
+    if existing is None:
         raise not_found("namespaces", "", namespace)
-    if "deletionTimestamp" in home.object["metadata"]:
+    if "deletionTimestamp" in existing.object["metadata"]:
         why = f"unable to create new content in namespace {namespace} because it is being terminated"
         raise forbidden(resource.plural, resource.group, meta.get("name", ""), why)

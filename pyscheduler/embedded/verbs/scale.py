@@ -1,4 +1,4 @@
-"""The scale subresource: spec.replicas of a workload under one API for all kinds that have it."""
+"""Scale subresource: spec.replicas of a workload under one API for all kinds that have it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pyscheduler.embedded.verbs.update import find, replace
 
 
 def scale_of(version: Version) -> Json:
-    """The autoscaling/v1 Scale of a workload."""
+    """Return the autoscaling/v1 Scale of a workload."""
     obj = version.object
     meta = {
         name: obj["metadata"][name] for name in ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
@@ -30,7 +30,7 @@ def scale_of(version: Version) -> Json:
 
 
 def selector_text(selector: Json | None) -> str:
-    """A label selector in the form in which kubectl and Scale objects write it."""
+    """Format a label selector as kubectl and Scale objects do."""
     if not selector:
         return ""
     named = selector.get("matchLabels") or ({} if "matchExpressions" in selector else selector)
@@ -45,7 +45,7 @@ def selector_text(selector: Json | None) -> str:
 def update_scale(
     state: ServerState, resource: Resource, where: tuple[str, str], scale: Any, options: WriteOptions
 ) -> Version:
-    """Set spec.replicas of the workload at `where` (namespace, name). ApiError where `scale` is none."""
+    """Set spec.replicas of the workload at `where` (namespace, name). ApiError if `scale` is invalid."""
     old = find(state, resource, *where)
     replicas = dig(scale, "spec", "replicas")
     if replicas is None:

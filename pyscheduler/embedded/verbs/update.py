@@ -1,4 +1,4 @@
-"""Update: a whole new state for an object, under optimistic concurrency; and its status, which is written apart."""
+"""Update: replace an object under optimistic concurrency, or its status through the subresource."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _STALE = "the object has been modified; please apply your changes to the latest 
 
 
 def find(state: ServerState, resource: Resource, namespace: str, name: str) -> Version:
-    """The present version of an object. ApiError 404 where there is none."""
+    """Return the current version of an object. ApiError 404 if it does not exist."""
     version = state.store.get(resource.bucket, (namespace if resource.namespaced else "", name))
     if version is None:
         raise not_found(resource.plural, resource.group, name)
@@ -41,7 +41,7 @@ def update(
     body: Any,
     options: WriteOptions,
 ) -> tuple[Version, bool]:
-    """Replace the object at `where` (namespace, name, subresource "" or "status"); also whether it was created."""
+    """Replace the object at `where` (namespace, name, subresource "" or "status"); True if it was created."""
     namespace, name, subresource = where
     key = (namespace if resource.namespaced else "", name)
     old = state.store.get(resource.bucket, key)
@@ -76,7 +76,7 @@ def _check_identity(resource: Resource, obj: Json, old: Json, key: tuple[str, st
 
 
 def replace(state: ServerState, resource: Resource, old: Version, obj: Json, how: tuple[str, WriteOptions]) -> Version:
-    """Store `obj` (stored form, ours to change) in place of `old`; `how` is (subresource, options)."""
+    """Store `obj` (stored form, modified in place) instead of `old`; `how` is (subresource, options)."""
     subresource, options = how
     obj["metadata"] = meta = dict(obj["metadata"])
     for field in _SYSTEM_FIELDS:
@@ -92,7 +92,7 @@ def replace(state: ServerState, resource: Resource, old: Version, obj: Json, how
     causes = _admit(state, resource, merged, old.object, subresource)
     if causes:
         raise invalid(resource.kind, resource.group, meta["name"], causes)
-    if _counts(resource, merged, old.object):
+    if _changes_generation(resource, merged, old.object):
         merged["metadata"]["generation"] = old.object["metadata"].get("generation", 0) + 1
     if not subresource and (options.manager or "managedFields" in meta):
         record_update(merged, old.object, schema_of(resource), options.manager or "unknown", state.timestamp())
@@ -107,7 +107,7 @@ def _main_part(resource: Resource, obj: Json, old: Json) -> Json:
 
 
 def _status_part(resource: Resource, obj: Json, old: Json) -> Json:
-    """Only the status changes, and of a built-in kind the metadata (labels, annotations, finalizers) too."""
+    """Return `old` with the new status and, for a built-in kind, the new metadata (labels, annotations, finalizers)."""
     meta = dict(old["metadata"]) if resource.custom else obj["metadata"]
     return {**old, "metadata": meta, "status": obj.get("status") or {}}
 
@@ -122,7 +122,7 @@ def _admit(state: ServerState, resource: Resource, obj: Json, old: Json, subreso
     return causes or rules.check(obj) or rules.check_change(obj, old)
 
 
-def _counts(resource: Resource, new: Json, old: Json) -> bool:
+def _changes_generation(resource: Resource, new: Json, old: Json) -> bool:
     if not resource.generation:
         return False
     if resource.spec_parts:
@@ -132,7 +132,7 @@ def _counts(resource: Resource, new: Json, old: Json) -> bool:
 
 
 def store(state: ServerState, resource: Resource, old: Version, obj: Json, options: WriteOptions) -> Version:
-    """Store a new state; an object that waited only for its finalizers goes when the last one is gone."""
+    """Store a new state; an object in deletion is removed with its last finalizer."""
     meta = obj["metadata"]
     if options.dry_run:
         return Version(old.key, obj, old.revision)

@@ -1,1 +1,1 @@
-"""Kubernetes' protobuf encoding, read only: typed clients (`kubectl create deployment`, Go programs) send it."""
+"""Decoder of Kubernetes' protobuf encoding, which typed clients send (`kubectl create deployment`, Go programs)."""

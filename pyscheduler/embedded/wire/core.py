@@ -1,6 +1,6 @@
-"""Protobuf fields of the other kinds of the core group.
+"""Protobuf fields of kinds of the core group other than pods.
 
-Made from the struct tags of k8s.io/api v0.36.3 and k8s.io/apimachinery v0.36.3; `table.py` explains the notation.
+Generated from the struct tags of k8s.io/api v0.36.3 and k8s.io/apimachinery v0.36.3; `table.py` explains the notation.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Reads one protobuf-encoded Kubernetes object as the dict that its JSON would give.
+"""Decoder of a protobuf-encoded Kubernetes object into the dict of its JSON form.
 
 The envelope is runtime.Unknown behind the four bytes `k8s\\0`. Zero values that Go writes for fields without a pointer
 are dropped, as `omitempty` drops them from JSON.
@@ -24,7 +24,7 @@ class _Malformed(ValueError):
 
 
 def decode_object(raw: bytes) -> Json:
-    """The object in `raw`. ApiError 400 where it is malformed, 415 where its kind is not known in this form."""
+    """Return the object in `raw`. ApiError 400 if it is malformed, 415 if its kind is not in the table."""
     try:
         envelope = _by_number(raw.removeprefix(MAGIC))
         head = _by_number(envelope.get(1, b""))
@@ -42,7 +42,7 @@ def _by_number(raw: bytes) -> dict[int, Any]:
 
 
 def _fields(raw: bytes) -> Iterator[tuple[int, Any]]:
-    """The fields of a message: ints for numbers, bytes for everything else."""
+    """Yield the fields of a message: ints for numbers, bytes for everything else."""
     position, end = 0, len(raw)
     while position < end:
         tag, position = _varint(raw, position)
@@ -56,14 +56,14 @@ def _fields(raw: bytes) -> Iterator[tuple[int, Any]]:
             case 2:
                 length, position = _varint(raw, position)
                 if position + length > end:
-                    raise _Malformed("it ends too early")
+                    raise _Malformed("the message is truncated")
                 yield tag >> 3, raw[position : position + length]
                 position += length
             case 5:
                 yield tag >> 3, raw[position : position + 4]
                 position += 4
             case other:
-                raise _Malformed(f"it has a field of the unknown wire type {other}")
+                raise _Malformed(f"unknown wire type {other}")
 
 
 def _varint(raw: bytes, position: int) -> tuple[int, int]:
@@ -76,7 +76,7 @@ def _varint(raw: bytes, position: int) -> tuple[int, int]:
             return value, position
         shift += 7
         if shift > 63:
-            raise _Malformed("it has a number that is too long")
+            raise _Malformed("a varint is too long")
 
 
 def _message(raw: bytes, name: str) -> Json:
@@ -94,13 +94,13 @@ def _message(raw: bytes, name: str) -> Json:
             found = _value(value, field)
             if not field.name:
                 result |= found
-            elif _counts(found, field):
+            elif _is_set(found, field):
                 result[field.name] = found
     return result
 
 
-def _counts(value: Any, field: Field) -> bool:
-    """Whether the value was set, rather than written because Go has no "not set" for it."""
+def _is_set(value: Any, field: Field) -> bool:
+    """Return False for a zero value that Go writes because a field without a pointer has no "not set"."""
     if value is None:
         return False
     return field.pointer or not (value == "" or value is False or value == {} or (value == 0 and field.kind == "i"))
@@ -130,7 +130,7 @@ def _value(value: Any, field: Field) -> Any:
 
 
 def _signed(value: int) -> int:
-    """An int64 from its two's complement."""
+    """Return an int64 from its two's complement."""
     return value - (1 << 64) if value >= 1 << 63 else value
 
 
@@ -146,12 +146,12 @@ def _special(raw: bytes, kind: str) -> Any:
         try:
             return json.loads(parts.get(1, b"null"))
         except ValueError:
-            raise _Malformed("it holds raw data that is not JSON") from None
+            raise _Malformed("raw data is not JSON") from None
     return _time(parts)
 
 
 def _time(parts: dict[int, Any]) -> str | None:
-    """A time; None for Go's zero time. Only MicroTime has fractions."""
+    """Return a time, None for Go's zero time. Only MicroTime has fractions."""
     if not parts:
         return None
     text, nanos = timestamp(_signed(parts.get(1, 0))), parts.get(2, 0)

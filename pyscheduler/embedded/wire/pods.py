@@ -1,6 +1,6 @@
-"""Protobuf fields of pods and what they are made of, and of metadata.
+"""Protobuf fields of pods and their parts, and of metadata.
 
-Made from the struct tags of k8s.io/api v0.36.3 and k8s.io/apimachinery v0.36.3; `table.py` explains the notation.
+Generated from the struct tags of k8s.io/api v0.36.3 and k8s.io/apimachinery v0.36.3; `table.py` explains the notation.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The protobuf messages of Kubernetes' API types, from a compact notation.
+"""Protobuf messages of Kubernetes' API types, from a compact notation.
 
-One message a line: its name (with the first label of its group, unless core or meta), then its fields as
-`number=jsonName:kind`; indented lines go on. An empty jsonName is an inlined message. Kinds:
+One message per line: its name (with the first label of its group, unless core or meta), then its fields as
+`number=jsonName:kind`; indented lines continue. An empty jsonName is an inlined message. Kinds:
 
     s text   i integer   b boolean   d float   y bytes   q quantity   t time   x int-or-string   r raw JSON
     e list of text   m:Name message   [kind list   {kind map by text
@@ -42,7 +42,7 @@ def _field(text: str) -> tuple[int, Field]:
 
 @cache
 def messages() -> dict[str, Message]:
-    """Message name to its fields by number."""
+    """Return the fields by number of each message."""
     found: dict[str, Message] = {}
     for line in "".join((PODS, CORE, GROUPS)).splitlines():
         words = line.split()
@@ -53,7 +53,7 @@ def messages() -> dict[str, Message]:
 
 
 def message_name(api_version: str, kind: str) -> str:
-    """The message of a kind; "" where it is not in the table."""
+    """Return the name of a kind's message, "" if it is not in the table."""
     group = api_version.rpartition("/")[0].partition(".")[0]
     name = kind if not group or kind == "DeleteOptions" else f"{group}.{kind}"
     return name if name in messages() else ""

@@ -1,4 +1,4 @@
-"""The few controllers of kube-controller-manager that a cluster to try things on cannot do without."""
+"""Controllers of kube-controller-manager that an embedded cluster needs: workloads and node lifecycle."""
 
 from pyscheduler.embedded.workloads.manager import ControllerManager, ControllerSettings
 

@@ -1,4 +1,4 @@
-"""What a controller wants done: values, carried out by the driver."""
+"""Actions of a controller, as values; the driver performs them."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ class Create:
     resource: Resource
     obj: Json
     event_object: Json | None = None
-    """Whose Event is to tell of it; None for nobody's."""
+    """Object of the SuccessfulCreate Event; None for no Event."""
     ignore_already_exists: bool = False
-    """An object of that name is as good."""
+    """True if an existing object of that name is not an error."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Delete:
     uid: str
     grace_seconds: int | None = None
     pre_patch: Patch | None = None
-    """What the object has to say before it goes."""
+    """Patch of the object before it is deleted."""
     event_object: Json | None = None
 
 
@@ -54,19 +54,19 @@ Action = Create | Delete | Patch | Record
 
 @dataclass(frozen=True)
 class Plan:
-    """The answer of a reconcile function: what to do now, and when to look again (math.inf: when something changes)."""
+    """Result of a reconcile function: actions, and the time of the next reconcile (math.inf: on the next change)."""
 
     actions: list[Action] = field(default_factory=list)
     requeue_at: float = math.inf
 
 
-def status_patch(resource: Resource, obj: Json, wanted: Json) -> list[Action]:
-    """The patch that makes the status of `obj` say `wanted`; nothing where it says so already.
+def status_patch(resource: Resource, obj: Json, desired: Json) -> list[Action]:
+    """Return a patch that sets the fields of `desired` in the status of `obj`; empty if they are set already.
 
-    A None in `wanted` takes the field away. Fields that `wanted` does not name are left alone.
+    A None in `desired` removes the field. Fields that are not in `desired` are preserved.
     """
     present = obj.get("status") or {}
-    changed = {name: value for name, value in wanted.items() if present.get(name) != value}
+    changed = {name: value for name, value in desired.items() if present.get(name) != value}
     if not changed:
         return []
     meta = obj["metadata"]

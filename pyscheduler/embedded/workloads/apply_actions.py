@@ -1,4 +1,4 @@
-"""Carries out what controllers decide: the only place here that writes."""
+"""Performs the actions of controllers: the only writer in this package."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pyscheduler.embedded.workloads.actions import Action, Create, Delete, Patch
 from pyscheduler.embedded.workloads.recorder import EventRecorder
 
 MAX_CONCURRENT_WRITES = 16
-"""How many creations and deletions are under way at once."""
+"""Concurrent creations and deletions."""
 
 Created = Callable[[Json], None]
 Deleted = Callable[[Delete], None]
@@ -23,9 +23,9 @@ async def apply_actions(
     deleted: Deleted | None = None,
     recorder: EventRecorder | None = None,
 ) -> None:
-    """Creations and deletions side by side, then patches in order, then Events; those only with a `recorder`.
+    """Perform creations and deletions concurrently, then patches in order; record Events if there is a `recorder`.
 
-    StatusError or OSError end it; the rest is not done.
+    StatusError or OSError aborts; the remaining actions are not performed.
     """
     actions = list(actions)
     changes = [action for action in actions if isinstance(action, Create | Delete)]
@@ -33,11 +33,11 @@ async def apply_actions(
 
     async def change(action: Create | Delete) -> None:
         if isinstance(action, Create):
-            made = await _create(client, action)
-            if made is not None:
-                records.extend(_event_records(action.event_object, "SuccessfulCreate", "Created", made))
+            obj = await _create(client, action)
+            if obj is not None:
+                records.extend(_event_records(action.event_object, "SuccessfulCreate", "Created", obj))
                 if created is not None:
-                    created(made)
+                    created(obj)
         elif await _delete(client, action):
             records.extend(
                 _event_records(
@@ -68,8 +68,8 @@ def _event_records(event_object: Json | None, reason: str, verb: str, obj: Json)
 async def _create(client: ApiClient, action: Create) -> Json | None:
     try:
         return await client.create(action.resource, action.obj)
-    except StatusError as refusal:
-        if action.ignore_already_exists and refusal.is_conflict:
+    except StatusError as error:
+        if action.ignore_already_exists and error.is_conflict:
             return None
         raise
 
@@ -79,9 +79,9 @@ async def _delete(client: ApiClient, action: Delete) -> bool:
         if action.pre_patch is not None:
             await _patch(client, action.pre_patch)
         await client.delete(action.resource, action.key, uid=action.uid, grace_seconds=action.grace_seconds)
-    except StatusError as refusal:
-        if refusal.is_not_found or refusal.is_conflict:
-            return False  # it is gone, or another one has its name
+    except StatusError as error:
+        if error.is_not_found or error.is_conflict:
+            return False  # it is deleted, or another object has its name
         raise
     return True
 
@@ -89,6 +89,6 @@ async def _delete(client: ApiClient, action: Delete) -> bool:
 async def _patch(client: ApiClient, action: Patch) -> None:
     try:
         await client.patch(action.resource, action.key, action.patch, kind=action.kind, subresource=action.subresource)
-    except StatusError as refusal:
-        if not refusal.is_not_found:
+    except StatusError as error:
+        if not error.is_not_found:
             raise

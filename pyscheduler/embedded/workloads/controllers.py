@@ -1,4 +1,4 @@
-"""The async half of the workload controllers: which objects to hand to which reconcile function, and when."""
+"""Asyncio driver of the workload controllers: informers, the work queue, and calls of the reconcile functions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DEPLOYMENT, REPLICASET, JOB, CRONJOB, POD = "Deployment", "ReplicaSet", "Job", "
 
 
 class QueueItem(NamedTuple):
-    """An object to look at."""
+    """Kind and key of an object to reconcile."""
 
     kind: str
     key: Key
@@ -37,7 +37,7 @@ class OwnerIndex:
         return list(self._by_owner.get(uid_of(owner), {}).values())
 
     def change(self, before: Json | None, after: Json | None) -> None:
-        """Follow one change of an owned object."""
+        """Apply one change of an owned object."""
         if before is not None:
             siblings = self._by_owner.get(controller_uid(before), {})
             siblings.pop(key_of(before), None)
@@ -48,7 +48,7 @@ class OwnerIndex:
 
 
 class WorkloadControllers:
-    """Deployments, ReplicaSets, Jobs and CronJobs. The informers belong to the caller, who runs them."""
+    """Controllers of Deployments, ReplicaSets, Jobs and CronJobs. The caller owns and runs the informers."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class WorkloadControllers:
             informer.listeners.append(partial(self._on_main, kind))
 
     async def reconcile(self, item: QueueItem) -> None:
-        """Reconcile one object, unless the news of its last writes is still on the way."""
+        """Reconcile one object, unless the informers have not yet received this controller's last writes."""
         now = self._clock()
         obj = (self._pods if item.kind == POD else self._main[item.kind]).objects.get(item.key)
         if obj is None:
@@ -86,8 +86,8 @@ class WorkloadControllers:
         await apply_actions(
             self._client,
             plan.actions,
-            lambda made: self._made(item, made),
-            lambda gone: self._deleted(item, gone),
+            lambda obj: self._created(item, obj),
+            lambda deletion: self._deleted(item, deletion),
             self._recorder,
         )
         self._remember(item, obj, plan, failures)
@@ -95,7 +95,7 @@ class WorkloadControllers:
             self.queue.add_at(item, plan.requeue_at)
 
     def _up_to_date(self, item: QueueItem, obj: Json, now: float) -> bool:
-        """Whether the local copies show what this controller wrote last."""
+        """Return True if the informers have received this controller's last writes."""
         if not self._expected.is_satisfied(item, now):
             return False
         version, at = self._outdated.get(item, ("", -math.inf))
@@ -126,31 +126,31 @@ class WorkloadControllers:
             self._outdated[item] = (obj["metadata"].get("resourceVersion", ""), self._clock())
 
     def _job_of(self, pod: Json) -> Json | None:
-        """The Job that owns the pod, if it is there."""
+        """Return the Job that owns the pod, None if it does not exist."""
         for owner in owners_of(pod):
             job = self._main[JOB].objects.get((key_of(pod)[0], owner["name"])) if owner["kind"] == JOB else None
             if job is not None and uid_of(job) == owner["uid"]:
                 return job
         return None
 
-    def _made(self, item: QueueItem, made: Json) -> None:
-        known = self._main.get(made.get("kind", ""), self._pods).objects.get(key_of(made))
-        if known is None or uid_of(known) != uid_of(made):
-            self._expected.expect(item, uid_of(made), self._clock())
+    def _created(self, item: QueueItem, obj: Json) -> None:
+        cached = self._main.get(obj.get("kind", ""), self._pods).objects.get(key_of(obj))
+        if cached is None or uid_of(cached) != uid_of(obj):
+            self._expected.expect(item, uid_of(obj), self._clock())
 
-    def _deleted(self, item: QueueItem, gone: Delete) -> None:
-        informer = next((i for i in self._main.values() if i.resource == gone.resource), self._pods)
-        known = informer.objects.get(gone.key)
-        if known is not None and uid_of(known) == gone.uid and not is_deleting(known):
-            self._expected.expect(item, gone.uid, self._clock())
+    def _deleted(self, item: QueueItem, deletion: Delete) -> None:
+        informer = next((i for i in self._main.values() if i.resource == deletion.resource), self._pods)
+        cached = informer.objects.get(deletion.key)
+        if cached is not None and uid_of(cached) == deletion.uid and not is_deleting(cached):
+            self._expected.expect(item, deletion.uid, self._clock())
 
     def _on_pod(self, before: Json | None, after: Json | None) -> None:
         self._pods_of.change(before, after)
-        owners = self._news(before, after)
+        owners = self._observe(before, after)
         if after is not None and is_tracked(after):
             self.queue.add(QueueItem(POD, key_of(after)))
         if after is None or not is_active(after):
-            # Recreate waits for the last old pod to go, of which its ReplicaSet's status says nothing.
+            # Recreate waits until the last old pod has terminated, which its ReplicaSet's status does not show.
             for kind, key in owners:
                 replica_set = self._main[REPLICASET].objects.get(key) if kind == REPLICASET else None
                 self._queue_owners(replica_set)
@@ -158,7 +158,7 @@ class WorkloadControllers:
     def _on_main(self, kind: str, before: Json | None, after: Json | None) -> None:
         if kind in self._owned:
             self._owned[kind].change(before, after)
-            self._news(before, after)
+            self._observe(before, after)
         if after is not None:
             self.queue.add(QueueItem(kind, key_of(after)))
         elif kind == JOB and before is not None:
@@ -166,8 +166,8 @@ class WorkloadControllers:
             for pod in self._pods_of.of(before):
                 self.queue.add(QueueItem(POD, key_of(pod)))
 
-    def _news(self, before: Json | None, after: Json | None) -> list[QueueItem]:
-        """An owned object has changed: have its owners looked at. Returns them."""
+    def _observe(self, before: Json | None, after: Json | None) -> list[QueueItem]:
+        """Record that the watch has delivered a change of an owned object; queue its owners and return them."""
         obj = after if after is not None else before
         if obj is not None and (before is None or after is None or is_deleting(after)):
             self._expected.observe(uid_of(obj))

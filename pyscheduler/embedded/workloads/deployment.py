@@ -1,8 +1,8 @@
-"""Deployment: rolls pods from one template to the next by way of ReplicaSets.
+"""Deployment controller: rolls pods from one template to the next through ReplicaSets.
 
 RollingUpdate and Recreate, maxSurge and maxUnavailable, revisions (so that `kubectl rollout history` and `undo` work),
-revisionHistoryLimit, pause. Left out, next to kube-controller-manager: progressDeadlineSeconds, proportional scaling in
-the middle of a roll-out (the newest ReplicaSet takes the difference), adoption of ReplicaSets, hash collisions.
+revisionHistoryLimit, pause. Unlike kube-controller-manager it has no progressDeadlineSeconds, proportional scaling
+during a rollout (the newest ReplicaSet takes the difference), adoption of ReplicaSets or hash collisions.
 """
 
 from __future__ import annotations
@@ -37,29 +37,29 @@ _AVAILABLE = {
     False: {"reason": "MinimumReplicasUnavailable", "message": "Deployment does not have minimum availability."},
 }
 
-_EMPTY_MEANS_NOTHING = ("metadata", "labels", "annotations", "resources", "requests", "limits")
+_OMITTED_IF_EMPTY = ("metadata", "labels", "annotations", "resources", "requests", "limits")
 _LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
 def reconcile(deployment: Json, replica_sets: list[Json], pods: list[Json], now: float) -> Plan:
-    """What to do for a Deployment that owns `replica_sets`, which own `pods`."""
+    """Return the actions for a Deployment that owns `replica_sets`, which own `pods`."""
     if is_deleting(deployment):
         return Plan()
-    wanted = template_hash(deployment["spec"]["template"])
-    newest = next((rs for rs in replica_sets if _hash_of(rs) == wanted), None)
+    wanted_hash = template_hash(deployment["spec"]["template"])
+    newest = next((rs for rs in replica_sets if _hash_of(rs) == wanted_hash), None)
     old = [rs for rs in replica_sets if rs is not newest]
     if deployment["spec"].get("paused"):
         actions = _scale_paused(deployment, newest, old)
     else:
-        actions = _number(deployment, newest, old) + _roll(deployment, newest, old, pods)
+        actions = _set_revisions(deployment, newest, old) + _roll(deployment, newest, old, pods)
         actions += _clean_up_history(deployment, old)
     return Plan(actions + status_patch(DEPLOYMENTS, deployment, _status(deployment, newest, old, now)))
 
 
 def template_hash(template: Json) -> str:
-    """The pod-template-hash: the same for the same template, however a client writes it down."""
-    number = int.from_bytes(hashlib.blake2b(_encode(_plain(template)), digest_size=8).digest())
+    """Return the pod-template-hash, equal for all spellings of one template."""
+    number = int.from_bytes(hashlib.blake2b(_encode(_canonical(template)), digest_size=8).digest())
     letters = []
     for _ in range(10):
         number, letter = divmod(number, len(_LETTERS))
@@ -67,18 +67,18 @@ def template_hash(template: Json) -> str:
     return "".join(letters)
 
 
-def _plain(value: Any) -> Any:
-    """Without what clients in Go add when they write a template back: nulls, empty lists, empty optional structs."""
+def _canonical(value: Any) -> Any:
+    """Return `value` without what Go clients add when they write a template back: nulls, empty lists and structs."""
     if isinstance(value, list):
-        return [_plain(item) for item in value]
+        return [_canonical(item) for item in value]
     if not isinstance(value, dict):
         return value
-    said = {name: _plain(part) for name, part in value.items()}
-    return {k: v for k, v in said.items() if v is not None and v != [] and not (v == {} and k in _EMPTY_MEANS_NOTHING)}
+    parts = {name: _canonical(part) for name, part in value.items()}
+    return {k: v for k, v in parts.items() if v is not None and v != [] and not (v == {} and k in _OMITTED_IF_EMPTY)}
 
 
 def limits(deployment: Json) -> tuple[int, int]:
-    """maxSurge and maxUnavailable in pods; never both zero, or nothing could move."""
+    """Return maxSurge and maxUnavailable in pods; never both zero, which would stop the rollout."""
     replicas = replicas_of(deployment)
     rolling = (deployment["spec"].get("strategy") or {}).get("rollingUpdate") or {}
     surge = scale_int_or_percent(rolling.get("maxSurge", "25%"), replicas, round_up=True)
@@ -90,28 +90,28 @@ def _roll(deployment: Json, newest: Json | None, old: list[Json], pods: list[Jso
     recreate = _recreates(deployment)
     if recreate and (running := [rs for rs in old if replicas_of(rs)]):
         return [_resize(rs, 0) for rs in running]
-    if recreate and _old_pods_linger(pods, newest):
+    if recreate and _has_old_pods(pods, newest):
         return []
     wanted = replicas_of(deployment)
     most = wanted + (0 if recreate else limits(deployment)[0]) - sum(replicas_of(rs) for rs in old)
     if newest is None:
         return [Create(REPLICASETS, _replica_set(deployment, old, min(wanted, max(0, most))))]
     size = replicas_of(newest)
-    # Growing stops at what the surge leaves room for; shrinking goes straight to what is wanted.
+    # Growing is limited by the surge; shrinking goes to the desired size at once.
     goal = wanted if size > wanted else max(size, min(wanted, most))
-    grown = [_resize(newest, goal)] if goal != size else []
-    return grown + ([] if recreate else _shrink_old(deployment, newest, old))
+    resized = [_resize(newest, goal)] if goal != size else []
+    return resized + ([] if recreate else _shrink_old(deployment, newest, old))
 
 
-def _old_pods_linger(pods: list[Json], newest: Json | None) -> bool:
-    """Whether pods of an earlier template still run (finished ones do not count); Recreate waits for them."""
+def _has_old_pods(pods: list[Json], newest: Json | None) -> bool:
+    """Return True while unfinished pods of an earlier template exist; Recreate waits for them."""
     current = _hash_of(newest) if newest is not None else ""
     stale = (pod for pod in pods if (pod["metadata"].get("labels") or {}).get(HASH_LABEL) != current)
     return any(phase(pod) not in ("Succeeded", "Failed") for pod in stale)
 
 
 def _shrink_old(deployment: Json, newest: Json, old: list[Json]) -> list[Action]:
-    """Take old pods away as far as maxUnavailable lets: first those that are not available, then the oldest."""
+    """Scale down old ReplicaSets within maxUnavailable: unavailable pods first, then the oldest ReplicaSets."""
     by_age = sorted((rs for rs in old if replicas_of(rs)), key=_revision)
     sizes = {uid_of(rs): replicas_of(rs) for rs in by_age}
     least = replicas_of(deployment) - limits(deployment)[1]
@@ -119,18 +119,18 @@ def _shrink_old(deployment: Json, newest: Json, old: list[Json]) -> list[Action]
     spare = sum(sizes.values()) + replicas_of(newest) - least - max(0, new_missing)
     for rs in by_age:
         unhealthy = max(0, replicas_of(rs) - status_number(rs, "availableReplicas"))
-        taken = min(unhealthy, max(0, spare))
-        sizes[uid_of(rs)] -= taken
-        spare -= taken
+        removed = min(unhealthy, max(0, spare))
+        sizes[uid_of(rs)] -= removed
+        spare -= removed
     for rs in by_age:
-        taken = min(sizes[uid_of(rs)], max(0, spare))
-        sizes[uid_of(rs)] -= taken
-        spare -= taken
+        removed = min(sizes[uid_of(rs)], max(0, spare))
+        sizes[uid_of(rs)] -= removed
+        spare -= removed
     return [_resize(rs, sizes[uid_of(rs)]) for rs in by_age if sizes[uid_of(rs)] != replicas_of(rs)]
 
 
 def _scale_paused(deployment: Json, newest: Json | None, old: list[Json]) -> list[Action]:
-    """A paused Deployment still follows spec.replicas: the largest ReplicaSet takes the difference."""
+    """Scale a paused Deployment to spec.replicas: the largest ReplicaSet takes the difference."""
     sets = [rs for rs in ([newest] if newest is not None else []) + old if replicas_of(rs)]
     if not sets:
         return [_resize(newest, replicas_of(deployment))] if newest is not None and replicas_of(deployment) else []
@@ -139,8 +139,8 @@ def _scale_paused(deployment: Json, newest: Json | None, old: list[Json]) -> lis
     return [_resize(largest, max(0, replicas_of(largest) + missing))] if missing else []
 
 
-def _number(deployment: Json, newest: Json | None, old: list[Json]) -> list[Action]:
-    """The newest ReplicaSet has the highest revision, also when a roll-back has brought an old one back."""
+def _set_revisions(deployment: Json, newest: Json | None, old: list[Json]) -> list[Action]:
+    """Give the newest ReplicaSet the highest revision, also after a rollback to an old one."""
     highest = max((_revision(rs) for rs in old), default=0)
     revision = highest + 1 if newest is None or _revision(newest) <= highest else _revision(newest)
     patch = {"metadata": {"annotations": {REVISION: str(revision)}}}
@@ -200,7 +200,7 @@ def _status(deployment: Json, newest: Json | None, old: list[Json], now: float) 
     if newest is not None:
         done = updated == total == wanted and available >= wanted
         conditions = with_condition(conditions, "Progressing", True, now, **_progress(newest, done))
-    # The API leaves counts of zero out; null takes them away and equals a field that is not there.
+    # The API omits counts of zero; null removes them and equals a missing field.
     return {
         "observedGeneration": deployment["metadata"].get("generation", 0),
         "replicas": total or None,
@@ -224,7 +224,7 @@ def _recreates(deployment: Json) -> bool:
 
 
 def _resize(replica_set: Json, size: int) -> Patch:
-    # The version guards against a decision on an outdated count: the server refuses it, and it is made anew.
+    # With resourceVersion as precondition the server rejects a size computed from a stale cache; then it is retried.
     version = replica_set["metadata"].get("resourceVersion", "")
     patch = {"metadata": {"resourceVersion": version}, "spec": {"replicas": size}}
     return Patch(REPLICASETS, key_of(replica_set), patch)

@@ -1,7 +1,7 @@
-"""What a controller has asked for and not yet seen in its watch.
+"""Writes of a controller that its informers have not yet received (client-go's ControllerExpectations).
 
-A controller that counts pods in its local copy right after making some would make them again. So it waits until the
-copy has caught up with its own writes, or until it must assume that it missed the news.
+A controller that counts cached pods right after creating some would create them again. So it waits until the cache has
+caught up with its own writes, or until a timeout, in case an event was lost.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ EXPECTATIONS_TIMEOUT_SECONDS = 30.0
 
 
 class Expectations:
-    """Object uids that each owner waits to see appear or go."""
+    """Uids of created and deleted objects that each owner has not yet observed."""
 
     def __init__(self) -> None:
         self._owner: dict[str, Hashable] = {}
         self._waiting: dict[Hashable, dict[str, float]] = {}
 
     def expect(self, owner: Hashable, uid: str, now: float) -> None:
-        """`owner` has made or deleted the object `uid` and waits for the news of it."""
+        """Record that `owner` has created or deleted the object `uid` and waits for its event."""
         self._owner[uid] = owner
         self._waiting.setdefault(owner, {})[uid] = now
 
     def observe(self, uid: str) -> Hashable | None:
-        """The watch has told of `uid`; the owner that waited for it, if one did."""
+        """Record that the event of `uid` has arrived; return the owner that waited for it, if any."""
         owner = self._owner.pop(uid, None)
         if owner is not None:
             waiting = self._waiting[owner]
@@ -34,7 +34,7 @@ class Expectations:
         return owner
 
     def is_satisfied(self, owner: Hashable, now: float) -> bool:
-        """Whether `owner` has seen all that it waited for, or has waited long enough."""
+        """Return True if all events that `owner` waited for have arrived or timed out."""
         overdue = [uid for uid, at in self._waiting.get(owner, {}).items() if now - at >= EXPECTATIONS_TIMEOUT_SECONDS]
         for uid in overdue:
             self.observe(uid)

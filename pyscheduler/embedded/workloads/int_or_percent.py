@@ -1,4 +1,4 @@
-"""IntOrString: a number of pods, or a share of them."""
+"""IntOrString: a number of pods, or a percentage of them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pyscheduler.kube.numbers import natural
 
 
 def scale_int_or_percent(value: int | str, total: int, *, round_up: bool) -> int:
-    """`3` is 3; `"25%"` is a quarter of `total`, rounded as told. What cannot be read counts as 0."""
+    """Return `3` for 3 and a quarter of `total` for `"25%"`, rounded up or down. Malformed values count as 0."""
     if isinstance(value, int):
         return max(0, value)
     percent = natural(value[:-1]) if value.endswith("%") else None

@@ -1,4 +1,4 @@
-"""Runs the controllers together on shared local copies, as kube-controller-manager does."""
+"""All controllers of this package on shared informers, as in kube-controller-manager."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ LEASE_NAMESPACE = "kube-node-lease"
 
 @dataclass(frozen=True)
 class ControllerSettings:
-    """What a user may want otherwise, in seconds."""
+    """Optional settings of the controllers, in seconds."""
 
     node_grace_seconds: float = 50.0
-    """How long a node may be silent before it counts as lost."""
+    """Time without heartbeat after which a node is marked unknown."""
     job_backoff_seconds: float = 10.0
-    """The wait after a Job's first failed pod; it doubles with each further one."""
+    """Backoff after a Job's first failed pod; it doubles with each further failure."""
 
 
 class ControllerManager:
-    """All controllers that there are here. Start and stop it, or use it as a context manager."""
+    """All controllers of this package. Start and stop it, or use it as a context manager."""
 
     def __init__(self, client: ApiClient, *, clock: Clock, settings: ControllerSettings | None = None) -> None:
         settings = settings if settings is not None else ControllerSettings()
@@ -66,7 +66,7 @@ class ControllerManager:
         await self.stop()
 
     async def start(self) -> None:
-        """Begin once all local copies are filled: a controller that knows half the pods would make the rest again."""
+        """Start the workers once all informers have synced: with a partial cache they would create pods again."""
         for informer in self._informers:
             self._tasks.spawn(informer.run(), f"controllers: watch of {informer.resource.plural}")
         await asyncio.gather(*(informer.synced.wait() for informer in self._informers))

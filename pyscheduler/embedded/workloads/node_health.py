@@ -1,9 +1,9 @@
-"""What becomes of a node that falls silent, and of the pods on it: pure functions.
+"""Node health as pure functions: conditions, taints and evictions of nodes without heartbeat.
 
-As in kube-controller-manager: silent for too long means Ready=Unknown, the unreachable taints, and pods marked not
-ready; NoExecute taints evict pods that do not tolerate them (any more). The API server gives pods a toleration of 300
-seconds for lost nodes, so that is how long they stay unless they say otherwise. Left out: the pace limits on eviction
-when a whole zone is lost.
+As in kube-controller-manager, a node without heartbeat gets Ready=Unknown and the unreachable taints, and its pods are
+marked not ready; NoExecute taints evict pods that do not tolerate them (any more). The API server gives pods a
+toleration of 300 seconds for lost nodes, which is how long they stay by default. Not implemented: rate limits on
+eviction when a whole zone is lost.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _CONDITIONS = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
 
 
 def mark_node_unknown(node: Json, now: float) -> list[Action]:
-    """Say that nobody knows how the node is; nothing where that is said already."""
+    """Set the conditions of a node to Unknown; no action if they are already."""
     if condition(node, "Ready").get("status") == "Unknown":
         return []
     words = {
@@ -39,24 +39,24 @@ def mark_node_unknown(node: Json, now: float) -> list[Action]:
 
 
 def set_taints(node: Json, now: float) -> list[Action]:
-    """Make the node's taints follow its Ready condition and spec.unschedulable; other taints are left alone."""
+    """Set the node's taints by its Ready condition and spec.unschedulable; other taints are preserved."""
     present = node["spec"].get("taints") or []
     wanted = _wanted_taints(node)
-    kept = [t for t in present if t["key"] not in _MANAGED or (t["key"], t["effect"]) in wanted]
-    known = {(t["key"], t["effect"]) for t in kept}
-    added = [_taint(key, effect, now) for key, effect in wanted if (key, effect) not in known]
-    if not added and len(kept) == len(present):
+    remaining = [t for t in present if t["key"] not in _MANAGED or (t["key"], t["effect"]) in wanted]
+    existing = {(t["key"], t["effect"]) for t in remaining}
+    added = [_taint(key, effect, now) for key, effect in wanted if (key, effect) not in existing]
+    if not added and len(remaining) == len(present):
         return []
     version = node["metadata"].get("resourceVersion", "")
-    # The version guards the list: somebody may be adding a taint right now.
-    patch = {"metadata": {"resourceVersion": version}, "spec": {"taints": kept + added or None}}
+    # resourceVersion is a precondition: another client may be adding a taint at the same time.
+    patch = {"metadata": {"resourceVersion": version}, "spec": {"taints": remaining + added or None}}
     return [Patch(NODES, key_of(node), patch)]
 
 
 def evict(node: Json, pods: list[Json], now: float) -> tuple[list[Action], float]:
-    """The pods that the node's NoExecute taints drive away now, and when the next one's time is up."""
+    """Evict pods that do not tolerate the node's NoExecute taints; return the time of the next eviction too."""
     actions: list[Action] = []
-    again = math.inf
+    next_eviction = math.inf
     for pod in pods:
         if is_deleting(pod):
             continue
@@ -64,18 +64,18 @@ def evict(node: Json, pods: list[Json], now: float) -> tuple[list[Action], float
         if at <= now:
             actions.append(Delete(PODS, key_of(pod), uid_of(pod), pre_patch=_disrupted(pod, *_BY_TAINT, now)))
         else:
-            again = min(again, at)
-    return actions, again
+            next_eviction = min(next_eviction, at)
+    return actions, next_eviction
 
 
 def force_delete_pod(pod: Json, now: float) -> Delete:
-    """Take away a pod whose node is no more: it has failed, whatever it was doing (as podgc does)."""
+    """Return the force deletion of a pod on a deleted node, marked as Failed before (as podgc does)."""
     marked = None if phase(pod) in ("Succeeded", "Failed") else _disrupted(pod, *_BY_GC, now, phase="Failed")
     return Delete(PODS, key_of(pod), uid_of(pod), grace_seconds=0, pre_patch=marked)
 
 
 def _disrupted(pod: Json, reason: str, message: str, now: float, **status: str) -> Patch:
-    """Say on the pod that it is no fault of its own: podFailurePolicy may ignore that."""
+    """Return a DisruptionTarget condition for the pod, which podFailurePolicy may ignore."""
     condition = {"type": "DisruptionTarget", "status": "True", "reason": reason, "message": message}
     stamped = condition | {"lastTransitionTime": timestamp(now)}
     patch = {"metadata": {"uid": uid_of(pod)}, "status": {**status, "conditions": [stamped]}}
@@ -83,9 +83,9 @@ def _disrupted(pod: Json, reason: str, message: str, now: float, **status: str) 
 
 
 def evicted_at(node: Json, pod: Json) -> float:
-    """When the pod must leave: -math.inf for at once, math.inf for never.
+    """Return when the pod must be evicted: -math.inf for at once, math.inf for never.
 
-    Of several tolerations of one taint the shortest counts; one taint that is not tolerated is enough.
+    Of several tolerations of one taint the shortest counts; one taint without toleration is enough.
     """
     earliest = math.inf
     for taint in node["spec"].get("taints") or ():
@@ -101,7 +101,7 @@ def evicted_at(node: Json, pod: Json) -> float:
 
 
 def mark_not_ready(node: Json, pods: list[Json], now: float) -> list[Action]:
-    """Pods on a node that is not ready are not ready either, whatever their silent kubelet said last."""
+    """Set running pods on a node that is not ready to not ready: their kubelet no longer reports."""
     if condition(node, "Ready").get("status") == "True":
         return []
     lost = [pod for pod in pods if is_ready(pod) and phase(pod) == "Running"]

@@ -1,7 +1,8 @@
-"""The async half of the node lifecycle: hears which nodes are alive, and acts when one falls silent or goes.
+"""Asyncio driver of node health: tracks heartbeats, and acts when a node is lost or deleted.
 
-Silence is measured on this clock, from the moment a renewal was heard of, as in kube-controller-manager: the nodes'
-own clocks are not trusted. A pod bound to a node that does not exist is deleted after the same time of grace.
+The time since the last heartbeat is measured on this clock from when a renewal was received, as in
+kube-controller-manager: the nodes' own clocks may be wrong.
+A pod bound to a node that does not exist is deleted after the same grace period.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ from pyscheduler.embedded.workloads.objects import key_of
 
 
 class NodeLifecycle:
-    """Watches over nodes. The informers belong to the caller, who runs them.
+    """Node lifecycle controller. The caller owns and runs the informers.
 
-    `grace_seconds`: how long a node may be silent (kube-controller-manager: 50).
+    `grace_seconds` is the time without heartbeat after which a node is lost (kube-controller-manager: 50).
     """
 
     def __init__(
@@ -46,7 +47,7 @@ class NodeLifecycle:
         leases.listeners.append(self._on_lease)
 
     async def reconcile(self, name: str) -> None:
-        """See to one node and its pods."""
+        """Reconcile one node and its pods."""
         now = self._clock()
         node = self._nodes.objects.get(("", name))
         pods = list(self._pods_on.get(name, {}).values())
@@ -81,7 +82,7 @@ class NodeLifecycle:
         self.queue.add(name)
 
     def _on_lease(self, before: Json | None, after: Json | None) -> None:
-        if after is not None and (before is None or _renewed(before) != _renewed(after)):
+        if after is not None and (before is None or _renew_time(before) != _renew_time(after)):
             self._last_heartbeat[after["metadata"]["name"]] = self._clock()
 
     def _on_pod(self, before: Json | None, after: Json | None) -> None:
@@ -95,10 +96,10 @@ class NodeLifecycle:
             return
         self._pods_on.setdefault(new, {})[key_of(after)] = after
         if old != new:
-            self._bound(new)
+            self._pod_added(new)
 
-    def _bound(self, name: str) -> None:
-        """A pod has come to a node: it matters only if the node drives pods away, or is not there."""
+    def _pod_added(self, name: str) -> None:
+        """Queue the node of a newly bound pod if it has NoExecute taints or does not exist."""
         node = self._nodes.objects.get(("", name))
         if node is None or any(taint["effect"] == "NoExecute" for taint in node["spec"].get("taints") or ()):
             self.queue.add(name)
@@ -108,5 +109,5 @@ def _node_heartbeat(node: Json) -> object:
     return condition(node, "Ready").get("lastHeartbeatTime")
 
 
-def _renewed(lease: Json) -> object:
+def _renew_time(lease: Json) -> object:
     return dig(lease, "spec", "renewTime")

@@ -1,4 +1,4 @@
-"""What controllers ask of the objects they look at, all plain JSON: who owns it, is it active, ready, available."""
+"""Properties of objects as plain JSON: owner, phase, activity, readiness, availability, conditions."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from pyscheduler.embedded.objects import condition, owners_of, seconds, timestam
 
 
 def key_of(obj: Json) -> Key:
-    """Namespace and name."""
+    """Return namespace and name."""
     meta = obj["metadata"]
     return meta.get("namespace", ""), meta["name"]
 
 
 def uid_of(obj: Json) -> str:
-    """metadata.uid"""
+    """Return metadata.uid."""
     return str(obj["metadata"]["uid"])
 
 
 def controller_uid(obj: Json) -> str:
-    """The uid of the controller that owns the object, "" where none does."""
+    """Return the uid of the controller that owns the object, "" if there is none."""
     return next((str(owner["uid"]) for owner in owners_of(obj) if owner.get("controller")), "")
 
 
 def owned_by(owner: Json, kind: str, api_version: str) -> Json:
-    """The ownerReference to put on what `owner` makes."""
+    """Return the ownerReference for objects that `owner` creates."""
     return {
         "apiVersion": api_version,
         "kind": kind,
@@ -38,59 +38,59 @@ def owned_by(owner: Json, kind: str, api_version: str) -> Json:
 
 
 def is_deleting(obj: Json) -> bool:
-    """Whether a deletionTimestamp is set."""
+    """Return True if a deletionTimestamp is set."""
     return bool(obj["metadata"].get("deletionTimestamp"))
 
 
 def phase(pod: Json) -> str:
-    """status.phase, "" where there is none yet."""
+    """Return status.phase, "" if there is none yet."""
     return str((pod.get("status") or {}).get("phase", ""))
 
 
 def is_active(pod: Json) -> bool:
-    """Neither finished nor about to go."""
+    """Return True if the pod is neither finished nor being deleted."""
     return phase(pod) not in ("Succeeded", "Failed") and not is_deleting(pod)
 
 
 def is_ready(pod: Json) -> bool:
-    """The Ready condition is True."""
+    """Return True if the Ready condition is True."""
     return condition(pod, "Ready").get("status") == "True"
 
 
 def available_at(pod: Json, min_ready_seconds: int) -> float | None:
-    """When the pod counts as available (it may be past); None while it is not ready."""
+    """Return when the pod becomes available (possibly in the past); None if it is not ready."""
     if not is_ready(pod):
         return None
     return (seconds(condition(pod, "Ready").get("lastTransitionTime")) or 0.0) + min_ready_seconds
 
 
 def replicas_of(obj: Json) -> int:
-    """spec.replicas, 1 where it is left out."""
+    """Return spec.replicas, 1 if it is not set."""
     wanted = obj["spec"].get("replicas")
     return 1 if wanted is None else int(wanted)
 
 
 def status_number(obj: Json, name: str) -> int:
-    """A count in the status, 0 where it is left out."""
+    """Return a count in the status, 0 if it is not set."""
     return int((obj.get("status") or {}).get(name) or 0)
 
 
 def with_condition(conditions: Iterable[Json], kind: str, status: bool, now: float, **text: str) -> list[Json]:
-    """The conditions with one set. Its transition is stamped only if the status changes; same words change nothing."""
-    kept = [dict(c) for c in conditions]
-    present = next((c for c in kept if c["type"] == kind), None)
+    """Return the conditions with one set. lastTransitionTime changes only if the status changes."""
+    copies = [dict(c) for c in conditions]
+    present = next((c for c in copies if c["type"] == kind), None)
     wanted: dict[str, Any] = {"type": kind, "status": str(status), **text}
     if present is not None and all(present.get(name) == value for name, value in wanted.items()):
-        return kept
+        return copies
     if present is not None and present["status"] == wanted["status"]:
         wanted["lastTransitionTime"] = present.get("lastTransitionTime", timestamp(now))
     else:
         wanted["lastTransitionTime"] = timestamp(now)
-    return [c for c in kept if c["type"] != kind] + [wanted]
+    return [c for c in copies if c["type"] != kind] + [wanted]
 
 
 def pod_from_template(owner: Json, owner_reference: Json, template: Json) -> Json:
-    """A pod stamped from a controller's template; the server completes its name."""
+    """Return a pod of a controller's template; the server completes its name."""
     meta = template.get("metadata") or {}
     return {
         "apiVersion": "v1",

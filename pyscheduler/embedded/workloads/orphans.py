@@ -1,4 +1,4 @@
-"""Pods that nobody else looks after: those whose Job is gone or done, and those deleted before they had a node."""
+"""Release of tracked pods without a controller: the Job is deleted or finished, or the pod never had a node."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from pyscheduler.embedded.workloads.objects import key_of, uid_of
 
 
 def release_orphan(pod: Json, job: Json | None) -> list[Action]:
-    """What to do for a pod; `job` is the one that owns it, None if there is none (any more)."""
+    """Return the actions for a pod; `job` is its owner, None if it does not exist (any more)."""
     if not is_tracked(pod):
         return []
     if job is None or is_finished(job):
         return [remove_finalizer_action(pod)]
     if is_terminating(pod) and not pod["spec"].get("nodeName"):
-        # No kubelet will ever say how it ended, and its Job may wait for just that (podgc says so in a real cluster).
+        # No kubelet will ever report its end, and its Job may wait for it (podgc does this in a real cluster).
         patch = {"metadata": {"uid": uid_of(pod)}, "status": {"phase": "Failed"}}
         return [Patch(PODS, key_of(pod), patch, "status", "strategic-merge")]
     return []

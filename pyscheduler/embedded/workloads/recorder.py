@@ -1,4 +1,4 @@
-"""Events that controllers write: one object for what is said again and again, with a count."""
+"""Events of controllers: repeated Events are one object with a count."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pyscheduler.embedded.workloads.actions import Record
 from pyscheduler.embedded.workloads.objects import key_of, uid_of
 
 MAX_CACHED_EVENTS = 4096
-"""How many Events are remembered so that the next of the same words only counts them up."""
+"""Number of recent Events that repetitions increment instead of creating an object."""
 _COMPONENTS = {"Job": "job-controller", "CronJob": "cronjob-controller"}
 _VERSIONS = {"Job": "batch/v1", "CronJob": "batch/v1"}
 
@@ -26,30 +26,30 @@ class _RecordedEvent:
 
 
 class EventRecorder:
-    """Writes Events. What cannot be written is left out: an Event is news, not state."""
+    """Writes Events. Failed writes are dropped: an Event is information, not state."""
 
     def __init__(self, client: ApiClient, clock: Clock) -> None:
         self._client, self._clock = client, clock
         self._recorded_events: OrderedDict[_EventKey, _RecordedEvent] = OrderedDict()
 
     async def record(self, record: Record) -> None:
-        """Say it, or count it up."""
-        words = (uid_of(record.regarding), record.reason, record.message)
+        """Create the Event, or increment the count of an equal one."""
+        event_key = (uid_of(record.regarding), record.reason, record.message)
         namespace, now = key_of(record.regarding)[0], timestamp(self._clock())
-        said = self._recorded_events.get(words)
+        recorded = self._recorded_events.get(event_key)
         try:
-            if said is not None:
-                said.count += 1
-                count = {"count": said.count, "lastTimestamp": now}
-                await self._client.patch(EVENTS, (namespace, said.name), count)
+            if recorded is not None:
+                recorded.count += 1
+                count = {"count": recorded.count, "lastTimestamp": now}
+                await self._client.patch(EVENTS, (namespace, recorded.name), count)
                 return
             event = _event(record, now)
-            self._recorded_events[words] = _RecordedEvent(event["metadata"]["name"], 1)
+            self._recorded_events[event_key] = _RecordedEvent(event["metadata"]["name"], 1)
             if len(self._recorded_events) > MAX_CACHED_EVENTS:
                 self._recorded_events.popitem(last=False)
             await self._client.create(EVENTS, event)
         except (StatusError, OSError, TimeoutError):
-            self._recorded_events.pop(words, None)
+            self._recorded_events.pop(event_key, None)
 
 
 def _event(record: Record, now: str) -> Json:

@@ -1,7 +1,7 @@
-"""ReplicaSet: as many active pods as spec.replicas says, and counts of what they have come to.
+"""ReplicaSet controller: keeps spec.replicas active pods and their counts in the status.
 
-Left out, next to kube-controller-manager: adoption and release of pods by label (only pods that it made are its own),
-the ReplicaFailure condition, slow-start batches.
+Not implemented: adoption and release of pods by label (it manages only pods that it created), the ReplicaFailure
+condition, slow-start batches.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Rank = tuple[bool, int, bool, int, int, float, float]
 
 
 def reconcile(replica_set: Json, pods: list[Json], now: float) -> Plan:
-    """What to do for a ReplicaSet that owns `pods`."""
+    """Return the actions for a ReplicaSet that owns `pods`."""
     active = [pod for pod in pods if is_active(pod)]
     actions: list[Action] = []
     if not is_deleting(replica_set):
@@ -50,10 +50,10 @@ def _scale(replica_set: Json, active: list[Json]) -> list[Action]:
 
 
 def deletion_order(pods: list[Json]) -> list[Json]:
-    """The pods in the order in which scaling down takes them (kube-controller-manager's ActivePodsWithRanks).
+    """Sort pods in the order in which scaling down deletes them (kube-controller-manager's ActivePodsWithRanks).
 
-    Unassigned before assigned, pending before running, not ready before ready, cheap before dear, doubled up on a node
-    before alone there, ready for a short time before long, young before old.
+    Unassigned before assigned, pending before running, not ready before ready, low before high deletion cost, then pods
+    with more replicas on their node, recently ready before long ready, young before old.
     """
     pods_on_node: dict[str, int] = {}
     for pod in pods:
@@ -93,7 +93,7 @@ def _pod(replica_set: Json) -> Json:
 def _status(replica_set: Json, active: list[Json], available: int) -> Json:
     wanted = (replica_set["spec"]["template"].get("metadata") or {}).get("labels") or {}
     labelled = [pod for pod in active if wanted.items() <= (pod["metadata"].get("labels") or {}).items()]
-    # The API leaves counts of zero out; null takes them away and equals a field that is not there.
+    # The API omits counts of zero; null removes them and equals a missing field.
     return {
         "replicas": len(active),
         "fullyLabeledReplicas": len(labelled) or None,

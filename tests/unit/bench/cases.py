@@ -1,4 +1,4 @@
-"""Workloads of which a test says only the operations."""
+"""Workloads built from their operations only."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ POD = {
 
 
 def case(operations: str, **params: int) -> Case:
-    """A case of these operations, a YAML list; pods ask for half a CPU."""
+    """Return a case of these operations, a YAML list; pods request half a CPU."""
     document = {
         "name": "Case",
         "workloadTemplate": yaml.safe_load(operations),
@@ -32,5 +32,5 @@ def case(operations: str, **params: int) -> Case:
 
 
 def program(operations: str, **params: int) -> Program:
-    """Its program."""
+    """Return the program of a case of these operations."""
     return compiled(case(operations, **params))

@@ -1,4 +1,4 @@
-"""What stories of the bench run against."""
+"""Fixtures of the benchmark's tests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.e2e.plane import EMBEDDED, Plane
 
 @pytest.fixture
 async def plane(tmp_path: Path) -> AsyncIterator[Plane]:
-    """An API server in this process, and nothing else."""
+    """An API server in this process, without other components."""
     server = ApiServer()
     await server.start()
     try:

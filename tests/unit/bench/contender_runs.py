@@ -1,4 +1,4 @@
-"""A turn of which a test says only what it is about."""
+"""Turns built from the fields that matter to a test."""
 
 from __future__ import annotations
 
@@ -36,5 +36,5 @@ _PLAIN = ContenderRun(
 
 
 def turn(contender: str = "ours", number: int = 1, **changes: Any) -> ContenderRun:
-    """101 pods bound within a second."""
+    """Return a turn with 101 pods bound within a second."""
     return replace(_PLAIN, contender=contender, round=number, **changes)

@@ -1,4 +1,4 @@
-"""Placement quality: over all nodes, idle ones too, and with what lay there before."""
+"""Placement quality over all nodes, idle ones included, with initial pods."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ OPS = """
         (["a", "a", "a", "b"], {"a": 0.5, "b": 0.25}, Balance(2, 3, 1.0, 12.5)),
     ],
 )
-def test_balance_counts_empty_nodes_too(chosen: list[str], cpu: dict[str, float], expected: Balance) -> None:
+def test_balance_counts_nodes_without_pods(chosen: list[str], cpu: dict[str, float], expected: Balance) -> None:
     assert Balance.of(chosen, cpu) == expected
 
 
-def test_what_nodes_are_asked_for_is_what_lay_there_and_what_came() -> None:
-    """Nodes have 4 CPUs, pods ask for half of one; of the three that lay there, node-0 has two."""
-    made = program(OPS)
+def test_requested_cpu_includes_initial_and_scheduled_pods() -> None:
+    """Nodes have 4 CPUs, pods request half of one; of the three initial pods, node-0 has two."""
+    result = program(OPS)
 
-    assert requested(made, {}, []) == {"node-0": 0.25, "node-1": 0.125}
-    assert requested(made, {"namespace-2/object-2-1": "node-1"}, []) == {"node-0": 0.25, "node-1": 0.25}
+    assert requested(result, {}, []) == {"node-0": 0.25, "node-1": 0.125}
+    assert requested(result, {"namespace-2/object-2-1": "node-1"}, []) == {"node-0": 0.25, "node-1": 0.25}
 
 
-def test_pods_that_had_to_go_ask_for_nothing() -> None:
-    made = program(OPS)
+def test_deleted_pods_request_nothing() -> None:
+    result = program(OPS)
 
-    assert requested(made, {}, [(made.shared[0], 2)]) == {"node-0": 0.125, "node-1": 0.125}
+    assert requested(result, {}, [(result.shared[0], 2)]) == {"node-0": 0.125, "node-1": 0.125}

@@ -1,4 +1,4 @@
-"""The bare client says to the API server what schedulers say to it."""
+"""Requests of the bare client."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PODS = "/api/v1/namespaces/default/pods"
 POD = PodMeta("pod-1", "uid-1", "bench")
 
 
-def test_a_binding_names_pod_uid_and_node() -> None:
+def test_binding_contains_pod_uid_and_node() -> None:
     path, body = JOB.binding(POD, "node-7")
 
     assert path == "/api/v1/namespaces/bench/pods/pod-1/binding"
@@ -26,7 +26,7 @@ def test_a_binding_names_pod_uid_and_node() -> None:
     assert json.loads(body)["target"]["name"] == "node-7"
 
 
-def test_an_event_is_what_a_scheduler_writes() -> None:
+def test_event_is_that_of_a_scheduler() -> None:
     path, body = JOB.event(POD, "node-7", 1.5)
 
     event = json.loads(body)
@@ -36,16 +36,16 @@ def test_an_event_is_what_a_scheduler_writes() -> None:
     assert event["regarding"]["uid"] == "uid-1"
 
 
-def test_only_its_own_pending_pods_are_listed() -> None:
+def test_only_pending_pods_of_the_scheduler_name_are_listed() -> None:
     assert JOB.pending.endswith("/pods?fieldSelector=spec.schedulerName=bare,spec.nodeName=")
 
 
 @pytest.mark.parametrize("events", [False, True])
-async def test_a_gated_pod_holds_up_nobody_and_is_bound_when_its_gate_is_lifted(plane: Plane, events: bool) -> None:
-    api, of_its_own = plane.api, {"schedulerName": "bare", "containers": [{"name": "a", "image": "b"}]}
+async def test_gated_pod_does_not_block_others_and_is_bound_once_ungated(plane: Plane, events: bool) -> None:
+    api, spec = plane.api, {"schedulerName": "bare", "containers": [{"name": "a", "image": "b"}]}
     await api.create("/api/v1/nodes", {"metadata": {"name": "n"}})
-    await api.create(PODS, pod("a-gated", {**of_its_own, "schedulingGates": [{"name": "x.y/z"}]}))
-    await api.create(PODS, pod("b-free", of_its_own))
+    await api.create(PODS, pod("a-gated", {**spec, "schedulingGates": [{"name": "x.y/z"}]}))
+    await api.create(PODS, pod("b-free", spec))
 
     async with asyncio.timeout(30), aiohttp.ClientSession(api.server) as session:
         binding = asyncio.create_task(bind_all(session, BindingJob("bare", events)))
@@ -58,6 +58,6 @@ async def test_a_gated_pod_holds_up_nobody_and_is_bound_when_its_gate_is_lifted(
 
 
 def node_of(found: Json) -> str | None:
-    """The node that a pod is bound to."""
+    """Return the node that a pod is bound to."""
     node: str | None = found["spec"].get("nodeName")
     return node

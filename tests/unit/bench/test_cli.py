@@ -1,4 +1,4 @@
-"""`pyscheduler bench`: what it says, and what it says where it cannot work."""
+"""`pyscheduler bench`: output, options and errors."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from pyscheduler.cli.problems import CommandProblem
 
 
 def run(*arguments: str) -> tuple[int, str, BaseException | None]:
-    """Exit code, output and what was raised."""
+    """Return exit code, output and the exception."""
     result = CliRunner().invoke(bench.bench, arguments)
     return result.exit_code, result.output, result.exception
 
 
-def test_outside_of_a_checkout_it_says_where_it_works(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_outside_of_a_checkout_the_error_names_the_requirement(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(bench, "_CHECKOUT", tmp_path)
 
     _, _, problem = run("list")
@@ -28,7 +28,7 @@ def test_outside_of_a_checkout_it_says_where_it_works(monkeypatch: pytest.Monkey
     assert str(problem).startswith("bench works in a checkout of the source only")
 
 
-def test_the_list_shows_sizes_and_targets() -> None:
+def test_list_shows_sizes_and_targets() -> None:
     code, output, _ = run("list", "--workload", "ColdStart")
 
     assert code == 0
@@ -37,14 +37,14 @@ def test_the_list_shows_sizes_and_targets() -> None:
     assert "first_bind_seconds 1" in output
 
 
-def test_an_unknown_workload_is_one_line() -> None:
+def test_unknown_workload_is_one_line() -> None:
     _, _, problem = run("compare", "--workload", "Nonsense")
 
     assert isinstance(problem, CommandProblem)
-    assert str(problem).startswith("there is no workload Nonsense; there are ")
+    assert str(problem).startswith("there is no workload Nonsense; use ")
 
 
-def test_a_parameter_is_a_name_and_a_number() -> None:
+def test_parameter_is_a_name_and_a_number() -> None:
     code, output, _ = run("compare", "--param", "measurePods=many")
 
     assert code == 2
@@ -52,14 +52,14 @@ def test_a_parameter_is_a_name_and_a_number() -> None:
 
 
 @pytest.mark.parametrize("given", ["fast", "5;20", "-5", "5,", "1.5"])
-def test_a_latency_is_whole_milliseconds(given: str) -> None:
+def test_latency_is_whole_milliseconds(given: str) -> None:
     code, output, _ = run("compare", "--latency", given)
 
     assert code == 2
     assert "is not a list of milliseconds such as 5,20,50" in output
 
 
-def test_latency_runs_its_own_workloads_once_for_each_latency(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_workload_runs_once_per_latency(monkeypatch: pytest.MonkeyPatch) -> None:
     plans: list[Plan] = []
     monkeypatch.setattr(compare, "run", lambda plan, _: plans.append(plan))
 
@@ -73,7 +73,7 @@ def test_latency_runs_its_own_workloads_once_for_each_latency(monkeypatch: pytes
     assert [case.targets for case in plans[0].cases[:2]] == [{"pods_per_second": 3}, {"pods_per_second": 2}]
 
 
-def test_decide_has_options_of_its_own() -> None:
+def test_decide_has_its_own_options() -> None:
     code, output, _ = run("decide", "--help")
 
     assert code == 0

@@ -1,4 +1,4 @@
-"""The command: who takes part in what, in which order and size, and what comes of a failure."""
+"""The compare command: contenders, order, sizes and failures."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.unit.bench.cases import case, program
 SUITE = load()
 
 
-def test_every_other_round_runs_the_other_way_around() -> None:
+def test_every_other_round_is_in_reverse_order() -> None:
     plan = Plan(chosen("pyscheduler,kube-scheduler"), [], 2, 1.0)
 
     assert [(number, contender.name) for number, contender in plan.turns(case("[]"))] == [
@@ -34,7 +34,7 @@ def test_every_other_round_runs_the_other_way_around() -> None:
     ]
 
 
-def test_who_decides_nothing_takes_part_where_nothing_is_to_be_decided() -> None:
+def test_bare_clients_run_only_workloads_without_decisions() -> None:
     plan = Plan(chosen("pyscheduler,bare-client"), [], 1, 1.0)
     *plain, spreading = select(
         SUITE,
@@ -55,10 +55,10 @@ def test_who_decides_nothing_takes_part_where_nothing_is_to_be_decided() -> None
     "problem",
     [
         ProcessFailed("etcd ended with 1"),  # it does not start
-        ClientConnectionError("Connection refused"),  # its API server ended, and what was made cannot be taken away
+        ClientConnectionError("Connection refused"),  # its API server ended, and objects cannot be deleted
     ],
 )
-async def test_a_control_plane_that_fails_costs_one_workload_and_not_what_was_measured_before(
+async def test_failing_control_plane_fails_one_workload_only(
     monkeypatch: pytest.MonkeyPatch, problem: Exception
 ) -> None:
     def no_plane() -> AbstractAsyncContextManager[Plane]:
@@ -69,13 +69,13 @@ async def test_a_control_plane_that_fails_costs_one_workload_and_not_what_was_me
     first, second = case(operations), case(operations)
     plan = Plan(chosen("pyscheduler,kube-scheduler"), [first, second], 1, 1.0)
 
-    [outcome] = [outcome async for outcome in compare._by_itself(plan, [second], program(operations))]
+    [outcome] = [outcome async for outcome in compare._measure_workload(plan, [second], program(operations))]
     assert [(each.contender, each.reason) for each in outcome.failures] == [
         ("pyscheduler", str(problem)),
         ("kube-scheduler", str(problem)),
     ]
-    with pytest.raises(type(problem)):  # the first tells that nothing works here
-        await anext(compare._by_itself(plan, [first], program(operations)))
+    with pytest.raises(type(problem)):  # a failure of the first workload ends the run
+        await anext(compare._measure_workload(plan, [first], program(operations)))
 
 
 async def test_latencies_of_a_workload_share_a_control_plane(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,22 +100,22 @@ async def test_latencies_of_a_workload_share_a_control_plane(monkeypatch: pytest
     assert len(planes) == 2
 
 
-def test_all_pods_of_a_contender_are_its_own() -> None:
+def test_contenders_have_different_scheduler_names() -> None:
     assert len({c.scheduler_name for c in CONTENDERS.values()}) == len(CONTENDERS)
 
 
-def test_an_unknown_contender_is_named_beside_those_there_are() -> None:
+def test_unknown_contender_is_reported_with_the_known_ones() -> None:
     with pytest.raises(SuiteError, match="there is no contender 'volcano'; there are pyscheduler, kube-scheduler"):
         chosen("pyscheduler,volcano")
 
 
-def test_a_workload_in_another_size_keeps_the_rest() -> None:
+def test_workload_with_another_size_keeps_other_parameters() -> None:
     [basic] = with_params(select(SUITE, ["SchedulingBasic/5000Nodes"]), {"measurePods": 7})
 
     assert basic.workload.params == {"initNodes": 5000, "initPods": 1000, "measurePods": 7}
     assert basic.targets["pods_per_second"] == 4
 
 
-def test_a_size_that_nothing_takes_is_an_error() -> None:
-    with pytest.raises(SuiteError, match="no workload that was picked has a parameter pods"):
+def test_parameter_that_no_workload_has_is_an_error() -> None:
+    with pytest.raises(SuiteError, match="no selected workload has a parameter pods"):
         with_params(select(SUITE, ["SchedulingBasic"]), {"pods": 7})

@@ -1,4 +1,4 @@
-"""A whole turn of this scheduler, against the embedded API server: what it measures, and what it leaves behind."""
+"""A whole turn of this scheduler against the embedded API server: figures and cleanup."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ from tests.unit.bench.cases import case, program
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
 MEASURED = "{opcode: createPods, count: 1, collectMetrics: true}"
-# Eight pods of half a CPU fill the only node. What is measured fits once they are deleted; one of it is gated until the
-# others are bound, so that the scheduler is certainly at work between the first binding and the last.
+# Eight pods of half a CPU fill the only node. The measured pods fit once they are deleted; one of them is gated until
+# the others are bound, so that the scheduler is certainly active between the first binding and the last.
 OPERATIONS = """
 - {opcode: createNodes, count: 1}
 - {opcode: createPods, count: 8, namespace: before}
@@ -52,8 +52,8 @@ OPERATIONS = """
 """
 
 
-async def there(plane: Plane, program: Program) -> dict[str, list[str]]:
-    """The names of all pods, and of all services that are not the API server's own."""
+async def objects_of(plane: Plane, program: Program) -> dict[str, list[str]]:
+    """Return the names of all pods, and of all services except the API server's own."""
     found = {}
     for namespace in program.namespaces:
         for kind in ("pods", "services"):
@@ -64,21 +64,21 @@ async def there(plane: Plane, program: Program) -> dict[str, list[str]]:
 
 @asynccontextmanager
 async def prepared(plane: Plane, program: Program) -> AsyncIterator[ClusterSetup]:
-    """What the program wants to be there before a turn."""
-    async with bulk.opened(plane.api) as calls:
+    """Yield a cluster in the initial state of the program."""
+    async with bulk.connect(plane.api) as calls:
         setup = ClusterSetup(calls, calls)
         await setup.prepare(program)
         yield setup
 
 
-async def test_a_turn_measures_its_pods_and_leaves_the_cluster_as_it_was(plane: Plane, tmp_path: Path) -> None:
-    made = program(OPERATIONS)
-    async with prepared(plane, made) as setup:
-        before = await there(plane, made)
+async def test_turn_measures_its_pods_and_restores_the_cluster(plane: Plane, tmp_path: Path) -> None:
+    small_program = program(OPERATIONS)
+    async with prepared(plane, small_program) as setup:
+        before = await objects_of(plane, small_program)
 
-        turn = await run_contender(BenchEnvironment(plane, setup, made, 30.0), CONTENDERS[OURS], 1, tmp_path)
+        turn = await run_contender(BenchEnvironment(plane, setup, small_program, 30.0), CONTENDERS[OURS], 1, tmp_path)
 
-        assert await there(plane, made) == before
+        assert await objects_of(plane, small_program) == before
     assert len(before["before/pods"]) == 8
     assert before["measured/pods"] == before["churned/services"] == []
     assert (turn.contender, turn.pods) == (OURS, 4)
@@ -93,101 +93,103 @@ async def test_a_turn_measures_its_pods_and_leaves_the_cluster_as_it_was(plane: 
 
 @asynccontextmanager
 async def dead_at_once(site: Site, scheduler_name: str, folder: Path) -> AsyncIterator[Running]:
-    """A contender whose process has ended."""
+    """A contender with a process that has ended."""
     log = folder / "log"
-    log.write_text("I give up")
+    log.write_text("out of memory")
     yield Running(0, lambda: False, log)
 
 
-async def test_a_contender_that_ends_has_failed_and_leaves_nothing_behind(plane: Plane, tmp_path: Path) -> None:
-    made = program(OPERATIONS)
-    async with prepared(plane, made) as setup:
-        before = await there(plane, made)
+async def test_contender_that_ends_fails_and_leaves_nothing(plane: Plane, tmp_path: Path) -> None:
+    small_program = program(OPERATIONS)
+    async with prepared(plane, small_program) as setup:
+        before = await objects_of(plane, small_program)
 
         with pytest.raises(
-            Unfinished, match=r"0 of 4 pods were bound when its process ended; its log ends:\nI give up"
+            Unfinished, match=r"0 of 4 pods were bound when its process ended; its log ends:\nout of memory"
         ):
             await run_contender(
-                BenchEnvironment(plane, setup, made, 30.0), Contender("dead", dead_at_once), 1, tmp_path
+                BenchEnvironment(plane, setup, small_program, 30.0), Contender("dead", dead_at_once), 1, tmp_path
             )
 
-        assert await there(plane, made) == before
+        assert await objects_of(plane, small_program) == before
 
 
-class Restartable(ControlPlane):
-    """A control plane that only tells when something of it is to start anew."""
+class RestartRecorder(ControlPlane):
+    """A control plane that only records restarts."""
 
-    def __init__(self, told: list[str]) -> None:
+    def __init__(self, steps: list[str]) -> None:
         super().__init__()
-        self._told = told
+        self._steps = steps
 
     async def restart(self, name: str) -> None:
-        self._told.append(f"{name} restarted")
+        self._steps.append(f"{name} restarted")
 
 
-async def test_every_contender_finds_an_api_server_that_has_just_started(
+async def test_every_contender_gets_a_restarted_api_server(
     plane: Plane, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told: list[str] = []
+    steps: list[str] = []
 
     class Watch(BindWatch):
         async def __aenter__(self) -> Self:
             opened = await super().__aenter__()
-            told.append("watch opened")
+            steps.append("watch opened")
             return opened
 
     async def collected(_: bulk.BulkClient) -> None:
-        told.append("garbage collected")
+        steps.append("garbage collected")
 
     @asynccontextmanager
     async def starts(site: Site, scheduler_name: str, folder: Path) -> AsyncIterator[Running]:
-        made = await site.plane.api.list("/api/v1/namespaces/measured/pods")
-        told.append(f"contender started beside {len(made)} pods")
+        pods = await site.plane.api.list("/api/v1/namespaces/measured/pods")
+        steps.append(f"contender started with {len(pods)} pods")
         async with dead_at_once(site, scheduler_name, folder) as running:
             yield running
 
     monkeypatch.setattr("bench.contender_run.BindWatch", Watch)
     monkeypatch.setattr(bulk.BulkClient, "collect_garbage", collected)
-    made = program(OPERATIONS)
-    real = replace(plane, real=Restartable(told))
-    async with prepared(plane, made) as setup:
+    small_program = program(OPERATIONS)
+    real = replace(plane, real=RestartRecorder(steps))
+    async with prepared(plane, small_program) as setup:
         with pytest.raises(Unfinished):
-            await run_contender(BenchEnvironment(real, setup, made, 30.0), Contender("dead", starts), 1, tmp_path)
+            await run_contender(
+                BenchEnvironment(real, setup, small_program, 30.0), Contender("dead", starts), 1, tmp_path
+            )
 
-    assert told == [
+    assert steps == [
         "kube-apiserver restarted",
         "watch opened",
         "garbage collected",
-        "contender started beside 3 pods",
+        "contender started with 3 pods",
     ]
 
 
-class MissingObjects(ControlPlane):
-    """A control plane whose API server does not come back."""
+class FailingRestart(ControlPlane):
+    """A control plane with an API server that does not restart."""
 
     async def restart(self, name: str) -> None:
         raise ProcessFailed(f"{name} was not ready in time")
 
 
-async def test_where_the_api_server_does_not_come_back_nothing_is_made(plane: Plane, tmp_path: Path) -> None:
-    made = program(OPERATIONS)
-    async with prepared(plane, made) as setup:
-        before = await there(plane, made)
-        env = BenchEnvironment(replace(plane, real=MissingObjects()), setup, made, 30.0)
+async def test_failed_api_server_restart_creates_nothing(plane: Plane, tmp_path: Path) -> None:
+    small_program = program(OPERATIONS)
+    async with prepared(plane, small_program) as setup:
+        before = await objects_of(plane, small_program)
+        env = BenchEnvironment(replace(plane, real=FailingRestart()), setup, small_program, 30.0)
 
         with pytest.raises(ProcessFailed, match="kube-apiserver was not ready in time"):
             await run_contender(env, Contender("dead", dead_at_once), 1, tmp_path)
 
-        assert await there(plane, made) == before
+        assert await objects_of(plane, small_program) == before
 
 
-async def test_a_workload_that_the_api_server_refuses_is_a_failure_of_all(plane: Plane) -> None:
+async def test_workload_that_the_api_server_rejects_fails_all_contenders(plane: Plane) -> None:
     node = "{kind: Node, metadata: {name: 'not a name'}, status: {capacity: {cpu: '4'}}}"
-    refused = case(f"[{{opcode: createNodes, count: 1, nodeTemplate: {node}}}, {MEASURED}]")
-    plan = Plan([Contender("dead", dead_at_once)], [refused], 2, 1.0)
-    async with bulk.opened(plane.api) as calls:
+    rejected = case(f"[{{opcode: createNodes, count: 1, nodeTemplate: {node}}}, {MEASURED}]")
+    plan = Plan([Contender("dead", dead_at_once)], [rejected], 2, 1.0)
+    async with bulk.connect(plane.api) as calls:
         outcome = await outcome_of(
-            plan, refused, BenchEnvironment(plane, ClusterSetup(calls, calls), compiled(refused), 1.0)
+            plan, rejected, BenchEnvironment(plane, ClusterSetup(calls, calls), compiled(rejected), 1.0)
         )
 
     assert not outcome.turns
@@ -196,7 +198,7 @@ async def test_a_workload_that_the_api_server_refuses_is_a_failure_of_all(plane:
     assert "not a name" in failure.reason
 
 
-async def test_who_has_failed_gets_no_further_turn(plane: Plane) -> None:
+async def test_failed_contender_gets_no_further_turn(plane: Plane) -> None:
     started: list[str] = []
 
     @asynccontextmanager
@@ -207,7 +209,7 @@ async def test_who_has_failed_gets_no_further_turn(plane: Plane) -> None:
 
     workload = case(f"[{{opcode: createNodes, count: 1}}, {MEASURED}]")
     plan = Plan([Contender("late", starts), Contender("dead", starts)], [workload], 2, 1.0)
-    async with bulk.opened(plane.api) as calls:
+    async with bulk.connect(plane.api) as calls:
         outcome = await outcome_of(
             plan, workload, BenchEnvironment(plane, ClusterSetup(calls, calls), compiled(workload), 1.0)
         )
@@ -216,7 +218,7 @@ async def test_who_has_failed_gets_no_further_turn(plane: Plane) -> None:
     assert [(failure.contender, failure.round) for failure in outcome.failures] == [("late", 1), ("dead", 1)]
 
 
-async def test_only_before_the_first_workload_everybody_warms_up(plane: Plane, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_contenders_warm_up_before_the_first_workload_only(plane: Plane, monkeypatch: pytest.MonkeyPatch) -> None:
     warmed: list[str] = []
 
     async def warm_up(plan: Plan, *_: object) -> None:
@@ -231,7 +233,7 @@ async def test_only_before_the_first_workload_everybody_warms_up(plane: Plane, m
     assert warmed == ["dead"]
 
 
-async def test_who_cannot_even_warm_up_ends_the_run(plane: Plane) -> None:
+async def test_failed_warm_up_ends_the_run(plane: Plane) -> None:
     workload = case(f"[{{opcode: createNodes, count: 1}}, {MEASURED}]")
     plan = Plan([Contender("dead", dead_at_once)], [workload], 1, 1.0)
 
@@ -240,20 +242,20 @@ async def test_who_cannot_even_warm_up_ends_the_run(plane: Plane) -> None:
 
 
 async def nodes_of(plane: Plane) -> dict[str, str]:
-    """The uid of each node."""
+    """Return the uid of each node."""
     return {node["metadata"]["name"]: node["metadata"]["uid"] for node in await plane.api.list("/api/v1/nodes")}
 
 
-async def test_what_was_made_for_another_workload_is_gone(plane: Plane) -> None:
-    nodes, pods = "{opcode: createNodes, count: 2}", "{opcode: createPods, count: 2, namespace: kept}"
-    async with bulk.opened(plane.api) as calls:
+async def test_objects_of_an_earlier_workload_are_deleted(plane: Plane) -> None:
+    nodes, pods = "{opcode: createNodes, count: 2}", "{opcode: createPods, count: 2, namespace: first}"
+    async with bulk.connect(plane.api) as calls:
         setup = ClusterSetup(calls, calls)
         await setup.prepare(program(f"[{nodes}, {pods}, {MEASURED}]"))
         first = await nodes_of(plane)
-        assert len(await calls.names("/api/v1/namespaces/kept/pods")) == 2
+        assert len(await calls.names("/api/v1/namespaces/first/pods")) == 2
 
         await setup.prepare(program(f"[{nodes}, {MEASURED}]"))
         second = await nodes_of(plane)
         assert len(first) == len(second) == 2
         assert not first.items() & second.items()
-        assert await calls.names("/api/v1/namespaces/kept/pods") == []
+        assert await calls.names("/api/v1/namespaces/first/pods") == []

@@ -1,4 +1,4 @@
-"""The proxy that makes an API server far away: every chunk comes late, and none waits for another."""
+"""The delaying proxy: every chunk is late, and none waits for another."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ async def _echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 
 @asynccontextmanager
-async def proxied(delay: float) -> AsyncIterator[int]:
-    """The port of a proxy to a server that sends back what it gets."""
+async def delayed_echo_server(delay: float) -> AsyncIterator[int]:
+    """Yield the port of a proxy to an echo server."""
     async with (
         await asyncio.start_server(_echo, LOOPBACK, 0) as server,
         await serve(server.sockets[0].getsockname()[1], delay) as proxy,
@@ -29,22 +29,22 @@ async def proxied(delay: float) -> AsyncIterator[int]:
 
 
 async def _round_trip(streams: Streams, message: bytes) -> float:
-    """Seconds until the message is back."""
+    """Return the seconds until the message is back."""
     began = asyncio.get_running_loop().time()
     streams[1].write(message)
     assert await streams[0].readexactly(len(message)) == message
     return asyncio.get_running_loop().time() - began
 
 
-async def test_a_call_takes_longer_by_the_delay() -> None:
-    async with proxied(DELAY) as port:
+async def test_call_takes_longer_by_the_delay() -> None:
+    async with delayed_echo_server(DELAY) as port:
         streams = await asyncio.open_connection(LOOPBACK, port)
         assert await _round_trip(streams, b"GET /") >= DELAY
         streams[1].close()
 
 
 async def test_calls_on_many_connections_do_not_wait_for_each_other() -> None:
-    async with proxied(DELAY) as port:
+    async with delayed_echo_server(DELAY) as port:
         opened = await asyncio.gather(*(asyncio.open_connection(LOOPBACK, port) for _ in range(100)))
         began = asyncio.get_running_loop().time()
         await asyncio.gather(*(_round_trip(streams, b"x" * 1000) for streams in opened))
@@ -53,8 +53,8 @@ async def test_calls_on_many_connections_do_not_wait_for_each_other() -> None:
             writer.close()
 
 
-async def test_chunks_on_one_connection_keep_their_order_and_do_not_add_up() -> None:
-    async with proxied(DELAY) as port:
+async def test_chunks_of_a_connection_stay_in_order_and_delays_do_not_add_up() -> None:
+    async with delayed_echo_server(DELAY) as port:
         reader, writer = await asyncio.open_connection(LOOPBACK, port)
         began = asyncio.get_running_loop().time()
         for number in range(50):
@@ -65,8 +65,8 @@ async def test_chunks_on_one_connection_keep_their_order_and_do_not_add_up() -> 
         writer.close()
 
 
-async def test_bytes_pass_whole_and_the_end_of_the_stream_after_them() -> None:
-    async with proxied(0.01) as port:
+async def test_stream_is_forwarded_completely_before_its_end() -> None:
+    async with delayed_echo_server(0.01) as port:
         reader, writer = await asyncio.open_connection(LOOPBACK, port)
         content = bytes(range(256)) * 4096
         writer.write(content)
@@ -75,7 +75,7 @@ async def test_bytes_pass_whole_and_the_end_of_the_stream_after_them() -> None:
         writer.close()
 
 
-async def test_a_client_is_disconnected_where_no_server_listens() -> None:
+async def test_client_is_disconnected_if_the_server_does_not_listen() -> None:
     async with await asyncio.start_server(_echo, LOOPBACK, 0) as server:
         port = server.sockets[0].getsockname()[1]
     async with await serve(port, DELAY) as proxy:

@@ -1,4 +1,4 @@
-"""What the API server calls by a path, etcd has under a key."""
+"""Deletion in etcd: keys of API paths, transactions and ranges."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ Calls = list[tuple[str, Any]]
 
 
 def plain(encoded: str) -> str:
-    """A key as people read it."""
+    """Decode a key."""
     return base64.b64decode(encoded).decode()
 
 
 @pytest.fixture
 async def calls() -> AsyncIterator[tuple[Etcd, Calls]]:
-    """A client, and what its server is asked."""
-    asked: Calls = []
+    """A client, and the requests that its server has received."""
+    requests: Calls = []
 
-    async def answer(request: web.Request) -> web.Response:
-        asked.append((request.path, await request.json()))
+    async def respond(request: web.Request) -> web.Response:
+        requests.append((request.path, await request.json()))
         return web.json_response({})
 
     application = web.Application()
-    application.router.add_post("/{tail:.*}", answer)
+    application.router.add_post("/{tail:.*}", respond)
     async with TestServer(application) as server, aiohttp.ClientSession() as session:
-        yield Etcd(str(server.make_url("")).rstrip("/"), session), asked
+        yield Etcd(str(server.make_url("")).rstrip("/"), session), requests
 
 
 @pytest.mark.parametrize(
@@ -49,33 +49,33 @@ async def calls() -> AsyncIterator[tuple[Etcd, Calls]]:
         ("/api/v1/namespaces/ns", "/registry/namespaces/ns"),
     ],
 )
-def test_a_path_has_its_key(path: str, key: str) -> None:
+def test_etcd_key_of_an_api_path(path: str, key: str) -> None:
     assert key_of(path) == key
 
 
-async def test_many_objects_go_in_as_few_transactions_as_etcd_takes(calls: tuple[Etcd, Calls]) -> None:
-    etcd, asked = calls
+async def test_deletions_are_batched_into_transactions_of_128(calls: tuple[Etcd, Calls]) -> None:
+    etcd, requests = calls
 
     await etcd.delete_each(f"/api/v1/nodes/{number}" for number in range(300))
 
-    sizes = [len(body["success"]) for path, body in asked if path == "/v3/kv/txn"]
-    last = asked[-1][1]["success"][-1]["requestDeleteRange"]["key"]
+    sizes = [len(body["success"]) for path, body in requests if path == "/v3/kv/txn"]
+    last = requests[-1][1]["success"][-1]["requestDeleteRange"]["key"]
     assert (sizes, plain(last)) == ([128, 128, 44], "/registry/minions/299")
 
 
-async def test_a_collection_goes_at_once_and_its_neighbour_stays(calls: tuple[Etcd, Calls]) -> None:
-    etcd, asked = calls
+async def test_collection_is_deleted_as_a_range_without_its_neighbours(calls: tuple[Etcd, Calls]) -> None:
+    etcd, requests = calls
 
     await etcd.delete_all("/apis/events.k8s.io/v1/namespaces/ns/events")
 
-    [(path, body)] = asked
+    [(path, body)] = requests
     start, end = plain(body["key"]), plain(body["range_end"])
     assert path == "/v3/kv/deleterange"
     assert start <= "/registry/events/ns/a" < end
     assert not any(start <= f"/registry/events/{other}/a" < end for other in ("ns-0", "ns0", "nsa"))
 
 
-async def test_a_refusal_is_told() -> None:
+async def test_error_response_raises() -> None:
     async with TestServer(web.Application()) as server, aiohttp.ClientSession() as session:
         etcd = Etcd(str(server.make_url("")).rstrip("/"), session)
 

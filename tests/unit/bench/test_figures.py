@@ -1,4 +1,4 @@
-"""Medians, spreads and ratios: compared within a round, never across rounds."""
+"""Figures: medians, spreads and ratios within a round."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.unit.bench.contender_runs import turn
 
 
 def measure(key: str) -> Measure:
-    """The measure of that key."""
+    """Return the measure of that key."""
     return next(m for m in MEASURES if m.key == key)
 
 
@@ -39,7 +39,7 @@ def measure(key: str) -> Measure:
         ("most_on_a_node", turn(balance=Balance(2, 7, 1.0, 0.0)), 7.0),
     ],
 )
-def test_a_measure_in_its_unit(key: str, of: ContenderRun, expected: float | None) -> None:
+def test_measure_in_its_unit(key: str, of: ContenderRun, expected: float | None) -> None:
     assert measure(key).value(of) == (None if expected is None else pytest.approx(expected))
 
 
@@ -47,19 +47,19 @@ def test_keys_are_unique() -> None:
     assert len({m.key for m in MEASURES}) == len(MEASURES)
 
 
-def test_a_figure_is_the_median_with_its_spread() -> None:
+def test_figure_is_the_median_with_its_spread() -> None:
     turns = [turn(number=n, peak_memory=n * 2**20) for n in (3, 1, 2)]
 
     assert summary(turns, "ours", measure("peak_memory_mib")) == Spread(2.0, 1.0, 3.0)
 
 
-def test_a_contender_without_the_measure_has_no_figure() -> None:
+def test_contender_without_the_measure_has_no_figure() -> None:
     assert summary([turn(attempt_p50=None)], "ours", measure("attempt_p50_ms")) is None
     assert summary([turn()], "theirs", measure("attempt_p50_ms")) is None
 
 
-def test_a_ratio_is_taken_within_each_round() -> None:
-    """The machine was ten times slower in the second round; both felt it, and the ratio does not."""
+def test_ratio_is_taken_within_each_round() -> None:
+    """The machine was ten times slower in the second round; that affects both, and not the ratio."""
     turns = [
         turn("ours", 1, cpu=1.0),
         turn("theirs", 2, cpu=40.0),
@@ -70,22 +70,22 @@ def test_a_ratio_is_taken_within_each_round() -> None:
     assert ratio(turns, "ours", "theirs", measure("cpu_ms_per_pod")) == Spread(0.25, 0.25, 0.25)
 
 
-def test_rounds_that_only_one_of_them_finished_are_left_out_of_the_ratio() -> None:
+def test_rounds_without_one_contender_are_excluded_from_the_ratio() -> None:
     turns = [turn("ours", 1, cpu=1.0), turn("theirs", 1, cpu=2.0), turn("ours", 2, cpu=5.0)]
 
     assert ratio(turns, "ours", "theirs", measure("cpu_ms_per_pod")) == Spread(0.5, 0.5, 0.5)
 
 
-def test_no_ratio_to_nothing_or_of_what_is_only_looked_at() -> None:
+def test_no_ratio_to_zero_or_of_measures_without_ratio() -> None:
     turns = [turn("ours"), turn("theirs", peak_memory=0)]
 
     assert ratio(turns, "ours", "theirs", measure("peak_memory_mib")) is None
     assert ratio(turns, "ours", "theirs", measure("nodes_used")) is None
 
 
-def test_what_one_could_be_is_set_beside_what_the_other_is() -> None:
+def test_hypothetical_figure_is_compared_with_the_other_measure() -> None:
     turns = [turn("ours", bound_in=1.0, burst=Burst(1.0, 1.0, 0.0, 0.0)), turn("theirs", bound_in=4.0)]
-    could_be, speed = measure("pods_per_second_if_free"), measure("pods_per_second")
+    if_free, speed = measure("pods_per_second_if_free"), measure("pods_per_second")
 
-    assert ratio(turns, "ours", "theirs", could_be, speed) == Spread(8.0, 8.0, 8.0)
-    assert ratio(turns, "ours", "theirs", could_be) is None
+    assert ratio(turns, "ours", "theirs", if_free, speed) == Spread(8.0, 8.0, 8.0)
+    assert ratio(turns, "ours", "theirs", if_free) is None

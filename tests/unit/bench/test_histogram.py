@@ -1,4 +1,4 @@
-"""Percentiles from buckets: PromQL's answers, which people compare them with."""
+"""Percentiles of histogram buckets, equal to PromQL's."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ attempt_seconds_too_bucket{result="scheduled",le="+Inf"} 70
 @pytest.mark.parametrize(
     ("buckets", "share", "expected"),
     [
-        pytest.param({1.0: 10.0, 2.0: 10.0, INF: 10.0}, 0.5, 0.5, id="spread evenly from zero to the first bound"),
+        pytest.param({1.0: 10.0, 2.0: 10.0, INF: 10.0}, 0.5, 0.5, id="interpolated from zero to the first bound"),
         pytest.param({1.0: 5.0, 2.0: 15.0, INF: 20.0}, 0.5, 1.5, id="in the middle of a bucket"),
         pytest.param({1.0: 5.0, 2.0: 10.0, INF: 10.0}, 0.5, 1.0, id="on a bound"),
         pytest.param({1.0: 0.0, 2.0: 0.0, 4.0: 8.0, INF: 8.0}, 0.25, 2.5, id="empty buckets below"),
@@ -35,18 +35,18 @@ attempt_seconds_too_bucket{result="scheduled",le="+Inf"} 70
         pytest.param({2.0: 15.0, INF: 20.0, 1.0: 5.0}, 0.5, 1.5, id="bounds in any order"),
     ],
 )
-def test_a_quantile_is_found_within_its_bucket(buckets: dict[float, float], share: float, expected: float) -> None:
+def test_quantile_is_interpolated_within_its_bucket(buckets: dict[float, float], share: float, expected: float) -> None:
     assert quantile(buckets, share) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("buckets", [{}, {1.0: 0.0, INF: 0.0}])
-def test_without_observations_there_is_no_quantile(buckets: dict[float, float]) -> None:
+def test_no_quantile_without_observations(buckets: dict[float, float]) -> None:
     assert quantile(buckets, 0.5) is None
 
 
-def test_buckets_are_added_up_over_the_labels_that_are_not_asked_for() -> None:
+def test_buckets_are_added_up_over_other_labels() -> None:
     assert read_buckets(TEXT, "attempt_seconds", {"result": "scheduled"}) == {0.1: 4.0, INF: 6.0}
 
 
-def test_a_histogram_that_is_not_there_has_no_buckets() -> None:
+def test_missing_histogram_has_no_buckets() -> None:
     assert read_buckets(TEXT, "attempt", {}) == {}

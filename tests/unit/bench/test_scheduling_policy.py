@@ -1,4 +1,4 @@
-"""How the measuring process lets others have the cores."""
+"""Scheduling policy of the measuring process."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ import pytest
 
 from bench.scheduling_policy import batch_scheduling_policy
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="asks the kernel for a policy")
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux scheduling policies")
 
 
-def test_nobody_is_interrupted_until_it_is_over() -> None:
+def test_batch_policy_is_set_within_the_context_only() -> None:
     before = os.sched_getscheduler(0)
     with batch_scheduling_policy():
         assert os.sched_getscheduler(0) == os.SCHED_BATCH
     assert os.sched_getscheduler(0) == before
 
 
-def test_a_policy_that_somebody_has_chosen_stays() -> None:
+def test_other_policies_are_not_changed() -> None:
     def policies() -> tuple[int, int]:
         os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
         with batch_scheduling_policy():
             meanwhile = os.sched_getscheduler(0)
         return meanwhile, os.sched_getscheduler(0)
 
-    with ThreadPoolExecutor(1) as thread:  # each has its own: the suite keeps its
+    with ThreadPoolExecutor(1) as thread:  # policies are per thread, so the test process is not affected
         assert thread.submit(policies).result() == (os.SCHED_IDLE, os.SCHED_IDLE)

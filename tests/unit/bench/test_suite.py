@@ -1,4 +1,4 @@
-"""Workload files: the suite's own can all be run, and a mistake in one is told with its place."""
+"""Workload files: the suite is valid, and mistakes are reported with their place."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MEASURED = f"{{opcode: createPods, count: 2, podTemplate: {POD}, collectMetrics:
 
 
 def written(folder: Path, *ops: str, params: str = "{}", case: str = "") -> Path:
-    """A file with one test case of these operations."""
+    """Write a file with one test case of these operations."""
     lines = ["- name: Case", *([f"  {case}"] if case else []), "  workloadTemplate:", *(f"  - {op}" for op in ops)]
     path = folder / "case.yaml"
     path.write_text("\n".join([*lines, f"  workloads: [{{name: small, labels: [short], params: {params}}}]"]))
@@ -25,7 +25,7 @@ SUITE = load()
 
 
 @pytest.mark.parametrize("case", [pytest.param(case, id=case.name) for case in SUITE])
-def test_every_workload_of_the_suite_can_be_run(case: Case) -> None:
+def test_workload_of_the_suite_compiles(case: Case) -> None:
     program = compiled(case)
 
     assert program.measured
@@ -33,11 +33,11 @@ def test_every_workload_of_the_suite_can_be_run(case: Case) -> None:
     assert case.workload.labels
 
 
-def test_names_of_workloads_are_unique() -> None:
+def test_workload_names_are_unique() -> None:
     assert len({case.name for case in SUITE}) == len(SUITE)
 
 
-def test_every_test_case_has_a_small_size_but_those_about_the_start() -> None:
+def test_every_test_case_has_a_small_size_except_those_about_the_start() -> None:
     small = {case.test.name for case in SUITE if {"short", "start", "latency"} & set(case.workload.labels)}
 
     assert small == {case.test.name for case in SUITE}
@@ -56,7 +56,7 @@ def test_every_test_case_has_a_small_size_but_those_about_the_start() -> None:
         ),
         pytest.param(
             "{opcode: createNodes, countParam: $many}",
-            r"\$\[0\].workloads\[0\].params: workloadTemplate takes \$many, which is not given",
+            r"\$\[0\].workloads\[0\].params: workloadTemplate uses \$many, which is not given",
             id="missing parameter",
         ),
         pytest.param(
@@ -66,13 +66,13 @@ def test_every_test_case_has_a_small_size_but_those_about_the_start() -> None:
         ),
     ],
 )
-def test_a_mistake_in_the_vocabulary(tmp_path: Path, op: str, message: str) -> None:
+def test_unknown_vocabulary_is_reported_with_its_place(tmp_path: Path, op: str, message: str) -> None:
     with pytest.raises(SuiteError, match=f"case.yaml: {message}"):
         load([written(tmp_path, op, MEASURED)])
 
 
-def test_a_parameter_that_nothing_takes(tmp_path: Path) -> None:
-    with pytest.raises(SuiteError, match=r"workloads\[0\].params: pods is not taken"):
+def test_unused_parameter_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(SuiteError, match=r"workloads\[0\].params: pods is not used"):
         load([written(tmp_path, MEASURED, params="{pods: 3}")])
 
 
@@ -85,34 +85,34 @@ def test_a_parameter_that_nothing_takes(tmp_path: Path) -> None:
             "nowhere.yaml: .*No such file",
             id="no file",
         ),
-        pytest.param("{opcode: createPods, count: 1}", "it needs a template", id="no template"),
+        pytest.param("{opcode: createPods, count: 1}", "a template, or a path to one, is required", id="no template"),
         pytest.param(
             f"{{opcode: createPods, count: 1, podTemplate: {POD}}}",
-            "pods that need no scheduler, but no nodes before",
+            "bound pods need nodes that are created before them",
             id="no nodes",
         ),
         pytest.param(
             "{opcode: createNodes, count: 2, nodeTemplate: {kind: Node, metadata: {name: one}}}",
-            "2 objects, and all are named one",
+            "2 objects have the same name one",
             id="one name",
         ),
         pytest.param(
             "{opcode: createAny, template: {kind: Lease}}",
-            "a template of kind 'Lease'; known are CSINode, Name",
+            "a template of kind 'Lease'; supported are CSINode, Name",
             id="kind",
         ),
         pytest.param("{opcode: sleep, duration: 2 hours}", 'duration: "2 hours" is not a duration', id="duration"),
         pytest.param("{opcode: churn, mode: recreate}", "number: mode recreate needs a number", id="recreate"),
     ],
 )
-def test_a_mistake_in_what_an_operation_means(tmp_path: Path, op: str, message: str) -> None:
+def test_invalid_operation_is_reported_with_its_place(tmp_path: Path, op: str, message: str) -> None:
     [case] = load([written(tmp_path, op, MEASURED)])
 
     with pytest.raises(SuiteError, match=rf"case.yaml: \$\[0\].workloadTemplate\[0\]\.?:? ?{message}"):
         compiled(case)
 
 
-def test_a_workload_that_measures_nothing(tmp_path: Path) -> None:
+def test_workload_without_measured_pods_is_an_error(tmp_path: Path) -> None:
     [case] = load([written(tmp_path, "{opcode: createNodes, count: 1}")])
 
     with pytest.raises(SuiteError, match="no pods are measured"):
@@ -128,18 +128,18 @@ def test_a_workload_that_measures_nothing(tmp_path: Path) -> None:
         ([], ["start"], ["ColdStart/5000Nodes_100000Pods", "Memory/5000Nodes_150000Pods"]),
     ],
 )
-def test_workloads_are_picked_by_name_and_label(names: list[str], labels: list[str], expected: list[str]) -> None:
+def test_workloads_are_selected_by_name_and_label(names: list[str], labels: list[str], expected: list[str]) -> None:
     assert [case.name for case in select(SUITE, names, labels)] == expected
 
 
 @pytest.mark.parametrize(
     ("names", "labels", "message"),
     [
-        (["Nonsense"], [], "there is no workload Nonsense; there are SchedulingPodAntiAffinity, "),
-        ([], ["huge"], "no workload has the label huge; there are large, latency, performance, short, start"),
+        (["Nonsense"], [], "there is no workload Nonsense; use SchedulingPodAntiAffinity, "),
+        ([], ["huge"], "no workload has the label huge; use large, latency, performance, short, start"),
         (["ColdStart"], ["short"], "none of ColdStart has the label short"),
     ],
 )
-def test_what_cannot_be_picked_is_named(names: list[str], labels: list[str], message: str) -> None:
+def test_selection_that_matches_nothing_is_an_error(names: list[str], labels: list[str], message: str) -> None:
     with pytest.raises(SuiteError, match=message):
         select(SUITE, names, labels)

@@ -1,4 +1,4 @@
-"""Bindings are counted once, at the moment they are seen; what goes wrong is told."""
+"""Bindings are counted and timed once, when the watch delivers them; watch errors are raised."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.e2e.client import ApiClient
 
 @pytest.fixture
 def watch(tmp_path: Path) -> BindWatch:
-    """A watch that is not opened: lines are given to it by hand."""
+    """A watch that is not opened: tests pass lines to it."""
     kubeconfig = {
         "clusters": [{"name": "c", "cluster": {"server": "http://127.0.0.1:1"}}],
         "contexts": [{"name": "c", "context": {"cluster": "c"}}],
@@ -26,15 +26,15 @@ def watch(tmp_path: Path) -> BindWatch:
 
 
 def line(pod: str, node: str | None, *conditions: str) -> bytes:
-    """An event of a watch, with a field that nobody asked for."""
+    """Return an event of a watch, with a field that is not decoded."""
     spec = {"nodeName": node, "priority": 0} if node else {"priority": 0}
     status = {"conditions": [{"type": condition, "status": "False"} for condition in conditions]}
     found = {"kind": "Pod", "metadata": {"namespace": "ns", "name": pod}, "spec": spec, "status": status}
     return json.dumps({"type": "MODIFIED", "object": found}).encode()
 
 
-def patience(at: float = 60.0, alive: bool = True) -> WaitLimit:
-    """With a contender that lives, for a minute."""
+def wait_limit(at: float = 60.0, alive: bool = True) -> WaitLimit:
+    """Return a limit in `at` seconds."""
     return WaitLimit(proc.now() + at, lambda: alive)
 
 
@@ -47,7 +47,7 @@ def test_first_and_last_binding_are_timed(watch: BindWatch) -> None:
     assert (watch.first, watch.last, watch.left) == (2.0, 5.0, 0)
 
 
-def test_whoever_asks_is_called_at_the_first_and_the_last_binding(watch: BindWatch) -> None:
+def test_callback_runs_at_the_first_and_the_last_binding(watch: BindWatch) -> None:
     called: list[int] = []
     watch.at_end = lambda: called.append(watch.left)
 
@@ -59,21 +59,21 @@ def test_whoever_asks_is_called_at_the_first_and_the_last_binding(watch: BindWat
     assert called == [1, 0]
 
 
-def test_pods_that_are_not_measured_are_seen_but_not_timed(watch: BindWatch) -> None:
+def test_pods_that_are_not_measured_are_recorded_but_not_timed(watch: BindWatch) -> None:
     watch.take(line("other", "node-1"), 1.0)
 
     assert watch.placed == {"ns/other": "node-1"}
     assert (watch.first, watch.left) == (0.0, 2)
 
 
-def test_a_pod_was_tried_when_a_condition_says_so(watch: BindWatch) -> None:
+def test_pod_scheduled_condition_counts_as_an_attempt(watch: BindWatch) -> None:
     watch.take(line("a", None), 1.0)
     watch.take(line("b", None, "PodScheduled"), 1.0)
 
     assert watch.tried == {"ns/b"}
 
 
-def test_a_pod_counts_once(watch: BindWatch) -> None:
+def test_pod_counts_once(watch: BindWatch) -> None:
     watch.take(line("a", "node-1"), 2.0)
     watch.take(line("a", "node-1"), 9.0)
 
@@ -81,17 +81,17 @@ def test_a_pod_counts_once(watch: BindWatch) -> None:
 
 
 def failure(**status: object) -> bytes:
-    """The event that a watch ends with where it fails."""
+    """Return the ERROR event at the end of a failed watch."""
     found = {"kind": "Status", "metadata": {}, "status": "Failure", **status}
     return json.dumps({"type": "ERROR", "object": found}).encode()
 
 
-def test_a_watch_that_fails_says_so(watch: BindWatch) -> None:
+def test_failed_watch_raises(watch: BindWatch) -> None:
     with pytest.raises(Unfinished, match=r"the watch failed: .*410"):
         watch.take(failure(code=410), 1.0)
 
 
-def test_a_watch_that_is_to_be_tried_again_is(watch: BindWatch) -> None:
+def test_watch_error_with_retry_after_is_ignored(watch: BindWatch) -> None:
     late = {"causes": [{"reason": "ResourceVersionTooLarge"}], "retryAfterSeconds": 1}
     watch.take(failure(code=504, details=late), 1.0)
     watch.take(line("a", "node-1"), 2.0)

@@ -13,7 +13,7 @@ from pyscheduler.controllers import POD_GROUP_LABEL, ControllerProblem, PodGroup
 from pyscheduler.embedded.client import PODS, HttpClient, Resource
 from pyscheduler.embedded.server import ApiServer
 from pyscheduler.testing import PodBuilder, node, pod
-from tests.unit.hollow.live import bind, create_pod, shown
+from tests.unit.hollow.live import bind, create_pod, wait_for
 
 CRD = Path(__file__).parents[3] / "manifests" / "base" / "crds" / "podgroups.yaml"
 CRDS = Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions", namespaced=False)
@@ -51,17 +51,17 @@ def has_status(phase: str, scheduled: str) -> Any:
 
 async def test_status_follows_the_pods_of_a_group(client: HttpClient) -> None:
     await client.create(PODGROUPS, GROUP)
-    await shown(client, PODGROUPS, "g", has_status("Pending", "False"))
+    await wait_for(client, PODGROUPS, "g", has_status("Pending", "False"))
     await create_pod(client, member("a"))
     await create_pod(client, member("b"))
     await create_pod(client, pod("other"))
-    await shown(client, PODGROUPS, "g", has_status("Scheduling", "False"))
+    await wait_for(client, PODGROUPS, "g", has_status("Scheduling", "False"))
     for name in ("a", "b"):
         await bind(client, name, "n")
-    await shown(client, PODGROUPS, "g", has_status("Scheduling", "True"))
+    await wait_for(client, PODGROUPS, "g", has_status("Scheduling", "True"))
     for name in ("a", "b"):
         await client.patch_status(PODS, ("default", name), {"phase": "Succeeded"})
-    group = await shown(client, PODGROUPS, "g", has_status("Finished", "True"))
+    group = await wait_for(client, PODGROUPS, "g", has_status("Finished", "True"))
     assert group["status"]["succeeded"] == 2
     unchanged = await client.get(PODS, "default", "a")
     assert not {"annotations", "finalizers"} & (unchanged["metadata"].keys() | group["metadata"].keys())

@@ -1,4 +1,4 @@
-"""A cluster with a clock of its own, and the objects that the stories need."""
+"""Embedded API with a virtual clock, and builders of objects."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ START_TEXT = "2023-11-14T22:13:20Z"
 
 
 class Cluster:
-    """An `Api` with a virtual clock and countable uids, and short words for what tests do."""
+    """An `Api` with a virtual clock and sequential uids, and shorthands for requests."""
 
     def __init__(self, history: int = 1000) -> None:
         self.now = START
@@ -47,7 +47,7 @@ class Cluster:
         resource = self.api.resource(*plural.split(".", 1))
         return self.api.get(resource, namespace if resource.namespaced else "", name)
 
-    def there(self, plural: str, name: str, namespace: str = "default") -> bool:
+    def exists(self, plural: str, name: str, namespace: str = "default") -> bool:
         resource = self.api.resource(*plural.split(".", 1))
         key = (namespace if resource.namespaced else "", name)
         return self.api.state.store.get(resource.bucket, key) is not None
@@ -97,15 +97,15 @@ def config_map(name: str = "settings", **data: str) -> Json:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data}
 
 
-def refused(action: Callable[[], Any]) -> ApiError:
-    """The refusal that `action` meets."""
+def api_error(action: Callable[[], Any]) -> ApiError:
+    """Return the ApiError that `action` raises."""
     with pytest.raises(ApiError) as caught:
         action()
     return caught.value
 
 
 def fields_of(error: ApiError) -> list[str]:
-    """The fields that a 422 names."""
+    """Return the fields in the causes of a 422."""
     assert error.code == 422
     assert error.details is not None
     return [cause["field"] for cause in error.details["causes"]]

@@ -1,4 +1,4 @@
-"""Server-side apply: who owns a field, who conflicts, and what goes when its owner gives it up."""
+"""Server-side apply: field ownership, conflicts, and removal of fields that are no longer applied."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import copy
 import json
 from typing import Any
 
-from .builders import APPLY, Cluster, Json, config_map, refused, workload
+from .builders import APPLY, Cluster, Json, api_error, config_map, workload
 
 
 def apply(cluster: Cluster, plural: str, config: Json, manager: str = "me", **options: Any) -> Json:
@@ -18,7 +18,7 @@ def settings(**data: str) -> Json:
 
 
 def owner_of(obj: Json, *path: str) -> set[str]:
-    """Who owns the field at a fieldsV1 path."""
+    """Return the managers that own the field at a fieldsV1 path."""
     found = set()
     for entry in obj["metadata"]["managedFields"]:
         here = entry["fieldsV1"]
@@ -29,28 +29,28 @@ def owner_of(obj: Json, *path: str) -> set[str]:
     return found
 
 
-def test_apply_creates_what_is_not_there() -> None:
-    made = apply(Cluster(), "configmaps", settings(a="1"))
-    assert made["data"] == {"a": "1"}
-    (entry,) = made["metadata"]["managedFields"]
+def test_apply_creates_a_missing_object() -> None:
+    obj = apply(Cluster(), "configmaps", settings(a="1"))
+    assert obj["data"] == {"a": "1"}
+    (entry,) = obj["metadata"]["managedFields"]
     assert (entry["manager"], entry["operation"]) == ("me", "Apply")
     assert entry["fieldsV1"] == {"f:data": {"f:a": {}}}
 
 
-def test_applying_the_same_again_changes_nothing() -> None:
+def test_applying_an_equal_config_changes_nothing() -> None:
     cluster = Cluster()
     first = apply(cluster, "configmaps", settings(a="1"))
     cluster.now += 100
     assert apply(cluster, "configmaps", settings(a="1")) == first
 
 
-def test_a_field_that_is_given_up_goes() -> None:
+def test_field_no_longer_applied_is_removed() -> None:
     cluster = Cluster()
     apply(cluster, "configmaps", settings(a="1", b="2"))
     assert apply(cluster, "configmaps", settings(a="1"))["data"] == {"a": "1"}
 
 
-def test_a_field_that_another_still_wants_stays() -> None:
+def test_field_that_another_manager_applies_is_preserved() -> None:
     cluster = Cluster()
     apply(cluster, "configmaps", settings(a="1", b="2"))
     apply(cluster, "configmaps", settings(b="2"), manager="other")
@@ -59,10 +59,10 @@ def test_a_field_that_another_still_wants_stays() -> None:
     assert owner_of(after, "f:data", "f:b") == {"other"}
 
 
-def test_changing_what_another_owns_is_a_conflict_unless_forced() -> None:
+def test_changing_a_field_of_another_manager_conflicts_unless_forced() -> None:
     cluster = Cluster()
     apply(cluster, "configmaps", settings(a="1"))
-    error = refused(lambda: apply(cluster, "configmaps", settings(a="2"), manager="other"))
+    error = api_error(lambda: apply(cluster, "configmaps", settings(a="2"), manager="other"))
     assert (error.code, error.reason) == (409, "Conflict")
     assert error.message == 'Apply failed with 1 conflict: conflict with "me": .data.a'
     causes = error.body()["details"]["causes"]
@@ -72,7 +72,7 @@ def test_changing_what_another_owns_is_a_conflict_unless_forced() -> None:
     assert owner_of(forced, "f:data", "f:a") == {"other"}
 
 
-def test_lists_with_keys_are_merged_and_shared() -> None:
+def test_items_of_associative_lists_have_separate_owners() -> None:
     cluster = Cluster()
     apply(cluster, "deployments.apps", workload("Deployment"))
     sidecar = workload("Deployment")
@@ -84,7 +84,7 @@ def test_lists_with_keys_are_merged_and_shared() -> None:
     assert [c["name"] for c in alone["spec"]["template"]["spec"]["containers"]] == ["c"]
 
 
-def test_a_key_that_is_left_out_is_its_default() -> None:
+def test_missing_merge_key_has_its_default() -> None:
     cluster = Cluster()
     config = workload("Deployment")
     config["spec"]["template"]["spec"]["containers"][0]["ports"] = [{"containerPort": 80}]
@@ -94,56 +94,56 @@ def test_a_key_that_is_left_out_is_its_default() -> None:
     assert ports == [{"containerPort": 80, "protocol": "TCP"}]
 
 
-def test_defaults_are_nobodys_and_stay() -> None:
+def test_defaulted_fields_have_no_owner_and_are_preserved() -> None:
     cluster = Cluster()
     apply(cluster, "deployments.apps", workload("Deployment", replicas=3))
     without = workload("Deployment")
     after = apply(cluster, "deployments.apps", without)
-    assert after["spec"]["replicas"] == 1  # given up, hence defaulted anew
+    assert after["spec"]["replicas"] == 1  # no longer applied, hence defaulted again
     assert after["spec"]["revisionHistoryLimit"] == 10
 
 
-def test_an_untracked_object_belongs_to_before_first_apply() -> None:
+def test_untracked_object_belongs_to_before_first_apply() -> None:
     cluster = Cluster()
     cluster.create("configmaps", config_map(a="1"))
-    error = refused(lambda: apply(cluster, "configmaps", settings(a="2")))
+    error = api_error(lambda: apply(cluster, "configmaps", settings(a="2")))
     assert 'conflict with "before-first-apply"' in error.message
     agreed = apply(cluster, "configmaps", settings(a="1", b="2"))
     assert owner_of(agreed, "f:data", "f:a") == {"before-first-apply", "me"}
 
 
-def test_an_update_takes_over_what_it_changes() -> None:
+def test_update_takes_ownership_of_the_fields_it_changes() -> None:
     cluster = Cluster()
     apply(cluster, "configmaps", settings(a="1", b="2"))
     after = cluster.patch("configmaps", "settings", {"data": {"a": "9"}}, manager="editor")
     assert owner_of(after, "f:data", "f:a") == {"editor"}
     assert owner_of(after, "f:data", "f:b") == {"me"}
-    assert 'conflict with "editor"' in refused(lambda: apply(cluster, "configmaps", settings(a="1", b="2"))).message
+    assert 'conflict with "editor"' in api_error(lambda: apply(cluster, "configmaps", settings(a="1", b="2"))).message
 
 
-def test_scaling_takes_the_replicas_from_the_applier() -> None:
+def test_scaling_takes_ownership_of_replicas_from_the_applier() -> None:
     cluster = Cluster()
     apply(cluster, "deployments.apps", workload("Deployment", replicas=2))
     cluster.patch("deployments.apps", "web", {"spec": {"replicas": 5}}, manager="scaler")
-    error = refused(lambda: apply(cluster, "deployments.apps", workload("Deployment", replicas=2)))
+    error = api_error(lambda: apply(cluster, "deployments.apps", workload("Deployment", replicas=2)))
     assert error.message.endswith('conflict with "scaler": .spec.replicas')
 
 
-def test_kubectl_may_move_from_client_side_to_server_side() -> None:
+def test_kubectl_can_migrate_from_client_side_to_server_side_apply() -> None:
     cluster = Cluster()
     old = settings(a="1")
     annotation = "kubectl.kubernetes.io/last-applied-configuration"
-    made = config_map(a="1")
-    made["metadata"]["annotations"] = {annotation: json.dumps(old)}
-    cluster.create("configmaps", made, manager="kubectl-client-side-apply")
+    obj = config_map(a="1")
+    obj["metadata"]["annotations"] = {annotation: json.dumps(old)}
+    cluster.create("configmaps", obj, manager="kubectl-client-side-apply")
     after = apply(cluster, "configmaps", settings(a="2"), manager="kubectl")
     assert after["data"] == {"a": "2"}
     assert json.loads(after["metadata"]["annotations"][annotation])["data"] == {"a": "2"}
 
 
-def test_apply_needs_a_manager_and_no_managed_fields() -> None:
+def test_apply_requires_a_manager_and_no_managed_fields() -> None:
     cluster = Cluster()
-    assert refused(lambda: apply(cluster, "configmaps", settings(), manager="")).code == 400
+    assert api_error(lambda: apply(cluster, "configmaps", settings(), manager="")).code == 400
     config = settings()
     config["metadata"]["managedFields"] = [{"manager": "x"}]
-    assert refused(lambda: apply(cluster, "configmaps", config)).code == 400
+    assert api_error(lambda: apply(cluster, "configmaps", config)).code == 400

@@ -1,4 +1,4 @@
-"""Whatever a client sends, the answer is an object or a refusal, never a traceback."""
+"""Malformed objects and patches are rejected with a Status, never with an internal error."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ VALUES = st.recursive(
 
 def rich_pod() -> Json:
     term = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"a": "b"}}, "matchLabelKeys": ["a"]}
-    made = pod(
+    obj = pod(
         labels={"a": "b"},
         tolerations=[{"key": "k", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 5}],
         nodeSelector={"zone": "a"},
@@ -43,9 +43,9 @@ def rich_pod() -> Json:
     )
     resources = {"requests": {"cpu": "1"}, "limits": {"cpu": "2"}}
     more = {"ports": [{"containerPort": 1}], "livenessProbe": {"exec": {"command": ["x"]}}, "resources": resources}
-    made["spec"]["containers"][0] |= more
-    made["metadata"] |= {"annotations": {"a": "b"}, "finalizers": ["a/b"]}
-    return made
+    obj["spec"]["containers"][0] |= more
+    obj["metadata"] |= {"annotations": {"a": "b"}, "finalizers": ["a/b"]}
+    return obj
 
 
 def paths(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
@@ -56,7 +56,7 @@ def paths(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     return found
 
 
-def spoiled(obj: Json, path: tuple[Any, ...], value: Any) -> Json:
+def with_value_at(obj: Json, path: tuple[Any, ...], value: Any) -> Json:
     result = copy.deepcopy(obj)
     here: Any = result
     for step in path[:-1]:
@@ -65,8 +65,8 @@ def spoiled(obj: Json, path: tuple[Any, ...], value: Any) -> Json:
     return result
 
 
-def refusal(action: Callable[[], object]) -> int:
-    """The code of the refusal that `action` meets, 0 where it is done."""
+def error_code(action: Callable[[], object]) -> int:
+    """Return the code of the ApiError that `action` raises, 0 if it succeeds."""
     try:
         action()
     except ApiError as error:
@@ -102,11 +102,13 @@ CASES = [(kind, path) for kind, obj in KINDS.items() for path in paths(obj)]
 
 @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.sampled_from(CASES), VALUES, st.sampled_from(["Strict", "Ignore"]))
-def test_a_spoiled_object(case: tuple[str, tuple[Any, ...]], value: Any, validation: str) -> None:
+def test_malformed_object_is_never_an_internal_error(
+    case: tuple[str, tuple[Any, ...]], value: Any, validation: str
+) -> None:
     kind, path = case
     cluster = Cluster()
-    obj = without_nulls(spoiled(KINDS[kind], path, value))
-    assert refusal(lambda: cluster.create(kind, obj, validation=validation)) < 500
+    obj = without_nulls(with_value_at(KINDS[kind], path, value))
+    assert error_code(lambda: cluster.create(kind, obj, validation=validation)) < 500
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
@@ -116,14 +118,16 @@ def test_a_spoiled_object(case: tuple[str, tuple[Any, ...]], value: Any, validat
     st.sampled_from([MERGE, STRATEGIC, JSON_PATCH, "application/apply-patch+yaml"]),
     st.sampled_from(["", "status"]),
 )
-def test_a_spoiled_patch(case: tuple[str, tuple[Any, ...]], value: Any, media_type: str, subresource: str) -> None:
+def test_malformed_patch_is_never_an_internal_error(
+    case: tuple[str, tuple[Any, ...]], value: Any, media_type: str, subresource: str
+) -> None:
     kind, path = case
     cluster = Cluster()
     cluster.create(kind, copy.deepcopy(KINDS[kind]))
-    body: Any = spoiled(KINDS[kind], path, value)
+    body: Any = with_value_at(KINDS[kind], path, value)
     if media_type == JSON_PATCH:
         body = [{"op": "add", "path": "/" + "/".join(map(str, path)), "value": value}]
     resource = cluster.api.resource(*kind.split(".", 1))
     where = ("default" if resource.namespaced else "", KINDS[kind]["metadata"]["name"], subresource)
     options = WriteOptions(manager="fuzz")
-    assert refusal(lambda: cluster.api.patch(resource, where, (media_type, body), options)) < 500
+    assert error_code(lambda: cluster.api.patch(resource, where, (media_type, body), options)) < 500

@@ -1,4 +1,4 @@
-"""What `kubectl get` shows."""
+"""Table rows as `kubectl get` shows them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from .builders import START, START_TEXT, Cluster, Json, pod
         (-5, "<invalid>"),
     ],
 )
-def test_durations_are_written_as_kubectl_users_know_them(seconds: float, text: str) -> None:
+def test_durations_have_the_format_of_kubectl(seconds: float, text: str) -> None:
     assert human(seconds) == text
 
 
@@ -73,21 +73,21 @@ INIT = [{"name": "i", "state": {"running": {}}, "ready": False}]
     ],
 )
 def test_pod_status(given: Json, expected: str) -> None:
-    made = pod(initContainers=[{"name": "i"}]) if "initContainerStatuses" in given else pod()
-    assert status_text({**made, "status": given}) == expected
+    obj = pod(initContainers=[{"name": "i"}]) if "initContainerStatuses" in given else pod()
+    assert status_text({**obj, "status": given}) == expected
 
 
-def test_a_pod_that_is_being_deleted_is_terminating() -> None:
-    made = pod()
-    made["metadata"]["deletionTimestamp"] = START_TEXT
-    assert status_text({**made, "status": status("Running", RUNNING)}) == "Terminating"
-    assert status_text({**made, "status": status("Running", RUNNING, reason="NodeLost")}) == "Unknown"
+def test_pod_in_deletion_is_terminating() -> None:
+    obj = pod()
+    obj["metadata"]["deletionTimestamp"] = START_TEXT
+    assert status_text({**obj, "status": status("Running", RUNNING)}) == "Terminating"
+    assert status_text({**obj, "status": status("Running", RUNNING, reason="NodeLost")}) == "Unknown"
 
 
 def test_pod_row() -> None:
-    made = {**pod(nodeName="n1"), "status": status("Running", RUNNING, podIP="10.0.0.1")}
-    made["metadata"]["creationTimestamp"] = START_TEXT
-    row = cells(Cluster(), "pods", made)
+    obj = {**pod(nodeName="n1"), "status": status("Running", RUNNING, podIP="10.0.0.1")}
+    obj["metadata"]["creationTimestamp"] = START_TEXT
+    row = cells(Cluster(), "pods", obj)
     assert row == ["p", "1/1", "Running", "0", "60s", "10.0.0.1", "n1", "<none>", "<none>"]
 
 
@@ -124,8 +124,8 @@ def test_pod_row() -> None:
     ],
 )
 def test_rows_of_other_kinds(plural: str, obj: Json, expected: list[Any]) -> None:
-    made = {"kind": "Any", "metadata": {"name": "x", "creationTimestamp": START_TEXT}, **obj}
-    assert cells(Cluster(), plural, made)[: len(expected)] == expected
+    obj = {"kind": "Any", "metadata": {"name": "x", "creationTimestamp": START_TEXT}, **obj}
+    assert cells(Cluster(), plural, obj)[: len(expected)] == expected
 
 
 def test_event_row() -> None:
@@ -155,6 +155,6 @@ def test_event_row() -> None:
         (".spec..a", []),
     ],
 )
-def test_json_paths_of_printer_columns(path: str, expected: list[Any]) -> None:
+def test_jsonpaths_of_printer_columns(path: str, expected: list[Any]) -> None:
     obj = {"spec": {"a": 1, "b-c": 2}, "list": [{"t": "A", "v": "x"}, {"t": "B", "v": "y"}]}
     assert find(obj, path) == expected

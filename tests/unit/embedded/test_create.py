@@ -1,4 +1,4 @@
-"""Creating objects: names, system fields, defaults, and what is refused."""
+"""Create: names, system fields, defaults, and rejected objects."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from .builders import START_TEXT, Cluster, Json, config_map, fields_of, pod, refused, workload
+from .builders import START_TEXT, Cluster, Json, api_error, config_map, fields_of, pod, workload
 
 
-def test_a_new_object_gets_what_only_the_server_can_give() -> None:
-    made = Cluster().create("pods", pod(labels={"a": "b"}))
-    meta = made["metadata"]
+def test_new_object_has_system_fields() -> None:
+    obj = Cluster().create("pods", pod(labels={"a": "b"}))
+    meta = obj["metadata"]
     assert meta["uid"].startswith("uid-")
     assert meta["creationTimestamp"] == START_TEXT
     assert meta["generation"] == 1
@@ -19,9 +19,9 @@ def test_a_new_object_gets_what_only_the_server_can_give() -> None:
     assert int(meta["resourceVersion"]) > 0
 
 
-def test_a_pod_gets_its_defaults() -> None:
-    made = Cluster().create("pods", pod())
-    spec = made["spec"]
+def test_new_pod_has_defaults() -> None:
+    obj = Cluster().create("pods", pod())
+    spec = obj["spec"]
     assert (spec["schedulerName"], spec["restartPolicy"], spec["serviceAccountName"]) == (
         "default-scheduler",
         "Always",
@@ -29,13 +29,13 @@ def test_a_pod_gets_its_defaults() -> None:
     )
     assert (spec["priority"], spec["preemptionPolicy"]) == (0, "PreemptLowerPriority")
     assert [t["key"].rpartition("/")[2] for t in spec["tolerations"]] == ["not-ready", "unreachable"]
-    assert made["status"] == {"phase": "Pending", "qosClass": "BestEffort"}
+    assert obj["status"] == {"phase": "Pending", "qosClass": "BestEffort"}
 
 
 def with_resources(requests: Json, limits: Json) -> Json:
-    made = pod()
-    made["spec"]["containers"][0]["resources"] = {"requests": requests, "limits": limits}
-    return made
+    obj = pod()
+    obj["spec"]["containers"][0]["resources"] = {"requests": requests, "limits": limits}
+    return obj
 
 
 @pytest.mark.parametrize(
@@ -52,13 +52,13 @@ def with_resources(requests: Json, limits: Json) -> Json:
     ],
 )
 def test_qos_class(requests: Json, limits: Json, expected: str) -> None:
-    made = Cluster().create("pods", with_resources(requests, limits))
-    assert made["status"]["qosClass"] == expected
+    obj = Cluster().create("pods", with_resources(requests, limits))
+    assert obj["status"]["qosClass"] == expected
 
 
-def test_a_gated_pod_says_so_in_its_condition() -> None:
-    made = Cluster().create("pods", pod(schedulingGates=[{"name": "example.com/wait"}]))
-    (condition,) = made["status"]["conditions"]
+def test_gated_pod_has_a_scheduling_gated_condition() -> None:
+    obj = Cluster().create("pods", pod(schedulingGates=[{"name": "example.com/wait"}]))
+    (condition,) = obj["status"]["conditions"]
     assert (condition["type"], condition["status"], condition["reason"]) == ("PodScheduled", "False", "SchedulingGated")
     assert condition["lastTransitionTime"] == START_TEXT
 
@@ -66,11 +66,11 @@ def test_a_gated_pod_says_so_in_its_condition() -> None:
 @pytest.mark.parametrize(
     ("name", "priority"), [("system-node-critical", 2_000_001_000), ("system-cluster-critical", 2_000_000_000)]
 )
-def test_priority_comes_from_the_class(name: str, priority: int) -> None:
+def test_priority_is_that_of_the_priority_class(name: str, priority: int) -> None:
     assert Cluster().create("pods", pod(priorityClassName=name))["spec"]["priority"] == priority
 
 
-def test_the_global_default_class_counts_for_pods_that_name_none() -> None:
+def test_pod_without_priority_class_gets_the_global_default() -> None:
     cluster = Cluster()
     head: Json = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "usual"}}
     cluster.create("priorityclasses.scheduling.k8s.io", {**head, "value": 7, "globalDefault": True})
@@ -78,8 +78,8 @@ def test_the_global_default_class_counts_for_pods_that_name_none() -> None:
     assert (spec["priorityClassName"], spec["priority"]) == ("usual", 7)
 
 
-def test_an_unknown_priority_class_is_forbidden() -> None:
-    error = refused(lambda: Cluster().create("pods", pod(priorityClassName="none")))
+def test_unknown_priority_class_is_forbidden() -> None:
+    error = api_error(lambda: Cluster().create("pods", pod(priorityClassName="none")))
     assert (error.code, error.reason) == (403, "Forbidden")
     assert "no PriorityClass with name none was found" in error.message
 
@@ -113,8 +113,8 @@ def without(obj: Json, *path: str) -> Json:
         (pod(nodeName="n1", schedulingGates=[{"name": "g"}]), "spec.nodeName"),
     ],
 )
-def test_a_wrong_pod_is_refused_with_the_field(obj: Json, field: str) -> None:
-    error = refused(lambda: Cluster().create("pods", obj))
+def test_invalid_pod_is_rejected_with_the_field(obj: Json, field: str) -> None:
+    error = api_error(lambda: Cluster().create("pods", obj))
     assert fields_of(error)[0].endswith(field)
     assert error.body()["details"]["kind"] == "Pod"
     assert error.message.startswith("Pod ")
@@ -131,26 +131,26 @@ def test_a_wrong_pod_is_refused_with_the_field(obj: Json, field: str) -> None:
         ([], "not an object"),
     ],
 )
-def test_what_cannot_be_read_is_a_bad_request(obj: Any, text: str) -> None:
-    error = refused(lambda: Cluster().create("pods", obj))
+def test_malformed_object_is_a_bad_request(obj: Any, text: str) -> None:
+    error = api_error(lambda: Cluster().create("pods", obj))
     assert error.code == 400
     assert text in error.message
 
 
-def test_several_faults_are_told_at_once() -> None:
-    error = refused(lambda: Cluster().create("pods", pod(containers=[{"name": "A"}])))
+def test_all_invalid_fields_are_reported_at_once() -> None:
+    error = api_error(lambda: Cluster().create("pods", pod(containers=[{"name": "A"}])))
     assert fields_of(error) == ["spec.containers[0].name", "spec.containers[0].image"]
     assert error.message.startswith('Pod "p" is invalid: [')
 
 
-def test_a_taken_name_is_refused() -> None:
+def test_name_in_use_is_rejected() -> None:
     cluster = Cluster()
     cluster.create("pods", pod("x"))
-    error = refused(lambda: cluster.create("pods", pod("x")))
+    error = api_error(lambda: cluster.create("pods", pod("x")))
     assert (error.code, error.reason, error.message) == (409, "AlreadyExists", 'pods "x" already exists')
 
 
-def test_generate_name_makes_new_names() -> None:
+def test_generate_name_creates_unique_names() -> None:
     cluster = Cluster()
     first, second = (
         cluster.create("configmaps", {"metadata": {"generateName": "set-"}})["metadata"]["name"] for _ in range(2)
@@ -159,21 +159,21 @@ def test_generate_name_makes_new_names() -> None:
     assert first != second
 
 
-def test_a_missing_namespace_is_not_found() -> None:
-    error = refused(lambda: Cluster().create("pods", pod(), namespace="nowhere"))
+def test_create_in_a_missing_namespace_is_not_found() -> None:
+    error = api_error(lambda: Cluster().create("pods", pod(), namespace="nowhere"))
     assert (error.code, error.message) == (404, 'namespaces "nowhere" not found')
 
 
-def test_the_namespace_of_object_and_request_must_agree() -> None:
-    made = pod()
-    made["metadata"]["namespace"] = "other"
-    assert refused(lambda: Cluster().create("pods", made)).code == 400
+def test_namespaces_of_object_and_request_must_match() -> None:
+    obj = pod()
+    obj["metadata"]["namespace"] = "other"
+    assert api_error(lambda: Cluster().create("pods", obj)).code == 400
 
 
-def test_clients_cannot_give_system_fields_or_status() -> None:
-    made = config_map()
-    made["metadata"] |= {"uid": "mine", "creationTimestamp": "2000-01-01T00:00:00Z"}
-    stored = Cluster().create("configmaps", made)
+def test_system_fields_and_status_of_clients_are_ignored() -> None:
+    obj = config_map()
+    obj["metadata"] |= {"uid": "mine", "creationTimestamp": "2000-01-01T00:00:00Z"}
+    stored = Cluster().create("configmaps", obj)
     assert stored["metadata"]["uid"] != "mine"
     assert stored["metadata"]["creationTimestamp"] == START_TEXT
     deployment = Cluster().create("deployments.apps", {**workload("Deployment"), "status": {"replicas": 5}})
@@ -183,25 +183,25 @@ def test_clients_cannot_give_system_fields_or_status() -> None:
 def test_dry_run_stores_nothing() -> None:
     cluster = Cluster()
     assert cluster.create("pods", pod("x"), dry_run=True)["spec"]["priority"] == 0
-    assert not cluster.there("pods", "x")
+    assert not cluster.exists("pods", "x")
 
 
-def test_strict_validation_names_unknown_fields() -> None:
-    made = pod(nodeNam="n1")
-    made["spec"]["containers"][0]["imagePullPolice"] = "Always"
-    error = refused(lambda: Cluster().create("pods", made, validation="Strict"))
+def test_strict_validation_reports_unknown_fields() -> None:
+    obj = pod(nodeNam="n1")
+    obj["spec"]["containers"][0]["imagePullPolice"] = "Always"
+    error = api_error(lambda: Cluster().create("pods", obj, validation="Strict"))
     assert error.code == 400
     assert 'unknown field "spec.containers[0].imagePullPolice"' in error.message
     assert 'unknown field "spec.nodeNam"' in error.message
 
 
-def test_warn_validation_lets_unknown_fields_pass_with_a_word() -> None:
+def test_warn_validation_returns_unknown_fields_as_warnings() -> None:
     warnings: list[str] = []
     Cluster().create("pods", pod(nodeNam="n1"), validation="Warn", warn=warnings.append)
     assert warnings == ['unknown field "spec.nodeNam"']
 
 
-def test_match_label_keys_are_folded_into_selectors() -> None:
+def test_match_label_keys_are_merged_into_selectors() -> None:
     constraint = {
         "maxSkew": 1,
         "topologyKey": "zone",
@@ -209,8 +209,8 @@ def test_match_label_keys_are_folded_into_selectors() -> None:
         "labelSelector": {"matchLabels": {"app": "a"}},
         "matchLabelKeys": ["hash", "absent"],
     }
-    made = Cluster().create("pods", pod(labels={"app": "a", "hash": "1"}, topologySpreadConstraints=[constraint]))
-    selector = made["spec"]["topologySpreadConstraints"][0]["labelSelector"]
+    obj = Cluster().create("pods", pod(labels={"app": "a", "hash": "1"}, topologySpreadConstraints=[constraint]))
+    selector = obj["spec"]["topologySpreadConstraints"][0]["labelSelector"]
     assert selector["matchExpressions"] == [{"key": "hash", "operator": "In", "values": ["1"]}]
 
 
@@ -224,22 +224,22 @@ def test_match_label_keys_are_folded_into_selectors() -> None:
          "spec.strategy.rollingUpdate"),
     ],
 )  # fmt: skip
-def test_a_wrong_workload_is_refused_with_the_field(plural: str, obj: Json, field: str) -> None:
+def test_invalid_workload_is_rejected_with_the_field(plural: str, obj: Json, field: str) -> None:
     obj["spec"] = {name: value for name, value in obj["spec"].items() if value is not None}
-    assert fields_of(refused(lambda: Cluster().create(plural, obj)))[0].endswith(field)
+    assert fields_of(api_error(lambda: Cluster().create(plural, obj)))[0].endswith(field)
 
 
-def test_a_job_gets_a_selector_of_its_own() -> None:
+def test_job_gets_a_generated_selector() -> None:
     template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}
     job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}, "spec": {"template": template}}
-    made = Cluster().create("jobs.batch", job)
-    uid = made["metadata"]["uid"]
-    assert made["spec"]["selector"] == {"matchLabels": {"batch.kubernetes.io/controller-uid": uid}}
-    assert made["spec"]["template"]["metadata"]["labels"]["batch.kubernetes.io/job-name"] == "j"
-    assert (made["spec"]["completions"], made["spec"]["parallelism"], made["spec"]["backoffLimit"]) == (1, 1, 6)
+    obj = Cluster().create("jobs.batch", job)
+    uid = obj["metadata"]["uid"]
+    assert obj["spec"]["selector"] == {"matchLabels": {"batch.kubernetes.io/controller-uid": uid}}
+    assert obj["spec"]["template"]["metadata"]["labels"]["batch.kubernetes.io/job-name"] == "j"
+    assert (obj["spec"]["completions"], obj["spec"]["parallelism"], obj["spec"]["backoffLimit"]) == (1, 1, 6)
 
 
-def test_secrets_fold_text_into_data() -> None:
-    made = Cluster().create("secrets", {"metadata": {"name": "s"}, "stringData": {"a": "b"}})
-    assert made["data"] == {"a": "Yg=="}
-    assert "stringData" not in made
+def test_string_data_of_secrets_is_merged_into_data() -> None:
+    obj = Cluster().create("secrets", {"metadata": {"name": "s"}, "stringData": {"a": "b"}})
+    assert obj["data"] == {"a": "Yg=="}
+    assert "stringData" not in obj

@@ -1,4 +1,4 @@
-"""Custom resources: defined, served, checked, defaulted, and gone with their definition."""
+"""Custom resources: served, validated, defaulted, and deleted with their definition."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from .builders import MERGE, Cluster, Json, fields_of, refused
+from .builders import MERGE, Cluster, Json, api_error, fields_of
 
 GROUP = "example.com"
 SCHEMA: Json = {
@@ -50,12 +50,12 @@ def gang(name: str = "g", **spec: Any) -> Json:
 
 @pytest.fixture
 def cluster() -> Cluster:
-    made = Cluster()
-    made.create("customresourcedefinitions.apiextensions.k8s.io", definition())
-    return made
+    new_cluster = Cluster()
+    new_cluster.create("customresourcedefinitions.apiextensions.k8s.io", definition())
+    return new_cluster
 
 
-def test_a_definition_is_established_at_once(cluster: Cluster) -> None:
+def test_new_definition_is_established(cluster: Cluster) -> None:
     crd = cluster.get("customresourcedefinitions.apiextensions.k8s.io", f"gangs.{GROUP}")
     assert {c["type"]: c["status"] for c in crd["status"]["conditions"]} == {
         "NamesAccepted": "True",
@@ -65,18 +65,18 @@ def test_a_definition_is_established_at_once(cluster: Cluster) -> None:
 
 
 def test_objects_are_stored_with_defaults(cluster: Cluster) -> None:
-    made = cluster.create(f"gangs.{GROUP}", gang(minMember=2))
-    assert made["spec"] == {"minMember": 2, "mode": "Hard"}
-    assert made["metadata"]["generation"] == 1
+    obj = cluster.create(f"gangs.{GROUP}", gang(minMember=2))
+    assert obj["spec"] == {"minMember": 2, "mode": "Hard"}
+    assert obj["metadata"]["generation"] == 1
 
 
-def test_unknown_fields_are_pruned_but_where_they_are_preserved(cluster: Cluster) -> None:
-    made = cluster.create(f"gangs.{GROUP}", gang(minMember=2, typo=1, free={"x": 1}, items=[{"a": "b", "z": 1}]))
-    assert made["spec"] == {"minMember": 2, "mode": "Hard", "free": {"x": 1}, "items": [{"a": "b"}]}
+def test_unknown_fields_are_pruned_unless_preserved(cluster: Cluster) -> None:
+    obj = cluster.create(f"gangs.{GROUP}", gang(minMember=2, typo=1, free={"x": 1}, items=[{"a": "b", "z": 1}]))
+    assert obj["spec"] == {"minMember": 2, "mode": "Hard", "free": {"x": 1}, "items": [{"a": "b"}]}
 
 
-def test_strict_validation_names_them(cluster: Cluster) -> None:
-    error = refused(lambda: cluster.create(f"gangs.{GROUP}", gang(minMember=2, typo=1), validation="Strict"))
+def test_strict_validation_reports_unknown_fields(cluster: Cluster) -> None:
+    error = api_error(lambda: cluster.create(f"gangs.{GROUP}", gang(minMember=2, typo=1), validation="Strict"))
     assert 'unknown field "spec.typo"' in error.message
 
 
@@ -96,14 +96,14 @@ def test_strict_validation_names_them(cluster: Cluster) -> None:
         ({"minMember": 1, "items": [{"a": 1}]}, "spec.items[0].a", "FieldValueTypeInvalid"),
     ],
 )
-def test_what_breaks_the_schema_is_refused(cluster: Cluster, spec: Json, field: str, reason: str) -> None:
-    error = refused(lambda: cluster.create(f"gangs.{GROUP}", gang(**spec)))
+def test_object_that_violates_the_schema_is_rejected(cluster: Cluster, spec: Json, field: str, reason: str) -> None:
+    error = api_error(lambda: cluster.create(f"gangs.{GROUP}", gang(**spec)))
     assert fields_of(error) == [field]
     assert error.body()["details"]["causes"][0]["reason"] == reason
     assert error.message.startswith('Gang.example.com "g" is invalid: spec.')
 
 
-def test_status_is_apart_and_does_not_count_as_a_generation(cluster: Cluster) -> None:
+def test_status_is_written_separately_without_a_new_generation(cluster: Cluster) -> None:
     cluster.create(f"gangs.{GROUP}", {**gang(minMember=2), "status": {"phase": "Early"}})
     assert "status" not in cluster.get(f"gangs.{GROUP}", "g")
     change = {"status": {"phase": "Running"}, "spec": {"minMember": 9}, "metadata": {"labels": {"a": "b"}}}
@@ -114,28 +114,28 @@ def test_status_is_apart_and_does_not_count_as_a_generation(cluster: Cluster) ->
     assert cluster.patch(f"gangs.{GROUP}", "g", {"spec": {"minMember": 3}}, MERGE)["metadata"]["generation"] == 2
 
 
-def test_an_update_must_name_its_revision(cluster: Cluster) -> None:
+def test_update_requires_a_resource_version(cluster: Cluster) -> None:
     cluster.create(f"gangs.{GROUP}", gang(minMember=2))
-    assert fields_of(refused(lambda: cluster.update(f"gangs.{GROUP}", gang(minMember=3)))) == [
+    assert fields_of(api_error(lambda: cluster.update(f"gangs.{GROUP}", gang(minMember=3)))) == [
         "metadata.resourceVersion"
     ]
 
 
-def test_strategic_patches_are_for_built_in_kinds(cluster: Cluster) -> None:
+def test_strategic_merge_patch_of_a_custom_resource_is_unsupported(cluster: Cluster) -> None:
     cluster.create(f"gangs.{GROUP}", gang(minMember=2))
-    assert refused(lambda: cluster.patch(f"gangs.{GROUP}", "g", {"spec": {"minMember": 3}})).code == 415
+    assert api_error(lambda: cluster.patch(f"gangs.{GROUP}", "g", {"spec": {"minMember": 3}})).code == 415
 
 
-def test_objects_go_with_their_definition(cluster: Cluster) -> None:
+def test_objects_are_deleted_with_their_definition(cluster: Cluster) -> None:
     cluster.create(f"gangs.{GROUP}", gang(minMember=2))
     crds = cluster.api.resource("customresourcedefinitions", "apiextensions.k8s.io")
     cluster.api.delete(crds, "", f"gangs.{GROUP}")
-    assert refused(lambda: cluster.api.resource("gangs", GROUP)).code == 404
+    assert api_error(lambda: cluster.api.resource("gangs", GROUP)).code == 404
     cluster.create("customresourcedefinitions.apiextensions.k8s.io", definition())
     assert cluster.names(f"gangs.{GROUP}") == []
 
 
-def test_a_second_version_shows_the_same_objects(cluster: Cluster) -> None:
+def test_second_version_serves_the_same_objects(cluster: Cluster) -> None:
     crd = cluster.get("customresourcedefinitions.apiextensions.k8s.io", f"gangs.{GROUP}")
     versions = [*crd["spec"]["versions"], {**crd["spec"]["versions"][0], "name": "v2", "storage": False}]
     cluster.patch("customresourcedefinitions.apiextensions.k8s.io", crd["metadata"]["name"],
@@ -160,6 +160,6 @@ def test_a_second_version_shows_the_same_objects(cluster: Cluster) -> None:
         (with_schema({"properties": {"a": {"required": 1}}}), "properties[a].required"),
     ],
 )
-def test_a_wrong_definition_is_refused(crd: Json, field: str) -> None:
-    error = refused(lambda: Cluster().create("customresourcedefinitions.apiextensions.k8s.io", crd))
+def test_invalid_definition_is_rejected(crd: Json, field: str) -> None:
+    error = api_error(lambda: Cluster().create("customresourcedefinitions.apiextensions.k8s.io", crd))
     assert fields_of(error)[0].endswith(field)

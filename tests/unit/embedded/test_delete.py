@@ -1,4 +1,4 @@
-"""Deletes: grace, finalizers, preconditions, owners and namespaces."""
+"""Delete: grace periods, finalizers, preconditions, owners and namespaces."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from pyscheduler.embedded.server_state import DeleteOptions
 from pyscheduler.embedded.verbs.read import list_options
 
-from .builders import START_TEXT, Cluster, Json, config_map, owned, pod, refused, workload
+from .builders import START_TEXT, Cluster, Json, api_error, config_map, owned, pod, workload
 
 
 def delete(cluster: Cluster, plural: str, name: str, namespace: str = "default", **options: object) -> bool:
@@ -16,14 +16,14 @@ def delete(cluster: Cluster, plural: str, name: str, namespace: str = "default",
     return cluster.api.delete(resource, where, name, DeleteOptions(**options))[1]  # type: ignore[arg-type]
 
 
-def test_an_unbound_pod_goes_at_once() -> None:
+def test_unbound_pod_is_deleted_at_once() -> None:
     cluster = Cluster()
     cluster.create("pods", pod())
     assert delete(cluster, "pods", "p")
-    assert not cluster.there("pods", "p")
+    assert not cluster.exists("pods", "p")
 
 
-def test_a_bound_pod_stays_until_its_kubelet_is_done() -> None:
+def test_bound_pod_remains_until_its_kubelet_deletes_it() -> None:
     cluster = Cluster()
     cluster.create("pods", pod())
     cluster.bind("p")
@@ -32,10 +32,10 @@ def test_a_bound_pod_stays_until_its_kubelet_is_done() -> None:
     assert meta["deletionTimestamp"] == "2023-11-14T22:13:50Z"
     assert (meta["deletionGracePeriodSeconds"], meta["generation"]) == (30, 2)
     assert delete(cluster, "pods", "p", grace_seconds=0)
-    assert not cluster.there("pods", "p")
+    assert not cluster.exists("pods", "p")
 
 
-def test_grace_can_only_be_shortened() -> None:
+def test_grace_period_can_only_be_shortened() -> None:
     cluster = Cluster()
     cluster.create("pods", pod())
     cluster.bind("p")
@@ -46,7 +46,7 @@ def test_grace_can_only_be_shortened() -> None:
     assert cluster.get("pods", "p")["metadata"]["deletionTimestamp"] == "2023-11-14T22:13:25Z"
 
 
-def test_a_finished_pod_goes_at_once() -> None:
+def test_finished_pod_is_deleted_at_once() -> None:
     cluster = Cluster()
     cluster.create("pods", pod())
     cluster.bind("p")
@@ -55,68 +55,68 @@ def test_a_finished_pod_goes_at_once() -> None:
 
 
 @pytest.mark.parametrize("options", [{"uid": "other"}, {"resource_version": "1"}])
-def test_preconditions_guard_a_delete(options: dict[str, str]) -> None:
+def test_delete_with_wrong_precondition_conflicts(options: dict[str, str]) -> None:
     cluster = Cluster()
     cluster.create("pods", pod())
-    error = refused(lambda: delete(cluster, "pods", "p", **options))
+    error = api_error(lambda: delete(cluster, "pods", "p", **options))
     assert (error.code, error.reason) == (409, "Conflict")
     assert "precondition" in error.message
-    assert cluster.there("pods", "p")
+    assert cluster.exists("pods", "p")
 
 
-def test_finalizers_hold_an_object_until_the_last_is_gone() -> None:
+def test_object_is_removed_with_its_last_finalizer() -> None:
     cluster = Cluster()
-    made = config_map()
-    made["metadata"]["finalizers"] = ["example.com/a", "example.com/b"]
-    cluster.create("configmaps", made)
+    obj = config_map()
+    obj["metadata"]["finalizers"] = ["example.com/a", "example.com/b"]
+    cluster.create("configmaps", obj)
     assert not delete(cluster, "configmaps", "settings")
     assert cluster.get("configmaps", "settings")["metadata"]["deletionTimestamp"] == START_TEXT
-    error = refused(lambda: cluster.patch("configmaps", "settings", {"metadata": {"finalizers": ["example.com/c"]}}))
+    error = api_error(lambda: cluster.patch("configmaps", "settings", {"metadata": {"finalizers": ["example.com/c"]}}))
     assert error.code == 422
     replace = [{"op": "replace", "path": "/metadata/finalizers", "value": ["example.com/b"]}]
     cluster.patch("configmaps", "settings", replace, "application/json-patch+json")
-    assert cluster.there("configmaps", "settings")
+    assert cluster.exists("configmaps", "settings")
     remove = [{"op": "remove", "path": "/metadata/finalizers"}]
     cluster.patch("configmaps", "settings", remove, "application/json-patch+json")
-    assert not cluster.there("configmaps", "settings")
+    assert not cluster.exists("configmaps", "settings")
 
 
-def family(cluster: Cluster, **reference: object) -> tuple[Json, Json, Json]:
-    """A deployment, its replica set and a pod of that."""
+def owner_chain(cluster: Cluster, **reference: object) -> tuple[Json, Json, Json]:
+    """Create a Deployment, its ReplicaSet and a pod of that."""
     top = cluster.create("deployments.apps", workload("Deployment"))
     middle = cluster.create("replicasets.apps", owned(workload("ReplicaSet", "web-1"), top, **reference))
     return top, middle, cluster.create("pods", owned(pod("web-1-a"), middle, **reference))
 
 
-def test_background_deletion_takes_the_dependents_along() -> None:
+def test_background_deletion_deletes_dependents() -> None:
     cluster = Cluster()
-    family(cluster)
+    owner_chain(cluster)
     delete(cluster, "deployments.apps", "web")
     assert cluster.names("replicasets.apps") == []
     assert cluster.names("pods") == []
 
 
-def test_orphans_stay_and_forget_their_owner() -> None:
+def test_orphans_remain_without_owner_reference() -> None:
     cluster = Cluster()
-    family(cluster)
+    owner_chain(cluster)
     delete(cluster, "deployments.apps", "web", propagation="Orphan")
     assert "ownerReferences" not in cluster.get("replicasets.apps", "web-1")["metadata"]
-    assert cluster.there("pods", "web-1-a")
+    assert cluster.exists("pods", "web-1-a")
 
 
-def test_foreground_deletion_waits_for_the_dependents() -> None:
+def test_foreground_deletion_waits_for_dependents() -> None:
     cluster = Cluster()
-    family(cluster, blockOwnerDeletion=True)
+    owner_chain(cluster, blockOwnerDeletion=True)
     cluster.bind("web-1-a")
     assert not delete(cluster, "deployments.apps", "web", propagation="Foreground")
     assert cluster.get("deployments.apps", "web")["metadata"]["finalizers"] == ["foregroundDeletion"]
     assert "deletionTimestamp" in cluster.get("pods", "web-1-a")["metadata"]
     delete(cluster, "pods", "web-1-a", grace_seconds=0)
-    assert not cluster.there("replicasets.apps", "web-1")
-    assert not cluster.there("deployments.apps", "web")
+    assert not cluster.exists("replicasets.apps", "web-1")
+    assert not cluster.exists("deployments.apps", "web")
 
 
-def test_one_living_owner_is_enough() -> None:
+def test_dependent_is_deleted_with_its_last_owner() -> None:
     cluster = Cluster()
     first, second = (cluster.create("configmaps", config_map(name)) for name in ("a", "b"))
     child = owned(pod("child"), first)
@@ -125,17 +125,17 @@ def test_one_living_owner_is_enough() -> None:
     delete(cluster, "configmaps", "a")
     assert [o["name"] for o in cluster.get("pods", "child")["metadata"]["ownerReferences"]] == ["b"]
     delete(cluster, "configmaps", "b")
-    assert not cluster.there("pods", "child")
+    assert not cluster.exists("pods", "child")
 
 
-def test_what_is_born_without_a_living_owner_is_collected() -> None:
+def test_object_created_with_a_missing_owner_is_collected() -> None:
     cluster = Cluster()
     gone = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "gone", "uid": "never"}}
     cluster.create("pods", owned(pod("late"), gone))
-    assert not cluster.there("pods", "late")
+    assert not cluster.exists("pods", "late")
 
 
-def test_delete_collection_takes_what_the_selector_matches() -> None:
+def test_delete_collection_deletes_what_the_selector_matches() -> None:
     cluster = Cluster()
     for name, label in (("a", "x"), ("b", "y"), ("c", "x")):
         cluster.create("pods", pod(name, labels={"app": label}))
@@ -150,7 +150,7 @@ def new_namespace(cluster: Cluster, name: str = "team") -> None:
     cluster.create("namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
 
 
-def test_a_namespace_starts_with_a_service_account() -> None:
+def test_new_namespace_has_a_service_account() -> None:
     cluster = Cluster()
     new_namespace(cluster)
     assert cluster.names("serviceaccounts", "team") == ["default"]
@@ -158,28 +158,28 @@ def test_a_namespace_starts_with_a_service_account() -> None:
     assert cluster.names("namespaces") == ["default", "kube-node-lease", "kube-public", "kube-system", "team"]
 
 
-def test_a_namespace_takes_its_contents_along() -> None:
+def test_objects_are_deleted_with_their_namespace() -> None:
     cluster = Cluster()
     new_namespace(cluster)
     cluster.create("configmaps", config_map(), namespace="team")
     assert delete(cluster, "namespaces", "team")
     assert cluster.names("configmaps", "team") == []
-    assert not cluster.there("namespaces", "team")
+    assert not cluster.exists("namespaces", "team")
 
 
-def test_a_namespace_waits_for_pods_that_stop() -> None:
+def test_namespace_waits_for_terminating_pods() -> None:
     cluster = Cluster()
     new_namespace(cluster)
     cluster.create("pods", pod(nodeName="n1"), namespace="team")
     assert not delete(cluster, "namespaces", "team")
     assert cluster.get("namespaces", "team")["status"]["phase"] == "Terminating"
-    error = refused(lambda: cluster.create("configmaps", config_map(), namespace="team"))
+    error = api_error(lambda: cluster.create("configmaps", config_map(), namespace="team"))
     assert (error.code, "is being terminated" in error.message) == (403, True)
     delete(cluster, "pods", "p", "team", grace_seconds=0)
-    assert not cluster.there("namespaces", "team")
+    assert not cluster.exists("namespaces", "team")
 
 
 @pytest.mark.parametrize("name", ["default", "kube-system"])
-def test_some_namespaces_may_not_be_deleted(name: str) -> None:
-    error = refused(lambda: delete(Cluster(), "namespaces", name))
+def test_system_namespaces_cannot_be_deleted(name: str) -> None:
+    error = api_error(lambda: delete(Cluster(), "namespaces", name))
     assert (error.code, error.reason) == (403, "Forbidden")

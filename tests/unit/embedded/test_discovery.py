@@ -1,4 +1,4 @@
-"""What clients learn about the server: discovery and OpenAPI."""
+"""Discovery and OpenAPI documents."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pyscheduler.embedded.schema.nodes import ListOf, Struct
 REGISTRY = Registry(builtin_resources())
 
 
-def test_both_forms_of_discovery_tell_the_same() -> None:
+def test_classic_and_aggregated_discovery_list_the_same_resources() -> None:
     classic: set[tuple[str, str]] = set()
     for group in discovery.group_list(REGISTRY)["groups"]:
         for version in group["versions"]:
@@ -33,7 +33,7 @@ def test_both_forms_of_discovery_tell_the_same() -> None:
     assert ("apps", "deployments/scale") in classic
 
 
-def test_pods_can_be_bound_and_evicted() -> None:
+def test_pods_have_binding_and_eviction_subresources() -> None:
     found = discovery.resource_list(REGISTRY, "", "v1")
     assert found is not None
     kinds = {r["name"]: (r.get("group", ""), r["kind"]) for r in found["resources"]}
@@ -42,21 +42,21 @@ def test_pods_can_be_bound_and_evicted() -> None:
 
 
 @pytest.mark.parametrize("resource", list(REGISTRY), ids=lambda r: f"{r.group_resource}")
-def test_every_built_in_kind_has_a_schema(resource: Any) -> None:
+def test_built_in_kind_has_a_schema(resource: Any) -> None:
     schema = tree(resource.model)
     assert isinstance(schema, Struct)
     assert {"metadata", "kind", "apiVersion"} <= schema.fields.keys()
 
 
 @pytest.mark.parametrize("model", sorted(LISTS))
-def test_every_merge_rule_speaks_of_a_list(model: str) -> None:
+def test_merge_rules_are_about_lists(model: str) -> None:
     schema = tree(model)
     assert isinstance(schema, Struct)
     for field in LISTS[model]:
         assert isinstance(schema.fields.get(field), ListOf), field
 
 
-def test_openapi_tells_kubectl_what_it_asks() -> None:
+def test_openapi_contains_what_kubectl_reads() -> None:
     found = openapi.document(REGISTRY, "apps", "v1")
     assert found is not None
     patch = found["paths"]["/apis/apps/v1/namespaces/{namespace}/deployments/{name}"]["patch"]
@@ -69,7 +69,7 @@ def test_openapi_tells_kubectl_what_it_asks() -> None:
     assert schemas["V1PodSpec"]["properties"]["volumes"]["x-kubernetes-patch-strategy"] == "merge,retainKeys"
 
 
-def test_every_group_in_the_openapi_index_has_its_document() -> None:
+def test_every_group_in_the_openapi_index_has_a_document() -> None:
     for path in openapi.index(REGISTRY)["paths"]:
         kind, *rest = path.split("/")
         group, version = ("", rest[0]) if kind == "api" else (rest[0], rest[1])

@@ -1,4 +1,4 @@
-"""The HTTP face, through a real socket: forms of answers, watches as streams, and clean ends."""
+"""HTTP handlers over a real socket: response forms, watch streams, and shutdown."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
 
 
 class Client:
-    """Requests to one server; each answer as (HTTP status, document)."""
+    """Requests to one server; each response as (HTTP status, document)."""
 
     def __init__(self, server: ApiServer, session: aiohttp.ClientSession) -> None:
         self.server, self.session = server, session
@@ -29,9 +29,9 @@ class Client:
     async def send(self, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, Any]:
         data = body if isinstance(body, bytes | None) else json.dumps(body).encode()
         sent = {"Content-Type": "application/json", **{k.replace("_", "-"): v for k, v in headers.items()}}
-        async with self.session.request(method, self.server.url + path, data=data, headers=sent) as answer:
-            text = await answer.read()
-            return answer.status, json.loads(text) if text[:1] == b"{" else text.decode()
+        async with self.session.request(method, self.server.url + path, data=data, headers=sent) as response:
+            text = await response.read()
+            return response.status, json.loads(text) if text[:1] == b"{" else text.decode()
 
 
 @pytest.fixture
@@ -40,9 +40,9 @@ async def client() -> AsyncIterator[Client]:
         yield Client(server, session)
 
 
-async def test_an_object_lives_its_life(client: Client) -> None:
-    code, made = await client.send("POST", PODS, pod("a"))
-    assert (code, made["status"]["phase"]) == (201, "Pending")
+async def test_pod_is_created_bound_updated_and_deleted(client: Client) -> None:
+    code, obj = await client.send("POST", PODS, pod("a"))
+    assert (code, obj["status"]["phase"]) == (201, "Pending")
     binding = {"metadata": {"name": "a"}, "target": {"kind": "Node", "name": "n1"}}
     code, bound = await client.send("POST", f"{PODS}/a/binding", binding)
     assert (code, bound["status"]) == (201, "Success")
@@ -53,11 +53,11 @@ async def test_an_object_lives_its_life(client: Client) -> None:
     assert code == 200
     code, found = await client.send("GET", f"{PODS}/a")
     assert (found["spec"]["nodeName"], found["status"]["phase"]) == ("n1", "Running")
-    code, left = await client.send("DELETE", f"{PODS}/a")
-    assert (code, "deletionTimestamp" in left["metadata"]) == (200, True)
+    code, deleted = await client.send("DELETE", f"{PODS}/a")
+    assert (code, "deletionTimestamp" in deleted["metadata"]) == (200, True)
     code, _ = await client.send("DELETE", f"{PODS}/a", {"gracePeriodSeconds": 0})
-    code, gone = await client.send("GET", f"{PODS}/a")
-    assert (code, gone["kind"], gone["reason"]) == (404, "Status", "NotFound")
+    code, missing = await client.send("GET", f"{PODS}/a")
+    assert (code, missing["kind"], missing["reason"]) == (404, "Status", "NotFound")
 
 
 @pytest.mark.parametrize(
@@ -85,20 +85,20 @@ async def test_an_object_lives_its_life(client: Client) -> None:
         ("GET", "/api/v1/namespaces/default/nodes", None, 404),
     ],
 )
-async def test_refusals_are_status_objects(client: Client, method: str, path: str, body: Any, code: int) -> None:
-    status, answer = await client.send(method, path, body)
-    assert (status, answer["kind"], answer["status"], answer["code"]) == (code, "Status", "Failure", code)
+async def test_errors_are_status_objects(client: Client, method: str, path: str, body: Any, code: int) -> None:
+    status, response = await client.send(method, path, body)
+    assert (status, response["kind"], response["status"], response["code"]) == (code, "Status", "Failure", code)
 
 
 @pytest.mark.parametrize("part", ["log", "exec", "attach", "portforward"])
-async def test_what_needs_containers_is_refused_with_the_reason(client: Client, part: str) -> None:
+async def test_subresource_that_needs_containers_is_rejected_with_the_reason(client: Client, part: str) -> None:
     await client.send("POST", PODS, pod("a"))
-    code, answer = await client.send("GET", f"{PODS}/a/{part}")
-    assert (code, answer["reason"]) == (405, "MethodNotAllowed")
-    assert "hollow nodes run no containers" in answer["message"]
+    code, response = await client.send("GET", f"{PODS}/a/{part}")
+    assert (code, response["reason"]) == (405, "MethodNotAllowed")
+    assert "hollow nodes run no containers" in response["message"]
 
 
-async def test_lists_come_plain_as_tables_and_as_metadata(client: Client) -> None:
+async def test_lists_are_served_plain_as_tables_and_as_metadata(client: Client) -> None:
     await client.send("POST", PODS, pod("a"))
     _, plain = await client.send("GET", PODS)
     assert (plain["kind"], [i["metadata"]["name"] for i in plain["items"]]) == ("PodList", ["a"])
@@ -114,11 +114,11 @@ async def test_lists_come_plain_as_tables_and_as_metadata(client: Client) -> Non
     assert code == 200
 
 
-async def test_yaml_bodies_are_read(client: Client) -> None:
+async def test_yaml_bodies_are_decoded(client: Client) -> None:
     text = yaml.safe_dump(workload("Deployment")).encode()
     path = "/apis/apps/v1/namespaces/default/deployments"
-    code, made = await client.send("POST", path, text, Content_Type="application/yaml")
-    assert (code, made["spec"]["replicas"]) == (201, 1)
+    code, obj = await client.send("POST", path, text, Content_Type="application/yaml")
+    assert (code, obj["spec"]["replicas"]) == (201, 1)
     config = b"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: dated}\ndata: {day: 2024-01-01}\n"
     where = "/api/v1/namespaces/default/configmaps/dated?fieldManager=me"
     code, applied = await client.send("PATCH", where, config, Content_Type="application/apply-patch+yaml")
@@ -127,32 +127,32 @@ async def test_yaml_bodies_are_read(client: Client) -> None:
     assert code == 400
 
 
-async def test_warnings_come_as_headers(client: Client) -> None:
+async def test_warnings_are_returned_as_headers(client: Client) -> None:
     url = f"{client.server.url}{PODS}?fieldValidation=Warn"
-    async with client.session.post(url, json=pod("a", typo=1)) as answer:
-        assert answer.headers["Warning"] == '299 - "unknown field \\"spec.typo\\""'
+    async with client.session.post(url, json=pod("a", typo=1)) as response:
+        assert response.headers["Warning"] == '299 - "unknown field \\"spec.typo\\""'
 
 
-async def test_who_asks_for_themselves_may_do_everything(client: Client) -> None:
+async def test_self_subject_access_review_allows_everything(client: Client) -> None:
     review = {"spec": {"resourceAttributes": {"verb": "get", "resource": "pods"}}}
-    code, answer = await client.send("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", review)
-    assert (code, answer["status"]["allowed"], answer["kind"]) == (201, True, "SelfSubjectAccessReview")
+    code, response = await client.send("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", review)
+    assert (code, response["status"]["allowed"], response["kind"]) == (201, True, "SelfSubjectAccessReview")
 
 
 async def status_of(client: Client, review: str, spec: Any) -> tuple[int, Any]:
-    """What the server says of a review."""
-    code, answer = await client.send("POST", f"/apis/{review}", {"spec": spec})
-    return code, answer["status"]
+    """Return the code and the status of a review."""
+    code, response = await client.send("POST", f"/apis/{review}", {"spec": spec})
+    return code, response["status"]
 
 
 TOKEN_REVIEWS, ACCESS_REVIEWS = "authentication.k8s.io/v1/tokenreviews", "authorization.k8s.io/v1/subjectaccessreviews"
 
 
-async def test_a_token_review_knows_the_token_of_the_kubeconfig_and_no_other(client: Client, tmp_path: Path) -> None:
+async def test_token_review_authenticates_only_the_token_of_the_kubeconfig(client: Client, tmp_path: Path) -> None:
     config = yaml.safe_load(client.server.write_kubeconfig(tmp_path / "kubeconfig").read_text())
     token = config["users"][0]["user"]["token"]
-    code, ours = await status_of(client, TOKEN_REVIEWS, {"token": token})
-    assert (code, ours["authenticated"], ours["user"]["username"]) == (201, True, "embedded-user")
+    code, own = await status_of(client, TOKEN_REVIEWS, {"token": token})
+    assert (code, own["authenticated"], own["user"]["username"]) == (201, True, "embedded-user")
     for other in (f"{token}x", token[:-1], "jürgen"):
         assert await status_of(client, TOKEN_REVIEWS, {"token": other}) == (
             201,
@@ -161,28 +161,28 @@ async def test_a_token_review_knows_the_token_of_the_kubeconfig_and_no_other(cli
 
 
 @pytest.mark.parametrize("spec", [{}, {"token": ""}, {"token": 7}, None])
-async def test_a_token_review_without_a_token_is_refused(client: Client, spec: Any) -> None:
-    code, answer = await client.send("POST", f"/apis/{TOKEN_REVIEWS}", {"spec": spec})
-    assert (code, answer["message"]) == (400, "token is required for TokenReview in authentication")
+async def test_token_review_without_a_token_is_a_bad_request(client: Client, spec: Any) -> None:
+    code, response = await client.send("POST", f"/apis/{TOKEN_REVIEWS}", {"spec": spec})
+    assert (code, response["message"]) == (400, "token is required for TokenReview in authentication")
 
 
 @pytest.mark.parametrize(
-    ("who", "allowed"),
+    ("subject", "allowed"),
     [
-        pytest.param({"user": "embedded-user"}, True, id="the one user"),
-        pytest.param({"user": "me", "groups": ["system:masters"]}, True, id="a master"),
-        pytest.param({"user": "system:anonymous", "groups": ["system:unauthenticated"]}, False, id="anybody"),
-        pytest.param({"groups": "system:masters"}, False, id="no list"),
-        pytest.param({}, False, id="nobody"),
+        pytest.param({"user": "embedded-user"}, True, id="the server's user"),
+        pytest.param({"user": "me", "groups": ["system:masters"]}, True, id="member of system:masters"),
+        pytest.param({"user": "system:anonymous", "groups": ["system:unauthenticated"]}, False, id="anonymous"),
+        pytest.param({"groups": "system:masters"}, False, id="groups not a list"),
+        pytest.param({}, False, id="no subject"),
     ],
 )
-async def test_an_access_review_allows_the_one_user_everything(client: Client, who: Any, allowed: bool) -> None:
+async def test_access_review_allows_only_the_servers_user(client: Client, subject: Any, allowed: bool) -> None:
     attributes = {"nonResourceAttributes": {"path": "/metrics", "verb": "get"}}
-    code, status = await status_of(client, ACCESS_REVIEWS, {**who, **attributes})
+    code, status = await status_of(client, ACCESS_REVIEWS, {**subject, **attributes})
     assert (code, status["allowed"]) == (201, allowed)
 
 
-async def test_a_watch_streams_as_things_happen(client: Client) -> None:
+async def test_watch_streams_events(client: Client) -> None:
     url = f"{client.server.url}/api/v1/pods?watch=1&resourceVersion=0"
     async with client.session.get(url) as stream, asyncio.timeout(5):
         await client.send("POST", PODS, pod("a"))
@@ -192,7 +192,7 @@ async def test_a_watch_streams_as_things_happen(client: Client) -> None:
     assert [first["type"], second["type"]] == ["ADDED", "DELETED"]
 
 
-async def test_a_watch_of_tables_names_its_columns_once(client: Client) -> None:
+async def test_watch_of_tables_sends_column_headers_once(client: Client) -> None:
     url = f"{client.server.url}/api/v1/pods?watch=1"
     async with client.session.get(url, headers={"Accept": TABLE}) as stream, asyncio.timeout(5):
         await client.send("POST", PODS, pod("a"))
@@ -203,39 +203,39 @@ async def test_a_watch_of_tables_names_its_columns_once(client: Client) -> None:
     assert lines[1]["columnDefinitions"] is None
 
 
-async def test_a_watch_ends_when_its_time_is_up(client: Client) -> None:
+async def test_watch_ends_after_its_timeout(client: Client) -> None:
     url = f"{client.server.url}/api/v1/pods?watch=1&timeoutSeconds=1"
     async with client.session.get(url) as stream, asyncio.timeout(5):
         assert await stream.content.read() == b""
 
 
-async def test_stopping_ends_watches_and_frees_the_port() -> None:
+async def test_stopping_ends_watches_and_releases_the_port() -> None:
     server = ApiServer()
     await server.start()
     async with aiohttp.ClientSession() as session, session.get(f"{server.url}/api/v1/pods?watch=1") as stream:
         async with asyncio.timeout(5):
             await server.stop()
             assert await stream.content.read() == b""
-    again = ApiServer(port=int(server.url.rpartition(":")[2]))
-    await again.start()
-    await again.stop()
-    await again.stop()
+    restarted = ApiServer(port=int(server.url.rpartition(":")[2]))
+    await restarted.start()
+    await restarted.stop()
+    await restarted.stop()
 
 
-async def test_a_port_in_use_is_one_clear_line(client: Client) -> None:
+async def test_port_in_use_raises_with_a_hint(client: Client) -> None:
     port = int(client.server.url.rpartition(":")[2])
     with pytest.raises(ApiServerError, match=f"127.0.0.1:{port} is in use; choose another port"):
         await ApiServer(port=port).start()
 
 
-async def test_the_kubeconfig_leads_to_the_server(client: Client, tmp_path: Path) -> None:
+async def test_kubeconfig_contains_the_server_url(client: Client, tmp_path: Path) -> None:
     path = client.server.write_kubeconfig(tmp_path / "deep" / "kubeconfig")
     config = yaml.safe_load(path.read_text())
     assert config["clusters"][0]["cluster"]["server"] == client.server.url
     assert path.stat().st_mode & 0o077 == 0
 
 
-async def test_a_kubeconfig_that_others_could_read_is_theirs_no_longer(client: Client, tmp_path: Path) -> None:
+async def test_permissions_of_an_existing_kubeconfig_are_restricted(client: Client, tmp_path: Path) -> None:
     path = tmp_path / "kubeconfig"
     path.write_text("")
     path.chmod(0o644)
@@ -256,7 +256,7 @@ async def test_a_kubeconfig_that_others_could_read_is_theirs_no_longer(client: C
         ("Origin", "null"),
     ],
 )
-async def test_a_web_page_of_another_site_is_refused(client: Client, header: str, value: str) -> None:
+async def test_request_from_a_foreign_web_page_is_forbidden(client: Client, header: str, value: str) -> None:
     code, status = await client.send("POST", PODS, pod("a"), **{header: value})
     assert (code, status["reason"]) == (403, "Forbidden")
     assert f"{header} {value!r} is not a loopback address" in status["message"]
@@ -274,7 +274,7 @@ async def test_a_web_page_of_another_site_is_refused(client: Client, header: str
         ("Origin", "https://127.0.0.1"),
     ],
 )
-async def test_a_page_of_this_machine_is_served(client: Client, header: str, value: str) -> None:
+async def test_request_with_a_loopback_host_or_origin_is_served(client: Client, header: str, value: str) -> None:
     assert await client.send("GET", "/healthz", **{header: value}) == (200, "ok")
 
 
@@ -283,12 +283,12 @@ async def test_health_and_version(client: Client) -> None:
     assert (await client.send("GET", "/version"))[1]["gitVersion"].startswith("v1.36")
 
 
-async def test_a_bug_is_an_internal_error_and_the_server_lives(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_unexpected_exception_is_an_internal_error(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object) -> None:
         raise RuntimeError("a bug")
 
     monkeypatch.setattr(client.server.api, "get", broken)
-    code, answer = await client.send("GET", f"{PODS}/a")
-    assert (code, answer["reason"]) == (500, "InternalError")
+    code, response = await client.send("GET", f"{PODS}/a")
+    assert (code, response["reason"]) == (500, "InternalError")
     monkeypatch.undo()
     assert (await client.send("POST", "/api/v1/namespaces/default/configmaps", config_map()))[0] == 201

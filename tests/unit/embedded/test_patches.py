@@ -1,4 +1,4 @@
-"""Merge, JSON and strategic merge patches as functions, and what the server makes of them."""
+"""Merge, JSON and strategic merge patches, as functions and through the API."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pyscheduler.embedded.patch.strategic import strategic_patch
 from pyscheduler.embedded.schema.models import tree
 from pyscheduler.embedded.status import ApiError
 
-from .builders import MERGE, Cluster, config_map, pod, refused, workload
+from .builders import MERGE, Cluster, api_error, config_map, pod, workload
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_json_patch(operation: dict[str, Any], expected: Any) -> None:
         ([{"op": "add", "path": "/a/b", "value": 2}], 422),
     ],
 )
-def test_json_patch_that_cannot_be_done(operations: Any, code: int) -> None:
+def test_invalid_json_patch_is_rejected(operations: Any, code: int) -> None:
     with pytest.raises(ApiError) as caught:
         json_patch({"a": 1, "l": []}, operations)
     assert caught.value.code == code
@@ -131,18 +131,18 @@ def test_strategic_patch(target: Any, patch: Any, expected: Any) -> None:
         ({"$deleteFromPrimitiveList/finalizers": ["a"]}, ["c"]),
     ],
 )
-def test_strategic_patch_of_a_list_of_words(patch: Any, expected: list[str]) -> None:
+def test_strategic_patch_of_a_list_of_strings(patch: Any, expected: list[str]) -> None:
     assert strategic_patch({"finalizers": ["a", "c"]}, patch, tree("V1ObjectMeta"))["finalizers"] == expected
 
 
 @pytest.mark.parametrize("patch", [[], {"$patch": "merge-all"}, {"containers": [{"image": "x"}]}])
-def test_malformed_strategic_patch(patch: Any) -> None:
+def test_malformed_strategic_patch_is_a_bad_request(patch: Any) -> None:
     with pytest.raises(ApiError) as caught:
         strategic_patch({"containers": containers("a")}, patch, tree("V1PodSpec"))
     assert caught.value.code == 400
 
 
-def test_a_condition_is_merged_by_its_type() -> None:
+def test_conditions_are_merged_by_type() -> None:
     cluster = Cluster()
     cluster.create("pods", pod())
     for kind in ("PodScheduled", "Ready", "PodScheduled"):
@@ -151,21 +151,21 @@ def test_a_condition_is_merged_by_its_type() -> None:
     assert [c["type"] for c in cluster.get("pods", "p")["status"]["conditions"]] == ["PodScheduled", "Ready"]
 
 
-def test_a_patch_with_a_revision_is_optimistic() -> None:
+def test_patch_with_a_stale_resource_version_conflicts() -> None:
     cluster = Cluster()
-    made = cluster.create("configmaps", config_map(a="1"))
+    obj = cluster.create("configmaps", config_map(a="1"))
     cluster.patch("configmaps", "settings", {"data": {"a": "2"}})
-    stale = {"metadata": {"resourceVersion": made["metadata"]["resourceVersion"]}, "data": {"a": "3"}}
-    assert refused(lambda: cluster.patch("configmaps", "settings", stale)).code == 409
+    stale = {"metadata": {"resourceVersion": obj["metadata"]["resourceVersion"]}, "data": {"a": "3"}}
+    assert api_error(lambda: cluster.patch("configmaps", "settings", stale)).code == 409
 
 
-def test_a_patch_never_touches_what_is_stored() -> None:
+def test_patch_does_not_modify_the_stored_object() -> None:
     cluster = Cluster()
-    made = cluster.create("deployments.apps", workload("Deployment"))
-    before = copy.deepcopy(made)
+    obj = cluster.create("deployments.apps", workload("Deployment"))
+    before = copy.deepcopy(obj)
     change = {"spec": {"template": {"spec": {"hostNetwork": True}}}}
     cluster.patch("deployments.apps", "web", change)
-    assert made == before
+    assert obj == before
 
 
 @pytest.mark.parametrize(
@@ -179,13 +179,13 @@ def test_a_patch_never_touches_what_is_stored() -> None:
         ({"spec": None}, 422),
     ],
 )
-def test_a_patch_is_checked_like_an_update(body: Any, code: int) -> None:
+def test_patch_result_is_validated_like_an_update(body: Any, code: int) -> None:
     cluster = Cluster()
     cluster.create("deployments.apps", workload("Deployment"))
-    assert refused(lambda: cluster.patch("deployments.apps", "web", body, MERGE)).code == code
+    assert api_error(lambda: cluster.patch("deployments.apps", "web", body, MERGE)).code == code
 
 
-def test_an_unknown_patch_type_is_refused() -> None:
+def test_unknown_patch_type_is_unsupported() -> None:
     cluster = Cluster()
     cluster.create("configmaps", config_map())
-    assert refused(lambda: cluster.patch("configmaps", "settings", {}, "text/plain")).code == 415
+    assert api_error(lambda: cluster.patch("configmaps", "settings", {}, "text/plain")).code == 415

@@ -1,4 +1,4 @@
-"""Binding and eviction."""
+"""Binding, eviction and disruption budgets."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from .builders import START_TEXT, Cluster, Json, pod, refused, workload
+from .builders import START_TEXT, Cluster, Json, api_error, pod, workload
 
 
-def test_binding_assigns_the_pod() -> None:
+def test_binding_sets_node_condition_labels_and_annotations() -> None:
     cluster = Cluster()
     cluster.create("pods", pod())
     cluster.patch("pods", "p", {"status": {"nominatedNodeName": "n9"}}, subresource="status")
@@ -23,37 +23,37 @@ def test_binding_assigns_the_pod() -> None:
     assert (bound["metadata"]["annotations"], bound["metadata"]["labels"]) == ({"by": "me"}, {"zone": "a"})
 
 
-def test_a_bound_pod_is_not_bound_again() -> None:
+def test_binding_a_bound_pod_conflicts() -> None:
     cluster = Cluster()
     cluster.create("pods", pod())
     cluster.bind("p")
-    error = refused(lambda: cluster.bind("p", "n2"))
+    error = api_error(lambda: cluster.bind("p", "n2"))
     assert (error.code, error.reason) == (409, "Conflict")
     assert 'pod p is already assigned to node "n1"' in error.message
     assert cluster.get("pods", "p")["spec"]["nodeName"] == "n1"
 
 
-def test_a_pod_that_is_being_deleted_is_not_bound() -> None:
+def test_binding_a_terminating_pod_conflicts() -> None:
     cluster = Cluster()
-    made = pod()
-    made["metadata"]["finalizers"] = ["example.com/hold"]
-    cluster.create("pods", made)
+    obj = pod()
+    obj["metadata"]["finalizers"] = ["example.com/hold"]
+    cluster.create("pods", obj)
     cluster.api.delete(cluster.api.resource("pods"), "default", "p")
-    error = refused(lambda: cluster.bind("p"))
+    error = api_error(lambda: cluster.bind("p"))
     assert "is being deleted, cannot be assigned to a host" in error.message
 
 
-def test_a_gated_pod_is_not_bound() -> None:
+def test_binding_a_gated_pod_conflicts() -> None:
     cluster = Cluster()
     cluster.create("pods", pod(schedulingGates=[{"name": "g"}]))
-    assert "non-empty .spec.schedulingGates" in refused(lambda: cluster.bind("p")).message
+    assert "non-empty .spec.schedulingGates" in api_error(lambda: cluster.bind("p")).message
 
 
 @pytest.mark.parametrize("meta", [{"uid": "another"}, {"resourceVersion": "1"}])
-def test_binding_has_preconditions(meta: Json) -> None:
+def test_binding_with_wrong_precondition_conflicts(meta: Json) -> None:
     cluster = Cluster()
     cluster.create("pods", pod())
-    error = refused(lambda: cluster.bind("p", **meta))
+    error = api_error(lambda: cluster.bind("p", **meta))
     assert (error.code, "Precondition failed" in error.message) == (409, True)
 
 
@@ -67,14 +67,14 @@ def test_binding_has_preconditions(meta: Json) -> None:
         ("n1", 400),
     ],
 )
-def test_a_malformed_binding_is_refused(binding: Any, code: int) -> None:
+def test_malformed_binding_is_rejected(binding: Any, code: int) -> None:
     cluster = Cluster()
     cluster.create("pods", pod())
-    assert refused(lambda: cluster.api.bind("default", "p", binding)).code == code
+    assert api_error(lambda: cluster.api.bind("default", "p", binding)).code == code
 
 
-def test_binding_what_is_not_there() -> None:
-    assert refused(lambda: Cluster().bind("none")).message == 'pods "none" not found'
+def test_binding_a_missing_pod_is_not_found() -> None:
+    assert api_error(lambda: Cluster().bind("none")).message == 'pods "none" not found'
 
 
 def running(cluster: Cluster, *names: str) -> None:
@@ -95,7 +95,7 @@ def evict(cluster: Cluster, name: str, **options: Any) -> None:
     cluster.api.evict("default", name, {"metadata": {"name": name}, "deleteOptions": options or None})
 
 
-def test_eviction_deletes_where_no_budget_speaks() -> None:
+def test_eviction_without_budget_deletes_the_pod() -> None:
     cluster = Cluster()
     running(cluster, "a")
     evict(cluster, "a")
@@ -104,12 +104,12 @@ def test_eviction_deletes_where_no_budget_speaks() -> None:
     assert evicted["status"]["conditions"][-1]["reason"] == "EvictionByEvictionAPI"
 
 
-def test_a_spent_budget_refuses() -> None:
+def test_eviction_beyond_the_budget_is_rejected() -> None:
     cluster = Cluster()
     running(cluster, "a", "b")
     budget(cluster, minAvailable=1)
     evict(cluster, "a")
-    error = refused(lambda: evict(cluster, "b"))
+    error = api_error(lambda: evict(cluster, "b"))
     assert (error.code, error.reason) == (429, "TooManyRequests")
     assert error.message == "Cannot evict pod as it would violate the pod's disruption budget."
     causes = error.body()["details"]["causes"]
@@ -117,21 +117,21 @@ def test_a_spent_budget_refuses() -> None:
     assert "deletionTimestamp" not in cluster.get("pods", "b")["metadata"]
 
 
-def test_pending_pods_may_always_be_evicted() -> None:
+def test_pending_pod_can_always_be_evicted() -> None:
     cluster = Cluster()
     running(cluster, "a")
     budget(cluster, minAvailable=1)
     cluster.create("pods", pod("waiting", labels={"app": "web"}))
     evict(cluster, "waiting")
-    assert not cluster.there("pods", "waiting")
+    assert not cluster.exists("pods", "waiting")
 
 
-def test_two_budgets_for_one_pod_are_an_error() -> None:
+def test_two_budgets_for_one_pod_are_an_internal_error() -> None:
     cluster = Cluster()
     running(cluster, "a")
     budget(cluster, "one", minAvailable=0)
     budget(cluster, "two", minAvailable=0)
-    assert refused(lambda: evict(cluster, "a")).code == 500
+    assert api_error(lambda: evict(cluster, "a")).code == 500
 
 
 @pytest.mark.parametrize(
@@ -145,20 +145,20 @@ def test_two_budgets_for_one_pod_are_an_error() -> None:
         ({"maxUnavailable": 1}, 0, 0),
     ],
 )
-def test_budget_figures(spec: Json, pods: int, allowed: int) -> None:
+def test_disruptions_allowed(spec: Json, pods: int, allowed: int) -> None:
     cluster = Cluster()
     running(cluster, *(f"p{i}" for i in range(pods)))
     budget(cluster, **spec)
     assert cluster.get("poddisruptionbudgets.policy", "keep")["status"]["disruptionsAllowed"] == allowed
 
 
-def test_a_controller_says_how_many_pods_are_expected() -> None:
+def test_expected_pods_are_the_replicas_of_the_controller() -> None:
     cluster = Cluster()
     owner = cluster.create("replicasets.apps", workload("ReplicaSet", replicas=4))
     reference = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": owner["metadata"]["uid"]}
-    made = pod("a", labels={"app": "web"})
-    made["metadata"]["ownerReferences"] = [{**reference, "controller": True}]
-    cluster.create("pods", made)
+    obj = pod("a", labels={"app": "web"})
+    obj["metadata"]["ownerReferences"] = [{**reference, "controller": True}]
+    cluster.create("pods", obj)
     budget(cluster, maxUnavailable=1)
     status = cluster.get("poddisruptionbudgets.policy", "keep")["status"]
     assert (status["expectedPods"], status["desiredHealthy"]) == (4, 3)

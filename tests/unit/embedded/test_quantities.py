@@ -1,4 +1,4 @@
-"""Quantities come back in the form that Kubernetes gives them."""
+"""Canonical form of quantities."""
 
 from __future__ import annotations
 
@@ -33,6 +33,6 @@ def test_canonical_form(given: str | float, expected: str) -> None:
 
 
 @pytest.mark.parametrize("given", ["", "x", "1 Gi", "1GiB", "1,5", "--1", "1K"])
-def test_what_is_no_quantity(given: str) -> None:
+def test_malformed_quantity_raises(given: str) -> None:
     with pytest.raises(ValueError, match="is not a quantity"):
         canonical(given)

@@ -1,4 +1,4 @@
-"""Lists: revisions, pages, selectors, and which combinations are refused."""
+"""Lists: resource versions, pages, selectors, and invalid combinations of options."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from pyscheduler.embedded.verbs.read import ListPage, list_options
 
-from .builders import Cluster, config_map, fields_of, pod, refused
+from .builders import Cluster, api_error, config_map, fields_of, pod
 
 
 def page(cluster: Cluster, plural: str = "configmaps", **query: str) -> ListPage:
@@ -27,7 +27,7 @@ def filled(count: int = 5, history: int = 1000) -> Cluster:
     return cluster
 
 
-def test_pages_show_one_moment_whatever_happens_between_them() -> None:
+def test_pages_are_consistent_despite_changes_between_them() -> None:
     cluster = filled()
     first = page(cluster, limit="2")
     assert (names(first), first.remaining) == (["c0", "c1"], 3)
@@ -40,21 +40,21 @@ def test_pages_show_one_moment_whatever_happens_between_them() -> None:
     assert third.token == ""
 
 
-def test_a_page_too_old_has_expired() -> None:
+def test_continue_token_expires_with_compaction() -> None:
     cluster = filled()
     first = page(cluster, limit="2")
     cluster.create("configmaps", config_map("later"))
     cluster.api.state.store.compact()
-    error = refused(lambda: page(cluster, limit="2", continue_=first.token))
+    error = api_error(lambda: page(cluster, limit="2", continue_=first.token))
     assert (error.code, error.reason) == (410, "Expired")
 
 
 @pytest.mark.parametrize("token", ["nonsense", base64.urlsafe_b64encode(b'{"rv": 1}').decode()])
-def test_a_made_up_token_is_refused(token: str) -> None:
-    assert refused(lambda: page(filled(), continue_=token)).code == 400
+def test_invalid_continue_token_is_a_bad_request(token: str) -> None:
+    assert api_error(lambda: page(filled(), continue_=token)).code == 400
 
 
-def test_exact_revisions_are_read_from_history() -> None:
+def test_exact_resource_version_is_served_from_history() -> None:
     cluster = filled(2)
     then = str(cluster.api.state.store.revision)
     cluster.create("configmaps", config_map("later"))
@@ -65,8 +65,8 @@ def test_exact_revisions_are_read_from_history() -> None:
     assert len(page(cluster, resourceVersion="0", limit="1").items) == 3
 
 
-def test_a_revision_to_come_is_too_large() -> None:
-    assert refused(lambda: page(filled(), resourceVersion="99999")).code == 504
+def test_future_resource_version_is_too_large() -> None:
+    assert api_error(lambda: page(filled(), resourceVersion="99999")).code == 504
 
 
 @pytest.mark.parametrize(
@@ -81,12 +81,12 @@ def test_a_revision_to_come_is_too_large() -> None:
     ],
 )
 def test_contradictory_options_are_invalid(query: dict[str, str], field: str) -> None:
-    assert fields_of(refused(lambda: page(filled(), **query)))[0] == field
+    assert fields_of(api_error(lambda: page(filled(), **query)))[0] == field
 
 
 @pytest.mark.parametrize("query", [{"limit": "many"}, {"resourceVersion": "new"}, {"labelSelector": "a in"}])
-def test_unreadable_options_are_bad_requests(query: dict[str, str]) -> None:
-    assert refused(lambda: page(filled(), **query)).code == 400
+def test_malformed_options_are_bad_requests(query: dict[str, str]) -> None:
+    assert api_error(lambda: page(filled(), **query)).code == 400
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_unreadable_options_are_bad_requests(query: dict[str, str]) -> None:
         ({"fieldSelector": "metadata.namespace=other"}, []),
     ],
 )
-def test_selectors_choose_pods(query: dict[str, str], expected: list[str]) -> None:
+def test_selectors_filter_pods(query: dict[str, str], expected: list[str]) -> None:
     cluster = Cluster()
     cluster.create("pods", pod("bound", labels={"app": "x"}, nodeName="n1"))
     cluster.create("pods", pod("free", schedulerName="mine"))

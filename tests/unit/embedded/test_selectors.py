@@ -1,4 +1,4 @@
-"""Label and field selectors, as the query string writes them."""
+"""Label and field selectors of query strings, and label selectors of objects."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_label_selector(selector: str, expected: bool) -> None:
 
 
 @pytest.mark.parametrize("selector", ["app in web", "app in (web", "=x", "a b", "app=web tier=x", "app=we/b", "a/b/c"])
-def test_what_is_no_label_selector_is_refused(selector: str) -> None:
+def test_malformed_label_selector_is_a_bad_request(selector: str) -> None:
     with pytest.raises(ApiError) as caught:
         parse_labels(selector)
     assert caught.value.code == 400
@@ -75,7 +75,7 @@ def test_field_selector(selector: str, expected: bool) -> None:
     ("selector", "message"),
     [("spec.image=x", "field label not supported: spec.image"), ("metadata.name", "invalid selector")],
 )
-def test_what_is_no_field_selector_is_refused(selector: str, message: str) -> None:
+def test_invalid_field_selector_is_rejected(selector: str, message: str) -> None:
     with pytest.raises(ApiError, match=message):
         field_test(selector, FIELDS)
 
@@ -91,5 +91,5 @@ def test_what_is_no_field_selector_is_refused(selector: str, message: str) -> No
         ({"matchLabels": {"app": "web"}, "matchExpressions": [{"key": "tier", "operator": "Exists"}]}, True),
     ],
 )
-def test_selector_of_an_object(selector: dict[str, Any] | None, expected: bool) -> None:
+def test_label_selector_of_an_object(selector: dict[str, Any] | None, expected: bool) -> None:
     assert selector_test(selector)(LABELS) is expected

@@ -1,4 +1,4 @@
-"""The store: revisions, events, history and what compaction forgets."""
+"""Store: revisions, events, history and compaction."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ def put(store: Store, name: str, value: int = 0, namespace: str = "a") -> int:
     return store.put("things", (namespace, name), thing(name, value)).revision
 
 
-def seen_in(store: Store) -> list[tuple[str, str, int]]:
-    seen: list[tuple[str, str, int]] = []
+def record_events(store: Store) -> list[tuple[str, str, int]]:
+    events: list[tuple[str, str, int]] = []
 
-    def note(event: Event) -> None:
-        seen.append((event.kind, event.version.key[1], event.revision))
+    def record(event: Event) -> None:
+        events.append((event.kind, event.version.key[1], event.revision))
 
-    store.subscribe("things", note)
-    return seen
+    store.subscribe("things", record)
+    return events
 
 
-def test_every_change_gets_the_next_revision_and_is_told_in_order() -> None:
+def test_changes_get_consecutive_revisions_and_are_delivered_in_order() -> None:
     store = Store()
-    seen = seen_in(store)
+    seen = record_events(store)
     first, second = put(store, "x"), put(store, "y")
     third = put(store, "x", 1)
     last = store.remove("things", ("a", "x"))
@@ -40,16 +40,16 @@ def test_every_change_gets_the_next_revision_and_is_told_in_order() -> None:
     assert last.object["metadata"]["resourceVersion"] == str(last.revision)
 
 
-def test_writing_what_is_there_is_no_change() -> None:
+def test_writing_an_equal_object_emits_no_event() -> None:
     store = Store()
     before = put(store, "x", 1)
-    seen = seen_in(store)
+    seen = record_events(store)
     assert put(store, "x", 1) == before
     assert store.revision == before
     assert seen == []
 
 
-def test_a_stored_version_never_changes() -> None:
+def test_stored_version_never_changes() -> None:
     store = Store()
     put(store, "x", 1)
     old = store.get("things", ("a", "x"))
@@ -59,7 +59,7 @@ def test_a_stored_version_never_changes() -> None:
     assert b'"value":1' in old.json()
 
 
-def test_scan_is_sorted_and_keeps_to_its_namespace() -> None:
+def test_scan_is_sorted_and_limited_to_its_namespace() -> None:
     store = Store()
     for namespace, name in (("b", "1"), ("a", "2"), ("a", "1"), ("ab", "0")):
         put(store, name, namespace=namespace)
@@ -68,24 +68,24 @@ def test_scan_is_sorted_and_keeps_to_its_namespace() -> None:
     assert [v.key for v in store.scan("things", "a", after=("a", "1"))] == [("a", "2")]
 
 
-def test_the_past_can_be_read_until_it_is_compacted() -> None:
+def test_past_revision_is_readable_until_compaction() -> None:
     store = Store()
-    put(store, "kept", 1)
+    put(store, "remaining", 1)
     put(store, "removed", 1)
     then = store.revision
-    put(store, "kept", 2)
-    put(store, "kept", 3)
+    put(store, "remaining", 2)
+    put(store, "remaining", 3)
     store.remove("things", ("a", "removed"))
     put(store, "new", 1)
     past = {v.key[1]: v.object["value"] for v in store.scan_at("things", then)}
-    assert past == {"kept": 1, "removed": 1}
+    assert past == {"remaining": 1, "removed": 1}
     store.compact()
     with pytest.raises(ApiError) as caught:
         store.scan_at("things", then)
     assert (caught.value.code, caught.value.reason) == (410, "Expired")
 
 
-def test_the_future_cannot_be_read() -> None:
+def test_future_revision_is_not_readable() -> None:
     store = Store()
     with pytest.raises(ApiError) as caught:
         store.scan_at("things", store.revision + 1)
@@ -94,13 +94,13 @@ def test_the_future_cannot_be_read() -> None:
 
 
 @pytest.mark.parametrize(("after", "expected"), [(0, 3), (1, 2), (2, 1), (3, 0)])
-def test_history_resumes_behind_a_revision(after: int, expected: int) -> None:
+def test_history_resumes_after_a_revision(after: int, expected: int) -> None:
     store = Store()
     revisions = [0, *(put(store, name) for name in "xyz")]
     assert len(store.bucket("things").history.since(revisions[after])) == expected
 
 
-def test_a_full_history_forgets_its_oldest_half() -> None:
+def test_full_history_drops_its_oldest_half() -> None:
     store = Store(history=10)
     first = put(store, "x", 0)
     for value in range(1, 25):

@@ -1,4 +1,4 @@
-"""Updates: optimistic concurrency, generations, status apart from spec, and what may not change."""
+"""Update: optimistic concurrency, generations, the status subresource, and immutable fields."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from .builders import Cluster, Json, config_map, fields_of, pod, refused, workload
+from .builders import Cluster, Json, api_error, config_map, fields_of, pod, workload
 
 
 def changed(obj: Json, *path: str, to: Any) -> Json:
@@ -19,11 +19,11 @@ def changed(obj: Json, *path: str, to: Any) -> Json:
     return result
 
 
-def test_a_stale_update_conflicts() -> None:
+def test_stale_update_conflicts() -> None:
     cluster = Cluster()
     first = cluster.create("configmaps", config_map(a="1"))
     cluster.update("configmaps", changed(first, "data", "a", to="2"))
-    error = refused(lambda: cluster.update("configmaps", changed(first, "data", "a", to="3")))
+    error = api_error(lambda: cluster.update("configmaps", changed(first, "data", "a", to="3")))
     assert (error.code, error.reason) == (409, "Conflict")
     assert error.message == (
         'Operation cannot be fulfilled on configmaps "settings": the object has been modified; '
@@ -32,33 +32,33 @@ def test_a_stale_update_conflicts() -> None:
     assert cluster.get("configmaps", "settings")["data"] == {"a": "2"}
 
 
-def test_an_update_without_revision_wins_where_the_kind_allows_it() -> None:
+def test_update_without_resource_version_succeeds_if_the_kind_allows_it() -> None:
     cluster = Cluster()
     cluster.create("configmaps", config_map(a="1"))
     assert cluster.update("configmaps", config_map(a="2"))["data"] == {"a": "2"}
     lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "l"}}
     cluster.create("leases.coordination.k8s.io", copy.deepcopy(lease))
-    error = refused(lambda: cluster.update("leases.coordination.k8s.io", lease))
+    error = api_error(lambda: cluster.update("leases.coordination.k8s.io", lease))
     assert fields_of(error) == ["metadata.resourceVersion"]
 
 
-def test_a_wrong_uid_conflicts() -> None:
+def test_update_with_wrong_uid_conflicts() -> None:
     cluster = Cluster()
-    made = cluster.create("configmaps", config_map())
-    assert refused(lambda: cluster.update("configmaps", changed(made, "metadata", "uid", to="other"))).code == 409
+    obj = cluster.create("configmaps", config_map())
+    assert api_error(lambda: cluster.update("configmaps", changed(obj, "metadata", "uid", to="other"))).code == 409
 
 
-def test_an_update_that_changes_nothing_keeps_the_revision() -> None:
+def test_update_without_changes_preserves_the_resource_version() -> None:
     cluster = Cluster()
-    made = cluster.create("deployments.apps", workload("Deployment"))
-    again = cluster.update("deployments.apps", copy.deepcopy(made))
-    assert again["metadata"]["resourceVersion"] == made["metadata"]["resourceVersion"]
+    obj = cluster.create("deployments.apps", workload("Deployment"))
+    again = cluster.update("deployments.apps", copy.deepcopy(obj))
+    assert again["metadata"]["resourceVersion"] == obj["metadata"]["resourceVersion"]
 
 
-def test_generation_counts_changes_of_the_spec_only() -> None:
+def test_generation_counts_spec_changes_only() -> None:
     cluster = Cluster()
-    made = cluster.create("deployments.apps", workload("Deployment"))
-    labelled = cluster.update("deployments.apps", changed(made, "metadata", "labels", to={"a": "b"}))
+    obj = cluster.create("deployments.apps", workload("Deployment"))
+    labelled = cluster.update("deployments.apps", changed(obj, "metadata", "labels", to={"a": "b"}))
     assert labelled["metadata"]["generation"] == 1
     scaled = cluster.update("deployments.apps", changed(labelled, "spec", "replicas", to=3))
     assert scaled["metadata"]["generation"] == 2
@@ -68,10 +68,10 @@ def test_generation_counts_changes_of_the_spec_only() -> None:
 
 def test_status_is_written_through_its_subresource_only() -> None:
     cluster = Cluster()
-    made = cluster.create("pods", pod())
-    ignored = cluster.update("pods", changed(made, "status", "phase", to="Running"))
+    obj = cluster.create("pods", pod())
+    ignored = cluster.update("pods", changed(obj, "status", "phase", to="Running"))
     assert ignored["status"]["phase"] == "Pending"
-    both = changed(changed(made, "status", "phase", to="Running"), "spec", "nodeName", to="n1")
+    both = changed(changed(obj, "status", "phase", to="Running"), "spec", "nodeName", to="n1")
     written = cluster.update("pods", both, "status")
     assert written["status"]["phase"] == "Running"
     assert "nodeName" not in written["spec"]
@@ -87,18 +87,18 @@ def test_status_is_written_through_its_subresource_only() -> None:
         (("containers",), [{"name": "c", "image": "i", "command": ["x"]}]),
     ],
 )
-def test_the_spec_of_a_pod_is_fixed(path: tuple[str, ...], value: Any) -> None:
+def test_pod_spec_is_immutable(path: tuple[str, ...], value: Any) -> None:
     cluster = Cluster()
-    made = cluster.create("pods", pod())
-    error = refused(lambda: cluster.update("pods", changed(made, "spec", *path, to=value)))
+    obj = cluster.create("pods", pod())
+    error = api_error(lambda: cluster.update("pods", changed(obj, "spec", *path, to=value)))
     assert fields_of(error) == ["spec"]
     assert "pod updates may not change fields other than" in error.message
 
 
-def test_what_of_a_pod_may_change() -> None:
+def test_mutable_fields_of_a_pod_can_change() -> None:
     cluster = Cluster()
-    made = cluster.create("pods", pod(schedulingGates=[{"name": "a"}, {"name": "b"}]))
-    new = copy.deepcopy(made)
+    obj = cluster.create("pods", pod(schedulingGates=[{"name": "a"}, {"name": "b"}]))
+    new = copy.deepcopy(obj)
     new["spec"]["containers"][0]["image"] = "image:2"
     new["spec"]["tolerations"].append({"key": "extra", "operator": "Exists"})
     new["spec"]["schedulingGates"] = [{"name": "b"}]
@@ -108,64 +108,64 @@ def test_what_of_a_pod_may_change() -> None:
     assert stored["metadata"]["generation"] == 2
 
 
-def test_gates_and_tolerations_go_one_way() -> None:
+def test_gates_cannot_be_added_nor_tolerations_removed() -> None:
     cluster = Cluster()
-    made = cluster.create("pods", pod(schedulingGates=[{"name": "a"}]))
-    new = changed(made, "spec", "schedulingGates", to=[{"name": "a"}, {"name": "b"}])
+    obj = cluster.create("pods", pod(schedulingGates=[{"name": "a"}]))
+    new = changed(obj, "spec", "schedulingGates", to=[{"name": "a"}, {"name": "b"}])
     new["spec"]["tolerations"] = []
-    assert fields_of(refused(lambda: cluster.update("pods", new))) == ["spec.tolerations", "spec.schedulingGates"]
+    assert fields_of(api_error(lambda: cluster.update("pods", new))) == ["spec.tolerations", "spec.schedulingGates"]
 
 
-def test_the_selector_of_a_workload_is_fixed() -> None:
+def test_selector_of_a_workload_is_immutable() -> None:
     cluster = Cluster()
-    made = cluster.create("deployments.apps", workload("Deployment"))
-    new = changed(made, "spec", "selector", to={"matchLabels": {"app": "web", "b": "c"}})
+    obj = cluster.create("deployments.apps", workload("Deployment"))
+    new = changed(obj, "spec", "selector", to={"matchLabels": {"app": "web", "b": "c"}})
     new["spec"]["template"]["metadata"]["labels"] = {"app": "web", "b": "c"}
-    assert fields_of(refused(lambda: cluster.update("deployments.apps", new))) == ["spec.selector"]
+    assert fields_of(api_error(lambda: cluster.update("deployments.apps", new))) == ["spec.selector"]
 
 
-def test_name_and_url_must_agree() -> None:
+def test_names_of_object_and_url_must_match() -> None:
     cluster = Cluster()
-    made = cluster.create("configmaps", config_map("a"))
+    obj = cluster.create("configmaps", config_map("a"))
     resource = cluster.api.resource("configmaps")
-    error = refused(
-        lambda: cluster.api.update(resource, ("default", "a", ""), changed(made, "metadata", "name", to="b"))
+    error = api_error(
+        lambda: cluster.api.update(resource, ("default", "a", ""), changed(obj, "metadata", "name", to="b"))
     )
     assert error.code == 400
 
 
-def test_updating_what_is_not_there() -> None:
-    assert refused(lambda: Cluster().update("configmaps", config_map("none"))).code == 404
+def test_update_of_a_missing_object_is_not_found() -> None:
+    assert api_error(lambda: Cluster().update("configmaps", config_map("none"))).code == 404
 
 
-def test_a_lease_is_created_by_an_update() -> None:
+def test_update_creates_a_missing_lease() -> None:
     cluster = Cluster()
     lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "l"}}
     resource = cluster.api.resource("leases", "coordination.k8s.io")
     _, created = cluster.api.update(resource, ("default", "l", ""), lease)
     assert created
-    assert cluster.there("leases.coordination.k8s.io", "l")
+    assert cluster.exists("leases.coordination.k8s.io", "l")
 
 
-def test_node_quantities_are_settled_in_status_too() -> None:
+def test_node_quantities_are_canonicalized_in_status_too() -> None:
     cluster = Cluster()
     node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}, "status": {"capacity": {"cpu": 4}}}
-    made = cluster.create("nodes", node)
-    assert made["status"] == {"capacity": {"cpu": "4"}, "allocatable": {"cpu": "4"}}
-    new = changed(made, "status", "allocatable", to={"memory": "1024Mi"})
+    obj = cluster.create("nodes", node)
+    assert obj["status"] == {"capacity": {"cpu": "4"}, "allocatable": {"cpu": "4"}}
+    new = changed(obj, "status", "allocatable", to={"memory": "1024Mi"})
     assert cluster.update("nodes", new, "status")["status"]["allocatable"] == {"memory": "1Gi"}
 
 
-def test_scaling_changes_replicas_and_nothing_else() -> None:
+def test_scale_changes_only_the_replicas() -> None:
     cluster = Cluster()
-    made = cluster.create("deployments.apps", workload("Deployment"))
+    obj = cluster.create("deployments.apps", workload("Deployment"))
     resource = cluster.api.resource("deployments", "apps")
     scale = cluster.api.update_scale(resource, ("default", "web"), {"spec": {"replicas": 5}})
     assert scale["kind"] == "Scale"
     assert scale["spec"] == {"replicas": 5}
     assert scale["status"]["selector"] == "app=web"
     after = cluster.get("deployments.apps", "web")
-    assert after["spec"] == {**made["spec"], "replicas": 5}
+    assert after["spec"] == {**obj["spec"], "replicas": 5}
     assert after["metadata"]["generation"] == 2
-    error = refused(lambda: cluster.api.update_scale(resource, ("default", "web"), {"spec": {"replicas": -1}}))
+    error = api_error(lambda: cluster.api.update_scale(resource, ("default", "web"), {"spec": {"replicas": -1}}))
     assert fields_of(error) == ["spec.replicas"]

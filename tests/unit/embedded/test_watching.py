@@ -1,4 +1,4 @@
-"""Watches: where they start, what they show, and how they end."""
+"""Watches: start, events, selectors and end."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from pyscheduler.embedded.verbs.read import list_options
 from pyscheduler.embedded.watching import Watcher, object_line
 
-from .builders import Cluster, config_map, pod, refused
+from .builders import Cluster, api_error, config_map, pod
 
 
 def watch(cluster: Cluster, plural: str = "pods", namespace: str = "", **query: str) -> Watcher:
@@ -23,34 +23,34 @@ def lines(opened: Watcher, cluster: Cluster, plural: str = "pods") -> list[dict[
     return [json.loads(line) for line in text.splitlines()]
 
 
-def told(opened: Watcher, cluster: Cluster) -> list[tuple[str, str]]:
+def events_of(opened: Watcher, cluster: Cluster) -> list[tuple[str, str]]:
     return [(line["type"], line["object"]["metadata"]["name"]) for line in lines(opened, cluster)]
 
 
-def test_without_a_revision_it_starts_with_what_is_there() -> None:
+def test_watch_without_revision_starts_with_existing_objects() -> None:
     cluster = Cluster()
     cluster.create("pods", pod("a"))
     for revision in ("", "0"):
         opened = watch(cluster, resourceVersion=revision)
-        assert told(opened, cluster) == [("ADDED", "a")]
+        assert events_of(opened, cluster) == [("ADDED", "a")]
     cluster.create("pods", pod("b"))
-    assert told(opened, cluster) == [("ADDED", "b")]
+    assert events_of(opened, cluster) == [("ADDED", "b")]
 
 
-def test_from_a_revision_it_shows_what_came_after() -> None:
+def test_watch_from_a_revision_delivers_later_events() -> None:
     cluster = Cluster()
     first = cluster.create("pods", pod("a"))["metadata"]["resourceVersion"]
     cluster.bind("a")
     cluster.api.delete(cluster.api.resource("pods"), "default", "a")
     cluster.create("pods", pod("b"))
-    assert told(watch(cluster, resourceVersion=first), cluster) == [
+    assert events_of(watch(cluster, resourceVersion=first), cluster) == [
         ("MODIFIED", "a"),
         ("MODIFIED", "a"),
         ("ADDED", "b"),
     ]
 
 
-def test_a_revision_too_old_is_told_as_an_error_event() -> None:
+def test_expired_revision_is_an_error_event() -> None:
     cluster = Cluster()
     cluster.create("pods", pod("a"))
     cluster.api.state.store.compact()
@@ -61,28 +61,28 @@ def test_a_revision_too_old_is_told_as_an_error_event() -> None:
     assert opened.ended
 
 
-def test_other_namespaces_and_kinds_are_not_shown() -> None:
+def test_watch_is_limited_to_its_namespace_and_kind() -> None:
     cluster = Cluster()
     opened = watch(cluster, namespace="kube-system", resourceVersion=str(cluster.api.state.store.revision))
     cluster.create("pods", pod("a"))
     cluster.create("configmaps", config_map(), namespace="kube-system")
     cluster.create("pods", pod("b"), namespace="kube-system")
-    assert told(opened, cluster) == [("ADDED", "b")]
+    assert events_of(opened, cluster) == [("ADDED", "b")]
 
 
-def test_coming_to_match_is_added_ceasing_to_match_is_deleted() -> None:
+def test_objects_that_start_or_stop_matching_are_added_or_deleted() -> None:
     cluster = Cluster()
     unassigned = watch(cluster, fieldSelector="spec.nodeName=")
     assigned = watch(cluster, fieldSelector="spec.nodeName!=")
     cluster.create("pods", pod("a"))
     cluster.bind("a")
-    assert told(unassigned, cluster) == [("ADDED", "a"), ("DELETED", "a")]
+    assert events_of(unassigned, cluster) == [("ADDED", "a"), ("DELETED", "a")]
     cluster.patch("pods", "a", {"metadata": {"labels": {"x": "y"}}})
-    assert told(assigned, cluster) == [("ADDED", "a"), ("MODIFIED", "a")]
-    assert told(unassigned, cluster) == []
+    assert events_of(assigned, cluster) == [("ADDED", "a"), ("MODIFIED", "a")]
+    assert events_of(unassigned, cluster) == []
 
 
-def test_what_ceases_to_match_is_shown_as_it_was() -> None:
+def test_object_that_stops_matching_is_sent_in_its_previous_state() -> None:
     cluster = Cluster()
     unassigned = watch(cluster, fieldSelector="spec.nodeName=")
     cluster.create("pods", pod("a"))
@@ -92,7 +92,7 @@ def test_what_ceases_to_match_is_shown_as_it_was() -> None:
     assert last["metadata"]["resourceVersion"] == str(cluster.api.state.store.revision)
 
 
-def test_initial_events_end_with_a_marked_bookmark() -> None:
+def test_initial_events_end_with_an_annotated_bookmark() -> None:
     cluster = Cluster()
     cluster.create("pods", pod("a"))
     opened = watch(cluster, sendInitialEvents="true", resourceVersionMatch="NotOlderThan", allowWatchBookmarks="true")
@@ -106,20 +106,20 @@ def test_initial_events_end_with_a_marked_bookmark() -> None:
     assert lines(opened, cluster) == []
 
 
-def test_initial_events_of_the_future_are_refused() -> None:
+def test_initial_events_at_a_future_revision_time_out() -> None:
     query = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan", "resourceVersion": "9999"}
-    assert refused(lambda: watch(Cluster(), **query)).code == 504
+    assert api_error(lambda: watch(Cluster(), **query)).code == 504
 
 
-def test_without_initial_events_only_news_is_shown() -> None:
+def test_watch_without_initial_events_starts_at_the_current_revision() -> None:
     cluster = Cluster()
     cluster.create("pods", pod("a"))
     opened = watch(cluster, sendInitialEvents="false", resourceVersionMatch="NotOlderThan")
     cluster.create("pods", pod("b"))
-    assert told(opened, cluster) == [("ADDED", "b")]
+    assert events_of(opened, cluster) == [("ADDED", "b")]
 
 
-def test_a_closed_watch_hears_nothing_more() -> None:
+def test_closed_watch_receives_no_events() -> None:
     cluster = Cluster()
     opened = watch(cluster)
     opened.close()
@@ -128,7 +128,7 @@ def test_a_closed_watch_hears_nothing_more() -> None:
     assert opened.idle
 
 
-def test_events_have_two_faces() -> None:
+def test_event_is_served_in_both_api_groups() -> None:
     cluster = Cluster()
     event = {
         "apiVersion": "events.k8s.io/v1",

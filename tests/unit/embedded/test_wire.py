@@ -1,4 +1,4 @@
-"""Protobuf bodies, encoded here by hand as Go programs encode them."""
+"""Protobuf bodies, encoded by hand as Go programs encode them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def envelope(api_version: str, kind: str, *content: bytes) -> bytes:
     return MAGIC + part(1, part(1, api_version), part(2, kind)) + part(2, *content)
 
 
-def test_a_pod_as_a_go_client_sends_it() -> None:
+def test_pod_of_a_go_client_is_decoded() -> None:
     zero_time = part(8)
     meta = part(1, part(1, "p"), part(3, ""), number(7, 0), zero_time, part(11, part(1, "a"), part(2, "b")))
     requests = part(8, part(2, part(1, "cpu"), part(2, part(1, "500m"))))
@@ -58,7 +58,7 @@ def test_a_pod_as_a_go_client_sends_it() -> None:
     }
 
 
-def test_special_types() -> None:
+def test_special_types_are_decoded() -> None:
     lease = part(2, part(1, "me"), number(2, -5), part(4, number(1, 1_700_000_000), number(2, 5_000)))
     assert decode_object(envelope("coordination.k8s.io/v1", "Lease", lease))["spec"] == {
         "holderIdentity": "me",
@@ -88,7 +88,7 @@ def test_message_names(api_version: str, kind: str, expected: str) -> None:
     assert message_name(api_version, kind) == expected
 
 
-def test_every_message_that_is_referred_to_is_there() -> None:
+def test_referenced_messages_exist() -> None:
     table = messages()
     wanted = {field.message for fields in table.values() for field in fields.values() if field.message}
     assert wanted <= table.keys()
@@ -105,7 +105,7 @@ def test_every_message_that_is_referred_to_is_there() -> None:
         (envelope("example.com/v1", "Gang"), 415),
     ],
 )
-def test_broken_bodies_are_refused(raw: bytes, code: int) -> None:
+def test_malformed_bodies_are_rejected(raw: bytes, code: int) -> None:
     with pytest.raises(ApiError) as caught:
         decode_object(raw)
     assert caught.value.code == code

@@ -1,1 +1,1 @@
-"""Tests of their own namespace, so that helpers can be imported."""
+"""Unit tests of hollow nodes; a package, so that helpers can be imported."""

@@ -1,4 +1,4 @@
-"""Pods as a hollow kubelet reads them, made from the public builders."""
+"""Pods as a hollow kubelet decodes them, built with the public builders."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PLACE = PodPlacement(seen=100.0, pod_ip="10.128.0.1", host_ip="10.64.0.1")
 
 
 def hollow(builder: PodBuilder | None = None, *, policy: str = "Always", **annotations: float | str) -> HollowPod:
-    """The pod with a restart policy and annotations of ours, `run_seconds=5` and the like."""
+    """Return the pod with a restart policy and `pyscheduler.io` annotations, `run_seconds=5` and the like."""
     built = (builder or pod("p")).spec(restartPolicy=policy)
     for name, value in annotations.items():
         built = built.annotation(f"pyscheduler.io/{name.replace('_', '-')}", str(value))
@@ -22,7 +22,7 @@ def hollow(builder: PodBuilder | None = None, *, policy: str = "Always", **annot
 
 
 def with_status(of: HollowPod, status: dict[str, Any]) -> HollowPod:
-    """The pod after the API server has taken that status patch."""
+    """Return the pod with that status patch applied."""
     obj = msgspec.to_builtins(of)
     obj["status"] = {**(obj.get("status") or {}), **_without_nulls(status)}
     return msgspec.convert(obj, HollowPod)

@@ -1,4 +1,4 @@
-"""An API server that follows a script: what lists return, what watches say and how they end."""
+"""API server with scripted list and watch responses."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ Step = Exception | list[bytes]
 
 
 def pod_json(name: str, version: int, **spec: Any) -> Json:
-    """A pod as it comes off the wire."""
+    """Return a pod as JSON from the server."""
     meta = {"name": name, "namespace": "default", "uid": name, "resourceVersion": str(version)}
     return {"metadata": meta, "spec": {"containers": [], **spec}}
 
 
 def event(kind: str, obj: Json) -> bytes:
-    """One line of a watch."""
+    """Return one line of a watch."""
     return msgspec.json.encode({"type": kind, "object": obj})
 
 
 class ScriptedServer(ApiClient):
-    """Answers lists and watches in the order given; the last watch stays open in silence."""
+    """Returns lists and watches in the order given; the last watch stays open without events."""
 
     def __init__(self, lists: list[tuple[list[Json], str]], watches: list[list[bytes | Exception]]) -> None:
         self._lists, self._watches = lists, watches

@@ -1,4 +1,4 @@
-"""The local copy stays true whatever happens to the watch."""
+"""The informer's cache stays correct whatever happens to the watch."""
 
 from __future__ import annotations
 
@@ -17,75 +17,75 @@ A1, A2, B2, C3 = pod_json("a", 1), pod_json("a", 2), pod_json("b", 2), pod_json(
 
 
 @pytest.fixture(autouse=True)
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_relist_delay(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(informer, "RELIST_DELAY_SECONDS", (0.0, 0.0))
 
 
 @asynccontextmanager
-async def following(server: ScriptedServer) -> AsyncIterator[tuple[Informer[Json], list[str]]]:
-    """The informer after the script has run, and what its listener was told."""
-    told: list[str] = []
+async def run_informer(server: ScriptedServer) -> AsyncIterator[tuple[Informer[Json], list[str]]]:
+    """Yield the informer after the script has run, and the calls of its listener."""
+    calls: list[str] = []
 
     def listener(before: Json | None, after: Json | None) -> None:
         old = before["metadata"]["resourceVersion"] if before else ""
         new = after["metadata"]["resourceVersion"] if after else ""
         name = (before or after or {})["metadata"]["name"]
-        told.append(f"{name} {old}>{new}")
+        calls.append(f"{name} {old}>{new}")
 
-    copy = Informer(server, PODS, OBJECTS, listeners=[listener])
-    task = asyncio.create_task(copy.run())
+    pods = Informer(server, PODS, OBJECTS, listeners=[listener])
+    task = asyncio.create_task(pods.run())
     await asyncio.wait_for(server.done.wait(), 5)
     try:
-        yield copy, told
+        yield pods, calls
     finally:
         task.cancel()
 
 
-def names(copy: Informer[Json]) -> list[str]:
-    return sorted(name for _, name in copy.objects)
+def names(pods: Informer[Json]) -> list[str]:
+    return sorted(name for _, name in pods.objects)
 
 
-async def test_it_lists_then_follows() -> None:
+async def test_informer_lists_then_watches() -> None:
     server = ScriptedServer([([A1], "1")], [[event("MODIFIED", A2), event("ADDED", B2), event("DELETED", A2)]])
-    async with following(server) as (copy, told):
-        assert names(copy) == ["b"]
-        assert told == ["a >1", "a 1>2", "b >2", "a 2>"]
+    async with run_informer(server) as (pods, calls):
+        assert names(pods) == ["b"]
+        assert calls == ["a >1", "a 1>2", "b >2", "a 2>"]
 
 
-async def test_a_broken_watch_is_resumed_where_it_stopped() -> None:
+async def test_broken_watch_is_resumed_at_its_last_resource_version() -> None:
     server = ScriptedServer([([A1], "1")], [[event("ADDED", B2), OSError("cut")], [event("ADDED", C3)]])
-    async with following(server) as (copy, _):
-        assert names(copy) == ["a", "b", "c"]
+    async with run_informer(server) as (pods, _):
+        assert names(pods) == ["a", "b", "c"]
         assert server.watched_from == ["1", "2", "3"]
 
 
-async def test_a_bookmark_moves_the_place_to_resume_from() -> None:
+async def test_bookmark_advances_the_resource_version_of_the_next_watch() -> None:
     bookmark = event("BOOKMARK", {"metadata": {"resourceVersion": "9"}})
     server = ScriptedServer([([A1], "1")], [[bookmark]])
-    async with following(server):
+    async with run_informer(server):
         assert server.watched_from == ["1", "9"]
 
 
 @pytest.mark.parametrize(
     "gone",
     [
-        pytest.param(event("ERROR", {"code": 410, "reason": "Expired", "message": "too old"}), id="in the stream"),
-        pytest.param(StatusError(410, "Expired", "too old"), id="as the answer"),
+        pytest.param(event("ERROR", {"code": 410, "reason": "Expired", "message": "too old"}), id="as an ERROR event"),
+        pytest.param(StatusError(410, "Expired", "too old"), id="as the response"),
     ],
 )
-async def test_after_410_the_list_is_read_again_and_what_is_missing_is_gone(gone: bytes | Exception) -> None:
+async def test_410_gone_causes_a_relist_that_drops_missing_objects(gone: bytes | Exception) -> None:
     server = ScriptedServer([([A1, B2], "2"), ([B2, C3], "3")], [[gone]])
-    async with following(server) as (copy, told):
-        assert names(copy) == ["b", "c"]
-        assert "a 1>" in told
+    async with run_informer(server) as (pods, calls):
+        assert names(pods) == ["b", "c"]
+        assert "a 1>" in calls
 
 
-async def test_an_unreadable_object_is_left_out_and_the_rest_goes_on(caplog: pytest.LogCaptureFixture) -> None:
-    odd = {"metadata": {"name": "odd", "resourceVersion": "1"}, "spec": {"containers": "none"}}
-    server = ScriptedServer([([odd, A1], "1")], [[event("ADDED", odd), event("ADDED", B2)]])
-    copy = Informer(server, PODS, structs(HollowPod))
-    task = asyncio.create_task(copy.run())
+async def test_object_that_cannot_be_decoded_is_logged_and_skipped(caplog: pytest.LogCaptureFixture) -> None:
+    broken = {"metadata": {"name": "broken", "resourceVersion": "1"}, "spec": {"containers": "none"}}
+    server = ScriptedServer([([broken, A1], "1")], [[event("ADDED", broken), event("ADDED", B2)]])
+    pods = Informer(server, PODS, structs(HollowPod))
+    task = asyncio.create_task(pods.run())
     await asyncio.wait_for(server.done.wait(), 5)
     task.cancel()
-    assert sorted(name for _, name in copy.objects) == ["a", "b"]
-    assert "an object is left out" in caplog.text
+    assert sorted(name for _, name in pods.objects) == ["a", "b"]
+    assert "skipping an object that cannot be decoded" in caplog.text

@@ -1,4 +1,4 @@
-"""Each key once, one worker at a time, failures later."""
+"""Work queue: no duplicates, one worker per key, retries after failures."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ import pytest
 from pyscheduler.embedded.client import StatusError, WorkQueue, workqueue
 
 
-class Bench:
-    """A queue with two workers whose looks are recorded."""
+class QueueFixture:
+    """A queue with two workers that records the processed keys."""
 
-    def __init__(self, look: Callable[[str, int], None] = lambda key, times: None) -> None:
+    def __init__(self, after: Callable[[str, int], None] = lambda key, times: None) -> None:
         self.queue: WorkQueue[str] = WorkQueue(lambda: 0.0)
         self.seen: list[str] = []
         self.at_once: set[str] = set()
         self.overlaps = 0
-        self._look = look
+        self._after = after
         self.during: Callable[[str, int], None] = lambda key, times: None
         self._wanted = 0
         self._enough = asyncio.Event()
 
-    async def look(self, key: str) -> None:
+    async def reconcile(self, key: str) -> None:
         self.overlaps += key in self.at_once
         self.at_once.add(key)
         self.seen.append(key)
@@ -33,10 +33,10 @@ class Bench:
         self.at_once.discard(key)
         if len(self.seen) >= self._wanted:
             self._enough.set()
-        self._look(key, self.seen.count(key))
+        self._after(key, self.seen.count(key))
 
     async def until(self, count: int) -> list[str]:
-        workers = [asyncio.create_task(self.queue.work(self.look)) for _ in range(2)]
+        workers = [asyncio.create_task(self.queue.work(self.reconcile)) for _ in range(2)]
         self._wanted = count
         await asyncio.wait_for(self._enough.wait(), 5)
         for _ in range(20):
@@ -44,48 +44,48 @@ class Bench:
         for worker in workers:
             worker.cancel()
         self.queue.close()
-        assert self.overlaps == 0, "two workers held the same key"
+        assert self.overlaps == 0, "two workers processed the same key"
         return self.seen
 
 
-async def test_a_key_added_twice_is_looked_at_once() -> None:
-    bench = Bench()
+async def test_key_added_twice_is_processed_once() -> None:
+    fixture = QueueFixture()
     for key in "aba":
-        bench.queue.add(key)
-    assert await bench.until(2) == ["a", "b"]
+        fixture.queue.add(key)
+    assert await fixture.until(2) == ["a", "b"]
 
 
-async def test_a_key_added_while_it_is_looked_at_is_looked_at_again_after() -> None:
-    bench = Bench()
-    bench.during = lambda key, times: bench.queue.add(key) if times == 1 else None
-    bench.queue.add("a")
-    assert await bench.until(2) == ["a", "a"]
+async def test_key_added_during_its_processing_is_processed_again() -> None:
+    fixture = QueueFixture()
+    fixture.during = lambda key, times: fixture.queue.add(key) if times == 1 else None
+    fixture.queue.add("a")
+    assert await fixture.until(2) == ["a", "a"]
 
 
 @pytest.mark.parametrize("problem", [StatusError(409, "Conflict", "changed"), OSError("cut"), ZeroDivisionError()])
-async def test_a_failed_look_is_repeated(problem: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_failed_key_is_retried(problem: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workqueue, "RETRY_SECONDS", (0.0, 0.0))
 
     def fail_once(_: str, times: int) -> None:
         if times == 1:
             raise problem
 
-    bench = Bench(fail_once)
-    bench.queue.add("a")
-    assert await bench.until(2) == ["a", "a"]
+    fixture = QueueFixture(fail_once)
+    fixture.queue.add("a")
+    assert await fixture.until(2) == ["a", "a"]
 
 
-async def test_of_two_timers_the_earlier_stands() -> None:
-    bench = Bench()
-    bench.queue.add_at("a", 1000.0)
-    bench.queue.add_at("a", 0.01)
-    bench.queue.add_at("a", 2000.0)
-    assert await bench.until(1) == ["a"]
+async def test_earlier_of_two_timers_applies() -> None:
+    fixture = QueueFixture()
+    fixture.queue.add_at("a", 1000.0)
+    fixture.queue.add_at("a", 0.01)
+    fixture.queue.add_at("a", 2000.0)
+    assert await fixture.until(1) == ["a"]
 
 
-async def test_a_forgotten_timer_does_not_fire() -> None:
-    bench = Bench()
-    bench.queue.add_at("a", 0.0)
-    bench.queue.forget("a")
-    bench.queue.add_at("b", 0.0)
-    assert await bench.until(1) == ["b"]
+async def test_forgotten_timer_does_not_fire() -> None:
+    fixture = QueueFixture()
+    fixture.queue.add_at("a", 0.0)
+    fixture.queue.forget("a")
+    fixture.queue.add_at("b", 0.0)
+    assert await fixture.until(1) == ["b"]

@@ -1,1 +1,1 @@
-"""Tests of their own namespace, so that helpers can be imported."""
+"""Unit tests of workload controllers; a package, so that helpers can be imported."""

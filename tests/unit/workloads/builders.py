@@ -1,4 +1,4 @@
-"""Workloads and the pods they own, as plain objects that show only what matters to a test."""
+"""Workloads and their pods as plain objects with the fields that matter to a test."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Json = dict[str, Any]
 
 
 def workload(kind: str, name: str = "w", *, status: Json | None = None, **spec: Any) -> Json:
-    """A Deployment, ReplicaSet or Job with a template that has the label app=name."""
+    """Return a Deployment, ReplicaSet or Job with a template that has the label app=name."""
     meta = {"name": name, "namespace": "default", "uid": name, "generation": 1, "resourceVersion": "1"}
     template = {"metadata": {"labels": {"app": name}}, "spec": {"containers": [{"name": "c", "image": "i:1"}]}}
     selector = {} if kind == "Job" else {"selector": {"matchLabels": {"app": name}}}
@@ -22,7 +22,7 @@ def workload(kind: str, name: str = "w", *, status: Json | None = None, **spec: 
 def a_pod(
     name: str = "p", phase: str = "Running", *, ready: bool | None = None, since: float = 0.0, **meta: Any
 ) -> Json:
-    """A pod; a running one is ready since `since` unless told otherwise, an ended one ended then."""
+    """Return a pod; a running one is ready since `since` by default, a finished one finished then."""
     ready = phase == "Running" if ready is None else ready
     status: Json = {"phase": phase}
     status["conditions"] = [{"type": "Ready", "status": str(ready), "lastTransitionTime": timestamp(since)}]
@@ -36,23 +36,23 @@ def a_pod(
     }
 
 
-def going(pod: Json) -> Json:
-    """The pod after somebody has deleted it, and before it is gone."""
+def terminating(pod: Json) -> Json:
+    """Return the pod with a deletionTimestamp."""
     return {**pod, "metadata": {**pod["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}}
 
 
 def created(plan: Plan) -> list[Json]:
-    """What the plan makes."""
+    """Return the objects that the plan creates."""
     return [action.obj for action in plan.actions if isinstance(action, Create)]
 
 
 def deleted(plan: Plan) -> list[str]:
-    """The names of the pods that the plan takes away."""
+    """Return the names of the pods that the plan deletes."""
     return [a.key[1] for a in plan.actions if isinstance(a, Delete) and a.resource == PODS]
 
 
 def status_of(plan: Plan, before: Json | None = None) -> Json:
-    """The status after the plan."""
+    """Return the status after the plan."""
     status = dict(before or {})
     for action in plan.actions:
         if isinstance(action, Patch) and action.subresource == "status":
@@ -61,10 +61,10 @@ def status_of(plan: Plan, before: Json | None = None) -> Json:
 
 
 def resized(plan: Plan) -> dict[str, int]:
-    """ReplicaSets that the plan resizes, to what."""
+    """Return the new sizes of the ReplicaSets that the plan resizes."""
     return {a.key[1]: a.patch["spec"]["replicas"] for a in plan.actions if isinstance(a, Patch) and "spec" in a.patch}
 
 
 def conditions(status: Json) -> dict[str, str]:
-    """Condition types and their status."""
+    """Return the status of each condition by type."""
     return {c["type"]: c["status"] for c in status.get("conditions", [])}

@@ -1,4 +1,4 @@
-"""Nothing is made twice while the news of the first making is on the way."""
+"""Nothing is created or deleted twice while the watch event of the first write is outstanding."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from tests.unit.workloads.builders import Json, a_pod, workload
 ITEM = QueueItem(REPLICASET, ("default", "rs"))
 
 
-class EventRecorder(ScriptedServer):
-    """Takes every request and counts the pods made and deleted."""
+class RecordingServer(ScriptedServer):
+    """Accepts every request; records created and deleted pods."""
 
     def __init__(self) -> None:
         super().__init__([], [])
-        self.made: list[Json] = []
+        self.created: list[Json] = []
         self.deleted: list[str] = []
 
     async def create(self, resource: Resource, obj: Json) -> Json:
         if resource == EVENTS:
             return obj
-        name = f"made-{len(self.made)}"
-        self.made.append({**obj, "metadata": {**obj["metadata"], "name": name, "uid": name}})
-        return self.made[-1]
+        name = f"created-{len(self.created)}"
+        self.created.append({**obj, "metadata": {**obj["metadata"], "name": name, "uid": name}})
+        return self.created[-1]
 
     async def delete(self, resource: Resource, key: Key, *, uid: str = "", grace_seconds: int | None = None) -> None:
         self.deleted.append(key[1])
@@ -36,18 +36,18 @@ class EventRecorder(ScriptedServer):
 
 
 class ReplicaSetFixture:
-    """A ReplicaSet and its controller, whose local copy of pods changes only when a test says so."""
+    """A ReplicaSet and its controller; the pod cache changes only when a test puts a pod."""
 
     def __init__(self, replicas: int) -> None:
-        self.server, self.now = EventRecorder(), 0.0
+        self.server, self.now = RecordingServer(), 0.0
         self.pods = Informer(self.server, PODS, OBJECTS)
         self.jobs = Informer(self.server, JOBS, OBJECTS)
         main = {REPLICASET: Informer(self.server, REPLICASETS, OBJECTS), JOB: self.jobs}
         self.workloads = WorkloadControllers(self.server, lambda: self.now, self.pods, main, 10.0)
         main[REPLICASET].objects[ITEM.key] = workload("ReplicaSet", "rs", replicas=replicas)
 
-    def news(self, pod: Json) -> None:
-        """The watch tells of a pod."""
+    def put_pod(self, pod: Json) -> None:
+        """Deliver a watch event of a pod."""
         key = ("default", pod["metadata"]["name"])
         before = self.pods.objects.get(key)
         self.pods.objects[key] = pod
@@ -55,48 +55,48 @@ class ReplicaSetFixture:
             listener(before, pod)
 
     def put_job(self, job: Json) -> None:
-        """The watch tells of the Job."""
+        """Deliver a watch event of the Job."""
         before = self.jobs.objects.get(JOB_ITEM.key)
         self.jobs.objects[JOB_ITEM.key] = job
         for listener in self.jobs.listeners:
             listener(before, job)
 
     def drop_job(self) -> None:
-        """The watch tells that it is gone."""
+        """Deliver the deletion of the Job."""
         before = self.jobs.objects.pop(JOB_ITEM.key)
         for listener in self.jobs.listeners:
             listener(before, None)
 
-    async def look(self) -> None:
+    async def reconcile(self) -> None:
         await self.workloads.reconcile(ITEM)
         self.workloads.queue.close()
 
 
-async def test_pods_are_not_made_again_before_the_first_are_seen() -> None:
-    world = ReplicaSetFixture(2)
-    await world.look()
-    await world.look()
-    world.news(world.server.made[0])
-    await world.look()
-    assert len(world.server.made) == 2
+async def test_pods_are_not_created_again_before_the_first_are_observed() -> None:
+    fixture = ReplicaSetFixture(2)
+    await fixture.reconcile()
+    await fixture.reconcile()
+    fixture.put_pod(fixture.server.created[0])
+    await fixture.reconcile()
+    assert len(fixture.server.created) == 2
 
 
-async def test_once_all_are_seen_the_controller_goes_on() -> None:
-    world = ReplicaSetFixture(2)
-    await world.look()
-    for pod in list(world.server.made):
-        world.news(pod)
-    world.news({**world.server.made[0], "status": {"phase": "Failed"}})
-    await world.look()
-    assert len(world.server.made) == 3
+async def test_controller_continues_once_all_pods_are_observed() -> None:
+    fixture = ReplicaSetFixture(2)
+    await fixture.reconcile()
+    for pod in list(fixture.server.created):
+        fixture.put_pod(pod)
+    fixture.put_pod({**fixture.server.created[0], "status": {"phase": "Failed"}})
+    await fixture.reconcile()
+    assert len(fixture.server.created) == 3
 
 
-async def test_news_that_never_come_are_not_waited_for_for_ever() -> None:
-    world = ReplicaSetFixture(1)
-    await world.look()
-    world.now = EXPECTATIONS_TIMEOUT_SECONDS
-    await world.look()
-    assert len(world.server.made) == 2
+async def test_expectations_time_out() -> None:
+    fixture = ReplicaSetFixture(1)
+    await fixture.reconcile()
+    fixture.now = EXPECTATIONS_TIMEOUT_SECONDS
+    await fixture.reconcile()
+    assert len(fixture.server.created) == 2
 
 
 JOB_ITEM = QueueItem(JOB, ("default", "j"))
@@ -108,37 +108,37 @@ def a_job(version: str, **status: Any) -> Json:
     return job
 
 
-async def test_a_job_is_left_alone_until_the_news_of_its_status_is_there() -> None:
-    world = ReplicaSetFixture(1)
-    world.put_job(a_job("1"))
-    await world.workloads.reconcile(JOB_ITEM)
-    made = world.server.made[0]
-    world.news(made)
-    world.news({**made, "status": {"phase": "Failed"}})
-    world.now += 20
-    await world.workloads.reconcile(JOB_ITEM)
-    assert len(world.server.made) == 1, "its copy is older than what was written"
-    world.put_job(a_job("2", active=1))
-    await world.workloads.reconcile(JOB_ITEM)
-    world.workloads.queue.close()
-    assert len(world.server.made) == 2
+async def test_job_is_not_reconciled_until_its_status_update_is_observed() -> None:
+    fixture = ReplicaSetFixture(1)
+    fixture.put_job(a_job("1"))
+    await fixture.workloads.reconcile(JOB_ITEM)
+    created_pod = fixture.server.created[0]
+    fixture.put_pod(created_pod)
+    fixture.put_pod({**created_pod, "status": {"phase": "Failed"}})
+    fixture.now += 20
+    await fixture.workloads.reconcile(JOB_ITEM)
+    assert len(fixture.server.created) == 1, "the cached Job is older than the last write"
+    fixture.put_job(a_job("2", active=1))
+    await fixture.workloads.reconcile(JOB_ITEM)
+    fixture.workloads.queue.close()
+    assert len(fixture.server.created) == 2
 
 
-async def test_the_pods_of_a_job_that_is_gone_are_looked_at() -> None:
-    world = ReplicaSetFixture(1)
+async def test_pods_of_a_deleted_job_are_queued() -> None:
+    fixture = ReplicaSetFixture(1)
     owner = [{"kind": "Job", "name": "j", "uid": "j", "controller": True}]
-    world.put_job(a_job("1"))
-    world.news(a_pod("p", ownerReferences=owner))
-    before = len(world.workloads.queue)
-    world.drop_job()
-    assert len(world.workloads.queue) == before + 1
+    fixture.put_job(a_job("1"))
+    fixture.put_pod(a_pod("p", ownerReferences=owner))
+    before = len(fixture.workloads.queue)
+    fixture.drop_job()
+    assert len(fixture.workloads.queue) == before + 1
 
 
-async def test_pods_are_not_deleted_again_before_the_first_deletion_is_seen() -> None:
-    world = ReplicaSetFixture(1)
+async def test_pods_are_not_deleted_again_before_the_first_deletion_is_observed() -> None:
+    fixture = ReplicaSetFixture(1)
     owner = [{"kind": "ReplicaSet", "name": "rs", "uid": "rs", "controller": True}]
     for name in "abc":
-        world.news(a_pod(name, ownerReferences=owner))
-    await world.look()
-    await world.look()
-    assert len(world.server.deleted) == 2
+        fixture.put_pod(a_pod(name, ownerReferences=owner))
+    await fixture.reconcile()
+    await fixture.reconcile()
+    assert len(fixture.server.deleted) == 2

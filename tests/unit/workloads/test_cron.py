@@ -1,4 +1,4 @@
-"""When a CronJob starts a Job, and what becomes of the Jobs before it: a story in virtual time."""
+"""CronJob controller: schedules, Jobs to start, and cleanup of earlier Jobs, in virtual time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.unit.workloads.builders import Json, status_of
 
 
 def at(text: str) -> float:
-    """Seconds since 1970 of a time in UTC: `2026-01-31 10:00`."""
+    """Return the seconds since 1970 of a time in UTC: `2026-01-31 10:00`."""
     return datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()
 
 
@@ -44,15 +44,15 @@ NOON = at("2026-03-02 12:00")  # a Monday
         ("0 0 ? * ?", "2026-01-01 00:00", "2026-01-02 00:00"),
     ],
 )
-def test_what_a_schedule_means(text: str, after: str, expected: str) -> None:
+def test_next_time_of_a_schedule(text: str, after: str, expected: str) -> None:
     assert parse(text).next_after(at(after)) == at(expected)
 
 
-def test_a_schedule_that_never_comes() -> None:
+def test_schedule_without_match_never_runs() -> None:
     assert parse("59 23 31 2 *").next_after(0.0) == float("inf")
 
 
-def test_a_fixed_pause() -> None:
+def test_every_is_a_fixed_interval() -> None:
     assert parse("@every 1h30m") == Every(5400)
     assert Every(60).next_after(10.7) == 70
 
@@ -65,21 +65,21 @@ def test_a_fixed_pause() -> None:
         ("* * * * 7", "", "day of week: 7 is not within 0-6"),
         ("9-5 * * * *", "", "minute: 9-5"),
         ("*/0 * * * *", "", "steps by 0"),
-        ("x * * * *", "", "minute: 'x' is no number"),
+        ("x * * * *", "", "minute: 'x' is not a number"),
         ("* * 0 * *", "", "day of month: 0"),
         ("@soon", "", "unrecognized descriptor: @soon"),
-        ("@every soon", "", "no duration"),
+        ("@every soon", "", "not a duration"),
         ("TZ=UTC * * * * *", "", "timeZone"),
         ("* * * * *", "Mars/Olympus", "unknown time zone Mars/Olympus"),
         ("* * * * *", "../etc/passwd", "unknown time zone"),
     ],
 )
-def test_what_cannot_be_read_is_named(text: str, zone: str, words: str) -> None:
+def test_malformed_schedule_raises_with_the_invalid_part(text: str, zone: str, words: str) -> None:
     with pytest.raises(ScheduleError, match=words.replace("*", r"\*")):
         parse(text, zone)
 
 
-def test_a_time_zone_moves_the_run_and_skips_what_the_clock_skips() -> None:
+def test_time_zone_shifts_runs_and_skips_times_that_do_not_exist() -> None:
     berlin = parse("30 2 * * *", "Europe/Berlin")
     assert berlin.next_after(at("2026-01-01 12:00")) == at("2026-01-02 01:30")
     assert berlin.next_after(at("2026-03-28 12:00")) == at("2026-03-30 00:30"), "on the 29th there is no 02:30"
@@ -88,10 +88,10 @@ def test_a_time_zone_moves_the_run_and_skips_what_the_clock_skips() -> None:
 
 
 class CronJobFixture:
-    """A CronJob, its Jobs, and a clock that the test moves."""
+    """A CronJob, its Jobs, and a clock that the test advances."""
 
     def __init__(self, schedule: str = "*/10 * * * *", **spec: Any) -> None:
-        self.now, self.said = NOON, [""]
+        self.now, self.events = NOON, [""]
         meta = {"name": "c", "namespace": "default", "uid": "c", "creationTimestamp": timestamp(NOON)}
         template = {"metadata": {"labels": {"app": "c"}}, "spec": {"template": {}}}
         limits = {"successfulJobsHistoryLimit": 3, "failedJobsHistoryLimit": 1}
@@ -99,8 +99,8 @@ class CronJobFixture:
         self.cron["spec"] = {"schedule": schedule, "jobTemplate": template, **limits, **spec}
         self.jobs: dict[str, Json] = {}
 
-    def look(self, minutes: float = 0) -> Plan:
-        """Let time pass, and carry out what the controller wants."""
+    def sync(self, minutes: float = 0) -> Plan:
+        """Advance the clock, reconcile and apply the plan."""
         self.now += 60 * minutes
         plan = cron.reconcile(self.cron, list(self.jobs.values()), self.now)
         for action in plan.actions:
@@ -111,12 +111,12 @@ class CronJobFixture:
             elif isinstance(action, Delete):
                 assert action.resource == JOBS
                 del self.jobs[action.key[1]]
-        self.said = [action.reason for action in plan.actions if isinstance(action, Record)]
+        self.events = [action.reason for action in plan.actions if isinstance(action, Record)]
         self.cron["status"] = status_of(plan, self.cron["status"])
         return plan
 
     def end(self, number: int, kind: str = "Complete") -> None:
-        """One of the Jobs ends, the oldest being 0."""
+        """Finish Job `number`, the oldest being 0."""
         status = self.jobs[self.names[number]]["status"]
         status |= {"conditions": [{"type": kind, "status": "True"}], "completionTime": timestamp(self.now)}
 
@@ -130,112 +130,112 @@ class CronJobFixture:
 
 
 def name(minutes: int) -> str:
-    """The Job of the run so many minutes after noon."""
+    """Return the name of the Job of the run `minutes` after noon."""
     return f"c-{int(NOON) // 60 + minutes}"
 
 
-def test_a_job_starts_at_its_time_and_only_once() -> None:
-    world = CronJobFixture()
-    assert world.look().requeue_at == NOON + 600.1
-    assert world.jobs == {}
-    plan = world.look(10)
-    assert (world.names, plan.requeue_at) == ([name(10)], NOON + 1200.1)
-    assert world.cron["status"]["lastScheduleTime"] == "2026-03-02T12:10:00Z"
-    made = world.jobs[name(10)]["metadata"]
-    assert made["annotations"]["batch.kubernetes.io/cronjob-scheduled-timestamp"] == "2026-03-02T12:10:00Z"
-    assert (made["labels"], made["ownerReferences"][0]["kind"]) == ({"app": "c"}, "CronJob")
-    world.look(1)
-    assert (world.names, world.active) == ([name(10)], [name(10)])
+def test_job_is_created_once_at_its_scheduled_time() -> None:
+    fixture = CronJobFixture()
+    assert fixture.sync().requeue_at == NOON + 600.1
+    assert fixture.jobs == {}
+    plan = fixture.sync(10)
+    assert (fixture.names, plan.requeue_at) == ([name(10)], NOON + 1200.1)
+    assert fixture.cron["status"]["lastScheduleTime"] == "2026-03-02T12:10:00Z"
+    metadata = fixture.jobs[name(10)]["metadata"]
+    assert metadata["annotations"]["batch.kubernetes.io/cronjob-scheduled-timestamp"] == "2026-03-02T12:10:00Z"
+    assert (metadata["labels"], metadata["ownerReferences"][0]["kind"]) == ({"app": "c"}, "CronJob")
+    fixture.sync(1)
+    assert (fixture.names, fixture.active) == ([name(10)], [name(10)])
 
 
-def test_the_scheduled_time_is_told_in_the_time_zone() -> None:
-    world = CronJobFixture(timeZone="Asia/Kolkata")
-    world.look(10)
-    annotations = world.jobs[world.names[0]]["metadata"]["annotations"]
+def test_scheduled_timestamp_is_in_the_time_zone() -> None:
+    fixture = CronJobFixture(timeZone="Asia/Kolkata")
+    fixture.sync(10)
+    annotations = fixture.jobs[fixture.names[0]]["metadata"]["annotations"]
     assert annotations["batch.kubernetes.io/cronjob-scheduled-timestamp"] == "2026-03-02T17:40:00+05:30"
 
 
 @pytest.mark.parametrize(
-    ("policy", "left", "said"),
+    ("policy", "remaining", "events"),
     [
         ("Allow", [name(10), name(20)], []),
         ("Forbid", [name(10)], ["JobAlreadyActive"]),
         ("Replace", [name(20)], []),
     ],
 )
-def test_what_becomes_of_a_run_that_is_not_over(policy: str, left: list[str], said: list[str]) -> None:
-    world = CronJobFixture(concurrencyPolicy=policy)
-    world.look(10)
-    world.look(10)
-    assert (world.names, world.said) == (left, said)
-    world.look()
-    assert world.active == left
+def test_concurrency_policy(policy: str, remaining: list[str], events: list[str]) -> None:
+    fixture = CronJobFixture(concurrencyPolicy=policy)
+    fixture.sync(10)
+    fixture.sync(10)
+    assert (fixture.names, fixture.events) == (remaining, events)
+    fixture.sync()
+    assert fixture.active == remaining
 
 
-def test_forbid_makes_up_for_the_run_once_the_other_is_over() -> None:
-    world = CronJobFixture(concurrencyPolicy="Forbid")
-    world.look(10)
-    world.look(15)
-    world.end(0)
-    world.look(1)
-    assert world.names == [name(10), name(20)]
-    assert world.said == ["SawCompletedJob"]
+def test_forbid_starts_the_missed_run_once_the_active_job_has_finished() -> None:
+    fixture = CronJobFixture(concurrencyPolicy="Forbid")
+    fixture.sync(10)
+    fixture.sync(15)
+    fixture.end(0)
+    fixture.sync(1)
+    assert fixture.names == [name(10), name(20)]
+    assert fixture.events == ["SawCompletedJob"]
 
 
-@pytest.mark.parametrize(("deadline", "made"), [(None, 1), (300, 0), (360, 1)])
-def test_a_run_that_comes_too_late_is_left_out(deadline: int | None, made: int) -> None:
-    world = CronJobFixture(startingDeadlineSeconds=deadline) if deadline else CronJobFixture()
-    world.look(15.5)
-    assert len(world.jobs) == made
+@pytest.mark.parametrize(("deadline", "count"), [(None, 1), (300, 0), (360, 1)])
+def test_run_past_its_starting_deadline_is_skipped(deadline: int | None, count: int) -> None:
+    fixture = CronJobFixture(startingDeadlineSeconds=deadline) if deadline else CronJobFixture()
+    fixture.sync(15.5)
+    assert len(fixture.jobs) == count
 
 
-def test_of_many_missed_runs_the_last_is_made_up_for() -> None:
-    world = CronJobFixture("* * * * *")
-    world.look(150.5)
-    assert (world.names, world.said) == ([name(150)], ["TooManyMissedTimes"])
+def test_only_the_last_of_many_missed_runs_is_started() -> None:
+    fixture = CronJobFixture("* * * * *")
+    fixture.sync(150.5)
+    assert (fixture.names, fixture.events) == ([name(150)], ["TooManyMissedTimes"])
 
 
-def test_the_last_missed_run_of_an_uneven_schedule_is_found() -> None:
-    world = CronJobFixture("0,10 * * * *")
-    world.look(185)
-    assert world.names == [name(180)]
+def test_last_missed_run_of_an_uneven_schedule_is_started() -> None:
+    fixture = CronJobFixture("0,10 * * * *")
+    fixture.sync(185)
+    assert fixture.names == [name(180)]
 
 
-def test_a_suspended_one_starts_nothing_and_goes_on_where_time_is() -> None:
-    world = CronJobFixture(suspend=True)
-    assert world.look(30).requeue_at == float("inf")
-    assert world.jobs == {}
-    world.cron["spec"]["suspend"] = False
-    world.look(5)
-    assert world.names == [name(30)]
+def test_suspended_cronjob_starts_nothing_until_resumed() -> None:
+    fixture = CronJobFixture(suspend=True)
+    assert fixture.sync(30).requeue_at == float("inf")
+    assert fixture.jobs == {}
+    fixture.cron["spec"]["suspend"] = False
+    fixture.sync(5)
+    assert fixture.names == [name(30)]
 
 
-def test_old_jobs_are_forgotten() -> None:
-    world = CronJobFixture(successfulJobsHistoryLimit=1, failedJobsHistoryLimit=0)
+def test_finished_jobs_beyond_the_history_limit_are_deleted() -> None:
+    fixture = CronJobFixture(successfulJobsHistoryLimit=1, failedJobsHistoryLimit=0)
     for kind in ("Complete", "Failed", "Complete"):
-        world.look(10)
-        world.end(-1, kind)
-    world.look(1)
-    assert world.names == [name(30)]
-    assert world.cron["status"]["lastSuccessfulTime"] == "2026-03-02T12:30:00Z"
+        fixture.sync(10)
+        fixture.end(-1, kind)
+    fixture.sync(1)
+    assert fixture.names == [name(30)]
+    assert fixture.cron["status"]["lastSuccessfulTime"] == "2026-03-02T12:30:00Z"
 
 
-def test_a_job_that_vanished_is_missed() -> None:
-    world = CronJobFixture()
-    world.look(10)
-    world.look()
-    world.jobs.clear()
-    world.look(1)
-    assert (world.said, world.active) == (["MissingJob"], [])
+def test_missing_active_job_is_reported() -> None:
+    fixture = CronJobFixture()
+    fixture.sync(10)
+    fixture.sync()
+    fixture.jobs.clear()
+    fixture.sync(1)
+    assert (fixture.events, fixture.active) == (["MissingJob"], [])
 
 
-def test_a_job_whose_making_did_not_get_into_the_status_is_not_made_again() -> None:
-    world = CronJobFixture()
-    world.look(10)
-    world.cron["status"] = {}
-    plan = world.look(1)
+def test_job_is_not_created_again_if_the_status_update_failed() -> None:
+    fixture = CronJobFixture()
+    fixture.sync(10)
+    fixture.cron["status"] = {}
+    plan = fixture.sync(1)
     assert not any(isinstance(action, Create) for action in plan.actions)
-    assert world.cron["status"]["lastScheduleTime"] == "2026-03-02T12:10:00Z"
+    assert fixture.cron["status"]["lastScheduleTime"] == "2026-03-02T12:10:00Z"
 
 
 @pytest.mark.parametrize(
@@ -246,14 +246,14 @@ def test_a_job_whose_making_did_not_get_into_the_status_is_not_made_again() -> N
         ({"schedule": "0 0 31 2 *"}, "InvalidSchedule"),
     ],
 )
-def test_what_is_wrong_is_said_and_nothing_starts(spec: Json, reason: str) -> None:
-    world = CronJobFixture(**{"schedule": "* * * * *", **spec})
-    world.look(10)
-    assert (world.said, world.jobs) == ([reason], {})
+def test_invalid_cronjob_is_reported_and_starts_nothing(spec: Json, reason: str) -> None:
+    fixture = CronJobFixture(**{"schedule": "* * * * *", **spec})
+    fixture.sync(10)
+    assert (fixture.events, fixture.jobs) == ([reason], {})
 
 
-def test_one_that_is_going_starts_nothing() -> None:
-    world = CronJobFixture()
-    world.cron["metadata"]["deletionTimestamp"] = timestamp(NOON)
-    world.look(10)
-    assert world.jobs == {}
+def test_cronjob_in_deletion_starts_nothing() -> None:
+    fixture = CronJobFixture()
+    fixture.cron["metadata"]["deletionTimestamp"] = timestamp(NOON)
+    fixture.sync(10)
+    assert fixture.jobs == {}

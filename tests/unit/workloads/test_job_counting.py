@@ -1,4 +1,4 @@
-"""Whatever happens to a Job's pods and to its controller, each pod counts exactly once, and the work gets done."""
+"""Each pod of a Job counts exactly once and the Job finishes, whatever happens to pods and controller."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ COMPLETIONS, PARALLELISM = 4, 2
 
 
 class JobFixture:
-    """The API server, a kubelet and the Job controller, one step at a time; `ok` and `bad` keep count besides."""
+    """API server, kubelet and Job controller, one step at a time; `ok` and `bad` are the expected counts."""
 
     def __init__(self, **spec: Any) -> None:
-        self.now, self.version, self.made = 0.0, 1, 0
+        self.now, self.version, self.created = 0.0, 1, 0
         sizes: Json = {"completions": COMPLETIONS, "parallelism": PARALLELISM, "backoffLimit": 10**6}
         self.job = workload("Job", "j", **sizes, **spec)
         self.pods: dict[str, Json] = {}
@@ -32,8 +32,8 @@ class JobFixture:
         self.ok: list[int] = []
         self.bad = 0
 
-    def look(self, cut: int | None = None) -> None:
-        """The controller looks; with `cut` it dies somewhere between its writes."""
+    def sync(self, cut: int | None = None) -> None:
+        """Sync the Job; with `cut` the controller crashes between two of its writes."""
         self.now += 3600
         outcome = jobs.reconcile(self.job, list(self.pods.values()), self.now, self.failures)
         writes = [a for a in outcome.plan.actions if isinstance(a, Create | Delete | Patch)]
@@ -56,48 +56,48 @@ class JobFixture:
         self.bad += pod is not None and is_tracked(pod)
 
     def delete(self, pick: int) -> None:
-        """Somebody deletes a pod, in whatever state it is."""
+        """Delete a pod as a client does, whatever its state."""
         pod = self._pick(pick, lambda pod: not is_deleting(pod))
         if pod is not None:
             self.bad += is_tracked(pod) and is_active(pod)
-            self._mark(pod)
+            self._mark_deleted(pod)
 
-    def reap(self, pick: int) -> None:
-        """The kubelet has stopped a pod that is to go."""
+    def finish_termination(self, pick: int) -> None:
+        """Let the kubelet finish the termination of a pod."""
         self._set(pick, lambda pod: is_deleting(pod) and not is_final(pod), "Failed")
 
-    def _pick(self, pick: int, holds: Callable[[Json], bool]) -> Json | None:
-        found = [pod for pod in self.pods.values() if holds(pod)]
+    def _pick(self, pick: int, matches: Callable[[Json], bool]) -> Json | None:
+        found = [pod for pod in self.pods.values() if matches(pod)]
         return found[pick % len(found)] if found else None
 
-    def _set(self, pick: int, holds: Callable[[Json], bool], phase: str) -> Json | None:
-        pod = self._pick(pick, holds)
+    def _set(self, pick: int, matches: Callable[[Json], bool], phase: str) -> Json | None:
+        pod = self._pick(pick, matches)
         if pod is None:
             return None
         pod["status"] = {"phase": phase}
-        self._sweep(pod)
+        self._remove_if_terminated(pod)
         return pod
 
-    def _mark(self, pod: Json) -> None:
+    def _mark_deleted(self, pod: Json) -> None:
         pod["metadata"]["deletionTimestamp"] = timestamp(self.now)
-        self._sweep(pod)
+        self._remove_if_terminated(pod)
 
-    def _sweep(self, pod: Json) -> None:
-        """A pod that is to go is gone once its containers have stopped and nobody holds it."""
+    def _remove_if_terminated(self, pod: Json) -> None:
+        """Remove a deleted pod once its containers have stopped and it has no finalizers."""
         if is_deleting(pod) and is_final(pod) and not pod["metadata"].get("finalizers"):
             del self.pods[pod["metadata"]["name"]]
 
     def _write(self, action: Action) -> None:
         if isinstance(action, Create):
-            self.made += 1
-            name = f"p{self.made}"
+            self.created += 1
+            name = f"p{self.created}"
             meta = {**action.obj["metadata"], "name": name, "uid": name, "creationTimestamp": timestamp(self.now)}
             self.pods[name] = {**action.obj, "metadata": meta, "status": {"phase": "Pending"}}
         elif isinstance(action, Delete) and (pod := self.pods.get(action.key[1])) is not None:
             if action.pre_patch is not None:
                 self._write(action.pre_patch)
             if action.key[1] in self.pods:
-                self._mark(pod)
+                self._mark_deleted(pod)
         elif isinstance(action, Patch) and action.subresource:
             assert action.patch["metadata"]["resourceVersion"] == self.job["metadata"]["resourceVersion"]
             self.version += 1
@@ -105,21 +105,21 @@ class JobFixture:
             self.job["status"] = without_nulls({**self.job["status"], **action.patch["status"]})
         elif isinstance(action, Patch) and (pod := self.pods.get(action.key[1])) is not None:
             pod["metadata"]["finalizers"] = [f for f in pod["metadata"]["finalizers"] if f != FINALIZER]
-            self._sweep(pod)
+            self._remove_if_terminated(pod)
 
     def finish(self) -> None:
-        """From now on all goes well."""
+        """Sync without further disturbances until the Job is finished."""
         for _ in range(12):
-            self.look()
+            self.sync()
             for pick in range(len(self.pods)):
-                self.reap(pick)
+                self.finish_termination(pick)
                 self.start(0)
                 self.succeed(0)
 
 
 STEPS = st.one_of(
-    st.tuples(st.sampled_from(["start", "succeed", "fail", "delete", "reap"]), st.integers(0, 5)),
-    st.tuples(st.just("look"), st.one_of(st.none(), st.integers(0, 11))),
+    st.tuples(st.sampled_from(["start", "succeed", "fail", "delete", "finish_termination"]), st.integers(0, 5)),
+    st.tuples(st.just("sync"), st.one_of(st.none(), st.integers(0, 11))),
 )
 POLICIES = st.sampled_from(["TerminatingOrFailed", "Failed"])
 MODES = st.sampled_from(["NonIndexed", "Indexed"])
@@ -128,19 +128,19 @@ MODES = st.sampled_from(["NonIndexed", "Indexed"])
 @settings(max_examples=100, deadline=None)
 @given(st.lists(STEPS, min_size=10, max_size=50), POLICIES, MODES)
 def test_each_pod_counts_once(steps: list[tuple[str, int | None]], policy: str, mode: str) -> None:
-    world = JobFixture(podReplacementPolicy=policy, completionMode=mode)
+    fixture = JobFixture(podReplacementPolicy=policy, completionMode=mode)
     for step, number in steps:
-        getattr(world, step)(number)
-        if not is_deleting(world.job):
-            running = [pod for pod in world.pods.values() if is_active(pod)]
+        getattr(fixture, step)(number)
+        if not is_deleting(fixture.job):
+            running = [pod for pod in fixture.pods.values() if is_active(pod)]
             assert len(running) <= PARALLELISM
-    world.finish()
-    status = world.job["status"]
-    assert is_finished(world.job)
-    assert status.get("failed", 0) == world.bad
-    assert not any(map(is_tracked, world.pods.values()))
+    fixture.finish()
+    status = fixture.job["status"]
+    assert is_finished(fixture.job)
+    assert status.get("failed", 0) == fixture.bad
+    assert not any(map(is_tracked, fixture.pods.values()))
     assert status["uncountedTerminatedPods"] == {}
     if mode == "Indexed":
-        assert expand(status["completedIndexes"], COMPLETIONS) == set(world.ok) == set(range(COMPLETIONS))
+        assert expand(status["completedIndexes"], COMPLETIONS) == set(fixture.ok) == set(range(COMPLETIONS))
     else:
-        assert status["succeeded"] == len(world.ok) >= COMPLETIONS
+        assert status["succeeded"] == len(fixture.ok) >= COMPLETIONS

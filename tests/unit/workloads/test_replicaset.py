@@ -1,4 +1,4 @@
-"""A ReplicaSet keeps as many pods as it is told to."""
+"""A ReplicaSet keeps spec.replicas pods."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pyscheduler.embedded.workloads.replicaset import deletion_order, reconcile
-from tests.unit.workloads.builders import Json, a_pod, created, deleted, going, status_of, workload
+from tests.unit.workloads.builders import Json, a_pod, created, deleted, status_of, terminating, workload
 
 
 def replica_set(replicas: int, **spec: Any) -> Json:
@@ -16,23 +16,25 @@ def replica_set(replicas: int, **spec: Any) -> Json:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "pods", "made", "taken"),
+    ("replicas", "pods", "creations", "deletions"),
     [
-        pytest.param(3, [], 3, 0, id="from nothing"),
+        pytest.param(3, [], 3, 0, id="no pods"),
         pytest.param(3, [a_pod("a"), a_pod("b")], 1, 0, id="one is missing"),
         pytest.param(1, [a_pod("a"), a_pod("b")], 0, 1, id="one too many"),
-        pytest.param(0, [a_pod("a")], 0, 1, id="to nothing"),
+        pytest.param(0, [a_pod("a")], 0, 1, id="to zero"),
         pytest.param(1, [a_pod("a", "Failed")], 1, 0, id="a failed pod is replaced"),
-        pytest.param(1, [going(a_pod("a"))], 1, 0, id="a pod that is going is replaced"),
+        pytest.param(1, [terminating(a_pod("a"))], 1, 0, id="a terminating pod is replaced"),
         pytest.param(1, [a_pod("a", "Pending")], 0, 0, id="a pending pod counts"),
     ],
 )
-def test_it_makes_and_takes_what_is_needed(wanted: int, pods: list[Json], made: int, taken: int) -> None:
-    plan = reconcile(replica_set(wanted), pods, 0.0)
-    assert (len(created(plan)), len(deleted(plan))) == (made, taken)
+def test_pods_are_created_or_deleted_to_match_replicas(
+    replicas: int, pods: list[Json], creations: int, deletions: int
+) -> None:
+    plan = reconcile(replica_set(replicas), pods, 0.0)
+    assert (len(created(plan)), len(deleted(plan))) == (creations, deletions)
 
 
-def test_a_pod_is_stamped_from_the_template_and_owned() -> None:
+def test_pod_has_the_template_and_an_owner_reference() -> None:
     (pod,) = created(reconcile(replica_set(1), [], 0.0))
     assert pod["metadata"]["generateName"] == "rs-"
     assert pod["metadata"]["labels"] == {"app": "rs"}
@@ -40,12 +42,12 @@ def test_a_pod_is_stamped_from_the_template_and_owned() -> None:
     assert (owner["kind"], owner["uid"], owner["controller"]) == ("ReplicaSet", "rs", True)
 
 
-def test_a_set_that_is_deleted_makes_no_more_pods() -> None:
-    assert created(reconcile(going(replica_set(3)), [], 0.0)) == []
+def test_replica_set_in_deletion_creates_no_pods() -> None:
+    assert created(reconcile(terminating(replica_set(3)), [], 0.0)) == []
 
 
 @pytest.mark.parametrize(
-    ("goes", "stays"),
+    ("first", "second"),
     [
         pytest.param(a_pod("a", "Pending"), a_pod("b"), id="unassigned before assigned"),
         pytest.param(a_pod("a", ready=False), a_pod("b"), id="not ready before ready"),
@@ -53,7 +55,7 @@ def test_a_set_that_is_deleted_makes_no_more_pods() -> None:
         pytest.param(
             a_pod("a"),
             a_pod("b", annotations={"controller.kubernetes.io/pod-deletion-cost": "5"}),
-            id="cheap before dear",
+            id="low before high deletion cost",
         ),
         pytest.param(
             a_pod("a", creationTimestamp="2026-01-02T00:00:00Z"),
@@ -62,17 +64,17 @@ def test_a_set_that_is_deleted_makes_no_more_pods() -> None:
         ),
     ],
 )
-def test_who_goes_first(goes: Json, stays: Json) -> None:
-    assert [p["metadata"]["name"] for p in deletion_order([stays, goes])] == ["a", "b"]
+def test_deletion_order(first: Json, second: Json) -> None:
+    assert [p["metadata"]["name"] for p in deletion_order([second, first])] == ["a", "b"]
 
 
-def test_of_pods_alike_the_one_with_company_on_its_node_goes_first() -> None:
+def test_pods_with_replicas_on_their_node_are_deleted_first() -> None:
     alone = a_pod("alone")
     alone["spec"] = {**alone["spec"], "nodeName": "other"}
     assert [p["metadata"]["name"] for p in deletion_order([alone, a_pod("x"), a_pod("y")])][-1] == "alone"
 
 
-def test_the_status_counts_what_there_is() -> None:
+def test_status_counts_pods() -> None:
     pods = [a_pod("a"), a_pod("b", "Pending"), a_pod("c", "Failed")]
     pods[0]["metadata"]["labels"] = {"app": "rs"}
     assert status_of(reconcile(replica_set(2), pods, 10.0)) == {
@@ -80,14 +82,14 @@ def test_the_status_counts_what_there_is() -> None:
     }  # fmt: skip
 
 
-def test_a_pod_is_available_after_the_time_that_it_must_be_ready() -> None:
+def test_pod_is_available_after_min_ready_seconds() -> None:
     of = replica_set(1, minReadySeconds=5)
     early, late = (reconcile(of, [a_pod("a", since=100)], now) for now in (104.0, 105.0))
     assert (status_of(early).get("availableReplicas"), early.requeue_at) == (None, 105.0)
     assert (status_of(late).get("availableReplicas"), late.requeue_at) == (1, math.inf)
 
 
-def test_a_set_that_is_as_it_should_be_is_left_alone() -> None:
+def test_current_replica_set_needs_no_action() -> None:
     of = replica_set(1)
     of["status"] = status_of(reconcile(of, [a_pod("a")], 10.0))
     assert reconcile(of, [a_pod("a")], 20.0).actions == []

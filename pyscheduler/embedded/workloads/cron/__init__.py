@@ -1,4 +1,4 @@
-"""The CronJob controller: schedules, and pure functions from a CronJob and its Jobs to what has to be done."""
+"""CronJob controller: cron schedules, and pure functions from a CronJob and its Jobs to actions."""
 
 from pyscheduler.embedded.workloads.cron.sync import reconcile
 

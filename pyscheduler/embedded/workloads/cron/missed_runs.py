@@ -1,4 +1,4 @@
-"""Which run of a CronJob is due. Follows kube-controller-manager's mostRecentScheduleTime (1.36.3)."""
+"""Missed runs of a CronJob, as in kube-controller-manager's mostRecentScheduleTime (1.36.3)."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from pyscheduler.embedded.objects import dig, seconds
 from pyscheduler.embedded.workloads.cron.schedule import Schedule, ScheduleError
 
 MISSED_RUNS_WARNING = 100
-"""More missed runs than these are worth a warning."""
+"""Number of missed runs above which a warning Event is recorded."""
 PADDING_SECONDS = 0.1
-"""The next look comes a little after the time, so that clocks that differ a little miss nothing."""
+"""Delay of the next sync after the scheduled time, for clock differences (nextScheduleDelta)."""
 
 
 class MissedRun(NamedTuple):
-    """The last run whose time has come (None: none has), counted from `since`, and how many were missed."""
+    """Last run that is due (None: no run is due), counted from `since`, and the number of missed runs."""
 
     since: float
     at: float | None = None
@@ -24,7 +24,7 @@ class MissedRun(NamedTuple):
 
 
 def most_recent(cron_job: Json, schedule: Schedule, now: float, *, within_deadline: bool) -> MissedRun:
-    """The last run that should have begun. ScheduleError for a schedule that has no runs."""
+    """Return the last run that is due at `now`. ScheduleError if the schedule has no runs."""
     meta = cron_job["metadata"]
     since = seconds(dig(cron_job, "status", "lastScheduleTime")) or seconds(meta.get("creationTimestamp")) or 0.0
     limit = cron_job["spec"].get("startingDeadlineSeconds")
@@ -47,7 +47,7 @@ def most_recent(cron_job: Json, schedule: Schedule, now: float, *, within_deadli
 
 
 def next_requeue_time(cron_job: Json, schedule: Schedule, now: float) -> float:
-    """When the CronJob is due next, with a little on top."""
+    """Return the next scheduled time of the CronJob, plus padding."""
     try:
         due = most_recent(cron_job, schedule, now, within_deadline=False)
     except ScheduleError:

@@ -1,9 +1,9 @@
-"""Cron expressions as kube-controller-manager reads them (robfig/cron v3, ParseStandard), and when they are due.
+"""Cron expressions as kube-controller-manager parses them (robfig/cron v3, ParseStandard), and their next times.
 
 Five fields (minute, hour, day of month, month, day of week) with `*`, `?`, lists, ranges, steps and English names, or
-one of `@hourly`, `@daily`, `@weekly`, `@monthly`, `@yearly`, `@every 1h30m`. If neither day field is `*`, a day that
-matches one of them is enough. In a time zone with daylight saving, a time that is skipped is not made up for, and one
-that comes twice counts twice. All times are seconds since 1970.
+one of `@hourly`, `@daily`, `@weekly`, `@monthly`, `@yearly`, `@every 1h30m`. If neither day field is `*`, a day matches
+if one of them matches. In a time zone with daylight saving, a time that is skipped is dropped, and one that occurs
+twice counts twice. All times are seconds since 1970.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from zoneinfo import ZoneInfo
 
 MINUTE, HOUR = 60, 3600
 HORIZON_SECONDS = 5 * 366 * 24 * HOUR
-"""A schedule without a match in five years has none."""
+"""Search limit: a schedule without a match in five years never matches."""
 
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
-_SHORT = {
+_DESCRIPTORS = {
     "@yearly": "0 0 1 1 *",
     "@annually": "0 0 1 1 *",
     "@monthly": "0 0 1 * *",
@@ -35,14 +35,14 @@ _UNITS = {"h": HOUR, "m": MINUTE, "s": 1}
 
 
 class ScheduleError(ValueError):
-    """The schedule or its time zone cannot be read; the text says what is wrong with it."""
+    """The schedule or its time zone is invalid; the text is the cause."""
 
 
 class Schedule(Protocol):
-    """When something is due."""
+    """A recurring time."""
 
     def next_after(self, at: float) -> float:
-        """The first moment after `at`; math.inf if there is none in sight."""
+        """Return the first time after `at`, math.inf if there is none within the horizon."""
 
 
 class _Field(NamedTuple):
@@ -68,7 +68,7 @@ _RANGES = (
 
 @dataclass(frozen=True)
 class Every:
-    """A fixed pause, counted from whole seconds."""
+    """A fixed interval, aligned to whole seconds."""
 
     seconds: int
 
@@ -78,7 +78,7 @@ class Every:
 
 @dataclass(frozen=True)
 class Cron:
-    """The five fields, read in a time zone."""
+    """The five fields, matched in a time zone."""
 
     minutes: frozenset[int]
     hours: frozenset[int]
@@ -114,9 +114,9 @@ class Cron:
 
 
 def time_zone(name: str) -> tzinfo:
-    """The zone of that name of the IANA database; "" is UTC. ScheduleError if there is none."""
+    """Return the zone of that name in the IANA database; "" is UTC. ScheduleError if it does not exist."""
     if name in ("", "UTC", "Etc/UTC"):
-        return UTC  # also where no database is installed
+        return UTC  # works without an installed database too
     try:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError):
@@ -124,14 +124,14 @@ def time_zone(name: str) -> tzinfo:
 
 
 def parse(text: str, zone: str = "") -> Schedule:
-    """A schedule in a time zone. ScheduleError names the field that cannot be read."""
+    """Return a schedule in a time zone. ScheduleError names the invalid field."""
     if "TZ" in text:
-        raise ScheduleError("a time zone goes into timeZone, not into the schedule")
+        raise ScheduleError("set the time zone in timeZone, not in the schedule")
     if text.startswith("@every "):
         return Every(_duration(text.removeprefix("@every ")))
-    if text.startswith("@") and text not in _SHORT:
+    if text.startswith("@") and text not in _DESCRIPTORS:
         raise ScheduleError(f"unrecognized descriptor: {text}")
-    parts = _SHORT.get(text, text).split()
+    parts = _DESCRIPTORS.get(text, text).split()
     if len(parts) != len(_RANGES):
         raise ScheduleError(f"expected exactly 5 fields, found {len(parts)}: [{text}]")
     minute, hour, day, month, weekday = map(_field, parts, _RANGES)
@@ -159,20 +159,20 @@ def _part(text: str, bounds: _Range) -> tuple[set[int], bool]:
         low = _number(first, bounds, bounds.words)
         high = _number(last, bounds, bounds.words) if dash else bounds.high if slash else low
     if step == 0 or not bounds.low <= low <= high <= bounds.high:
-        wanted = f"{bounds.low}-{bounds.high}"
-        raise ScheduleError(f"{bounds.name}: {text} is not within {wanted}, or steps by 0, or ends before it begins")
+        allowed = f"{bounds.low}-{bounds.high}"
+        raise ScheduleError(f"{bounds.name}: {text} is not within {allowed}, or steps by 0, or ends before it begins")
     return set(range(low, high + 1, step)), star and step == 1
 
 
 def _number(text: str, bounds: _Range, words: dict[str, int]) -> int:
     number = words.get(text.lower())
     if number is None and not (text.isascii() and text.isdecimal()):
-        raise ScheduleError(f"{bounds.name}: {text!r} is no number")
+        raise ScheduleError(f"{bounds.name}: {text!r} is not a number")
     return int(text) if number is None else number
 
 
 def _duration(text: str) -> int:
     parts = _DURATION.findall(text)
     if not parts or "".join(number + unit for number, unit in parts) != text:
-        raise ScheduleError(f"{text!r} is no duration such as 1h30m")
+        raise ScheduleError(f"{text!r} is not a duration such as 1h30m")
     return max(1, int(sum(float(number) * _UNITS[unit] for number, unit in parts)))

@@ -1,7 +1,7 @@
-"""One look at a CronJob: which Job to start, which to take away. Follows kube-controller-manager's sync (1.36.3).
+"""Sync of one CronJob: Jobs to create and to delete. Follows kube-controller-manager's sync (1.36.3).
 
-A schedule without timeZone is read in UTC. Which Jobs are active is seen from the Jobs themselves; there is no memory
-that could disagree with them.
+A schedule without timeZone is in UTC. Active Jobs are derived from the Jobs themselves, so that no other state can
+disagree with them.
 """
 
 from __future__ import annotations
@@ -27,30 +27,30 @@ _STILL_RUNS = "Not starting job because prior execution is running and concurren
 
 
 def reconcile(cron_job: Json, jobs: list[Json], now: float) -> Plan:
-    """What to do for a CronJob that owns `jobs`."""
+    """Return the actions for a CronJob that owns `jobs`."""
     active = [job for job in jobs if not is_finished(job) and not is_deleting(job)]
-    actions: list[Action] = [*_clean_up_history(cron_job, jobs), *_news(cron_job, jobs)]
+    actions: list[Action] = [*_clean_up_history(cron_job, jobs), *_finished_job_events(cron_job, jobs)]
     if is_deleting(cron_job):
         return Plan(actions + _status(cron_job, jobs, active, None))
-    schedule, complaints = _schedule(cron_job)
+    schedule, warnings = _schedule(cron_job)
     if schedule is None or cron_job["spec"].get("suspend"):
-        return Plan(actions + complaints + _status(cron_job, jobs, active, None))
+        return Plan(actions + warnings + _status(cron_job, jobs, active, None))
     try:
         due = most_recent(cron_job, schedule, now, within_deadline=True)
     except ScheduleError as problem:
         text = f"invalid schedule: {cron_job['spec']['schedule']} : {problem}"
-        complaint = Record(cron_job, "InvalidSchedule", text, "Warning")
-        return Plan([*actions, complaint, *_status(cron_job, jobs, active, None)])
-    started, moves = _start(cron_job, jobs, active, due)
-    replaced = {move.uid for move in moves if isinstance(move, Delete)}
+        warning = Record(cron_job, "InvalidSchedule", text, "Warning")
+        return Plan([*actions, warning, *_status(cron_job, jobs, active, None)])
+    started, changes = _start(cron_job, jobs, active, due)
+    replaced = {change.uid for change in changes if isinstance(change, Delete)}
     status = _status(cron_job, jobs, [job for job in active if uid_of(job) not in replaced], started)
-    # Once the time of this run is in the status, the next look is for the run after it.
-    seen = {**cron_job, "status": {**(cron_job.get("status") or {}), **_last(started)}}
-    return Plan(actions + moves + status, next_requeue_time(seen, schedule, now))
+    # With the time of this run in the status, the next sync is for the run after it.
+    updated = {**cron_job, "status": {**(cron_job.get("status") or {}), **_last(started)}}
+    return Plan(actions + changes + status, next_requeue_time(updated, schedule, now))
 
 
 def _schedule(cron_job: Json) -> tuple[Schedule | None, list[Action]]:
-    """The schedule, or what to say of one that cannot be read."""
+    """Return the schedule, or a warning Event if it is invalid."""
     spec = cron_job["spec"]
     zone, text = spec.get("timeZone") or "", spec["schedule"]
     try:
@@ -65,7 +65,7 @@ def _schedule(cron_job: Json) -> tuple[Schedule | None, list[Action]]:
 
 
 def _start(cron_job: Json, jobs: list[Json], active: list[Json], due: MissedRun) -> tuple[float | None, list[Action]]:
-    """Start the run that is due, if the concurrency policy lets it; its time, None if nothing is started."""
+    """Start the run that is due unless the concurrency policy forbids it; return its time, None if not started."""
     last = seconds(dig(cron_job, "status", "lastScheduleTime"))
     if due.at is None or due.at == last:
         return None, []
@@ -74,13 +74,13 @@ def _start(cron_job: Json, jobs: list[Json], active: list[Json], due: MissedRun)
     )
     name = f"{cron_job['metadata']['name']}-{int(due.at) // MINUTE}"
     if any(job["metadata"]["name"] == name for job in jobs):
-        return due.at, []  # it was made, and the news did not get into the status
+        return due.at, []  # the Job was created, but the status update failed
     policy = cron_job["spec"].get("concurrencyPolicy")
     if policy == "Forbid" and active:
         return None, [*warnings, Record(cron_job, "JobAlreadyActive", _STILL_RUNS)]
     replaced = [_delete(cron_job, job) for job in active] if policy == "Replace" else []
-    made = Create(JOBS, _job(cron_job, name, due.at), event_object=cron_job, ignore_already_exists=True)
-    return due.at, [*warnings, *replaced, made]
+    create = Create(JOBS, _job(cron_job, name, due.at), event_object=cron_job, ignore_already_exists=True)
+    return due.at, [*warnings, *replaced, create]
 
 
 def _job(cron_job: Json, name: str, at: float) -> Json:
@@ -107,7 +107,7 @@ def _delete(cron_job: Json, job: Json) -> Delete:
 
 
 def _clean_up_history(cron_job: Json, jobs: list[Json]) -> list[Action]:
-    """Finished Jobs beyond the history limits go, the oldest first."""
+    """Delete finished Jobs beyond the history limits, the oldest first."""
     actions: list[Action] = []
     for field, good in (("successfulJobsHistoryLimit", True), ("failedJobsHistoryLimit", False)):
         limit = cron_job["spec"].get(field)
@@ -123,23 +123,23 @@ def _age(job: Json) -> tuple[float, str]:
     return (float("inf") if started is None else started), job["metadata"]["name"]
 
 
-def _news(cron_job: Json, jobs: list[Json]) -> list[Action]:
-    """What has become of the Jobs that the status still calls active."""
-    known = {uid_of(job): job for job in jobs}
-    said: list[Action] = []
+def _finished_job_events(cron_job: Json, jobs: list[Json]) -> list[Action]:
+    """Return Events for Jobs that the status lists as active but that are finished or missing."""
+    by_uid = {uid_of(job): job for job in jobs}
+    events: list[Action] = []
     for reference in dig(cron_job, "status", "active") or ():
-        job = known.get(reference["uid"])
+        job = by_uid.get(reference["uid"])
         if job is None:
-            said.append(Record(cron_job, "MissingJob", f"Active job went missing: {reference['name']}"))
+            events.append(Record(cron_job, "MissingJob", f"Active job went missing: {reference['name']}"))
         elif is_finished(job):
             kind = COMPLETE if has_condition(job, COMPLETE) else "Failed"
             words = f"Saw completed job: {reference['name']}, condition: {kind}"
-            said.append(Record(cron_job, "SawCompletedJob", words))
-    return said
+            events.append(Record(cron_job, "SawCompletedJob", words))
+    return events
 
 
 def _status(cron_job: Json, jobs: list[Json], active: list[Json], started: float | None) -> list[Action]:
-    """Write what differs; the version guards against a decision on an outdated copy."""
+    """Return a patch of the status fields that differ, with resourceVersion as precondition against a stale cache."""
     present = cron_job.get("status") or {}
     ends = [seconds(dig(job, "status", "completionTime")) for job in jobs if has_condition(job, COMPLETE)]
     last = max([at for at in (*ends, seconds(present.get("lastSuccessfulTime"))) if at is not None], default=None)
@@ -161,6 +161,6 @@ def _last(started: float | None) -> Json:
 
 
 def _reference(job: Json) -> Json:
-    """A reference that stays the same while the Job changes: without a resourceVersion."""
+    """Return a reference without resourceVersion, so that it does not change with the Job."""
     namespace, name = key_of(job)
     return {"apiVersion": "batch/v1", "kind": "Job", "name": name, "namespace": namespace, "uid": uid_of(job)}

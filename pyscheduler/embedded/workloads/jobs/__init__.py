@@ -1,4 +1,4 @@
-"""The Job controller: pure functions from a Job and its pods to what has to be done."""
+"""Job controller: pure functions from a Job and its pods to actions."""
 
 from pyscheduler.embedded.workloads.jobs.backoff import Failures
 from pyscheduler.embedded.workloads.jobs.sync import Outcome, reconcile

@@ -1,4 +1,4 @@
-"""Whether a Job is over, and why. What was found once stands; failure is looked for before success."""
+"""Finish reasons of a Job. A recorded reason is final; failure is checked before success."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ SUCCESS_MET, COMPLETE, FAILURE_TARGET, FAILED = "SuccessCriteriaMet", "Complete"
 
 
 class FinishReason(NamedTuple):
-    """Why a Job is over. Two conditions say so: interim_condition at once, `final_condition` when all its pods are counted and gone."""
+    """Reason why a Job is finished.
+
+    `interim_condition` is set at once, `final_condition` when all pods have terminated and are counted.
+    """
 
     interim_condition: str
     reason: str
@@ -37,33 +40,33 @@ _INDEXES_FAILED = FinishReason(FAILURE_TARGET, "FailedIndexes", "Job has failed 
 
 
 def has_condition(job: Json, kind: str) -> bool:
-    """Whether the Job has a condition with status True."""
+    """Return True if the Job has the condition with status True."""
     return bool(condition(job, kind).get("status") == "True")
 
 
 def is_finished(job: Json) -> bool:
-    """Complete or Failed."""
+    """Return True if the Job is Complete or Failed."""
     return has_condition(job, COMPLETE) or has_condition(job, FAILED)
 
 
 def is_suspended(job: Json) -> bool:
-    """spec.suspend"""
+    """Return spec.suspend."""
     return bool(job["spec"].get("suspend"))
 
 
 def find_finish_reason(view: JobState, started: float | None, now: float) -> FinishReason | None:
-    """Why the Job is over, for all reasons but the number of completions, which depends on what is done now."""
+    """Return why the Job is finished, except for reached completions, which depend on the pod changes of this sync."""
     return _recorded_finish_reason(view.job) or _failure(view, started, now) or _indexed(view)
 
 
 def deadline(job: Json, started: float | None) -> float:
-    """When the Job has been active for too long."""
+    """Return the time of activeDeadlineSeconds, math.inf if there is none."""
     limit = job["spec"].get("activeDeadlineSeconds")
     return math.inf if limit is None or started is None or is_suspended(job) else started + int(limit)
 
 
 def started_at(job: Json) -> float | None:
-    """status.startTime"""
+    """Return status.startTime in seconds since 1970, None if it is not set."""
     return seconds(dig(job, "status", "startTime"))
 
 
@@ -78,8 +81,8 @@ def _recorded_finish_reason(job: Json) -> FinishReason | None:
 def _failure(view: JobState, started: float | None, now: float) -> FinishReason | None:
     job = view.job
     for pod in view.pods if job["spec"].get("podFailurePolicy") else ():
-        if is_failed(pod, job) and (verdict := match_failure_policy(job, pod)).action == FAIL_JOB:
-            return FinishReason(FAILURE_TARGET, "PodFailurePolicy", verdict.message)
+        if is_failed(pod, job) and (match := match_failure_policy(job, pod)).action == FAIL_JOB:
+            return FinishReason(FAILURE_TARGET, "PodFailurePolicy", match.message)
     limit = job["spec"].get("backoffLimit")
     limit = 6 if limit is None else int(limit)
     if view.failed > limit or _restarts(view) >= max(1, limit):
@@ -88,7 +91,7 @@ def _failure(view: JobState, started: float | None, now: float) -> FinishReason 
 
 
 def _restarts(view: JobState) -> int:
-    """Restarts in place count as failures where the restart policy is OnFailure."""
+    """Return the container restarts, which count as failures if the restart policy is OnFailure, else 0."""
     if view.job["spec"]["template"]["spec"].get("restartPolicy") != "OnFailure":
         return 0
     return sum(

@@ -1,4 +1,4 @@
-"""Sets of completion indexes in the short form of batch/v1: `0-2,5`."""
+"""Sets of completion indexes in batch/v1 notation: `0-2,5`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pyscheduler.kube.numbers import natural
 
 
 def compress(indexes: Iterable[int]) -> str:
-    """The indexes in order; three or more in a row are written as first-last."""
+    """Format indexes in order; three or more in a row are written as first-last."""
     runs: list[list[int]] = []
     for index in sorted(set(indexes)):
         if runs and runs[-1][1] == index - 1:
@@ -19,7 +19,7 @@ def compress(indexes: Iterable[int]) -> str:
 
 
 def expand(text: str, completions: int) -> set[int]:
-    """The indexes below `completions` that the short form names. What cannot be read is left out, as there."""
+    """Return the indexes below `completions` in `text`. Malformed parts are ignored, as in Kubernetes."""
     found: set[int] = set()
     for part in text.split(","):
         first, _, last = part.partition("-")

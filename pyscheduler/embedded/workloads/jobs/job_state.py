@@ -1,4 +1,4 @@
-"""What is known of a Job at one moment: its pods sorted out, and the counts that follow from them and its status."""
+"""State of a Job in one sync: its pods by status, and the counts derived from them and the Job's status."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ from pyscheduler.embedded.workloads.objects import is_active, phase, status_numb
 
 @dataclass(frozen=True)
 class JobState:
-    """`new_*` are ended pods that the status does not know of; `uncounted_*` it knows, and waits to let go of."""
+    """`new_*` are finished pods not yet in the status; `uncounted_*` are uids in it that still have the finalizer.
+
+    Uids move on to the counts once the finalizer is removed.
+    """
 
     job: Json
     pods: list[Json]
@@ -38,17 +41,17 @@ class JobState:
     succeeded: int
     failed: int
     recorded: set[int]
-    """Indexes that the status says are done."""
+    """Completed indexes in the status."""
     done: set[int]
-    """Those, and what has succeeded since."""
+    """`recorded` and the indexes that have succeeded since."""
     failed_indexes: set[int] | None
     """None unless the Job has a limit per index."""
     replaced_pods: dict[int, Json]
-    """The last failed pod of each index that waits for its next pod, which is to inherit the count of failures."""
+    """Last failed pod of each index that waits for its next pod, which inherits the failure count."""
 
 
 def observe_job(job: Json, pods: list[Json]) -> JobState:
-    """Sort out the pods of a Job that is not finished."""
+    """Return the state of a Job that is not finished."""
     waiting = dig(job, "status", "uncountedTerminatedPods") or {}
     uncounted_succeeded, uncounted_failed = list(waiting.get("succeeded") or ()), list(waiting.get("failed") or ())
     valid = [pod for pod in pods if is_tracked(pod) and has_valid_index(pod, job)]
@@ -72,18 +75,18 @@ def observe_job(job: Json, pods: list[Json]) -> JobState:
         recorded=recorded,
         done=done,
         failed_indexes=failed,
-        replaced_pods=_held(job, valid, active, done | failed) if failed is not None else {},
+        replaced_pods=_pods_to_replace(job, valid, active, done | failed) if failed is not None else {},
     )
 
 
 def limit_per_index(job: Json) -> int | None:
-    """spec.backoffLimitPerIndex"""
+    """Return spec.backoffLimitPerIndex, None if it is not set."""
     limit = job["spec"].get("backoffLimitPerIndex")
     return None if limit is None else int(limit)
 
 
 def _indexes(job: Json, valid: list[Json]) -> tuple[set[int], set[int], set[int] | None]:
-    """The indexes that are recorded as done, those that are done, and those that have failed for good."""
+    """Return the recorded, the completed and the failed indexes; failed is None without a limit per index."""
     if not is_indexed(job):
         return set(), set(), None
     completions = completions_of(job) or 0
@@ -99,18 +102,18 @@ def _indexes(job: Json, valid: list[Json]) -> tuple[set[int], set[int], set[int]
 def _fails_index(job: Json, pod: Json, limit: int) -> bool:
     if not is_failed(pod, job):
         return False
-    verdict = match_failure_policy(job, pod)
-    return verdict.action == FAIL_INDEX or (verdict.counts and index_failures(pod) >= limit)
+    match = match_failure_policy(job, pod)
+    return match.action == FAIL_INDEX or (match.counts and index_failures(pod) >= limit)
 
 
-def _held(job: Json, valid: list[Json], active: list[Json], over: set[int]) -> dict[int, Json]:
+def _pods_to_replace(job: Json, valid: list[Json], active: list[Json], over: set[int]) -> dict[int, Json]:
     taken = over | {index_of(pod) for pod in active}
-    held: dict[int, Json] = {}
+    pods: dict[int, Json] = {}
     for pod in valid:
         index = index_of(pod)
         if is_failed(pod, job) and index not in taken:
-            held[index] = max((pod, held.get(index, pod)), key=_generation)
-    return held
+            pods[index] = max((pod, pods.get(index, pod)), key=_generation)
+    return pods
 
 
 def _generation(pod: Json) -> tuple[int, float]:

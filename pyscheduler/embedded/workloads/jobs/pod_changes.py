@@ -1,4 +1,4 @@
-"""Which pods a Job that goes on makes and takes away."""
+"""Pods that an unfinished Job creates and deletes."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from pyscheduler.embedded.workloads.objects import is_ready, key_of, uid_of
 from pyscheduler.embedded.workloads.replicaset import deletion_order
 
 MAX_POD_CHANGES_PER_SYNC = 500
-"""How many pods are made or taken in one look."""
+"""Pods created or deleted in one sync."""
 
 
 class PodChanges(NamedTuple):
-    """What to do with pods, the counts once it is done, and when to try again if a back-off holds a pod back."""
+    """Actions on pods, the counts after them, and the time of the next sync if a backoff delays a pod."""
 
     actions: list[Action]
     active: int
@@ -37,17 +37,17 @@ class PodChanges(NamedTuple):
 
 
 def keep_pods(view: JobState) -> PodChanges:
-    """Leave all as it is."""
+    """Return the current counts without any change."""
     return _delete_pods(view, [], counted=False)
 
 
 def delete_active_pods(view: JobState) -> PodChanges:
-    """Take away all that is active, because the Job is over: its pods are counted before they may go."""
+    """Delete all active pods of a finished Job; they keep the finalizer until they are counted."""
     return _delete_pods(view, view.active, counted=True)
 
 
 def manage_pods(view: JobState, failures: Failures, base_seconds: float, now: float) -> PodChanges:
-    """The next step: take what is too much, or else make what is missing, as far as back-offs let."""
+    """Delete surplus pods, or else create missing ones as far as backoffs allow."""
     if is_suspended(view.job):
         return _delete_pods(view, view.active, counted=False)
     wanted = _wanted(view)
@@ -57,10 +57,10 @@ def manage_pods(view: JobState, failures: Failures, base_seconds: float, now: fl
     missing = wanted - len(view.active) - (len(view.terminating) if replaces_only_failed(view.job) else 0)
     if missing <= 0:
         return keep_pods(view)
-    held_back = -math.inf if limit_per_index(view.job) is not None else failures.backoff_ends_at(base_seconds)
-    if now < held_back:
-        return keep_pods(view)._replace(requeue_at=held_back)
-    return _make(view, min(missing, MAX_POD_CHANGES_PER_SYNC), base_seconds, now)
+    backoff_ends = -math.inf if limit_per_index(view.job) is not None else failures.backoff_ends_at(base_seconds)
+    if now < backoff_ends:
+        return keep_pods(view)._replace(requeue_at=backoff_ends)
+    return _create_missing(view, min(missing, MAX_POD_CHANGES_PER_SYNC), base_seconds, now)
 
 
 def _delete_pods(view: JobState, pods: list[Json], *, counted: bool) -> PodChanges:
@@ -87,53 +87,53 @@ def _wanted(view: JobState) -> int:
     parallelism = 1 if parallelism is None else int(parallelism)
     completions = completions_of(view.job)
     if completions is None:
-        # A work queue: the first success says that the work is done; whoever still runs may finish.
+        # A work queue: after the first success no pod is replaced; those that run may finish.
         return len(view.active) if view.succeeded else parallelism
     return max(0, min(parallelism, completions - view.succeeded))
 
 
 def _surplus(view: JobState, least: int) -> list[Json]:
-    """At least so many pods; of an indexed Job also those whose index is not theirs alone, or none at all."""
-    kept, gone = view.active, []
+    """Return at least `least` pods; of an indexed Job also those with an invalid or a duplicate index."""
+    kept, surplus = view.active, []
     if is_indexed(view.job):
         by_index: dict[int, list[Json]] = {}
         for pod in view.active:
             by_index.setdefault(index_of(pod), []).append(pod)
         kept = []
         for index, pods in sorted(by_index.items()):
-            alone = NO_INDEX < index < (completions_of(view.job) or 0)
+            is_valid = NO_INDEX < index < (completions_of(view.job) or 0)
             ordered = deletion_order(pods)
-            gone += ordered[:-1] if alone else ordered
-            kept += ordered[-1:] if alone else []
-    return gone + deletion_order(kept)[: max(0, least - len(gone))]
+            surplus += ordered[:-1] if is_valid else ordered
+            kept += ordered[-1:] if is_valid else []
+    return surplus + deletion_order(kept)[: max(0, least - len(surplus))]
 
 
-def _make(view: JobState, count: int, base_seconds: float, now: float) -> PodChanges:
-    job, still = view.job, keep_pods(view)
+def _create_missing(view: JobState, count: int, base_seconds: float, now: float) -> PodChanges:
+    job, unchanged = view.job, keep_pods(view)
     if not is_indexed(job):
-        return _create_pods(still, job, [pod_of(job) for _ in range(count)])
+        return _create_pods(unchanged, job, [pod_of(job) for _ in range(count)])
     pending = _pending(view, count)
     if limit_per_index(job) is None:
-        return _create_pods(still, job, [pod_of_index(job, index) for index in pending])
+        return _create_pods(unchanged, job, [pod_of_index(job, index) for index in pending])
     times = {index: index_backoff_ends_at(view.replaced_pods.get(index), base_seconds) for index in pending}
     due = [index for index in pending if times[index] <= now]
     if not due:
-        return still._replace(requeue_at=min(times.values(), default=math.inf))
+        return unchanged._replace(requeue_at=min(times.values(), default=math.inf))
     pods = [pod_of_index(job, index) for index in due]
     for pod in pods:
         count_failures(pod, job, view.replaced_pods.get(index_of(pod)))
     later = [at for at in times.values() if at > now]
-    return _create_pods(still, job, pods)._replace(requeue_at=min(later, default=math.inf))
+    return _create_pods(unchanged, job, pods)._replace(requeue_at=min(later, default=math.inf))
 
 
-def _create_pods(still: PodChanges, job: Json, pods: list[Json]) -> PodChanges:
-    return still._replace(
-        actions=[Create(PODS, pod, event_object=job) for pod in pods], active=still.active + len(pods)
+def _create_pods(unchanged: PodChanges, job: Json, pods: list[Json]) -> PodChanges:
+    return unchanged._replace(
+        actions=[Create(PODS, pod, event_object=job) for pod in pods], active=unchanged.active + len(pods)
     )
 
 
 def _pending(view: JobState, count: int) -> list[int]:
-    """The lowest indexes that are neither over nor worked on."""
+    """Return the lowest indexes that are neither finished nor in progress."""
     busy = [*view.active, *(view.terminating if replaces_only_failed(view.job) else ())]
     taken = view.done | (view.failed_indexes or set()) | {index_of(pod) for pod in busy}
     free = (index for index in range(completions_of(view.job) or 0) if index not in taken)

@@ -1,4 +1,4 @@
-"""What a Job asks of one pod: its index, whether it is counted yet, whether and when it ended."""
+"""Properties of a Job's pod: its index, its tracking finalizer, its failure and finish time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pyscheduler.embedded.workloads.objects import is_deleting, key_of, phase, u
 from pyscheduler.kube.numbers import natural
 
 FINALIZER = "batch.kubernetes.io/job-tracking"
-"""A pod bears it until the Job's status has counted it, so that nobody's deletion loses a result."""
+"""Finalizer of a pod until the Job's status has counted it, so that no deletion loses a result."""
 INDEX = "batch.kubernetes.io/job-completion-index"
 INDEX_FAILURES = "batch.kubernetes.io/job-index-failure-count"
 INDEX_IGNORED = "batch.kubernetes.io/job-index-ignored-failure-count"
@@ -20,83 +20,83 @@ MAX_COUNT = 2**31 - 1
 
 
 def is_tracked(pod: Json) -> bool:
-    """Not counted for good yet."""
+    """Return True if the pod has the tracking finalizer: it is not counted yet."""
     return FINALIZER in (pod["metadata"].get("finalizers") or ())
 
 
 def remove_finalizer_action(pod: Json) -> Patch:
-    """Let a pod go that is counted, or is not to count."""
+    """Return the patch that removes the tracking finalizer from a pod that is counted or not to be counted."""
     meta = {"uid": uid_of(pod), "$deleteFromPrimitiveList/finalizers": [FINALIZER]}
     return Patch(PODS, key_of(pod), {"metadata": meta}, kind="strategic-merge")
 
 
 def is_final(pod: Json) -> bool:
-    """Succeeded or Failed."""
+    """Return True if the pod has Succeeded or Failed."""
     return phase(pod) in ("Succeeded", "Failed")
 
 
 def is_terminating(pod: Json) -> bool:
-    """Deleted, and its containers may still run."""
+    """Return True if the pod is being deleted and its containers may still run."""
     return is_deleting(pod) and not is_final(pod)
 
 
 def replaces_only_failed(job: Json) -> bool:
-    """Whether a pod that is going counts as failed, and is replaced, only once it is Failed."""
+    """Return True if a terminating pod counts as failed, and is replaced, only once it is Failed."""
     spec = job["spec"]
     return spec.get("podReplacementPolicy") == "Failed" or spec.get("podFailurePolicy") is not None
 
 
 def is_failed(pod: Json, job: Json) -> bool:
-    """Failed, or deleted before it could succeed: the latter counts at once unless only failed pods are replaced."""
+    """Return True if the pod Failed or, unless only failed pods are replaced, is terminating."""
     if phase(pod) == "Failed":
         return True
     return not replaces_only_failed(job) and is_terminating(pod)
 
 
 def is_indexed(job: Json) -> bool:
-    """Whether each pod works on an index of its own."""
+    """Return True if each pod has a completion index."""
     return bool(job["spec"].get("completionMode") == "Indexed")
 
 
 def completions_of(job: Json) -> int | None:
-    """How many successes are wanted; None for a work queue."""
+    """Return spec.completions; None for a work queue."""
     wanted = job["spec"].get("completions")
     return None if wanted is None else int(wanted)
 
 
 def index_of(pod: Json) -> int:
-    """The pod's completion index; NO_INDEX where it has none that can be read."""
+    """Return the pod's completion index, NO_INDEX if it is missing or malformed."""
     index = natural(_annotation(pod, INDEX))
     return NO_INDEX if index is None else index
 
 
 def has_valid_index(pod: Json, job: Json) -> bool:
-    """True of every pod of a Job without indexes."""
+    """Return True if the index is valid, or the Job is not indexed."""
     return not is_indexed(job) or NO_INDEX < index_of(pod) < (completions_of(job) or 0)
 
 
 def index_failures(pod: Json) -> int:
-    """How many pods of the index failed before this one, as far as they count."""
+    """Return the number of counted failures of the index before this pod."""
     return _count(pod, INDEX_FAILURES)
 
 
 def index_ignored(pod: Json) -> int:
-    """How many more failed that the Job's failure policy ignores."""
+    """Return the number of further failures that the Job's failure policy ignores."""
     return _count(pod, INDEX_IGNORED)
 
 
 def finished_at(pod: Json) -> float:
-    """When the pod ended: by its containers, else when it stopped being ready, was deleted, or was made."""
+    """Return when the pod finished: by its containers, else when it became unready, was deleted, or was created."""
     ends = list(_ends(pod))
-    known = [at for at in ends if at is not None]
-    if ends and len(known) == len(ends):
-        return max(known)
+    times = [at for at in ends if at is not None]
+    if ends and len(times) == len(ends):
+        return max(times)
     ready = condition(pod, "Ready")
     if ready.get("status") == "False" and (since := seconds(ready.get("lastTransitionTime"))) is not None:
         return since
     meta = pod["metadata"]
-    if (going := seconds(meta.get("deletionTimestamp"))) is not None:
-        return going - int(meta.get("deletionGracePeriodSeconds") or 0)
+    if (deleted := seconds(meta.get("deletionTimestamp"))) is not None:
+        return deleted - int(meta.get("deletionGracePeriodSeconds") or 0)
     return seconds(meta.get("creationTimestamp")) or 0.0
 
 

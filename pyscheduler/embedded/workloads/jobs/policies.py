@@ -1,4 +1,4 @@
-"""podFailurePolicy and successPolicy: what a pod's way of failing means, and which successes are enough."""
+"""podFailurePolicy and successPolicy of a Job."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ FAIL_JOB, FAIL_INDEX, IGNORE = "FailJob", "FailIndex", "Ignore"
 
 
 class FailurePolicyMatch(NamedTuple):
-    """The action of the rule that a failed pod matches, "" for none, and the words for a Job that fails of it."""
+    """Action of the rule that a failed pod matches ("" for none), and the message for a Job that it fails."""
 
     action: str = ""
     message: str = ""
 
     @property
     def counts(self) -> bool:
-        """Whether the failure counts towards the back-off limits."""
+        """True if the failure counts towards the backoff limits."""
         return self.action != IGNORE
 
 
 def match_failure_policy(job: Json, pod: Json) -> FailurePolicyMatch:
-    """What the first matching rule of the Job's podFailurePolicy says of a failed pod."""
+    """Return the match of a failed pod with the first matching rule of the Job's podFailurePolicy."""
     for number, rule in enumerate(dig(job, "spec", "podFailurePolicy", "rules") or ()):
         why = _matches(rule, pod)
         if why:
@@ -39,7 +39,7 @@ def _matches(rule: Json, pod: Json) -> str:
     if rule.get("onExitCodes") is not None:
         for status in _containers(pod):
             code = dig(status, "state", "terminated", "exitCode")
-            if code and _wants(rule["onExitCodes"], status["name"], code):
+            if code and _matches_exit_code(rule["onExitCodes"], status["name"], code):
                 return f"Container {status['name']} for pod {name} failed with exit code {code}"
         return ""
     for present in dig(pod, "status", "conditions") or ():
@@ -54,7 +54,7 @@ def _containers(pod: Json) -> Iterator[Json]:
         yield from dig(pod, "status", field) or ()
 
 
-def _wants(requirement: Json, container: str, code: int) -> bool:
+def _matches_exit_code(requirement: Json, container: str, code: int) -> bool:
     if requirement.get("containerName") not in (None, container):
         return False
     listed = code in (requirement.get("values") or ())
@@ -62,7 +62,7 @@ def _wants(requirement: Json, container: str, code: int) -> bool:
 
 
 def match_success_policy(job: Json, done: set[int], completions: int) -> str:
-    """The words for the first rule of the Job's successPolicy that `done` meets, "" while none is met."""
+    """Return the message for the first rule of the Job's successPolicy that `done` meets, "" if none is met."""
     for number, rule in enumerate(dig(job, "spec", "successPolicy", "rules") or ()):
         if done and _enough(rule, done, completions):
             return f"Matched rules at index {number}"

@@ -1,7 +1,7 @@
-"""One look at a Job: from what is seen to what has to be done. Follows kube-controller-manager's syncJob (1.36.3).
+"""Sync of one Job: from its observed state to actions. Follows kube-controller-manager's syncJob (1.36.3).
 
-Left out, next to it: adoption and release of pods by label (only pods that it made are its own), slow-start batches,
-the batching of looks to one a second, and the Workload and PodGroup of the alpha gate WorkloadWithJob.
+Not implemented: adoption and release of pods by label (it manages only pods that it created), slow-start batches,
+the batching of syncs to one a second, and the Workload and PodGroup of the alpha gate WorkloadWithJob.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _SUSPENDED = {True: ("JobSuspended", "Job suspended"), False: ("JobResumed", "Jo
 
 
 class Outcome(NamedTuple):
-    """The plan, and what the controller has to remember of failed pods once it is carried out."""
+    """The plan, and the failure record to keep once it is performed."""
 
     plan: Plan
     failures: Failures
@@ -44,7 +44,7 @@ class Outcome(NamedTuple):
 def reconcile(
     job: Json, pods: list[Json], now: float, failures: Failures = NO_FAILURES, backoff_seconds: float = 10.0
 ) -> Outcome:
-    """What to do for a Job that owns `pods`. `backoff_seconds`: the wait after the first failure; it doubles."""
+    """Return the outcome for a Job that owns `pods`. `backoff_seconds` is the initial backoff; it doubles."""
     if job["spec"].get("managedBy") not in (None, _CONTROLLER):
         return Outcome(Plan(), failures)
     if is_finished(job):
@@ -71,18 +71,18 @@ def reconcile(
 
 
 def finish_time(job: Json) -> float:
-    """When the Job became Complete or Failed."""
+    """Return when the Job became Complete or Failed."""
     kind = COMPLETE if has_condition(job, COMPLETE) else "Failed"
     return seconds(condition(job, kind).get("lastTransitionTime")) or 0.0
 
 
 def _sync_finished_job(job: Json, pods: list[Json], now: float) -> Plan:
-    """A finished Job lets go of what pods it still holds, and goes itself when its time is up."""
+    """Remove the finalizers of a finished Job's pods; delete the Job after ttlSecondsAfterFinished."""
     actions: list[Action] = [remove_finalizer_action(pod) for pod in pods if is_tracked(pod)]
-    keep = job["spec"].get("ttlSecondsAfterFinished")
-    if keep is None or is_deleting(job):
+    ttl = job["spec"].get("ttlSecondsAfterFinished")
+    if ttl is None or is_deleting(job):
         return Plan(actions)
-    expires = finish_time(job) + int(keep)
+    expires = finish_time(job) + int(ttl)
     if now < expires:
         return Plan(actions, expires)
     return Plan([*actions, Delete(JOBS, key_of(job), uid_of(job))])
@@ -97,7 +97,7 @@ def _pod_changes(
 
 
 def _is_complete(view: JobState, changes: PodChanges) -> bool:
-    """A Job is complete when it has its successes and nothing runs any more."""
+    """Return True if the Job has its successes and no active pods."""
     completions = completions_of(view.job)
     enough = view.succeeded > 0 if completions is None else view.succeeded >= completions
     return enough and changes.active == 0
@@ -106,7 +106,7 @@ def _is_complete(view: JobState, changes: PodChanges) -> bool:
 def _status(
     view: JobState, changes: PodChanges, counts: JobCounts, end: FinishReason | None, now: float
 ) -> tuple[Json, list[Record]]:
-    """The whole status, and the Events that go with what is new in it."""
+    """Return the whole status, and the Events for its changes."""
     job = view.job
     conditions: list[Json] = list(dig(job, "status", "conditions") or ())
     started, completed = dig(job, "status", "startTime"), dig(job, "status", "completionTime")
@@ -115,8 +115,8 @@ def _status(
         started = timestamp(now)
     if end is None and not is_deleting(job):
         suspended = is_suspended(job)
-        turned = _set(conditions, "Suspended", suspended, _SUSPENDED[suspended], now)
-        if turned:
+        changed = _set(conditions, "Suspended", suspended, _SUSPENDED[suspended], now)
+        if changed:
             started = None if suspended else timestamp(now)
             words = ("Suspended", "Job suspended") if suspended else ("Resumed", "Job resumed")
             records.append(Record(job, *words))
@@ -158,23 +158,26 @@ def _finish_events(view: JobState, end: FinishReason) -> list[Record]:
 
 
 def _set(conditions: list[Json], kind: str, true: bool, why: tuple[str, ...], now: float) -> bool:
-    """Set a condition in place; whether anything changed. One that is not there and not true is not added."""
+    """Set a condition in place; return True if it changed. A missing condition that is not true is not added."""
     at = next((n for n, found in enumerate(conditions) if found["type"] == kind), None)
     if at is None and not true:
         return False
     wanted = {"type": kind, "status": str(true), "reason": why[0], "message": why[1]}
     if at is not None and all(conditions[at].get(name) == value for name, value in wanted.items()):
         return False
-    made = wanted | {"lastProbeTime": timestamp(now), "lastTransitionTime": timestamp(now)}
+    updated = wanted | {"lastProbeTime": timestamp(now), "lastTransitionTime": timestamp(now)}
     if at is None:
-        conditions.append(made)
+        conditions.append(updated)
     else:
-        conditions[at] = made
+        conditions[at] = updated
     return True
 
 
 def _status_patch(job: Json, wanted: Json) -> list[Action]:
-    """Write what differs. The version guards the counts: a decision on an outdated copy is refused, and made anew."""
+    """Return a patch of the status fields that differ.
+
+    With resourceVersion as precondition the server rejects counts from a stale cache; then the sync is retried.
+    """
     present = job.get("status") or {}
     changed = {name: value for name, value in wanted.items() if present.get(name) != without_nulls(value)}
     if not changed:

@@ -1,4 +1,4 @@
-"""The pods that a Job makes: the template, the tracking finalizer, and what tells a pod its index."""
+"""Pods that a Job creates: template, tracking finalizer, and the completion index."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from pyscheduler.embedded.workloads.objects import owned_by, pod_from_template
 
 _INDEX_VARIABLE = "JOB_COMPLETION_INDEX"
 _LONGEST_PREFIX = 58
-"""A name of 63 characters less the five that the server appends to generateName."""
+"""63 characters minus the five that the server appends to generateName."""
 
 
 def pod_of(job: Json) -> Json:
-    """A pod of a Job without indexes."""
+    """Return a pod of a Job without indexes."""
     template = job["spec"]["template"]
     pod = pod_from_template(job, owned_by(job, "Job", "batch/v1"), template)
     finalizers = (template.get("metadata") or {}).get("finalizers") or []
@@ -29,7 +29,7 @@ def pod_of(job: Json) -> Json:
 
 
 def pod_of_index(job: Json, index: int) -> Json:
-    """The pod of one index: label, annotation, host name, variable and name tell it which one it is."""
+    """Return the pod of one index, with the index in label, annotation, host name, variable and name."""
     pod, name = pod_of(job), job["metadata"]["name"]
     suffix = f"-{index}-"
     pod["metadata"]["generateName"] = name[: _LONGEST_PREFIX - len(suffix)] + suffix
@@ -40,7 +40,7 @@ def pod_of_index(job: Json, index: int) -> Json:
 
 
 def count_failures(pod: Json, job: Json, replaced: Json | None) -> None:
-    """Note on a new pod how often its index has failed: as often as for the pod it replaces, and by that one."""
+    """Set the failure counts of a new pod's index: those of the replaced pod plus its own failure."""
     counted = ignored = 0
     if replaced is not None:
         counts = match_failure_policy(job, replaced).counts
@@ -52,10 +52,10 @@ def count_failures(pod: Json, job: Json, replaced: Json | None) -> None:
 
 def _with_variable(spec: Json) -> Json:
     lists = ("initContainers", "containers")
-    return spec | {field: [_told(container) for container in spec[field]] for field in lists if spec.get(field)}
+    return spec | {field: [_with_index(container) for container in spec[field]] for field in lists if spec.get(field)}
 
 
-def _told(container: Json) -> Json:
+def _with_index(container: Json) -> Json:
     given = container.get("env") or []
     if any(variable["name"] == _INDEX_VARIABLE for variable in given):
         return container

@@ -1,10 +1,10 @@
-"""Counting ended pods exactly once.
+"""Counting of finished pods, each exactly once.
 
-A pod bears a finalizer from its first moment. When it has ended, its uid is written to
-`status.uncountedTerminatedPods` (a success of an indexed Job: its index to `completedIndexes`); only then is the
-finalizer taken off; and only when that is seen does the uid become one of `succeeded` or `failed`. Whoever dies in
-between, and whoever deletes the pod, no pod is lost and none counts twice. kube-controller-manager makes several of
-these steps in one go; here each is a look of its own.
+A pod is created with a finalizer. When it has finished, its uid is written to `status.uncountedTerminatedPods` (for a
+success of an indexed Job, its index to `completedIndexes`); only then is the finalizer removed; and only when that is
+observed does the uid move to the counts `succeeded` or `failed`. So no pod is lost or counted twice, even if the
+controller crashes in between or a client deletes the pod. kube-controller-manager does several of these steps in one
+sync; here each step is a sync of its own.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from pyscheduler.embedded.workloads.jobs.policies import match_failure_policy
 from pyscheduler.embedded.workloads.objects import is_deleting, phase, status_number, uid_of
 
 MAX_UNCOUNTED_PODS = 500
-"""How many uids the status may hold, so that it stays small."""
+"""Maximum of uids in the status, which keeps it small."""
 
 
 class JobCounts(NamedTuple):
-    """The counts as the status is to say them, and the pods that may then be let go."""
+    """New counts of the status, and the pods that may then lose their finalizers."""
 
     succeeded: int
     failed: int
@@ -40,16 +40,16 @@ class JobCounts(NamedTuple):
 
     @property
     def is_fully_counted(self) -> bool:
-        """Nothing waits to be counted."""
+        """True if no pod waits to be counted."""
         return not (self.uncounted_succeeded or self.uncounted_failed or self.finalizers_to_remove)
 
 
 def count_ended_pods(view: JobState, end: FinishReason | None) -> JobCounts:
-    """Take in what has ended, and count what has been let go since the last look."""
+    """Record pods that have finished, and count those that have lost their finalizers since the last sync."""
     tracked = {uid_of(pod) for pod in view.pods if is_tracked(pod)}
     succeeded = [uid for uid in view.uncounted_succeeded if uid in tracked]
     failed = [uid for uid in view.uncounted_failed if uid in tracked]
-    gone = len(view.uncounted_succeeded) - len(succeeded), len(view.uncounted_failed) - len(failed)
+    removed = len(view.uncounted_succeeded) - len(succeeded), len(view.uncounted_failed) - len(failed)
     done, finalizers_to_remove = set(view.recorded), []
     for pod in sorted((p for p in view.pods if is_tracked(p)), key=index_of):
         if not _can_remove_finalizer(view, pod, end):
@@ -59,8 +59,8 @@ def count_ended_pods(view: JobState, end: FinishReason | None) -> JobCounts:
         if len(succeeded) + len(failed) + len(done) - len(view.recorded) >= MAX_UNCOUNTED_PODS:
             break
     return JobCounts(
-        len(done) if is_indexed(view.job) else status_number(view.job, "succeeded") + gone[0],
-        status_number(view.job, "failed") + gone[1],
+        len(done) if is_indexed(view.job) else status_number(view.job, "succeeded") + removed[0],
+        status_number(view.job, "failed") + removed[1],
         done,
         succeeded,
         failed,
@@ -71,17 +71,17 @@ def count_ended_pods(view: JobState, end: FinishReason | None) -> JobCounts:
 def _can_remove_finalizer(view: JobState, pod: Json, end: FinishReason | None) -> bool:
     if is_deleting(view.job) or end is not None or phase(pod) == "Succeeded":
         return True
-    held = view.replaced_pods.get(index_of(pod))
-    return is_failed(pod, view.job) and (held is None or uid_of(held) != uid_of(pod))
+    to_replace = view.replaced_pods.get(index_of(pod))
+    return is_failed(pod, view.job) and (to_replace is None or uid_of(to_replace) != uid_of(pod))
 
 
 def _record_ended_pod(
-    view: JobState, pod: Json, end: FinishReason | None, books: tuple[list[str], list[str], set[int]]
+    view: JobState, pod: Json, end: FinishReason | None, records: tuple[list[str], list[str], set[int]]
 ) -> None:
-    """Note a pod that is let go, unless it is noted already or counts for nothing."""
-    succeeded, failed, done = books
+    """Record a pod before its finalizer is removed, unless it is recorded already or does not count."""
+    succeeded, failed, done = records
     uid, job = uid_of(pod), view.job
-    # Of a Job that has failed, every pod that has not ended counts as failed.
+    # In a failed Job every unfinished pod counts as failed.
     lost = is_failed(pod, job) or (end is not None and end.interim_condition != SUCCESS_MET)
     if phase(pod) == "Succeeded" and uid not in view.uncounted_failed:
         if not is_indexed(job):

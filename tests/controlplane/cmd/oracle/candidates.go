@@ -17,7 +17,7 @@ var everything = labels.Everything()
 type candidates []preemption.Candidate
 
 // criteria are those of pickOneNodeForPreemption in pkg/scheduler/framework/preemption, in its order: more is better, and each
-// decides only among the nodes that those before it find equally good. It picks any of the nodes left by the last.
+// decides only among the nodes that are equal by those before it. Any of the nodes left by the last may be picked.
 var criteria = []func(*extenderv1.Victims) int64{
 	func(victims *extenderv1.Victims) int64 { return -victims.NumPDBViolations },
 	func(victims *extenderv1.Victims) int64 { return -int64(corev1helpers.PodPriority(victims.Pods[0])) },
@@ -26,7 +26,7 @@ var criteria = []func(*extenderv1.Victims) int64{
 	latestStart,
 }
 
-// sumOfPriorities counts from the least priority there is, so that few victims of negative priority beat many.
+// sumOfPriorities counts from the lowest possible priority, so that few victims of negative priority beat many.
 func sumOfPriorities(pods []*v1.Pod) (sum int64) {
 	for _, pod := range pods {
 		sum += int64(corev1helpers.PodPriority(pod)) + math.MaxInt32 + 1
@@ -42,13 +42,13 @@ func latestStart(victims *extenderv1.Victims) int64 {
 	return start.UnixNano()
 }
 
-// ties names the nodes that are equally good: those of which one is picked arbitrarily.
+// ties returns the names of the nodes that are equal by all criteria: one of them is picked arbitrarily.
 func (all candidates) ties() []string {
-	left := all
+	remaining := all
 	for _, points := range criteria {
 		var best candidates
 		most := int64(math.MinInt64)
-		for _, candidate := range left {
+		for _, candidate := range remaining {
 			p := points(candidate.Victims())
 			if p > most {
 				most, best = p, nil
@@ -57,24 +57,24 @@ func (all candidates) ties() []string {
 				best = append(best, candidate)
 			}
 		}
-		left = best
+		remaining = best
 	}
 	var names []string
-	for _, candidate := range left {
+	for _, candidate := range remaining {
 		names = append(names, candidate.Name())
 	}
 	return inOrder(names)
 }
 
 // describe adds the candidates to the report.
-func (said *preemptionReport) describe(all candidates) {
-	said.Ties = all.ties()
-	said.Candidates = make(map[string]candidateReport, len(all))
+func (report *preemptionReport) describe(all candidates) {
+	report.Ties = all.ties()
+	report.Candidates = make(map[string]candidateReport, len(all))
 	for _, candidate := range all {
 		victims := []string{}
 		for _, pod := range candidate.Victims().Pods {
 			victims = append(victims, nameOf(pod))
 		}
-		said.Candidates[candidate.Name()] = candidateReport{victims, candidate.Victims().NumPDBViolations}
+		report.Candidates[candidate.Name()] = candidateReport{victims, candidate.Victims().NumPDBViolations}
 	}
 }

@@ -19,24 +19,24 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/preemption"
 )
 
-// cluster is a kube-scheduler that has heard of all objects of a document. Its loops are not started: it is asked pod by pod.
+// cluster is a kube-scheduler with all objects of a document in its informers. Its loops are not started: each pod is evaluated by a call.
 type cluster struct {
 	*scheduler.Scheduler
 	objects   []runtime.Object
-	informers map[reflect.Type]*stillInformer
-	writes    *writes
-	version   int // of the last object that was changed
-	placed    int // pods that were given a node
+	informers map[reflect.Type]*staticInformer
+	writes    *recordedWrites
+	version   int // of the object changed last
+	placed    int // number of pods that were placed
 }
 
-// firstChange is a resource version above those of the objects, which count writes to etcd.
+// firstChange is a resource version above those of the objects, which are revisions of etcd.
 const firstChange = 1 << 40
 
 func newCluster(ctx context.Context, objects []runtime.Object, config *profiles) (*cluster, error) {
-	written := &writes{}
+	written := &recordedWrites{}
 	client := written.client()
 	factory := informers.NewSharedInformerFactory(client, 0)
-	c := &cluster{objects: objects, informers: still(factory, objects), writes: written, version: firstChange}
+	c := &cluster{objects: objects, informers: staticInformers(factory, objects), writes: written, version: firstChange}
 	recorder := func(string) events.EventRecorderLogger { return &events.FakeRecorder{} }
 	sched, err := scheduler.New(ctx, client, factory, nil, recorder, options(config)...)
 	if err != nil {
@@ -45,7 +45,7 @@ func newCluster(ctx context.Context, objects []runtime.Object, config *profiles)
 	c.Scheduler = sched
 	for _, profile := range sched.Profiles {
 		if plugin := preemptionOf(profile); plugin != nil {
-			// Victims are taken from the dry run, which finds the same, so that evaluating a pod harms no other.
+			// Victims are read from the dry run, which finds the same ones, so that evaluating a pod does not change the cluster.
 			plugin.Executor.PreemptPod = func(context.Context, preemption.Candidate, preemption.ExecutorPreemptor, *v1.Pod, string) error {
 				return nil
 			}
@@ -66,16 +66,16 @@ func preemptionOf(profile framework.Framework) *defaultpreemption.DefaultPreempt
 	return nil
 }
 
-// profileOf is the framework that schedules this pod.
+// profileOf returns the framework that schedules this pod.
 func (c *cluster) profileOf(pod *v1.Pod) (framework.Framework, error) {
 	profile, ok := c.Profiles[pod.Spec.SchedulerName]
 	if !ok {
-		return nil, fmt.Errorf("profile not found for scheduler name %q", pod.Spec.SchedulerName) // kube-scheduler's words
+		return nil, fmt.Errorf("profile not found for scheduler name %q", pod.Spec.SchedulerName) // kube-scheduler's own text
 	}
 	return profile, nil
 }
 
-// refreshed brings the snapshot of a profile up to date with the cache, as is done at the start of each scheduling cycle.
+// refreshed updates the snapshot of a profile from the cache, as at the start of each scheduling cycle.
 func (c *cluster) refreshed(ctx context.Context, profile framework.Framework) (*internalcache.Snapshot, error) {
 	snapshot, ok := profile.SnapshotSharedLister().(*internalcache.Snapshot)
 	if !ok {
@@ -84,11 +84,11 @@ func (c *cluster) refreshed(ctx context.Context, profile framework.Framework) (*
 	return snapshot, c.Cache.UpdateSnapshot(klog.FromContext(ctx), snapshot)
 }
 
-func (c *cluster) podInformer() *stillInformer {
+func (c *cluster) podInformer() *staticInformer {
 	return c.informers[reflect.TypeOf(&v1.Pod{})]
 }
 
-// pod looks up "namespace/name", also among the pods that are over.
+// pod looks up "namespace/name", also among terminated pods.
 func (c *cluster) pod(name string) (*v1.Pod, bool) {
 	if found, ok, _ := c.podInformer().GetIndexer().GetByKey(name); ok {
 		pod, isPod := found.(*v1.Pod)
@@ -102,7 +102,7 @@ func (c *cluster) pod(name string) (*v1.Pod, bool) {
 	return nil, false
 }
 
-// unassigned names the pods without a node, in the order of the objects.
+// unassigned returns the names of the pods without a node, in the order of the objects.
 func (c *cluster) unassigned() []string {
 	var names []string
 	for _, object := range c.objects {
@@ -113,17 +113,17 @@ func (c *cluster) unassigned() []string {
 	return names
 }
 
-// changed makes the new version of an object known, as a watch would.
+// changed updates an object in its informer, as a watch would.
 func (c *cluster) changed(to runtime.Object) error {
 	accessor, err := meta.Accessor(to)
 	if err != nil {
 		return err
 	}
 	c.version++
-	accessor.SetResourceVersion(strconv.Itoa(c.version)) // a version that is not new is overlooked
+	accessor.SetResourceVersion(strconv.Itoa(c.version)) // updates without a new version are ignored
 	informer, ok := c.informers[reflect.TypeOf(to)]
 	if !ok {
-		return fmt.Errorf("nobody reads a %T", to)
+		return fmt.Errorf("no informer for %T", to)
 	}
 	from, exists, err := informer.GetIndexer().Get(to)
 	if err != nil || !exists {

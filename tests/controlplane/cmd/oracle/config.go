@@ -17,7 +17,7 @@ type profiles = schedulerconfig.KubeSchedulerConfiguration
 
 const defaultConfig = `{"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}`
 
-// decodeConfig reads a configuration as kube-scheduler does: strictly, with all defaults, validated. Nothing means the default.
+// decodeConfig decodes a configuration as kube-scheduler does: strictly, with all defaults, validated. Empty text is the default.
 func decodeConfig(text json.RawMessage) (*profiles, error) {
 	if len(text) == 0 || string(text) == "null" {
 		text = json.RawMessage(defaultConfig)
@@ -28,19 +28,19 @@ func decodeConfig(text json.RawMessage) (*profiles, error) {
 	}
 	config, ok := decoded.(*profiles)
 	if !ok {
-		return nil, fmt.Errorf("config: a KubeSchedulerConfiguration is wanted, not %s", kind)
+		return nil, fmt.Errorf("config: expected a KubeSchedulerConfiguration, got %s", kind)
 	}
 	if len(config.Extenders) > 0 {
-		return nil, errors.New("config: extenders are not asked")
+		return nil, errors.New("config: extenders are not supported")
 	}
-	config.TypeMeta.APIVersion = kind.GroupVersion().String() // validation asks for it, and conversion drops it
+	config.TypeMeta.APIVersion = kind.GroupVersion().String() // validation needs it, and conversion drops it
 	if err := validation.ValidateKubeSchedulerConfiguration(config); err != nil {
 		return nil, fmt.Errorf("config: %w", err)
 	}
 	return config, nil
 }
 
-// filterAllNodes takes sampling out of the search for feasible nodes.
+// filterAllNodes turns off the sampling of nodes in Filter.
 func filterAllNodes(config *profiles) {
 	config.PercentageOfNodesToScore = ptr.To[int32](100)
 	for i := range config.Profiles {
@@ -48,7 +48,7 @@ func filterAllNodes(config *profiles) {
 	}
 }
 
-// tryAllCandidates takes chance out of preemption, which else starts at a random node and stops when it has enough candidates.
+// tryAllCandidates makes preemption deterministic: by default it starts at a random node and stops at enough candidates.
 func tryAllCandidates(config *profiles) {
 	for _, profile := range config.Profiles {
 		for _, plugin := range profile.PluginConfig {

@@ -24,32 +24,32 @@ type document struct {
 
 const noPod = "there is no such pod among the objects"
 
-// failure answers a document, or one of its pods, that cannot be evaluated.
+// failure is the result of a document, or of one of its pods, that cannot be evaluated.
 type failure struct {
 	ID    json.RawMessage `json:"id"`
 	Pod   string          `json:"pod,omitempty"`
 	Error string          `json:"error"`
 }
 
-// answer gives the lines that answer a document; it never panics.
-func answer(line []byte) (answers []any) {
+// process returns the output lines of a document; it never panics.
+func process(line []byte) (results []any) {
 	var doc document
 	defer func() {
 		if panicked := recover(); panicked != nil {
-			answers = []any{failure{ID: doc.ID, Error: fmt.Sprintf("panic: %v", panicked)}}
+			results = []any{failure{ID: doc.ID, Error: fmt.Sprintf("panic: %v", panicked)}}
 		}
 	}()
 	if err := json.Unmarshal(line, &doc); err != nil {
-		return []any{failure{ID: salvagedID(line), Error: fmt.Sprintf("the line is no document: %v", err)}}
+		return []any{failure{ID: salvagedID(line), Error: fmt.Sprintf("invalid document: %v", err)}}
 	}
-	answers, err := doc.answers()
+	results, err := doc.results()
 	if err != nil {
 		return []any{failure{ID: doc.ID, Error: err.Error()}}
 	}
-	return answers
+	return results
 }
 
-// salvagedID is the id of a document of which some other field is wrong; null if the line is not even JSON.
+// salvagedID returns the id of a document with an invalid field; null if the line is not even JSON.
 func salvagedID(line []byte) json.RawMessage {
 	var named struct {
 		ID json.RawMessage `json:"id"`
@@ -58,7 +58,7 @@ func salvagedID(line []byte) json.RawMessage {
 	return named.ID
 }
 
-func (doc *document) answers() ([]any, error) {
+func (doc *document) results() ([]any, error) {
 	objects, err := decodeObjects(doc.Objects)
 	if err != nil {
 		return nil, err
@@ -82,19 +82,19 @@ func (doc *document) answers() ([]any, error) {
 	if doc.Pods != nil {
 		names = *doc.Pods
 	}
-	var answers []any
+	var results []any
 	for _, name := range names {
-		answers = append(answers, doc.evaluated(ctx, cluster, name))
+		results = append(results, doc.evaluated(ctx, cluster, name))
 	}
-	return answers, nil
+	return results, nil
 }
 
-// evaluated is the answer for one pod; a panic in a plugin costs that pod only.
-func (doc *document) evaluated(ctx context.Context, cluster *cluster, name string) (answer any) {
+// evaluated returns the result of one pod; a panic in a plugin fails that pod only.
+func (doc *document) evaluated(ctx context.Context, cluster *cluster, name string) (result any) {
 	defer func() {
 		if panicked := recover(); panicked != nil {
 			klog.Background().V(0).Info("panicked", "pod", name, "panic", panicked, "stack", string(debug.Stack()))
-			answer = failure{ID: doc.ID, Pod: name, Error: fmt.Sprintf("panic: %v", panicked)}
+			result = failure{ID: doc.ID, Pod: name, Error: fmt.Sprintf("panic: %v", panicked)}
 		}
 	}()
 	pod, ok := cluster.pod(name)
@@ -126,7 +126,7 @@ func (doc *document) sequence(ctx context.Context, objects []runtime.Object, con
 	return []any{scheduled{ID: doc.ID, Attempts: attempts}}, nil
 }
 
-// lastPanic is what a worker goroutine of the framework panicked with. The framework swallows it then, and the answer is wrong.
+// lastPanic is the value of a panic in a worker goroutine of the framework, which recovers and continues with a wrong result.
 var lastPanic struct {
 	sync.Mutex
 	value any
@@ -150,7 +150,7 @@ func nameOf(pod *v1.Pod) string {
 	return pod.Namespace + "/" + pod.Name
 }
 
-// inOrder sorts a copy, and makes nothing an empty list.
+// inOrder returns a sorted copy; nil becomes an empty slice.
 func inOrder(texts []string) []string {
 	sorted := append([]string{}, texts...)
 	sort.Strings(sorted)

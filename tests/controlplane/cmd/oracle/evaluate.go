@@ -12,7 +12,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// report is what the framework says of one pod: the answer to an evaluated pod.
+// report is the framework's result for one pod.
 type report struct {
 	ID              json.RawMessage             `json:"id"`
 	Pod             string                      `json:"pod"`
@@ -47,21 +47,21 @@ type nodeVerdict struct {
 	Reasons  []string `json:"reasons"`
 }
 
-// verdictOf tells a status, which is nil for success.
+// verdictOf converts a status, which is nil for success.
 func verdictOf(status *fwk.Status) verdict {
-	said := verdict{Status: status.Code().String(), Reasons: []string{}}
+	result := verdict{Status: status.Code().String(), Reasons: []string{}}
 	if status != nil {
-		said.Plugin, said.Reasons = status.Plugin(), inOrder(status.Reasons())
+		result.Plugin, result.Reasons = status.Plugin(), inOrder(status.Reasons())
 	}
-	return said
+	return result
 }
 
 func nodeVerdictOf(status *fwk.Status) nodeVerdict {
-	said := verdictOf(status)
-	return nodeVerdict{status.IsSuccess(), said.Plugin, said.Status, said.Reasons}
+	result := verdictOf(status)
+	return nodeVerdict{status.IsSuccess(), result.Plugin, result.Status, result.Reasons}
 }
 
-// evaluation is one pod's way through the framework.
+// evaluation is the state of one pod's evaluation.
 type evaluation struct {
 	*cluster
 	profile  framework.Framework
@@ -71,30 +71,30 @@ type evaluation struct {
 	report   *report
 }
 
-// evaluate runs every extension point that decides on a pod, for every node. The cluster is left as it was.
+// evaluate runs every extension point that decides on a pod, for every node. It does not change the cluster.
 func (c *cluster) evaluate(ctx context.Context, pod *v1.Pod) *report {
-	said := &report{}
-	if err := c.evaluateInto(ctx, pod, said); err != nil {
-		said.Error = err.Error()
+	result := &report{}
+	if err := c.evaluateInto(ctx, pod, result); err != nil {
+		result.Error = err.Error()
 	}
-	return said
+	return result
 }
 
-func (c *cluster) evaluateInto(ctx context.Context, pod *v1.Pod, said *report) error {
+func (c *cluster) evaluateInto(ctx context.Context, pod *v1.Pod, result *report) error {
 	profile, err := c.profileOf(pod)
 	if err != nil {
 		return err
 	}
 	if status := gate(ctx, profile, pod); !status.IsSuccess() {
 		gated := verdictOf(status)
-		said.PreEnqueue = &gated
+		result.PreEnqueue = &gated
 		return nil
 	}
 	snapshot, err := c.refreshed(ctx, profile)
 	if err != nil {
 		return err
 	}
-	e := evaluation{cluster: c, profile: profile, snapshot: snapshot, pod: pod, state: newState(), report: said}
+	e := evaluation{cluster: c, profile: profile, snapshot: snapshot, pod: pod, state: newState(), report: result}
 	if snapshot.NumNodesInPlacement() == 0 {
 		return e.explainUnfit(ctx)
 	}
@@ -118,7 +118,7 @@ func newState() fwk.CycleState {
 	return state
 }
 
-// gate is the first PreEnqueue plugin's no; nil if the pod may enter the queue.
+// gate returns the rejection of the first PreEnqueue plugin that rejects the pod; nil if the pod may enter the queue.
 func gate(ctx context.Context, profile framework.Framework, pod *v1.Pod) *fwk.Status {
 	for _, plugin := range profile.PreEnqueuePlugins() {
 		if status := plugin.PreEnqueue(ctx, pod); !status.IsSuccess() {
@@ -128,11 +128,11 @@ func gate(ctx context.Context, profile framework.Framework, pod *v1.Pod) *fwk.St
 	return nil
 }
 
-// preFilter gives the nodes that are left to Filter (nil for all of them), and what the others are told.
+// preFilter returns the nodes for Filter (nil for all of them), and the status of the others.
 func (e *evaluation) preFilter(ctx context.Context) (nodes sets.Set[string], rejected *fwk.Status, err error) {
 	result, status, plugins := e.profile.RunPreFilterPlugins(ctx, e.state, e.pod)
-	said := &preFilterVerdict{verdict: verdictOf(status)}
-	e.report.PreFilter = said
+	prefilter := &preFilterVerdict{verdict: verdictOf(status)}
+	e.report.PreFilter = prefilter
 	if !status.IsSuccess() {
 		if !status.IsRejected() {
 			return nil, nil, status.AsError()
@@ -142,8 +142,8 @@ func (e *evaluation) preFilter(ctx context.Context) (nodes sets.Set[string], rej
 	if result.AllNodes() {
 		return nil, nil, nil
 	}
-	said.NodeNames = sets.List(result.NodeNames)
-	// As findNodesThatFitPod in pkg/scheduler/schedule_one.go has it; the set of plugins is the diagnosis's own.
+	prefilter.NodeNames = sets.List(result.NodeNames)
+	// As in findNodesThatFitPod in pkg/scheduler/schedule_one.go; the set of plugins is that of the diagnosis.
 	if status := e.nominatedStatus(ctx); status.IsRejected() && status.Plugin() != "" {
 		plugins.Insert(status.Plugin())
 	}
@@ -151,8 +151,8 @@ func (e *evaluation) preFilter(ctx context.Context) (nodes sets.Set[string], rej
 	return result.NodeNames, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, message), nil
 }
 
-// nominatedStatus is what keeps the pod off its nominated node, nil if nothing does. Kube-scheduler evaluates that node
-// first, whatever PreFilter has left, and only logs an error.
+// nominatedStatus returns the rejection of the pod's nominated node, nil if there is none. kube-scheduler evaluates that node
+// first, whatever PreFilter returns, and only logs an error.
 func (e *evaluation) nominatedStatus(ctx context.Context) *fwk.Status {
 	nominated, err := e.snapshot.GetNodeInPlacement(e.pod.Status.NominatedNodeName)
 	if err != nil {
@@ -161,7 +161,7 @@ func (e *evaluation) nominatedStatus(ctx context.Context) *fwk.Status {
 	return e.profile.RunFilterPluginsWithNominatedPods(ctx, e.state, e.pod, nominated)
 }
 
-// filter asks for every node, and gives the feasible ones in the snapshot's order.
+// filter runs Filter on every node, and returns the feasible ones in the snapshot's order.
 func (e *evaluation) filter(ctx context.Context, names sets.Set[string], rejected *fwk.Status) ([]fwk.NodeInfo, error) {
 	all, err := e.snapshot.ListNodesInPlacement()
 	if err != nil {
@@ -175,7 +175,7 @@ func (e *evaluation) filter(ctx context.Context, names sets.Set[string], rejecte
 			status = e.profile.RunFilterPluginsWithNominatedPods(ctx, e.state, e.pod, node)
 		} else if len(names) > 0 && name == e.pod.Status.NominatedNodeName { // PreFilter has not rejected the pod
 			if own := e.nominatedStatus(ctx); own.IsRejected() {
-				status = own // it stands, since the search that follows leaves the node out
+				status = own // it is final, since the search that follows skips the node
 			}
 		}
 		if status.Code() == fwk.Error {
@@ -190,7 +190,7 @@ func (e *evaluation) filter(ctx context.Context, names sets.Set[string], rejecte
 	return feasible, nil
 }
 
-// score gives each feasible node's points, also where there is but one and kube-scheduler would not look at them.
+// score computes the scores of each feasible node, also of a single one, which kube-scheduler would not score.
 func (e *evaluation) score(ctx context.Context, feasible []fwk.NodeInfo) error {
 	if status := e.profile.RunPreScorePlugins(ctx, e.state, e.pod, feasible); !status.IsSuccess() {
 		return status.AsError()
@@ -208,7 +208,7 @@ func (e *evaluation) score(ctx context.Context, feasible []fwk.NodeInfo) error {
 	for _, node := range scored {
 		e.report.Total[node.Name] = node.TotalScore
 		if !e.profile.HasScorePlugins() {
-			e.report.Total[node.Name] = 1 // as prioritizeNodes in pkg/scheduler/schedule_one.go has it
+			e.report.Total[node.Name] = 1 // as in prioritizeNodes in pkg/scheduler/schedule_one.go
 		}
 		for _, plugin := range node.Scores {
 			if e.report.Scores[plugin.Name] == nil {
@@ -221,8 +221,8 @@ func (e *evaluation) score(ctx context.Context, feasible []fwk.NodeInfo) error {
 	return nil
 }
 
-// choice gives the nodes of the best total; the nominated node alone if it fits, since kube-scheduler looks there first
-// and takes no notice of the nodes that PreFilter asks for.
+// choice returns the nodes with the best total; the nominated node alone if it fits, since kube-scheduler evaluates it first
+// and ignores the nodes that PreFilter returns.
 func (e *evaluation) choice(ctx context.Context) []string {
 	if nominated, err := e.snapshot.GetNodeInPlacement(e.pod.Status.NominatedNodeName); err == nil {
 		if e.profile.RunFilterPluginsWithNominatedPods(ctx, e.state, e.pod, nominated).IsSuccess() {

@@ -15,8 +15,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// kindsRead are the kinds that kube-scheduler watches.
-var kindsRead = []runtime.Object{
+// watchedKinds are the kinds that kube-scheduler watches.
+var watchedKinds = []runtime.Object{
 	&v1.Pod{}, &v1.Node{}, &v1.Namespace{}, &v1.Service{}, &v1.ReplicationController{},
 	&v1.PersistentVolume{}, &v1.PersistentVolumeClaim{},
 	&appsv1.ReplicaSet{}, &appsv1.StatefulSet{}, &policyv1.PodDisruptionBudget{},
@@ -24,64 +24,64 @@ var kindsRead = []runtime.Object{
 	&resourcev1.ResourceClaim{}, &resourcev1.ResourceSlice{}, &resourcev1.DeviceClass{},
 }
 
-// stillInformer is an informer that is filled by hand and tells its handlers at once, in the caller's goroutine. Real ones
-// list, watch and tell later, which takes longer than the whole evaluation and leaves the order of events to chance.
-// The informer inside is never started: only its index is used.
-type stillInformer struct {
+// staticInformer is an informer with a fixed set of objects that calls its handlers at once, in the caller's goroutine. Real ones
+// list, watch and notify later, which takes longer than the whole evaluation and makes the order of events random.
+// The embedded informer is never started: only its index is used.
+type staticInformer struct {
 	cache.SharedIndexInformer
-	held     []any
+	objects  []any
 	handlers []cache.ResourceEventHandler
 }
 
-// still puts a stillInformer for each kind read into the factory, with the objects in the order given.
-func still(factory informers.SharedInformerFactory, objects []runtime.Object) map[reflect.Type]*stillInformer {
-	stills := make(map[reflect.Type]*stillInformer, len(kindsRead))
-	for _, example := range kindsRead {
+// staticInformers puts a staticInformer for each watched kind into the factory, with the objects in the order given.
+func staticInformers(factory informers.SharedInformerFactory, objects []runtime.Object) map[reflect.Type]*staticInformer {
+	byType := make(map[reflect.Type]*staticInformer, len(watchedKinds))
+	for _, example := range watchedKinds {
 		indexers := cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}
 		unstarted := cache.NewSharedIndexInformer(&cache.ListWatch{}, example, 0, indexers)
-		informer := &stillInformer{SharedIndexInformer: unstarted}
-		stills[reflect.TypeOf(example)] = informer
+		informer := &staticInformer{SharedIndexInformer: unstarted}
+		byType[reflect.TypeOf(example)] = informer
 		factory.InformerFor(example, func(clientset.Interface, time.Duration) cache.SharedIndexInformer { return informer })
 	}
 	for _, object := range objects {
 		if pod, ok := object.(*v1.Pod); ok && terminated(pod) {
 			continue
 		}
-		if informer, ok := stills[reflect.TypeOf(object)]; ok {
-			informer.held = append(informer.held, object)
-			_ = informer.GetIndexer().Add(object) // fails for objects without metadata only
+		if informer, ok := byType[reflect.TypeOf(object)]; ok {
+			informer.objects = append(informer.objects, object)
+			_ = informer.GetIndexer().Add(object) // fails only for objects without metadata
 		}
 	}
-	return stills
+	return byType
 }
 
-// AddEventHandler tells the handler of all there is.
-func (s *stillInformer) AddEventHandler(handler cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
+// AddEventHandler calls the handler for all existing objects.
+func (s *staticInformer) AddEventHandler(handler cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
 	s.handlers = append(s.handlers, handler)
-	for _, object := range s.held {
+	for _, object := range s.objects {
 		handler.OnAdd(object, true)
 	}
 	return s.SharedIndexInformer.AddEventHandler(cache.ResourceEventHandlerFuncs{})
 }
 
-// AddEventHandlerWithResyncPeriod never syncs again: nothing is missed here.
-func (s *stillInformer) AddEventHandlerWithResyncPeriod(handler cache.ResourceEventHandler, _ time.Duration) (cache.ResourceEventHandlerRegistration, error) {
+// AddEventHandlerWithResyncPeriod never resyncs: no event is ever missed here.
+func (s *staticInformer) AddEventHandlerWithResyncPeriod(handler cache.ResourceEventHandler, _ time.Duration) (cache.ResourceEventHandlerRegistration, error) {
 	return s.AddEventHandler(handler)
 }
 
-// AddEventHandlerWithOptions takes no notice of the options: they are about logs and syncing again.
-func (s *stillInformer) AddEventHandlerWithOptions(handler cache.ResourceEventHandler, _ cache.HandlerOptions) (cache.ResourceEventHandlerRegistration, error) {
+// AddEventHandlerWithOptions ignores the options: they are about logs and resyncs.
+func (s *staticInformer) AddEventHandlerWithOptions(handler cache.ResourceEventHandler, _ cache.HandlerOptions) (cache.ResourceEventHandlerRegistration, error) {
 	return s.AddEventHandler(handler)
 }
 
-func (s *stillInformer) update(from, to any) {
+func (s *staticInformer) update(from, to any) {
 	_ = s.GetIndexer().Update(to)
 	for _, handler := range s.handlers {
 		handler.OnUpdate(from, to)
 	}
 }
 
-func (s *stillInformer) remove(object any) {
+func (s *staticInformer) remove(object any) {
 	_ = s.GetIndexer().Delete(object)
 	for _, handler := range s.handlers {
 		handler.OnDelete(object)

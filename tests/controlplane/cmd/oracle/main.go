@@ -1,8 +1,8 @@
-// Command oracle says what kube-scheduler's own framework makes of a cluster given as JSON, so that other schedulers can be held against it.
+// Command oracle evaluates pods of a cluster given as JSON with kube-scheduler's own framework, for comparison with other schedulers.
 //
 // Each line of standard input is a document: objects, and either pods to evaluate each by itself or a sequence of pods to
-// schedule one after the other. Answers are JSON lines on standard output: one for each evaluated pod, one for each sequence.
-// A document that cannot be read is answered by a line with "error"; the next one is read all the same.
+// schedule one after the other. Results are JSON lines on standard output: one for each evaluated pod, one for each sequence.
+// An invalid document results in a line with "error"; then the next one is read.
 package main
 
 import (
@@ -31,25 +31,25 @@ func main() {
 		fmt.Fprintln(os.Stderr, "error:", err)
 		os.Exit(1)
 	}
-	if err := answerAll(os.Stdin, os.Stdout); err != nil {
+	if err := processAll(os.Stdin, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "error:", err)
 		os.Exit(1)
 	}
 }
 
-// prepare sets what holds for the whole process: logs, panics of worker goroutines, feature gates, memory.
+// prepare sets process-wide state: logs, panics of worker goroutines, feature gates, memory.
 func prepare(verbosity int) error {
 	if verbosity < 0 {
 		klog.SetLogger(logr.Discard())
 	} else if err := setLogLevel(verbosity); err != nil {
 		return err
 	}
-	utilruntime.ErrorHandlers = nil // they log, and wait a millisecond between errors
+	utilruntime.ErrorHandlers = nil // they log, and sleep a millisecond between errors
 	utilruntime.PanicHandlers = append(utilruntime.PanicHandlers[:0], rememberPanic)
 	utilruntime.ReallyCrash = false
 	// Documents are many and short-lived: fewer collections are worth the memory.
 	debug.SetGCPercent(400)
-	// Preemption decides the same either way; done at once, what it does can be seen when it returns.
+	// Preemption decides the same either way; when synchronous, its effects are visible when it returns.
 	return utilfeature.DefaultMutableFeatureGate.SetFromMap(map[string]bool{string(features.SchedulerAsyncPreemption): false})
 }
 
@@ -59,8 +59,8 @@ func setLogLevel(verbosity int) error {
 	return flags.Set("v", fmt.Sprint(verbosity))
 }
 
-// answerAll answers documents until there are no more; the answers to one are written before the next is read.
-func answerAll(in io.Reader, out io.Writer) error {
+// processAll processes documents until the end of the input; the results of one are written before the next is read.
+func processAll(in io.Reader, out io.Writer) error {
 	lines := bufio.NewScanner(in)
 	lines.Buffer(make([]byte, 1<<20), longestLine)
 	buffered := bufio.NewWriterSize(out, 1<<20)
@@ -70,8 +70,8 @@ func answerAll(in io.Reader, out io.Writer) error {
 		if len(lines.Bytes()) == 0 {
 			continue
 		}
-		for _, answer := range answer(lines.Bytes()) {
-			if err := encoder.Encode(answer); err != nil {
+		for _, result := range process(lines.Bytes()) {
+			if err := encoder.Encode(result); err != nil {
 				return err
 			}
 		}

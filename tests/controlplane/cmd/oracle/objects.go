@@ -11,8 +11,8 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// decodeObjects decodes the objects of a document in their order. Kinds that client-go does not know (custom resources) are
-// left out, as no in-tree plugin reads them.
+// decodeObjects decodes the objects of a document in their order. Kinds that client-go does not have (custom resources) are
+// skipped, as no in-tree plugin reads them.
 func decodeObjects(documents []json.RawMessage) ([]runtime.Object, error) {
 	var objects []runtime.Object
 	for number, text := range documents {
@@ -28,7 +28,7 @@ func decodeObjects(documents []json.RawMessage) ([]runtime.Object, error) {
 			return nil, fmt.Errorf("objects[%d]: %w", number, err)
 		}
 		if accessor.GetResourceVersion() == "" {
-			accessor.SetResourceVersion("1") // what was assumed is told from what was read by this number
+			accessor.SetResourceVersion("1") // the assume cache compares versions
 		}
 		if pod, ok := decoded.(*v1.Pod); ok {
 			complete(pod)
@@ -38,7 +38,7 @@ func decodeObjects(documents []json.RawMessage) ([]runtime.Object, error) {
 	return objects, nil
 }
 
-// complete gives a pod what the API server gives every pod, and without which kube-scheduler does not take it.
+// complete sets fields that the API server sets on every pod, and that kube-scheduler needs.
 func complete(pod *v1.Pod) {
 	if pod.Namespace == "" {
 		pod.Namespace = v1.NamespaceDefault
@@ -51,7 +51,7 @@ func complete(pod *v1.Pod) {
 	}
 }
 
-// terminated says that the pod is over: kube-scheduler's informer does not even ask for these.
+// terminated reports that the pod has finished: kube-scheduler's informer excludes these by field selector.
 func terminated(pod *v1.Pod) bool {
 	return pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed
 }

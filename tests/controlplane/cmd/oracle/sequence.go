@@ -13,14 +13,14 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// scheduled answers a sequence.
+// scheduled is the result of a sequence.
 type scheduled struct {
 	ID       json.RawMessage `json:"id"`
 	Attempts []attempt       `json:"attempts"`
 }
 
-// attempt is one try to schedule a pod: the node it was given, or why there was none, and who has to go for it.
-// Ties are the nodes that preemption might as well have nominated.
+// attempt is one attempt to schedule a pod: its node, or the reason for failure with the victims of preemption.
+// Ties are the nodes that preemption might have nominated equally.
 type attempt struct {
 	Pod           string   `json:"pod"`
 	Node          string   `json:"node"`
@@ -30,12 +30,12 @@ type attempt struct {
 	Ties          []string `json:"ties"`
 }
 
-// firstStart is after the start of any pod that a case has running, and before now: for kube-scheduler a pod without a start
-// starts at the moment of asking, which is later than any other.
+// firstStart is after the start of any running pod of a case, and before now: for kube-scheduler a pod without a start time
+// starts at the time of the comparison, which is later than any other.
 var firstStart = time.Date(2026, time.April, 1, 0, 0, 0, 0, time.UTC)
 
-// scheduleInOrder schedules pods one after the other, each on what those before it have left. A pod that preempts
-// is tried once more without its victims.
+// scheduleInOrder schedules pods one after the other, each on the result of those before it. A pod that preempts
+// is attempted once more without its victims.
 func (c *cluster) scheduleInOrder(ctx context.Context, names []string) ([]attempt, error) {
 	attempts := []attempt{}
 	for _, name := range names {
@@ -45,12 +45,12 @@ func (c *cluster) scheduleInOrder(ctx context.Context, names []string) ([]attemp
 				attempts = append(attempts, attempt{Pod: name, Message: noPod, Victims: []string{}, Ties: []string{}})
 				break
 			}
-			made, err := c.attempt(ctx, pod)
+			outcome, err := c.attempt(ctx, pod)
 			if err != nil {
 				return nil, fmt.Errorf("sequence: pod %s: %w", name, err)
 			}
-			attempts = append(attempts, *made)
-			if len(made.Victims) == 0 {
+			attempts = append(attempts, *outcome)
+			if len(outcome.Victims) == 0 {
 				break
 			}
 		}
@@ -58,17 +58,17 @@ func (c *cluster) scheduleInOrder(ctx context.Context, names []string) ([]attemp
 	return attempts, nil
 }
 
-// attempt is one scheduling cycle up to Permit, as in schedulingCycle of pkg/scheduler/schedule_one.go, and what follows from
-// it: the pod is assumed, or its nomination is noted and its victims are gone.
+// attempt is one scheduling cycle up to Permit, as in schedulingCycle of pkg/scheduler/schedule_one.go, with its consequences:
+// the pod is assumed, or it is nominated and its victims are deleted.
 func (c *cluster) attempt(ctx context.Context, pod *v1.Pod) (*attempt, error) {
-	made := &attempt{Pod: nameOf(pod), Victims: []string{}, Ties: []string{}}
+	outcome := &attempt{Pod: nameOf(pod), Victims: []string{}, Ties: []string{}}
 	profile, err := c.profileOf(pod)
 	if err != nil {
 		return nil, err
 	}
 	if refusal := c.unqueued(ctx, profile, pod); refusal != "" {
-		made.Message = refusal
-		return made, nil
+		outcome.Message = refusal
+		return outcome, nil
 	}
 	snapshot, err := c.refreshed(ctx, profile)
 	if err != nil {
@@ -77,17 +77,17 @@ func (c *cluster) attempt(ctx context.Context, pod *v1.Pod) (*attempt, error) {
 	e := evaluation{cluster: c, profile: profile, snapshot: snapshot, pod: pod, state: newState()}
 	result, fitError, err := e.schedulePod(ctx)
 	if err != nil {
-		made.Message = err.Error()
-		return made, nil
+		outcome.Message = err.Error()
+		return outcome, nil
 	}
 	if fitError != nil {
-		return made, e.fail(ctx, fitError, made)
+		return outcome, e.fail(ctx, fitError, outcome)
 	}
-	e.place(ctx, result.SuggestedHost, made)
-	return made, nil
+	e.place(ctx, result.SuggestedHost, outcome)
+	return outcome, nil
 }
 
-// unqueued says why kube-scheduler would not even try the pod; nothing if it would.
+// unqueued returns the reason for which kube-scheduler would not even attempt the pod; "" if it would.
 func (c *cluster) unqueued(ctx context.Context, profile framework.Framework, pod *v1.Pod) string {
 	if assumed, err := c.Cache.IsAssumedPod(pod); pod.Spec.NodeName != "" || (err == nil && assumed) {
 		return "the pod has a node already"
@@ -99,13 +99,13 @@ func (c *cluster) unqueued(ctx context.Context, profile framework.Framework, pod
 }
 
 // place assumes the pod on its node and reserves what it needs there, as assumeAndReserve in pkg/scheduler/schedule_one.go does.
-func (e *evaluation) place(ctx context.Context, node string, made *attempt) {
+func (e *evaluation) place(ctx context.Context, node string, outcome *attempt) {
 	logger := klog.FromContext(ctx)
 	assumed := e.pod.DeepCopy()
 	assumed.Spec.NodeName = node
 	assumed.Status.StartTime = e.nextStart()
 	if err := e.Cache.AssumePod(logger, assumed); err != nil {
-		made.Message = err.Error()
+		outcome.Message = err.Error()
 		return
 	}
 	e.SchedulingQueue.DeleteNominatedPodIfExists(assumed)
@@ -114,42 +114,42 @@ func (e *evaluation) place(ctx context.Context, node string, made *attempt) {
 		_, status = e.profile.RunPermitPlugins(ctx, e.state, assumed, node)
 	}
 	if status.IsSuccess() || status.IsWait() {
-		made.Node = node
+		outcome.Node = node
 		return
 	}
 	e.profile.RunReservePluginsUnreserve(ctx, e.state, assumed, node)
-	made.Message = status.Message()
+	outcome.Message = status.Message()
 	if err := e.Cache.ForgetPod(logger, assumed); err != nil {
-		made.Message += "; " + err.Error()
+		outcome.Message += "; " + err.Error()
 	}
 }
 
-// nextStart is when the next pod to be placed starts: a second after the one before, and after all that run already.
-// Without a start, each comparison of two victims would take the time at which it is made, and the outcome be up to chance.
+// nextStart returns the start time of the next placed pod: a second after the one before, and after all running ones.
+// Without a start time, comparisons of victims would use the current time, and their results would be random.
 func (c *cluster) nextStart() *metav1.Time {
 	c.placed++
 	return &metav1.Time{Time: firstStart.Add(time.Duration(c.placed) * time.Second)}
 }
 
-// fail runs PostFilter and does at once what else takes a kubelet's grace and some watch events.
-func (e *evaluation) fail(ctx context.Context, fitError *framework.FitError, made *attempt) error {
+// fail runs PostFilter and applies at once what otherwise takes a kubelet's grace period and some watch events.
+func (e *evaluation) fail(ctx context.Context, fitError *framework.FitError, outcome *attempt) error {
 	if e.profile.HasPostFilterPlugins() {
-		said, nominating, err := e.postFilter(ctx, fitError)
+		preemption, nominating, err := e.postFilter(ctx, fitError)
 		if err != nil {
 			return err
 		}
-		made.NominatedNode, made.Victims, made.Ties = said.NominatedNode, said.Victims, said.Ties
-		if made.NominatedNode == "" {
-			made.Ties = []string{}
+		outcome.NominatedNode, outcome.Victims, outcome.Ties = preemption.NominatedNode, preemption.Victims, preemption.Ties
+		if outcome.NominatedNode == "" {
+			outcome.Ties = []string{}
 		}
 		e.nominate(ctx, nominating)
-		e.evict(ctx, said.Victims)
+		e.evict(ctx, preemption.Victims)
 	}
-	made.Message = fitError.Error()
+	outcome.Message = fitError.Error()
 	return e.catchUp()
 }
 
-// nominate notes the nomination as handleSchedulingFailure in pkg/scheduler/schedule_one.go does: in the queue and in the pod.
+// nominate records the nomination as handleSchedulingFailure in pkg/scheduler/schedule_one.go does: in the queue and in the pod.
 func (e *evaluation) nominate(ctx context.Context, nominating *fwk.NominatingInfo) {
 	if nominating.Mode() != fwk.ModeOverride || nominating.NominatedNodeName == e.pod.Status.NominatedNodeName {
 		return
@@ -160,7 +160,7 @@ func (e *evaluation) nominate(ctx context.Context, nominating *fwk.NominatingInf
 	}
 }
 
-// evict takes the pods away, whether assumed or known to run.
+// evict removes the pods, assumed or running.
 func (e *evaluation) evict(ctx context.Context, names []string) {
 	for _, name := range names {
 		pod, ok := e.cluster.pod(name)
@@ -171,7 +171,7 @@ func (e *evaluation) evict(ctx context.Context, names []string) {
 	}
 }
 
-// catchUp makes known what PostFilter has written: claims without their allocation, pods without their nomination.
+// catchUp applies the writes of PostFilter: claims without their allocation, pods without their nomination.
 func (e *evaluation) catchUp() error {
 	for _, name := range e.writes.patched {
 		if pod, ok := e.cluster.pod(name.String()); ok {
@@ -183,7 +183,7 @@ func (e *evaluation) catchUp() error {
 			return err
 		}
 	}
-	*e.writes = writes{}
+	*e.writes = recordedWrites{}
 	return nil
 }
 

@@ -11,7 +11,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/defaultpreemption"
 )
 
-// preemptionReport is what PostFilter says, and what it chooses from.
+// preemptionReport is PostFilter's result, and the candidates that it chooses from.
 type preemptionReport struct {
 	Status        string                     `json:"status"`
 	Message       string                     `json:"message"`
@@ -26,7 +26,7 @@ type candidateReport struct {
 	PDBViolations int64    `json:"pdbViolations"`
 }
 
-// explainUnfit lets kube-scheduler itself try the pod once more, from the start, for its own words and for PostFilter.
+// explainUnfit runs kube-scheduler's whole scheduling of the pod again, for its own message and for PostFilter.
 func (e *evaluation) explainUnfit(ctx context.Context) error {
 	e.state = newState()
 	result, fitError, err := e.schedulePod(ctx)
@@ -37,25 +37,25 @@ func (e *evaluation) explainUnfit(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if fitError == nil { // only the nominated node fits, which PreFilter had left out
+	if fitError == nil { // only the nominated node fits, which PreFilter had excluded
 		e.report.Choice = []string{result.SuggestedHost}
 		return nil
 	}
 	e.report.FilterMessage = fitError.Error()
 	if e.profile.HasPostFilterPlugins() {
-		said, _, err := e.postFilter(ctx, fitError)
+		preemption, _, err := e.postFilter(ctx, fitError)
 		if err != nil {
 			return err
 		}
-		e.report.Preemption = said
+		e.report.Preemption = preemption
 	}
 	e.report.FitErrorMessage = fitError.Error()
 	return nil
 }
 
-// schedulePod runs kube-scheduler's own SchedulePod. Nothing fitting is told by a FitError, all else that fails by an error.
+// schedulePod runs kube-scheduler's own SchedulePod. If no node fits it returns a FitError, for other failures an error.
 func (e *evaluation) schedulePod(ctx context.Context) (scheduler.ScheduleResult, *framework.FitError, error) {
-	info, _ := framework.NewPodInfo(e.pod) // bad affinity terms are for the plugin to tell, as in kube-scheduler's queue
+	info, _ := framework.NewPodInfo(e.pod) // the plugin reports invalid affinity terms, as in kube-scheduler's queue
 	result, err := e.SchedulePod(ctx, e.profile, e.state, &framework.QueuedPodInfo{PodInfo: info})
 	var fitError *framework.FitError
 	if errors.As(err, &fitError) {
@@ -64,33 +64,33 @@ func (e *evaluation) schedulePod(ctx context.Context) (scheduler.ScheduleResult,
 	return result, nil, err
 }
 
-// postFilter runs the PostFilter plugins and completes the FitError by what they say.
+// postFilter runs the PostFilter plugins and adds their message to the FitError.
 func (e *evaluation) postFilter(ctx context.Context, fitError *framework.FitError) (*preemptionReport, *fwk.NominatingInfo, error) {
 	nodes := fitError.Diagnosis.NodeToStatus
 	result, status := e.profile.RunPostFilterPlugins(ctx, e.state, e.pod, nodes)
 	fitError.Diagnosis.PostFilterMsg = status.Message()
-	said := &preemptionReport{Status: status.Code().String(), Message: status.Message(), Victims: []string{}, Ties: []string{}}
+	report := &preemptionReport{Status: status.Code().String(), Message: status.Message(), Victims: []string{}, Ties: []string{}}
 	var nominating *fwk.NominatingInfo
 	if result != nil && result.NominatingInfo != nil {
 		nominating = result.NominatingInfo
-		said.NominatedNode = nominating.NominatedNodeName
+		report.NominatedNode = nominating.NominatedNodeName
 	}
 	candidates, err := e.candidates(ctx, nodes)
 	if err != nil {
 		return nil, nil, err
 	}
-	said.describe(candidates)
-	if said.NominatedNode != "" {
-		chosen, ok := said.Candidates[said.NominatedNode]
+	report.describe(candidates)
+	if report.NominatedNode != "" {
+		chosen, ok := report.Candidates[report.NominatedNode]
 		if !ok {
-			return nil, nil, fmt.Errorf("oracle: node %s was nominated but is no candidate", said.NominatedNode)
+			return nil, nil, fmt.Errorf("oracle: node %s was nominated but is no candidate", report.NominatedNode)
 		}
-		said.Victims = chosen.Victims
+		report.Victims = chosen.Victims
 	}
-	return said, nominating, nil
+	return report, nominating, nil
 }
 
-// candidates does DefaultPreemption's dry run on every node that it may help on. What PostFilter did before has left no trace.
+// candidates does DefaultPreemption's dry run on every node where preemption may help. PostFilter has no effect on it.
 func (e *evaluation) candidates(ctx context.Context, nodes *framework.NodeToStatus) (candidates, error) {
 	plugin := preemptionOf(e.profile)
 	if plugin == nil {
@@ -111,7 +111,7 @@ func (e *evaluation) dryRun(ctx context.Context, plugin *defaultpreemption.Defau
 	if err != nil {
 		return nil, err
 	}
-	// One more than there are is never enough, so that the search does not stop early. Nodes that fail are no candidates.
+	// One more than all nodes can never be reached, so that the search does not stop early. Nodes that fail are no candidates.
 	enough := int32(len(helped)) + 1
 	found, _, _ := plugin.Evaluator.DryRunPreemption(ctx, e.state, e.pod, helped, budgets, 0, enough)
 	return found, nil

@@ -10,13 +10,13 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 )
 
-// writes notes what the scheduler asks of the API server; nothing is done, so that one pod's evaluation leaves no trace.
-type writes struct {
+// recordedWrites records the scheduler's writes to the API server without performing them, so that evaluations are independent.
+type recordedWrites struct {
 	updated []runtime.Object       // ResourceClaims that were deallocated
-	patched []types.NamespacedName // pods whose nomination was taken back: the only status patch there is while PostFilter runs
+	patched []types.NamespacedName // pods with a cleared nomination: the only status patch while PostFilter runs
 }
 
-func (w *writes) client() *fake.Clientset {
+func (w *recordedWrites) client() *fake.Clientset {
 	client := &fake.Clientset{}
 	client.AddReactor("*", "*", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		switch action := action.(type) {
