@@ -124,7 +124,7 @@ def test_pods_are_admitted_under_other_profiles_in_slices() -> None:
 
 
 def test_more_events_than_can_be_weighed_become_one_that_may_help_every_pod(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pyscheduler.core.queue.backlog.MOST_WEIGHINGS", WAITING)
+    monkeypatch.setattr("pyscheduler.core.queue.backlog.MAX_EVALUATIONS", WAITING)
     world = Backlogged()
     for i in range(100):
         world.harness.add(node(f"small{i}", cpu="10m"))

@@ -89,7 +89,7 @@ def test_a_node_that_goes_is_not_waited_for() -> None:
     world.delete_node("n1")
     world.add(node("n2", cpu="1"))
     world.advance(3)
-    assert world.events("patient") == [("FailedScheduling", "waiting on permit for pod: node n1 is gone")]
+    assert world.events("patient") == [("FailedScheduling", "waiting on permit for pod: node n1 was deleted")]
     assert [parked.node_name for parked in world.handle.waiting_pods()] == ["n2"]
 
 

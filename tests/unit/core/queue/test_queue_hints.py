@@ -23,7 +23,7 @@ def weigh(
         [(plugin, ClusterEventWithHint("Node", Action.ADD, hint)) for plugin, hint in events_to_register],
         report or Report(),
     )
-    return hints.weigh(
+    return hints.evaluate(
         QueuedPod(pod().build(), 0.0, unschedulable_plugins=frozenset(rejected), pending_plugins=frozenset(pending)),
         event,
     )
@@ -112,9 +112,9 @@ def test_a_plugin_that_asks_for_new_nodes_also_hears_of_taints() -> None:
     assert weigh(("F", never), rejected="F", event=taint) is QueueingStrategy.AFTER_BACKOFF
     informed = [("F", ClusterEventWithHint("Node", Action.ADD | Action.UPDATE_NODE_TAINT, never))]
     queued = QueuedPod(pod().build(), 0.0, unschedulable_plugins=frozenset({"F"}))
-    assert Hints(informed, Report()).weigh(queued, taint) is QueueingStrategy.SKIP
+    assert Hints(informed, Report()).evaluate(queued, taint) is QueueingStrategy.SKIP
     deaf = Hints([("F", ClusterEventWithHint("Node", Action.DELETE))], Report())
-    assert deaf.weigh(queued, taint) is QueueingStrategy.SKIP
+    assert deaf.evaluate(queued, taint) is QueueingStrategy.SKIP
 
 
 def test_a_plugin_that_cannot_tell_is_interested_in_everything() -> None:

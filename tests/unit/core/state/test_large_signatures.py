@@ -9,7 +9,7 @@ import pytest
 
 from pyscheduler.api.pod import LARGE, Pod
 from pyscheduler.core.state import PodSignatures
-from pyscheduler.core.state.large_signatures import KEPT
+from pyscheduler.core.state.large_signatures import CACHE_SIZE
 from pyscheduler.testing import PodBuilder, pod
 
 
@@ -24,7 +24,7 @@ def large(name: str, **labels: str) -> PodBuilder:
 
 
 def decode_others(shapes: PodSignatures) -> list[Pod]:
-    return [large(f"other-{i}").build(shapes) for i in range(KEPT)]
+    return [large(f"other-{i}").build(shapes) for i in range(CACHE_SIZE)]
 
 
 def test_a_pending_pod_lets_go_of_its_shape_when_others_have_been_decoded() -> None:
