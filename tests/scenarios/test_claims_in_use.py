@@ -24,7 +24,7 @@ def using(name: str, claim_name: str) -> PodBuilder:
     return pod(name).spec(volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": claim_name}}])
 
 
-def world(*claims: dict[str, Any]) -> Harness:
+def build_harness(*claims: dict[str, Any]) -> Harness:
     harness = Harness()
     harness.add(node("n1"), node("n2"))
     for one in claims:
@@ -34,7 +34,7 @@ def world(*claims: dict[str, Any]) -> Harness:
 
 
 def test_the_next_pod_gets_the_claim_when_its_user_goes() -> None:
-    harness = world(claim("alone"))
+    harness = build_harness(claim("alone"))
     harness.add(using("first", "alone"))
     harness.run()
     harness.add(using("second", "alone"))
@@ -49,7 +49,7 @@ def test_the_next_pod_gets_the_claim_when_its_user_goes() -> None:
 
 
 def test_the_user_of_a_claim_makes_room_for_a_more_important_pod() -> None:
-    harness = world(claim("alone"))
+    harness = build_harness(claim("alone"))
     harness.add(using("user", "alone"))
     harness.run()
     harness.add(using("boss", "alone").priority(10))
@@ -62,7 +62,7 @@ def test_the_user_of_a_claim_makes_room_for_a_more_important_pod() -> None:
 def test_a_pod_without_its_claim_is_told_in_kube_schedulers_words_each_time() -> None:
     """DynamicResources has no state where an earlier plugin ended PreFilter, also after it had some for the signature."""
     missing = '0/2 nodes are available: persistentvolumeclaim "many" not found. not found'
-    harness = world()
+    harness = build_harness()
     harness.add(using("a", "many"))
     harness.run()
     assert harness.pending_message("a") == missing
@@ -77,7 +77,7 @@ def test_a_pod_without_its_claim_is_told_in_kube_schedulers_words_each_time() ->
 
 
 def test_a_full_node_takes_the_next_volume_when_one_is_gone() -> None:
-    harness = world(claim("one", "ReadWriteOnce"), claim("two", "ReadWriteOnce"))
+    harness = build_harness(claim("one", "ReadWriteOnce"), claim("two", "ReadWriteOnce"))
     harness.delete_node("n2")
     drivers = [{"name": DRIVER, "allocatable": {"count": 1}}]
     harness.add_object(CSI_NODE, {"metadata": {"name": "n1"}, "spec": {"drivers": drivers}})

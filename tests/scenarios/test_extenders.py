@@ -39,7 +39,7 @@ extenders: [{", ".join(extenders)}]
 """
 
 
-def world(*extenders: str, nodes: int = 3, more: str = "", seed: int = 0) -> Harness:
+def build_harness(*extenders: str, nodes: int = 3, more: str = "", seed: int = 0) -> Harness:
     """Nodes n1, n2 … of one core each, and extenders that have nothing against any of them."""
     harness = Harness(config(*extenders, more=more), seed=seed)
     harness.add(*(node(f"n{i}", cpu="1") for i in range(1, nodes + 1)))
@@ -49,7 +49,7 @@ def world(*extenders: str, nodes: int = 3, more: str = "", seed: int = 0) -> Har
 
 def thinking(*extenders: str, nodes: int = 3) -> Harness:
     """The same, but they take their time."""
-    harness = world(*extenders, nodes=nodes)
+    harness = build_harness(*extenders, nodes=nodes)
     harness.complete_extender_calls = False
     return harness
 
@@ -82,7 +82,7 @@ def nodes_asked(harness: Harness) -> list[tuple[str, tuple[str, ...]]]:
 
 
 def test_a_pod_goes_where_an_extender_lets_it() -> None:
-    harness = world(FILTER)
+    harness = build_harness(FILTER)
     harness.call_extender = keeping("n2")
     harness.add(pod("a"))
     harness.run()
@@ -91,7 +91,7 @@ def test_a_pod_goes_where_an_extender_lets_it() -> None:
 
 
 def test_extenders_are_asked_in_turn_those_first_whose_errors_count() -> None:
-    harness = world(IGNORABLE, FILTER)
+    harness = build_harness(IGNORABLE, FILTER)
     harness.call_extender = lambda _, call: (
         ExtenderFilterResult(("n1", "n3")) if call.extender.url == "http://filters" else ExtenderFilterResult(("n3",))
     )
@@ -102,14 +102,14 @@ def test_extenders_are_asked_in_turn_those_first_whose_errors_count() -> None:
 
 
 def test_only_nodes_that_plugins_let_through_are_asked_about() -> None:
-    harness = world(FILTER)
+    harness = build_harness(FILTER)
     harness.add(node("n2", cpu="100m"), pod("a").requests(cpu="1"))
     harness.run()
     assert nodes_asked(harness) == [("http://filters", ("n1", "n3"))]
 
 
 def test_nobody_is_asked_where_plugins_let_nothing_through() -> None:
-    harness = world(FILTER)
+    harness = build_harness(FILTER)
     harness.add(pod("a").requests(cpu="2"))
     harness.run()
     assert not harness.extender_calls
@@ -117,7 +117,7 @@ def test_nobody_is_asked_where_plugins_let_nothing_through() -> None:
 
 
 def test_what_extenders_say_of_nodes_is_told() -> None:
-    harness = world(FILTER)
+    harness = build_harness(FILTER)
     harness.call_extender = lambda *_: ExtenderFilterResult((), {"n1": "no fpga"}, {"n2": "wrong rack"})
     harness.add(pod("a"))
     harness.run()
@@ -128,7 +128,7 @@ def test_what_extenders_say_of_nodes_is_told() -> None:
 
 
 def test_a_node_that_is_in_both_lists_cannot_be_helped() -> None:
-    harness = world(FILTER, nodes=1)
+    harness = build_harness(FILTER, nodes=1)
     harness.call_extender = lambda *_: ExtenderFilterResult((), {"n1": "maybe"}, {"n1": "never"})
     harness.add(pod("a"))
     harness.run()
@@ -137,7 +137,7 @@ def test_a_node_that_is_in_both_lists_cannot_be_helped() -> None:
 
 @pytest.mark.parametrize("more", ["", "percentageOfNodesToScore: 100"], ids=["every node", "kube-scheduler's order"])
 def test_the_order_of_nodes_is_the_profiles(more: str) -> None:
-    harness = world(FILTER, more=more)
+    harness = build_harness(FILTER, more=more)
     harness.add(pod("a"))
     harness.run()
     assert nodes_asked(harness) == [("http://filters", ("n1", "n2", "n3"))]
@@ -145,7 +145,7 @@ def test_the_order_of_nodes_is_the_profiles(more: str) -> None:
 
 
 def test_a_failure_costs_the_pod_an_attempt() -> None:
-    harness = world(FILTER)
+    harness = build_harness(FILTER)
     harness.call_extender = lambda *_: ExtenderCallFailed(
         "failed filter with extender at URL http://filters/filter, code 500"
     )
@@ -162,7 +162,7 @@ def test_a_failure_costs_the_pod_an_attempt() -> None:
 
 
 def test_a_failure_of_one_that_is_ignorable_costs_nothing() -> None:
-    harness = world(IGNORABLE)
+    harness = build_harness(IGNORABLE)
     harness.call_extender = lambda *_: ExtenderCallFailed("boom")
     harness.add(pod("a"))
     harness.run()
@@ -170,7 +170,7 @@ def test_a_failure_of_one_that_is_ignorable_costs_nothing() -> None:
 
 
 def test_a_pod_that_an_extender_has_rejected_is_woken_by_any_event() -> None:
-    harness = world(FILTER)
+    harness = build_harness(FILTER)
     harness.call_extender = keeping()
     harness.add(pod("a"))
     harness.run()
@@ -182,7 +182,7 @@ def test_a_pod_that_an_extender_has_rejected_is_woken_by_any_event() -> None:
 
 
 def test_extenders_are_asked_about_their_own_pods_only() -> None:
-    harness = world(FPGA)
+    harness = build_harness(FPGA)
     for i in (1, 2, 3):
         harness.add(node(f"n{i}", cpu="1").has("example.com/fpga", "1"))
     harness.call_extender = keeping("n3")
@@ -198,7 +198,7 @@ def test_extenders_are_asked_about_their_own_pods_only() -> None:
 
 
 def test_scores_are_added_to_those_of_plugins() -> None:
-    harness = world(RANK)
+    harness = build_harness(RANK)
     harness.add(pod("fills").requests(cpu="500m").on("n2"))  # plugins would rather have another node
     harness.call_extender = lambda *_: ExtenderPrioritizeResult((("n2", 10), ("elsewhere", 1000)))
     harness.add(pod("a").requests(cpu="100m"))
@@ -218,7 +218,7 @@ def test_all_extenders_that_rank_are_asked_at_once_and_their_scores_count_togeth
 
 
 def test_failures_to_rank_count_for_nothing() -> None:
-    harness = world(RANK)
+    harness = build_harness(RANK)
     harness.call_extender = lambda *_: ExtenderCallFailed("boom")
     harness.add(pod("a"))
     harness.run()
@@ -226,7 +226,7 @@ def test_failures_to_rank_count_for_nothing() -> None:
 
 
 def test_a_single_node_is_not_ranked() -> None:
-    harness = world(FILTER, RANK)
+    harness = build_harness(FILTER, RANK)
     harness.call_extender = keeping("n2")
     harness.add(pod("a"))
     harness.run()
@@ -235,7 +235,7 @@ def test_a_single_node_is_not_ranked() -> None:
 
 
 def test_absurd_scores_do_no_harm() -> None:
-    harness = world(RANK)
+    harness = build_harness(RANK)
     harness.call_extender = lambda *_: ExtenderPrioritizeResult(
         (("n1", -(2**63)), ("n2", 2**63 - 1), ("n2", 2**63 - 1))
     )
@@ -248,7 +248,7 @@ def test_ties_are_left_to_chance_among_those_spoken_of_in_kube_schedulers_order_
     """Kube-scheduler draws a number for the nodes in an extender's answer; all others keep none."""
     picked = set()
     for seed in range(12):
-        harness = world(RANK, nodes=4, more="percentageOfNodesToScore: 100", seed=seed)
+        harness = build_harness(RANK, nodes=4, more="percentageOfNodesToScore: 100", seed=seed)
         harness.call_extender = lambda *_: ExtenderPrioritizeResult((("n3", 0), ("n4", 0)))
         harness.add(pod("a"))
         harness.run()
@@ -260,7 +260,7 @@ def test_ties_are_left_to_chance_among_those_spoken_of_in_kube_schedulers_order_
 
 
 def test_the_nominated_node_is_asked_about_alone_and_taken_if_it_may() -> None:
-    harness = world(FILTER)
+    harness = build_harness(FILTER)
     harness.add(pod("a").nominated("n3"))
     harness.run()
     assert nodes_asked(harness) == [("http://filters", ("n3",))]
@@ -268,7 +268,7 @@ def test_the_nominated_node_is_asked_about_alone_and_taken_if_it_may() -> None:
 
 
 def test_if_it_may_not_all_nodes_are_asked_about() -> None:
-    harness = world(FILTER)
+    harness = build_harness(FILTER)
     harness.call_extender = keeping("n1")
     harness.add(pod("a").nominated("n3"))
     harness.run()
@@ -277,7 +277,7 @@ def test_if_it_may_not_all_nodes_are_asked_about() -> None:
 
 
 def test_a_failure_over_the_nominated_node_is_no_failure_yet() -> None:
-    harness = world(FILTER)
+    harness = build_harness(FILTER)
     harness.call_extender = lambda _, call: (
         ExtenderCallFailed("boom")
         if isinstance(call, FilterCall) and len(call.nodes) == 1
@@ -291,7 +291,7 @@ def test_a_failure_over_the_nominated_node_is_no_failure_yet() -> None:
 def test_a_nominated_node_outside_of_prefilters_nodes_keeps_the_extenders_reason() -> None:
     """Filter lets the pod through there only because NodeAffinity's is disabled."""
     profiles = "profiles: [{plugins: {filter: {disabled: [{name: NodeAffinity}]}}}]"
-    harness = world(FILTER, more=profiles)
+    harness = build_harness(FILTER, more=profiles)
     harness.call_extender = lambda _, call: (
         ExtenderFilterResult((), failed={name: f"{name} is out of order" for name in call.nodes})
         if isinstance(call, FilterCall)

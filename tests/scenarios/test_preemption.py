@@ -8,7 +8,7 @@ from pyscheduler.core.commands import Evict, PatchStatus
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.intree.default_preemption import DefaultPreemption
 from pyscheduler.testing import Harness, PodBuilder, node, pod
-from tests.scenarios.test_meanwhile import config
+from tests.scenarios.test_concurrent_events import config
 
 (PDB,) = DefaultPreemption.watches
 NOT_HELPFUL = "Preemption is not helpful for scheduling"

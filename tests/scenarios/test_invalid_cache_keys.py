@@ -79,15 +79,15 @@ class Uncounted(PodCount):
     ],
 )
 def test_it_is_named_and_the_loop_goes_on(point: str, said: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    world = Harness(CONFIG)
-    world.add(*(node(f"n{i}") for i in range(20)))
+    harness = Harness(CONFIG)
+    harness.add(*(node(f"n{i}") for i in range(20)))
     monkeypatch.setattr(Baseless, "says", {point: said})
-    world.add(pod("placed").on("n1"))
+    harness.add(pod("placed").on("n1"))
     for name in ("first", "second"):
-        world.add(pod(name))
-        world.run()
-    assert "second" not in world.assignments
-    assert "Baseless" in world.pending_message("second")
+        harness.add(pod(name))
+        harness.run()
+    assert "second" not in harness.assignments
+    assert "Baseless" in harness.pending_message("second")
     monkeypatch.setattr(Baseless, "says", {})
-    world.advance(60)
-    assert {"first", "second"} <= world.assignments.keys()
+    harness.advance(60)
+    assert {"first", "second"} <= harness.assignments.keys()

@@ -46,28 +46,30 @@ def port() -> Iterator[str]:
 
 
 def registered(port: str) -> Harness:
-    world = Harness(config("Registers"))
-    world.add(node("n1"), pod("good-one").label("port", port), pod("bad-one").label("port", port))
-    world.run()
-    return world
+    harness = Harness(config("Registers"))
+    harness.add(node("n1"), pod("good-one").label("port", port), pod("bad-one").label("port", port))
+    harness.run()
+    return harness
 
 
 def test_pre_bind_plugin_does_real_io(port: str) -> None:
-    world = registered(port)
-    assert world.assignments == {"good-one": "n1"}
-    assert "the registry answered no" in world.pending_message("bad-one")
+    harness = registered(port)
+    assert harness.assignments == {"good-one": "n1"}
+    assert "the registry answered no" in harness.pending_message("bad-one")
 
 
 async def test_pre_bind_plugin_does_real_io_in_an_async_test(port: str) -> None:
-    world = registered(port)
+    harness = registered(port)
     await asyncio.sleep(0)
-    assert world.assignments == {"good-one": "n1"}
+    assert harness.assignments == {"good-one": "n1"}
 
 
 def test_plugin_that_cannot_connect_fails_its_pod_by_name() -> None:
-    world = registered("1")
-    assert world.assignments == {}
-    assert world.pending_message("good-one").startswith('running PreBind plugin "Registers": ConnectionRefusedError: ')
+    harness = registered("1")
+    assert harness.assignments == {}
+    assert harness.pending_message("good-one").startswith(
+        'running PreBind plugin "Registers": ConnectionRefusedError: '
+    )
 
 
 def licence(tokens: int) -> dict[str, object]:
@@ -75,46 +77,46 @@ def licence(tokens: int) -> dict[str, object]:
 
 
 def test_plugin_polls_the_api_server_on_virtual_time() -> None:
-    world = Harness(config("TakesToken"))
-    world.add(node("n1"))
-    world.add_object(LICENCE, licence(0))
-    world.add(pod("a").label("licence", "cad"))
-    world.run()
-    world.advance(3)
-    assert world.assignments == {}
-    world.add_object(LICENCE, licence(1))
-    world.advance(2)
-    assert world.assignments == {"a": "n1"}
-    assert world.handle.objects(LICENCE)["", "cad"]["spec"] == {"tokens": 0}
+    harness = Harness(config("TakesToken"))
+    harness.add(node("n1"))
+    harness.add_object(LICENCE, licence(0))
+    harness.add(pod("a").label("licence", "cad"))
+    harness.run()
+    harness.advance(3)
+    assert harness.assignments == {}
+    harness.add_object(LICENCE, licence(1))
+    harness.advance(2)
+    assert harness.assignments == {"a": "n1"}
+    assert harness.handle.objects(LICENCE)["", "cad"]["spec"] == {"tokens": 0}
 
 
 def test_objects_that_are_not_there_are_not_found() -> None:
-    world = Harness(config("TakesToken"))
-    world.add_object(LICENCE, licence(1))
-    world.add(node("n1"), pod("a").label("licence", "cam"))
-    world.run()
-    assert world.pending_message("a") == 'running PreBind plugin "TakesToken": licences "cam" not found'
+    harness = Harness(config("TakesToken"))
+    harness.add_object(LICENCE, licence(1))
+    harness.add(node("n1"), pod("a").label("licence", "cam"))
+    harness.run()
+    assert harness.pending_message("a") == 'running PreBind plugin "TakesToken": licences "cam" not found'
 
 
 def test_pod_that_is_deleted_while_its_plugin_waits_is_let_go_of() -> None:
-    world = Harness(config("TakesToken"))
-    world.add(node("n1"))
-    world.add_object(LICENCE, licence(0))
-    world.add(pod("a").label("licence", "cad"))
-    world.run()
-    world.delete_pod("a")
-    world.add_object(LICENCE, licence(1))
-    world.advance(10)
-    assert world.handle.objects(LICENCE)["", "cad"]["spec"] == {"tokens": 1}
+    harness = Harness(config("TakesToken"))
+    harness.add(node("n1"))
+    harness.add_object(LICENCE, licence(0))
+    harness.add(pod("a").label("licence", "cad"))
+    harness.run()
+    harness.delete_pod("a")
+    harness.add_object(LICENCE, licence(1))
+    harness.advance(10)
+    assert harness.handle.objects(LICENCE)["", "cad"]["spec"] == {"tokens": 1}
 
 
 def test_advance_tries_pods_that_have_been_added_before_time_passes() -> None:
-    world = Harness()
-    world.complete_bindings = False
-    world.add(node("n1"), pod("a"))
-    began = world.now
-    world.advance(60)
-    [bind] = [command for command in world.commands if isinstance(command, Bind)]
+    harness = Harness()
+    harness.complete_bindings = False
+    harness.add(node("n1"), pod("a"))
+    began = harness.now
+    harness.advance(60)
+    [bind] = [command for command in harness.commands if isinstance(command, Bind)]
     assert bind.cycle.now == began
 
 
@@ -122,12 +124,12 @@ def test_harness_that_is_dropped_with_a_plugin_at_work_leaves_nothing_behind(
     recwarn: pytest.WarningsRecorder, caplog: pytest.LogCaptureFixture
 ) -> None:
     warnings.simplefilter("always")
-    world = Harness(config("TakesToken"))
-    world.add(node("n1"))
-    world.add_object(LICENCE, licence(0))
-    world.add(pod("a").label("licence", "cad"))
-    world.run()
-    world.close()
+    harness = Harness(config("TakesToken"))
+    harness.add(node("n1"))
+    harness.add_object(LICENCE, licence(0))
+    harness.add(pod("a").label("licence", "cad"))
+    harness.run()
+    harness.close()
     assert not [w for w in recwarn if issubclass(w.category, ResourceWarning | RuntimeWarning)]
     assert not caplog.records
 
@@ -137,10 +139,10 @@ async def test_a_harness_that_is_collected_while_another_loop_runs_ends_without_
 ) -> None:
     complaints: list[object] = []
     monkeypatch.setattr(sys, "unraisablehook", complaints.append)
-    world = Harness(config("Slow"))
-    world.add(node("n1"), pod("waits").label("slow", "yes"))
-    world.run()
-    assert world.assignments == {}
-    del world
+    harness = Harness(config("Slow"))
+    harness.add(node("n1"), pod("waits").label("slow", "yes"))
+    harness.run()
+    assert harness.assignments == {}
+    del harness
     gc.collect()
     assert complaints == []

@@ -87,9 +87,9 @@ class Recorder(Instrument):
 
 def test_a_pod_that_is_bound_passes_every_point() -> None:
     told = Recorder()
-    world = Harness(CONFIG, instrument=told)
-    world.add(node("n1"), node("n2"), pod("a"))
-    world.run()
+    harness = Harness(CONFIG, instrument=told)
+    harness.add(node("n1"), node("n2"), pod("a"))
+    harness.run()
     passed = ["PreEnqueue", "PreFilter", "Filter", "PreScore", "Score", "Reserve", "Permit", "PreBindPreFlight"]
     assert told.points == dict.fromkeys([(point, "Success") for point in (*passed, "PreBind", "Bind", "PostBind")], 1)
     ours = {point for plugin, point, _ in told.plugins if plugin == "EveryExtensionPoint"}
@@ -110,42 +110,42 @@ def test_a_pod_that_is_bound_passes_every_point() -> None:
 )
 def test_a_point_is_told_with_what_came_of_it(point: str, answer: str, ended: list[tuple[str, str]]) -> None:
     told = Recorder()
-    world = Harness(CONFIG, instrument=told)
-    world.add(node("n1"), pod("a").label(point, answer))
-    world.run()
+    harness = Harness(CONFIG, instrument=told)
+    harness.add(node("n1"), pod("a").label(point, answer))
+    harness.run()
     assert {each: told.points[each] for each in ended} == dict.fromkeys(ended, 1)
 
 
 @pytest.mark.parametrize("point", ["Filter", "Reserve", "Permit"])
 def test_a_point_whose_plugin_raises_ends_in_error(point: str) -> None:
     told = Recorder()
-    world = Harness(CONFIG.replace("EveryExtensionPoint", "Broken"), instrument=told)
-    world.add(node("n1"), pod("a").label("break", point.lower()), pod("b"))
-    world.run()
+    harness = Harness(CONFIG.replace("EveryExtensionPoint", "Broken"), instrument=told)
+    harness.add(node("n1"), pod("a").label("break", point.lower()), pod("b"))
+    harness.run()
     assert told.points[point, "Error"] == 1
     assert told.points[point, "Success"] == 1
-    assert world.assignments == {"b": "n1"}
+    assert harness.assignments == {"b": "n1"}
 
 
 def test_waits_of_permit_end_in_kube_schedulers_words() -> None:
     told = Recorder()
-    world = Harness(CONFIG, instrument=told)
-    world.add(node("n1"), *(pod(name).label("wait", "5") for name in ("let-go", "late")))
-    world.run()
-    let_go, _ = world.handle.waiting_pods()
+    harness = Harness(CONFIG, instrument=told)
+    harness.add(node("n1"), *(pod(name).label("wait", "5") for name in ("let-go", "late")))
+    harness.run()
+    let_go, _ = harness.handle.waiting_pods()
     let_go.allow("EveryExtensionPoint")
-    world.advance(6)
+    harness.advance(6)
     assert sorted(told.permits)[:2] == ["Success", "Unschedulable"]
 
 
 def test_only_attempts_that_are_watched_have_their_plugins_timed() -> None:
     told = Recorder(watched=3)
-    world = Harness(instrument=told)
-    world.add(node("n1"), node("n2"), pod("a"), pod("b"))
-    world.run()
+    harness = Harness(instrument=told)
+    harness.add(node("n1"), node("n2"), pod("a"), pod("b"))
+    harness.run()
     assert told.plugins == {}
-    world.add(pod("c"))
-    world.run()
+    harness.add(pod("c"))
+    harness.run()
     assert told.plugins["NodeResourcesFit", "Score", "Success"] == 1
     assert told.plugins["DefaultBinder", "Bind", "Success"] == 1
     assert told.plugins["SchedulingGates", "PreEnqueue", "Success"] == 1
@@ -153,22 +153,22 @@ def test_only_attempts_that_are_watched_have_their_plugins_timed() -> None:
 
 def test_attempts_are_numbered_from_one() -> None:
     told = Recorder()
-    world = Harness(NO_GATES, instrument=told)
-    world.add(node("n1"), *(pod(f"p{i}") for i in range(3)))
-    world.run()
+    harness = Harness(NO_GATES, instrument=told)
+    harness.add(node("n1"), *(pod(f"p{i}") for i in range(3)))
+    harness.run()
     assert told.turns == [1, 2, 3]
 
 
 def test_every_event_that_concerns_us_is_told_by_its_label() -> None:
     told = Recorder()
-    world = Harness(instrument=told)
-    world.add(node("n1"), pod("a"), pod("theirs").scheduler("other"))
-    world.run()
-    world.add(node("n1").label("zone", "a"))
-    world.add(pod("a").on("n1").label("app", "web"))
-    world.add_object(BUDGETS, {"metadata": {"name": "b", "namespace": "default"}})
-    world.delete_pod("a")
-    world.delete_node("n1")
+    harness = Harness(instrument=told)
+    harness.add(node("n1"), pod("a"), pod("theirs").scheduler("other"))
+    harness.run()
+    harness.add(node("n1").label("zone", "a"))
+    harness.add(pod("a").on("n1").label("app", "web"))
+    harness.add_object(BUDGETS, {"metadata": {"name": "b", "namespace": "default"}})
+    harness.delete_pod("a")
+    harness.delete_node("n1")
     assert told.events == [
         "NodeAdd",
         "UnschedulablePodAdd",
@@ -183,42 +183,42 @@ def test_every_event_that_concerns_us_is_told_by_its_label() -> None:
 
 def test_hints_are_told_with_their_answers() -> None:
     told = Recorder()
-    world = Harness(instrument=told)
-    world.add(node("n1", cpu="1"), pod("big").requests(cpu="2"))
-    world.run()
-    world.add(node("n2", cpu="1"), node("n3", cpu="4"))
+    harness = Harness(instrument=told)
+    harness.add(node("n1", cpu="1"), pod("big").requests(cpu="2"))
+    harness.run()
+    harness.add(node("n2", cpu="1"), node("n3", cpu="4"))
     assert told.hints["NodeResourcesFit", "NodeAdd", "QueueSkip"] == 1
     assert told.hints["NodeResourcesFit", "NodeAdd", "Queue"] == 1
 
 
 def test_who_keeps_pods_waiting_is_told_in_whichever_tier_they_are() -> None:
-    world = Harness()
-    world.add(node("n1", cpu="1"), pod("big").requests(cpu="2"), pod("bigger").requests(cpu="3"))
-    world.add(pod("gated").gate("example.com/later"))
-    world.run()
-    queue = world.machine.context.queue
+    harness = Harness()
+    harness.add(node("n1", cpu="1"), pod("big").requests(cpu="2"), pod("bigger").requests(cpu="3"))
+    harness.add(pod("gated").gate("example.com/later"))
+    harness.run()
+    queue = harness.machine.context.queue
     fit, gate = ("NodeResourcesFit", "default-scheduler"), ("SchedulingGates", "default-scheduler")
     assert queue.rejected_by() == {fit: 2, gate: 1}
-    world.add(node("n2", cpu="2"))
+    harness.add(node("n2", cpu="2"))
     assert queue.pending_counts()["backoff"] == 1
     assert queue.rejected_by() == {fit: 2, gate: 1}
-    world.advance(5)
+    harness.advance(5)
     assert queue.rejected_by() == {fit: 1, gate: 1}
 
 
 def test_plugins_are_counted_where_they_are_asked() -> None:
-    world = Harness()
-    world.add(*(node(f"n{i}") for i in range(20)), pod("a"))
-    world.run()
-    evaluations = world.machine.context.profiles["default-scheduler"].evaluations
+    harness = Harness()
+    harness.add(*(node(f"n{i}") for i in range(20)), pod("a"))
+    harness.run()
+    evaluations = harness.machine.context.profiles["default-scheduler"].evaluations
     asked = {(point, plugin): n for point, plugin, n in evaluations}
     assert asked["Filter", "NodeResourcesFit"] == 20
     assert asked["Score", "NodeResourcesFit"] == 20
     assert asked["PreFilter", "NodeResourcesFit"] == 1
     assert asked["PreFilter", "NodeAffinity"] == 0, "it leaves itself out of pods that ask for no node"
     assert asked["Filter", "NodeAffinity"] == 0
-    world.add(pod("b"))
-    world.run()
+    harness.add(pod("b"))
+    harness.run()
     again = {(point, plugin): n for point, plugin, n in evaluations}
     assert again["Filter", "NodeUnschedulable"] == 20, "what it said of a node object is kept"
     assert 20 < again["Filter", "NodeResourcesFit"] < 25, "one node has another pod since"
