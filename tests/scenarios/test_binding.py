@@ -1,4 +1,4 @@
-"""Stories of bindings that go wrong, and of watches that know more than we do."""
+"""Bindings that fail, are cancelled, are lost, or are confirmed by the watch or a lookup."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.scenarios import fakes
 from tests.scenarios.test_attempts import config
 
 
-def test_a_refused_binding_gives_the_place_back_and_is_tried_again_after_its_backoff() -> None:
+def test_pod_is_forgotten_and_retried_after_its_backoff_when_binding_fails() -> None:
     harness = Harness()
     harness.add(node("n1", cpu="1"))
     harness.binding_error = lambda _pod, _node: "etcd is down"
@@ -33,7 +33,7 @@ def test_a_refused_binding_gives_the_place_back_and_is_tried_again_after_its_bac
     assert harness.assignments == {"a": "n1"}
 
 
-def test_the_watch_may_show_a_pod_bound_although_the_call_failed() -> None:
+def test_failed_binding_is_ignored_when_the_watch_has_shown_the_pod_bound() -> None:
     harness = Harness()
     harness.add(node("n1"))
     harness.complete_bindings = False
@@ -46,7 +46,7 @@ def test_the_watch_may_show_a_pod_bound_although_the_call_failed() -> None:
     assert harness.bound_order == ["a"]
 
 
-def test_a_pod_bound_elsewhere_by_somebody_else_frees_the_place_it_had_here() -> None:
+def test_assumed_pod_is_forgotten_when_another_scheduler_binds_it() -> None:
     harness = Harness()
     harness.add(node("n1", cpu="1"))
     harness.complete_bindings = False
@@ -61,19 +61,22 @@ def test_a_pod_bound_elsewhere_by_somebody_else_frees_the_place_it_had_here() ->
 
 
 @pytest.mark.parametrize(
-    "happens",
+    "change",
     [
         pytest.param(lambda harness: harness.delete_pod("a"), id="deleted"),
-        pytest.param(lambda harness: harness.add(pod("a").requests(cpu="1").deleting()), id="on its way out"),
+        pytest.param(lambda harness: harness.add(pod("a").requests(cpu="1").deleting()), id="terminating"),
         pytest.param(lambda harness: harness.add(pod("a").requests(cpu="1").phase("Failed")), id="ended"),
-        pytest.param(lambda harness: harness.add(pod("a").uid("other").scheduler("another")), id="another of its name"),
+        pytest.param(
+            lambda harness: harness.add(pod("a").uid("other").scheduler("another")),
+            id="replaced by a pod of the same name",
+        ),
         pytest.param(
             lambda harness: harness.add(node("n2"), pod("a").requests(cpu="1").on("n2")), id="bound elsewhere"
         ),
     ],
 )
-def test_a_pod_that_loses_its_place_has_its_binding_called_off_and_the_room_is_free(
-    happens: Callable[[Harness], object],
+def test_binding_is_cancelled_and_the_node_is_free_when_the_pod_is(
+    change: Callable[[Harness], object],
 ) -> None:
     harness = Harness()
     harness.add(node("n1", cpu="1"))
@@ -82,7 +85,7 @@ def test_a_pod_that_loses_its_place_has_its_binding_called_off_and_the_room_is_f
         pod("a").requests(cpu="1"), pod("b").requests(cpu="1").node_selector(**{"kubernetes.io/hostname": "n1"})
     )
     harness.run()
-    happens(harness)
+    change(harness)
     harness.advance(3)
     assert [c.uid for c in harness.commands if isinstance(c, CancelBinding)] == ["a"]
     harness.handle_event(BindFailed(harness.now, "a", "too late"))
@@ -90,7 +93,7 @@ def test_a_pod_that_loses_its_place_has_its_binding_called_off_and_the_room_is_f
     validate(harness.machine.context)
 
 
-def test_a_pod_whose_binding_has_come_true_is_not_called_off() -> None:
+def test_confirmed_binding_is_not_cancelled() -> None:
     harness = Harness()
     harness.add(node("n1", cpu="1"), pod("a").requests(cpu="1"))
     harness.run()
@@ -99,7 +102,7 @@ def test_a_pod_whose_binding_has_come_true_is_not_called_off() -> None:
     assert not [c for c in harness.commands if isinstance(c, CancelBinding)]
 
 
-def test_a_pod_made_again_under_its_name_is_another_pod() -> None:
+def test_pod_recreated_with_the_same_name_is_scheduled() -> None:
     harness = Harness()
     harness.add(node("n1", cpu="1"), pod("a").requests(cpu="1"))
     harness.run()
@@ -110,7 +113,7 @@ def test_a_pod_made_again_under_its_name_is_another_pod() -> None:
 
 
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
-def test_a_pod_that_has_ended_frees_its_room(phase: str) -> None:
+def test_resources_of_an_ended_pod_are_free(phase: str) -> None:
     harness = Harness()
     harness.add(node("n1", cpu="1"), pod("done").requests(cpu="1").on("n1"), pod("next").requests(cpu="1"))
     harness.run()
@@ -119,7 +122,7 @@ def test_a_pod_that_has_ended_frees_its_room(phase: str) -> None:
     assert harness.assignments["next"] == "n1"
 
 
-def test_a_node_that_changes_wakes_only_the_pods_that_it_may_help() -> None:
+def test_node_update_requeues_only_the_pods_that_it_may_help() -> None:
     harness = Harness()
     harness.add(node("n1"), pod("labelled").node_selector(disk="ssd"), pod("big").requests(cpu="64"))
     harness.run()
@@ -131,25 +134,25 @@ def test_a_node_that_changes_wakes_only_the_pods_that_it_may_help() -> None:
     assert len(harness.events("big")) == attempts
 
 
-@pytest.mark.parametrize(("says", "asked"), [("busy", True), ("idle", False), ("broken", True)])
-def test_pre_bind_is_asked_where_the_plugin_has_work_to_do_or_cannot_tell(says: str, asked: bool) -> None:
+@pytest.mark.parametrize(("preflight", "called"), [("busy", True), ("idle", False), ("broken", True)])
+def test_pre_bind_is_called_unless_the_preflight_skips(preflight: str, called: bool) -> None:
     harness = Harness(config("EveryExtensionPoint"))
     fakes.calls.clear()
-    harness.add(node("n1"), pod("a").label("preflight", says))
+    harness.add(node("n1"), pod("a").label("preflight", preflight))
     harness.run()
     assert harness.assignments == {"a": "n1"}
-    assert (("PreBind", "a") in fakes.calls) is asked
+    assert (("PreBind", "a") in fakes.calls) is called
     (bind,) = (c for c in harness.commands if isinstance(c, Bind))
-    assert [p.name for p in bind.plan.pre_bind] == (["EveryExtensionPoint"] if asked else [])
+    assert [p.name for p in bind.plan.pre_bind] == (["EveryExtensionPoint"] if called else [])
 
 
-def accepted(harness: Harness, is_made: bool) -> None:
-    """Answer the binding of "a" as the API server would; it was made, or only confirmed."""
+def accept_binding(harness: Harness, is_bound: bool) -> None:
+    """Accept the binding of "a" without a watch event; `is_bound` says if the API server has bound the pod."""
     harness.complete_bindings = False
     harness.add(pod("a").requests(cpu="1"))
     harness.run()
     bind = harness.pending_bindings.pop("default/a")
-    if is_made:
+    if is_bound:
         harness.find_pod = lambda found: pod("a").requests(cpu="1").on(bind.node_name).version(9)
     harness.handle_event(Bound(harness.now, "a"))
 
@@ -162,10 +165,10 @@ def bindings(harness: Harness) -> list[str]:
     return [command.node_name for command in harness.commands if isinstance(command, Bind)]
 
 
-def test_a_pod_is_requeued_when_its_accepted_binding_was_never_made() -> None:
+def test_pod_is_requeued_when_its_accepted_binding_was_lost() -> None:
     harness = Harness()
     harness.add(node("n1", cpu="1"))
-    accepted(harness, is_made=False)
+    accept_binding(harness, is_bound=False)
     harness.complete_bindings = True
     harness.advance(59)
     assert (lookups(harness), harness.assignments) == (0, {})
@@ -177,14 +180,14 @@ def test_a_pod_is_requeued_when_its_accepted_binding_was_never_made() -> None:
         "the API server accepted the binding to n1, but the pod is not bound",
     ) in harness.events("a")
     harness.advance(300)
-    assert lookups(harness) == 1, "the watch has shown it by then"
+    assert lookups(harness) == 1, "the watch has confirmed it by then"
     validate(harness.machine.context)
 
 
-def test_a_pod_is_confirmed_when_only_the_lookup_shows_it_bound() -> None:
+def test_pod_is_confirmed_when_only_the_lookup_shows_it_bound() -> None:
     harness = Harness()
     harness.add(node("n1", cpu="1"))
-    accepted(harness, is_made=True)
+    accept_binding(harness, is_bound=True)
     harness.advance(300)
     assert lookups(harness) == 1
     assert bindings(harness) == ["n1"]
@@ -192,10 +195,10 @@ def test_a_pod_is_confirmed_when_only_the_lookup_shows_it_bound() -> None:
     validate(harness.machine.context)
 
 
-def test_a_pod_stays_bound_when_the_watch_shows_an_older_version_after_the_lookup() -> None:
+def test_pod_stays_bound_when_the_watch_shows_an_older_version_after_the_lookup() -> None:
     harness = Harness()
     harness.add(node("n1", cpu="1"))
-    accepted(harness, is_made=True)
+    accept_binding(harness, is_bound=True)
     harness.advance(61)
     harness.add(pod("a").requests(cpu="1").label("late", "true"))
     harness.advance(300)
@@ -203,34 +206,34 @@ def test_a_pod_stays_bound_when_the_watch_shows_an_older_version_after_the_looku
     validate(harness.machine.context)
 
 
-def test_a_pod_is_forgotten_when_the_lookup_does_not_find_it() -> None:
+def test_pod_is_forgotten_when_the_lookup_does_not_find_it() -> None:
     harness = Harness()
     harness.add(node("n1", cpu="1"))
-    accepted(harness, is_made=False)
+    accept_binding(harness, is_bound=False)
     harness.find_pod = lambda _: None
     harness.advance(61)
     harness.complete_bindings = True
     harness.add(pod("b").requests(cpu="1"))
     harness.run()
-    assert bindings(harness) == ["n1", "n1"], "its place is another's"
+    assert bindings(harness) == ["n1", "n1"], "its node is free for the other pod"
     assert not harness.machine.context.assumed
     validate(harness.machine.context)
 
 
-def test_a_pod_of_the_same_name_is_not_taken_for_the_one_that_was_bound() -> None:
+def test_pod_is_forgotten_when_the_lookup_returns_another_uid() -> None:
     harness = Harness()
     harness.add(node("n1", cpu="1"))
-    accepted(harness, is_made=False)
+    accept_binding(harness, is_bound=False)
     harness.find_pod = lambda _: pod("a").requests(cpu="1").uid("another").on("n1")
     harness.advance(61)
     assert not harness.machine.context.assumed
     validate(harness.machine.context)
 
 
-def test_a_lookup_without_an_answer_is_repeated_every_minute_and_the_place_is_kept() -> None:
+def test_lookup_without_a_reply_is_repeated_every_minute_and_the_pod_stays_assumed() -> None:
     harness = Harness()
     harness.add(node("n1", cpu="1"))
-    accepted(harness, is_made=False)
+    accept_binding(harness, is_bound=False)
     handle = harness.handle_event
     harness.handle_event = lambda event: None if isinstance(event, PodFound) else handle(event)  # type: ignore[method-assign]
     harness.add(pod("b").requests(cpu="1"))

@@ -1,4 +1,4 @@
-"""Stories of what happens while something else is under way: nothing may be missed, nobody may be forgotten."""
+"""Events during bindings, Permit waits and other attempts: none is missed and no pod is lost."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def waiting(name: str = "a") -> PodBuilder:
 
 def reject_all(harness: Harness) -> None:
     for waiting_pod in harness.handle.waiting_pods():
-        waiting_pod.reject("EveryExtensionPoint", "changed its mind")
+        waiting_pod.reject("EveryExtensionPoint", "rejected later")
 
 
-def test_what_happened_while_a_pod_waited_counts_when_it_comes_back() -> None:
+def test_event_while_a_pod_waits_in_permit_requeues_it_after_its_rejection() -> None:
     harness = Harness(config("EveryExtensionPoint"))
     harness.add(node("n1"), waiting("a"))
     harness.run()
@@ -36,10 +36,10 @@ def test_what_happened_while_a_pod_waited_counts_when_it_comes_back() -> None:
     harness.advance(0)
     assert not harness.handle.waiting_pod("a")
     harness.advance(0.2)
-    assert harness.handle.waiting_pod("a"), "the new node may help, so it is tried again"
+    assert harness.handle.waiting_pod("a"), "the new node may help, so the pod is retried"
 
 
-def test_the_place_of_a_pod_that_somebody_else_binds_elsewhere_is_free_at_once() -> None:
+def test_node_of_an_assumed_pod_is_free_at_once_when_another_scheduler_binds_the_pod() -> None:
     harness = Harness()
     harness.complete_bindings = False
     harness.add(node("n1", cpu="1"), pod("a").requests(cpu="1"), pod("b").requests(cpu="1"))
@@ -52,7 +52,7 @@ def test_the_place_of_a_pod_that_somebody_else_binds_elsewhere_is_free_at_once()
     assert sorted(harness.pending_bindings) == ["default/a", "default/b"]
 
 
-def test_if_nothing_happened_it_waits_until_something_does() -> None:
+def test_pod_rejected_in_permit_waits_for_the_next_event() -> None:
     harness = Harness(config("EveryExtensionPoint"))
     harness.add(node("n1"), waiting("a"))
     harness.run()
@@ -64,7 +64,7 @@ def test_if_nothing_happened_it_waits_until_something_does() -> None:
     assert harness.handle.waiting_pod("a")
 
 
-def test_a_pod_whose_deletion_begins_while_it_waits_gives_its_place_back() -> None:
+def test_waiting_pod_is_forgotten_when_it_is_terminating() -> None:
     harness = Harness(config("EveryExtensionPoint"))
     harness.add(node("n1", cpu="1"), waiting("a"), pod("b").requests(cpu="1"))
     harness.run()
@@ -74,7 +74,7 @@ def test_a_pod_whose_deletion_begins_while_it_waits_gives_its_place_back() -> No
     assert harness.events("a") == []
 
 
-def test_a_pod_that_is_called_by_one_that_gives_up_is_tried_at_once() -> None:
+def test_pod_activated_by_unreserve_is_attempted_at_once() -> None:
     harness = Harness(config("Relay"))
     harness.add(node("n1"), pod("caller").label("calls", "called"), pod("called").label("name", "called"))
     harness.run()
@@ -85,7 +85,7 @@ def test_a_pod_that_is_called_by_one_that_gives_up_is_tried_at_once() -> None:
     assert harness.assignments == {"called": "n1"}
 
 
-def test_a_refused_pod_is_left_alone_for_its_backoff_whatever_happens_meanwhile() -> None:
+def test_pod_with_a_failed_binding_waits_for_its_whole_backoff() -> None:
     harness = Harness()
     harness.complete_bindings = False
     harness.add(node("n1"), pod("a"))
@@ -99,7 +99,7 @@ def test_a_refused_pod_is_left_alone_for_its_backoff_whatever_happens_meanwhile(
     assert harness.bound_order == ["a", "a"]
 
 
-def test_a_pod_deleted_while_it_is_bound_frees_its_room_at_once() -> None:
+def test_node_is_free_at_once_when_a_pod_is_deleted_during_binding() -> None:
     harness = Harness()
     harness.complete_bindings = False
     harness.add(node("n1", cpu="1"), pod("a").requests(cpu="1"), pod("b").requests(cpu="1"))
@@ -111,7 +111,7 @@ def test_a_pod_deleted_while_it_is_bound_frees_its_room_at_once() -> None:
     assert harness.events("a") == []
 
 
-def test_a_pod_made_again_while_its_namesake_is_bound_is_not_taken_for_it() -> None:
+def test_pod_recreated_during_the_binding_of_its_predecessor_is_scheduled_separately() -> None:
     harness = Harness()
     harness.complete_bindings = False
     harness.add(node("n1", cpu="1"), pod("a").uid("first").requests(cpu="1"))
@@ -129,7 +129,7 @@ def test_a_pod_made_again_while_its_namesake_is_bound_is_not_taken_for_it() -> N
     assert len(harness.events("a")) == 1
 
 
-def test_a_pod_on_a_node_that_is_not_known_yet_is_counted_when_the_node_appears() -> None:
+def test_pod_on_a_missing_node_is_counted_once_the_node_is_added() -> None:
     harness = Harness()
     harness.add(pod("early").requests(cpu="1").on("late"), pod("big").requests(cpu="4"))
     harness.run()
@@ -141,7 +141,7 @@ def test_a_pod_on_a_node_that_is_not_known_yet_is_counted_when_the_node_appears(
     assert harness.assignments["small"] == "late"
 
 
-def test_pods_stay_counted_on_a_node_that_goes_and_comes_back() -> None:
+def test_pods_are_counted_after_their_node_is_deleted_and_added_again() -> None:
     harness = Harness()
     harness.add(node("n1"), pod("runs").requests(cpu="3").on("n1"))
     harness.delete_node("n1")
@@ -150,15 +150,15 @@ def test_pods_stay_counted_on_a_node_that_goes_and_comes_back() -> None:
     assert harness.pending_message("big").startswith("0/1 nodes are available: 1 Insufficient cpu.")
 
 
-def test_the_nominated_node_is_tried_first() -> None:
+def test_nominated_node_is_evaluated_first() -> None:
     harness = Harness(config("LastNamed"))
     harness.add(node("n-a"), node("n-z"))
-    harness.add(pod("promised").nominated("n-a"), pod("other"))
+    harness.add(pod("nominated").nominated("n-a"), pod("other"))
     harness.run()
-    assert harness.assignments == {"promised": "n-a", "other": "n-z"}
+    assert harness.assignments == {"nominated": "n-a", "other": "n-z"}
 
 
-def test_an_error_clears_the_nomination() -> None:
+def test_binding_error_clears_the_nomination() -> None:
     harness = Harness()
     harness.binding_error = lambda _pod, _node: "conflict"
     harness.add(node("n1"), pod("a").nominated("n1"))
@@ -166,15 +166,15 @@ def test_an_error_clears_the_nomination() -> None:
     assert [c.nominated_node_name for c in harness.commands if isinstance(c, PatchStatus)] == [""]
 
 
-def test_a_pod_that_goes_elsewhere_than_promised_makes_room_for_those_it_kept_off() -> None:
+def test_pods_that_left_room_are_requeued_when_a_nominated_pod_is_bound_to_another_node() -> None:
     harness = Harness()
     harness.add(node("n1", cpu="1"), node("n2", cpu="4"))
     harness.add(pod("other").requests(cpu="500m").on("n1"))
     harness.add(
         pod("modest").requests(cpu="500m").node_selector(**{"kubernetes.io/hostname": "n1"}),
-        pod("promised").requests(cpu="1").nominated("n1"),
+        pod("nominated").requests(cpu="1").nominated("n1"),
     )
     harness.run()
     assert "modest" not in harness.assignments
     harness.advance(3)
-    assert harness.assignments == {"other": "n1", "promised": "n2", "modest": "n1"}
+    assert harness.assignments == {"other": "n1", "nominated": "n2", "modest": "n1"}

@@ -1,4 +1,4 @@
-"""Stories of the test kit itself: plugins that act do real I/O on real time, and wait on virtual time."""
+"""Test harness: binding plugins do real I/O in real time, and sleep in virtual time."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ profiles:
 
 
 class Registry(socketserver.StreamRequestHandler):
-    """Admits names that begin with `good`."""
+    """TCP server that accepts names with the prefix `good`."""
 
     def handle(self) -> None:
         name = self.rfile.readline().decode().strip()
@@ -45,7 +45,7 @@ def port() -> Iterator[str]:
         thread.join()
 
 
-def registered(port: str) -> Harness:
+def run_registration(port: str) -> Harness:
     harness = Harness(config("Registers"))
     harness.add(node("n1"), pod("good-one").label("port", port), pod("bad-one").label("port", port))
     harness.run()
@@ -53,19 +53,19 @@ def registered(port: str) -> Harness:
 
 
 def test_pre_bind_plugin_does_real_io(port: str) -> None:
-    harness = registered(port)
+    harness = run_registration(port)
     assert harness.assignments == {"good-one": "n1"}
     assert "the registry answered no" in harness.pending_message("bad-one")
 
 
 async def test_pre_bind_plugin_does_real_io_in_an_async_test(port: str) -> None:
-    harness = registered(port)
+    harness = run_registration(port)
     await asyncio.sleep(0)
     assert harness.assignments == {"good-one": "n1"}
 
 
-def test_plugin_that_cannot_connect_fails_its_pod_by_name() -> None:
-    harness = registered("1")
+def test_attempt_fails_with_the_plugins_name_when_it_cannot_connect() -> None:
+    harness = run_registration("1")
     assert harness.assignments == {}
     assert harness.pending_message("good-one").startswith(
         'running PreBind plugin "Registers": ConnectionRefusedError: '
@@ -90,7 +90,7 @@ def test_plugin_polls_the_api_server_on_virtual_time() -> None:
     assert harness.handle.objects(LICENCE)["", "cad"]["spec"] == {"tokens": 0}
 
 
-def test_objects_that_are_not_there_are_not_found() -> None:
+def test_missing_objects_are_not_found() -> None:
     harness = Harness(config("TakesToken"))
     harness.add_object(LICENCE, licence(1))
     harness.add(node("n1"), pod("a").label("licence", "cam"))
@@ -98,7 +98,7 @@ def test_objects_that_are_not_there_are_not_found() -> None:
     assert harness.pending_message("a") == 'running PreBind plugin "TakesToken": licences "cam" not found'
 
 
-def test_pod_that_is_deleted_while_its_plugin_waits_is_let_go_of() -> None:
+def test_plugin_call_is_cancelled_when_its_pod_is_deleted() -> None:
     harness = Harness(config("TakesToken"))
     harness.add(node("n1"))
     harness.add_object(LICENCE, licence(0))
@@ -110,7 +110,7 @@ def test_pod_that_is_deleted_while_its_plugin_waits_is_let_go_of() -> None:
     assert harness.handle.objects(LICENCE)["", "cad"]["spec"] == {"tokens": 1}
 
 
-def test_advance_tries_pods_that_have_been_added_before_time_passes() -> None:
+def test_advance_schedules_added_pods_before_time_passes() -> None:
     harness = Harness()
     harness.complete_bindings = False
     harness.add(node("n1"), pod("a"))
@@ -120,7 +120,7 @@ def test_advance_tries_pods_that_have_been_added_before_time_passes() -> None:
     assert bind.cycle.now == began
 
 
-def test_harness_that_is_dropped_with_a_plugin_at_work_leaves_nothing_behind(
+def test_closing_the_harness_during_a_plugin_call_gives_no_warnings(
     recwarn: pytest.WarningsRecorder, caplog: pytest.LogCaptureFixture
 ) -> None:
     warnings.simplefilter("always")
@@ -134,15 +134,15 @@ def test_harness_that_is_dropped_with_a_plugin_at_work_leaves_nothing_behind(
     assert not caplog.records
 
 
-async def test_a_harness_that_is_collected_while_another_loop_runs_ends_without_a_complaint(
+async def test_collecting_a_harness_while_another_loop_runs_raises_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    complaints: list[object] = []
-    monkeypatch.setattr(sys, "unraisablehook", complaints.append)
+    errors: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", errors.append)
     harness = Harness(config("Slow"))
     harness.add(node("n1"), pod("waits").label("slow", "yes"))
     harness.run()
     assert harness.assignments == {}
     del harness
     gc.collect()
-    assert complaints == []
+    assert errors == []

@@ -1,4 +1,4 @@
-"""What the instrument is told: every extension point and how it ended, the plugins of some attempts, every event."""
+"""Calls of the instrument: extension points with their status, plugins of observed attempts, and events."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ profiles:
 """
 
 
-class Recorded(Point):
-    def __init__(self, told: Counter[tuple[str, str]], name: str) -> None:
-        self.told = told
+class RecordingPoint(Point):
+    def __init__(self, counts: Counter[tuple[str, str]], name: str) -> None:
+        self.counts = counts
         self.name = name
         self.is_open = False
 
@@ -38,7 +38,7 @@ class Recorded(Point):
     def leave(self, status: str = "Success") -> None:
         assert self.is_open
         self.is_open = False
-        self.told[self.name, status] += 1
+        self.counts[self.name, status] += 1
 
     def broken(self) -> None:
         if self.is_open:
@@ -46,7 +46,7 @@ class Recorded(Point):
 
 
 class Recorder(Instrument):
-    """Writes down how often it was told what; every attempt from `watched` on is watched."""
+    """Instrument that counts its calls; every attempt from number `watched` on has an observer."""
 
     def __init__(self, watched: int = 1) -> None:
         self.watched = watched
@@ -58,7 +58,7 @@ class Recorder(Instrument):
         self.turns: list[int] = []
 
     def point(self, point: str, profile: str) -> Point:
-        return Recorded(self.points, point)
+        return RecordingPoint(self.points, point)
 
     def point_took(self, point: str, profile: str, status: str, seconds: float) -> None:
         self.points[point, status] += 1
@@ -68,9 +68,9 @@ class Recorder(Instrument):
         return self.time if turn >= self.watched else None
 
     def time(self, plugin: str, point: str, call: Callable[..., T], *args: Any) -> T:
-        answer = call(*args)
-        self.plugins[plugin, point, status_of(answer)] += 1
-        return answer
+        result = call(*args)
+        self.plugins[plugin, point, status_of(result)] += 1
+        return result
 
     def plugin_took(self, plugin: str, point: str, status: str, seconds: float) -> None:
         self.plugins[plugin, point, status] += 1
@@ -85,20 +85,22 @@ class Recorder(Instrument):
         self.permits.append(result)
 
 
-def test_a_pod_that_is_bound_passes_every_point() -> None:
-    told = Recorder()
-    harness = Harness(CONFIG, instrument=told)
+def test_bound_pod_is_counted_at_every_point() -> None:
+    recorder = Recorder()
+    harness = Harness(CONFIG, instrument=recorder)
     harness.add(node("n1"), node("n2"), pod("a"))
     harness.run()
-    passed = ["PreEnqueue", "PreFilter", "Filter", "PreScore", "Score", "Reserve", "Permit", "PreBindPreFlight"]
-    assert told.points == dict.fromkeys([(point, "Success") for point in (*passed, "PreBind", "Bind", "PostBind")], 1)
-    ours = {point for plugin, point, _ in told.plugins if plugin == "EveryExtensionPoint"}
+    points = ["PreEnqueue", "PreFilter", "Filter", "PreScore", "Score", "Reserve", "Permit", "PreBindPreFlight"]
+    assert recorder.points == dict.fromkeys(
+        [(point, "Success") for point in (*points, "PreBind", "Bind", "PostBind")], 1
+    )
+    ours = {point for plugin, point, _ in recorder.plugins if plugin == "EveryExtensionPoint"}
     expected = {"PreFilter", "Filter", "PreScore", "Score", "Reserve", "Permit", "PreBindPreFlight"}
-    assert ours == expected | {"PreBind", "PostBind"}, "DefaultBinder has bound it"
+    assert ours == expected | {"PreBind", "PostBind"}, "DefaultBinder is the Bind plugin"
 
 
 @pytest.mark.parametrize(
-    ("point", "answer", "ended"),
+    ("label", "value", "ended"),
     [
         ("fit", "no", [("Filter", "Unschedulable")]),
         ("reserve", "no", [("Reserve", "Unschedulable"), ("Unreserve", "Success")]),
@@ -108,60 +110,60 @@ def test_a_pod_that_is_bound_passes_every_point() -> None:
         ("prebind", "no", [("PreBind", "Unschedulable"), ("Unreserve", "Success")]),
     ],
 )
-def test_a_point_is_told_with_what_came_of_it(point: str, answer: str, ended: list[tuple[str, str]]) -> None:
-    told = Recorder()
-    harness = Harness(CONFIG, instrument=told)
-    harness.add(node("n1"), pod("a").label(point, answer))
+def test_points_are_counted_with_their_status(label: str, value: str, ended: list[tuple[str, str]]) -> None:
+    recorder = Recorder()
+    harness = Harness(CONFIG, instrument=recorder)
+    harness.add(node("n1"), pod("a").label(label, value))
     harness.run()
-    assert {each: told.points[each] for each in ended} == dict.fromkeys(ended, 1)
+    assert {each: recorder.points[each] for each in ended} == dict.fromkeys(ended, 1)
 
 
 @pytest.mark.parametrize("point", ["Filter", "Reserve", "Permit"])
-def test_a_point_whose_plugin_raises_ends_in_error(point: str) -> None:
-    told = Recorder()
-    harness = Harness(CONFIG.replace("EveryExtensionPoint", "Broken"), instrument=told)
+def test_point_has_status_error_when_a_plugin_raises(point: str) -> None:
+    recorder = Recorder()
+    harness = Harness(CONFIG.replace("EveryExtensionPoint", "Broken"), instrument=recorder)
     harness.add(node("n1"), pod("a").label("break", point.lower()), pod("b"))
     harness.run()
-    assert told.points[point, "Error"] == 1
-    assert told.points[point, "Success"] == 1
+    assert recorder.points[point, "Error"] == 1
+    assert recorder.points[point, "Success"] == 1
     assert harness.assignments == {"b": "n1"}
 
 
-def test_waits_of_permit_end_in_kube_schedulers_words() -> None:
-    told = Recorder()
-    harness = Harness(CONFIG, instrument=told)
-    harness.add(node("n1"), *(pod(name).label("wait", "5") for name in ("let-go", "late")))
+def test_permit_waits_are_counted_with_kube_schedulers_results() -> None:
+    recorder = Recorder()
+    harness = Harness(CONFIG, instrument=recorder)
+    harness.add(node("n1"), *(pod(name).label("wait", "5") for name in ("allowed", "late")))
     harness.run()
-    let_go, _ = harness.handle.waiting_pods()
-    let_go.allow("EveryExtensionPoint")
+    allowed, _ = harness.handle.waiting_pods()
+    allowed.allow("EveryExtensionPoint")
     harness.advance(6)
-    assert sorted(told.permits)[:2] == ["Success", "Unschedulable"]
+    assert sorted(recorder.permits)[:2] == ["Success", "Unschedulable"]
 
 
-def test_only_attempts_that_are_watched_have_their_plugins_timed() -> None:
-    told = Recorder(watched=3)
-    harness = Harness(instrument=told)
+def test_plugins_are_timed_only_in_attempts_with_an_observer() -> None:
+    recorder = Recorder(watched=3)
+    harness = Harness(instrument=recorder)
     harness.add(node("n1"), node("n2"), pod("a"), pod("b"))
     harness.run()
-    assert told.plugins == {}
+    assert recorder.plugins == {}
     harness.add(pod("c"))
     harness.run()
-    assert told.plugins["NodeResourcesFit", "Score", "Success"] == 1
-    assert told.plugins["DefaultBinder", "Bind", "Success"] == 1
-    assert told.plugins["SchedulingGates", "PreEnqueue", "Success"] == 1
+    assert recorder.plugins["NodeResourcesFit", "Score", "Success"] == 1
+    assert recorder.plugins["DefaultBinder", "Bind", "Success"] == 1
+    assert recorder.plugins["SchedulingGates", "PreEnqueue", "Success"] == 1
 
 
 def test_attempts_are_numbered_from_one() -> None:
-    told = Recorder()
-    harness = Harness(NO_GATES, instrument=told)
+    recorder = Recorder()
+    harness = Harness(NO_GATES, instrument=recorder)
     harness.add(node("n1"), *(pod(f"p{i}") for i in range(3)))
     harness.run()
-    assert told.turns == [1, 2, 3]
+    assert recorder.turns == [1, 2, 3]
 
 
-def test_every_event_that_concerns_us_is_told_by_its_label() -> None:
-    told = Recorder()
-    harness = Harness(instrument=told)
+def test_every_handled_event_is_reported_by_its_label() -> None:
+    recorder = Recorder()
+    harness = Harness(instrument=recorder)
     harness.add(node("n1"), pod("a"), pod("theirs").scheduler("other"))
     harness.run()
     harness.add(node("n1").label("zone", "a"))
@@ -169,7 +171,7 @@ def test_every_event_that_concerns_us_is_told_by_its_label() -> None:
     harness.add_object(BUDGETS, {"metadata": {"name": "b", "namespace": "default"}})
     harness.delete_pod("a")
     harness.delete_node("n1")
-    assert told.events == [
+    assert recorder.events == [
         "NodeAdd",
         "UnschedulablePodAdd",
         "AssignedPodAdd",
@@ -181,17 +183,17 @@ def test_every_event_that_concerns_us_is_told_by_its_label() -> None:
     ]
 
 
-def test_hints_are_told_with_their_answers() -> None:
-    told = Recorder()
-    harness = Harness(instrument=told)
+def test_hints_are_counted_by_result() -> None:
+    recorder = Recorder()
+    harness = Harness(instrument=recorder)
     harness.add(node("n1", cpu="1"), pod("big").requests(cpu="2"))
     harness.run()
     harness.add(node("n2", cpu="1"), node("n3", cpu="4"))
-    assert told.hints["NodeResourcesFit", "NodeAdd", "QueueSkip"] == 1
-    assert told.hints["NodeResourcesFit", "NodeAdd", "Queue"] == 1
+    assert recorder.hints["NodeResourcesFit", "NodeAdd", "QueueSkip"] == 1
+    assert recorder.hints["NodeResourcesFit", "NodeAdd", "Queue"] == 1
 
 
-def test_who_keeps_pods_waiting_is_told_in_whichever_tier_they_are() -> None:
+def test_rejecting_plugins_are_counted_for_pods_in_every_tier() -> None:
     harness = Harness()
     harness.add(node("n1", cpu="1"), pod("big").requests(cpu="2"), pod("bigger").requests(cpu="3"))
     harness.add(pod("gated").gate("example.com/later"))
@@ -206,20 +208,20 @@ def test_who_keeps_pods_waiting_is_told_in_whichever_tier_they_are() -> None:
     assert queue.rejected_by() == {fit: 1, gate: 1}
 
 
-def test_plugins_are_counted_where_they_are_asked() -> None:
+def test_plugin_evaluations_are_counted_by_point() -> None:
     harness = Harness()
     harness.add(*(node(f"n{i}") for i in range(20)), pod("a"))
     harness.run()
     evaluations = harness.machine.context.profiles["default-scheduler"].evaluations
-    asked = {(point, plugin): n for point, plugin, n in evaluations}
-    assert asked["Filter", "NodeResourcesFit"] == 20
-    assert asked["Score", "NodeResourcesFit"] == 20
-    assert asked["PreFilter", "NodeResourcesFit"] == 1
-    assert asked["PreFilter", "NodeAffinity"] == 0, "it leaves itself out of pods that ask for no node"
-    assert asked["Filter", "NodeAffinity"] == 0
+    first = {(point, plugin): n for point, plugin, n in evaluations}
+    assert first["Filter", "NodeResourcesFit"] == 20
+    assert first["Score", "NodeResourcesFit"] == 20
+    assert first["PreFilter", "NodeResourcesFit"] == 1
+    assert first["PreFilter", "NodeAffinity"] == 0, "it skips pods without node affinity"
+    assert first["Filter", "NodeAffinity"] == 0
     harness.add(pod("b"))
     harness.run()
-    again = {(point, plugin): n for point, plugin, n in evaluations}
-    assert again["Filter", "NodeUnschedulable"] == 20, "what it said of a node object is kept"
-    assert 20 < again["Filter", "NodeResourcesFit"] < 25, "one node has another pod since"
-    assert again["PreFilter", "NodeResourcesFit"] == 1
+    second = {(point, plugin): n for point, plugin, n in evaluations}
+    assert second["Filter", "NodeUnschedulable"] == 20, "its results are cached until a node changes"
+    assert 20 < second["Filter", "NodeResourcesFit"] < 25, "only the node with the new pod is evaluated again"
+    assert second["PreFilter", "NodeResourcesFit"] == 1

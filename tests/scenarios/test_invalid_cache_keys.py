@@ -1,4 +1,4 @@
-"""A plugin that cannot say what its answers rest on, or which nodes score alike, is named like one without answers."""
+"""Plugins with a cache key or a node equivalence that raises or is invalid fail the attempt by name."""
 
 from __future__ import annotations
 
@@ -21,30 +21,30 @@ from pyscheduler.api import (
 from pyscheduler.testing import Harness, node, pod
 
 
-class Baseless(FilterPlugin, ScorePlugin):
-    """Lets all pods in everywhere, and says what `says` gives."""
+class InvalidKeys(FilterPlugin, ScorePlugin):
+    """Accepts all nodes; `keys` has the cache key or node equivalence by extension point."""
 
-    name = "Baseless"
+    name = "InvalidKeys"
     reads = Reads.DOMAINS
-    says: ClassVar[dict[str, Any]] = {}
+    keys: ClassVar[dict[str, Any]] = {}
 
     def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> None:
         return None
 
     def filter_cache_key(self, cycle: Cycle) -> Any:
-        return self._say("Filter")
+        return self._key("Filter")
 
     def score(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> int:
         return 1
 
     def score_equivalence(self, cycle: Cycle) -> Any:
-        return self._say("Score")
+        return self._key("Score")
 
-    def _say(self, point: str) -> Any:
-        said: Any = self.says.get(point, NodeEquivalence())
-        if isinstance(said, Exception):
-            raise said
-        return np.array(said) if isinstance(said, list) else said
+    def _key(self, point: str) -> Any:
+        key: Any = self.keys.get(point, NodeEquivalence())
+        if isinstance(key, Exception):
+            raise key
+        return np.array(key) if isinstance(key, list) else key
 
 
 CONFIG = f"""
@@ -52,42 +52,44 @@ apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
 profiles:
   - plugins:
-      multiPoint: {{enabled: [{{name: "{__name__}:Baseless"}}]}}
+      multiPoint: {{enabled: [{{name: "{__name__}:InvalidKeys"}}]}}
 """
 COLUMN = [1, 2, 3]
-"""It is told as an array, and two of those compared are no yes or no."""
+"""Returned as an array, and comparing two arrays gives no bool."""
 
 
 class Uncounted(PodCount):
-    """What no pod can be asked."""
+    """Count that raises."""
 
     terminating = True
 
     def of(self, signature: PodSignature) -> int:
-        raise RuntimeError("of whom?")
+        raise RuntimeError("cannot count")
 
 
 @pytest.mark.parametrize(
-    ("point", "said"),
+    ("point", "key"),
     [
-        pytest.param("Filter", RuntimeError("no idea"), id="a basis that raises"),
-        pytest.param("Filter", COLUMN, id="a basis that cannot be compared"),
-        pytest.param("Score", RuntimeError("no idea"), id="a likeness that raises"),
-        pytest.param("Score", COLUMN, id="a likeness that is none"),
-        pytest.param("Score", NodeEquivalence((["zone"],)), id="a likeness by what is no key"),  # type: ignore[arg-type]
-        pytest.param("Score", NodeEquivalence((), (Uncounted(),)), id="a likeness by what cannot be counted"),
+        pytest.param("Filter", RuntimeError("broken"), id="a cache key that raises"),
+        pytest.param("Filter", COLUMN, id="a cache key that cannot be compared"),
+        pytest.param("Score", RuntimeError("broken"), id="an equivalence that raises"),
+        pytest.param("Score", COLUMN, id="an equivalence of the wrong type"),
+        pytest.param("Score", NodeEquivalence((["zone"],)), id="an equivalence with an unhashable key"),  # type: ignore[arg-type]
+        pytest.param("Score", NodeEquivalence((), (Uncounted(),)), id="an equivalence with a count that raises"),
     ],
 )
-def test_it_is_named_and_the_loop_goes_on(point: str, said: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_attempt_fails_with_the_plugins_name_and_is_retried(
+    point: str, key: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     harness = Harness(CONFIG)
     harness.add(*(node(f"n{i}") for i in range(20)))
-    monkeypatch.setattr(Baseless, "says", {point: said})
+    monkeypatch.setattr(InvalidKeys, "keys", {point: key})
     harness.add(pod("placed").on("n1"))
     for name in ("first", "second"):
         harness.add(pod(name))
         harness.run()
     assert "second" not in harness.assignments
-    assert "Baseless" in harness.pending_message("second")
-    monkeypatch.setattr(Baseless, "says", {})
+    assert "InvalidKeys" in harness.pending_message("second")
+    monkeypatch.setattr(InvalidKeys, "keys", {})
     harness.advance(60)
     assert {"first", "second"} <= harness.assignments.keys()

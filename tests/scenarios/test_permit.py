@@ -1,4 +1,4 @@
-"""Stories of Permit: a pod holds its place while it waits, and gives it back if it may not go."""
+"""Permit: a waiting pod stays assumed, and is forgotten if it is rejected or deleted."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def one_node_harness() -> Harness:
     return harness
 
 
-def test_a_waiting_pod_holds_its_place() -> None:
+def test_waiting_pod_is_counted_on_its_node() -> None:
     harness = one_node_harness()
     harness.add(patient())
     harness.run()
@@ -34,7 +34,7 @@ def test_a_waiting_pod_holds_its_place() -> None:
     assert harness.pending_message("other").startswith("0/1 nodes are available: 1 Insufficient cpu.")
 
 
-def test_once_allowed_it_is_bound() -> None:
+def test_waiting_pod_is_bound_once_it_is_allowed() -> None:
     harness = one_node_harness()
     harness.add(patient())
     harness.run()
@@ -44,7 +44,7 @@ def test_once_allowed_it_is_bound() -> None:
     assert harness.assignments == {"patient": "n1"}
 
 
-def test_rejected_by_a_plugin_it_gives_its_place_back() -> None:
+def test_waiting_pod_is_forgotten_when_a_plugin_rejects_it() -> None:
     harness = one_node_harness()
     harness.add(patient())
     harness.run()
@@ -56,7 +56,7 @@ def test_rejected_by_a_plugin_it_gives_its_place_back() -> None:
     assert harness.pending_message("patient").startswith("0/1 nodes are available: 1 not today.")
 
 
-def test_out_of_time_it_is_rejected_in_kube_schedulers_words_and_tried_again() -> None:
+def test_waiting_pod_is_rejected_after_the_timeout_with_kube_schedulers_message() -> None:
     harness = one_node_harness()
     harness.add(patient(seconds=5))
     harness.run()
@@ -71,7 +71,7 @@ def test_out_of_time_it_is_rejected_in_kube_schedulers_words_and_tried_again() -
     ]
 
 
-def test_deleted_while_it_waits_it_is_let_go_of() -> None:
+def test_waiting_pod_is_forgotten_when_it_is_deleted() -> None:
     harness = one_node_harness()
     harness.add(patient())
     harness.run()
@@ -82,7 +82,7 @@ def test_deleted_while_it_waits_it_is_let_go_of() -> None:
     assert not [c for c in harness.commands if isinstance(c, Bind) and c.pod.name == "patient"]
 
 
-def test_a_node_that_goes_is_not_waited_for() -> None:
+def test_waiting_pod_is_rescheduled_when_its_node_is_deleted() -> None:
     harness = one_node_harness()
     harness.add(patient(seconds=600))
     harness.run()
@@ -93,7 +93,7 @@ def test_a_node_that_goes_is_not_waited_for() -> None:
     assert [waiting_pod.node_name for waiting_pod in harness.handle.waiting_pods()] == ["n2"]
 
 
-def test_no_wait_is_longer_than_fifteen_minutes() -> None:
+def test_permit_timeout_is_at_most_fifteen_minutes() -> None:
     harness = one_node_harness()
     harness.add(patient(seconds=100_000))
     harness.run()

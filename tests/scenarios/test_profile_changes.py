@@ -1,4 +1,4 @@
-"""Stories of profiles and extenders that come and go while the scheduler runs: whose pods are whose, who is lost."""
+"""Profiles and extenders that are added and removed at run time: which pods are scheduled, and none is lost."""
 
 from __future__ import annotations
 
@@ -38,29 +38,29 @@ def others(name: str) -> PodBuilder:
     return pod(name).scheduler("other").requests(cpu="1")
 
 
-def bindings(harness: Harness, name: str) -> int:
+def count_bindings(harness: Harness, name: str) -> int:
     return sum(isinstance(c, Bind) and c.pod.name == name for c in harness.commands)
 
 
-def waiting(harness: Harness) -> dict[str, Tier]:
+def tiers(harness: Harness) -> dict[str, Tier]:
     return {queued.pod.name: tier for tier, queued in harness.machine.context.queue.known()}
 
 
 # -- profiles ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_profile_that_comes_finds_the_pods_that_were_nobodys() -> None:
+def test_added_profile_schedules_the_existing_pods_of_its_scheduler_name() -> None:
     harness = Harness(profiles(ONE))
-    harness.add(node("n1"), others("a"), others("placed").on("n1"), pod("mine"), pod("somebodys").scheduler("else"))
+    harness.add(node("n1"), others("a"), others("placed").on("n1"), pod("mine"), pod("third").scheduler("else"))
     harness.run()
     assert harness.assignments == {"mine": "n1", "placed": "n1"}
     assert harness.reconfigure(profiles(ONE, OTHER)) == ()
     harness.run()
     assert harness.assignments == {"mine": "n1", "placed": "n1", "a": "n1"}
-    assert waiting(harness) == {}
+    assert tiers(harness) == {}
 
 
-def test_they_are_tried_by_priority_and_may_preempt() -> None:
+def test_existing_pods_of_an_added_profile_are_scheduled_by_priority_and_may_preempt() -> None:
     harness = Harness(profiles(ONE))
     harness.add(node("n1", cpu="1"), pod("low").requests(cpu="1"), others("late"), others("first").priority(10))
     harness.run()
@@ -71,13 +71,13 @@ def test_they_are_tried_by_priority_and_may_preempt() -> None:
     assert harness.assignments == {"first": "n1"}
 
 
-def test_the_pods_of_a_profile_that_goes_are_left_alone() -> None:
+def test_pods_of_a_removed_profile_leave_the_queue() -> None:
     harness = Harness(profiles(ONE, OTHER))
     harness.add(node("n1", cpu="1").taint("keep", "out"))
     harness.add(pod("mine"), others("rejected"), others("gated").gate("example.com/wait"))
     harness.run()
     assert harness.reconfigure(profiles(ONE)) == ()
-    assert list(waiting(harness)) == ["mine"]
+    assert list(tiers(harness)) == ["mine"]
     commands = len(harness.commands)
     harness.add(node("n1", cpu="4"), others("later"))
     harness.add(others("gated"))
@@ -86,7 +86,7 @@ def test_the_pods_of_a_profile_that_goes_are_left_alone() -> None:
     assert {c.pod.name for c in harness.commands[commands:] if isinstance(c, Bind)} == {"mine"}
 
 
-def test_what_was_promised_to_them_is_free_again() -> None:
+def test_nominations_of_a_removed_profile_are_cleared() -> None:
     harness = Harness(profiles(ONE, OTHER))
     harness.graceful = True
     harness.add(node("n1", cpu="1"), pod("low").requests(cpu="1").on("n1"), others("high").priority(10))
@@ -103,7 +103,7 @@ def _uid(harness: Harness, name: str) -> str:
     return harness.machine.context.uid_of[f"default/{name}"]
 
 
-def test_a_pod_being_bound_is_bound_though_its_profile_goes() -> None:
+def test_pending_binding_is_completed_after_its_profile_is_removed() -> None:
     fakes.calls.clear()
     harness = Harness(profiles(ONE, EVERYWHERE))
     harness.complete_bindings = False
@@ -116,11 +116,11 @@ def test_a_pod_being_bound_is_bound_though_its_profile_goes() -> None:
     assert ("PostBind", "a") in fakes.calls
 
 
-def test_one_whose_binding_fails_gives_its_place_back_and_waits_for_nobody() -> None:
+def test_pod_of_a_removed_profile_is_forgotten_and_not_requeued_when_its_binding_fails() -> None:
     fakes.calls.clear()
     harness = Harness(profiles(ONE, EVERYWHERE))
     harness.complete_bindings = False
-    harness.binding_error = lambda refused, _node: "not now" if refused.name == "a" else ""
+    harness.binding_error = lambda bound, _node: "not now" if bound.name == "a" else ""
     harness.add(node("n1", cpu="1"), others("a"), pod("mine").requests(cpu="1"))
     harness.run()
     harness.reconfigure(profiles(ONE))
@@ -132,7 +132,7 @@ def test_one_whose_binding_fails_gives_its_place_back_and_waits_for_nobody() -> 
     assert harness.pending_message("a") == ""
 
 
-def test_a_parked_pod_is_called_back_and_left_alone() -> None:
+def test_waiting_pod_of_a_removed_profile_is_rejected_and_not_requeued() -> None:
     fakes.calls.clear()
     harness = Harness(profiles(ONE, EVERYWHERE))
     harness.add(node("n1", cpu="1"), others("patient").label("wait", "600"))
@@ -142,11 +142,11 @@ def test_a_parked_pod_is_called_back_and_left_alone() -> None:
     harness.run()
     assert ("Unreserve", "patient") in fakes.calls
     assert harness.assignments == {"mine": "n1"}
-    assert waiting(harness) == {}
+    assert tiers(harness) == {}
 
 
-def test_a_profile_that_comes_back_has_the_plugins_that_still_bind_for_it() -> None:
-    """What they have reserved is written down nowhere else."""
+def test_profile_added_again_has_the_same_plugin_instances_while_a_binding_is_pending() -> None:
+    """Their reservations exist only in memory."""
     harness = Harness(profiles(ONE, EVERYWHERE))
     harness.complete_bindings = False
     harness.add(node("n1", cpu="1"), others("a"))
@@ -156,13 +156,13 @@ def test_a_profile_that_comes_back_has_the_plugins_that_still_bind_for_it() -> N
     harness.reconfigure(profiles(ONE, EVERYWHERE))
     after = {p.name: p for p in harness.machine.context.profiles["other"].plugins}
     assert after == before
-    assert waiting(harness) == {}, "it is on its way already"
+    assert tiers(harness) == {}, "it is assumed already"
     harness.finish_binding("a")
     harness.run()
-    assert (harness.assignments, bindings(harness, "a")) == ({"a": "n1"}, 1)
+    assert (harness.assignments, count_bindings(harness, "a")) == ({"a": "n1"}, 1)
 
 
-def test_a_profile_of_another_name_takes_the_place_of_the_only_one() -> None:
+def test_only_profile_may_be_replaced_by_one_of_another_name() -> None:
     harness = Harness(profiles(ONE))
     harness.add(pod("mine"), others("a"))
     harness.run()
@@ -175,11 +175,11 @@ def test_a_profile_of_another_name_takes_the_place_of_the_only_one() -> None:
     assert harness.assignments == {"a": "n1", "mine": "n1"}
 
 
-def test_nobody_is_lost_while_profiles_come_and_go() -> None:
-    """Pods of both come all the time, half of their bindings fail, and the other profile is there every second time."""
+def test_no_pod_is_lost_while_a_profile_is_added_and_removed_repeatedly() -> None:
+    """Pods of both profiles are added all the time, and half of the bindings fail."""
     harness = Harness(profiles(ONE))
-    refusals = iter([True, False] * 400)
-    harness.binding_error = lambda _pod, _node: "no" if next(refusals, False) else ""
+    failures = iter([True, False] * 400)
+    harness.binding_error = lambda _pod, _node: "no" if next(failures, False) else ""
     harness.add(*(node(f"n{i}", cpu="8") for i in range(8)))
     for i in range(40):
         harness.add(pod(f"p{i}").requests(cpu="1"), others(f"o{i}").requests(cpu="500m"))
@@ -195,28 +195,28 @@ def test_nobody_is_lost_while_profiles_come_and_go() -> None:
 
 
 class Failures(Instrument):
-    """Whatever has raised."""
+    """Instrument that records exceptions."""
 
     def __init__(self) -> None:
-        self.told: list[BaseException] = []
+        self.errors: list[BaseException] = []
 
     def plugin_failed(self, plugin: str, point: str, error: BaseException) -> None:
-        self.told.append(error)
+        self.errors.append(error)
 
 
 def only(*names: str) -> Callable[[Pod, ExtenderCall], ExtenderResult]:
-    def answer(_: Pod, call: ExtenderCall) -> ExtenderResult:
+    def keep(_: Pod, call: ExtenderCall) -> ExtenderResult:
         assert isinstance(call, FilterCall)
         return ExtenderFilterResult(tuple(name for name in call.nodes if name in names))
 
-    return answer
+    return keep
 
 
-def asked(harness: Harness) -> list[str]:
+def called_urls(harness: Harness) -> list[str]:
     return [call.extender.url for call in harness.extender_calls]
 
 
-def test_an_extender_that_comes_is_asked_from_the_next_attempt_on() -> None:
+def test_added_extender_is_called_from_the_next_attempt_on() -> None:
     harness = Harness(profiles(ONE))
     harness.call_extender = only("n2")
     harness.add(node("n1"), pod("a"))
@@ -225,10 +225,10 @@ def test_an_extender_that_comes_is_asked_from_the_next_attempt_on() -> None:
     harness.add(node("n2"), pod("b"))
     harness.run()
     assert harness.assignments == {"a": "n1", "b": "n2"}
-    assert asked(harness) == ["http://filters"]
+    assert called_urls(harness) == ["http://filters"]
 
 
-def test_a_pod_that_an_extender_has_refused_is_tried_once_it_has_gone() -> None:
+def test_pod_rejected_by_an_extender_is_retried_after_its_removal() -> None:
     harness = Harness(profiles(ONE, more=FILTER))
     harness.call_extender = only()
     harness.add(node("n1"), pod("a"))
@@ -240,30 +240,29 @@ def test_a_pod_that_an_extender_has_refused_is_tried_once_it_has_gone() -> None:
 
 
 @pytest.mark.parametrize(
-    ("after", "says"),
+    ("after", "urls"),
     [
-        pytest.param(profiles(ONE), ["http://filters"], id="it has gone"),
-        pytest.param(profiles(ONE, more=FILTER), ["http://filters"] * 2, id="it is asked anew"),
-        pytest.param(profiles(ONE, more=RANK), ["http://filters", "http://others"], id="another is asked"),
+        pytest.param(profiles(ONE), ["http://filters"], id="it is removed"),
+        pytest.param(profiles(ONE, more=FILTER), ["http://filters"] * 2, id="it is called again"),
+        pytest.param(profiles(ONE, more=RANK), ["http://filters", "http://others"], id="another is called"),
     ],
 )
-def test_an_attempt_that_waits_for_an_extender_is_made_anew(after: str, says: list[str]) -> None:
+def test_attempt_with_a_pending_extender_call_starts_over_after_a_reconfiguration(after: str, urls: list[str]) -> None:
     harness = Harness(profiles(ONE, more=FILTER))
     harness.complete_extender_calls = False
     harness.add(node("n1"), pod("a"))
     harness.run()
-    late = harness.machine.context.suspended
-    assert late is not None
+    assert harness.machine.context.suspended is not None
     harness.complete_extender_calls, harness.call_extender = True, only("n1")
     harness.reconfigure(after)
     harness.answer()
-    assert harness.assignments == {}, "what the extender says now, it says of an attempt that counts no more"
+    assert harness.assignments == {}, "the reply is for an attempt that has been discarded"
     harness.run()
     assert harness.assignments == {"a": "n1"}
-    assert asked(harness) == says
+    assert called_urls(harness) == urls
 
 
-def test_one_whose_profile_goes_meanwhile_makes_way_for_the_next() -> None:
+def test_next_pod_is_attempted_when_the_profile_of_a_suspended_attempt_is_removed() -> None:
     failures = Failures()
     harness = Harness(profiles(ONE, OTHER, more=FILTER), instrument=failures)
     harness.complete_extender_calls = False
@@ -272,11 +271,11 @@ def test_one_whose_profile_goes_meanwhile_makes_way_for_the_next() -> None:
     harness.reconfigure(profiles(ONE))
     harness.run()
     assert harness.assignments == {"mine": "n1"}
-    assert waiting(harness) == {}
-    assert failures.told == []
+    assert tiers(harness) == {}
+    assert failures.errors == []
 
 
-def test_how_many_nodes_there_are_and_how_many_pods_wait_for_their_turn_can_be_asked_for() -> None:
+def test_machine_returns_the_number_of_nodes_and_active_pods() -> None:
     harness = Harness()
     harness.add(node("n1"), node("n2"), pod("a"), pod("b"), pod("c"))
     assert (harness.machine.nodes, harness.machine.ready) == (2, 3)

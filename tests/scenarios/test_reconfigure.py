@@ -1,4 +1,4 @@
-"""Stories of another configuration under way: who waits is tried by it, who is on the way arrives, nobody is lost."""
+"""Reconfiguration at run time: pending pods use the new plugins, assumed pods the old ones, and none is lost."""
 
 from __future__ import annotations
 
@@ -43,18 +43,18 @@ def patient(name: str = "patient") -> PodBuilder:
 
 
 def member(name: str) -> PodBuilder:
-    return pod(name).label(POD_GROUP_LABEL, "crew").requests(cpu="1")
+    return pod(name).label(POD_GROUP_LABEL, "team").requests(cpu="1")
 
 
-def crew(harness: Harness, of: int) -> None:
-    harness.add_object(POD_GROUP, {"metadata": {"name": "crew", "namespace": "default"}, "spec": {"minMember": of}})
+def add_group(harness: Harness, of: int) -> None:
+    harness.add_object(POD_GROUP, {"metadata": {"name": "team", "namespace": "default"}, "spec": {"minMember": of}})
 
 
-def bindings(harness: Harness, name: str) -> int:
+def count_bindings(harness: Harness, name: str) -> int:
     return sum(isinstance(c, Bind) and c.pod.name == name for c in harness.commands)
 
 
-def test_a_pod_that_fitted_nowhere_is_tried_at_once_by_the_new_plugins() -> None:
+def test_unschedulable_pod_is_retried_at_once_with_the_new_plugins() -> None:
     harness = Harness(DEFAULT)
     harness.add(node("n1").taint("keep", "out"), pod("a"))
     harness.run()
@@ -64,7 +64,7 @@ def test_a_pod_that_fitted_nowhere_is_tried_at_once_by_the_new_plugins() -> None
     assert harness.assignments == {"a": "n1"}
 
 
-def test_what_was_kept_of_the_old_answers_is_forgotten() -> None:
+def test_cached_results_of_the_old_plugins_are_discarded() -> None:
     harness = Harness(TAINTS_IGNORED)
     harness.add(node("n1").taint("keep", "out"), pod("a").requests(cpu="1"))
     harness.run()
@@ -75,7 +75,7 @@ def test_what_was_kept_of_the_old_answers_is_forgotten() -> None:
     assert "untolerated taint" in harness.pending_message("b")
 
 
-def test_a_pod_being_bound_is_bound_once_and_by_the_plugins_that_began_it() -> None:
+def test_pending_binding_is_completed_once_with_the_old_plugins() -> None:
     fakes.calls.clear()
     harness = Harness(EVERYWHERE)
     harness.complete_bindings = False
@@ -86,11 +86,11 @@ def test_a_pod_being_bound_is_bound_once_and_by_the_plugins_that_began_it() -> N
     harness.finish_binding("a")
     harness.run()
     assert harness.assignments == {"a": "n1"}
-    assert bindings(harness, "a") == 1
+    assert count_bindings(harness, "a") == 1
     assert ("PostBind", "a") in fakes.calls
 
 
-def test_a_binding_that_fails_afterwards_gives_its_place_back_and_is_tried_by_the_new_plugins() -> None:
+def test_pod_is_forgotten_by_the_old_plugins_and_retried_with_the_new_ones_when_its_binding_fails() -> None:
     fakes.calls.clear()
     harness = Harness(EVERYWHERE)
     harness.complete_bindings = False
@@ -108,7 +108,7 @@ def test_a_binding_that_fails_afterwards_gives_its_place_back_and_is_tried_by_th
     assert fakes.calls == []
 
 
-def test_a_parked_pod_stays_parked_while_its_plugin_goes_on() -> None:
+def test_waiting_pod_keeps_waiting_if_its_plugin_is_unchanged() -> None:
     harness = Harness(EVERYWHERE)
     harness.add(node("n1"), patient())
     harness.run()
@@ -121,7 +121,7 @@ def test_a_parked_pod_stays_parked_while_its_plugin_goes_on() -> None:
     assert harness.assignments == {"patient": "n1"}
 
 
-def test_a_parked_pod_is_called_back_when_its_plugin_is_no_more() -> None:
+def test_waiting_pod_is_rejected_if_its_plugin_is_removed() -> None:
     fakes.calls.clear()
     harness = Harness(EVERYWHERE)
     harness.add(node("n1", cpu="1"), patient())
@@ -148,7 +148,7 @@ def test_events_for_a_parked_pod_are_weighed_by_the_new_plugins() -> None:
     assert len(harness.handle.waiting) == 1
 
 
-def test_plugins_with_the_same_args_go_on_and_others_begin_anew() -> None:
+def test_only_plugins_with_changed_args_are_rebuilt() -> None:
     harness = Harness(DEFAULT)
     before = {p.name: p for p in harness.machine.context.profiles["default-scheduler"].plugins}
     harness.reconfigure(profile("  pluginConfig: [{name: InterPodAffinity, args: {hardPodAffinityWeight: 7}}]\n"))
@@ -157,22 +157,22 @@ def test_plugins_with_the_same_args_go_on_and_others_begin_anew() -> None:
     assert after["InterPodAffinity"].args.hard_pod_affinity_weight == 7
 
 
-def test_another_weight_counts_from_the_next_pod_on() -> None:
+def test_changed_scoring_applies_to_the_next_pod() -> None:
     harness = Harness(DEFAULT)
     harness.add(node("n1", cpu="4"), node("n2", cpu="4"), pod("first").requests(cpu="1").on("n1"))
     harness.add(pod("spread").requests(cpu="1"))
     harness.run()
     assert harness.assignments["spread"] == "n2"
     packing = "  pluginConfig: [{name: NodeResourcesFit, args: {scoringStrategy: {type: MostAllocated}}}]\n"
-    quiet = "  plugins: {score: {disabled: [{name: '*'}], enabled: [{name: NodeResourcesFit}]}}\n"
+    only_fit = "  plugins: {score: {disabled: [{name: '*'}], enabled: [{name: NodeResourcesFit}]}}\n"
     harness.delete_pod("spread")
-    harness.reconfigure(profile(quiet + packing))
+    harness.reconfigure(profile(only_fit + packing))
     harness.add(pod("packed").requests(cpu="1"))
     harness.run()
     assert harness.assignments["packed"] == "n1"
 
 
-def test_another_order_holds_for_those_that_wait_already() -> None:
+def test_changed_queue_sort_applies_to_pending_pods() -> None:
     harness = Harness(DEFAULT)
     for name in ("c", "a", "b"):
         harness.add(pod(name))
@@ -183,7 +183,7 @@ def test_another_order_holds_for_those_that_wait_already() -> None:
     assert harness.bound_order == ["a", "b", "c"]
 
 
-def test_gates_hold_under_any_configuration() -> None:
+def test_gated_pods_stay_gated_after_a_reconfiguration() -> None:
     harness = Harness(DEFAULT)
     harness.add(node("n1"), pod("gated").gate("example.com/wait"))
     harness.run()
@@ -195,24 +195,24 @@ def test_gates_hold_under_any_configuration() -> None:
     assert harness.assignments == {"gated": "n1"}
 
 
-def test_another_backoff_counts_from_the_next_failure_on() -> None:
+def test_changed_backoff_applies_to_the_next_failure() -> None:
     harness = Harness(DEFAULT)
     harness.add(node("n1"), pod("a"))
     harness.binding_error = lambda _pod, _node: "no"
     harness.run()
     harness.reconfigure(profile("", "podInitialBackoffSeconds: 60\npodMaxBackoffSeconds: 60\n"))
     harness.run()
-    tries = bindings(harness, "a")
+    attempts = count_bindings(harness, "a")
     harness.advance(50)
-    assert bindings(harness, "a") == tries
+    assert count_bindings(harness, "a") == attempts
     harness.advance(20)
-    assert bindings(harness, "a") == tries + 1
+    assert count_bindings(harness, "a") == attempts + 1
 
 
-def test_a_plugin_that_comes_finds_the_pods_by_label() -> None:
+def test_added_plugin_has_existing_pods_in_its_label_index() -> None:
     harness = Harness(DEFAULT)
     harness.add(member("a"), member("b"))
-    crew(harness, of=3)
+    add_group(harness, of=3)
     harness.run()
     assert harness.reconfigure(gang(60)) == ()
     harness.add(node("n1", cpu="2"))
@@ -221,10 +221,10 @@ def test_a_plugin_that_comes_finds_the_pods_by_label() -> None:
     assert "fewer than the 3 pods" in harness.pending_message("a")
 
 
-def test_reservations_keep_their_plugin_and_its_args() -> None:
+def test_args_of_a_plugin_with_reservations_do_not_change() -> None:
     harness = Harness(gang(60))
     harness.add(node("n1"), member("a"), member("b"))
-    crew(harness, of=2)
+    add_group(harness, of=2)
     harness.run()
     assert harness.reconfigure(gang(30)) == ('args of Gang in profile "default-scheduler"',)
     (plugin,) = (p for p in harness.machine.context.profiles["default-scheduler"].permit)
@@ -248,7 +248,7 @@ def test_reservations_keep_their_plugin_and_its_args() -> None:
         ),
     ],
 )
-def test_what_cannot_change_stays_and_is_told(changed: str, restart: tuple[str, ...]) -> None:
+def test_fields_that_need_a_restart_are_returned_and_not_applied(changed: str, restart: tuple[str, ...]) -> None:
     harness = Harness(DEFAULT)
     assert harness.reconfigure(changed) == restart
     harness.add(node("n1"), pod("a"))
@@ -256,7 +256,7 @@ def test_what_cannot_change_stays_and_is_told(changed: str, restart: tuple[str, 
     assert harness.assignments == {"a": "n1"}
 
 
-def test_a_plugin_that_cannot_be_made_changes_nothing() -> None:
+def test_plugin_with_a_failing_constructor_changes_nothing() -> None:
     harness = Harness(DEFAULT)
     before = harness.machine.context.profiles
     with pytest.raises(ConfigError, match='initializing plugin "Unmakeable": RuntimeError: no licence'):
@@ -264,11 +264,11 @@ def test_a_plugin_that_cannot_be_made_changes_nothing() -> None:
     assert harness.machine.context.profiles is before
 
 
-def test_nobody_is_lost_under_load() -> None:
-    """Pods come all the time, half of their bindings fail, and the configuration changes after each."""
+def test_no_pod_is_lost_in_repeated_reconfigurations() -> None:
+    """Pods are added all the time, half of the bindings fail, and the configuration changes after each pod."""
     harness = Harness(DEFAULT)
-    refusals = iter([True, False] * 400)
-    harness.binding_error = lambda _pod, _node: "no" if next(refusals, False) else ""
+    failures = iter([True, False] * 400)
+    harness.binding_error = lambda _pod, _node: "no" if next(failures, False) else ""
     harness.add(*(node(f"n{i}", cpu="8") for i in range(8)))
     for i in range(60):
         harness.add(pod(f"p{i}").requests(cpu="1"))

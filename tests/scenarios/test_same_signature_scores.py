@@ -1,4 +1,4 @@
-"""Pods of one signature that should be spread, one after the other: of nodes that score alike one is asked."""
+"""Successive pods of one signature that should be spread: plugins score one node of each equivalence class."""
 
 from __future__ import annotations
 
@@ -18,18 +18,20 @@ NODES, ZONES = 24, 3
 Spec = dict[str, Any]
 
 
-def softly(*keys: str) -> Spec:
-    """Spread the web over these, if it can be done."""
+def soft_spreading(*keys: str) -> Spec:
+    """Return soft spreading constraints over these topology keys."""
     each = {"maxSkew": 1, "whenUnsatisfiable": "ScheduleAnyway", "labelSelector": WEB}
     return {"topologySpreadConstraints": [{**each, "topologyKey": key} for key in keys]}
 
 
-_APART = {"weight": 100, "podAffinityTerm": {"topologyKey": HOSTNAME, "labelSelector": WEB}}
-APART: Spec = {"affinity": {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [_APART]}}}
+_ANTI_AFFINITY_TERM = {"weight": 100, "podAffinityTerm": {"topologyKey": HOSTNAME, "labelSelector": WEB}}
+ANTI_AFFINITY: Spec = {
+    "affinity": {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [_ANTI_AFFINITY_TERM]}}
+}
 
 
-class Fleet:
-    """24 hosts in three zones; `asked` is how often a plugin has scored a node."""
+class Cluster:
+    """Cluster of 24 hosts in three zones."""
 
     def __init__(self, hosts: int = NODES) -> None:
         self.harness = Harness()
@@ -40,14 +42,15 @@ class Fleet:
         self._pods = 0
 
     def place(self, spec: Spec, pods: int, app: str = "web", own_labels: bool = False) -> None:
-        """One after the other."""
+        """Schedule pods one after the other."""
         for _ in range(pods):
             self._pods += 1
             built = pod(f"p{self._pods}").label("app", app).requests(cpu="10m").spec(**spec)
-            self.harness.add(built.label("turn", str(self._pods)) if own_labels else built)
+            self.harness.add(built.label("index", str(self._pods)) if own_labels else built)
             self.harness.run()
 
-    def asked(self, plugin: str) -> int:
+    def scored(self, plugin: str) -> int:
+        """Return how many nodes the plugin has scored."""
         return self.harness.machine.context.profiles["default-scheduler"].evaluations.score[plugin].n
 
     @property
@@ -62,104 +65,100 @@ class Fleet:
 @pytest.mark.parametrize(
     ("spec", "plugin"),
     [
-        pytest.param(APART, "InterPodAffinity", id="preferred anti-affinity"),
-        pytest.param(softly(HOSTNAME), "PodTopologySpread", id="spreading"),
+        pytest.param(ANTI_AFFINITY, "InterPodAffinity", id="preferred anti-affinity"),
+        pytest.param(soft_spreading(HOSTNAME), "PodTopologySpread", id="spreading"),
     ],
 )
-def test_where_each_node_is_a_domain_one_is_asked_of_those_with_as_many_pods(spec: Spec, plugin: str) -> None:
-    fleet = Fleet()
-    fleet.place(spec, 2)
-    before = fleet.asked(plugin)
-    fleet.place(spec, NODES - 2)
-    assert fleet.on_each == Counter({f"n{i}": 1 for i in range(NODES)}), "and each found an empty one"
-    assert fleet.asked(plugin) - before == 2 * (NODES - 2)
-    fleet.place(spec, NODES)
-    assert set(fleet.on_each.values()) == {2}, "now that all have one, the next round begins"
+def test_hostname_topology_scores_one_node_per_number_of_pods(spec: Spec, plugin: str) -> None:
+    cluster = Cluster()
+    cluster.place(spec, 2)
+    before = cluster.scored(plugin)
+    cluster.place(spec, NODES - 2)
+    assert cluster.on_each == Counter({f"n{i}": 1 for i in range(NODES)}), "each pod must be on an empty node"
+    assert cluster.scored(plugin) - before == 2 * (NODES - 2)
+    cluster.place(spec, NODES)
+    assert set(cluster.on_each.values()) == {2}, "each node must have two pods"
 
 
-def test_where_a_domain_has_many_nodes_one_is_asked_of_each() -> None:
-    fleet = Fleet()
-    fleet.place(softly(ZONE), 3 * ZONES)
-    assert set(fleet.in_each_zone.values()) == {3}
-    assert fleet.asked("PodTopologySpread") == 3 * ZONES * ZONES
+def test_zone_topology_scores_one_node_per_zone() -> None:
+    cluster = Cluster()
+    cluster.place(soft_spreading(ZONE), 3 * ZONES)
+    assert set(cluster.in_each_zone.values()) == {3}
+    assert cluster.scored("PodTopologySpread") == 3 * ZONES * ZONES
 
 
-def test_where_it_is_both_one_is_asked_of_those_of_a_zone_with_as_many_pods() -> None:
-    fleet = Fleet()
-    fleet.place(softly(ZONE, HOSTNAME), NODES)
-    assert set(fleet.on_each.values()) == {1}
-    assert fleet.asked("PodTopologySpread") <= 2 * ZONES * NODES
+def test_two_topologies_score_one_node_per_zone_and_number_of_pods() -> None:
+    cluster = Cluster()
+    cluster.place(soft_spreading(ZONE, HOSTNAME), NODES)
+    assert set(cluster.on_each.values()) == {1}
+    assert cluster.scored("PodTopologySpread") <= 2 * ZONES * NODES
 
 
 def test_nodes_that_share_a_host_name_are_one_domain() -> None:
-    fleet = Fleet(hosts=NODES // 2)
-    fleet.place(APART, NODES // 2)
-    hosts = Counter(int(name[1:]) % (NODES // 2) for name in fleet.harness.assignments.values())
+    cluster = Cluster(hosts=NODES // 2)
+    cluster.place(ANTI_AFFINITY, NODES // 2)
+    hosts = Counter(int(name[1:]) % (NODES // 2) for name in cluster.harness.assignments.values())
     assert set(hosts.values()) == {1}
 
 
-def test_where_a_node_lacks_its_host_name_all_are_asked() -> None:
-    fleet = Fleet()
-    nameless = node("n0").label(ZONE, "z0")
-    del nameless.manifest["metadata"]["labels"][HOSTNAME]
-    fleet.harness.add(nameless)
-    fleet.place(softly(HOSTNAME), NODES - 1)
-    assert fleet.on_each == Counter({f"n{i}": 1 for i in range(1, NODES)}), "it is passed over"
-    assert fleet.asked("PodTopologySpread") == NODES * (NODES - 1)
+def test_all_nodes_are_scored_if_one_has_no_hostname_label() -> None:
+    cluster = Cluster()
+    unlabelled = node("n0").label(ZONE, "z0")
+    del unlabelled.manifest["metadata"]["labels"][HOSTNAME]
+    cluster.harness.add(unlabelled)
+    cluster.place(soft_spreading(HOSTNAME), NODES - 1)
+    assert cluster.on_each == Counter({f"n{i}": 1 for i in range(1, NODES)}), "n0 must stay empty"
+    assert cluster.scored("PodTopologySpread") == NODES * (NODES - 1)
 
 
-def test_what_each_host_has_is_found_out_where_nodes_come_to_share_one() -> None:
-    fleet = Fleet()
-    fleet.place(APART, 2)
+def test_counts_are_recomputed_when_nodes_change_to_shared_hostnames() -> None:
+    cluster = Cluster()
+    cluster.place(ANTI_AFFINITY, 2)
     for i in range(NODES):
-        fleet.harness.add(node(f"n{i}").label(ZONE, f"z{i % ZONES}").label(HOSTNAME, f"h{i % 2}"))
-    taken = {int(name[1:]) % 2 for name in fleet.harness.assignments.values()}
-    fleet.place(APART, 2 - len(taken))
-    assert {int(name[1:]) % 2 for name in fleet.harness.assignments.values()} == {0, 1}
+        cluster.harness.add(node(f"n{i}").label(ZONE, f"z{i % ZONES}").label(HOSTNAME, f"h{i % 2}"))
+    taken = {int(name[1:]) % 2 for name in cluster.harness.assignments.values()}
+    cluster.place(ANTI_AFFINITY, 2 - len(taken))
+    assert {int(name[1:]) % 2 for name in cluster.harness.assignments.values()} == {0, 1}
 
 
-@pytest.mark.parametrize("own_labels", [False, True], ids=["of one signature", "with labels of their own"])
-def test_pods_that_are_the_same_to_all_terms_are_counted_for_once(
-    own_labels: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: Counter[str] = Counter()
+@pytest.mark.parametrize("own_labels", [False, True], ids=["one signature", "different labels"])
+def test_affinity_weight_is_computed_once_per_signature(own_labels: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: Counter[str] = Counter()
     of = AffinityWeight.of
 
     def counted(self: AffinityWeight, signature: PodSignature) -> int:
-        asked[signature.labels.get("turn", "")] += 1
+        calls[signature.labels.get("index", "")] += 1
         return of(self, signature)
 
     monkeypatch.setattr(AffinityWeight, "of", counted)
-    fleet = Fleet()
-    fleet.place(APART, NODES, own_labels=own_labels)
-    assert set(fleet.on_each.values()) == {1}
-    assert max(asked.values()) <= 4, (
-        "each signature once a kept count, of hosts and by host, before and after the first"
-    )
+    cluster = Cluster()
+    cluster.place(ANTI_AFFINITY, NODES, own_labels=own_labels)
+    assert set(cluster.on_each.values()) == {1}
+    assert max(calls.values()) <= 4, "once per signature and cached count: by node and by domain, each computed twice"
 
 
-def where_the_second_goes() -> str:
-    """One of two pods of a signature is placed before there is a pod that draws them, the other after."""
-    fleet = Fleet()
+def node_of_second_pod() -> str:
+    """Schedule two pods of one signature, the second after a pod with affinity to them was added; return its node."""
+    cluster = Cluster()
     of_db = {"topologyKey": HOSTNAME, "labelSelector": {"matchLabels": {"app": "db"}}}
-    fleet.harness.add(pod("fan-of-others").on("n1").requests(cpu="1").preferred_pod_affinity(100, of_db))
-    fleet.place({}, 1)
+    cluster.harness.add(pod("other-affinity").on("n1").requests(cpu="1").preferred_pod_affinity(100, of_db))
+    cluster.place({}, 1)
     of_web = {"topologyKey": HOSTNAME, "labelSelector": WEB}
-    fleet.harness.add(pod("fan").on("n2").requests(cpu="1").preferred_pod_affinity(100, of_web))
-    fleet.place({}, 1)
-    return fleet.harness.assignments["p2"]
+    cluster.harness.add(pod("web-affinity").on("n2").requests(cpu="1").preferred_pod_affinity(100, of_web))
+    cluster.place({}, 1)
+    return cluster.harness.assignments["p2"]
 
 
-def test_who_comes_to_draw_a_pod_is_heard() -> None:
-    assert where_the_second_goes() == "n2"
+def test_new_affinity_of_an_existing_pod_is_scored() -> None:
+    assert node_of_second_pod() == "n2"
 
 
-def test_it_is_noticed_if_it_is_found_out_once_who_speaks_of_a_pod(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stale_cache_of_matching_terms_fails_the_check(monkeypatch: pytest.MonkeyPatch) -> None:
     of: Any = MatchingTermsCache.of
-    known: dict[Any, Any] = {}
+    cache: dict[Any, Any] = {}
 
-    def once(self: MatchingTermsCache, incoming_pod: IncomingPod, *rest: Any) -> Any:
-        return known.setdefault((self, incoming_pod), of(self, incoming_pod, *rest))
+    def stale(self: MatchingTermsCache, incoming_pod: IncomingPod, *rest: Any) -> Any:
+        return cache.setdefault((self, incoming_pod), of(self, incoming_pod, *rest))
 
-    monkeypatch.setattr(MatchingTermsCache, "of", once)
-    assert where_the_second_goes() != "n2"
+    monkeypatch.setattr(MatchingTermsCache, "of", stale)
+    assert node_of_second_pod() != "n2"

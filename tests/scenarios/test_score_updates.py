@@ -1,4 +1,4 @@
-"""Nodes that cease to fit and fit again, a zone at a time: what they came to before holds if nothing else happened."""
+"""Score cache with zones that become infeasible and feasible again: unchanged nodes are not scored again."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def _has(label: str) -> dict[str, object]:
 
 
 def web(name: str) -> PodBuilder:
-    """It must be spread over zones, and likes silver and gold: the best there is counts in full."""
-    wishes = [{"weight": weight, "preference": _has(label)} for label, weight in (("silver", 50), ("gold", 100))]
-    affinity = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": wishes}}
+    """Return a pod with hard spreading over zones that prefers nodes labelled silver and, more, gold."""
+    preferred = [{"weight": weight, "preference": _has(label)} for label, weight in (("silver", 50), ("gold", 100))]
+    affinity = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}
     return pod(name).label("app", "web").spec(topologySpreadConstraints=[HARD], affinity=affinity)
 
 
@@ -35,8 +35,8 @@ def host(name: str, *labels: str) -> NodeBuilder:
     return built
 
 
-class Fleet:
-    """Eight nodes in each of three zones; in each zone one is of silver, and that of c of gold, too."""
+class Cluster:
+    """Cluster of eight nodes in each of three zones; one per zone is labelled silver, that of zone c also gold."""
 
     def __init__(self) -> None:
         self.harness = Harness()
@@ -44,54 +44,55 @@ class Fleet:
             self.harness.add(*(host(f"{zone}{i}") for i in range(1, PER_ZONE)), host(f"{zone}0", "silver"))
         self.harness.add(host("c0", "silver", "gold"))
 
-    def asked(self, plugin: str) -> int:
+    def scored(self, plugin: str) -> int:
+        """Return how many nodes the plugin has scored."""
         return self.harness.machine.context.profiles["default-scheduler"].evaluations.score[plugin].n
 
     def place(self, name: str) -> str:
-        """Where a pod goes; it does not stay there."""
+        """Schedule a pod, delete it, and return its node."""
         self.harness.add(web(name))
         self.harness.run()
-        where = self.harness.assignments[name]
+        node_name = self.harness.assignments[name]
         self.harness.delete_pod(name)
-        return where
+        return node_name
 
 
-def the_one_of_silver_that_is_empty() -> str:
-    """Zone a ceases to fit, then c with the best of all, and a comes back."""
-    fleet = Fleet()
-    assert fleet.place("first") == "c0"
-    fleet.harness.add(web("there").on("a1"))
-    assert fleet.place("second") == "c0", "a must wait for the others"
-    fleet.harness.add(web("too").on("c1"))
-    assert fleet.place("third") == "b0", "so must c, and silver is the best there is now"
-    fleet.harness.delete_pod("there")
-    fleet.harness.add(pod("busy").on("b0").requests(cpu="3"))
-    return fleet.place("fourth")
+def node_after_zone_changes() -> str:
+    """Make zone a infeasible, then c with its best node, then a feasible again; return the node of the next pod."""
+    cluster = Cluster()
+    assert cluster.place("first") == "c0"
+    cluster.harness.add(web("there").on("a1"))
+    assert cluster.place("second") == "c0", "zone a is infeasible"
+    cluster.harness.add(web("too").on("c1"))
+    assert cluster.place("third") == "b0", "zone c is infeasible too, so silver is preferred most"
+    cluster.harness.delete_pod("there")
+    cluster.harness.add(pod("busy").on("b0").requests(cpu="3"))
+    return cluster.place("fourth")
 
 
-def test_a_zone_that_fits_again_is_weighed_like_the_others() -> None:
-    assert the_one_of_silver_that_is_empty() == "a0"
+def test_zone_that_is_feasible_again_is_scored_like_the_others() -> None:
+    assert node_after_zone_changes() == "a0"
 
 
-def test_it_is_noticed_if_it_is_weighed_as_it_was_when_it_ceased_to_fit(monkeypatch: pytest.MonkeyPatch) -> None:
-    sum_resting = ScoreColumns._sum_stable
+def test_stale_totals_of_infeasible_rows_fail_the_check(monkeypatch: pytest.MonkeyPatch) -> None:
+    sum_stable = ScoreColumns._sum_stable
 
-    def summed(self: ScoreColumns, everywhere: bool, due: object) -> None:
+    def stale(self: ScoreColumns, everywhere: bool, due: object) -> None:
         out = (self._row_total >= INFEASIBLE) & (self._row_total < 0)
         before = self._row_total[out]
-        sum_resting(self, everywhere, due)  # type: ignore[arg-type]
+        sum_stable(self, everywhere, due)  # type: ignore[arg-type]
         self._row_total[out] = before
 
-    monkeypatch.setattr(ScoreColumns, "_sum_stable", summed)
-    assert the_one_of_silver_that_is_empty() != "a0"
+    monkeypatch.setattr(ScoreColumns, "_sum_stable", stale)
+    assert node_after_zone_changes() != "a0"
 
 
-def test_only_nodes_are_scored_anew_that_pods_have_come_to() -> None:
-    fleet = Fleet()
+def test_only_nodes_with_new_pods_are_scored_again() -> None:
+    cluster = Cluster()
     for zone in "aba":
-        fleet.harness.add(web(f"in-{zone}").on(f"{zone}1"))
-        fleet.place(f"beside-{zone}")
-        fleet.harness.delete_pod(f"in-{zone}")
-    fleet.place("last")
+        cluster.harness.add(web(f"in-{zone}").on(f"{zone}1"))
+        cluster.place(f"next-{zone}")
+        cluster.harness.delete_pod(f"in-{zone}")
+    cluster.place("last")
     touched = 2 * 4  # by the pod that made the zone full, and by the one that was placed
-    assert fleet.asked("NodeResourcesFit") <= 3 * PER_ZONE + touched
+    assert cluster.scored("NodeResourcesFit") <= 3 * PER_ZONE + touched
