@@ -46,14 +46,14 @@ def _plan(context: Context, assumed: AssumedPod) -> BindingPlan:
 
 def _needs_pre_bind(context: Context, assumed: AssumedPod, plugin: PreBindPlugin) -> bool:
     try:
-        answer = call_plugin(
+        result = call_plugin(
             plugin, _PRE_FLIGHT, plugin.pre_bind_pre_flight, assumed.cycle, assumed.pod, assumed.node_name
         )
     except PluginFailed as failed:
         # A needless PreBind call is harmless; without a needed one the pod is bound before its volumes are.
         context.instrument.plugin_failed(failed.plugin, failed.point, failed.error)
         return True
-    return answer is not SKIP
+    return result is not SKIP
 
 
 def handle_bound(context: Context, event: Bound) -> list[Command]:

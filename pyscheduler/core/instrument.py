@@ -15,15 +15,15 @@ SUCCESS = Code.SUCCESS.camel
 ERROR = Code.ERROR.camel
 
 
-def status_of(answer: object) -> str:
+def status_of(result: object) -> str:
     """Return kube-scheduler's status code of a plugin's result."""
-    if isinstance(answer, Rejection):
-        return answer.code.camel
-    if isinstance(answer, ClearNomination):
-        return answer.rejection.code.camel
-    if isinstance(answer, Skip):
+    if isinstance(result, Rejection):
+        return result.code.camel
+    if isinstance(result, ClearNomination):
+        return result.rejection.code.camel
+    if isinstance(result, Skip):
         return Code.SKIP.camel
-    return Code.WAIT.camel if isinstance(answer, Wait) else SUCCESS
+    return Code.WAIT.camel if isinstance(result, Wait) else SUCCESS
 
 
 class Point:

@@ -44,13 +44,13 @@ class LeaderElector:
         self.deadline = -inf
         """Time until which it leads, unless a renewal is accepted before."""
         self.terms = terms
-        self._seen: Lease | None = None
-        self._seen_at = -inf
+        self._observed: Lease | None = None
+        self._observed_at = -inf
 
     @property
     def holder(self) -> str:
         """Identity of the holder by the last observed lease, or ""."""
-        return self._seen.holder_identity if self._seen is not None else ""
+        return self._observed.holder_identity if self._observed is not None else ""
 
     def is_leader(self, now: float) -> bool:
         """Return True if it is the leader at that time."""
@@ -58,14 +58,14 @@ class LeaderElector:
 
     def observe(self, lease: Lease | None, now: float) -> None:
         """Record the lease as read from the API server; None if there is none."""
-        if lease != self._seen:
-            self._seen, self._seen_at = lease, now
+        if lease != self._observed:
+            self._observed, self._observed_at = lease, now
 
     def wait(self, now: float) -> float:
         """Return the seconds until it may claim the last observed lease; 0 if it may do so now."""
-        if self._seen is None or self.holder in ("", self.identity):
+        if self._observed is None or self.holder in ("", self.identity):
             return 0.0
-        return max(0.0, self._seen_at + self._seen.lease_duration_seconds - now)
+        return max(0.0, self._observed_at + self._observed.lease_duration_seconds - now)
 
     def pause(self, now: float, jitter: float) -> float:
         """Return the seconds until the next read, at the latest when the lease expires; `jitter` is in [0, 1)."""
@@ -74,12 +74,12 @@ class LeaderElector:
 
     def claim(self, wall: str) -> Lease:
         """Return the Lease to write in order to acquire or renew it."""
-        seen, seconds = self._seen, ceil(self.terms.lease_duration)
-        if seen is None:
+        observed, seconds = self._observed, ceil(self.terms.lease_duration)
+        if observed is None:
             return Lease(self.identity, seconds, 0, wall, wall)
-        if seen.holder_identity == self.identity:
-            return Lease(self.identity, seconds, seen.lease_transitions, seen.acquire_time, wall)
-        return Lease(self.identity, seconds, seen.lease_transitions + 1, wall, wall)
+        if observed.holder_identity == self.identity:
+            return Lease(self.identity, seconds, observed.lease_transitions, observed.acquire_time, wall)
+        return Lease(self.identity, seconds, observed.lease_transitions + 1, wall, wall)
 
     def accepted(self, claim: Lease, sent: float) -> None:
         """Record a claim that the API server accepted; `sent` is a time before the request was sent."""
@@ -92,4 +92,4 @@ class LeaderElector:
 
     def resignation(self, wall: str) -> Lease:
         """Return the Lease to write on release: no holder, and 1 second for clients that check only the duration."""
-        return Lease("", 1, self._seen.lease_transitions if self._seen is not None else 0, wall, wall)
+        return Lease("", 1, self._observed.lease_transitions if self._observed is not None else 0, wall, wall)

@@ -86,29 +86,29 @@ def _leave(context: Context, waiting: WaitingPodState, now: float) -> list[Comma
 def _react(context: Context, events: Sequence[ClusterEvent], now: float) -> list[Command]:
     """Run `permit` once for each pod that any of the events affects."""
     due: dict[tuple[int, str], tuple[WaitingPodState, PermitPlugin]] = {}
-    for plugin, events_to_register, parked in _by_holder(context):
+    for plugin, events_to_register, waiting_pods in _by_holder(context):
         for event in events:
             if any(interest.covers(event) for interest in events_to_register):
-                for waiting in _affected(context, plugin, event, parked):
+                for waiting in _affected(context, plugin, event, waiting_pods):
                     due[id(plugin), waiting.pod.uid] = (waiting, plugin)
     return [command for waiting, plugin in due.values() for command in _recheck(context, waiting, plugin, now)]
 
 
 def _by_holder(context: Context) -> list[tuple[PermitPlugin, Iterable[ClusterEventWithHint], list[WaitingPodState]]]:
     """Return every plugin that makes pods wait, with its events_to_register and those pods."""
-    parked: dict[int, tuple[PermitPlugin, Iterable[ClusterEventWithHint], list[WaitingPodState]]] = {}
+    waiting_pods: dict[int, tuple[PermitPlugin, Iterable[ClusterEventWithHint], list[WaitingPodState]]] = {}
     for waiting in context.handle.waiting.values():
         events_to_register = context.assumed[waiting.pod.uid].profile.permit_interests
         for plugin in _holders(context, waiting):
-            parked.setdefault(id(plugin), (plugin, events_to_register[plugin.name], []))[2].append(waiting)
-    return list(parked.values())
+            waiting_pods.setdefault(id(plugin), (plugin, events_to_register[plugin.name], []))[2].append(waiting)
+    return list(waiting_pods.values())
 
 
 def _affected(
-    context: Context, plugin: PermitPlugin, event: ClusterEvent, parked: list[WaitingPodState]
+    context: Context, plugin: PermitPlugin, event: ClusterEvent, waiting_pods: list[WaitingPodState]
 ) -> Iterable[WaitingPodState]:
     """Return the pods that `permit` must run for after the event; all of them if the plugin's `affected_pods` fails."""
-    held = [waiting for waiting in parked if waiting.is_held_by(plugin.name)]
+    held = [waiting for waiting in waiting_pods if waiting.is_held_by(plugin.name)]
     if not held:
         return ()
     try:
@@ -133,17 +133,17 @@ def _recheck(context: Context, waiting: WaitingPodState, plugin: PermitPlugin, n
     before = waiting.reason
     cycle = context.assumed[waiting.pod.uid].cycle.at(now)
     try:
-        answer = call_plugin(plugin, PERMIT, plugin.permit, cycle, waiting.pod, node)
+        result = call_plugin(plugin, PERMIT, plugin.permit, cycle, waiting.pod, node)
     except PluginFailed as failed:
         context.instrument.plugin_failed(failed.plugin, failed.point, failed.error)
         waiting.fail(failed.plugin, str(failed))
         return []
-    if answer is None:
+    if result is None:
         waiting.allow(plugin.name)
-    elif isinstance(answer, Rejection):
-        waiting.reject(plugin.name, answer.message, is_pending=answer.pending)
+    elif isinstance(result, Rejection):
+        waiting.reject(plugin.name, result.message, is_pending=result.pending)
     else:
-        waiting.hold(plugin.name, answer, now)
+        waiting.hold(plugin.name, result, now)
     return [] if waiting.is_decided or waiting.reason == before else [_report(waiting)]
 
 

@@ -301,11 +301,11 @@ def _permit(assumed: AssumedPod, node: NodeRow, waits: dict[str, Wait], point: P
     cycle, pod = assumed.cycle, assumed.pod
     point.enter()
     for plugin in assumed.profile.permit:
-        answer = call_plugin(plugin, "Permit", plugin.permit, cycle, pod, node)
-        if isinstance(answer, Rejection):
-            point.leave(answer.code.camel)
-            return plugin.name, answer
-        if answer is not None:
-            waits[plugin.name] = answer
+        result = call_plugin(plugin, "Permit", plugin.permit, cycle, pod, node)
+        if isinstance(result, Rejection):
+            point.leave(result.code.camel)
+            return plugin.name, result
+        if result is not None:
+            waits[plugin.name] = result
     point.leave(Code.WAIT.camel if waits else SUCCESS)
     return None

@@ -147,7 +147,7 @@ def test_pre_bind_is_called_unless_the_preflight_skips(preflight: str, called: b
 
 
 def accept_binding(harness: Harness, is_bound: bool) -> None:
-    """Accept the binding of "a" without a watch event; `is_bound` says if the API server has bound the pod."""
+    """Accept the binding of "a" without a watch event; `is_bound`: the API server has bound the pod."""
     harness.complete_bindings = False
     harness.add(pod("a").requests(cpu="1"))
     harness.run()

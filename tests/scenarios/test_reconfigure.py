@@ -133,8 +133,8 @@ def test_waiting_pod_is_rejected_if_its_plugin_is_removed() -> None:
     assert harness.assignments == {"patient": "n1"}
 
 
-def test_events_for_a_parked_pod_are_weighed_by_the_new_plugins() -> None:
-    """The pod is in flight while it is waiting_pod: what happened meanwhile wakes it if it comes back."""
+def test_events_during_a_permit_wait_are_evaluated_by_the_new_plugins() -> None:
+    """The pod is in flight while it waits, so events during the wait requeue it after its rejection."""
     harness = Harness(EVERYWHERE)
     harness.add(node("n1", cpu="1"), patient())
     harness.run()

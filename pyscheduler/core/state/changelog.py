@@ -25,12 +25,12 @@ class ChangeLog:
 
     def append(self, row: int) -> None:
         """Record a change of the row."""
-        place = self.mark - self._base
-        if place == 2 * _KEEP:
+        position = self.mark - self._base
+        if position == 2 * _KEEP:
             self._rows[:_KEEP] = self._rows[_KEEP:]
             self._base += _KEEP
-            place = _KEEP
-        self._rows[place] = row
+            position = _KEEP
+        self._rows[position] = row
         self.mark += 1
 
     def since(self, mark: int) -> NDArray[np.intp] | None:

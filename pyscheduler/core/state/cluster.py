@@ -157,18 +157,18 @@ class ClusterState:
 
     def topology(self, key: str) -> Domains:
         """Return the domains of all nodes by the values of one label; the same object until a node changes."""
-        known = self._topologies.get(key)
-        if known is not None and known[0] == self.nodes_version and known[1] is self.columns.labels.get(key):
-            return known[2]
+        cached = self._topologies.get(key)
+        if cached is not None and cached[0] == self.nodes_version and cached[1] is self.columns.labels.get(key):
+            return cached[2]
         key = self.known_label(key)
-        known, column = self._topologies.get(key), self.label_column(key)
-        if known is None or known[0] != self.nodes_version or known[1] is not column:
+        cached, column = self._topologies.get(key), self.label_column(key)
+        if cached is None or cached[0] != self.nodes_version or cached[1] is not column:
             ids = column.ids(slice(0, len(self.rows)), len(self.rows)).astype(np.intp)
             ids.flags.writeable = False
             if len(self._topologies) >= _MAX_TOPOLOGIES:
                 self._topologies.clear()
-            known = self._topologies[key] = (self.nodes_version, column, Domains(ids, column.known))
-        return known[2]
+            cached = self._topologies[key] = (self.nodes_version, column, Domains(ids, column.known))
+        return cached[2]
 
     def _count_images(self, images: Mapping[str, int], sign: int) -> None:
         for image, size in images.items():

@@ -40,7 +40,7 @@ class TableWithoutLowerPriority(ColumnTable):
         """Mask of the nodes with amounts too large for this table: values read for them are wrong."""
 
     def __iter__(self) -> Iterator[NodeInfo]:
-        return (self._without_lower_priority(place, node) for place, node in enumerate(self._nodes()))
+        return (self._without_lower_priority(index, node) for index, node in enumerate(self._nodes()))
 
     def _nodes(self) -> Sequence[NodeRow]:
         """Return the nodes with all their pods."""
@@ -80,8 +80,8 @@ class TableWithoutLowerPriority(ColumnTable):
 
     def by_ports(self, answer: Callable[[frozenset[HostPort]], int]) -> Ints:
         amounts, nodes = super().by_ports(answer), self._nodes()
-        for place in np.flatnonzero(super().count_pods(_LowerPriorityHostPorts(self._priority))).tolist():
-            amounts[place] = answer(self._without_lower_priority(place, nodes[place]).used_ports)
+        for index in np.flatnonzero(super().count_pods(_LowerPriorityHostPorts(self._priority))).tolist():
+            amounts[index] = answer(self._without_lower_priority(index, nodes[index]).used_ports)
         return amounts
 
     def _subtract_excluded(self, amounts: Ints, count: PodCount) -> Ints:
@@ -92,7 +92,7 @@ class TableWithoutLowerPriority(ColumnTable):
         """Return the counts of the excluded pods; `count` must count only such pods."""
         return super().count_pods(count)
 
-    def _without_lower_priority(self, place: int, node: NodeRow) -> NodeRow:  # noqa: ARG002
+    def _without_lower_priority(self, index: int, node: NodeRow) -> NodeRow:  # noqa: ARG002
         copy = node.copy()
         for pod in node.pods.values():
             if pod.priority < self._priority:
@@ -112,22 +112,22 @@ class ReprieveTable(TableWithoutLowerPriority):
 
     def put(self, pods: Mapping[int, Pod]) -> None:
         """Reprieve excluded pods, one on each of some nodes."""
-        for place, pod in pods.items():
-            self._reprieved.setdefault(place, {})[pod.uid] = pod
+        for index, pod in pods.items():
+            self._reprieved.setdefault(index, {})[pod.uid] = pod
         self._add(pods, 1)
 
     def take(self, pods: Mapping[int, Pod]) -> None:
         """Exclude reprieved pods again."""
-        for place, pod in pods.items():
-            del self._reprieved[place][pod.uid]
+        for index, pod in pods.items():
+            del self._reprieved[index][pod.uid]
         self._add(pods, -1)
 
     def _add(self, pods: Mapping[int, Pod], sign: int) -> None:
-        places, signatures = list(pods), [pod.signature for pod in pods.values()]
+        indices, signatures = list(pods), [pod.signature for pod in pods.values()]
         distinct = set(signatures)
         for count, sums in self._sums.items():
             values = {signature: sign * count.of(signature) for signature in distinct}
-            sums[places] += np.fromiter((values[signature] for signature in signatures), np.int64, len(places))
+            sums[indices] += np.fromiter((values[signature] for signature in signatures), np.int64, len(indices))
 
     def count_pods(self, count: PodCount) -> Ints:
         return super().count_pods(count) + self._count_reprieved(count)
@@ -139,13 +139,13 @@ class ReprieveTable(TableWithoutLowerPriority):
         sums = self._sums.get(count)
         if sums is None:
             sums = self._sums[count] = np.zeros(len(self), np.int64)
-            for place, pods in self._reprieved.items():
-                sums[place] = sum(count.of(pod.signature) for pod in pods.values())
+            for index, pods in self._reprieved.items():
+                sums[index] = sum(count.of(pod.signature) for pod in pods.values())
         return sums
 
-    def _without_lower_priority(self, place: int, node: NodeRow) -> NodeRow:
-        copy = super()._without_lower_priority(place, node)
-        for pod in self._reprieved.get(place, {}).values():
+    def _without_lower_priority(self, index: int, node: NodeRow) -> NodeRow:
+        copy = super()._without_lower_priority(index, node)
+        for pod in self._reprieved.get(index, {}).values():
             copy.put(pod)
         return copy
 
