@@ -1,1 +1,1 @@
-"""The pure core: events go in, commands come out; no I/O, no clock, no threads."""
+"""Pure scheduling core: takes events, returns commands; no I/O, no clock, no threads."""

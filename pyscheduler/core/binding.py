@@ -1,6 +1,6 @@
-"""From a chosen node to a bound pod: the start of the binding cycle, its outcome, and giving a place back.
+"""Start of the binding cycle of an assumed pod, handling of its outcome, and forgetting of assumed pods.
 
-The binding cycle itself runs in the shell; here is what its start and its end mean for the queue and the state.
+The binding cycle itself runs in the shell; this module updates the queue and the state when it starts and ends.
 """
 
 from __future__ import annotations
@@ -16,48 +16,48 @@ from pyscheduler.core.framework.plugin_calls import call_plugin
 from pyscheduler.core.framework.plugin_failure import PluginFailed
 from pyscheduler.core.instrument import SUCCESS
 
-# Looking a member up in its class costs more than what is done with it here, for every pod.
+# Looking up an enum member costs more than the assignment it is used in, and this runs for every pod.
 _BINDING, _BOUND, _NORMAL = AssumedStage.BINDING, AssumedStage.BOUND, EventType.NORMAL
 _PRE_FLIGHT, _UNRESERVE, _SKIP = "PreBindPreFlight", "Unreserve", Code.SKIP.camel
 
 
 def start_binding(context: Context, assumed: AssumedPod, now: float) -> list[Command]:
-    """Hand the pod to the shell. From here on the queue need not keep events for it."""
+    """Return the Bind command for an assumed pod, which is no longer in flight for the queue."""
     assumed.stage = _BINDING
     context.queue.done(assumed.pod.uid)
     plan = _plan(context, assumed)
     if plan.pre_bind:
-        # PreBind may take minutes, and pods that want to be near this one may follow it now.
+        # PreBind may take minutes; pods with affinity to this one need not wait for its end.
         context.wake((pod_placed(assumed.pod.on(assumed.node_name)),), now)
     return [Bind(assumed.pod, assumed.node_name, assumed.cycle, plan)]
 
 
 def _plan(context: Context, assumed: AssumedPod) -> BindingPlan:
-    """The profile's plan without the PreBind plugins that have nothing to do for the pod."""
+    """Return the profile's binding plan without the PreBind plugins that skip the pod."""
     plan = assumed.profile.plan
     if not plan.pre_bind:
         return plan
     point = context.points[assumed.profile.name].pre_bind_pre_flight
     point.enter()
-    busy = [plugin for plugin in plan.pre_bind if _has_work(context, assumed, plugin)]
-    point.leave(SUCCESS if busy else _SKIP)
-    return plan if len(busy) == len(plan.pre_bind) else BindingPlan(tuple(busy), plan.bind, plan.post_bind)
+    needed = [plugin for plugin in plan.pre_bind if _needs_pre_bind(context, assumed, plugin)]
+    point.leave(SUCCESS if needed else _SKIP)
+    return plan if len(needed) == len(plan.pre_bind) else BindingPlan(tuple(needed), plan.bind, plan.post_bind)
 
 
-def _has_work(context: Context, assumed: AssumedPod, plugin: PreBindPlugin) -> bool:
+def _needs_pre_bind(context: Context, assumed: AssumedPod, plugin: PreBindPlugin) -> bool:
     try:
-        answer = call_plugin(
+        result = call_plugin(
             plugin, _PRE_FLIGHT, plugin.pre_bind_pre_flight, assumed.cycle, assumed.pod, assumed.node_name
         )
     except PluginFailed as failed:
-        # Better to ask it for nothing than to bind a pod whose volumes are not there.
+        # A needless PreBind call is harmless; without a needed one the pod is bound before its volumes are.
         context.instrument.plugin_failed(failed.plugin, failed.point, failed.error)
         return True
-    return answer is not SKIP
+    return result is not SKIP
 
 
 def handle_bound(context: Context, event: Bound) -> list[Command]:
-    """The API server has the pod's node: tell its owner. The place is confirmed when the watch shows it."""
+    """Record the Scheduled event of a pod with an accepted binding; it stays assumed until the watch confirms it."""
     assumed = context.assumed.get(event.uid)
     if assumed is None or assumed.stage is not _BINDING:
         return []
@@ -75,36 +75,36 @@ def handle_bound(context: Context, event: Bound) -> list[Command]:
 
 
 def look_up_unconfirmed(context: Context, now: float) -> list[Command]:
-    """Have the pods looked up that should have been confirmed by now."""
+    """Return a GetPod command for each bound pod that the watch has not confirmed in time."""
     due = [context.assumed.get(uid) for uid in context.unconfirmed.take_due(now)]
     return [GetPod(assumed.pod) for assumed in due if assumed is not None]
 
 
 def handle_looked_up(context: Context, uid: str, now: float) -> list[Command]:
-    """The API server has shown the pod: if it has no node, its binding was never made, and the place is given back."""
+    """Forget and requeue a pod that a read from the API server returned without a node: its binding was lost."""
     assumed = context.assumed.get(uid)
     if assumed is None or assumed.stage is not _BOUND or context.pods[uid].node_name:
         return []
-    message = f"the binding to {assumed.node_name} was accepted but not made"
+    message = f"the API server accepted the binding to {assumed.node_name}, but the pod is not bound"
     return forget_and_requeue(context, assumed, Failure.error(message), now)
 
 
 def handle_bind_failed(context: Context, event: BindFailed) -> list[Command]:
-    """The binding cycle failed: give the place back and try again, unless the watch has shown the pod bound."""
+    """Forget and requeue a pod with a failed binding cycle, unless the watch has shown it bound."""
     context.eviction_ended(event.uid, event.at)
     assumed = context.assumed.get(event.uid)
     if assumed is None or assumed.stage is not _BINDING:
         return []
     if assumed.confirmed:
         return handle_bound(context, Bound(event.at, event.uid))
-    # No plugin is named as rejector: events were not kept while the pod was being bound, so none can be waited for, and
-    # a pod whose binding fails again and again must sit out its whole backoff.
-    refusal = Failure.rejected("", event.message) if event.rejected else Failure.error(event.message)
-    return forget_and_requeue(context, assumed, refusal, event.at)
+    # No plugin is recorded as rejector: events were not recorded for the pod during binding, so none may be waited for,
+    # and a pod that fails repeatedly in binding must wait for its whole backoff.
+    failure = Failure.rejected("", event.message) if event.rejected else Failure.error(event.message)
+    return forget_and_requeue(context, assumed, failure, event.at)
 
 
 def forget_and_requeue(context: Context, assumed: AssumedPod, failure: Failure, now: float) -> list[Command]:
-    """Free the place, put the pod back, and wake whoever the place may help: anyone but the pod itself."""
+    """Forget the assumed pod, requeue it, and wake the other pods that its freed resources may help."""
     release(context, assumed)
     commands = handle_scheduling_failure(context, assumed.queued, failure, now)
     uid = assumed.pod.uid
@@ -113,7 +113,7 @@ def forget_and_requeue(context: Context, assumed: AssumedPod, failure: Failure, 
 
 
 def release(context: Context, assumed: AssumedPod) -> None:
-    """Undo what assuming did: all reservations in reverse order, then the place itself."""
+    """Forget an assumed pod: run Unreserve in reverse order, then remove the pod from its node."""
     context.assumed.pop(assumed.pod.uid, None)
     context.unconfirmed.discard(assumed.pod.uid)
     context.handle.waiting.pop(assumed.pod.uid, None)
@@ -131,5 +131,5 @@ def _unreserve(context: Context, assumed: AssumedPod) -> None:
         try:
             call_plugin(plugin, _UNRESERVE, plugin.unreserve, assumed.cycle, assumed.pod, assumed.node_name)
         except PluginFailed as failed:
-            # A plugin's own books may now be wrong, but the place must be given back all the same.
+            # The plugin's own bookkeeping may now be wrong, but the pod must still be removed from its node.
             context.instrument.plugin_failed(failed.plugin, failed.point, failed.error)

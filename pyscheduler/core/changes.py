@@ -1,4 +1,4 @@
-"""What an update means: two versions of an object in, the cluster events that wake waiting pods out.
+"""Cluster events of an update, from the old and the new version of an object.
 
 Matches kube-scheduler's event handlers (pkg/scheduler/eventhandlers.go): one event per kind of change, in its order.
 """
@@ -13,7 +13,7 @@ from pyscheduler.api.pod import Pod
 
 
 def node_events(old: NodeObject, new: NodeObject) -> list[ClusterEvent]:
-    """What changed about a node; nothing if no scheduler could care."""
+    """Return one event per change of a node that scheduling depends on; none for a heartbeat."""
     return [ClusterEvent(NODE, action, old, new, f"Node{_LABELS[action]}") for action in _node_actions(old, new)]
 
 
@@ -34,7 +34,7 @@ def _node_actions(old: NodeObject, new: NodeObject) -> Iterator[Action]:
 
 
 def may_fit_other_pods(old: NodeObject, new: NodeObject) -> bool:
-    """Return True if pods may fit the node that did not, or the other way round; heartbeats change nothing for them."""
+    """Return True if the update may change which pods fit the node; a heartbeat does not."""
     status = (old.status.allocatable, old.status.declared_features) != (
         new.status.allocatable,
         new.status.declared_features,
@@ -43,7 +43,7 @@ def may_fit_other_pods(old: NodeObject, new: NodeObject) -> bool:
 
 
 def pod_events(old: Pod, new: Pod) -> list[ClusterEvent]:
-    """What changed about a pod; a plain update if it is nothing in particular."""
+    """Return one event per change of a pod that scheduling depends on, or a single UPDATE_OTHER."""
     resource = ASSIGNED_POD if new.node_name else UNSCHEDULABLE_POD
     actions = list(_pod_actions(old, new)) or [Action.UPDATE_OTHER]
     return [ClusterEvent(resource, action, old, new, f"{resource}{_LABELS[action]}") for action in actions]
@@ -68,12 +68,12 @@ def _scaled_down(old: Pod, new: Pod) -> bool:
 
 
 def pod_placed(pod: Pod) -> ClusterEvent:
-    """A pod has a place on a node."""
+    """Return the event of a pod that was assigned to a node."""
     return ClusterEvent(ASSIGNED_POD, Action.ADD, None, pod, "AssignedPodAdd")
 
 
 def pod_deleted(pod: Pod) -> ClusterEvent:
-    """A pod gave its place back."""
+    """Return the event of an assigned pod that was deleted or forgotten."""
     return ClusterEvent(ASSIGNED_POD, Action.DELETE, pod, None, "AssignedPodDelete")
 
 

@@ -1,4 +1,4 @@
-"""What the machine wants done: values that the shell carries out, in order, and answers with events."""
+"""Commands of the machine: the shell carries them out in order and reports the outcomes as events."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pyscheduler.core.extender import ExtenderCall
 
 
 class BindingPlan(Struct, frozen=True):
-    """The plugins of a profile's binding cycle, in the order in which they act."""
+    """Plugins of a profile's binding cycle, each extension point in its order."""
 
     pre_bind: tuple[PreBindPlugin, ...]
     bind: tuple[BindPlugin, ...]
@@ -22,7 +22,7 @@ class BindingPlan(Struct, frozen=True):
 
 
 class Bind(Struct, frozen=True):
-    """Run the binding cycle of an assumed pod; answer with Bound or BindFailed."""
+    """Run the binding cycle of an assumed pod; reply with Bound or BindFailed."""
 
     pod: Pod
     node_name: str
@@ -31,9 +31,9 @@ class Bind(Struct, frozen=True):
 
 
 class CancelBinding(Struct, frozen=True):
-    """End the binding cycle of a pod that has lost its place: it is gone, on its way out, or on another node.
+    """Cancel the binding cycle of a pod that was forgotten: it is deleted, terminating, or bound to another node.
 
-    There is no answer. `Bind` may have been answered already.
+    There is no reply, and the one to `Bind` may have been sent already.
     """
 
     uid: str
@@ -41,7 +41,7 @@ class CancelBinding(Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """The PodScheduled condition to be written, always with status False."""
+    """PodScheduled condition to write, always with status False."""
 
     reason: str
     message: str
@@ -49,21 +49,21 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class PatchStatus:
-    """Write a pod's PodScheduled condition and nominated node; None leaves either as it is, "" clears the node."""
+    """Patch a pod's PodScheduled condition and nominated node; None leaves either unchanged, "" clears the node."""
 
     pod: Pod
     condition: Condition | None = None
     nominated_node_name: str | None = None
 
     def after(self, earlier: PatchStatus) -> PatchStatus:
-        """Both in one, where the earlier one has not been carried out yet."""
+        """Return this patch merged into an earlier one that has not been sent yet."""
         condition = earlier.condition if self.condition is None else self.condition
         node = earlier.nominated_node_name if self.nominated_node_name is None else self.nominated_node_name
         return PatchStatus(self.pod, condition, node)
 
 
 class EventType(enum.StrEnum):
-    """The two types of a Kubernetes event."""
+    """Types of a Kubernetes event."""
 
     NORMAL = "Normal"
     WARNING = "Warning"
@@ -71,7 +71,7 @@ class EventType(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """Write an events.k8s.io/v1 Event about a pod; `note` is cut to 1,024 bytes when it is sent."""
+    """Create an events.k8s.io/v1 Event about a pod; `note` is truncated to 1,024 bytes when it is sent."""
 
     type: EventType
     reason: str
@@ -83,10 +83,10 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Evict:
-    """Delete a victim after marking it with the DisruptionTarget condition; answer with EvictFailed if that fails.
+    """Set the DisruptionTarget condition of a victim and delete it; reply with EvictFailed if that fails.
 
-    A victim in PreBind is not deleted: its binding is called off, and BindFailed tells so. `then` is recorded once it
-    is done; a victim that was gone already needs nothing.
+    A victim in PreBind is not deleted: its binding is cancelled, and BindFailed reports it. `then` is recorded after
+    a successful eviction, and not for a victim that no longer existed.
     """
 
     victim: Pod
@@ -94,24 +94,24 @@ class Evict:
     message: str
     then: Record | None = None
     plugin: str = ""
-    """Who chose the victim."""
+    """Name of the plugin that chose the victim."""
 
     def cancelled_record(self) -> Record | None:
-        """What is recorded of a victim whose binding was called off."""
+        """Return the record for a victim that was still being bound and had its binding cancelled."""
         return self.then and replace(self.then, note=f"{self.then.note}{IN_MEMORY}")
 
 
 class GetPod(Struct, frozen=True):
-    """Read a pod that is bound by an accepted call and not by any watch; answer with PodFound or PodGone.
+    """Read a pod that has an accepted binding but no confirmation by the watch; reply with PodFound or PodGone.
 
-    Without an answer the command comes again.
+    The command is repeated until there is a reply.
     """
 
     pod: Pod
 
 
 class CallExtenders(Struct, frozen=True):
-    """Ask extenders about a pod, all calls at once; answer with ExtendersResponded. Until then no other attempt is made."""
+    """Send concurrent calls to extenders for a pod; reply with ExtendersResponded. No other attempt starts before."""
 
     id: int
     pod: Pod
@@ -119,5 +119,5 @@ class CallExtenders(Struct, frozen=True):
 
 
 IN_MEMORY = " (in kube-scheduler memory)."
-"""Ends the notes on victims that had only begun to arrive, as kube-scheduler's do."""
+"""Suffix of the note on a victim that was only assumed; kube-scheduler's text."""
 Command = Bind | CancelBinding | PatchStatus | Evict | Record | GetPod | CallExtenders

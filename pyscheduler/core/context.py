@@ -1,6 +1,6 @@
-"""What the parts of the machine share: one cluster, one queue, the profiles, and the pods by their place in life.
+"""State that the parts of the machine share: the cluster, the queue, the profiles, and the pods by phase.
 
-    unknown ──seen──▶ pending ──attempt──▶ assumed ──bound──▶ placed ──gone──▶ unknown
+    unknown ──watch──▶ pending ──attempt──▶ assumed ──bound──▶ placed ──deleted──▶ unknown
                         ▲  (in the queue)     │  (waiting in Permit, then binding)
                         └─────── failed ──────┘
 
@@ -37,10 +37,10 @@ from pyscheduler.core.state.shared_images import SharedImages
 
 
 class AssumedStage(enum.Enum):
-    """Where an assumed pod is on its way to its node."""
+    """Stage of an assumed pod between the choice of its node and its confirmation."""
 
     WAITING = enum.auto()
-    """Parked by Permit."""
+    """Permit makes the pod wait."""
     BINDING = enum.auto()
     """The shell runs its binding cycle."""
     BOUND = enum.auto()
@@ -48,7 +48,7 @@ class AssumedStage(enum.Enum):
 
 
 class AssumedPod(msgspec.Struct, eq=False):
-    """A pod whose place on a node is taken in memory before the API server knows."""
+    """A pod that is counted on its node in memory before the API server has the binding."""
 
     queued: QueuedPod
     pod: Pod
@@ -57,39 +57,39 @@ class AssumedPod(msgspec.Struct, eq=False):
     profile: Profile
     stage: AssumedStage = AssumedStage.WAITING
     confirmed: bool = False
-    """Whether the watch has shown the pod on its node; binding may still be under way here."""
+    """True once the watch has shown the pod on its node; the binding cycle may still be running here."""
 
 
 class SuspendedAttempt(msgspec.Struct, eq=False):
-    """An attempt in steps, for `pod`, between two of them; as long as there is one, no other is made."""
+    """A scheduling attempt for `pod` that waits for extenders or is paused; no other attempt starts before it ends."""
 
     queued: QueuedPod
     pod: Pod
     steps: Generator[Any, Any, Any]
-    """The attempt itself, up to its commands."""
+    """Generator that runs the attempt and returns its commands."""
     id: int = 0
-    """Which of all extender_rounds: an answer to an earlier one comes too late."""
+    """Number of the extender round that the attempt waits for; replies to earlier ones are ignored."""
     outdated: bool = False
-    """Something has changed since that voids the attempt: it is to be made anew."""
+    """True after a change that invalidates the attempt: it must start over."""
     paused: bool = False
-    """No answer is waited for: the next call of `cycle` goes on."""
+    """True if the attempt waits for no reply: the next call of `cycle` resumes it."""
 
 
 class Settings(msgspec.Struct, frozen=True):
-    """What the machine needs of the configuration; times in seconds."""
+    """Configuration of the machine; times in seconds."""
 
     seed: int = 0
     initial_backoff: float = 1.0
     max_backoff: float = 10.0
     max_in_unschedulable: float = 300.0
     slice_pods: int = SLICE
-    """Upper bound of waiting pods that one call looks at."""
+    """Maximum number of waiting pods that one call processes."""
     extenders: tuple[Extender, ...] = ()
-    """In the order in which they are asked."""
+    """Extenders in the order in which they are called."""
 
 
 class Points(msgspec.Struct, frozen=True):
-    """The extension points of a profile that come when a node has been chosen, as the instrument is told of them."""
+    """Instrumented extension points of a profile that run after a node has been chosen."""
 
     reserve: Point
     unreserve: Point
@@ -98,13 +98,13 @@ class Points(msgspec.Struct, frozen=True):
 
     @staticmethod
     def of(profile: str, instrument: Instrument) -> Points:
-        """Those of a profile."""
+        """Return the points of a profile."""
         names = ("Reserve", "Unreserve", "Permit", "PreBindPreFlight")
         return Points(*(instrument.point(name, profile) for name in names))
 
 
 class Context(msgspec.Struct, eq=False):
-    """The machine's whole memory."""
+    """All state of the machine."""
 
     profiles: Mapping[str, Profile]
     handle: CoreHandle
@@ -117,31 +117,31 @@ class Context(msgspec.Struct, eq=False):
     deciders: dict[str, Decider] = msgspec.field(default_factory=dict)
     points: dict[str, Points] = msgspec.field(default_factory=dict)
     pods: dict[str, Pod] = msgspec.field(default_factory=dict)
-    """Every known pod by UID, as last seen."""
+    """Latest version of every pod by UID."""
     uid_of: dict[str, str] = msgspec.field(default_factory=dict)
-    """The UID of the pod of that namespace/name."""
+    """UIDs of pods by namespace/name."""
     assumed: dict[str, AssumedPod] = msgspec.field(default_factory=dict)
     unconfirmed: Unconfirmed = msgspec.field(default_factory=Unconfirmed)
-    """AssumedPod pods with accepted bindings."""
+    """Assumed pods with accepted bindings."""
     cancelled_bindings: list[str] = msgspec.field(default_factory=list)
-    """The pods, by UID, that have lost their places while they were being bound; the shell has not been told yet."""
+    """UIDs of pods that were forgotten during binding, for CancelBinding commands not yet returned."""
     pending_events: list[ClusterEvent] = msgspec.field(default_factory=list)
-    """Events that the plugins of waiting pods have not been run for yet."""
+    """Events that the Permit plugins of waiting pods have not seen yet."""
     attempts: int = 0
-    """How many there have been."""
+    """Number of attempts so far."""
     adopting: Iterator[str] | None = None
-    """The pods, by UID, among which those of a new profile are still to be found, in the order of their arrival."""
+    """UIDs of all pods still to be checked for those of a new profile, in the order of their arrival."""
     releasing_waiting_pods: bool = False
-    """Pods that Permit has let go of are still to be sent on."""
+    """True while pods that Permit has allowed or rejected still have to be processed."""
     extender_deciders: dict[str, ExtenderDecider] = msgspec.field(default_factory=dict)
-    """The deciders again, where there are extenders."""
+    """The deciders by profile if there are extenders."""
     suspended: SuspendedAttempt | None = None
     extender_rounds: int = 0
-    """How often extenders have been asked."""
+    """Number of extender rounds so far."""
 
     @staticmethod
     def build(profiles: Sequence[Profile], handle: CoreHandle, instrument: Instrument, settings: Settings) -> Context:
-        """A context with an empty cluster."""
+        """Return a context with an empty cluster."""
         queue = SchedulingQueue(
             queue_profiles(profiles, settings),
             Backoff(settings.initial_backoff, settings.max_backoff),
@@ -154,7 +154,7 @@ class Context(msgspec.Struct, eq=False):
         return context
 
     def use_profiles(self, profiles: Sequence[Profile]) -> None:
-        """Make attempts by these profiles from now on; answers that were kept for others are forgotten."""
+        """Schedule by these profiles from now on, with empty caches."""
         self.profiles = {p.name: p for p in profiles}
         for profile in profiles:
             self.handle.index(profile.indexes, self.pods.values())
@@ -167,15 +167,15 @@ class Context(msgspec.Struct, eq=False):
         for profile in profiles:
             parts = profile, self.state, self.queue.nominator, self.instrument, start
             if self.settings.extenders:
-                consultant = self.extender_deciders[profile.name] = ExtenderDecider(*parts, share)
-                self.deciders[profile.name] = consultant
+                decider = self.extender_deciders[profile.name] = ExtenderDecider(*parts, share)
+                self.deciders[profile.name] = decider
             else:
                 self.deciders[profile.name] = Decider(*parts)
             self.points[profile.name] = Points.of(profile.name, self.instrument)
 
     @property
     def active_profiles(self) -> dict[str, Profile]:
-        """The profiles that decide, and those that do no more but still have pods on their way."""
+        """Profiles by name: the configured ones, and former ones that still have assumed pods."""
         return {**{assumed.profile.name: assumed.profile for assumed in self.assumed.values()}, **self.profiles}
 
     @property
@@ -184,7 +184,7 @@ class Context(msgspec.Struct, eq=False):
         return self.queue.needs_events or bool(self.handle.waiting)
 
     def wake(self, events: Sequence[ClusterEvent], now: float) -> None:
-        """QueueingStrategy the pods that the events may help, and keep the events for the plugins of waiting pods."""
+        """Requeue the pods that the events may help, and record the events for the Permit plugins of waiting pods."""
         self.record_for_waiting_pods(events)
         if not self.queue.needs_events:
             return
@@ -192,12 +192,12 @@ class Context(msgspec.Struct, eq=False):
             self.queue.move_all(event, now)
 
     def record_for_waiting_pods(self, events: Sequence[ClusterEvent]) -> None:
-        """Have the Permit plugins of waiting pods run for the events at the end of this call into the machine."""
+        """Record events for the Permit plugins of waiting pods, which run at the end of this call into the machine."""
         if self.handle.waiting:
             self.pending_events += events
 
     def place_freed(self, pod: Pod, now: float, only: Callable[[Pod], bool] | None = None) -> None:
-        """Wake the waiting pods, or `only` some, that the end of a pod on its node may help."""
+        """Requeue the pods (`only` some) that the removal of `pod` from its node may help."""
         freed = pod_deleted(pod)
         self.record_for_waiting_pods((freed,))
         if self.queue.needs_events:
@@ -205,28 +205,25 @@ class Context(msgspec.Struct, eq=False):
             self.wake_nominated(pod.node_name, now)
 
     def eviction_ended(self, victim: str, now: float) -> None:
-        """Retry the preemptors that waited for this victim last: they have missed the events during the evictions."""
+        """Requeue the preemptors that waited for this last victim: they missed the events during the evictions."""
         for uid in self.handle.evictions.end(victim):
             preemptor = self.pods.get(uid)
             if preemptor is not None:
                 self.queue.wake(preemptor, NOMINATED_NODE_CHANGED, now)
 
     def wake_nominated(self, node_name: str, now: float) -> None:
-        """Retry the pods nominated to a node that has changed: it may have room now, or never will."""
+        """Requeue the pods nominated to a node that has changed: they may fit it now, or no longer ever."""
         for pod in self.queue.nominator.pods_on(node_name):
             self.queue.wake(pod, NOMINATED_NODE_CHANGED, now)
 
     def wake_for_freed_nominations(self, now: float, exclude: Collection[str] = ()) -> None:
-        """Wake the pods that had to leave room for nominated ones which hold it no longer.
-
-        `exclude` are the UIDs of pods that do not want it.
-        """
+        """Requeue the pods that freed nominations may help, except those with UIDs in `exclude`."""
         for freed in self.queue.nominator.take_freed():
             if self.queue.needs_events:
                 self._wake_for(freed, now, {freed.before.uid, *exclude})
 
     def _wake_for(self, freed: FreedNomination, now: float, exclude: Collection[str]) -> None:
-        """Only pods of the same or a lower priority had to leave room."""
+        """Requeue pods of the same or a lower priority: no others had to leave room for the nominated pod."""
         before = freed.before.on(freed.node_name)
         before.deleting = False  # nominated pods count until they are gone
         events = [pod_deleted(before)] if freed.after is None else pod_events(before, freed.after.on(freed.node_name))
@@ -234,11 +231,11 @@ class Context(msgspec.Struct, eq=False):
             self.queue.move_all(event, now, only=lambda p: p.priority <= before.priority and p.uid not in exclude)
 
     def is_responsible_for(self, pod: Pod) -> bool:
-        """Whether one of our profiles is to schedule the pod."""
+        """Return True if one of the profiles has the pod's scheduler name."""
         return pod.scheduler_name in self.profiles
 
 
 def queue_profiles(profiles: Sequence[Profile], settings: Settings) -> dict[str, QueueProfile]:
-    """What the queue needs of each profile. Whatever happens may help a pod that an extender has rejected."""
-    beyond = ((EXTENDER, ANYTHING),) if settings.extenders else ()
-    return {p.name: QueueProfile(p.queue_sort, p.pre_enqueue, (*p.events_to_register, *beyond)) for p in profiles}
+    """Return the queue's part of each profile. Any event may help a pod that an extender has rejected."""
+    extender = ((EXTENDER, ANYTHING),) if settings.extenders else ()
+    return {p.name: QueueProfile(p.queue_sort, p.pre_enqueue, (*p.events_to_register, *extender)) for p in profiles}

@@ -1,6 +1,6 @@
-"""What the watches show, worked into the state and the queue: kube-scheduler's event handlers as one function each.
+"""Event handlers: apply watch events to the state and the queue, one function per handler of kube-scheduler.
 
-An object that cannot be read raises ValueError before anything has changed, so that the shell can count and skip it.
+An object that cannot be parsed raises ValueError before anything has changed, so that the shell can count and skip it.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from pyscheduler.core.context import AssumedPod, AssumedStage, Context
 from pyscheduler.core.queue.labels import NOMINATED_NODE_CHANGED, POD_ADD, POD_UPDATE
 
 _JOINS = Action.UPDATE_POD_LABEL | Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED
-"""Changes by which a pod that exists already becomes one of those that plugins count."""
+"""Updates that may make an existing pod one of those that plugins count."""
 _SUCCEEDED = "Succeeded"
 _ENDED = (_SUCCEEDED, "Failed")
 
 
 def handle_pod_change(context: Context, source: PodObject, now: float) -> None:
-    """A pod was created or updated."""
+    """Apply the creation or an update of a pod."""
     pod = context.shapes.pod(source)
     if source.status.phase in _ENDED:
         handle_pod_deletion(context, pod.uid, now)
@@ -39,14 +39,14 @@ def handle_pod_change(context: Context, source: PodObject, now: float) -> None:
             context.wake((ClusterEvent(SUCCEEDED_POD, Action.ADD, None, pod, "SucceededPodAdd"),), now)
         return
     if context.handle.has_succeeded(pod.uid):
-        return  # the watch of pods that run lags behind that of pods that have succeeded
+        return  # the watch of running pods lags behind that of succeeded pods
     key = pod.key
     namesake = context.uid_of.get(key)
     if namesake is not None and namesake != pod.uid:
         handle_pod_deletion(context, namesake, now)
     old = context.pods.get(pod.uid)
     if old is not None and old.node_name and not pod.node_name:
-        return  # a node is never taken away: this version is older than what a lookup has shown
+        return  # a binding is never undone: this version is older than the one that a lookup has returned
     context.pods[pod.uid] = pod
     if old is None:
         context.uid_of[key] = pod.uid
@@ -64,12 +64,12 @@ def handle_pod_change(context: Context, source: PodObject, now: float) -> None:
             _handle_pending_pod(context, old, pod, now)
         context.instrument.event_handled(POD_ADD if old is None else POD_UPDATE, now)
     elif context.needs_events and context.handle.is_indexed(pod):
-        # To be placed by another scheduler, but a plugin counts it among ours.
+        # Another scheduler's pod, but a plugin counts it among ours.
         context.wake([_pod_added(pod)] if old is None else pod_events(old, pod), now)
 
 
 def _handle_assigned_pod(context: Context, old: Pod | None, pod: Pod, now: float) -> None:
-    """The pod has a node: ours confirmed, somebody else's choice, or an update of a running pod."""
+    """Apply a pod that has a node: it confirms our binding, is another scheduler's, or is an update of a bound pod."""
     assumed = context.assumed.get(pod.uid)
     where = context.state.node_of(pod.uid)
     if where is not None and where.name == pod.node_name:
@@ -97,15 +97,15 @@ def _confirm(context: Context, pod: Pod) -> None:
         del context.assumed[pod.uid]
         context.unconfirmed.discard(pod.uid)
     elif assumed.stage is AssumedStage.WAITING or assumed.node_name != pod.node_name:
-        # Somebody else bound it meanwhile: its reservations here are void.
+        # Another scheduler bound it meanwhile, so its reservations here are void.
         _forget_assumed(context, assumed)
         context.queue.done(pod.uid)
 
 
 def _handle_assumed_change(context: Context, old: Pod | None, pod: Pod, now: float) -> None:
-    """The start of a deletion ends it: from then on the API server binds the pod to no node.
+    """Apply an update of an assumed pod: forget it if it is terminating, since the API server would refuse the binding.
 
-    Any other change matters to the plugins that make the pod wait, and to nothing else.
+    Only the Permit plugins that make the pod wait depend on other updates.
     """
     assumed = context.assumed[pod.uid]
     waiting = context.handle.waiting.get(pod.uid)
@@ -119,7 +119,7 @@ def _handle_assumed_change(context: Context, old: Pod | None, pod: Pod, now: flo
 
 
 def _forget_assumed(context: Context, assumed: AssumedPod) -> None:
-    """The pod has lost its place: undo what assuming did, and have its binding called off."""
+    """Forget an assumed pod and cancel its binding."""
     if assumed.stage is AssumedStage.BINDING:
         context.cancelled_bindings.append(assumed.pod.uid)
     release(context, assumed)
@@ -127,7 +127,7 @@ def _forget_assumed(context: Context, assumed: AssumedPod) -> None:
 
 def _handle_pending_pod(context: Context, old: Pod | None, pod: Pod, now: float) -> None:
     if old is None:
-        # The pods that have waited for this one are to be tried before it.
+        # Pods that waited for this one are requeued ahead of it.
         context.wake((_pod_added(pod),), now)
         context.queue.add(pod, now)
         return
@@ -140,7 +140,7 @@ def _handle_pending_pod(context: Context, old: Pod | None, pod: Pod, now: float)
             if event.action & _JOINS:
                 context.queue.move_all(event, now, only=lambda other: other.uid != pod.uid)
     if nominated != context.queue.nominator.node_of(pod.uid):
-        # Another component has decided on it, or a preemptor of a higher priority.
+        # Set by another component, or cleared for a preemptor of a higher priority.
         context.queue.wake(pod, NOMINATED_NODE_CHANGED, now)
 
 
@@ -149,26 +149,26 @@ def _pod_added(pod: Pod) -> ClusterEvent:
 
 
 def adopt(context: Context, names: Collection[str]) -> None:
-    """Pending pods of these scheduler names are ours from now on, in the order in which they were seen first."""
+    """Start to enqueue the pending pods of new profiles, in the order of their arrival."""
     if names:
         context.adopting = iter(list(context.pods))
 
 
 def advance_adoption(context: Context, uids: Iterator[str], now: float) -> None:
-    """Look at a slice of the pods that are known, and add to the queue those that are pending, ours and not in it."""
-    queue, looked_at = context.queue, list(islice(uids, context.settings.slice_pods))
-    for uid in looked_at:
+    """Check a slice of all pods, and enqueue those that are pending, ours and not enqueued yet."""
+    queue, checked = context.queue, list(islice(uids, context.settings.slice_pods))
+    for uid in checked:
         pod = context.pods.get(uid)
         if pod is None or pod.node_name or uid in context.assumed or not context.is_responsible_for(pod):
             continue
         if uid not in queue and not queue.in_flight(uid):
             _handle_pending_pod(context, None, pod, now)
-    if not looked_at:
+    if not checked:
         context.adopting = None
 
 
 def handle_pod_deletion(context: Context, uid: str, now: float) -> None:
-    """A pod was deleted or has ended; unknown ones are ignored."""
+    """Apply the deletion or the end of a pod; unknown UIDs are ignored."""
     pod = context.pods.pop(uid, None)
     if pod is None:
         return
@@ -191,12 +191,12 @@ def handle_pod_deletion(context: Context, uid: str, now: float) -> None:
 
 
 def handle_succeeded_pod_deletion(context: Context, uid: str) -> None:
-    """A pod that had run to its end was deleted."""
+    """Drop a succeeded pod that was deleted."""
     context.handle.drop_succeeded(uid)
 
 
 def handle_node_change(context: Context, source: NodeObject, now: float) -> None:
-    """A node was created or updated."""
+    """Apply the creation or an update of a node."""
     source = context.images.intern_images(source)
     before = context.state.set_node(source)
     added = [ClusterEvent(NODE, Action.ADD, None, source, "NodeAdd")]
@@ -206,10 +206,10 @@ def handle_node_change(context: Context, source: NodeObject, now: float) -> None
 
 
 def handle_node_deletion(context: Context, name: str, now: float) -> None:
-    """A node was deleted; unknown ones are ignored."""
+    """Apply the deletion of a node; unknown names are ignored."""
     node = context.state.info(name)
     if node is not None:
-        # Before the events, as hints count the pods on the nodes that are left; kube-scheduler's do not.
+        # Before the events: our hints count the pods on the remaining nodes, kube-scheduler's do not.
         context.state.remove_node(name)
         _wake_and_count(context, [ClusterEvent(NODE, Action.DELETE, node.node, None, "NodeDelete")], now)
         context.wake_nominated(name, now)
@@ -217,14 +217,14 @@ def handle_node_deletion(context: Context, name: str, now: float) -> None:
 
 
 def _reschedule_waiting_pods(context: Context, name: str) -> None:
-    """Pods that Permit keeps waiting for a node that is gone are tried anew: the API server would bind them to it."""
+    """Reject the pods that wait in Permit for a deleted node: the API server would still bind them to it."""
     for waiting in context.handle.waiting.values():
         if waiting.node_name == name and not waiting.is_decided:
-            waiting.preempt(min(waiting.deadlines), f"node {name} is gone")
+            waiting.preempt(min(waiting.deadlines), f"node {name} was deleted")
 
 
 def handle_object_change(context: Context, kind: ResourceKind, obj: dict[str, Any], now: float) -> None:
-    """An object of a kind that plugins watch was created or updated."""
+    """Apply the creation or an update of an object of a kind that plugins watch."""
     before = context.handle.set_object(kind, obj)
     context.state.objects_changed()
     action, verb = (Action.ADD, "Add") if before is None else (Action.UPDATE_OTHER, "Update")
@@ -232,7 +232,7 @@ def handle_object_change(context: Context, kind: ResourceKind, obj: dict[str, An
 
 
 def handle_object_deletion(context: Context, kind: ResourceKind, namespace: str, name: str, now: float) -> None:
-    """An object of a kind that plugins watch was deleted; unknown ones are ignored."""
+    """Apply the deletion of an object of a kind that plugins watch; unknown ones are ignored."""
     before = context.handle.remove_object(kind, namespace, name)
     if before is not None:
         context.state.objects_changed()
@@ -240,12 +240,12 @@ def handle_object_deletion(context: Context, kind: ResourceKind, namespace: str,
 
 
 def _label(kind: ResourceKind, verb: str) -> str:
-    """As kube-scheduler labels it: `PersistentVolumeAdd`, `storage.k8s.io/CSINodeAdd`."""
+    """Return kube-scheduler's event label: `PersistentVolumeAdd`, `storage.k8s.io/CSINodeAdd`."""
     return f"{kind.group}/{kind.kind}{verb}" if kind.group else f"{kind.kind}{verb}"
 
 
 def _wake_and_count(context: Context, events: Sequence[ClusterEvent], now: float) -> None:
-    """Wake who may be helped, and tell how long it took."""
+    """Requeue the pods that the events may help, and report the events as handled."""
     context.wake(events, now)
     for event in events:
         context.instrument.event_handled(event.label, now)

@@ -1,6 +1,6 @@
-"""What the machine is told: one frozen value for each thing that can happen, each with its time.
+"""Input events of the machine: one frozen struct for each kind, with its time.
 
-`at` is seconds on one clock that never runs backwards. The same events in the same order give the same commands.
+`at` is seconds on a monotonic clock. The same events in the same order give the same commands.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from pyscheduler.core.framework.profile import Profile
 
 
 class PodChanged(msgspec.Struct, frozen=True, gc=False):
-    """A pod was created or updated; which of the two, the machine knows itself."""
+    """A pod was created or updated."""
 
     at: float
     object: PodObject
 
 
 class PodFound(msgspec.Struct, frozen=True, gc=False):
-    """A pod as the API server has it at this moment: the answer to GetPod.
+    """A pod as just read from the API server: the reply to GetPod.
 
     Unlike PodChanged, which may be older than a binding, it proves that a pod without a node is not bound.
     """
@@ -33,7 +33,7 @@ class PodFound(msgspec.Struct, frozen=True, gc=False):
 
 
 class PodGone(msgspec.Struct, frozen=True, gc=False):
-    """A pod was deleted, or left the watched set because it has ended."""
+    """A pod was deleted, or no longer matches the watch's field selector because it has ended."""
 
     at: float
     namespace: str
@@ -42,7 +42,7 @@ class PodGone(msgspec.Struct, frozen=True, gc=False):
 
 
 class SucceededPodGone(msgspec.Struct, frozen=True, gc=False):
-    """A pod that had run to its end with success was deleted."""
+    """A pod in phase Succeeded was deleted."""
 
     at: float
     uid: str
@@ -80,14 +80,14 @@ class ObjectGone(msgspec.Struct, frozen=True, gc=False):
 
 
 class Bound(msgspec.Struct, frozen=True, gc=False):
-    """The binding cycle of a pod ended well: the API server has its node."""
+    """The binding cycle of a pod succeeded: the API server has accepted the binding."""
 
     at: float
     uid: str
 
 
 class BindFailed(msgspec.Struct, frozen=True, gc=False):
-    """The binding cycle of a pod failed; `rejected` tells a plugin's "no" from an error."""
+    """The binding cycle of a pod failed; `rejected` is True for a plugin's rejection, False for an error."""
 
     at: float
     uid: str
@@ -97,7 +97,7 @@ class BindFailed(msgspec.Struct, frozen=True, gc=False):
 
 
 class EvictFailed(msgspec.Struct, frozen=True, gc=False):
-    """A victim could not be evicted: whoever waits for its room is to be tried again."""
+    """A victim could not be evicted: its preemptor must be retried."""
 
     at: float
     preemptor_uid: str
@@ -106,7 +106,7 @@ class EvictFailed(msgspec.Struct, frozen=True, gc=False):
 
 
 class Reconfigured(msgspec.Struct, frozen=True):
-    """Other profiles decide from now on, and these extenders are asked; backoffs in seconds."""
+    """New profiles, extenders and backoffs (seconds) are in effect."""
 
     at: float
     profiles: tuple[Profile, ...]
@@ -116,7 +116,7 @@ class Reconfigured(msgspec.Struct, frozen=True):
 
 
 class ExtendersResponded(msgspec.Struct, frozen=True):
-    """Extenders have answered, or failed to: one answer for each call of the CallExtenders with that id, in its order."""
+    """Replies to the CallExtenders with this id: one result or failure for each of its calls, in its order."""
 
     at: float
     id: int
@@ -124,7 +124,7 @@ class ExtendersResponded(msgspec.Struct, frozen=True):
 
 
 class Tick(msgspec.Struct, frozen=True, gc=False):
-    """Time has passed: backoffs end, Permit's waits run out."""
+    """Time has passed: backoffs and Permit timeouts may have expired."""
 
     at: float
 

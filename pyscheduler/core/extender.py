@@ -1,7 +1,7 @@
-"""What the core knows of HTTP extenders: who they are, what they are asked, and what they may answer.
+"""HTTP extenders as the core sees them: their settings, and the calls and results of their verbs.
 
-An extender is a service beside the scheduler that has a say in its decisions, as kube-scheduler's have. The core never
-speaks to one: an attempt says what is to be asked, and goes on with the answers.
+An extender is a webhook that filters and scores nodes or restricts preemption, as with kube-scheduler. The core does no
+I/O: a scheduling attempt yields the calls, and resumes with the results.
 """
 
 from __future__ import annotations
@@ -15,28 +15,28 @@ from pyscheduler.api.pod import Pod
 from pyscheduler.api.preemption import Candidate
 
 EXTENDER = "Extender"
-"""Who has rejected a pod that lost nodes to an extender; as with kube-scheduler's pseudo plugin, any event may help."""
+"""Rejector of a pod that lost nodes to an extender; as with kube-scheduler's pseudo plugin, any event may help."""
 
 
 class Extender(msgspec.Struct, frozen=True):
-    """One extender, as far as decisions go."""
+    """Settings of one extender that decisions depend on."""
 
     url: str
     """Its name in messages."""
     place: int = 0
-    """Which of the configuration's extenders it is, from 0."""
+    """Index in the configuration's list of extenders."""
     filters: bool = False
     prioritizes: bool = False
     preempts: bool = False
     weight: int = 1
-    """What its scores are multiplied by."""
+    """Factor of its scores."""
     ignorable: bool = False
-    """Whether the pod is scheduled without it where it fails to filter or preempt."""
+    """True if a failed filter or preempt call does not fail the attempt."""
     managed: frozenset[str] = frozenset()
-    """It is asked about pods that have one of these resources; about every pod if there are none."""
+    """Resources that it manages: it is called for pods that request one of them; empty: for every pod."""
 
     def is_interested(self, pod: Pod) -> bool:
-        """Whether the pod is its business: some container requests or limits a resource that it manages."""
+        """Return True if it must be called for the pod: a container requests or limits a resource that it manages."""
         if not self.managed:
             return True
         containers = (*pod.spec.containers, *(pod.spec.init_containers or ()))
@@ -44,68 +44,68 @@ class Extender(msgspec.Struct, frozen=True):
 
 
 def _resources(container: Container) -> Iterable[str]:
-    stated = container.resources
-    return () if stated is None else (*(stated.requests or ()), *(stated.limits or ()))
+    resources = container.resources
+    return () if resources is None else (*(resources.requests or ()), *(resources.limits or ()))
 
 
 class FilterCall(msgspec.Struct, frozen=True):
-    """Which of these nodes may the pod have? Answered by ExtenderFilterResult."""
+    """Filter call for these nodes; returns ExtenderFilterResult."""
 
     extender: Extender
     nodes: tuple[str, ...]
 
 
 class PrioritizeCall(msgspec.Struct, frozen=True):
-    """How good is each of these nodes? Answered by ExtenderPrioritizeResult."""
+    """Prioritize call for these nodes; returns ExtenderPrioritizeResult."""
 
     extender: Extender
     nodes: tuple[str, ...]
 
 
 class PreemptCall(msgspec.Struct, frozen=True):
-    """On which of these nodes may which pods make room? Answered by ExtenderPreemptionResult."""
+    """Preempt call for these nodes and their victims; returns ExtenderPreemptionResult."""
 
     extender: Extender
     candidates: Mapping[str, Candidate]
 
 
 class ExtenderFilterResult(msgspec.Struct, frozen=True):
-    """The nodes that are left, some of those asked about, and why others are not."""
+    """Feasible nodes among those of the call, and the reasons against others."""
 
     nodes: tuple[str, ...]
     failed: Mapping[str, str] = msgspec.field(default_factory=dict)
-    """By node name; taking pods off such a node may help."""
+    """Reasons by node name; preemption may help on these nodes."""
     unresolvable: Mapping[str, str] = msgspec.field(default_factory=dict)
-    """By node name; it may not."""
+    """Reasons by node name; preemption cannot help on these nodes."""
 
 
 class ExtenderPrioritizeResult(msgspec.Struct, frozen=True):
-    """Node names with their scores, 0 to 10 by the protocol."""
+    """Scores by node name, 0 to 10 by the protocol."""
 
     scores: tuple[tuple[str, int], ...]
 
 
 class Victims(msgspec.Struct, frozen=True):
-    """Who has to go from a node, by UID, and how many of them a PodDisruptionBudget would have kept."""
+    """UIDs of the victims on a node, and how many of them violate a PodDisruptionBudget."""
 
     uids: tuple[str, ...]
     pdb_violations: int = 0
 
 
 class ExtenderPreemptionResult(msgspec.Struct, frozen=True):
-    """The nodes that are left to preempt on."""
+    """Nodes on which preemption may happen, with their victims."""
 
     victims: Mapping[str, Victims]
 
 
 class ExtenderCallFailed(msgspec.Struct, frozen=True):
-    """The call has failed, or what came back is no answer."""
+    """The call failed or its response could not be parsed."""
 
     message: str
 
 
 class ExtenderFailed(Exception):
-    """An extender has failed that matters; users read this text as it stands."""
+    """A call to an extender that is not ignorable has failed; the text goes into the pod's event unchanged."""
 
 
 ExtenderCall = FilterCall | PrioritizeCall | PreemptCall

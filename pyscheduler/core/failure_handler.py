@@ -1,7 +1,7 @@
-"""An attempt has failed: the pod goes back to the queue, and its owner is told why.
+"""Handling of a failed scheduling attempt: requeue the pod, and report the reason as event and condition.
 
-Matches kube-scheduler's failure handler: the event is written for every attempt, the condition only where it changed
-(the shell compares), and the nomination is kept in memory at once.
+Matches kube-scheduler's failure handler: the event is written for every attempt, the condition only if it changed
+(the shell compares), and the nominator is updated at once.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ UNSCHEDULABLE = "Unschedulable"
 SCHEDULER_ERROR = "SchedulerError"
 SCHEDULING_GATED = "SchedulingGated"
 EVALUATION_LIMIT = "EvaluationLimit"
-"""Stands for a plugin where the limit on evaluations has rejected a pod; none registers for events under it."""
+"""Rejector of a pod that exceeded the limit on evaluations; no plugin has this name, so no event requeues the pod."""
 
 
 class Failure(msgspec.Struct, frozen=True):
-    """Why an attempt failed. `nominate` is the new nominated node: None keeps it as it is, "" clears it."""
+    """Reason of a failed attempt. `nominate` is the new nominated node: None leaves it unchanged, "" clears it."""
 
     message: str
     reason: str = UNSCHEDULABLE
@@ -32,11 +32,11 @@ class Failure(msgspec.Struct, frozen=True):
     pending_plugins: frozenset[str] = frozenset()
     nominate: str | None = None
     in_memory: bool = False
-    """The nomination is not written into the pod's status: its victims are not evicted yet."""
+    """True if the nomination is not written to the pod's status, because its victims are not evicted yet."""
 
     @staticmethod
     def fit_error(diagnosis: Diagnosis, nominate: str | None = None, *, in_memory: bool = False) -> Failure:
-        """No node fits."""
+        """Return the failure of a pod that fits no node."""
         return Failure(
             diagnosis.message,
             UNSCHEDULABLE,
@@ -48,7 +48,7 @@ class Failure(msgspec.Struct, frozen=True):
 
     @staticmethod
     def rejected(plugin: str, message: str, pending: bool = False) -> Failure:
-        """A plugin said no after the node was chosen: reported as a fit error over that one node."""
+        """Return the failure of a pod that a plugin rejected after the node was chosen: a fit error on one node."""
         text = f"0/1 nodes are available: 1 {message}."
         plugins = frozenset({plugin} - {""})
         if pending:
@@ -57,24 +57,24 @@ class Failure(msgspec.Struct, frozen=True):
 
     @staticmethod
     def too_expensive(message: str) -> Failure:
-        """The pod requires more than an attempt may cost. No plugin has rejected it, so that no event wakes it."""
+        """Return the failure of a pod that exceeds an attempt's limits; without a rejector, no event requeues it."""
         return Failure(message, UNSCHEDULABLE, frozenset({EVALUATION_LIMIT}), nominate="")
 
     @staticmethod
     def of_plugin(failed: PluginFailed) -> Failure:
-        """A plugin has raised."""
+        """Return the failure of an attempt in which a plugin raised."""
         if isinstance(failed.error, AttemptLimitExceeded):
             return Failure.too_expensive(str(failed.error))
         return Failure.error(str(failed))
 
     @staticmethod
     def error(message: str) -> Failure:
-        """Something broke; the pod is retried after its error backoff."""
+        """Return the failure of an attempt that ended in an error; the pod is retried after its backoff."""
         return Failure(message, SCHEDULER_ERROR, nominate="")
 
 
 def handle_scheduling_failure(context: Context, queued: QueuedPod, failure: Failure, now: float) -> list[Command]:
-    """Put the pod back and report. A pod that is gone, was bound meanwhile or is no longer ours is only let go of."""
+    """Requeue the pod and report the failure; do neither for a pod that is deleted, bound or no longer ours."""
     uid = queued.pod.uid
     pod = context.pods.get(uid)
     result = "unschedulable" if failure.reason == UNSCHEDULABLE else "error"
@@ -82,25 +82,25 @@ def handle_scheduling_failure(context: Context, queued: QueuedPod, failure: Fail
     if pod is None or pod.node_name or not context.is_responsible_for(pod):
         context.queue.done(uid)
         return []
-    promised = context.queue.nominator.nominated_node(pod)
-    nominate = promised if failure.nominate is None else failure.nominate
+    previous = context.queue.nominator.nominated_node(pod)
+    nominate = previous if failure.nominate is None else failure.nominate
     context.queue.nominator.add(pod, nominate)
-    # What memory knows and the pod's status does not say may have got lost on its way there.
-    as_it_is = failure.in_memory or (not failure.nominate and nominate == promised == pod.nominated_node_name)
+    # A nomination that the pod's status lacks is written again: the earlier patch may have been lost.
+    unchanged = failure.in_memory or (not failure.nominate and nominate == previous == pod.nominated_node_name)
     context.queue.add_unschedulable(queued, pod, failure.unschedulable_plugins, failure.pending_plugins, now)
     return [
         Record(EventType.WARNING, "FailedScheduling", "Scheduling", failure.message, pod),
-        PatchStatus(pod, Condition(failure.reason, failure.message), None if as_it_is else nominate),
+        PatchStatus(pod, Condition(failure.reason, failure.message), None if unchanged else nominate),
     ]
 
 
 def report_gated(context: Context) -> list[Command]:
-    """Report the reasons of PreEnqueue plugins that want them to be seen."""
+    """Return a condition patch for each newly gated pod of a PreEnqueue plugin with `reports_gating`."""
     reports = context.queue.take_gate_reports()
     return [PatchStatus(pod, Condition(SCHEDULING_GATED, message)) for pod, message in reports]
 
 
 def report_skipped(pod: Pod) -> list[Command]:
-    """The pod was being deleted when its turn came."""
+    """Return the event of a popped pod that is terminating."""
     note = f"skip schedule deleting pod: {pod.key}"
     return [Record(EventType.WARNING, "FailedScheduling", "Scheduling", note, pod)]

@@ -1,7 +1,6 @@
-"""Where the core tells what it did, without knowing who counts.
+"""Instrumentation interface: the core and the shell report what they do, and subclasses count it.
 
 The base class ignores everything; the shell's subclass feeds Prometheus with its own clock, a test's subclass records.
-The shell tells it of what happens there in the same words.
 """
 
 from __future__ import annotations
@@ -16,22 +15,22 @@ SUCCESS = Code.SUCCESS.camel
 ERROR = Code.ERROR.camel
 
 
-def status_of(answer: object) -> str:
-    """What a plugin's answer is called, as kube-scheduler calls it."""
-    if isinstance(answer, Rejection):
-        return answer.code.camel
-    if isinstance(answer, ClearNomination):
-        return answer.rejection.code.camel
-    if isinstance(answer, Skip):
+def status_of(result: object) -> str:
+    """Return kube-scheduler's status code of a plugin's result."""
+    if isinstance(result, Rejection):
+        return result.code.camel
+    if isinstance(result, ClearNomination):
+        return result.rejection.code.camel
+    if isinstance(result, Skip):
         return Code.SKIP.camel
-    return Code.WAIT.camel if isinstance(answer, Wait) else SUCCESS
+    return Code.WAIT.camel if isinstance(result, Wait) else SUCCESS
 
 
 class Point:
     """An extension point of one profile: entered and left once for each pod, one at a time.
 
-    Every pod's points are told by plain calls, because a `with` block costs as much as many plugins do; elsewhere the
-    block is the simpler way, and `status` what it ends with.
+    Points that run for every pod use plain calls, because a `with` block costs as much as many plugins do. Others use
+    the block, which ends with `status`.
     """
 
     __slots__ = ("status",)
@@ -48,71 +47,71 @@ class Point:
             self.broken()
 
     def enter(self) -> None:
-        """The point begins."""
+        """Start the point."""
 
     def leave(self, status: str = SUCCESS) -> None:
-        """It ends with a status (Success, Unschedulable …)."""
+        """End the point with a status (Success, Unschedulable …)."""
 
     def broken(self) -> None:
-        """A plugin has raised: the point ends with Error if it has not been left."""
+        """End the point with Error if it has not been left: a plugin raised."""
 
 
 NOOP_POINT = Point()
-"""A point of which nobody is told."""
+"""Point that counts nothing."""
 
 
 class Instrument:
-    """Every method may be overridden; none may raise."""
+    """Base class of instruments. Every method may be overridden; none may raise."""
 
     timer: Callable[[], float] | None = None
-    """Seconds on a clock by which attempts for large pods are limited; None where time is data."""
+    """Clock in seconds that limits attempts for large pods; None without a real clock."""
 
     def queue_incoming(self, queue: str, event: str) -> None:
-        """A pod entered `queue` (active, backoff, unschedulable) because of `event`."""
+        """Count a pod that entered `queue` (active, backoff, unschedulable) because of `event`."""
 
     def event_handled(self, event: str, since: float) -> None:
-        """What a watch showed at `since` (the machine's seconds) has been worked in; `event` is its label."""
+        """Count an event that a watch delivered at `since` (the machine's seconds) and that has been applied."""
 
     def attempted(self, profile: str, result: str, began: float) -> None:
-        """An attempt that began at `began` (the machine's seconds) ended: scheduled, unschedulable or error."""
+        """Count an attempt that began at `began` (the machine's seconds): scheduled, unschedulable or error."""
 
     def scheduled(self, attempts: int, seconds: float, flushed: bool) -> None:
-        """A pod was bound after so many attempts and so many seconds since its first."""
+        """Count a pod that was bound after `attempts`, `seconds` after the first."""
 
     def permit_waited(self, result: str, seconds: float) -> None:
-        """A pod left Permit's waiting room: Success, Unschedulable."""
+        """Count a pod that waited in Permit for `seconds`: Success, Unschedulable."""
 
-    def point(self, point: str, profile: str) -> Point:  # noqa: ARG002 - nobody is told
-        """An extension point of a profile, to be entered as often as it is run."""
+    def point(self, point: str, profile: str) -> Point:  # noqa: ARG002 - for subclasses
+        """Return an extension point of a profile, to be entered at each run."""
         return NOOP_POINT
 
     def point_took(self, point: str, profile: str, status: str, seconds: float) -> None:
-        """An extension point that waits, and so may run for several pods at once, has ended."""
+        """Count the end of an asynchronous extension point, which may run for several pods at once."""
 
-    def watch(self, turn: int) -> CallObserver | None:  # noqa: ARG002 - nobody watches
-        """Who times the plugins' calls in the `turn`-th attempt (or PreEnqueue), from 1; None to leave them alone."""
+    def watch(self, turn: int) -> CallObserver | None:  # noqa: ARG002 - for subclasses
+        """Return the observer of plugin calls in the `turn`-th attempt (or PreEnqueue), from 1; None for no timing."""
         return None
 
     def plugin_took(self, plugin: str, point: str, status: str, seconds: float) -> None:
-        """A plugin's call that waits has ended, in an attempt that is watched."""
+        """Count an asynchronous plugin call in an attempt with an observer."""
 
     def hint_entered(self) -> None:
-        """A plugin's queueing hint is asked."""
+        """Start the call of a queueing hint."""
 
     def hint_left(self, plugin: str, event: str, answer: str) -> None:
-        """It has answered of an event, by its label: Queue, QueueSkip, Error."""
+        """End the call of a queueing hint for an event label with Queue, QueueSkip or Error."""
 
     def preemption_attempted(self) -> None:
-        """A pod that fits nowhere looks for pods to be evicted."""
+        """Count a preemption attempt."""
 
     def preempted(self, victims: int) -> None:
-        """So many pods are to make room for one."""
+        """Count a preemption with so many victims."""
 
     def evictions_finished(self, result: str, seconds: float) -> None:
-        """The victims of one pod have been evicted (success), or one of them could not be (error)."""
+        """Count the end of one preemptor's evictions: success, or error if one failed."""
 
     def called_off(self, plugin: str, point: str, reason: str) -> None:
-        """A binding cycle was ended while a plugin was at work, because of a `reason`: gone, preempted, timeout."""
+        """Count a binding cycle that was cancelled during a plugin's call; `reason` is gone, preempted or timeout."""
 
     def plugin_failed(self, plugin: str, point: str, error: BaseException) -> None:
-        """A plugin raised; the pod pays one backoff, the loop goes on."""
+        """Report a plugin that raised; the pod is retried after a backoff."""

@@ -1,4 +1,4 @@
-"""What must be true of a machine at any time; checked after every scenario and property test, and on request."""
+"""Invariants of the machine's state, checked after every scenario and property test, and on request."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from pyscheduler.core.state.node import NodeRow
 
 
 def validate(context: Context) -> None:
-    """AssertionError with one sentence if the machine's memory contradicts itself."""
+    """Raise AssertionError if the machine's state is inconsistent."""
     _check_single_place(context)
     _check_pods_exist(context)
-    _waiting_room_is_assumed(context)
-    _unconfirmed_are_bound(context)
+    _check_waiting_pods(context)
+    _check_unconfirmed(context)
     _check_suspended_attempt(context)
-    _attempts_have_ended(context)
+    _check_in_flight(context)
     _check_nominated_pods(context)
     _check_columns(context.state)
 
@@ -45,60 +45,60 @@ def _check_pods_exist(context: Context) -> None:
             assert uid in context.pods, f"{pod} is on {node.name} and no longer exists"
 
 
-def _waiting_room_is_assumed(context: Context) -> None:
+def _check_waiting_pods(context: Context) -> None:
     for uid, waiting in context.handle.waiting.items():
         assumed = context.assumed.get(uid)
-        assert assumed is not None, f"{waiting.pod} waits but holds no place"
-        assert assumed.stage is AssumedStage.WAITING, f"{waiting.pod} waits and is {assumed.stage.name}"
+        assert assumed is not None, f"{waiting.pod} waits in Permit but is not assumed"
+        assert assumed.stage is AssumedStage.WAITING, f"{waiting.pod} waits in Permit in stage {assumed.stage.name}"
     for uid, assumed in context.assumed.items():
         node = context.state.node_of(uid)
         assert node is not None, f"{assumed.pod} is assumed but on no node"
 
 
-def _unconfirmed_are_bound(context: Context) -> None:
+def _check_unconfirmed(context: Context) -> None:
     bound = {uid for uid, assumed in context.assumed.items() if assumed.stage is AssumedStage.BOUND}
-    assert bound == {*context.unconfirmed}, f"{bound ^ {*context.unconfirmed}} would never be looked up, or for ever"
+    assert bound == {*context.unconfirmed}, f"bound pods and lookups differ: {bound ^ {*context.unconfirmed}}"
 
 
 def _check_suspended_attempt(context: Context) -> None:
     if context.suspended is not None:
         pod = context.suspended.pod
-        assert context.queue.in_flight(pod.uid), f"extenders are asked about {pod}, which is not being tried"
+        assert context.queue.in_flight(pod.uid), f"{pod} has a suspended attempt but is not in flight"
 
 
-def _attempts_have_ended(context: Context) -> None:
-    """Between two calls nobody is being tried but who is parked by Permit or asked about."""
+def _check_in_flight(context: Context) -> None:
+    """Check that between two calls only pods that wait in Permit or have a suspended attempt are in flight."""
     for tier, queued in context.queue.known():
         if tier is Tier.IN_FLIGHT:
             uid = queued.pod.uid
-            asked = context.suspended is not None and context.suspended.queued is queued
-            assert asked or uid in context.handle.waiting, f"{queued.pod} is in flight and nobody tries it"
+            suspended = context.suspended is not None and context.suspended.queued is queued
+            assert suspended or uid in context.handle.waiting, f"{queued.pod} is in flight without an attempt"
 
 
 def _check_nominated_pods(context: Context) -> None:
-    """A nomination goes with its pod, or when the pod has a place; a pod that is being deleted keeps it for a while."""
+    """Check that nominated pods exist and are pending; a terminating pod keeps its nomination for a while."""
     nominator, queue = context.queue.nominator, context.queue
     for name in nominator.nodes():
         for pod in nominator.pods_on(name):
-            known = context.pods.get(pod.uid)
-            assert known is not None, f"{pod} is nominated to {name} and no longer exists"
-            waits = pod.uid in queue or (queue.in_flight(pod.uid) and pod.uid not in context.assumed)
-            assert waits or known.deleting, f"{pod} is nominated to {name} and does not wait for a place"
+            newest = context.pods.get(pod.uid)
+            assert newest is not None, f"{pod} is nominated to {name} and no longer exists"
+            pending = pod.uid in queue or (queue.in_flight(pod.uid) and pod.uid not in context.assumed)
+            assert pending or newest.deleting, f"{pod} is nominated to {name} and is not pending"
 
 
 def _check_columns(state: ClusterState) -> None:
-    """Columns and sums equal what the pods on each node add up to."""
+    """Check that columns and totals equal the sums over the pods on each node."""
     table = state.table()
     counts = table.pod_counts
     for i, node in enumerate(state.rows):
-        assert node.row == i, f"{node.name} is in row {i} and says {node.row}"
+        assert node.row == i, f"{node.name} is in row {i}, its row attribute is {node.row}"
         requested = _requested(node)
-        assert node.requested == requested, f"{node.name} counts {node.requested}, its pods ask for {requested}"
-        assert int(counts[i]) == len(node.pods), f"{node.name} has {len(node.pods)} pods, its column says {counts[i]}"
+        assert node.requested == requested, f"{node.name} has {node.requested} requested, its pods request {requested}"
+        assert int(counts[i]) == len(node.pods), f"{node.name} has {len(node.pods)} pods, its column has {counts[i]}"
         for resource, amount in requested.items():
             column = int(table.requested(resource)[i])
             assert column == min(amount, MAX_INT64), (
-                f"{node.name} has {amount} {resource} requested, its column says {column}"
+                f"{node.name} has {amount} {resource} requested, its column has {column}"
             )
 
 

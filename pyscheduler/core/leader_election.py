@@ -1,10 +1,10 @@
-"""Who may act under a Lease: what follows from what the API server says of it, and from the time.
+"""Leader election by a Lease, as a state machine over observed leases and the time.
 
-Kubernetes components elect a leader by writing their name into a Lease and renewing it. Nobody trusts another's clock:
-a lease has run out once it has been seen unchanged for as long as it says, by the clock of whoever looks (client-go's
-tools/leaderelection does it so). A leader is stricter with itself. It counts from before it sent the last renewal that
-was accepted, and stops at renewDeadline; so it has stopped before the lease can be anyone else's, by the difference to
-leaseDuration at least. That time is for what it had sent before.
+Kubernetes components elect a leader by writing their identity into a Lease and renewing it. Clocks are not compared: a
+candidate takes a lease as expired once it has seen it unchanged for its leaseDurationSeconds by its own clock, as in
+client-go's tools/leaderelection. A leader stops earlier: renewDeadline after the moment before it sent the last
+accepted renewal. So it has stopped at least leaseDuration - renewDeadline before another candidate can take the lease,
+which leaves that time for the requests it had already sent.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from typing import Final
 from msgspec import Struct
 
 _JITTER: Final = 0.2
-"""By how much of its length a retry period may be shortened, so that candidates do not keep in step."""
+"""Maximum share by which a retry period is shortened, so that candidates do not retry in step."""
 
 
 class Lease(Struct, frozen=True, rename="camel"):
-    """What a Lease says (LeaseSpec of coordination.k8s.io/v1); times are texts of metav1.MicroTime."""
+    """LeaseSpec of coordination.k8s.io/v1; times are strings in metav1.MicroTime format."""
 
     holder_identity: str = ""
     lease_duration_seconds: int = 0
@@ -29,7 +29,7 @@ class Lease(Struct, frozen=True, rename="camel"):
 
 
 class LeaseTimings(Struct, frozen=True):
-    """How a lease is kept, in seconds: the fields of `leaderElection`."""
+    """Timings of the `leaderElection` configuration, in seconds."""
 
     lease_duration: float
     renew_deadline: float
@@ -37,59 +37,59 @@ class LeaseTimings(Struct, frozen=True):
 
 
 class LeaderElector:
-    """One who wants the lease. It is told what was seen and sent, and when; all times are seconds of one clock."""
+    """State of one candidate. The caller reports observed leases and accepted claims, in seconds on one clock."""
 
     def __init__(self, identity: str, terms: LeaseTimings) -> None:
         self.identity = identity
         self.deadline = -inf
-        """Until when it leads, unless a renewal is accepted before."""
+        """Time until which it leads, unless a renewal is accepted before."""
         self.terms = terms
-        self._seen: Lease | None = None
-        self._seen_at = -inf
+        self._observed: Lease | None = None
+        self._observed_at = -inf
 
     @property
     def holder(self) -> str:
-        """Who holds the lease by what was seen last, "" for nobody."""
-        return self._seen.holder_identity if self._seen is not None else ""
+        """Identity of the holder by the last observed lease, or ""."""
+        return self._observed.holder_identity if self._observed is not None else ""
 
     def is_leader(self, now: float) -> bool:
-        """Whether it may act."""
+        """Return True if it is the leader at that time."""
         return now < self.deadline
 
     def observe(self, lease: Lease | None, now: float) -> None:
-        """The API server says that this is the lease; None: there is none."""
-        if lease != self._seen:
-            self._seen, self._seen_at = lease, now
+        """Record the lease as read from the API server; None if there is none."""
+        if lease != self._observed:
+            self._observed, self._observed_at = lease, now
 
     def wait(self, now: float) -> float:
-        """Seconds until it may claim the lease, by what was seen last; 0 if it may do so now."""
-        if self._seen is None or self.holder in ("", self.identity):
+        """Return the seconds until it may claim the last observed lease; 0 if it may do so now."""
+        if self._observed is None or self.holder in ("", self.identity):
             return 0.0
-        return max(0.0, self._seen_at + self._seen.lease_duration_seconds - now)
+        return max(0.0, self._observed_at + self._observed.lease_duration_seconds - now)
 
     def pause(self, now: float, jitter: float) -> float:
-        """Seconds until it looks again; `jitter` is drawn from [0, 1). A lease that runs out is taken at once."""
+        """Return the seconds until the next read, at the latest when the lease expires; `jitter` is in [0, 1)."""
         period = self.terms.retry_period * (1 - _JITTER * jitter)
         return min(period, self.wait(now) or period)
 
     def claim(self, wall: str) -> Lease:
-        """What to write in order to take the lease, or to keep it."""
-        seen, seconds = self._seen, ceil(self.terms.lease_duration)
-        if seen is None:
+        """Return the Lease to write in order to acquire or renew it."""
+        observed, seconds = self._observed, ceil(self.terms.lease_duration)
+        if observed is None:
             return Lease(self.identity, seconds, 0, wall, wall)
-        if seen.holder_identity == self.identity:
-            return Lease(self.identity, seconds, seen.lease_transitions, seen.acquire_time, wall)
-        return Lease(self.identity, seconds, seen.lease_transitions + 1, wall, wall)
+        if observed.holder_identity == self.identity:
+            return Lease(self.identity, seconds, observed.lease_transitions, observed.acquire_time, wall)
+        return Lease(self.identity, seconds, observed.lease_transitions + 1, wall, wall)
 
     def accepted(self, claim: Lease, sent: float) -> None:
-        """The API server has taken a claim; `sent` is a time before it was sent."""
+        """Record a claim that the API server accepted; `sent` is a time before the request was sent."""
         self.observe(claim, sent)
         self.deadline = sent + self.terms.renew_deadline
 
     def resign(self) -> None:
-        """It leads no more, whatever the lease says."""
+        """Stop leading, whatever the lease contains."""
         self.deadline = -inf
 
     def resignation(self, wall: str) -> Lease:
-        """What to write so that others need not wait: nobody's, and soon over for those who look at the time only."""
-        return Lease("", 1, self._seen.lease_transitions if self._seen is not None else 0, wall, wall)
+        """Return the Lease to write on release: no holder, and 1 second for clients that check only the duration."""
+        return Lease("", 1, self._observed.lease_transitions if self._observed is not None else 0, wall, wall)

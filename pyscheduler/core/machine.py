@@ -1,12 +1,12 @@
-"""The scheduler as a state machine: `handle` takes events, `cycle` makes one attempt, both give commands.
+"""The scheduler as a deterministic state machine: `handle` applies an event, `cycle` makes an attempt.
 
-These are its only two doors. It has no clock and no chance of its own: the same events and cycles at the same times
-give the same commands, in production, in the simulator and in replay.
+Both return commands. The machine has no clock and no random source of its own: the same events and cycles at the same
+times give the same commands, in production, in the simulator and in replay.
 
-No call is long. What an event means for many pods (they are moved, released from their backoff, admitted anew, adopted,
-let out of Permit) is done in slices: the call that brings the event does the first, and while the machine is `busy`
-each further call does one more. A call of `cycle` makes no attempt then, so attempts see what they would have seen if
-all had been done at once.
+Work on many pods (to move them between queues, end backoffs, readmit or adopt them, release them from Permit) is done
+in slices, so that no call is long: the call with the event does the first slice, and while the machine is `busy` each
+further call does one more. `cycle` makes no attempt then, so attempts see the same state as if all had been done at
+once.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ from pyscheduler.core.scheduling_cycle import (
 )
 
 TOPOLOGY_KEYS: Final = ("kubernetes.io/hostname", "topology.kubernetes.io/zone")
-"""Those of the default topology spread constraints, which apply to nearly every pod."""
+"""Topology keys of the default topology spread constraints, which apply to nearly every pod."""
 
 
 class Machine:
-    """The whole of scheduling, without I/O."""
+    """Scheduler without I/O."""
 
     def __init__(
         self,
@@ -64,11 +64,11 @@ class Machine:
         instrument: Instrument | None = None,
         settings: Settings | None = None,
     ) -> None:
-        """`handle` is the one that the profiles' plugins were built with."""
+        """Create a machine with an empty cluster; the profiles' plugins must have been built with `handle`."""
         self.context = Context.build(profiles, handle, instrument or Instrument(), settings or Settings())
 
     def handle(self, event: Event) -> list[Command]:
-        """Take one event in. ValueError, with nothing changed, for an object that scheduling cannot read."""
+        """Apply one event. Raises ValueError, with nothing changed, for an object that cannot be parsed."""
         suspended = self.context.suspended
         if suspended is not None and suspended.paused:
             suspended.outdated = True
@@ -79,9 +79,9 @@ class Machine:
         return commands
 
     def cycle(self, now: float) -> list[Command] | None:
-        """Make one scheduling attempt or the next step of one, or go on with what is under way if the machine is busy.
+        """Make or resume one scheduling attempt, or do the next slice of pending work if the machine is busy.
 
-        None when no pod is ready for an attempt, or one waits for extenders.
+        Returns None if no pod is ready for an attempt, or the current one waits for extenders.
         """
         context = self.context
         if self.busy:
@@ -100,35 +100,35 @@ class Machine:
         return commands + self._advance(now)
 
     def warm_up(self) -> Iterator[None]:
-        """Build what the first attempt needs of all nodes, step by step, since it takes 60 ms for 50,000 nodes."""
+        """Build the topology columns of the default constraints one by one: 60 ms for 50,000 nodes."""
         for key in TOPOLOGY_KEYS:
             self.context.state.topology(key)
             yield
 
     @property
     def busy(self) -> bool:
-        """Return True if work is under way that has to be done before the next attempt."""
+        """Return True if there is pending work to do before the next attempt."""
         context = self.context
         return context.queue.busy or context.releasing_waiting_pods or context.adopting is not None
 
     @property
     def attempting(self) -> bool:
-        """Return True between two steps of an attempt, which an event would void."""
+        """Return True while an attempt is paused, which any event would invalidate."""
         suspended = self.context.suspended
         return suspended is not None and suspended.paused and not suspended.outdated
 
     @property
     def ready(self) -> int:
-        """How many pods are ready for an attempt, those in backoff not counted."""
+        """Number of pods in the active queue."""
         return self.context.queue.ready
 
     @property
     def nodes(self) -> int:
-        """How many nodes there are."""
+        """Number of nodes."""
         return len(self.context.state)
 
     def next_wake(self) -> float | None:
-        """When a Tick is due, in seconds on the machine's clock; None if nothing waits for time to pass."""
+        """Return the time of the next Tick, in seconds on the machine's clock; None if no timer is pending."""
         due = [waiting.next_wake for waiting in self.context.handle.waiting.values()]
         queue = self.context.queue.next_wake(popping=self.context.suspended is None)
         due += [wake for wake in (queue, self.context.unconfirmed.next_due()) if wake is not None]
@@ -172,7 +172,7 @@ class Machine:
         return []
 
     def _advance(self, now: float) -> list[Command]:
-        """Do a slice of what is under way."""
+        """Do a slice of the pending work."""
         commands = self._follow_up(now)
         context = self.context
         if context.queue.busy:
@@ -182,7 +182,7 @@ class Machine:
         return commands
 
     def _follow_up(self, now: float) -> list[Command]:
-        """Carry out what plugins have requested during their calls; giving back a place may lead to more requests."""
+        """Apply the requests that plugins made during their calls; processing waiting pods may cause more of them."""
         commands = self._apply_requests(now)
         if self.context.handle.waiting:
             commands += process_waiting_pods(self.context, now)

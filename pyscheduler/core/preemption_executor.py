@@ -1,7 +1,7 @@
-"""Room is made: the victims of a preemption are evicted, or turned away where they had only begun to arrive.
+"""Preemption executor: evicts the victims of a preemption, or rejects those that still wait in Permit.
 
 Matches kube-scheduler's preemption executor with its gate SchedulerAsyncPreemption on (KEP-4832): the attempt does not
-wait for the evictions, and its pod is not tried again before they are under way.
+wait for the evictions, and the preemptor is not retried before all of them have been requested.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pyscheduler.core.queue.labels import NOMINATED_NODE_CHANGED
 def prepare_candidate(
     context: Context, preemptor: Pod, node_name: str, victims: Sequence[Pod], plugin: str, now: float
 ) -> list[Command]:
-    """Evict the victims from the node; pods that are on their way out already are left to it."""
+    """Return the commands that evict the victims from the node and clear lower nominations; skips terminating pods."""
     living = [victim for victim in victims if not victim.deleting]
     if not living:
         return []
@@ -29,20 +29,21 @@ def prepare_candidate(
 
 
 def clear_nominations(context: Context, pods: Sequence[Pod], now: float) -> list[Command]:
-    """Give up the nodes that pods are nominated to, and requeue the other pods that may use the room."""
-    among = {pod.uid for pod in pods}
-    known = [newest for pod in pods if (newest := context.pods.get(pod.uid)) is not None]
-    cleared = [pod for pod in known if pod.uid in context.queue.nominator]
+    """Clear the nominations of pods, and requeue the other pods that the freed room may help."""
+    uids = {pod.uid for pod in pods}
+    current = [newest for pod in pods if (newest := context.pods.get(pod.uid)) is not None]
+    cleared = [pod for pod in current if pod.uid in context.queue.nominator]
     for pod in cleared:
         context.queue.nominator.remove(pod.uid)
-    context.wake_for_freed_nominations(now, exclude=among)
+    context.wake_for_freed_nominations(now, exclude=uids)
     return [PatchStatus(pod, nominated_node_name="") for pod in cleared if pod.nominated_node_name]
 
 
 def _clear_lower_nominations(context: Context, preemptor: Pod, node_name: str, now: float) -> list[Command]:
-    """Take back the nominations of lower pods to the node, so that they look elsewhere at once.
+    """Clear the nominations of lower-priority pods to the node, so that they are retried on other nodes at once.
 
-    Memory follows when the pod's status does; where that says nothing yet, no change of it would be seen.
+    The nominator follows the watched status; where the status has no nomination yet, it is cleared here, since no
+    update would follow.
     """
     nominator = context.queue.nominator
     lower = [pod for pod in nominator.pods_on(node_name) if pod.priority < preemptor.priority]

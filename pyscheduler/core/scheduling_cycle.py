@@ -1,10 +1,10 @@
-"""One scheduling attempt: pop a pod, choose its node, take the place, ask Reserve and Permit.
+"""One scheduling attempt: choose a node for a popped pod, assume it, and run Reserve and Permit.
 
-This is kube-scheduler's ScheduleOne up to the point where binding starts; it is one synchronous call, so nothing it
-looks at can change under it. Two kinds of attempts are made in steps, and no other attempt is made between them, as
-kube-scheduler's next cycle waits for the one before. While extenders think, events are handled, and the answers are
-checked against what there is then. A PostFilter that takes long pauses so that the thread is free in between: an event
-that comes then voids the attempt, which is made anew.
+This is kube-scheduler's ScheduleOne up to the start of the binding cycle, as one synchronous call, so the state cannot
+change during it. Two kinds of attempts run in steps, and no other attempt runs between these, as kube-scheduler's
+next cycle waits for the previous one. While extender calls are pending, events are handled, and the results are checked
+against the state at their arrival. A long PostFilter pauses so that the thread can handle events; an event during a
+pause invalidates the attempt, which starts over.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from pyscheduler.core.state.node import NodeRow
 
 
 def schedule_one(context: Context, queued: QueuedPod, now: float) -> list[Command]:
-    """Try to place one popped pod; what is to be done about it. Never raises for a plugin's fault."""
+    """Attempt to schedule one popped pod and return the commands. A plugin that raises fails only the attempt."""
     pod = queued.pod
     if pod.deleting:
         context.queue.done(pod.uid)
@@ -72,7 +72,7 @@ def schedule_one(context: Context, queued: QueuedPod, now: float) -> list[Comman
 
 
 def resume_with_responses(context: Context, event: ExtendersResponded) -> list[Command]:
-    """Extenders have answered: go on with the attempt. An answer that is late, or about a pod that was, is ignored."""
+    """Resume the attempt with extender results; late ones, or those for an outdated version of the pod, are ignored."""
     suspended = context.suspended
     if suspended is None or suspended.id != event.id or not _is_current(context, suspended):
         return []
@@ -83,7 +83,7 @@ def resume_with_responses(context: Context, event: ExtendersResponded) -> list[C
 
 
 def resume(context: Context, suspended: SuspendedAttempt, now: float) -> list[Command]:
-    """Go on with a paused attempt, in which nothing has happened."""
+    """Resume a paused attempt that no event has invalidated."""
     try:
         return _advance(context, suspended)
     except BaseException as error:
@@ -91,10 +91,10 @@ def resume(context: Context, suspended: SuspendedAttempt, now: float) -> list[Co
 
 
 def discard_stale_attempt(context: Context, now: float) -> QueuedPod | None:
-    """The pod to be tried next, where what extenders are asked about is no longer what there is; None to wait for them.
+    """Return the pod to attempt next if the suspended attempt is stale; None if it is current.
 
-    A pod that has become another one, is being deleted, or is asked about by an older configuration, is tried anew; one
-    that is gone, or no longer ours, makes way for the next.
+    The same pod starts over if it has changed, is terminating, or the configuration is new. If it was deleted or is no
+    longer ours, the next pod is popped.
     """
     suspended = context.suspended
     if suspended is None or _is_current(context, suspended):
@@ -111,7 +111,7 @@ def discard_stale_attempt(context: Context, now: float) -> QueuedPod | None:
 
 
 def _is_current(context: Context, suspended: SuspendedAttempt) -> bool:
-    """Whether the pod that extenders are asked about is still to be placed, as they see it and by who asks them."""
+    """Return True if the attempt is not invalidated and its pod is unchanged and still to be scheduled."""
     pod = context.pods.get(suspended.pod.uid)
     if pod is None or suspended.outdated:
         return False
@@ -119,7 +119,7 @@ def _is_current(context: Context, suspended: SuspendedAttempt) -> bool:
 
 
 def _advance(context: Context, suspended: SuspendedAttempt, event: ExtendersResponded | None = None) -> list[Command]:
-    """Make an attempt in steps up to the next question or pause, or to its end."""
+    """Run an attempt up to its next extender calls or pause, or to its end."""
     context.suspended = None
     try:
         calls = next(suspended.steps) if event is None else suspended.steps.send(event)
@@ -138,7 +138,7 @@ def _advance(context: Context, suspended: SuspendedAttempt, event: ExtendersResp
 def _schedule_with_extenders(
     context: Context, profile: Profile, queued: QueuedPod, extenders: Sequence[Extender], now: float
 ) -> ExtenderSteps[list[Command]]:
-    """An attempt that asks extenders."""
+    """Run an attempt with extenders; yields their calls."""
     pod = queued.pod
     context.attempts += 1
     watch = context.instrument.watch(context.attempts)
@@ -171,13 +171,13 @@ def _schedule_with_extenders(
 
 
 def _report(context: Context, failed: PluginFailed) -> None:
-    """Report a plugin that has raised; to exceed the limit is the pod's fault, not the plugin's."""
+    """Report a plugin that raised, unless the pod exceeded the limits of an attempt."""
     if not isinstance(failed.error, AttemptLimitExceeded):
         context.instrument.plugin_failed(failed.plugin, failed.point, failed.error)
 
 
 def fail_broken_attempt(context: Context, queued: QueuedPod, error: BaseException, now: float) -> list[Command]:
-    """An attempt ended in a bug of ours: it costs its pod one backoff, and nobody else the scheduler."""
+    """Requeue the pod of an attempt that raised because of a bug in the scheduler; reraises external exceptions."""
     if is_external(error):
         raise error
     context.instrument.plugin_failed("pyscheduler", "attempt", error)
@@ -190,7 +190,7 @@ def fail_broken_attempt(context: Context, queued: QueuedPod, error: BaseExceptio
 def _run_post_filter(
     context: Context, profile: Profile, cycle: Cycle, queued: QueuedPod, diagnosis: Diagnosis
 ) -> PostFilterSteps[list[Command]]:
-    """Nothing fits: let PostFilter make room, and put the pod back."""
+    """Run PostFilter for a pod that fits no node, and requeue it; yields at each pause."""
     outcome = PostFilterResult()
     try:
         if diagnosis.total_nodes:
@@ -205,45 +205,45 @@ def _run_post_filter(
 def _handle_fit_error(
     context: Context, profile: Profile, cycle: Cycle, queued: QueuedPod, diagnosis: Diagnosis, outcome: PostFilterResult
 ) -> list[Command]:
-    """Put the pod back, and make the room that PostFilter has found for it, if Permit plugins let it."""
+    """Requeue the pod, and evict the victims that PostFilter chose unless a Permit plugin rejects that."""
     now = cycle.now
     if not diagnosis.total_nodes:
-        # It is reported as unschedulable but waits like an error: no plugin could name an event that helps.
+        # Reported as unschedulable, but backs off like an error: no plugin rejected it, so no hint could requeue it.
         return handle_scheduling_failure(context, queued, Failure(NO_NODES.message, nominate=""), now)
     diagnosis.post_filter_message = outcome.message
-    promised = context.queue.nominator.nominated_node(queued.pod)
-    if _reject_eviction(profile, cycle, queued.pod, diagnosis, outcome, promised):
+    previous = context.queue.nominator.nominated_node(queued.pod)
+    if _reject_eviction(profile, cycle, queued.pod, diagnosis, outcome, previous):
         failure = Failure.fit_error(diagnosis, outcome.nominate, in_memory=outcome.nominate != "")
         return handle_scheduling_failure(context, queued, failure, now)
-    # Before the pod is put back: while its victims are still to be evicted, it does not become active.
+    # Before the pod is requeued: it must not become active while its victims are still to be evicted.
     evictions = prepare_candidate(context, queued.pod, outcome.nominate or "", outcome.evict, outcome.plugin, now)
     return handle_scheduling_failure(context, queued, Failure.fit_error(diagnosis, outcome.nominate), now) + evictions
 
 
 def _reject_eviction(
-    profile: Profile, cycle: Cycle, pod: Pod, diagnosis: Diagnosis, outcome: PostFilterResult, promised: str
+    profile: Profile, cycle: Cycle, pod: Pod, diagnosis: Diagnosis, outcome: PostFilterResult, previous: str
 ) -> bool:
-    """Return True if a Permit plugin does not let pods be evicted now; its reason goes into the diagnosis.
+    """Return True if a Permit plugin rejects evictions now; its reason goes into the diagnosis.
 
-    `promised` is the node that the pod was nominated to before, and still is where PostFilter leaves that as it is.
+    `previous` is the pod's nominated node before the attempt, which PostFilter may leave unchanged.
     """
-    node = promised if outcome.nominate is None else outcome.nominate
+    node = previous if outcome.nominate is None else outcome.nominate
     nominated = Nominate(node, outcome.evict) if node else None
-    withheld = False
+    rejected = False
     for plugin in profile.eviction_permits:
         rejection = call_plugin(plugin, PERMIT, plugin.handle_unschedulable, cycle, pod, diagnosis, nominated)
         call_guarded(
             plugin.name, PERMIT, check_answer, "Unplaced", plugin.handle_unschedulable, rejection
-        )  # Permit may Wait, this not
+        )  # unlike Permit, this must not return Wait
         if rejection is not None:
-            withheld = True
+            rejected = True
             diagnosis.unschedulable_plugins |= {plugin.name}
             diagnosis.post_filter_message = ", ".join(filter(None, (diagnosis.post_filter_message, rejection.message)))
-    return withheld
+    return rejected
 
 
 def _assume_and_reserve(context: Context, assumed: AssumedPod, node: NodeRow, now: float) -> list[Command]:
-    """Assume the pod on its node, then Reserve and Permit; whatever says no gives the place back."""
+    """Assume the pod on its node, then run Reserve and Permit; a rejection or an error forgets the pod again."""
     uid = assumed.pod.uid
     context.state.place(assumed.pod, node.name)
     was_nominated = context.queue.nominator.node_of(uid) == node.name
@@ -251,17 +251,17 @@ def _assume_and_reserve(context: Context, assumed: AssumedPod, node: NodeRow, no
     context.assumed[uid] = assumed
     points = context.points[assumed.profile.name]
     try:
-        refusal = _reserve(assumed, node, points.reserve)
+        rejected = _reserve(assumed, node, points.reserve)
         waits: dict[str, Wait] = {}
-        if refusal is None:
-            refusal = _permit(assumed, node, waits, points.permit)
+        if rejected is None:
+            rejected = _permit(assumed, node, waits, points.permit)
     except PluginFailed as failed:
         points.reserve.broken()
         points.permit.broken()
         _report(context, failed)
         return _forget_and_fail(context, assumed, Failure.of_plugin(failed), was_nominated, now)
-    if refusal is not None:
-        plugin, rejection = refusal
+    if rejected is not None:
+        plugin, rejection = rejected
         failure = Failure.rejected(plugin, rejection.message, rejection.code is Code.PENDING)
         return _forget_and_fail(context, assumed, failure, was_nominated, now)
     if waits:
@@ -272,7 +272,7 @@ def _assume_and_reserve(context: Context, assumed: AssumedPod, node: NodeRow, no
 def _forget_and_fail(
     context: Context, assumed: AssumedPod, failure: Failure, was_nominated: bool, now: float
 ) -> list[Command]:
-    """Give the place back at once. It is news to other pods only where it had been held for a nominated pod before."""
+    """Forget the pod and requeue it. Other pods are woken only if the node was held for it by a nomination before."""
     if was_nominated:
         return forget_and_requeue(context, assumed, failure, now)
     release(context, assumed)
@@ -280,7 +280,7 @@ def _forget_and_fail(
 
 
 def _reserve(assumed: AssumedPod, node: NodeRow, point: Point) -> tuple[str, Rejection] | None:
-    """Ask every Reserve plugin; the first rejection counts. The instrument hears of it only where there is one."""
+    """Run the Reserve plugins up to the first rejection and return that; without plugins no point is counted."""
     if not assumed.profile.reserve:
         return None
     cycle, pod = assumed.cycle, assumed.pod
@@ -295,17 +295,17 @@ def _reserve(assumed: AssumedPod, node: NodeRow, point: Point) -> tuple[str, Rej
 
 
 def _permit(assumed: AssumedPod, node: NodeRow, waits: dict[str, Wait], point: Point) -> tuple[str, Rejection] | None:
-    """Ask every Permit plugin; the first rejection counts, those that want to wait are gathered in `waits`."""
+    """Run the Permit plugins up to the first rejection and return that; their Wait results are added to `waits`."""
     if not assumed.profile.permit:
         return None
     cycle, pod = assumed.cycle, assumed.pod
     point.enter()
     for plugin in assumed.profile.permit:
-        answer = call_plugin(plugin, "Permit", plugin.permit, cycle, pod, node)
-        if isinstance(answer, Rejection):
-            point.leave(answer.code.camel)
-            return plugin.name, answer
-        if answer is not None:
-            waits[plugin.name] = answer
+        result = call_plugin(plugin, "Permit", plugin.permit, cycle, pod, node)
+        if isinstance(result, Rejection):
+            point.leave(result.code.camel)
+            return plugin.name, result
+        if result is not None:
+            waits[plugin.name] = result
     point.leave(Code.WAIT.camel if waits else SUCCESS)
     return None

@@ -1,4 +1,4 @@
-"""Kubernetes objects of any kind, as an API server stores them, taken into a machine: a snapshot without a server."""
+"""Load a cluster snapshot, a list of Kubernetes objects in API form, into a machine."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _DEFAULT_SCHEDULER = "default-scheduler"
 
 
 class UnreadableObject(ValueError):
-    """An object that scheduling cannot read; the text names it and says why."""
+    """An object of the snapshot that cannot be parsed; the text has its position, kind and name, and the reason."""
 
 
 def load_snapshot(machine: Machine, objects: Sequence[Any], at: float = 0.0) -> dict[str, PodObject]:
-    """Show the machine every object, in order; the pods by namespace/name.
+    """Feed every object to the machine in order, and return the pods by namespace/name.
 
-    Pods and nodes go the way of any event; other kinds go to the plugins that watch them, and those that nobody watches
-    are ignored. UnreadableObject, with the rest not taken in, for one that cannot be read.
+    Kinds that no plugin watches are ignored. Raises UnreadableObject for the first object that cannot be parsed, before
+    any later one is loaded.
     """
     watched = _watched(machine.context)
     pods: dict[str, PodObject] = {}
@@ -34,7 +34,7 @@ def load_snapshot(machine: Machine, objects: Sequence[Any], at: float = 0.0) -> 
             event = _event(obj, watched, at)
             if event is not None:
                 machine.handle(event)
-        except Exception as problem:  # anybody may write a document: whatever we stumble over, it is about this object
+        except Exception as problem:  # snapshots are user input: any exception is an error in this object
             raise UnreadableObject(f"objects[{i}]{_name(obj)}: {str(problem) or type(problem).__name__}") from None
         if isinstance(event, PodChanged):
             meta = event.object.metadata
@@ -43,13 +43,13 @@ def load_snapshot(machine: Machine, objects: Sequence[Any], at: float = 0.0) -> 
 
 
 def _watched(context: Context) -> dict[tuple[str, str], ResourceKind]:
-    """The kinds that plugins watch, by apiVersion and kind."""
+    """Return the kinds that plugins watch, by apiVersion and kind."""
     kinds = (kind for profile in context.profiles.values() for kind in profile.watches)
     return {(f"{kind.group}/{kind.version}".lstrip("/"), kind.kind): kind for kind in kinds}
 
 
 def _event(obj: Any, watched: Mapping[tuple[str, str], ResourceKind], at: float) -> Event | None:
-    """The event that tells of an object; None if nobody reads its kind."""
+    """Return the event that adds an object; None if no plugin watches its kind."""
     if not isinstance(obj, Mapping):
         raise TypeError("an object must be a mapping with apiVersion and kind")
     kind = (str(obj.get("apiVersion", "")), str(obj.get("kind", "")))
@@ -65,7 +65,7 @@ def _event(obj: Any, watched: Mapping[tuple[str, str], ResourceKind], at: float)
 
 
 def _completed(pod: PodObject) -> PodObject:
-    """The pod with what the API server gives every pod that leaves it out."""
+    """Return the pod with the API server's defaults for namespace and scheduler name."""
     if pod.metadata.namespace and pod.spec.scheduler_name:
         return pod
     replace = msgspec.structs.replace
@@ -75,12 +75,12 @@ def _completed(pod: PodObject) -> PodObject:
 
 
 def _name(obj: Any) -> str:
-    """As much of ` (Kind namespace/name)` as the object tells."""
+    """Return ` (Kind namespace/name)`, or the parts of it that the object has."""
     if not isinstance(obj, Mapping):
         return ""
     meta = obj.get("metadata")
     names = [meta.get("namespace"), meta.get("name")] if isinstance(meta, Mapping) else []
-    said = "/".join(name for name in names if isinstance(name, str) and name)
+    path = "/".join(name for name in names if isinstance(name, str) and name)
     kind = obj.get("kind")
-    words = [word for word in (kind if isinstance(kind, str) else "", said) if word]
-    return f" ({' '.join(words)})" if words else ""
+    parts = [part for part in (kind if isinstance(kind, str) else "", path) if part]
+    return f" ({' '.join(parts)})" if parts else ""

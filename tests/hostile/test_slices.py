@@ -124,7 +124,7 @@ def test_reconfiguration_readmits_pods_in_slices() -> None:
 
 
 def test_too_many_events_are_merged_into_one_for_every_pod(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pyscheduler.core.queue.backlog.MOST_WEIGHINGS", WAITING)
+    monkeypatch.setattr("pyscheduler.core.queue.backlog.MAX_EVALUATIONS", WAITING)
     cluster = BackloggedCluster()
     for i in range(100):
         cluster.harness.add(node(f"small{i}", cpu="10m"))

@@ -68,7 +68,7 @@ def small_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(placed, "JOURNAL", 16)
     monkeypatch.setattr(columns, "_SPARE_VALUES", 16)
     monkeypatch.setattr(placed, "KEEP_FACETS", 4)
-    monkeypatch.setattr(placed, "_REMEMBER", 16)
+    monkeypatch.setattr(placed, "_MAX_SIGNATURES", 16)
     monkeypatch.setattr(inter_pod_affinity, "_MAX_SIGNATURES", 16)
 
 

@@ -163,7 +163,7 @@ def _list_is_always_made_anew(patch: pytest.MonkeyPatch) -> None:
     names = NodeOrder.names
 
     def anew(self: NodeOrder) -> list[str]:
-        self._note("", set(), self._unlisted)
+        self._record("", set(), self._added)
         return names(self)
 
     patch.setattr(NodeOrder, "names", anew)

@@ -1,6 +1,6 @@
-"""Plugins for scenarios, each a few lines, enabled by `tests.scenarios.fakes:Name` like anyone's plugin.
+"""Plugins for scenarios, enabled by `tests.scenarios.fakes:Name`.
 
-`calls` tells which extension points ran for which pod; tests clear it first.
+`calls` lists the extension points that ran by pod; tests clear it first.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class EveryExtensionPoint(
     BindPlugin,
     PostBindPlugin,
 ):
-    """Serves every extension point of an attempt, says yes to everything and writes down that it was asked."""
+    """Plugin with every extension point of an attempt, which records each call; pod labels make it reject."""
 
     name = "EveryExtensionPoint"
 
@@ -122,7 +122,7 @@ class EveryExtensionPoint(
 
 
 class OnlyNode(PreFilterPlugin, FilterPlugin):
-    """Narrows every pod with a `node` label to that node."""
+    """Restricts every pod with a `node` label to that node."""
 
     name = "OnlyNode"
     reads = Reads.OWN_NODE
@@ -136,25 +136,25 @@ class OnlyNode(PreFilterPlugin, FilterPlugin):
 
 
 class Broken(FilterPlugin, ReservePlugin, PermitPlugin):
-    """Raises at the extension point that the pod's `break` label names."""
+    """Raises at the extension point in the pod's `break` label."""
 
     name = "Broken"
 
-    def _perhaps(self, pod: Pod, point: str) -> None:
+    def _raise_at(self, pod: Pod, point: str) -> None:
         if pod.labels.get("break") == point:
             raise ZeroDivisionError("one over nothing")
 
     def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> None:
-        self._perhaps(pod, "filter")
+        self._raise_at(pod, "filter")
 
     def reserve(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> None:
-        self._perhaps(pod, "reserve")
+        self._raise_at(pod, "reserve")
 
     def unreserve(self, cycle: Cycle, pod: Pod, node_name: str) -> None:
-        self._perhaps(pod, "reserve")
+        self._raise_at(pod, "reserve")
 
     def permit(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> None:
-        self._perhaps(pod, "permit")
+        self._raise_at(pod, "permit")
 
 
 class LastNamed(ScorePlugin):
@@ -175,7 +175,7 @@ class LastNamed(ScorePlugin):
 
 
 class ByName(QueueSortPlugin):
-    """Tries pods in alphabetical order, by `less`."""
+    """Sorts pods by name, with `less`."""
 
     name = "ByName"
 
@@ -184,7 +184,7 @@ class ByName(QueueSortPlugin):
 
 
 class MakeRoom(PostFilterPlugin):
-    """Nominates every pod that fits nowhere to the node of its `nominate` label."""
+    """Nominates every pod that fits no node to the node of its `nominate` label."""
 
     name = "MakeRoom"
 
@@ -194,7 +194,7 @@ class MakeRoom(PostFilterPlugin):
 
 
 class Relay(ReservePlugin, PermitPlugin):
-    """Holds pods with a `calls` label at the door; one that gives its place back calls the pod so named to be tried."""
+    """Makes pods with a `calls` label wait; when one is forgotten, the pod with that name is activated."""
 
     name = "Relay"
     indexes = ("name",)
@@ -216,7 +216,7 @@ class Relay(ReservePlugin, PermitPlugin):
 
 
 class Licence(PermitPlugin):
-    """Lets a pod start while an object of the name in its `licence` label has a token for it."""
+    """Permits a pod while the Licence in its `licence` label has a token for it."""
 
     name = "Licence"
     watches = (LICENCE,)
@@ -225,10 +225,10 @@ class Licence(PermitPlugin):
     def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:
         return (
             ClusterEventWithHint(LICENCE.kind, Action.ALL),
-            ClusterEventWithHint(POD, Action.DELETE, self._gives_a_token_back),
+            ClusterEventWithHint(POD, Action.DELETE, self._frees_a_token),
         )
 
-    def _gives_a_token_back(self, pod: Pod, event: ClusterEvent) -> QueueingHint:
+    def _frees_a_token(self, pod: Pod, event: ClusterEvent) -> QueueingHint:
         calls.append(("QueueingHint", pod.name))
         if pod.labels.get("break") == "hint":
             raise ZeroDivisionError("one over nothing")
@@ -253,7 +253,7 @@ class Licence(PermitPlugin):
 
 
 class Undeclared(FilterPlugin):
-    """Reads what it has not declared: objects, or pods by the label that the pod's `read` label names."""
+    """Reads objects or pods that it has not declared, depending on the pod's `read` label."""
 
     name = "Undeclared"
 
@@ -269,7 +269,7 @@ class Undeclared(FilterPlugin):
 
 
 class Slow(PreBindPlugin):
-    """Takes a minute to prepare pods with a `slow` label."""
+    """PreBind takes a minute for pods with a `slow` label."""
 
     name = "Slow"
 
@@ -279,7 +279,7 @@ class Slow(PreBindPlugin):
 
 
 class Unmakeable(FilterPlugin):
-    """Cannot be constructed."""
+    """Raises in its constructor."""
 
     name = "Unmakeable"
 
@@ -316,7 +316,7 @@ class MisbehavingPlugin(
     BindPlugin,
     PostBindPlugin,
 ):
-    """Does what `acts` holds at the method that the pod's `at` label names: raises an exception, or returns a value."""
+    """Raises or returns the value in `acts` at the method in the pod's `at` label."""
 
     name = "MisbehavingPlugin"
     acts: ClassVar[list[Any]] = []
@@ -381,7 +381,7 @@ class MisbehavingPlugin(
 
 
 class Registers(PreBindPlugin):
-    """Sends the pod's name to a TCP server on the port that its `port` label names, and waits for the answer."""
+    """Sends the pod's name to a TCP server on the port in its `port` label, and waits for the response."""
 
     name = "Registers"
 
@@ -413,13 +413,13 @@ class TakesToken(PreBindPlugin):
 
 @dataclass(frozen=True, slots=True)
 class FailsOnArgs:
-    """`node` is the name of the node that fails."""
+    """`node` is the name of the node for which Filter fails."""
 
     node: str = ""
 
 
 class HoldsEvictions(PermitPlugin, PreEnqueuePlugin):
-    """Keeps victims alive for pods labelled `evict: no`, and gates those labelled `gate: yes` with a reason."""
+    """Rejects evictions for pods labelled `evict: no`, and gates those labelled `gate: yes` with a reason."""
 
     name = "HoldsEvictions"
     reports_gating = True
@@ -450,7 +450,7 @@ class HoldsEvictions(PermitPlugin, PreEnqueuePlugin):
 
 
 class FailsOn(FilterPlugin):
-    """Returns an error for one node, and fits all others."""
+    """Filter raises an error for one node, and accepts all others."""
 
     name = "FailsOn"
     Args = FailsOnArgs

@@ -1,4 +1,4 @@
-"""A scheduler with gangs on virtual time, for the stories."""
+"""Scheduler with the Gang plugin on virtual time, for scenarios."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ profiles:
 
 
 class Cluster(Harness):
-    """A scheduler with gangs, that counts its attempts."""
+    """Harness with the Gang plugin."""
 
     def __init__(self, slots: int = 0) -> None:
         super().__init__(CONFIG)
@@ -29,12 +29,12 @@ class Cluster(Harness):
         return sum(q.attempts for q in self.machine.context.queue.pending())
 
     def group(self, name: str, min_member: int, **spec: Any) -> None:
-        """Create a PodGroup, or update it."""
+        """Create or update a PodGroup."""
         body = {"minMember": min_member, **spec}
         self.add_object(POD_GROUP, {"metadata": {"name": name, "namespace": "default"}, "spec": body})
 
     def gang(self, name: str, of: int, min_member: int | None = None, **spec: Any) -> list[PodBuilder]:
-        """Create a PodGroup; its pods are for the caller to create."""
+        """Create a PodGroup, and return its pods for the caller to create."""
         self.group(name, min_member or of, **spec)
         return [member(f"{name}{i}", name) for i in range(of)]
 
@@ -44,20 +44,20 @@ class Cluster(Harness):
 
     @property
     def waiting(self) -> set[str]:
-        """The pods that Permit makes wait."""
+        """Names of the pods that wait in Permit."""
         return {waiting.pod.name for waiting in self.handle.waiting_pods()}
 
     def reason(self, name: str) -> str:
-        """The reason of the pod's newest PodScheduled condition, "" if it has none."""
+        """Return the reason of the pod's newest PodScheduled condition, or ""."""
         patches = [c for c in self.commands if isinstance(c, PatchStatus) and c.pod.name == name]
         return next((c.condition.reason for c in reversed(patches) if c.condition), "")
 
     def end(self, name: str, phase: str = "Succeeded") -> None:
-        """A pod ends on its node."""
+        """End a pod on its node."""
         self._show(self._pods[f"default/{name}"].status(phase=phase))
 
     def replace_victims(self, *victims: PodBuilder, seconds: int) -> None:
-        """Let time pass in which a controller creates the pods again that are gone, each time with another UID."""
+        """Advance the time, while a controller recreates evicted victims, each time with another UID."""
         for minute in range(seconds // 60):
             for victim in victims:
                 name = victim.manifest["metadata"]["name"]
@@ -68,15 +68,15 @@ class Cluster(Harness):
 
 
 def member(name: str, group: str, cpu: str = "1") -> PodBuilder:
-    """A pod of a gang."""
+    """Return a pod of a gang."""
     return pod(name).label(POD_GROUP_LABEL, group).requests(cpu=cpu)
 
 
 def slot(i: int) -> NodeBuilder:
-    """A node with room for one member."""
+    """Return a node with room for one member."""
     return node(f"slot{i}", cpu="1")
 
 
 def elsewhere(of: PodBuilder) -> PodBuilder:
-    """A member that another scheduler is to place."""
+    """Return a member of another scheduler."""
     return of.scheduler("another-scheduler")

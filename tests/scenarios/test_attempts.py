@@ -1,4 +1,4 @@
-"""Stories of single attempts: what the machine does with a pod, told in commands."""
+"""Single scheduling attempts and the commands they return."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.scenarios import fakes
 
 
 def config(*plugins: str, queue_sort: str = "") -> str:
-    """A profile with these plugins on top of the default ones."""
+    """Return a configuration with these plugins in addition to the default ones."""
     enabled = "".join(f"\n      - name: tests.scenarios.fakes:{p}" for p in plugins)
     sort = f"""
     queueSort:
@@ -34,7 +34,7 @@ def calls() -> list[tuple[str, str]]:
     return fakes.calls
 
 
-def test_every_extension_point_is_asked_in_order(calls: list[tuple[str, str]]) -> None:
+def test_extension_points_run_in_order(calls: list[tuple[str, str]]) -> None:
     harness = Harness(config("EveryExtensionPoint"))
     harness.add(node("n1"), node("n2"), pod("a"))
     harness.run()
@@ -43,15 +43,15 @@ def test_every_extension_point_is_asked_in_order(calls: list[tuple[str, str]]) -
     assert "a" in harness.assignments
 
 
-def test_post_filter_is_asked_when_nothing_fits(calls: list[tuple[str, str]]) -> None:
+def test_post_filter_runs_when_no_node_fits(calls: list[tuple[str, str]]) -> None:
     harness = Harness(config("EveryExtensionPoint"))
     harness.add(node("n1"), pod("a").label("fit", "no"))
     harness.run()
     assert [point for point, _ in calls] == ["PreFilter", "Filter", "PostFilter"]
-    why = harness.pending_message("a")
-    # The default plugins speak first.
-    assert why.startswith("0/1 nodes are available: 1 node(s) were full up. no new claims to deallocate, ")
-    assert why.endswith(", nothing to be done")
+    message = harness.pending_message("a")
+    # The messages of the default plugins come first.
+    assert message.startswith("0/1 nodes are available: 1 node(s) were full up. no new claims to deallocate, ")
+    assert message.endswith(", nothing to be done")
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,9 @@ def test_post_filter_is_asked_when_nothing_fits(calls: list[tuple[str, str]]) ->
         ("prebind", "0/1 nodes are available: 1 not ready to bind.", "Unschedulable"),
     ],
 )
-def test_a_late_no_gives_the_place_back(label: str, message: str, reason: str, calls: list[tuple[str, str]]) -> None:
+def test_pod_is_forgotten_when_a_plugin_rejects_it_after_the_choice_of_its_node(
+    label: str, message: str, reason: str, calls: list[tuple[str, str]]
+) -> None:
     harness = Harness(config("EveryExtensionPoint"))
     harness.add(node("n1", cpu="1"), pod("a").label(label, "no").requests(cpu="1"))
     harness.run()
@@ -75,7 +77,7 @@ def test_a_late_no_gives_the_place_back(label: str, message: str, reason: str, c
 
 
 @pytest.mark.parametrize("point", ["filter", "reserve", "permit"])
-def test_a_plugin_that_raises_costs_its_pod_one_backoff_and_the_loop_lives(point: str) -> None:
+def test_pod_backs_off_and_others_are_scheduled_when_a_plugin_raises(point: str) -> None:
     harness = Harness(config("Broken"))
     harness.add(node("n1"), pod("bad").label("break", point), pod("good"))
     harness.run()
@@ -88,24 +90,24 @@ def test_a_plugin_that_raises_costs_its_pod_one_backoff_and_the_loop_lives(point
     assert len(harness.events("bad")) == 2
 
 
-def test_a_bug_of_the_scheduler_costs_its_pod_one_backoff_and_the_loop_lives(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pod_backs_off_and_others_are_scheduled_when_the_scheduler_raises(monkeypatch: pytest.MonkeyPatch) -> None:
     harness = Harness()
     decider = harness.machine.context.deciders["default-scheduler"]
     decide = decider.decide
 
-    def stumbling(cycle: Cycle, pod: Pod) -> object:
+    def broken(cycle: Cycle, pod: Pod) -> object:
         if pod.name == "odd":
             raise KeyError("missing")
         return decide(cycle, pod)
 
-    monkeypatch.setattr(decider, "decide", stumbling)
+    monkeypatch.setattr(decider, "decide", broken)
     harness.add(node("n1"), pod("odd"), pod("plain"))
     harness.run()
     assert harness.assignments == {"plain": "n1"}
     assert harness.events("odd") == [("FailedScheduling", "the attempt failed: KeyError('missing')")]
 
 
-def test_pre_filter_may_narrow_the_nodes() -> None:
+def test_pre_filter_may_restrict_the_nodes() -> None:
     harness = Harness(config("OnlyNode"))
     harness.add(node("n1"), node("n2"), node("n3", cpu="1"))
     harness.add(pod("a").label("node", "n2"), pod("b").label("node", "n3").requests(cpu="2"))
@@ -116,21 +118,21 @@ def test_pre_filter_may_narrow_the_nodes() -> None:
     )
 
 
-def test_scores_decide_and_their_args_are_used() -> None:
+def test_node_with_the_highest_score_is_chosen() -> None:
     harness = Harness(config("LastNamed"))
     harness.add(node("n-a"), node("n-c"), node("n-b"), pod("x"))
     harness.run()
     assert harness.assignments == {"x": "n-c"}
 
 
-def test_the_queue_is_in_the_order_of_the_profiles_queue_sort() -> None:
+def test_pods_are_scheduled_in_the_order_of_queue_sort() -> None:
     harness = Harness(config(queue_sort="ByName"))
     harness.add(node("n1"), pod("c"), pod("a"), pod("b"))
     harness.run()
     assert harness.bound_order == ["a", "b", "c"]
 
 
-def test_without_nodes_the_pod_waits_and_says_so() -> None:
+def test_pod_waits_until_a_node_is_added() -> None:
     harness = Harness()
     harness.add(pod("a"))
     harness.run()
@@ -140,7 +142,7 @@ def test_without_nodes_the_pod_waits_and_says_so() -> None:
     assert harness.assignments == {"a": "n1"}
 
 
-def test_a_gated_pod_is_not_tried_until_its_gates_are_gone() -> None:
+def test_gated_pod_is_scheduled_when_its_gates_are_removed() -> None:
     harness = Harness()
     harness.add(node("n1"), pod("a").gate("wait-for-quota"))
     harness.run()
@@ -150,7 +152,7 @@ def test_a_gated_pod_is_not_tried_until_its_gates_are_gone() -> None:
     assert harness.assignments == {"a": "n1"}
 
 
-def test_pods_of_other_schedulers_are_left_alone_but_counted() -> None:
+def test_pods_of_other_schedulers_are_not_scheduled_but_counted() -> None:
     harness = Harness()
     harness.add(node("n1", cpu="2"), pod("theirs").scheduler("other").requests(cpu="1"))
     harness.run()
@@ -160,7 +162,7 @@ def test_pods_of_other_schedulers_are_left_alone_but_counted() -> None:
     assert harness.pending_message("ours").startswith("0/1 nodes are available: 1 Insufficient cpu.")
 
 
-def test_a_pod_that_is_being_deleted_is_skipped() -> None:
+def test_terminating_pod_is_skipped() -> None:
     harness = Harness()
     harness.add(node("n1"), pod("a").deleting())
     harness.run()
@@ -168,7 +170,7 @@ def test_a_pod_that_is_being_deleted_is_skipped() -> None:
     assert harness.assignments == {}
 
 
-def test_a_nominated_pod_keeps_its_room_against_pods_of_lower_rank() -> None:
+def test_pod_of_lower_priority_leaves_room_for_a_nominated_pod() -> None:
     harness = Harness(config("MakeRoom"))
     harness.add(node("n1", cpu="2"), pod("running").priority(10).requests(cpu="2").on("n1"))
     harness.add(pod("high").priority(10).label("nominate", "n1").requests(cpu="2"))

@@ -1,4 +1,4 @@
-"""Stories of claims that only one pod may use, and of the message that tells why PreFilter ended early."""
+"""ReadWriteOncePod claims, volume limits, and the message of a PreFilter that ends early."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def using(name: str, claim_name: str) -> PodBuilder:
     return pod(name).spec(volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": claim_name}}])
 
 
-def world(*claims: dict[str, Any]) -> Harness:
+def build_harness(*claims: dict[str, Any]) -> Harness:
     harness = Harness()
     harness.add(node("n1"), node("n2"))
     for one in claims:
@@ -33,8 +33,8 @@ def world(*claims: dict[str, Any]) -> Harness:
     return harness
 
 
-def test_the_next_pod_gets_the_claim_when_its_user_goes() -> None:
-    harness = world(claim("alone"))
+def test_pod_is_scheduled_when_the_user_of_its_claim_is_deleted() -> None:
+    harness = build_harness(claim("alone"))
     harness.add(using("first", "alone"))
     harness.run()
     harness.add(using("second", "alone"))
@@ -48,21 +48,21 @@ def test_the_next_pod_gets_the_claim_when_its_user_goes() -> None:
     assert set(harness.assignments) >= {"second"}
 
 
-def test_the_user_of_a_claim_makes_room_for_a_more_important_pod() -> None:
-    harness = world(claim("alone"))
+def test_user_of_a_claim_is_preempted_by_a_pod_of_higher_priority() -> None:
+    harness = build_harness(claim("alone"))
     harness.add(using("user", "alone"))
     harness.run()
-    harness.add(using("boss", "alone").priority(10))
+    harness.add(using("high", "alone").priority(10))
     harness.run()
     harness.advance(3)
     assert harness.evicted() == ["user"]
-    assert "boss" in harness.assignments
+    assert "high" in harness.assignments
 
 
-def test_a_pod_without_its_claim_is_told_in_kube_schedulers_words_each_time() -> None:
-    """DynamicResources has no state where an earlier plugin ended PreFilter, also after it had some for the signature."""
+def test_message_of_a_missing_claim_is_kube_schedulers_each_time() -> None:
+    """DynamicResources has no state if an earlier plugin ended PreFilter, even if the signature had some before."""
     missing = '0/2 nodes are available: persistentvolumeclaim "many" not found. not found'
-    harness = world()
+    harness = build_harness()
     harness.add(using("a", "many"))
     harness.run()
     assert harness.pending_message("a") == missing
@@ -76,8 +76,8 @@ def test_a_pod_without_its_claim_is_told_in_kube_schedulers_words_each_time() ->
     assert harness.pending_message("b") == missing
 
 
-def test_a_full_node_takes_the_next_volume_when_one_is_gone() -> None:
-    harness = world(claim("one", "ReadWriteOnce"), claim("two", "ReadWriteOnce"))
+def test_pod_fits_a_node_at_its_volume_limit_after_another_is_deleted() -> None:
+    harness = build_harness(claim("one", "ReadWriteOnce"), claim("two", "ReadWriteOnce"))
     harness.delete_node("n2")
     drivers = [{"name": DRIVER, "allocatable": {"count": 1}}]
     harness.add_object(CSI_NODE, {"metadata": {"name": "n1"}, "spec": {"drivers": drivers}})

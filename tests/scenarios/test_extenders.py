@@ -1,4 +1,4 @@
-"""Stories of attempts in which extenders have a say, and of what may happen while they think."""
+"""Scheduling attempts with extenders, and events during their calls."""
 
 from __future__ import annotations
 
@@ -39,17 +39,17 @@ extenders: [{", ".join(extenders)}]
 """
 
 
-def world(*extenders: str, nodes: int = 3, more: str = "", seed: int = 0) -> Harness:
-    """Nodes n1, n2 … of one core each, and extenders that have nothing against any of them."""
+def build_harness(*extenders: str, nodes: int = 3, more: str = "", seed: int = 0) -> Harness:
+    """Return a cluster of nodes n1, n2 … of one core each, with extenders that accept all of them."""
     harness = Harness(config(*extenders, more=more), seed=seed)
     harness.add(*(node(f"n{i}", cpu="1") for i in range(1, nodes + 1)))
     harness.call_extender = agree
     return harness
 
 
-def thinking(*extenders: str, nodes: int = 3) -> Harness:
-    """The same, but they take their time."""
-    harness = world(*extenders, nodes=nodes)
+def build_pending(*extenders: str, nodes: int = 3) -> Harness:
+    """Return the same cluster with extender calls that stay pending until `answer`."""
+    harness = build_harness(*extenders, nodes=nodes)
     harness.complete_extender_calls = False
     return harness
 
@@ -59,65 +59,65 @@ def agree(_: Pod, call: ExtenderCall) -> ExtenderResult:
         return ExtenderFilterResult(call.nodes)
     if isinstance(call, PrioritizeCall):
         return ExtenderPrioritizeResult(tuple((name, 0) for name in call.nodes))
-    victims = {name: tuple(victim.uid for victim in found.victims) for name, found in call.candidates.items()}
+    victims = {name: tuple(victim.uid for victim in candidate.victims) for name, candidate in call.candidates.items()}
     return ExtenderPreemptionResult({name: Victims(uids) for name, uids in victims.items()})
 
 
 def keeping(*names: str) -> Callable[[Pod, ExtenderCall], ExtenderResult]:
-    """An extender that keeps just these nodes, without a word about the others."""
+    """Return an extender that accepts only these nodes, without reasons for the others."""
 
-    def answer(_: Pod, call: ExtenderCall) -> ExtenderResult:
+    def keep(_: Pod, call: ExtenderCall) -> ExtenderResult:
         assert isinstance(call, FilterCall)
         return ExtenderFilterResult(tuple(name for name in names if name in call.nodes))
 
-    return answer
+    return keep
 
 
-def nodes_asked(harness: Harness) -> list[tuple[str, tuple[str, ...]]]:
-    """Who was asked of which nodes, in row order."""
+def calls_by_url(harness: Harness) -> list[tuple[str, tuple[str, ...]]]:
+    """Return the URL and the nodes of each filter or prioritize call."""
     return [(c.extender.url, tuple(sorted(c.nodes))) for c in harness.extender_calls if not isinstance(c, PreemptCall)]
 
 
 # -- filter ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_pod_goes_where_an_extender_lets_it() -> None:
-    harness = world(FILTER)
+def test_pod_is_bound_to_the_node_that_an_extender_accepts() -> None:
+    harness = build_harness(FILTER)
     harness.call_extender = keeping("n2")
     harness.add(pod("a"))
     harness.run()
     assert harness.assignments == {"a": "n2"}
-    assert nodes_asked(harness) == [("http://filters", ("n1", "n2", "n3"))]
+    assert calls_by_url(harness) == [("http://filters", ("n1", "n2", "n3"))]
 
 
-def test_extenders_are_asked_in_turn_those_first_whose_errors_count() -> None:
-    harness = world(IGNORABLE, FILTER)
+def test_extenders_are_called_in_turn_ignorable_ones_last() -> None:
+    harness = build_harness(IGNORABLE, FILTER)
     harness.call_extender = lambda _, call: (
         ExtenderFilterResult(("n1", "n3")) if call.extender.url == "http://filters" else ExtenderFilterResult(("n3",))
     )
     harness.add(pod("a"))
     harness.run()
     assert harness.assignments == {"a": "n3"}
-    assert nodes_asked(harness) == [("http://filters", ("n1", "n2", "n3")), ("http://ignorable", ("n1", "n3"))]
+    assert calls_by_url(harness) == [("http://filters", ("n1", "n2", "n3")), ("http://ignorable", ("n1", "n3"))]
 
 
-def test_only_nodes_that_plugins_let_through_are_asked_about() -> None:
-    harness = world(FILTER)
+def test_extender_is_called_with_the_nodes_that_plugins_accept() -> None:
+    harness = build_harness(FILTER)
     harness.add(node("n2", cpu="100m"), pod("a").requests(cpu="1"))
     harness.run()
-    assert nodes_asked(harness) == [("http://filters", ("n1", "n3"))]
+    assert calls_by_url(harness) == [("http://filters", ("n1", "n3"))]
 
 
-def test_nobody_is_asked_where_plugins_let_nothing_through() -> None:
-    harness = world(FILTER)
+def test_no_extender_is_called_if_plugins_accept_no_node() -> None:
+    harness = build_harness(FILTER)
     harness.add(pod("a").requests(cpu="2"))
     harness.run()
     assert not harness.extender_calls
     assert harness.pending_message("a").startswith("0/3 nodes are available: 3 Insufficient cpu.")
 
 
-def test_what_extenders_say_of_nodes_is_told() -> None:
-    harness = world(FILTER)
+def test_reasons_of_extenders_are_in_the_message() -> None:
+    harness = build_harness(FILTER)
     harness.call_extender = lambda *_: ExtenderFilterResult((), {"n1": "no fpga"}, {"n2": "wrong rack"})
     harness.add(pod("a"))
     harness.run()
@@ -127,8 +127,8 @@ def test_what_extenders_say_of_nodes_is_told() -> None:
     )
 
 
-def test_a_node_that_is_in_both_lists_cannot_be_helped() -> None:
-    harness = world(FILTER, nodes=1)
+def test_node_that_is_failed_and_unresolvable_is_unresolvable() -> None:
+    harness = build_harness(FILTER, nodes=1)
     harness.call_extender = lambda *_: ExtenderFilterResult((), {"n1": "maybe"}, {"n1": "never"})
     harness.add(pod("a"))
     harness.run()
@@ -136,16 +136,16 @@ def test_a_node_that_is_in_both_lists_cannot_be_helped() -> None:
 
 
 @pytest.mark.parametrize("more", ["", "percentageOfNodesToScore: 100"], ids=["every node", "kube-scheduler's order"])
-def test_the_order_of_nodes_is_the_profiles(more: str) -> None:
-    harness = world(FILTER, more=more)
+def test_all_nodes_are_passed_in_either_node_order(more: str) -> None:
+    harness = build_harness(FILTER, more=more)
     harness.add(pod("a"))
     harness.run()
-    assert nodes_asked(harness) == [("http://filters", ("n1", "n2", "n3"))]
+    assert calls_by_url(harness) == [("http://filters", ("n1", "n2", "n3"))]
     assert "a" in harness.assignments
 
 
-def test_a_failure_costs_the_pod_an_attempt() -> None:
-    harness = world(FILTER)
+def test_attempt_fails_when_an_extender_fails() -> None:
+    harness = build_harness(FILTER)
     harness.call_extender = lambda *_: ExtenderCallFailed(
         "failed filter with extender at URL http://filters/filter, code 500"
     )
@@ -161,28 +161,28 @@ def test_a_failure_costs_the_pod_an_attempt() -> None:
     assert "a" in harness.assignments
 
 
-def test_a_failure_of_one_that_is_ignorable_costs_nothing() -> None:
-    harness = world(IGNORABLE)
+def test_failure_of_an_ignorable_extender_is_ignored() -> None:
+    harness = build_harness(IGNORABLE)
     harness.call_extender = lambda *_: ExtenderCallFailed("boom")
     harness.add(pod("a"))
     harness.run()
     assert "a" in harness.assignments
 
 
-def test_a_pod_that_an_extender_has_rejected_is_woken_by_any_event() -> None:
-    harness = world(FILTER)
+def test_any_event_requeues_a_pod_that_an_extender_rejected() -> None:
+    harness = build_harness(FILTER)
     harness.call_extender = keeping()
     harness.add(pod("a"))
     harness.run()
     harness.advance(20)
-    asked = len(harness.extender_calls)
-    harness.add(node("n1", cpu="1").annotation("seen"))
+    calls = len(harness.extender_calls)
+    harness.add(node("n1", cpu="1").annotation("changed"))
     harness.advance(2)
-    assert len(harness.extender_calls) == asked + 1
+    assert len(harness.extender_calls) == calls + 1
 
 
-def test_extenders_are_asked_about_their_own_pods_only() -> None:
-    harness = world(FPGA)
+def test_extender_is_called_only_for_pods_with_managed_resources() -> None:
+    harness = build_harness(FPGA)
     for i in (1, 2, 3):
         harness.add(node(f"n{i}", cpu="1").has("example.com/fpga", "1"))
     harness.call_extender = keeping("n3")
@@ -197,36 +197,36 @@ def test_extenders_are_asked_about_their_own_pods_only() -> None:
 # -- prioritize --------------------------------------------------------------------------------------------------------
 
 
-def test_scores_are_added_to_those_of_plugins() -> None:
-    harness = world(RANK)
-    harness.add(pod("fills").requests(cpu="500m").on("n2"))  # plugins would rather have another node
+def test_scores_of_extenders_are_added_to_those_of_plugins() -> None:
+    harness = build_harness(RANK)
+    harness.add(pod("fills").requests(cpu="500m").on("n2"))  # plugins prefer another node
     harness.call_extender = lambda *_: ExtenderPrioritizeResult((("n2", 10), ("elsewhere", 1000)))
     harness.add(pod("a").requests(cpu="100m"))
     harness.run()
     assert harness.assignments["a"] == "n2"
 
 
-def test_all_extenders_that_rank_are_asked_at_once_and_their_scores_count_together() -> None:
-    harness = thinking(RANK, '{urlPrefix: "http://more", prioritizeVerb: p, weight: 5}')
+def test_prioritize_calls_are_concurrent_and_their_scores_are_summed() -> None:
+    harness = build_pending(RANK, '{urlPrefix: "http://more", prioritizeVerb: p, weight: 5}')
     scores = {"http://ranks": (("n1", 4), ("n2", 1)), "http://more": (("n2", 1),)}
     harness.call_extender = lambda _, call: ExtenderPrioritizeResult(scores[call.extender.url])
     harness.add(pod("a"))
     harness.run()
     assert [call.extender.url for call in harness.extender_calls] == ["http://ranks", "http://more"]
     harness.answer()
-    assert harness.assignments == {"a": "n1"}  # 2*4 against 2*1 + 5*1
+    assert harness.assignments == {"a": "n1"}  # 2*4 > 2*1 + 5*1
 
 
-def test_failures_to_rank_count_for_nothing() -> None:
-    harness = world(RANK)
+def test_failed_prioritize_call_is_ignored() -> None:
+    harness = build_harness(RANK)
     harness.call_extender = lambda *_: ExtenderCallFailed("boom")
     harness.add(pod("a"))
     harness.run()
     assert "a" in harness.assignments
 
 
-def test_a_single_node_is_not_ranked() -> None:
-    harness = world(FILTER, RANK)
+def test_prioritize_is_not_called_for_a_single_node() -> None:
+    harness = build_harness(FILTER, RANK)
     harness.call_extender = keeping("n2")
     harness.add(pod("a"))
     harness.run()
@@ -234,8 +234,8 @@ def test_a_single_node_is_not_ranked() -> None:
     assert not [call for call in harness.extender_calls if isinstance(call, PrioritizeCall)]
 
 
-def test_absurd_scores_do_no_harm() -> None:
-    harness = world(RANK)
+def test_extreme_scores_do_not_overflow() -> None:
+    harness = build_harness(RANK)
     harness.call_extender = lambda *_: ExtenderPrioritizeResult(
         (("n1", -(2**63)), ("n2", 2**63 - 1), ("n2", 2**63 - 1))
     )
@@ -244,11 +244,11 @@ def test_absurd_scores_do_no_harm() -> None:
     assert harness.assignments == {"a": "n2"}
 
 
-def test_ties_are_left_to_chance_among_those_spoken_of_in_kube_schedulers_order_too() -> None:
-    """Kube-scheduler draws a number for the nodes in an extender's answer; all others keep none."""
+def test_ties_among_the_nodes_of_an_extender_result_are_broken_by_the_seed() -> None:
+    """Kube-scheduler draws a random number only for the nodes in an extender's result."""
     picked = set()
     for seed in range(12):
-        harness = world(RANK, nodes=4, more="percentageOfNodesToScore: 100", seed=seed)
+        harness = build_harness(RANK, nodes=4, more="percentageOfNodesToScore: 100", seed=seed)
         harness.call_extender = lambda *_: ExtenderPrioritizeResult((("n3", 0), ("n4", 0)))
         harness.add(pod("a"))
         harness.run()
@@ -259,25 +259,25 @@ def test_ties_are_left_to_chance_among_those_spoken_of_in_kube_schedulers_order_
 # -- the nominated node ------------------------------------------------------------------------------------------------
 
 
-def test_the_nominated_node_is_asked_about_alone_and_taken_if_it_may() -> None:
-    harness = world(FILTER)
+def test_extender_is_called_for_the_nominated_node_alone_first() -> None:
+    harness = build_harness(FILTER)
     harness.add(pod("a").nominated("n3"))
     harness.run()
-    assert nodes_asked(harness) == [("http://filters", ("n3",))]
+    assert calls_by_url(harness) == [("http://filters", ("n3",))]
     assert harness.assignments == {"a": "n3"}
 
 
-def test_if_it_may_not_all_nodes_are_asked_about() -> None:
-    harness = world(FILTER)
+def test_extender_is_called_for_all_nodes_if_it_rejects_the_nominated_one() -> None:
+    harness = build_harness(FILTER)
     harness.call_extender = keeping("n1")
     harness.add(pod("a").nominated("n3"))
     harness.run()
-    assert nodes_asked(harness) == [("http://filters", ("n3",)), ("http://filters", ("n1", "n2", "n3"))]
+    assert calls_by_url(harness) == [("http://filters", ("n3",)), ("http://filters", ("n1", "n2", "n3"))]
     assert harness.assignments == {"a": "n1"}
 
 
-def test_a_failure_over_the_nominated_node_is_no_failure_yet() -> None:
-    harness = world(FILTER)
+def test_failed_call_for_the_nominated_node_does_not_fail_the_attempt() -> None:
+    harness = build_harness(FILTER)
     harness.call_extender = lambda _, call: (
         ExtenderCallFailed("boom")
         if isinstance(call, FilterCall) and len(call.nodes) == 1
@@ -288,10 +288,10 @@ def test_a_failure_over_the_nominated_node_is_no_failure_yet() -> None:
     assert harness.assignments == {"a": "n2"}
 
 
-def test_a_nominated_node_outside_of_prefilters_nodes_keeps_the_extenders_reason() -> None:
-    """Filter lets the pod through there only because NodeAffinity's is disabled."""
+def test_nominated_node_outside_of_prefilters_nodes_keeps_the_extenders_reason() -> None:
+    """The node passes Filter only because NodeAffinity is disabled there."""
     profiles = "profiles: [{plugins: {filter: {disabled: [{name: NodeAffinity}]}}}]"
-    harness = world(FILTER, more=profiles)
+    harness = build_harness(FILTER, more=profiles)
     harness.call_extender = lambda _, call: (
         ExtenderFilterResult((), failed={name: f"{name} is out of order" for name in call.nodes})
         if isinstance(call, FilterCall)
@@ -306,11 +306,11 @@ def test_a_nominated_node_outside_of_prefilters_nodes_keeps_the_extenders_reason
     )
 
 
-# -- while they think --------------------------------------------------------------------------------------------------
+# -- during calls ------------------------------------------------------------------------------------------------------
 
 
-def test_no_other_attempt_is_made_and_events_are_handled() -> None:
-    harness = thinking(FILTER)
+def test_events_are_handled_and_no_attempt_is_made_during_an_extender_call() -> None:
+    harness = build_pending(FILTER)
     harness.add(pod("a"), pod("b"))
     harness.run()
     assert len(harness.extender_calls) == 1
@@ -324,13 +324,13 @@ def test_no_other_attempt_is_made_and_events_are_handled() -> None:
     assert [len(call.nodes) for call in harness.extender_calls if isinstance(call, FilterCall)] == [3, 4]
 
 
-def test_pods_that_rest_do_not_wake_the_loop_before_their_time() -> None:
-    harness = thinking(FILTER)
+def test_pods_in_backoff_need_no_early_tick_during_an_extender_call() -> None:
+    harness = build_pending(FILTER)
     harness.call_extender = keeping()
-    harness.add(pod("rests"))
+    harness.add(pod("backing-off"))
     harness.run()
     harness.answer()
-    harness.add(node("n9"))  # it may help: the pod backs off, and could be tried early if nothing else were
+    harness.add(node("n9"))  # it may help: the pod backs off, and could be popped early if no attempt were pending
     harness.add(pod("a").priority(5))
     harness.run()
     assert len(harness.extender_calls) == 2
@@ -339,7 +339,7 @@ def test_pods_that_rest_do_not_wake_the_loop_before_their_time() -> None:
     assert wake >= harness.now + 1
 
 
-def gone(harness: Harness) -> None:
+def deleted(harness: Harness) -> None:
     harness.delete_node("n1")
 
 
@@ -351,33 +351,33 @@ def filled(harness: Harness) -> None:
     harness.add(pod("theirs").requests(cpu="1").on("n1"))
 
 
-@pytest.mark.parametrize("happens", [gone, cordoned, filled])
-def test_a_node_that_no_longer_fits_is_left_out(happens: Callable[[Harness], None]) -> None:
-    harness = thinking(FILTER)
+@pytest.mark.parametrize("change", [deleted, cordoned, filled])
+def test_node_that_became_infeasible_during_the_call_is_not_chosen(change: Callable[[Harness], None]) -> None:
+    harness = build_pending(FILTER)
     harness.call_extender = keeping("n1", "n2")
     harness.add(pod("a").requests(cpu="500m"))
     harness.run()
-    happens(harness)
+    change(harness)
     harness.answer()
     harness.run()
     assert harness.assignments["a"] == "n2"
 
 
-@pytest.mark.parametrize("happens", [gone, cordoned, filled])
-def test_where_no_other_is_left_the_pod_waits(happens: Callable[[Harness], None]) -> None:
-    harness = thinking(FILTER)
+@pytest.mark.parametrize("change", [deleted, cordoned, filled])
+def test_pod_is_unschedulable_if_the_only_accepted_node_became_infeasible(change: Callable[[Harness], None]) -> None:
+    harness = build_pending(FILTER)
     harness.call_extender = keeping("n1")
     harness.add(pod("a").requests(cpu="500m"))
     harness.run()
-    happens(harness)
+    change(harness)
     harness.answer()
     harness.run()
     assert "a" not in harness.assignments
     assert "nodes are available" in harness.pending_message("a")
 
 
-def test_a_node_that_goes_while_nodes_are_ranked_is_left_out() -> None:
-    harness = thinking(RANK)
+def test_node_deleted_during_a_prioritize_call_is_not_chosen() -> None:
+    harness = build_pending(RANK)
     harness.call_extender = lambda *_: ExtenderPrioritizeResult((("n1", 10), ("n2", 5), ("n3", 0)))
     harness.add(pod("a"))
     harness.run()
@@ -386,8 +386,8 @@ def test_a_node_that_goes_while_nodes_are_ranked_is_left_out() -> None:
     assert harness.assignments == {"a": "n2"}
 
 
-def test_where_all_nodes_go_the_pod_is_told_so() -> None:
-    harness = thinking(FILTER, nodes=1)
+def test_message_of_a_pod_when_all_nodes_are_deleted_during_the_call() -> None:
+    harness = build_pending(FILTER, nodes=1)
     harness.add(pod("a"))
     harness.run()
     harness.delete_node("n1")
@@ -395,8 +395,8 @@ def test_where_all_nodes_go_the_pod_is_told_so() -> None:
     assert harness.pending_message("a") == "no nodes available to schedule pods"
 
 
-def test_a_pod_that_is_deleted_makes_way_for_the_next_at_once() -> None:
-    harness = thinking(FILTER)
+def test_next_pod_is_attempted_when_the_pod_of_a_call_is_deleted() -> None:
+    harness = build_pending(FILTER)
     harness.add(pod("a").priority(9), pod("b"))
     harness.run()
     harness.delete_pod("a")
@@ -408,8 +408,8 @@ def test_a_pod_that_is_deleted_makes_way_for_the_next_at_once() -> None:
     assert set(harness.assignments) == {"b"}
 
 
-def test_a_pod_whose_deletion_begins_is_skipped() -> None:
-    harness = thinking(FILTER)
+def test_pod_that_is_terminating_after_the_call_is_skipped() -> None:
+    harness = build_pending(FILTER)
     harness.add(pod("a"))
     harness.run()
     harness.add(pod("a").deleting())
@@ -419,8 +419,8 @@ def test_a_pod_whose_deletion_begins_is_skipped() -> None:
     assert harness.events("a") == [("FailedScheduling", "skip schedule deleting pod: default/a")]
 
 
-def test_a_pod_that_somebody_else_binds_is_let_go_of() -> None:
-    harness = thinking(FILTER)
+def test_attempt_ends_when_another_scheduler_binds_the_pod_during_the_call() -> None:
+    harness = build_pending(FILTER)
     harness.add(pod("a"), pod("b"))
     harness.run()
     harness.add(pod("a").on("n3"))
@@ -428,15 +428,15 @@ def test_a_pod_that_somebody_else_binds_is_let_go_of() -> None:
     harness.run()
     assert harness.assignments == {"a": "n3"}
     assert harness.bound_order == []
-    assert len(harness.extender_calls) == 2, "it is b's turn"
+    assert len(harness.extender_calls) == 2, "the second call must be for b"
 
 
-def test_a_pod_that_has_become_another_is_asked_about_anew() -> None:
-    harness = thinking(FILTER)
+def test_attempt_starts_over_when_the_pod_changes_during_the_call() -> None:
+    harness = build_pending(FILTER)
     harness.add(pod("a"))
     harness.run()
     harness.add(pod("a").label("app", "web"))
-    harness.answer()  # about the pod that was
+    harness.answer()  # for the old version of the pod
     assert harness.assignments == {}
     harness.run()
     assert len(harness.extender_calls) == 2
@@ -445,8 +445,8 @@ def test_a_pod_that_has_become_another_is_asked_about_anew() -> None:
     assert harness.machine.context.queue.pending() == []
 
 
-def test_a_change_that_scheduling_does_not_read_changes_nothing() -> None:
-    harness = thinking(FILTER)
+def test_attempt_continues_when_only_fields_irrelevant_for_scheduling_change() -> None:
+    harness = build_pending(FILTER)
     harness.add(pod("a"))
     harness.run()
     harness.add(pod("a").condition(type="Example", status="True"))
@@ -456,8 +456,8 @@ def test_a_change_that_scheduling_does_not_read_changes_nothing() -> None:
     assert set(harness.assignments) == {"a"}
 
 
-def test_what_happens_meanwhile_may_help_the_pod_that_is_rejected() -> None:
-    harness = thinking(FILTER)
+def test_event_during_the_call_requeues_the_pod_after_its_rejection() -> None:
+    harness = build_pending(FILTER)
     harness.call_extender = keeping()
     harness.add(pod("a"))
     harness.run()

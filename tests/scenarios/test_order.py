@@ -1,4 +1,4 @@
-"""Every node or kube-scheduler's share of them: which nodes pods get, attempt after attempt."""
+"""Node order across attempts: all nodes, or kube-scheduler's percentage of them."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ TWO = f"{ADAPTIVE}profiles: [{{schedulerName: one}}, {{schedulerName: two}}]\n"
 ZONE = "topology.kubernetes.io/zone"
 
 
-def where(config: str, *pods: str, nodes: int = 250, seed: int = 0) -> list[str]:
-    """The node of each pod, tried one after the other in a cluster of equal nodes."""
+def assigned_nodes(config: str, *pods: str, nodes: int = 250, seed: int = 0) -> list[str]:
+    """Return the node of each pod, scheduled one after the other in a cluster of equal nodes."""
     harness = Harness(HEAD + config, seed=seed)
     harness.add(*(node(f"n{i}") for i in range(nodes)))
     for name in pods:
@@ -24,21 +24,21 @@ def where(config: str, *pods: str, nodes: int = 250, seed: int = 0) -> list[str]
 
 
 @pytest.mark.parametrize("config", [ADAPTIVE, f"{OURS}nodeOrder: KubeScheduler\n"])
-def test_kube_schedulers_order_goes_round_the_cluster_by_shares(config: str) -> None:
+def test_kube_schedulers_order_continues_after_the_nodes_of_the_last_attempt(config: str) -> None:
     """48 % of 250 nodes are 120: n0 to n119, then n120 to n239, then n240 to n109, then n110 to n229."""
-    assert where(config, "a", "b", "c", "d") == ["n0", "n120", "n240", "n110"]
+    assert assigned_nodes(config, "a", "b", "c", "d") == ["n0", "n120", "n240", "n110"]
 
 
-def test_kube_schedulers_order_leaves_nothing_to_chance() -> None:
-    assert {tuple(where(ADAPTIVE, "a", "b", seed=seed, nodes=5)) for seed in range(5)} == {("n0", "n1")}
+def test_kube_schedulers_order_does_not_depend_on_the_seed() -> None:
+    assert {tuple(assigned_nodes(ADAPTIVE, "a", "b", seed=seed, nodes=5)) for seed in range(5)} == {("n0", "n1")}
 
 
-def test_without_it_chance_decides_between_equals_all_over_the_cluster() -> None:
-    chosen = {where("", "a", seed=seed)[0] for seed in range(8)}
+def test_default_order_breaks_ties_by_the_seed_across_the_cluster() -> None:
+    chosen = {assigned_nodes("", "a", seed=seed)[0] for seed in range(8)}
     assert len(chosen) > 4
 
 
-def test_every_node_is_looked_at_unless_a_share_is_asked_for() -> None:
+def test_all_nodes_are_filtered_unless_a_percentage_is_configured() -> None:
     for config, best in (("", "n200"), (ADAPTIVE, "n0"), ("percentageOfNodesToScore: 100\n", "n200")):
         harness = Harness(HEAD + config)
         harness.add(*(node(f"n{i}", cpu="64" if i == 200 else "4") for i in range(250)))
@@ -47,7 +47,7 @@ def test_every_node_is_looked_at_unless_a_share_is_asked_for() -> None:
         assert harness.assignments == {"a": best}, config
 
 
-def test_profiles_go_round_together() -> None:
+def test_profiles_share_the_start_node() -> None:
     harness = Harness(HEAD + TWO)
     harness.add(*(node(f"n{i}") for i in range(250)))
     for name, profile in (("a", "one"), ("b", "two"), ("c", "one")):
@@ -56,7 +56,7 @@ def test_profiles_go_round_together() -> None:
     assert harness.assignments == {"a": "n0", "b": "n120", "c": "n240"}
 
 
-def test_zones_take_turns_and_a_node_that_left_is_not_missed() -> None:
+def test_zones_alternate_and_a_deleted_node_is_skipped() -> None:
     harness = Harness(HEAD + ADAPTIVE)
     harness.add(*(node(f"n{i}", cpu="1").label(ZONE, "ab"[i // 2]) for i in range(4)))
     harness.delete_node("n2")
@@ -66,8 +66,8 @@ def test_zones_take_turns_and_a_node_that_left_is_not_missed() -> None:
     assert harness.assignments == {"a": "n0", "b": "n3", "c": "n1"}
 
 
-def test_a_pod_that_fits_nowhere_moves_no_start() -> None:
-    """All nodes were looked at: the next search starts where this one did."""
+def test_pod_that_fits_no_node_does_not_move_the_start_node() -> None:
+    """All nodes were filtered, so the next search starts at the same node."""
     harness = Harness(HEAD + ADAPTIVE)
     harness.add(*(node(f"n{i}") for i in range(250)), pod("huge").requests(cpu="64"))
     harness.run()

@@ -1,4 +1,4 @@
-"""Stories of Permit: a pod holds its place while it waits, and gives it back if it may not go."""
+"""Permit: a waiting pod stays assumed, and is forgotten if it is rejected or deleted."""
 
 from __future__ import annotations
 
@@ -18,52 +18,52 @@ def patient(name: str = "patient", seconds: int = 5) -> PodBuilder:
     return pod(name).label("wait", str(seconds)).requests(cpu="1")
 
 
-def harness() -> Harness:
-    world = Harness(CONFIG)
-    world.add(node("n1", cpu="1"))
-    return world
+def one_node_harness() -> Harness:
+    harness = Harness(CONFIG)
+    harness.add(node("n1", cpu="1"))
+    return harness
 
 
-def test_a_waiting_pod_holds_its_place() -> None:
-    world = harness()
-    world.add(patient())
-    world.run()
-    world.add(pod("other").requests(cpu="1"))
-    world.run()
-    assert world.assignments == {}
-    assert world.pending_message("other").startswith("0/1 nodes are available: 1 Insufficient cpu.")
+def test_waiting_pod_is_counted_on_its_node() -> None:
+    harness = one_node_harness()
+    harness.add(patient())
+    harness.run()
+    harness.add(pod("other").requests(cpu="1"))
+    harness.run()
+    assert harness.assignments == {}
+    assert harness.pending_message("other").startswith("0/1 nodes are available: 1 Insufficient cpu.")
 
 
-def test_once_allowed_it_is_bound() -> None:
-    world = harness()
-    world.add(patient())
-    world.run()
-    for parked in world.handle.waiting_pods():
-        parked.allow("EveryExtensionPoint")
-    world.advance(0.1)
-    assert world.assignments == {"patient": "n1"}
+def test_waiting_pod_is_bound_once_it_is_allowed() -> None:
+    harness = one_node_harness()
+    harness.add(patient())
+    harness.run()
+    for waiting_pod in harness.handle.waiting_pods():
+        waiting_pod.allow("EveryExtensionPoint")
+    harness.advance(0.1)
+    assert harness.assignments == {"patient": "n1"}
 
 
-def test_rejected_by_a_plugin_it_gives_its_place_back() -> None:
-    world = harness()
-    world.add(patient())
-    world.run()
-    for parked in world.handle.waiting_pods():
-        parked.reject("EveryExtensionPoint", "not today")
-    world.add(pod("other").requests(cpu="1").priority(5))
-    world.advance(0.05)
-    assert world.assignments == {"other": "n1"}
-    assert world.pending_message("patient").startswith("0/1 nodes are available: 1 not today.")
+def test_waiting_pod_is_forgotten_when_a_plugin_rejects_it() -> None:
+    harness = one_node_harness()
+    harness.add(patient())
+    harness.run()
+    for waiting_pod in harness.handle.waiting_pods():
+        waiting_pod.reject("EveryExtensionPoint", "not today")
+    harness.add(pod("other").requests(cpu="1").priority(5))
+    harness.advance(0.05)
+    assert harness.assignments == {"other": "n1"}
+    assert harness.pending_message("patient").startswith("0/1 nodes are available: 1 not today.")
 
 
-def test_out_of_time_it_is_rejected_in_kube_schedulers_words_and_tried_again() -> None:
-    world = harness()
-    world.add(patient(seconds=5))
-    world.run()
-    world.advance(4.9)
-    assert world.events("patient") == []
-    world.advance(0.2)
-    assert world.events("patient") == [
+def test_waiting_pod_is_rejected_after_the_timeout_with_kube_schedulers_message() -> None:
+    harness = one_node_harness()
+    harness.add(patient(seconds=5))
+    harness.run()
+    harness.advance(4.9)
+    assert harness.events("patient") == []
+    harness.advance(0.2)
+    assert harness.events("patient") == [
         (
             "FailedScheduling",
             "0/1 nodes are available: 1 rejected due to timeout after waiting 5s at plugin EveryExtensionPoint.",
@@ -71,31 +71,31 @@ def test_out_of_time_it_is_rejected_in_kube_schedulers_words_and_tried_again() -
     ]
 
 
-def test_deleted_while_it_waits_it_is_let_go_of() -> None:
-    world = harness()
-    world.add(patient())
-    world.run()
-    world.delete_pod("patient")
-    world.add(pod("other").requests(cpu="1"))
-    world.advance(3)
-    assert world.assignments == {"other": "n1"}
-    assert not [c for c in world.commands if isinstance(c, Bind) and c.pod.name == "patient"]
+def test_waiting_pod_is_forgotten_when_it_is_deleted() -> None:
+    harness = one_node_harness()
+    harness.add(patient())
+    harness.run()
+    harness.delete_pod("patient")
+    harness.add(pod("other").requests(cpu="1"))
+    harness.advance(3)
+    assert harness.assignments == {"other": "n1"}
+    assert not [c for c in harness.commands if isinstance(c, Bind) and c.pod.name == "patient"]
 
 
-def test_a_node_that_goes_is_not_waited_for() -> None:
-    world = harness()
-    world.add(patient(seconds=600))
-    world.run()
-    world.delete_node("n1")
-    world.add(node("n2", cpu="1"))
-    world.advance(3)
-    assert world.events("patient") == [("FailedScheduling", "waiting on permit for pod: node n1 is gone")]
-    assert [parked.node_name for parked in world.handle.waiting_pods()] == ["n2"]
+def test_waiting_pod_is_rescheduled_when_its_node_is_deleted() -> None:
+    harness = one_node_harness()
+    harness.add(patient(seconds=600))
+    harness.run()
+    harness.delete_node("n1")
+    harness.add(node("n2", cpu="1"))
+    harness.advance(3)
+    assert harness.events("patient") == [("FailedScheduling", "waiting on permit for pod: node n1 was deleted")]
+    assert [waiting_pod.node_name for waiting_pod in harness.handle.waiting_pods()] == ["n2"]
 
 
-def test_no_wait_is_longer_than_fifteen_minutes() -> None:
-    world = harness()
-    world.add(patient(seconds=100_000))
-    world.run()
-    world.advance(15 * 60 + 1)
-    assert "after waiting 15m0s at" in world.events("patient")[0][1]
+def test_permit_timeout_is_at_most_fifteen_minutes() -> None:
+    harness = one_node_harness()
+    harness.add(patient(seconds=100_000))
+    harness.run()
+    harness.advance(15 * 60 + 1)
+    assert "after waiting 15m0s at" in harness.events("patient")[0][1]

@@ -1,4 +1,4 @@
-"""Stories of preemption: a pod that fits nowhere takes the place of less important ones."""
+"""Preemption: victims, nominations and retries of preemptors."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pyscheduler.core.commands import Evict, PatchStatus
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.intree.default_preemption import DefaultPreemption
 from pyscheduler.testing import Harness, PodBuilder, node, pod
-from tests.scenarios.test_meanwhile import config
+from tests.scenarios.test_concurrent_events import config
 
 (PDB,) = DefaultPreemption.watches
 NOT_HELPFUL = "Preemption is not helpful for scheduling"
@@ -31,18 +31,18 @@ def budget(name: str, allowed: int, **labels: str) -> dict[str, Any]:
     }
 
 
-def test_the_least_important_pods_make_room_and_the_pod_lands_there() -> None:
+def test_pods_of_the_lowest_priority_are_evicted_and_the_preemptor_is_bound() -> None:
     harness = Harness()
     harness.add(node("n1", cpu="4"), *(low(f"low{i}").priority(i) for i in range(4)), high())
     harness.run()
-    assert harness.evicted() == ["low1", "low0"], "the more important of the victims goes first"
+    assert harness.evicted() == ["low1", "low0"], "victims are evicted in descending priority"
     harness.advance(5)
     assert harness.assignments == {"low2": "n1", "low3": "n1", "high": "n1"}
     assert [reason for reason, _ in harness.events("high")] == ["FailedScheduling", "Scheduled"]
     assert harness.pending_message("high") == "0/1 nodes are available: 1 Insufficient cpu."
 
 
-def test_the_pod_is_nominated_before_anybody_is_evicted_and_victims_are_told() -> None:
+def test_nomination_precedes_the_eviction_and_the_victim_gets_an_event() -> None:
     harness = Harness()
     harness.complete_evictions = False
     harness.add(node("n1", cpu="1"), low("victim"), high(cpu="1"))
@@ -52,14 +52,14 @@ def test_the_pod_is_nominated_before_anybody_is_evicted_and_victims_are_told() -
     assert (patch.pod.name, patch.nominated_node_name) == ("high", "n1")
     assert isinstance(evict, Evict)
     assert evict.message == "default-scheduler: preempting to accommodate a higher priority pod"
-    told = evict.then
-    assert told is not None
-    assert (told.type, told.reason, told.action) == ("Normal", "Preempted", "Preempting")
-    assert told.note == "Preempted by pod high on node n1"
-    assert (told.regarding.name, told.related and told.related.name) == ("victim", "high")
+    record = evict.then
+    assert record is not None
+    assert (record.type, record.reason, record.action) == ("Normal", "Preempted", "Preempting")
+    assert record.note == "Preempted by pod high on node n1"
+    assert (record.regarding.name, record.related and record.related.name) == ("victim", "high")
 
 
-def test_a_pod_is_not_tried_again_before_its_victims_are_on_their_way_out() -> None:
+def test_preemptor_is_gated_until_all_its_victims_are_deleted_or_terminating() -> None:
     harness = Harness()
     harness.complete_evictions = False
     harness.add(node("n1", cpu="2"), low("a"), low("b"), high())
@@ -67,7 +67,7 @@ def test_a_pod_is_not_tried_again_before_its_victims_are_on_their_way_out() -> N
     assert sorted(harness.evicted()) == ["a", "b"]
     harness.delete_pod("a")
     harness.advance(20)
-    assert len(harness.evicted()) == 2, "nobody is evicted twice"
+    assert len(harness.evicted()) == 2, "no pod is evicted twice"
     assert len(harness.events("high")) == 1
     assert harness.machine.context.queue.pending_counts()["gated"] == 1
     harness.delete_pod("b")
@@ -75,7 +75,7 @@ def test_a_pod_is_not_tried_again_before_its_victims_are_on_their_way_out() -> N
     assert harness.assignments == {"high": "n1"}
 
 
-def test_while_victims_end_nobody_else_has_to_go() -> None:
+def test_no_further_pod_is_evicted_while_victims_terminate() -> None:
     harness = Harness()
     harness.graceful = True
     harness.add(node("n1", cpu="2"), node("n2", cpu="2"), low("a", cpu="2"), low("b", "n2", cpu="2").priority(1))
@@ -93,20 +93,20 @@ def test_while_victims_end_nobody_else_has_to_go() -> None:
     assert harness.assignments == {"b": "n2", "high": "n1"}
 
 
-def test_while_victims_end_nobody_else_has_to_go_even_if_the_nomination_is_written_late() -> None:
+def test_no_further_pod_is_evicted_while_victims_terminate_before_the_nomination_is_written() -> None:
     harness = Harness()
     harness.graceful, harness.apply_patches = True, False
     harness.add(node("n1", cpu="2"), low("a", cpu="2"), high())
     harness.run()
     harness.add(node("n2", cpu="2"), low("b", "n2", cpu="2").priority(-1))
     harness.advance(20)
-    assert harness.evicted() == ["a"], "b would be the better victim, had nobody been evicted yet"
+    assert harness.evicted() == ["a"], "b would be the better victim if none had been evicted yet"
     harness.delete_pod("a")
     harness.advance(20)
     assert harness.assignments == {"b": "n2", "high": "n1"}
 
 
-def test_a_nomination_that_got_lost_on_its_way_is_written_again() -> None:
+def test_lost_patch_of_a_nomination_is_sent_again() -> None:
     harness = Harness()
     harness.graceful, harness.apply_patches = True, False
     harness.add(node("n1", cpu="2"), low("a", cpu="2"), high())
@@ -117,7 +117,7 @@ def test_a_nomination_that_got_lost_on_its_way_is_written_again() -> None:
     assert harness.nominated("high") == "n1"
 
 
-def test_a_nomination_that_was_taken_back_does_not_return_with_an_older_status() -> None:
+def test_cleared_nomination_does_not_return_with_an_older_status() -> None:
     harness = Harness()
     harness.add(node("n1", cpu="1"), low("placed"), high(cpu="1", priority=0).nominated("n1"))
     harness.apply_patches = False
@@ -127,7 +127,7 @@ def test_a_nomination_that_was_taken_back_does_not_return_with_an_older_status()
     assert "high" not in harness.machine.context.queue.nominator
 
 
-def test_a_nomination_that_nobody_was_told_of_goes_with_its_pod() -> None:
+def test_nomination_that_was_not_written_ends_when_its_pod_is_deleted() -> None:
     harness = Harness()
     harness.graceful, harness.apply_patches = True, False
     harness.add(node("n1", cpu="1"), low("a"), high(cpu="1"))
@@ -139,7 +139,7 @@ def test_a_nomination_that_nobody_was_told_of_goes_with_its_pod() -> None:
     assert harness.assignments == {"later": "n1"}
 
 
-def test_a_promised_place_is_free_again_when_somebody_else_binds_its_pod_elsewhere() -> None:
+def test_nomination_ends_when_another_scheduler_binds_its_pod() -> None:
     harness = Harness()
     harness.graceful = True
     harness.add(node("n1", cpu="1"), low("a"), high(cpu="1"))
@@ -152,7 +152,7 @@ def test_a_promised_place_is_free_again_when_somebody_else_binds_its_pod_elsewhe
     assert harness.assignments == {"high": "nowhere", "later": "n1"}
 
 
-def test_a_nominated_pod_is_not_displaced_by_one_of_its_rank() -> None:
+def test_nominated_pod_takes_precedence_over_pods_of_the_same_priority() -> None:
     harness = Harness()
     harness.graceful = True
     harness.add(node("n1", cpu="2"), low("victim", cpu="2"), high())
@@ -163,7 +163,7 @@ def test_a_nominated_pod_is_not_displaced_by_one_of_its_rank() -> None:
     assert harness.assignments == {"high": "n1"}
 
 
-def test_pods_that_a_budget_guards_stay_where_others_can_go() -> None:
+def test_pods_with_a_disruption_budget_are_not_evicted_if_others_can_be() -> None:
     harness = Harness()
     harness.add_object(PDB, budget("guard", 0, app="guarded"))
     harness.add(node("n1", cpu="1"), node("n2", cpu="1"))
@@ -172,10 +172,10 @@ def test_pods_that_a_budget_guards_stay_where_others_can_go() -> None:
     assert harness.evicted() == ["other"]
 
 
-def test_a_failed_eviction_is_tried_again() -> None:
+def test_failed_eviction_is_retried() -> None:
     harness = Harness()
-    refusals = ["etcd is down", "etcd is still down"]
-    harness.eviction_error = lambda _: refusals.pop() if refusals else ""
+    errors = ["etcd is down", "etcd is still down"]
+    harness.eviction_error = lambda _: errors.pop() if errors else ""
     harness.add(node("n1", cpu="1"), low("victim"), high(cpu="1"))
     harness.run()
     assert harness.evicted() == ["victim"] * 3
@@ -184,24 +184,24 @@ def test_a_failed_eviction_is_tried_again() -> None:
     assert harness.events("victim") == [("Preempted", "Preempted by pod high on node n1")]
 
 
-def test_pods_waiting_in_permit_are_turned_away_and_live() -> None:
+def test_victim_that_waits_in_permit_is_rejected_and_not_deleted() -> None:
     harness = Harness(config("Relay"))
     harness.advance(3)
-    harness.add(node("n1", cpu="1"), pod("parked").requests(cpu="1").label("calls", "nobody"))
+    harness.add(node("n1", cpu="1"), pod("waiting").requests(cpu="1").label("calls", "none"))
     harness.run()
-    assert "parked" in {w.pod.name for w in harness.handle.waiting_pods()}
+    assert "waiting" in {w.pod.name for w in harness.handle.waiting_pods()}
     harness.add(high(cpu="1"))
     harness.run()
     assert harness.evicted() == []
     note = "Preempted by pod high on node n1 (in kube-scheduler memory)."
-    assert ("Preempted", note) in harness.events("parked")
-    assert harness.events("parked")[-1] == ("FailedScheduling", "waiting on permit for pod: preempted")
+    assert ("Preempted", note) in harness.events("waiting")
+    assert harness.events("waiting")[-1] == ("FailedScheduling", "waiting on permit for pod: preempted")
     harness.advance(20)
     assert harness.assignments == {"high": "n1"}
-    assert "parked" in {queued.pod.name for queued in harness.machine.context.queue.pending()}
+    assert "waiting" in {queued.pod.name for queued in harness.machine.context.queue.pending()}
 
 
-def test_a_binding_that_is_still_prepared_is_called_off() -> None:
+def test_victim_in_pre_bind_is_not_deleted_but_its_binding_is_cancelled() -> None:
     harness = Harness(config("Slow"))
     harness.add(node("n1", cpu="1"), pod("slow").requests(cpu="1").label("slow"))
     harness.run()
@@ -214,7 +214,7 @@ def test_a_binding_that_is_still_prepared_is_called_off() -> None:
     assert "slow" in {queued.pod.name for queued in harness.machine.context.queue.pending()}
 
 
-def test_lower_nominations_to_the_node_are_taken_back() -> None:
+def test_nominations_of_lower_priority_to_the_node_are_cleared() -> None:
     harness = Harness()
     harness.graceful = True
     nominator = harness.machine.context.queue.nominator
@@ -224,11 +224,11 @@ def test_lower_nominations_to_the_node_are_taken_back() -> None:
     assert nominator.node_of("middle") == "n1"
     harness.add(high("top", cpu="4"))
     harness.run()
-    assert harness.evicted() == ["first", "second"], "who is on the way out already is not evicted again"
+    assert harness.evicted() == ["first", "second"], "terminating pods are not evicted again"
     assert (nominator.node_of("top"), nominator.node_of("middle")) == ("n1", "")
 
 
-def test_what_cannot_help_is_said_and_ends_a_nomination() -> None:
+def test_nomination_is_cleared_and_the_reasons_reported_if_no_node_can_be_preempted() -> None:
     harness = Harness()
     harness.add(node("n1", cpu="2"), node("n2", cpu="1"), low("equal", cpu="2").priority(100))
     harness.add(high().nominated("n1"))
@@ -254,13 +254,13 @@ def test_attempts_and_victims_are_counted() -> None:
 
     counted = Counting()
     harness = Harness(instrument=counted)
-    harness.add(node("n1", cpu="2"), low("a"), low("b"), high(), high("vain", priority=-1))
+    harness.add(node("n1", cpu="2"), low("a"), low("b"), high(), high("lowest", priority=-1))
     harness.run()
     assert counted.victims == (2,)
     assert counted.attempts == 2
 
 
-def test_a_pod_that_may_not_preempt_says_so() -> None:
+def test_message_of_a_pod_with_preemption_policy_never() -> None:
     harness = Harness()
     harness.add(node("n1", cpu="1"), low("a"), high(cpu="1").spec(preemptionPolicy="Never"))
     harness.run()
@@ -269,7 +269,7 @@ def test_a_pod_that_may_not_preempt_says_so() -> None:
 
 
 def test_the_same_events_choose_the_same_victims() -> None:
-    def story() -> list[str]:
+    def victims() -> list[str]:
         harness = Harness(seed=3)
         for i in range(120):
             harness.add(node(f"n{i}", cpu="1"), low(f"low{i}", f"n{i}"))
@@ -277,5 +277,5 @@ def test_the_same_events_choose_the_same_victims() -> None:
         harness.run()
         return harness.evicted()
 
-    assert story() == story()
-    assert len(set(story())) == 5
+    assert victims() == victims()
+    assert len(set(victims())) == 5

@@ -1,4 +1,4 @@
-"""Stories of another configuration under way: who waits is tried by it, who is on the way arrives, nobody is lost."""
+"""Reconfiguration at run time: pending pods use the new plugins, assumed pods the old ones, and none is lost."""
 
 from __future__ import annotations
 
@@ -43,193 +43,193 @@ def patient(name: str = "patient") -> PodBuilder:
 
 
 def member(name: str) -> PodBuilder:
-    return pod(name).label(POD_GROUP_LABEL, "crew").requests(cpu="1")
+    return pod(name).label(POD_GROUP_LABEL, "team").requests(cpu="1")
 
 
-def crew(world: Harness, of: int) -> None:
-    world.add_object(POD_GROUP, {"metadata": {"name": "crew", "namespace": "default"}, "spec": {"minMember": of}})
+def add_group(harness: Harness, of: int) -> None:
+    harness.add_object(POD_GROUP, {"metadata": {"name": "team", "namespace": "default"}, "spec": {"minMember": of}})
 
 
-def bindings(world: Harness, name: str) -> int:
-    return sum(isinstance(c, Bind) and c.pod.name == name for c in world.commands)
+def count_bindings(harness: Harness, name: str) -> int:
+    return sum(isinstance(c, Bind) and c.pod.name == name for c in harness.commands)
 
 
-def test_a_pod_that_fitted_nowhere_is_tried_at_once_by_the_new_plugins() -> None:
-    world = Harness(DEFAULT)
-    world.add(node("n1").taint("keep", "out"), pod("a"))
-    world.run()
-    assert "untolerated taint" in world.pending_message("a")
-    assert world.reconfigure(TAINTS_IGNORED) == ()
-    world.run()
-    assert world.assignments == {"a": "n1"}
+def test_unschedulable_pod_is_retried_at_once_with_the_new_plugins() -> None:
+    harness = Harness(DEFAULT)
+    harness.add(node("n1").taint("keep", "out"), pod("a"))
+    harness.run()
+    assert "untolerated taint" in harness.pending_message("a")
+    assert harness.reconfigure(TAINTS_IGNORED) == ()
+    harness.run()
+    assert harness.assignments == {"a": "n1"}
 
 
-def test_what_was_kept_of_the_old_answers_is_forgotten() -> None:
-    world = Harness(TAINTS_IGNORED)
-    world.add(node("n1").taint("keep", "out"), pod("a").requests(cpu="1"))
-    world.run()
-    world.reconfigure(DEFAULT)
-    world.add(pod("b").requests(cpu="1"))
-    world.run()
-    assert world.assignments == {"a": "n1"}
-    assert "untolerated taint" in world.pending_message("b")
+def test_cached_results_of_the_old_plugins_are_discarded() -> None:
+    harness = Harness(TAINTS_IGNORED)
+    harness.add(node("n1").taint("keep", "out"), pod("a").requests(cpu="1"))
+    harness.run()
+    harness.reconfigure(DEFAULT)
+    harness.add(pod("b").requests(cpu="1"))
+    harness.run()
+    assert harness.assignments == {"a": "n1"}
+    assert "untolerated taint" in harness.pending_message("b")
 
 
-def test_a_pod_being_bound_is_bound_once_and_by_the_plugins_that_began_it() -> None:
+def test_pending_binding_is_completed_once_with_the_old_plugins() -> None:
     fakes.calls.clear()
-    world = Harness(EVERYWHERE)
-    world.complete_bindings = False
-    world.add(node("n1"), pod("a"))
-    world.run()
-    world.reconfigure(DEFAULT)
-    world.run()
-    world.finish_binding("a")
-    world.run()
-    assert world.assignments == {"a": "n1"}
-    assert bindings(world, "a") == 1
+    harness = Harness(EVERYWHERE)
+    harness.complete_bindings = False
+    harness.add(node("n1"), pod("a"))
+    harness.run()
+    harness.reconfigure(DEFAULT)
+    harness.run()
+    harness.finish_binding("a")
+    harness.run()
+    assert harness.assignments == {"a": "n1"}
+    assert count_bindings(harness, "a") == 1
     assert ("PostBind", "a") in fakes.calls
 
 
-def test_a_binding_that_fails_afterwards_gives_its_place_back_and_is_tried_by_the_new_plugins() -> None:
+def test_pod_is_forgotten_by_the_old_plugins_and_retried_with_the_new_ones_when_its_binding_fails() -> None:
     fakes.calls.clear()
-    world = Harness(EVERYWHERE)
-    world.complete_bindings = False
-    world.add(node("n1", cpu="1"), pod("a").requests(cpu="1"))
-    world.run()
-    world.reconfigure(DEFAULT)
-    world.binding_error = lambda _pod, _node: "not now"
-    world.finish_binding("a")
+    harness = Harness(EVERYWHERE)
+    harness.complete_bindings = False
+    harness.add(node("n1", cpu="1"), pod("a").requests(cpu="1"))
+    harness.run()
+    harness.reconfigure(DEFAULT)
+    harness.binding_error = lambda _pod, _node: "not now"
+    harness.finish_binding("a")
     assert ("Unreserve", "a") in fakes.calls
-    world.binding_error = lambda _pod, _node: ""
-    world.complete_bindings = True
+    harness.binding_error = lambda _pod, _node: ""
+    harness.complete_bindings = True
     fakes.calls.clear()
-    world.advance(5)
-    assert world.assignments == {"a": "n1"}
+    harness.advance(5)
+    assert harness.assignments == {"a": "n1"}
     assert fakes.calls == []
 
 
-def test_a_parked_pod_stays_parked_while_its_plugin_goes_on() -> None:
-    world = Harness(EVERYWHERE)
-    world.add(node("n1"), patient())
-    world.run()
-    world.reconfigure(EVERYWHERE + "podInitialBackoffSeconds: 2\n")
-    world.run()
-    assert len(world.handle.waiting) == 1
-    for parked in world.handle.waiting_pods():
-        parked.allow("EveryExtensionPoint")
-    world.advance(0.1)
-    assert world.assignments == {"patient": "n1"}
+def test_waiting_pod_keeps_waiting_if_its_plugin_is_unchanged() -> None:
+    harness = Harness(EVERYWHERE)
+    harness.add(node("n1"), patient())
+    harness.run()
+    harness.reconfigure(EVERYWHERE + "podInitialBackoffSeconds: 2\n")
+    harness.run()
+    assert len(harness.handle.waiting) == 1
+    for waiting_pod in harness.handle.waiting_pods():
+        waiting_pod.allow("EveryExtensionPoint")
+    harness.advance(0.1)
+    assert harness.assignments == {"patient": "n1"}
 
 
-def test_a_parked_pod_is_called_back_when_its_plugin_is_no_more() -> None:
+def test_waiting_pod_is_rejected_if_its_plugin_is_removed() -> None:
     fakes.calls.clear()
-    world = Harness(EVERYWHERE)
-    world.add(node("n1", cpu="1"), patient())
-    world.run()
-    world.reconfigure(DEFAULT)
+    harness = Harness(EVERYWHERE)
+    harness.add(node("n1", cpu="1"), patient())
+    harness.run()
+    harness.reconfigure(DEFAULT)
     assert ("Unreserve", "patient") in fakes.calls
-    assert world.pending_message("patient").endswith("the scheduler's configuration has changed")
-    world.advance(3)
-    assert world.assignments == {"patient": "n1"}
+    assert harness.pending_message("patient").endswith("the scheduler's configuration has changed")
+    harness.advance(3)
+    assert harness.assignments == {"patient": "n1"}
 
 
-def test_events_for_a_parked_pod_are_weighed_by_the_new_plugins() -> None:
-    """The pod is in flight while it is parked: what happened meanwhile wakes it if it comes back."""
-    world = Harness(EVERYWHERE)
-    world.add(node("n1", cpu="1"), patient())
-    world.run()
-    world.reconfigure(EVERYWHERE)
-    world.add(node("n2", cpu="1"))
-    for parked in world.handle.waiting_pods():
-        parked.reject("EveryExtensionPoint", "not today")
-    world.advance(0.1)
-    assert len(world.handle.waiting) + len(world.machine.context.queue) == 1
-    world.advance(3)
-    assert len(world.handle.waiting) == 1
+def test_events_during_a_permit_wait_are_evaluated_by_the_new_plugins() -> None:
+    """The pod is in flight while it waits, so events during the wait requeue it after its rejection."""
+    harness = Harness(EVERYWHERE)
+    harness.add(node("n1", cpu="1"), patient())
+    harness.run()
+    harness.reconfigure(EVERYWHERE)
+    harness.add(node("n2", cpu="1"))
+    for waiting_pod in harness.handle.waiting_pods():
+        waiting_pod.reject("EveryExtensionPoint", "not today")
+    harness.advance(0.1)
+    assert len(harness.handle.waiting) + len(harness.machine.context.queue) == 1
+    harness.advance(3)
+    assert len(harness.handle.waiting) == 1
 
 
-def test_plugins_with_the_same_args_go_on_and_others_begin_anew() -> None:
-    world = Harness(DEFAULT)
-    before = {p.name: p for p in world.machine.context.profiles["default-scheduler"].plugins}
-    world.reconfigure(profile("  pluginConfig: [{name: InterPodAffinity, args: {hardPodAffinityWeight: 7}}]\n"))
-    after = {p.name: p for p in world.machine.context.profiles["default-scheduler"].plugins}
+def test_only_plugins_with_changed_args_are_rebuilt() -> None:
+    harness = Harness(DEFAULT)
+    before = {p.name: p for p in harness.machine.context.profiles["default-scheduler"].plugins}
+    harness.reconfigure(profile("  pluginConfig: [{name: InterPodAffinity, args: {hardPodAffinityWeight: 7}}]\n"))
+    after = {p.name: p for p in harness.machine.context.profiles["default-scheduler"].plugins}
     assert [name for name, plugin in after.items() if plugin is not before[name]] == ["InterPodAffinity"]
     assert after["InterPodAffinity"].args.hard_pod_affinity_weight == 7
 
 
-def test_another_weight_counts_from_the_next_pod_on() -> None:
-    world = Harness(DEFAULT)
-    world.add(node("n1", cpu="4"), node("n2", cpu="4"), pod("first").requests(cpu="1").on("n1"))
-    world.add(pod("spread").requests(cpu="1"))
-    world.run()
-    assert world.assignments["spread"] == "n2"
+def test_changed_scoring_applies_to_the_next_pod() -> None:
+    harness = Harness(DEFAULT)
+    harness.add(node("n1", cpu="4"), node("n2", cpu="4"), pod("first").requests(cpu="1").on("n1"))
+    harness.add(pod("spread").requests(cpu="1"))
+    harness.run()
+    assert harness.assignments["spread"] == "n2"
     packing = "  pluginConfig: [{name: NodeResourcesFit, args: {scoringStrategy: {type: MostAllocated}}}]\n"
-    quiet = "  plugins: {score: {disabled: [{name: '*'}], enabled: [{name: NodeResourcesFit}]}}\n"
-    world.delete_pod("spread")
-    world.reconfigure(profile(quiet + packing))
-    world.add(pod("packed").requests(cpu="1"))
-    world.run()
-    assert world.assignments["packed"] == "n1"
+    only_fit = "  plugins: {score: {disabled: [{name: '*'}], enabled: [{name: NodeResourcesFit}]}}\n"
+    harness.delete_pod("spread")
+    harness.reconfigure(profile(only_fit + packing))
+    harness.add(pod("packed").requests(cpu="1"))
+    harness.run()
+    assert harness.assignments["packed"] == "n1"
 
 
-def test_another_order_holds_for_those_that_wait_already() -> None:
-    world = Harness(DEFAULT)
+def test_changed_queue_sort_applies_to_pending_pods() -> None:
+    harness = Harness(DEFAULT)
     for name in ("c", "a", "b"):
-        world.add(pod(name))
-    world.run()
-    world.reconfigure(BY_NAME)
-    world.add(node("n1"))
-    world.run()
-    assert world.bound_order == ["a", "b", "c"]
+        harness.add(pod(name))
+    harness.run()
+    harness.reconfigure(BY_NAME)
+    harness.add(node("n1"))
+    harness.run()
+    assert harness.bound_order == ["a", "b", "c"]
 
 
-def test_gates_hold_under_any_configuration() -> None:
-    world = Harness(DEFAULT)
-    world.add(node("n1"), pod("gated").gate("example.com/wait"))
-    world.run()
-    world.reconfigure(TAINTS_IGNORED)
-    world.advance(400)
-    assert world.assignments == {}
-    world.add(pod("gated"))
-    world.run()
-    assert world.assignments == {"gated": "n1"}
+def test_gated_pods_stay_gated_after_a_reconfiguration() -> None:
+    harness = Harness(DEFAULT)
+    harness.add(node("n1"), pod("gated").gate("example.com/wait"))
+    harness.run()
+    harness.reconfigure(TAINTS_IGNORED)
+    harness.advance(400)
+    assert harness.assignments == {}
+    harness.add(pod("gated"))
+    harness.run()
+    assert harness.assignments == {"gated": "n1"}
 
 
-def test_another_backoff_counts_from_the_next_failure_on() -> None:
-    world = Harness(DEFAULT)
-    world.add(node("n1"), pod("a"))
-    world.binding_error = lambda _pod, _node: "no"
-    world.run()
-    world.reconfigure(profile("", "podInitialBackoffSeconds: 60\npodMaxBackoffSeconds: 60\n"))
-    world.run()
-    tries = bindings(world, "a")
-    world.advance(50)
-    assert bindings(world, "a") == tries
-    world.advance(20)
-    assert bindings(world, "a") == tries + 1
+def test_changed_backoff_applies_to_the_next_failure() -> None:
+    harness = Harness(DEFAULT)
+    harness.add(node("n1"), pod("a"))
+    harness.binding_error = lambda _pod, _node: "no"
+    harness.run()
+    harness.reconfigure(profile("", "podInitialBackoffSeconds: 60\npodMaxBackoffSeconds: 60\n"))
+    harness.run()
+    attempts = count_bindings(harness, "a")
+    harness.advance(50)
+    assert count_bindings(harness, "a") == attempts
+    harness.advance(20)
+    assert count_bindings(harness, "a") == attempts + 1
 
 
-def test_a_plugin_that_comes_finds_the_pods_by_label() -> None:
-    world = Harness(DEFAULT)
-    world.add(member("a"), member("b"))
-    crew(world, of=3)
-    world.run()
-    assert world.reconfigure(gang(60)) == ()
-    world.add(node("n1", cpu="2"))
-    world.run()
-    assert world.assignments == {}
-    assert "fewer than the 3 pods" in world.pending_message("a")
+def test_added_plugin_has_existing_pods_in_its_label_index() -> None:
+    harness = Harness(DEFAULT)
+    harness.add(member("a"), member("b"))
+    add_group(harness, of=3)
+    harness.run()
+    assert harness.reconfigure(gang(60)) == ()
+    harness.add(node("n1", cpu="2"))
+    harness.run()
+    assert harness.assignments == {}
+    assert "fewer than the 3 pods" in harness.pending_message("a")
 
 
-def test_reservations_keep_their_plugin_and_its_args() -> None:
-    world = Harness(gang(60))
-    world.add(node("n1"), member("a"), member("b"))
-    crew(world, of=2)
-    world.run()
-    assert world.reconfigure(gang(30)) == ('args of Gang in profile "default-scheduler"',)
-    (plugin,) = (p for p in world.machine.context.profiles["default-scheduler"].permit)
+def test_args_of_a_plugin_with_reservations_do_not_change() -> None:
+    harness = Harness(gang(60))
+    harness.add(node("n1"), member("a"), member("b"))
+    add_group(harness, of=2)
+    harness.run()
+    assert harness.reconfigure(gang(30)) == ('args of Gang in profile "default-scheduler"',)
+    (plugin,) = (p for p in harness.machine.context.profiles["default-scheduler"].permit)
     assert plugin.args.permit_waiting_time_seconds == 60
-    assert world.assignments == {"a": "n1", "b": "n1"}
+    assert harness.assignments == {"a": "n1", "b": "n1"}
 
 
 @pytest.mark.parametrize(
@@ -248,31 +248,31 @@ def test_reservations_keep_their_plugin_and_its_args() -> None:
         ),
     ],
 )
-def test_what_cannot_change_stays_and_is_told(changed: str, restart: tuple[str, ...]) -> None:
-    world = Harness(DEFAULT)
-    assert world.reconfigure(changed) == restart
-    world.add(node("n1"), pod("a"))
-    world.run()
-    assert world.assignments == {"a": "n1"}
+def test_fields_that_need_a_restart_are_returned_and_not_applied(changed: str, restart: tuple[str, ...]) -> None:
+    harness = Harness(DEFAULT)
+    assert harness.reconfigure(changed) == restart
+    harness.add(node("n1"), pod("a"))
+    harness.run()
+    assert harness.assignments == {"a": "n1"}
 
 
-def test_a_plugin_that_cannot_be_made_changes_nothing() -> None:
-    world = Harness(DEFAULT)
-    before = world.machine.context.profiles
+def test_plugin_with_a_failing_constructor_changes_nothing() -> None:
+    harness = Harness(DEFAULT)
+    before = harness.machine.context.profiles
     with pytest.raises(ConfigError, match='initializing plugin "Unmakeable": RuntimeError: no licence'):
-        world.reconfigure(profile(multi_point("tests.scenarios.fakes:Unmakeable")))
-    assert world.machine.context.profiles is before
+        harness.reconfigure(profile(multi_point("tests.scenarios.fakes:Unmakeable")))
+    assert harness.machine.context.profiles is before
 
 
-def test_nobody_is_lost_under_load() -> None:
-    """Pods come all the time, half of their bindings fail, and the configuration changes after each."""
-    world = Harness(DEFAULT)
-    refusals = iter([True, False] * 400)
-    world.binding_error = lambda _pod, _node: "no" if next(refusals, False) else ""
-    world.add(*(node(f"n{i}", cpu="8") for i in range(8)))
+def test_no_pod_is_lost_in_repeated_reconfigurations() -> None:
+    """Pods are added all the time, half of the bindings fail, and the configuration changes after each pod."""
+    harness = Harness(DEFAULT)
+    failures = iter([True, False] * 400)
+    harness.binding_error = lambda _pod, _node: "no" if next(failures, False) else ""
+    harness.add(*(node(f"n{i}", cpu="8") for i in range(8)))
     for i in range(60):
-        world.add(pod(f"p{i}").requests(cpu="1"))
-        world.reconfigure((TAINTS_IGNORED, BY_NAME, DEFAULT)[i % 3])
-        world.advance(0.3)
-    world.advance(60)
-    assert len(world.assignments) == 60
+        harness.add(pod(f"p{i}").requests(cpu="1"))
+        harness.reconfigure((TAINTS_IGNORED, BY_NAME, DEFAULT)[i % 3])
+        harness.advance(0.3)
+    harness.advance(60)
+    assert len(harness.assignments) == 60

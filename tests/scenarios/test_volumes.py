@@ -1,4 +1,4 @@
-"""Pods with claims, from the queue to their node: the volumes come first, and nobody gets another's."""
+"""Pods with PersistentVolumeClaims: volumes are bound before the pod, and each to one claim."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ZONE = "topology.kubernetes.io/zone"
 
 
 def with_storage(provisioner: str) -> Harness:
-    """Two nodes in two zones, and a class whose claims wait for their pods."""
+    """Return a cluster with two nodes in two zones and a WaitForFirstConsumer StorageClass."""
     harness = Harness()
     harness.add(node("a").zone("z1"), node("b").zone("z2"))
     late = {"metadata": {"name": "late"}, "provisioner": provisioner, "volumeBindingMode": "WaitForFirstConsumer"}
@@ -46,46 +46,48 @@ def using(name: str, claim_name: str) -> PodBuilder:
 
 
 def finish(harness: Harness, claim_name: str, volume_name: str) -> None:
-    """What the volume controller does in the end: the claim names its volume."""
-    seen = harness.handle.objects(CLAIM)["default", claim_name]
-    annotations = {**seen["metadata"].get("annotations", {}), "pv.kubernetes.io/bind-completed": "yes"}
-    meta = {**seen["metadata"], "annotations": annotations, "resourceVersion": "1000"}
-    harness.add_object(CLAIM, {**seen, "metadata": meta, "spec": {**seen["spec"], "volumeName": volume_name}})
+    """Bind a claim to its volume, as the persistent volume controller does."""
+    current = harness.handle.objects(CLAIM)["default", claim_name]
+    annotations = {**current["metadata"].get("annotations", {}), "pv.kubernetes.io/bind-completed": "yes"}
+    meta = {**current["metadata"], "annotations": annotations, "resourceVersion": "1000"}
+    harness.add_object(CLAIM, {**current, "metadata": meta, "spec": {**current["spec"], "volumeName": volume_name}})
 
 
-def test_a_claim_is_provisioned_where_its_pod_goes_and_then_the_pod_is_bound() -> None:
+def test_pod_is_bound_after_its_claim_is_provisioned_for_the_chosen_node() -> None:
     harness = with_storage("maker")
     harness.add_object(CLAIM, claim("data"))
     harness.add(using("web", "data").spec(nodeSelector={ZONE: "z2"}))
     harness.run()
-    seen = harness.handle.objects(CLAIM)["default", "data"]
-    assert seen["metadata"]["annotations"] == {SELECTED: "b"}
+    current = harness.handle.objects(CLAIM)["default", "data"]
+    assert current["metadata"]["annotations"] == {SELECTED: "b"}
     harness.advance(5)
     assert harness.assignments == {}
-    made = volume("made", "z2")
-    harness.add_object(VOLUME, {**made, "spec": {**made["spec"], "claimRef": {"name": "data", "uid": "data"}}})
+    provisioned = volume("made", "z2")
+    harness.add_object(
+        VOLUME, {**provisioned, "spec": {**provisioned["spec"], "claimRef": {"name": "data", "uid": "data"}}}
+    )
     finish(harness, "data", "made")
     harness.advance(1)
     assert harness.assignments == {"web": "b"}
 
 
-def test_the_place_is_held_and_others_are_not_kept_waiting() -> None:
+def test_other_pods_are_scheduled_while_a_pod_waits_for_its_volume() -> None:
     harness = with_storage("maker")
     harness.add_object(CLAIM, claim("data"))
     harness.add(using("slow", "data").requests(cpu="4").spec(nodeSelector={ZONE: "z1"}))
     harness.run()
-    harness.add(pod("quick"), pod("same-place").requests(cpu="4").spec(nodeSelector={ZONE: "z1"}))
+    harness.add(pod("quick"), pod("same-node").requests(cpu="4").spec(nodeSelector={ZONE: "z1"}))
     harness.run()
     assert harness.assignments["quick"] in ("a", "b")
-    assert "1 Insufficient cpu" in harness.pending_message("same-place")
+    assert "1 Insufficient cpu" in harness.pending_message("same-node")
     harness.add_object(VOLUME, volume("made", "z1"))
     finish(harness, "data", "made")
     harness.advance(1)
     assert harness.assignments["slow"] == "a"
-    assert "same-place" not in harness.assignments
+    assert "same-node" not in harness.assignments
 
 
-def test_of_two_pods_that_want_one_volume_the_second_goes_elsewhere() -> None:
+def test_two_pods_that_fit_the_same_volume_get_different_volumes() -> None:
     harness = with_storage("kubernetes.io/no-provisioner")
     for name, zone in (("pv-a", "z1"), ("pv-b", "z2")):
         harness.add_object(VOLUME, volume(name, zone))
@@ -104,7 +106,7 @@ def test_of_two_pods_that_want_one_volume_the_second_goes_elsewhere() -> None:
     assert harness.assignments == bindings
 
 
-def test_where_there_is_no_other_volume_the_second_pod_waits_for_one() -> None:
+def test_pod_is_unschedulable_until_a_free_volume_is_added() -> None:
     harness = with_storage("kubernetes.io/no-provisioner")
     harness.add_object(VOLUME, volume("pv-a", "z1"))
     for name in ("x", "y"):
@@ -121,13 +123,13 @@ def test_where_there_is_no_other_volume_the_second_pod_waits_for_one() -> None:
     assert harness.assignments == {"y": "b"}
 
 
-def test_a_provisioner_that_gives_up_sends_the_pod_back_to_choose_again() -> None:
+def test_pod_is_rescheduled_when_the_provisioner_resets_the_selected_node() -> None:
     harness = with_storage("maker")
     harness.add_object(CLAIM, claim("data"))
     harness.add(using("web", "data"))
     harness.run()
-    seen = harness.handle.objects(CLAIM)["default", "data"]
-    harness.add_object(CLAIM, {**seen, "metadata": {**claim("data")["metadata"], "resourceVersion": "900"}})
+    current = harness.handle.objects(CLAIM)["default", "data"]
+    harness.add_object(CLAIM, {**current, "metadata": {**claim("data")["metadata"], "resourceVersion": "900"}})
     harness.advance(1)
     problem = 'binding volumes: selectedNode annotation reset for PVC "data"'
     assert harness.pending_message("web") == f'running PreBind plugin "VolumeBinding": {problem}'
@@ -139,7 +141,7 @@ def test_a_provisioner_that_gives_up_sends_the_pod_back_to_choose_again() -> Non
     assert list(harness.assignments) == ["web"]
 
 
-def test_a_pod_that_is_deleted_meanwhile_gives_its_volume_back() -> None:
+def test_volume_of_a_pod_deleted_during_binding_is_free_again() -> None:
     harness = with_storage("maker")
     harness.complete_bindings = False
     harness.add_object(CLAIM, claim("data"))
@@ -153,7 +155,7 @@ def test_a_pod_that_is_deleted_meanwhile_gives_its_volume_back() -> None:
     assert harness.handle.objects(CLAIM)["default", "data"]["metadata"]["annotations"] == {SELECTED: "b"}
 
 
-def test_an_error_of_the_cluster_is_told_in_kube_schedulers_words_and_is_no_bug() -> None:
+def test_storage_class_without_binding_mode_gives_kube_schedulers_message() -> None:
     harness = with_storage("maker")
     harness.add_object(STORAGE_CLASS, {"metadata": {"name": "late"}, "provisioner": "maker"})
     harness.add_object(CLAIM, claim("data"))
@@ -163,7 +165,7 @@ def test_an_error_of_the_cluster_is_told_in_kube_schedulers_words_and_is_no_bug(
     assert harness.pending_message("web") == f'running PreFilter plugin "VolumeBinding": {problem}'
 
 
-def test_a_wrong_selector_is_an_error_of_filter() -> None:
+def test_invalid_selector_of_a_claim_fails_filter() -> None:
     harness = with_storage("kubernetes.io/no-provisioner")
     wrong = claim("data")
     wrong["spec"]["selector"] = {"matchExpressions": [{"key": "disk", "operator": "Near"}]}

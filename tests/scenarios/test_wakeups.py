@@ -1,4 +1,4 @@
-"""Pods wait, one thing changes that lets them in, and they are bound within their backoff, not by the flush."""
+"""Requeueing: an unschedulable pod is bound within its backoff after the change that makes it schedulable."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from pyscheduler.testing import Harness, NodeBuilder, PodBuilder, node, pod
 
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 FIRST_BACKOFF = 20.0
-"""Seconds after which the first backoff of every pod is over."""
+"""Seconds after which the first backoff of every pod has ended."""
 WITHIN = 12.0
-"""Seconds: the longest backoff, and one more."""
+"""Seconds: the maximum backoff and one more."""
 Json = dict[str, Any]
 Change = Callable[[Harness], None]
 
@@ -25,7 +25,7 @@ def term(app: str, key: str = HOST, **fields: Any) -> Json:
     return {"labelSelector": {"matchLabels": {"app": app}}, "topologyKey": key, **fields}
 
 
-def of_team(app: str, team: str) -> Json:
+def team_term(app: str, team: str) -> Json:
     return term(app, namespaceSelector={"matchLabels": {"team": team}})
 
 
@@ -33,7 +33,7 @@ def namespace(name: str, **labels: str) -> Callable[[Harness], None]:
     return lambda harness: harness.add_object(NAMESPACE, {"metadata": {"name": name, "labels": labels}})
 
 
-def shown(*objects: PodBuilder | NodeBuilder) -> Change:
+def add(*objects: PodBuilder | NodeBuilder) -> Change:
     return lambda harness: harness.add(*objects)
 
 
@@ -94,113 +94,113 @@ ATTACHED = stored(
 SPREAD = pod("p").label("app", "x").requests(cpu="1").spec(**spread())
 HONORS = pod("p").label("app", "x").requests(cpu="1").node_selector(disk="ssd").spec(**spread())
 
-STORIES: dict[str, tuple[list[Change], PodBuilder, Change]] = {
+CASES: dict[str, tuple[list[Change], PodBuilder, Change]] = {
     "the last peer of a required self-affinity is deleted": (
-        [shown(node("n1").unschedulable(), node("n2"), PEER)],
+        [add(node("n1").unschedulable(), node("n2"), PEER)],
         SELF,
         deleted("peer"),
     ),
     "the last peer of a required self-affinity is relabelled": (
-        [shown(node("n1").unschedulable(), node("n2"), PEER)],
+        [add(node("n1").unschedulable(), node("n2"), PEER)],
         SELF,
-        shown(PEER.label("app", "z")),
+        add(PEER.label("app", "z")),
     ),
     "the node of the last peer is deleted": (
-        [shown(node("n1").unschedulable(), node("n2"), PEER)],
+        [add(node("n1").unschedulable(), node("n2"), PEER)],
         SELF,
         lambda harness: harness.delete_node("n1"),
     ),
-    "a pod comes to a namespace that namespaceSelector chooses": (
-        [shown(node("n1")), namespace("blue", team="x")],
-        pod("p").pod_affinity(of_team("a", "x")),
-        shown(A.namespace("blue").on("n1")),
+    "a pod is added in a namespace that namespaceSelector selects": (
+        [add(node("n1")), namespace("blue", team="x")],
+        pod("p").pod_affinity(team_term("a", "x")),
+        add(A.namespace("blue").on("n1")),
     ),
-    "a pod leaves a namespace that namespaceSelector chooses": (
-        [shown(node("n1")), namespace("blue", team="x"), shown(A.namespace("blue").on("n1"))],
-        pod("p").pod_anti_affinity(of_team("a", "x")),
+    "a pod is deleted in a namespace that namespaceSelector selects": (
+        [add(node("n1")), namespace("blue", team="x"), add(A.namespace("blue").on("n1"))],
+        pod("p").pod_anti_affinity(team_term("a", "x")),
         deleted("a", "blue"),
     ),
-    "a namespace is relabelled away from anti-affinity": (
-        [shown(node("n1")), namespace("blue", team="x"), shown(A.namespace("blue").on("n1"))],
-        pod("p").pod_anti_affinity(of_team("a", "x")),
+    "a namespace is relabelled so that anti-affinity does not select it": (
+        [add(node("n1")), namespace("blue", team="x"), add(A.namespace("blue").on("n1"))],
+        pod("p").pod_anti_affinity(team_term("a", "x")),
         namespace("blue", team="y"),
     ),
-    "the pod's own namespace is relabelled away from the anti-affinity of another pod": (
-        [shown(node("n1")), namespace("default", team="x"), shown(A.pod_anti_affinity(of_team("b", "x")).on("n1"))],
+    "the pod's own namespace is relabelled so that another pod's anti-affinity does not select it": (
+        [add(node("n1")), namespace("default", team="x"), add(A.pod_anti_affinity(team_term("b", "x")).on("n1"))],
         pod("p").label("app", "b"),
         namespace("default", team="y"),
     ),
     "one of two anti-affinity terms is freed by a deletion": (
-        [shown(node("n1"), A.on("n1"))],
+        [add(node("n1"), A.on("n1"))],
         pod("p").pod_anti_affinity(term("a"), term("b")),
         deleted("a"),
     ),
     "one of two anti-affinity terms is freed by a relabelling": (
-        [shown(node("n1"), A.on("n1"))],
+        [add(node("n1"), A.on("n1"))],
         pod("p").pod_anti_affinity(term("a"), term("b")),
-        shown(A.label("app", "z").on("n1")),
+        add(A.label("app", "z").on("n1")),
     ),
     "another pod with two anti-affinity terms is deleted": (
-        [shown(node("n1"), A.pod_anti_affinity(term("b"), term("q")).on("n1"))],
+        [add(node("n1"), A.pod_anti_affinity(term("b"), term("q")).on("n1"))],
         B,
         deleted("a"),
     ),
-    "a node comes where another pod's anti-affinity does not reach": (
-        [shown(node("n1"), A.pod_anti_affinity(term("b")).on("n1"))],
+    "a node is added outside the topology domain of another pod's anti-affinity": (
+        [add(node("n1"), A.pod_anti_affinity(term("b")).on("n1"))],
         B,
-        shown(node("n2")),
+        add(node("n2")),
     ),
     "a node moves out of the zone of another pod's anti-affinity": (
-        [shown(node("n1").zone("a"), node("n2").zone("a"), A.pod_anti_affinity(term("b", ZONE)).on("n1"))],
+        [add(node("n1").zone("a"), node("n2").zone("a"), A.pod_anti_affinity(term("b", ZONE)).on("n1"))],
         B,
-        shown(node("n2").zone("b")),
+        add(node("n2").zone("b")),
     ),
     "a matching pod begins to terminate": (
-        [shown(node("n1").zone("a"), node("n2", cpu="0").zone("b"), PEER)],
+        [add(node("n1").zone("a"), node("n2", cpu="0").zone("b"), PEER)],
         SPREAD,
-        shown(PEER.deleting()),
+        add(PEER.deleting()),
     ),
-    "a node leaves the nodes that nodeAffinityPolicy lets in": (
-        [shown(node("n1").zone("a").label("disk", "ssd"), node("n2", cpu="0").zone("b").label("disk", "ssd"), PEER)],
+    "a node is excluded by nodeAffinityPolicy after an update": (
+        [add(node("n1").zone("a").label("disk", "ssd"), node("n2", cpu="0").zone("b").label("disk", "ssd"), PEER)],
         HONORS,
-        shown(node("n2", cpu="0").zone("b")),
+        add(node("n2", cpu="0").zone("b")),
     ),
-    "the driver of a class ceases to publish its capacity": (
-        [shown(node("n1")), LATE, TRACKED, claim("c")],
+    "the driver of a StorageClass stops publishing its capacity": (
+        [add(node("n1")), LATE, TRACKED, claim("c")],
         using("p", "c"),
         stored(kinds.CSI_DRIVER, "d.csi", spec={"storageCapacity": False}),
     ),
-    "a driver is unregistered from a node that has its limit": (
-        [shown(node("n1")), *FULL, shown(using("w", "a").on("n1"))],
+    "a driver is unregistered from a node at its volume limit": (
+        [add(node("n1")), *FULL, add(using("w", "a").on("n1"))],
         using("p", "b"),
         csi_node("n1"),
     ),
     "the CSINode of a full node is deleted": (
-        [shown(node("n1")), *FULL, shown(using("w", "a").on("n1"))],
+        [add(node("n1")), *FULL, add(using("w", "a").on("n1"))],
         using("p", "b"),
         removed(kinds.CSI_NODE, "n1"),
     ),
-    "a node comes that states no volume limit": (
-        [shown(node("n1")), *FULL, shown(using("w", "a").on("n1"))],
+    "a node without a volume limit is added": (
+        [add(node("n1")), *FULL, add(using("w", "a").on("n1"))],
         using("p", "b"),
-        shown(node("n2")),
+        add(node("n2")),
     ),
     "the volume of an attachment is deleted": (
-        [shown(node("n1")), *FULL, ATTACHED],
+        [add(node("n1")), *FULL, ATTACHED],
         using("p", "b"),
         removed(kinds.VOLUME, "va"),
     ),
-    "a disk is freed by a pod of another namespace": (
-        [shown(node("n1"), A.namespace("blue").spec(volumes=[{"gcePersistentDisk": {"pdName": "d"}}]).on("n1"))],
+    "a disk is freed by a pod in another namespace": (
+        [add(node("n1"), A.namespace("blue").spec(volumes=[{"gcePersistentDisk": {"pdName": "d"}}]).on("n1"))],
         pod("p").spec(volumes=[{"gcePersistentDisk": {"pdName": "d"}}]),
         deleted("a", "blue"),
     ),
 }
 
 
-@pytest.mark.parametrize("name", STORIES)
-def test_a_waiting_pod_is_chosen_a_node_within_its_backoff(name: str) -> None:
-    before, waiting, change = STORIES[name]
+@pytest.mark.parametrize("name", CASES)
+def test_pod_is_scheduled_within_its_backoff_after(name: str) -> None:
+    before, waiting, change = CASES[name]
     harness = Harness()
     for step in before:
         step(harness)
@@ -219,7 +219,7 @@ def test_a_waiting_pod_is_chosen_a_node_within_its_backoff(name: str) -> None:
 
 
 def preempting() -> Harness:
-    """`high` is nominated to n1, where the victim takes long to end; it would fit n2 if the pod there was evicted."""
+    """Return a cluster with `high` nominated to n1, where its victim is terminating; n2 is tainted."""
     harness = Harness()
     harness.graceful = True
     harness.add(node("n1", cpu="2"), node("n2", cpu="2").taint("closed"))
@@ -231,7 +231,7 @@ def preempting() -> Harness:
     return harness
 
 
-def test_a_preemptor_looks_elsewhere_when_its_nominated_node_is_cordoned() -> None:
+def test_preemptor_is_retried_when_its_nominated_node_is_cordoned() -> None:
     harness = preempting()
     harness.add(node("n2", cpu="2"))
     harness.run()
@@ -242,7 +242,7 @@ def test_a_preemptor_looks_elsewhere_when_its_nominated_node_is_cordoned() -> No
     assert (harness.nominated("high"), harness.evicted()) == ("n2", ["low1", "low2"])
 
 
-def test_a_preemptor_looks_elsewhere_when_its_nominated_node_shrinks() -> None:
+def test_preemptor_is_retried_when_its_nominated_node_shrinks() -> None:
     harness = preempting()
     harness.add(node("n2", cpu="2"))
     harness.run()
@@ -253,7 +253,7 @@ def test_a_preemptor_looks_elsewhere_when_its_nominated_node_shrinks() -> None:
     assert (harness.nominated("high"), harness.evicted()) == ("n2", ["low1", "low2"])
 
 
-def test_a_preemptor_looks_elsewhere_when_its_nominated_node_is_deleted() -> None:
+def test_preemptor_is_retried_when_its_nominated_node_is_deleted() -> None:
     harness = preempting()
     harness.add(node("n2", cpu="2"))
     harness.run()
@@ -265,22 +265,24 @@ def test_a_preemptor_looks_elsewhere_when_its_nominated_node_is_deleted() -> Non
 
 
 def never_fits(**requests: str) -> PodBuilder:
-    """Nominated to n1 by another component, and rejected by its nodeSelector."""
-    made = pod("high").priority(10).label("app", "a").node_selector(never="x").nominated("n1")
-    return made.requests(**requests).spec(preemptionPolicy="Never")
+    """Return a pod nominated to n1 by another component, with a nodeSelector that no node has."""
+    builder = pod("high").priority(10).label("app", "a").node_selector(never="x").nominated("n1")
+    return builder.requests(**requests).spec(preemptionPolicy="Never")
 
 
 @pytest.mark.parametrize(
     ("waiting", "changed"),
     [
-        pytest.param(pod("p").requests(cpu="1"), never_fits(cpu="1"), id="it shrinks"),
+        pytest.param(pod("p").requests(cpu="1"), never_fits(cpu="1"), id="the nominated pod shrinks"),
         pytest.param(
-            pod("p").pod_anti_affinity(term("a")), never_fits(cpu="2").label("app", "b"), id="it is relabelled"
+            pod("p").pod_anti_affinity(term("a")),
+            never_fits(cpu="2").label("app", "b"),
+            id="the nominated pod is relabelled",
         ),
-        pytest.param(pod("p").requests(cpu="1"), never_fits(cpu="2").nominated(""), id="its nomination is cleared"),
+        pytest.param(pod("p").requests(cpu="1"), never_fits(cpu="2").nominated(""), id="the nomination is cleared"),
     ],
 )
-def test_a_pod_that_left_room_for_a_nominated_one_is_woken_when(waiting: PodBuilder, changed: PodBuilder) -> None:
+def test_pod_rejected_because_of_a_nominated_pod_is_requeued_when(waiting: PodBuilder, changed: PodBuilder) -> None:
     harness = Harness()
     harness.add(node("n1", cpu="2"), never_fits(cpu="2"), waiting)
     harness.run()
@@ -292,7 +294,7 @@ def test_a_pod_that_left_room_for_a_nominated_one_is_woken_when(waiting: PodBuil
     assert harness.assignments == {"p": "n1"}
 
 
-def test_a_nominated_pod_counts_for_spreading_until_it_is_gone() -> None:
+def test_nominated_pod_counts_for_spreading_until_it_is_deleted() -> None:
     nominated = never_fits().label("app", "x")
     harness = Harness()
     harness.add(node("n1").zone("a"), node("n2").zone("b").unschedulable(), nominated, SPREAD)
@@ -308,7 +310,7 @@ def test_a_nominated_pod_counts_for_spreading_until_it_is_gone() -> None:
     assert harness.assignments == {"p": "n1"}
 
 
-def test_a_volume_that_a_failed_binding_gives_back_wakes_the_next_pod() -> None:
+def test_pod_is_requeued_when_a_failed_binding_frees_a_volume() -> None:
     harness = Harness()
     harness.add(node("n1"))
     for step in (
@@ -336,7 +338,7 @@ def test_a_volume_that_a_failed_binding_gives_back_wakes_the_next_pod() -> None:
     assert harness.bound_order == ["first", "second"]
 
 
-def test_a_pod_is_placed_near_one_with_a_volume_that_is_still_being_bound() -> None:
+def test_pod_with_affinity_is_scheduled_while_its_peer_is_in_pre_bind() -> None:
     harness = Harness()
     harness.add(node("n1"))
     LATE(harness)
@@ -350,7 +352,7 @@ def test_a_pod_is_placed_near_one_with_a_volume_that_is_still_being_bound() -> N
     assert harness.assignments == {"p": "n1"}
 
 
-def test_a_preemptor_does_not_miss_a_node_that_comes_while_its_victims_are_evicted() -> None:
+def test_preemptor_is_requeued_by_a_node_that_is_added_during_its_evictions() -> None:
     harness = Harness()
     harness.complete_evictions = False
     harness.add(node("n1", cpu="2"), pod("low").requests(cpu="2").on("n1"))
@@ -366,21 +368,21 @@ def test_a_preemptor_does_not_miss_a_node_that_comes_while_its_victims_are_evict
     assert harness.assignments["high"] == "n2"
 
 
-# -- no storm ----------------------------------------------------------------------------------------------------------
+# -- no needless attempts ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     "change",
     [
-        pytest.param(shown(PEER.label("note", "x")), id="a peer is relabelled otherwise"),
-        pytest.param(shown(PEER.phase("Running")), id="a peer's status changes"),
-        pytest.param(shown(node("n1").unschedulable().annotation("beat", "2")), id="a node is annotated"),
-        pytest.param(namespace("blue", team="x"), id="a namespace of other pods"),
-        pytest.param(volume("other"), id="a volume of no use"),
-        pytest.param(stored(kinds.STORAGE_CLASS, "other", provisioner="x"), id="a class of no use"),
+        pytest.param(add(PEER.label("note", "x")), id="an unrelated label of a peer changes"),
+        pytest.param(add(PEER.phase("Running")), id="a peer's status changes"),
+        pytest.param(add(node("n1").unschedulable().annotation("heartbeat", "2")), id="a node is annotated"),
+        pytest.param(namespace("blue", team="x"), id="an unrelated namespace is added"),
+        pytest.param(volume("other"), id="an unrelated volume is added"),
+        pytest.param(stored(kinds.STORAGE_CLASS, "other", provisioner="x"), id="an unrelated StorageClass is added"),
     ],
 )
-def test_what_cannot_help_wakes_no_pod(change: Change) -> None:
+def test_no_pod_is_requeued_by_an_event_that_cannot_help(change: Change) -> None:
     harness = Harness()
     harness.add(node("n1").unschedulable(), PEER)
     for number in range(50):

@@ -1,4 +1,4 @@
-"""The scheduling queue: which pod is to be tried next, and what has to happen before the others are."""
+"""Scheduling queue: the order of pending pods, and the events that requeue unschedulable ones."""
 
 from pyscheduler.core.queue.backlog import SLICE
 from pyscheduler.core.queue.backoff import Backoff

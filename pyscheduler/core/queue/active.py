@@ -1,4 +1,4 @@
-"""The active queue: pods that are to be tried now, in the order of the profile's QueueSort plugin."""
+"""Active queue: pods that are ready for an attempt, in the order of the QueueSort plugin."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from pyscheduler.core.instrument import Instrument
 from pyscheduler.core.queue.ordered import OrderedPods
 
 QUEUE_SORT = "QueueSort"
-"""The extension point, as `Instrument.plugin_failed` names it."""
+"""Name of the point passed to `Instrument.plugin_failed` when the sort key fails."""
 
 
 def by_priority_and_time(queued: QueuedPod) -> tuple[int, float]:
-    """PrioritySort's order, which stands in where the QueueSort plugin raises."""
+    """Return PrioritySort's sort key, the fallback if the QueueSort plugin raises."""
     return (-queued.pod.priority, queued.timestamp)
 
 
 class ActiveQueue(OrderedPods):
-    """kube-scheduler's activeQ; two pods that the plugin does not tell apart go by arrival."""
+    """kube-scheduler's activeQ; pods with equal sort keys are in the order of their arrival."""
 
     def __init__(self, sort: QueueSortPlugin, instrument: Instrument) -> None:
         super().__init__(
             key=sort.sort_key,
-            stand_in=by_priority_and_time,
+            fallback=by_priority_and_time,
             failed=lambda error: instrument.plugin_failed(sort.name, QUEUE_SORT, error),
         )

@@ -1,4 +1,4 @@
-"""What people see of a queued pod when they debug: where it is, and what it waits for."""
+"""Debug view of a queued pod: its tier and the plugins it waits for."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from pyscheduler.api.queued import QueuedPod
 
 
 class Tier(enum.StrEnum):
-    """Where a pending pod is, under the names of `scheduler_pending_pods`."""
+    """Part of the queue that holds a pod; values as in the metric `scheduler_pending_pods`."""
 
     ACTIVE = "active"
     BACKOFF = "backoff"
     UNSCHEDULABLE = "unschedulable"
     GATED = "gated"
     IN_FLIGHT = "inflight"
-    """Being attempted; not one of kube-scheduler's queues."""
+    """In a scheduling attempt; not one of kube-scheduler's queues."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueueEntry:
-    """One pod of a dump. Times are seconds; `until` is when its backoff ends, None where it is not in backoff."""
+    """One pod of a dump. Times are seconds; `until` is the end of its backoff, None if it is not in backoff."""
 
     tier: Tier
     pod: str

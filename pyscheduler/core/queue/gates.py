@@ -1,7 +1,7 @@
-"""PreEnqueue: whether a pod may enter the active or the backoff queue at all.
+"""PreEnqueue plugins, which gate pods before they enter the active or the backoff queue.
 
-A plugin that raises holds the pod back like one that says no, because letting it through could break a promise such as
-a scheduling gate. Such a pod is remembered, so that it can be asked about again later: nobody else would wake it.
+A plugin that raises gates the pod like a rejection, since to admit it could break a scheduling gate. The UIDs of such
+pods are recorded, so that they are retried after a timeout: no event would requeue them.
 """
 
 from __future__ import annotations
@@ -22,23 +22,26 @@ PRE_ENQUEUE = "PreEnqueue"
 
 
 class Gates:
-    """The PreEnqueue plugins by scheduler name."""
+    """PreEnqueue plugins by scheduler name."""
 
     def __init__(self, plugins: Mapping[str, Sequence[PreEnqueuePlugin]], instrument: Instrument) -> None:
         self._plugins = plugins
         self._orders: dict[tuple[str, str], Sequence[PreEnqueuePlugin]] = {}
-        """The plugins as they are asked, by profile and by who gated the pod last."""
+        """Plugins in calling order, by profile and by the plugin that gated the pod last."""
         self._instrument = instrument
         self._turn = 0
         self.broken: set[str] = set()
-        """The UIDs of pods that are gated because a plugin raised."""
+        """UIDs of pods that are gated because a plugin raised."""
         self.reports: list[tuple[Pod, str]] = []
-        """Gated pods with new reasons to be reported."""
+        """Gated pods with new reasons to report."""
         self._reported: dict[str, str] = {}
-        """The reason that was reported last, by the UID of the pod."""
+        """Last reported reason by pod UID."""
 
     def admit(self, queued: QueuedPod) -> bool:
-        """Ask the plugins, first the one that gated the pod last; sets `gating_plugin` and adds it to the rejectors."""
+        """Run the plugins, first the one that gated the pod last, and return True if none gates it.
+
+        Sets `gating_plugin`, and adds the gating plugin to the rejectors.
+        """
         profile = queued.pod.scheduler_name
         plugins = self._in_order(profile, queued.gating_plugin)
         if not plugins:
@@ -48,12 +51,12 @@ class Gates:
         watch = self._instrument.watch(self._turn)
         point = self._instrument.point(PRE_ENQUEUE, profile)
         point.enter()
-        code = self._ask(plugins, queued, watch)
+        code = self._run(plugins, queued, watch)
         point.leave(SUCCESS if code is None else code.camel)
         return code is None
 
-    def is_still_gated(self, queued: QueuedPod, known: dict[Hashable, bool]) -> bool:
-        """Return True if the plugin that gated the pod last still does; `known` holds the answers for one event."""
+    def is_still_gated(self, queued: QueuedPod, gate_results: dict[Hashable, bool]) -> bool:
+        """Return True if the plugin that gated the pod last still does; `gate_results` is the cache of one event."""
         gate, *_ = self._in_order(queued.pod.scheduler_name, queued.gating_plugin)
         if gate.name != queued.gating_plugin:
             return False
@@ -61,13 +64,13 @@ class Gates:
             key = call_guarded(gate.name, "GateOf", gate.gate_key, queued.pod)
             if key is None:
                 return call_guarded(gate.name, PRE_ENQUEUE, gate.pre_enqueue, queued.pod) is not None
-            shut = known.get((id(gate), key))
-            if shut is None:
-                answer = call_guarded(gate.name, PRE_ENQUEUE, gate.pre_enqueue, queued.pod)
-                shut = known[id(gate), key] = answer is not None
-            return shut
+            gated = gate_results.get((id(gate), key))
+            if gated is None:
+                rejection = call_guarded(gate.name, PRE_ENQUEUE, gate.pre_enqueue, queued.pod)
+                gated = gate_results[id(gate), key] = rejection is not None
+            return gated
         except PluginFailed:
-            return False  # `admit` meets it again, and counts it
+            return False  # `admit` calls the plugin again and reports the failure
 
     def _in_order(self, profile: str, gate: str) -> Sequence[PreEnqueuePlugin]:
         plugins = self._orders.get((profile, gate))
@@ -77,12 +80,12 @@ class Gates:
         return plugins
 
     def forget(self, uid: str) -> None:
-        """The pod has left the queue."""
+        """Forget a pod that has left the queue."""
         self.broken.discard(uid)
         self._reported.pop(uid, None)
 
-    def _ask(self, plugins: Sequence[PreEnqueuePlugin], queued: QueuedPod, watch: CallObserver | None) -> Code | None:
-        """The code of the first plugin that does not let the pod in, or None."""
+    def _run(self, plugins: Sequence[PreEnqueuePlugin], queued: QueuedPod, watch: CallObserver | None) -> Code | None:
+        """Return the status code of the first plugin that gates the pod, or None."""
         for plugin in plugins:
             try:
                 if watch is None:

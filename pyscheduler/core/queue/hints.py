@@ -1,7 +1,8 @@
-"""Which events wake which pods: the registrations of one profile's plugins, asked for one event and one pod (KEP-4247).
+"""Queueing hints: which events requeue which pods, by the registrations of one profile's plugins (KEP-4247).
 
-Whoever says "no" also says what may turn it into a "yes". Only the plugins that rejected a pod are asked about it. A
-hint that raises counts as "may help": a needless attempt is cheap, a forgotten pod is not.
+A plugin that rejects pods also registers for the events that may make it accept them. Only the hints of the plugins
+that rejected a pod are called for it. A hint that raises counts as Queue: a needless attempt is cheap, a pod that
+never returns is not.
 """
 
 from __future__ import annotations
@@ -26,37 +27,37 @@ from pyscheduler.core.instrument import Instrument
 from pyscheduler.core.queue.labels import label_of
 
 QUEUEING_HINT = "QueueingHint"
-"""What `Instrument.plugin_failed` calls the point at which a hint raised."""
+"""Name of the point passed to `Instrument.plugin_failed` when a hint raises."""
 
 HintFunctions = tuple[QueueingHintFn | None, ...]
 
 
 class QueueingStrategy(enum.Enum):
-    """What an event does to a pod (kube-scheduler's queueingStrategy)."""
+    """Effect of an event on a pod (kube-scheduler's queueingStrategy)."""
 
     SKIP = "skip"
-    """Nothing: the pod goes on waiting."""
+    """The pod stays unschedulable."""
     AFTER_BACKOFF = "after backoff"
-    """The pod is tried again once its backoff is over."""
+    """The pod is retried after its backoff."""
     IMMEDIATELY = "immediately"
-    """What a Pending plugin waited for has come: the pod is tried again now."""
+    """The pod is retried at once: the event is the one a plugin returned Pending for."""
 
 
 class Hints:
-    """The registrations of one profile as (plugin name, interest), in the order in which they are asked."""
+    """Event registrations of one profile as (plugin name, interest), in calling order."""
 
     def __init__(self, events_to_register: Iterable[tuple[str, ClusterEventWithHint]], instrument: Instrument) -> None:
         self._instrument = instrument
         registered = list(events_to_register)
         self._interests = registered + list(_taints_with_node_add(registered))
-        self._known: dict[tuple[str, int], Mapping[str, HintFunctions]] = {}
+        self._by_kind: dict[tuple[str, int], Mapping[str, HintFunctions]] = {}
 
     def interested(self, event: ClusterEvent) -> Mapping[str, HintFunctions]:
-        """The plugins that registered for such an event, each with its hint functions for it."""
+        """Return the plugins that registered for such an event, each with its hint functions for it."""
         kind = (event.resource, event.action.value)
-        plugins = self._known.get(kind)
+        plugins = self._by_kind.get(kind)
         if plugins is None:
-            plugins = self._known[kind] = self._find(event)
+            plugins = self._by_kind[kind] = self._find(event)
         return plugins
 
     def _find(self, event: ClusterEvent) -> Mapping[str, HintFunctions]:
@@ -66,53 +67,53 @@ class Hints:
                 found[plugin] = (*found.get(plugin, ()), interest.hint)
         return found
 
-    def weigh(self, queued: QueuedPod, event: ClusterEvent) -> QueueingStrategy:
-        """What the event does to a pod that is unschedulable or comes back from an attempt."""
+    def evaluate(self, queued: QueuedPod, event: ClusterEvent) -> QueueingStrategy:
+        """Return the effect of the event on a pod that is unschedulable or returns from an attempt."""
         rejected, pending = queued.unschedulable_plugins, queued.pending_plugins
         if not rejected and not pending:
             return QueueingStrategy.AFTER_BACKOFF
         if is_wildcard(event):
             return QueueingStrategy.AFTER_BACKOFF if _is_for(event, queued.pod) else QueueingStrategy.SKIP
-        answer = QueueingStrategy.SKIP
+        strategy = QueueingStrategy.SKIP
         for plugin, hints in self.interested(event).items():
             if plugin in pending:
                 if self._may_help(plugin, hints, queued.pod, event):
                     return QueueingStrategy.IMMEDIATELY
             elif (
                 plugin in rejected
-                and answer is QueueingStrategy.SKIP
+                and strategy is QueueingStrategy.SKIP
                 and (
-                    queued.pod.is_large  # hints would decode it at each event; its backoff is the longer for it
+                    queued.pod.is_large  # hints would decode it at each event; its backoff is longer instead
                     or self._may_help(plugin, hints, queued.pod, event)
                 )
             ):
-                answer = QueueingStrategy.AFTER_BACKOFF
+                strategy = QueueingStrategy.AFTER_BACKOFF
                 if not pending:
                     break
-        return answer
+        return strategy
 
     def _may_help(self, plugin: str, hints: HintFunctions, pod: Pod, event: ClusterEvent) -> bool:
-        return any(hint is None or self._ask(plugin, hint, pod, event) for hint in hints)
+        return any(hint is None or self._call(plugin, hint, pod, event) for hint in hints)
 
-    def _ask(self, plugin: str, hint: QueueingHintFn, pod: Pod, event: ClusterEvent) -> bool:
+    def _call(self, plugin: str, hint: QueueingHintFn, pod: Pod, event: ClusterEvent) -> bool:
         self._instrument.hint_entered()
         try:
             returned = call_guarded(plugin, QUEUEING_HINT, hint, pod, event)
-            helps, answer = (False, "QueueSkip") if returned is QueueingHint.SKIP else (True, "Queue")
+            helps, result = (False, "QueueSkip") if returned is QueueingHint.SKIP else (True, "Queue")
         except PluginFailed as failed:
             self._instrument.plugin_failed(failed.plugin, failed.point, failed.error)
-            helps, answer = True, "Error"
-        self._instrument.hint_left(plugin, label_of(event), answer)
+            helps, result = True, "Error"
+        self._instrument.hint_left(plugin, label_of(event), result)
         return helps
 
 
 def is_wildcard(event: ClusterEvent) -> bool:
-    """Whether the event is to move pods whoever rejected them (ForceActivate, UnschedulableTimeout)."""
+    """Return True if the event requeues pods whatever plugins rejected them (ForceActivate, UnschedulableTimeout)."""
     return event.resource == ANY_RESOURCE and event.action == Action.ALL
 
 
 def for_pod(pod: Pod, label: str) -> ClusterEvent:
-    """The event that requeues one pod, whichever plugins rejected it."""
+    """Return the event that requeues one pod, whichever plugins rejected it."""
     return ClusterEvent(ANY_RESOURCE, Action.ALL, new=pod, label=label)
 
 
@@ -123,7 +124,7 @@ def _is_for(event: ClusterEvent, pod: Pod) -> bool:
 def _taints_with_node_add(
     events_to_register: Iterable[tuple[str, ClusterEventWithHint]],
 ) -> Iterable[tuple[str, ClusterEventWithHint]]:
-    """kube-scheduler registers Node/UpdateNodeTaint for every plugin that asks for Node/Add and not for taints."""
+    """Return Node/UpdateNodeTaint for every plugin with Node/Add but not taints, as kube-scheduler registers it."""
     on_nodes: dict[str, Action] = {}
     for plugin, interest in events_to_register:
         if interest.resource == NODE:

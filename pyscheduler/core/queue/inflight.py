@@ -1,8 +1,8 @@
-"""Pods that are being attempted, and the events that happened meanwhile.
+"""In-flight pods, and the events that happened during their attempts.
 
-An event that would have woken a pod must not be missed because the pod was just being tried against the older state of
-the cluster: it is recorded, and replayed when the pod comes back unschedulable. A pod that Permit lets wait may miss
-hundreds of thousands: so many are not kept, and it is tried again as if one of them had helped.
+An event that would have requeued a pod must not be lost because the pod was in an attempt on an older state: it is
+recorded, and replayed when the pod returns as unschedulable. While a pod waits in Permit there may be hundreds of
+thousands of events: beyond a limit they are dropped, and the pod is retried as if one of them had helped.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from pyscheduler.api.queued import QueuedPod
 from pyscheduler.core.queue.labels import POD_POPPED, label_of
 
 MOST_EVENTS = 1 << 11
-"""Events that are kept. To weigh more of them, for each of a thousand pods that come back together, would hold up
-everybody else; an attempt in vain costs less."""
+"""Maximum number of recorded events. To evaluate more of them for each of a thousand pods that return together would
+delay all other pods; a needless attempt costs less."""
 
 
 class InFlight:
-    """Popped pods that are not done, with one list of events that they share.
+    """Popped pods that are not done, with one shared list of events.
 
-    Each pod remembers how many events had been recorded when it was popped. Pods are kept in the order in which they
-    were popped, so the first one tells which events nobody needs any more.
+    Each pod has the number of events recorded before it was popped. Pods are in the order in which they were popped, so
+    events before the first pod's number can be dropped.
     """
 
     def __init__(self) -> None:
@@ -42,37 +42,37 @@ class InFlight:
 
     @property
     def recorded(self) -> int:
-        """How many events are kept."""
+        """Number of recorded events."""
         return len(self._events)
 
     def counts(self) -> Mapping[str, int]:
-        """Events kept, by label, and pods that are being attempted, as kube-scheduler counts them in one list."""
+        """Return the recorded events by label, and the in-flight pods, which kube-scheduler counts in the same list."""
         return {POD_POPPED: len(self._pods), **Counter(map(label_of, self._events))}
 
     def start(self, queued: QueuedPod) -> None:
-        """An attempt begins."""
+        """Add a popped pod."""
         self._pods[queued.pod.uid] = (self._forgotten + len(self._events), queued)
 
     def record(self, event: ClusterEvent) -> None:
-        """Keep an event for the pods that are being attempted; without any, it is not needed."""
+        """Record an event if any pod is in flight."""
         if self._pods:
             self._events.append(event)
             if len(self._events) > MOST_EVENTS:
                 self._forget(MOST_EVENTS // 2)
 
     def events_since_start(self, uid: str) -> Sequence[ClusterEvent] | None:
-        """What happened since the pod was popped; None if it is not in flight, or too much has happened."""
+        """Return the events since the pod was popped; None if it is not in flight, or some were dropped."""
         start, _ = self._pods.get(uid, (-1, None))
         return None if start < self._forgotten else self._events[start - self._forgotten :]
 
     def done(self, uid: str) -> None:
-        """The attempt is over; events that only this pod could have needed are dropped."""
+        """End the attempt of a pod, and drop the events that only this pod needed."""
         if self._pods.pop(uid, None) is None or not self._events:
             return
         oldest, _ = next(iter(self._pods.values()), (self._forgotten + len(self._events), None))
         self._forget(max(oldest - self._forgotten, 0))
 
     def _forget(self, events: int) -> None:
-        """Drop the oldest."""
+        """Drop the oldest events."""
         del self._events[:events]
         self._forgotten += events

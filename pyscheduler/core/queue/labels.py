@@ -1,4 +1,4 @@
-"""How metrics name the reasons for which pods enter a queue: kube-scheduler's event labels."""
+"""Event labels of kube-scheduler, which metrics use for the reasons why pods enter a queue."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ POP_FROM_BACKOFF = "PopFromBackoffQ"
 FORCE_ACTIVATE = "ForceActivate"
 UNSCHEDULABLE_TIMEOUT = "UnschedulableTimeout"
 POD_POPPED = "PodPopped"
-"""No event, but what kube-scheduler's count of events in flight calls a pod that is being attempted."""
+"""Label of the in-flight pods themselves in kube-scheduler's metric of in-flight events."""
 NOMINATED_NODE_CHANGED = "NominatedNodeChanged"
-"""Ours: the node that a pod is nominated to, or the nomination itself, is not what it was."""
+"""Ours: a pod's nomination, or the node that it is nominated to, has changed."""
 RECONFIGURED = "Reconfigured"
-"""Ours: other plugins may have other answers."""
+"""Ours: the profiles have changed."""
 TOO_MANY_EVENTS = "TooManyEvents"
-"""Ours: more events than could be weighed for each pod."""
+"""Ours: there were too many events to evaluate each for every pod."""
 
 
 def label_of(event: ClusterEvent) -> str:
-    """The event's own label, else its resource and action as in `NodeUpdateNodeTaint`."""
+    """Return the event's own label, or its resource and action as in `NodeUpdateNodeTaint`."""
     return event.label or _label(event.resource, event.action)
 
 

@@ -1,8 +1,7 @@
-"""Pods in an order that a plugin gives, and that a broken plugin cannot break.
+"""Sorted pods by a plugin's sort key, with a fallback key in case the plugin raises.
 
-Sort keys come from outside: computing or comparing them may raise, now or later. A pod whose key does not work is kept
-beside the others under a stand-in key that always does, and whichever list has the better head by stand-in key goes
-first, so that no pod is lost or starved.
+Computing or comparing a plugin's keys may raise, now or later. A pod with a key that fails is held in a second list
+by its fallback key. The list with the smaller head by fallback key is popped first, so that no pod is lost or starved.
 """
 
 from __future__ import annotations
@@ -19,18 +18,18 @@ from pyscheduler.core.framework.plugin_failure import is_external
 
 SortKey = Callable[[QueuedPod], Any]
 Entry = tuple[Any, int, QueuedPod]
-"""Key, arrival, pod: equal keys are told apart by arrival, so two pods are never compared."""
+"""Key, arrival, pod: arrivals break ties of keys, so two pods are never compared."""
 
 
 class OrderedPods:
     """Pods by ascending `key`, ties by arrival; adding, removing and popping take O(log n).
 
-    `stand_in` must give keys that always compare; `failed` is told whatever the plugin's key raised.
+    Keys of `fallback` must always be comparable; `failed` is called with each exception of the plugin's key.
     """
 
-    def __init__(self, key: SortKey, stand_in: SortKey, failed: Callable[[BaseException], None]) -> None:
+    def __init__(self, key: SortKey, fallback: SortKey, failed: Callable[[BaseException], None]) -> None:
         self._key = key
-        self._stand_in = stand_in
+        self._fallback = fallback
         self._failed = failed
         self._arrivals = count()
         self._ranked = SortedList()
@@ -45,7 +44,7 @@ class OrderedPods:
         return uid in self._ranked_entries or uid in self._unsortable_entries
 
     def __iter__(self) -> Iterator[QueuedPod]:
-        """The pods that have a key in their order, then those that have none in theirs."""
+        """Iterate over the pods with a working key in order, then over the others in theirs."""
         yield from (queued for _, _, queued in self._ranked)
         yield from (queued for _, _, queued in self._unsortable)
 
@@ -54,11 +53,11 @@ class OrderedPods:
         return entry[2] if entry else None
 
     def add(self, queued: QueuedPod) -> None:
-        """Put a pod in that is not there yet."""
+        """Add a pod that is not in yet."""
         self._insert(queued, next(self._arrivals))
 
     def replace(self, pod: Pod) -> bool:
-        """Take a new version of a pod in, which may change its place but not its arrival; False if it is not there."""
+        """Replace a pod by its new version with the same arrival; returns False if it is not in."""
         entry = self._take_out(pod.uid)
         if entry is None:
             return False
@@ -68,18 +67,18 @@ class OrderedPods:
         return True
 
     def remove(self, uid: str) -> QueuedPod | None:
-        """Take the pod out; None if it is not there."""
+        """Remove and return the pod, or return None."""
         entry = self._take_out(uid)
         return entry[2] if entry else None
 
     def first(self) -> QueuedPod | None:
-        """The pod that `pop` would give."""
+        """Return the pod that `pop` would return, or None."""
         if self._unsortable and self._unsortable_is_first():
             return self._queued(self._unsortable[0])
         return self._queued(self._ranked[0]) if self._ranked else None
 
     def pop(self) -> QueuedPod | None:
-        """Take the first pod out; None if there is none."""
+        """Remove and return the first pod, or return None if there is none."""
         if self._unsortable and self._unsortable_is_first():
             queued = self._queued(self._unsortable.pop(0))
             del self._unsortable_entries[queued.pod.uid]
@@ -97,25 +96,25 @@ class OrderedPods:
     def _unsortable_is_first(self) -> bool:
         if not self._ranked_entries:
             return True
-        return bool(self._unsortable[0][0] < self._stand_in(self._ranked[0][2]))
+        return bool(self._unsortable[0][0] < self._fallback(self._ranked[0][2]))
 
     def _insert(self, queued: QueuedPod, arrival: int) -> None:
         try:
             entry = (self._key(queued), arrival, queued)
             self._ranked.add(entry)
         except BaseException as error:
-            self._count(error)
+            self._report(error)
             self._insert_unsortable(queued, arrival)
         else:
             self._ranked_entries[queued.pod.uid] = entry
 
-    def _count(self, error: BaseException) -> None:
+    def _report(self, error: BaseException) -> None:
         if is_external(error):
             raise error
         self._failed(error)
 
     def _insert_unsortable(self, queued: QueuedPod, arrival: int) -> None:
-        entry = (self._stand_in(queued), arrival, queued)
+        entry = (self._fallback(queued), arrival, queued)
         self._unsortable.add(entry)
         self._unsortable_entries[queued.pod.uid] = entry
 
@@ -129,12 +128,12 @@ class OrderedPods:
             try:
                 self._ranked.remove(entry)
             except BaseException as error:
-                # Raised by the comparison, or "not in list" because the order has changed under our feet.
-                self._count(error)
-                self._rank_afresh(self._ranked_entries.values())
+                # Raised by the comparison, or ValueError because the order of the keys has changed.
+                self._report(error)
+                self._rebuild(self._ranked_entries.values())
         return entry
 
-    def _rank_afresh(self, entries: Iterable[Entry]) -> None:
+    def _rebuild(self, entries: Iterable[Entry]) -> None:
         waiting = sorted(entries, key=lambda entry: entry[1])
         self._ranked = SortedList()
         self._ranked_entries = {}

@@ -1,4 +1,4 @@
-"""The part of a profile that concerns the queue."""
+"""Plugins of a profile that the queue calls."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pyscheduler.api.plugin import PreEnqueuePlugin, QueueSortPlugin
 
 @dataclass(frozen=True, slots=True)
 class QueueProfile:
-    """The part of a profile that the queue needs; `events_to_register` are (plugin name, interest) in the order of the plugins.
+    """Plugins of a profile that the queue calls; `events_to_register` are (plugin name, interest) in plugin order.
 
     All profiles share one QueueSort plugin, as in kube-scheduler; the first profile's is used.
     """

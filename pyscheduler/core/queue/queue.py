@@ -1,4 +1,4 @@
-"""The front of the three tiers: every pending pod is in exactly one place, and every way from one to another is here.
+"""Scheduling queue: every pending pod is in exactly one tier; all transitions between tiers are here.
 
     add, update ──PreEnqueue──▶ active ──pop──▶ in flight ──done──▶ (bound, deleted)
                       │           ▲  ▲              │ add_unschedulable
@@ -9,20 +9,20 @@
                 (and gated)   move_all, update, activate, tick (5 minutes)  ◀──── none helps ─┘
 
 It follows kube-scheduler 1.36's PriorityQueue with its gates SchedulerQueueingHints and SchedulerPopFromBackoffQ on.
-It has no clock: `now` is seconds on the caller's clock, which must not run backwards. Nothing blocks: `pop` gives None
-when there is nothing to try, and `next_wake` is the time to `tick` and `pop` again. No call looks at more than a slice
-of the waiting pods: the rest goes into the `backlog`, `advance` goes on with it, and `pop` gives None until it is
-empty. Two things differ: there is a rest before a pod is taken out of its backoff early (the constants of `backoff`),
-and of the events during one attempt no more than `inflight.MOST_EVENTS` are kept.
+It has no clock: `now` is seconds on the caller's monotonic clock. Nothing blocks: `pop` returns None if no pod is
+ready, and `next_wake` is the time to `tick` and `pop` again. No call processes more than a slice of the pending pods:
+the rest goes into the `backlog`, which `advance` continues, and `pop` returns None until it is empty. There are two
+differences: early pops from backoff are delayed (the constants of `backoff`), and at most `inflight.MOST_EVENTS` events
+are recorded for the pods in flight.
 
-What the caller has to keep to:
-- `pop` puts a pod in flight; each popped pod needs one `add_unschedulable` or one `done`. `done` comes before PreBind: a pod
-  that is put back later has missed events and is retried after its backoff.
-- Assumed and bound pods are the caller's: no `update` for them, because a pod that the queue does not know is taken
-  for a new one. `delete` is for pods that are gone or were bound by someone else; in flight they stay so until `done`.
-- `add_unschedulable` takes the pod's newest version and leaves the nominator alone: `nominator.add` is the caller's to call.
-- The caller wakes pods by `move_all(…, only=…)` for the room that `nominator.take_freed` returns.
-- Whatever may move many pods only adds to the backlog: `advance` follows.
+Rules for the caller:
+- `pop` puts a pod in flight; each popped pod needs one `add_unschedulable` or one `done`. `done` is called before
+  PreBind: a pod that is requeued later has missed events and is retried after its backoff.
+- Never `update` assumed or bound pods: the queue would add them as new pods. `delete` is for pods that were deleted or
+  bound by another scheduler; pods in flight stay there until `done`.
+- `add_unschedulable` takes the pod's newest version and does not call `nominator.add`: the caller does.
+- The caller requeues pods by `move_all(…, only=…)` for each result of `nominator.take_freed`.
+- Methods that may move many pods only add to the backlog: `advance` must follow.
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ from pyscheduler.core.queue.tiers import Tiers
 from pyscheduler.core.queue.unschedulable import UnschedulablePods
 
 FLUSH_PERIOD = 30.0
-"""Seconds between two looks for pods that have been unschedulable for too long."""
+"""Seconds between two checks for pods that have been unschedulable for too long."""
 
 _ACTIVE, _BACKOFF, _UNSCHEDULABLE = Tier.ACTIVE.value, Tier.BACKOFF.value, Tier.UNSCHEDULABLE.value
 
 
 class SchedulingQueue:
-    """All pending pods of our profiles, by scheduler name."""
+    """Pending pods of all profiles."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class SchedulingQueue:
         max_in_unschedulable: float = 300.0,
         slice_pods: int = SLICE,
     ) -> None:
-        """`slice_pods` is the number of waiting pods that one call looks at."""
+        """Create an empty queue; `slice_pods` is the maximum number of pending pods that one call processes."""
         self.nominator = Nominator()
         self._slice = slice_pods
         self._backlog = Backlog()
@@ -79,7 +79,7 @@ class SchedulingQueue:
         self._use(profiles, backoff)
 
     def _use(self, profiles: Mapping[str, QueueProfile], backoff: Backoff, former: Tiers | None = None) -> None:
-        """Empty tiers, and the plugins that see to them."""
+        """Set the plugins, and empty tiers that use them."""
         sort, instrument = next(iter(profiles.values())).sort, self._instrument
         self._hints = {name: Hints(profile.events_to_register, instrument) for name, profile in profiles.items()}
         self._gates = Gates({name: profile.pre_enqueue for name, profile in profiles.items()}, instrument)
@@ -90,96 +90,96 @@ class SchedulingQueue:
         self._tiers = Tiers(self._active, self._backoff, self._unschedulable, former)
 
     def reconfigure(self, profiles: Mapping[str, QueueProfile], backoff: Backoff, now: float) -> None:
-        """Other plugins from now on: each pod that waits may be tried at once, those of profiles that are gone leave.
+        """Switch to new profiles: every pod is readmitted and may be retried at once; pods of removed profiles leave.
 
-        Pods in flight stay so: the new plugins are asked about the events that have been kept for them. Those of
-        profiles that are gone end with `done`, and are not to be put back.
+        Pods in flight stay in flight: the new plugins evaluate the events recorded for them. Those of removed profiles
+        must end with `done`, not with `add_unschedulable`.
         """
         former = self._tiers
         self._use(profiles, backoff, former)
         self._backlog.restart(now, former.drain())
 
-    # What is in it
+    # Contents
 
     def __len__(self) -> int:
         return len(self._tiers)
 
     def __contains__(self, uid: str) -> bool:
-        """Whether the pod waits in one of the tiers; a pod in flight does not."""
+        """Return True if the pod is in one of the tiers; a pod in flight is not."""
         return uid in self._tiers
 
     @property
     def busy(self) -> bool:
-        """Return True while `advance` has something to go on with."""
+        """Return True if the backlog is not empty."""
         return len(self._backlog) > 0
 
     @property
     def ready(self) -> int:
-        """How many pods wait for nothing but their turn."""
+        """Number of active pods."""
         return len(self._active)
 
     @property
     def needs_events(self) -> bool:
-        """Whether an event may matter: a pod waits for one, or is being tried while it happens."""
+        """Return True if any pod is unschedulable or in flight; otherwise events may be dropped."""
         return len(self._unschedulable) > 0 or len(self._in_flight) > 0
 
     def get(self, uid: str) -> QueuedPod | None:
-        """The pod in one of the tiers, or None."""
+        """Return the pod if it is in one of the tiers, or None."""
         return self._tiers.get(uid)
 
     def in_flight(self, uid: str) -> bool:
-        """Whether the pod has been popped and is not done."""
+        """Return True if the pod has been popped and is not done."""
         return uid in self._in_flight
 
     @property
     def attempted(self) -> int:
-        """How many pods are in flight."""
+        """Number of pods in flight."""
         return len(self._in_flight)
 
     def pending(self) -> list[QueuedPod]:
-        """All pods in the tiers: active ones in their order, then backoff, unschedulable, gated."""
+        """Return all pods in the tiers: active ones in their order, then backoff, unschedulable, gated."""
         return [queued for _, queued in self._tiers]
 
     def pending_counts(self) -> Mapping[str, int]:
-        """Pods by tier, under the names of `scheduler_pending_pods`."""
+        """Return the number of pods by tier, with the label values of `scheduler_pending_pods`."""
         return self._tiers.counts()
 
     def rejected_by(self) -> Mapping[tuple[str, ...], int]:
-        """Pods by (plugin that rejected them last, scheduler name), in whichever tier they wait."""
+        """Return the number of pods in all tiers by (plugin that rejected them last, scheduler name)."""
         return self._rejections.counts
 
     def in_flight_counts(self) -> Mapping[str, int]:
-        """Events kept for the pods that are being attempted, by label, and those pods under `PodPopped`."""
+        """Return the number of recorded events by label, and that of the pods in flight under `PodPopped`."""
         return self._in_flight.counts()
 
     def dump(self) -> list[QueueEntry]:
-        """Every pod that the queue knows, those in flight included, for people who debug."""
+        """Return the debug view of every pod in the tiers and in flight."""
         return [QueueEntry.of(tier, queued) for tier, queued in self.known()]
 
     def known(self) -> Iterator[tuple[Tier, QueuedPod]]:
-        """Every pod of `dump` with its tier, to be read before the queue changes."""
+        """Iterate over the pods in the tiers and in flight; the queue must not change meanwhile."""
         yield from self._tiers
         yield from ((Tier.IN_FLIGHT, queued) for queued in self._in_flight)
 
     def take_gate_reports(self) -> list[tuple[Pod, str]]:
-        """The pods that were gated since the last call, with the reasons that are to be reported."""
+        """Return the pods that were gated since the last call, with the reasons to report."""
         reports, self._gates.reports = self._gates.reports, []
         return reports
 
-    # Pods come, change and go
+    # Pods are added, updated and deleted
 
     def add(self, pod: Pod, now: float) -> None:
-        """A pending pod of one of our profiles has appeared; one that is already known is only brought up to date."""
+        """Add a pending pod of one of the profiles; a pod that is already in is updated."""
         if pod.uid in self or pod.uid in self._in_flight:
             self.update(pod, pod, (), now)
         else:
             self._enter(QueuedPod(pod, now), labels.POD_ADD, now)
 
     def update(self, old: Pod, new: Pod, events: Sequence[ClusterEvent], now: float) -> None:
-        """A pending pod has changed; `events` say in what (UpdatePodLabel …, or a plain Update).
+        """Update a pending pod; `events` are its changes (UpdatePodLabel …, or a plain Update).
 
-        In flight, the events are kept for when it comes back; active or backing off, it keeps its tier; unschedulable,
-        the events may wake it; unknown, it is new.
+        For a pod in flight the events are recorded; an active pod or one in backoff keeps its tier; an unschedulable
+        one may be requeued by the events; an unknown one is added.
         """
         self._catch_up(new.uid)
         if new.uid in self._in_flight:
@@ -192,12 +192,12 @@ class SchedulingQueue:
         elif (queued := self._unschedulable.get(new.uid)) is not None:
             queued.pod = new
             self.nominator.update(old, new)
-            self._wake_by_own_change(queued, events, now)
+            self._requeue_on_events(queued, events, now)
         else:
             self._enter(QueuedPod(new, now), labels.POD_UPDATE, now)
 
     def delete(self, uid: str, placed_on: str = "") -> None:
-        """Remove a pod that is gone, or was bound to `placed_on` by someone else."""
+        """Remove a pod that was deleted, or bound to `placed_on` by another scheduler."""
         self.nominator.remove(uid, placed_on)
         self._gates.forget(uid)
         self._rejections.remove(uid)
@@ -208,18 +208,18 @@ class SchedulingQueue:
         if self._to_active(queued, label, now) and queued.pod.nominated_node_name:
             self.nominator.add(queued.pod)
 
-    def _wake_by_own_change(self, queued: QueuedPod, events: Sequence[ClusterEvent], now: float) -> None:
+    def _requeue_on_events(self, queued: QueuedPod, events: Sequence[ClusterEvent], now: float) -> None:
         for event in events:
-            how = self._weigh(queued, event)
+            how = self._strategy(queued, event)
             if how is not QueueingStrategy.SKIP and self._wake(queued, how, labels.label_of(event), now):
                 self._backoff.allow_early_pops()
                 return
 
     def pop(self, now: float) -> QueuedPod | None:
-        """The pod to be tried next, now in flight; None if there is none.
+        """Remove the pod to attempt next, put it in flight and return it; None if there is none.
 
-        With nothing active, a rejected pod that has rested a moment is taken out of its backoff before its time. There
-        is none while pods are being moved, since one of a higher priority may become active.
+        If no pod is active, a rejected pod is popped before its backoff ends. Returns None while the backlog is not
+        empty, since a pod of a higher priority may become active.
         """
         if self._backlog:
             return None
@@ -237,10 +237,10 @@ class SchedulingQueue:
         return queued
 
     def add_unschedulable(self, queued: QueuedPod, pod: Pod, rejected: Set[str], pending: Set[str], now: float) -> None:
-        """The attempt has failed (kube-scheduler's AddUnschedulableIfNotPresent); `pod` is its newest version.
+        """Requeue a pod after a failed attempt (kube-scheduler's AddUnschedulableIfNotPresent).
 
-        Without any plugin that said no, it was an error. Ends the attempt, as `done` does. A pod that is in the queue
-        already is left as it is.
+        `pod` is its newest version. Without rejecting plugins the failure was an error. Ends the attempt like `done`. A
+        pod that is already in the queue is not changed.
         """
         if pod.uid not in self:
             queued.pod = pod
@@ -256,7 +256,7 @@ class SchedulingQueue:
         self.done(pod.uid)
 
     def done(self, uid: str) -> None:
-        """The attempt is over or has reached PreBind: events need not be kept for the pod any more."""
+        """End the attempt of a pod: events need not be recorded for it any more."""
         self._in_flight.done(uid)
 
     def _count_failure(self, queued: QueuedPod) -> None:
@@ -268,25 +268,25 @@ class SchedulingQueue:
         queued.backoff_expiry = self._wait.expiry(queued)
 
     def _replay(self, queued: QueuedPod) -> QueueingStrategy:
-        """What the events since the pod was popped do to it, now that it is known who rejected it."""
+        """Return the effect of the events since the pod was popped, now that its rejectors are set."""
         events = self._in_flight.events_since_start(queued.pod.uid)
         if events is None or not (queued.unschedulable_plugins or queued.pending_plugins):
             return QueueingStrategy.AFTER_BACKOFF
-        answer = QueueingStrategy.SKIP
+        strategy = QueueingStrategy.SKIP
         for event in events:
-            how = self._weigh(queued, event)
+            how = self._strategy(queued, event)
             if how is QueueingStrategy.IMMEDIATELY:
                 return how
             if how is QueueingStrategy.AFTER_BACKOFF:
-                answer = how
+                strategy = how
                 if not queued.pending_plugins:
                     break
-        return answer
+        return strategy
 
-    # Waking
+    # Requeueing by events
 
     def move_all(self, event: ClusterEvent, now: float, only: Callable[[Pod], bool] | None = None) -> None:
-        """Something has happened, which may help unschedulable pods (of those, `only` some) and pods in flight."""
+        """Record an event for the pods in flight, and evaluate it for the unschedulable pods (`only` some)."""
         wakers = self._wakers(event)
         if wakers != []:
             self._in_flight.record(event)
@@ -295,7 +295,7 @@ class SchedulingQueue:
                 self._backlog.limit(len(self._unschedulable))
 
     def advance(self) -> int:
-        """Go on with the backlog by one slice; the number of pods that have become active or now back off."""
+        """Process one slice of the backlog; returns the number of pods that moved to active or backoff."""
         moved = 0
         for _ in range(self._slice):
             task = self._backlog.first()
@@ -340,7 +340,7 @@ class SchedulingQueue:
         self._to_active(queued, labels.RECONFIGURED, readmission.at)
 
     def _candidates(self, move: Move) -> Iterator[QueuedPod]:
-        """The pods that the event may wake, from the first slice on; pods that come later have seen it."""
+        """Iterate over the pods to evaluate the event for; pods added after the first slice are up to date."""
         if move.wakers is not None:
             for waker in move.wakers:
                 yield from self._unschedulable.awaiting(waker)
@@ -350,7 +350,7 @@ class SchedulingQueue:
             yield from self._unschedulable.gated()
 
     def _catch_up(self, uid: str) -> None:
-        """Do for one pod what the backlog has for it, so that what happens to it now comes after that."""
+        """Run the backlog's tasks for one pod, so that a change of it comes after them."""
         for task in self._backlog:
             if isinstance(task, Readmission):
                 if self._tiers.former is not None and (queued := self._tiers.former.remove(uid)) is not None:
@@ -366,7 +366,7 @@ class SchedulingQueue:
         return move.with_gated or not queued.gating_plugin
 
     def activate(self, pods: Iterable[Pod], now: float) -> None:
-        """Make pods active without regard to backoff, or retry those in flight after it. Gates still hold."""
+        """Make pods active regardless of backoff; those in flight are retried afterwards. Gates still apply."""
         for pod in pods:
             self._catch_up(pod.uid)
             if pod.uid in self._in_flight:
@@ -377,15 +377,15 @@ class SchedulingQueue:
                 self._to_active(queued, labels.FORCE_ACTIVATE, now)
 
     def wake(self, pod: Pod, label: str, now: float) -> None:
-        """Retry a parked pod after its backoff, whichever plugins rejected it. Gates still hold."""
+        """Retry an unschedulable pod after its backoff, whichever plugins rejected it. Gates still apply."""
         self._catch_up(pod.uid)
         if pod.uid in self._in_flight:
             self._in_flight.record(for_pod(pod, label))
         elif (queued := self._unschedulable.get(pod.uid)) is not None:
-            self._wake_by_own_change(queued, (for_pod(queued.pod, label),), now)
+            self._requeue_on_events(queued, (for_pod(queued.pod, label),), now)
 
     def tick(self, now: float) -> None:
-        """Time has passed: end backoffs, and every 30 seconds retry what has been unschedulable for too long."""
+        """End expired backoffs, and every 30 seconds retry the pods that have been unschedulable for too long."""
         due = self._backoff.next_release()
         if self._backlog or (due is not None and due <= now):
             self._backlog.release(now)
@@ -394,10 +394,7 @@ class SchedulingQueue:
             self._flush(now)
 
     def next_wake(self, popping: bool = True) -> float | None:
-        """When `tick` or `pop` will next find something, maybe at once; None while nothing waits for time to pass.
-
-        Without `popping` it is `tick` alone, for as long as no pod is to be tried.
-        """
+        """Return the time of the next `tick` (with `popping`: or `pop`), maybe in the past; None without timers."""
         times = [self._backoff.next_release()]
         if popping and not len(self._active):
             times.append(self._backoff.next_early())
@@ -408,42 +405,42 @@ class SchedulingQueue:
     def _flush(self, now: float) -> None:
         before, broken = now - self._max_in_unschedulable, self._gates.broken
 
-        def is_left_over(queued: QueuedPod) -> bool:
+        def has_expired(queued: QueuedPod) -> bool:
             return queued.timestamp < before and (not queued.gating_plugin or queued.pod.uid in broken)
 
-        if any(map(is_left_over, self._unschedulable)):
+        if any(map(has_expired, self._unschedulable)):
             self._in_flight.record(TIMEOUT)
-            self._backlog.move(TIMEOUT, now, None, is_left_over).with_gated = True
+            self._backlog.move(TIMEOUT, now, None, has_expired).with_gated = True
 
     def _wakers(self, event: ClusterEvent) -> list[Waker] | None:
-        """The (profile, plugin) pairs that registered for the event; None for an event that asks no plugin."""
+        """Return the (profile, plugin) pairs that registered for the event; None for an event without hints."""
         if is_wildcard(event):
             return None
         return [(name, plugin) for name, hints in self._hints.items() for plugin in hints.interested(event)]
 
     def _evaluate_event(self, queued: QueuedPod, move: Move) -> bool:
-        """Weigh a pod against an event, unless it has been or has left its tier; True if it may be tried again."""
+        """Evaluate an event for a pod once, unless it has left the tier; returns True if the pod was requeued."""
         if queued.last_event_number >= move.number or self._unschedulable.get(queued.pod.uid) is not queued:
             return False
         queued.last_event_number = move.number
         if move.only is not None and not move.only(queued):
             return False
         queued.flushed = queued.flushed or move.event is TIMEOUT
-        # Preemptors wait by the hundred until their victims are gone, and each sees the events of all others' victims.
-        if queued.gating_plugin and self._gates.is_still_gated(queued, move.shut):
+        # Checked first, since hundreds of gated preemptors may wait, each with the events of all others' victims.
+        if queued.gating_plugin and self._gates.is_still_gated(queued, move.gate_results):
             return False
-        how = self._weigh(queued, move.event)
+        how = self._strategy(queued, move.event)
         if how is QueueingStrategy.SKIP or not self._wake(queued, how, labels.label_of(move.event), move.at):
             return False
         if move.number > self._last_failure_event:
             self._backoff.allow_early_pops()
         return True
 
-    def _weigh(self, queued: QueuedPod, event: ClusterEvent) -> QueueingStrategy:
-        return self._hints[queued.pod.scheduler_name].weigh(queued, event)
+    def _strategy(self, queued: QueuedPod, event: ClusterEvent) -> QueueingStrategy:
+        return self._hints[queued.pod.scheduler_name].evaluate(queued, event)
 
     def _wake(self, queued: QueuedPod, how: QueueingStrategy, label: str, now: float) -> bool:
-        """Take the pod out of the unschedulable ones, unless a plugin's call has done so; False if it is gated."""
+        """Requeue an unschedulable pod unless a plugin's call has removed it; returns False if it stays or is gated."""
         if queued.gating_plugin:
             return self._wake_gated(queued, how, label, now)
         if self._unschedulable.remove(queued.pod.uid) is None:
@@ -451,7 +448,7 @@ class SchedulingQueue:
         return self._requeue(queued, how, label, now)
 
     def _wake_gated(self, queued: QueuedPod, how: QueueingStrategy, label: str, now: float) -> bool:
-        """The same of a pod that may be gated still, and then mostly by the same plugin: it stays where it is."""
+        """Requeue a gated pod if it is admitted now; it keeps its position if the same plugin still gates it."""
         gate, admitted = queued.gating_plugin, self._gates.admit(queued)
         if not admitted and queued.gating_plugin == gate:
             self._instrument.queue_incoming(_UNSCHEDULABLE, label)
@@ -466,7 +463,7 @@ class SchedulingQueue:
     def _requeue(
         self, queued: QueuedPod, how: QueueingStrategy, label: str, now: float, admitted: bool = False
     ) -> bool:
-        """Put a pod that is in no tier into the right one; whether it may be tried without a further event."""
+        """Put a pod that is in no tier into the right one; returns False if it needs a further event."""
         if how is QueueingStrategy.SKIP:
             self._park(queued, label)
             return False
@@ -497,5 +494,5 @@ class SchedulingQueue:
     def _park(self, queued: QueuedPod, label: str) -> None:
         self._unschedulable.add(queued)
         self._rejections.add(queued)
-        # Gated pods count here too: kube-scheduler's queue_incoming_pods_total knows no queue of theirs.
+        # Gated pods count here too: kube-scheduler's queue_incoming_pods_total has no separate queue for them.
         self._instrument.queue_incoming(_UNSCHEDULABLE, label)

@@ -1,4 +1,4 @@
-"""Waiting pods counted by the plugin that rejected them, for `scheduler_unschedulable_pods`."""
+"""Counts of pending pods by the plugin that rejected them, for `scheduler_unschedulable_pods`."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from pyscheduler.core.queue.rejectors import Waker, rejectors_of
 
 
 class RejectionCounts:
-    """Counts that follow the pods, since a scrape must not look at 100,000 of them."""
+    """Incremental counts: a scrape must not iterate over 100,000 pods."""
 
     def __init__(self) -> None:
         self.counts: Counter[tuple[str, ...]] = Counter()
-        """Pods by (plugin, scheduler name)."""
+        """Number of pods by (plugin, scheduler name)."""
         self._of_pod: dict[str, tuple[Waker, ...]] = {}
 
     def add(self, queued: QueuedPod) -> None:
-        """Count a pod that has entered a tier, or entered another one; its rejectors do not change there."""
+        """Count a pod that enters a tier or moves to another one; its rejectors must not change there."""
         if self._of_pod:
             self.remove(queued.pod.uid)
         if queued.unschedulable_plugins or queued.pending_plugins:
@@ -26,7 +26,7 @@ class RejectionCounts:
                 self.counts[plugin, profile] += 1
 
     def remove(self, uid: str) -> None:
-        """The pod has left the queue; one that is not counted is ignored."""
+        """Stop counting a pod that leaves the queue; pods not counted are ignored."""
         for profile, plugin in self._of_pod.pop(uid, ()):
             self.counts[plugin, profile] -= 1
             if not self.counts[plugin, profile]:

@@ -1,7 +1,7 @@
-"""The plugins that rejected waiting pods, as values that all pods share.
+"""Interned sets of rejecting plugins.
 
-A hundred thousand waiting pods have a handful of sets of rejectors between them. A set of its own in every pod, at
-every change of tier, costs allocations, and pauses of the garbage collector that has to traverse them.
+A hundred thousand pending pods have a handful of distinct sets of rejectors. One set per pod, at every change of tier,
+would cost allocations and garbage collector pauses.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from functools import lru_cache
 from pyscheduler.api.queued import QueuedPod
 
 Waker = tuple[str, str]
-"""A profile's scheduler name and a plugin of it."""
-_MOST_KNOWN = 4096
+"""Scheduler name of a profile, and the name of one of its plugins."""
+_CACHE_SIZE = 4096
 
 
-@lru_cache(_MOST_KNOWN)
+@lru_cache(_CACHE_SIZE)
 def shared(plugins: frozenset[str]) -> frozenset[str]:
-    """Return the first frozenset that was equal to this one."""
+    """Return the interned frozenset that is equal to this one."""
     return plugins
 
 
@@ -26,7 +26,7 @@ def rejectors_of(queued: QueuedPod) -> tuple[Waker, ...]:
     return wakers_of_profile(queued.pod.scheduler_name, queued.rejectors)
 
 
-@lru_cache(_MOST_KNOWN)
+@lru_cache(_CACHE_SIZE)
 def wakers_of_profile(profile: str, plugins: frozenset[str]) -> tuple[Waker, ...]:
-    """Return plugins of a profile."""
+    """Return the plugins of a profile as wakers."""
     return tuple((profile, plugin) for plugin in plugins)

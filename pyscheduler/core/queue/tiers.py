@@ -1,4 +1,4 @@
-"""The tiers of the queue together: which pods wait, and in which tier each does."""
+"""All tiers of the queue, with lookup and removal of a pod in any of them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from pyscheduler.core.queue.unschedulable import UnschedulablePods
 
 @dataclass(slots=True, eq=False)
 class Tiers:
-    """A pod is in one of them. Those in the `former` tiers wait to be admitted under other plugins, as if active."""
+    """Tiers of the queue; a pod is in one of them.
+
+    Pods in the `former` tiers wait for admission by new plugins after a reconfiguration, and count as active.
+    """
 
     active: ActiveQueue
     backoff: BackoffQueue
@@ -31,17 +34,17 @@ class Tiers:
         return self.former is not None and uid in self.former
 
     def get(self, uid: str) -> QueuedPod | None:
-        """The pod, or None."""
+        """Return the pod, or None."""
         queued = self.active.get(uid) or self.unschedulable.get(uid) or self.backoff.get(uid)
         return queued if queued is not None or self.former is None else self.former.get(uid)
 
     def remove(self, uid: str) -> QueuedPod | None:
-        """Take the pod out; None if it is not there."""
+        """Remove and return the pod, or return None."""
         queued = self.active.remove(uid) or self.backoff.remove(uid) or self.unschedulable.remove(uid)
         return queued if queued is not None or self.former is None else self.former.remove(uid)
 
     def drain(self) -> Iterator[QueuedPod]:
-        """Take the pods out one by one, while others may be taken out in between."""
+        """Remove and yield the pods one by one; others may be removed in between."""
         if self.former is not None:
             yield from self.former.drain()
         for tier in (self.active, self.backoff):
@@ -52,7 +55,7 @@ class Tiers:
                 yield waiting
 
     def __iter__(self) -> Iterator[tuple[Tier, QueuedPod]]:
-        """Active pods in their order, then backoff, unschedulable, gated."""
+        """Iterate over active pods in their order, then backoff, unschedulable, gated."""
         yield from ((Tier.ACTIVE, queued) for queued in self.active)
         if self.former is not None:
             yield from ((Tier.ACTIVE, queued) for _, queued in self.former)
@@ -61,7 +64,7 @@ class Tiers:
             yield (Tier.GATED if queued.gating_plugin else Tier.UNSCHEDULABLE), queued
 
     def counts(self) -> Mapping[str, int]:
-        """Pods by tier, under the names of `scheduler_pending_pods`."""
+        """Return the number of pods by tier, with the label values of `scheduler_pending_pods`."""
         return {
             Tier.ACTIVE.value: len(self.active) + (0 if self.former is None else len(self.former)),
             Tier.BACKOFF.value: len(self.backoff),

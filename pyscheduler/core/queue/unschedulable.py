@@ -1,7 +1,7 @@
-"""Pods that wait for something to happen: rejected ones, and gated ones that have not been let in at all.
+"""Pods that wait for an event: rejected ones, and gated ones.
 
-A busy cluster sends many events while tens of thousands of pods wait. The pods are therefore indexed by the plugins
-whose events can wake them, and an event looks only at the pods of the plugins that registered for it.
+A busy cluster has many events while tens of thousands of pods wait. Therefore pods are indexed by the plugins that
+rejected or gate them, and an event is evaluated only for the pods of the plugins that registered for it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pyscheduler.core.queue.rejectors import Waker, rejectors_of, wakers_of_prof
 
 
 class UnschedulablePods:
-    """kube-scheduler's unschedulablePods. A gated pod is woken only by the plugin that gates it."""
+    """kube-scheduler's unschedulablePods. Only events of the plugin that gates a pod can requeue a gated pod."""
 
     def __init__(self) -> None:
         self._rejected: dict[str, QueuedPod] = {}
@@ -43,16 +43,16 @@ class UnschedulablePods:
         return self._rejected.get(uid) or self._gated.get(uid)
 
     def add(self, queued: QueuedPod) -> None:
-        """Take in a pod that is not there; its rejectors and its gate must not change while it is."""
+        """Add a pod that is not in yet; its rejectors and its gate must not change while it is."""
         uid, gate = queued.pod.uid, queued.gating_plugin
         (self._gated if gate else self._rejected)[uid] = queued
-        known = wakers_of_profile(queued.pod.scheduler_name, frozenset({gate})) if gate else rejectors_of(queued)
-        self._wakers[uid] = known
-        for waker in known:
+        wakers = wakers_of_profile(queued.pod.scheduler_name, frozenset({gate})) if gate else rejectors_of(queued)
+        self._wakers[uid] = wakers
+        for waker in wakers:
             self._by_waker.setdefault(waker, {})[uid] = queued
 
     def remove(self, uid: str) -> QueuedPod | None:
-        """Take the pod out; None if it is not there."""
+        """Remove and return the pod, or return None."""
         for waker in self._wakers.pop(uid, ()):
             pods = self._by_waker[waker]
             del pods[uid]
@@ -61,21 +61,21 @@ class UnschedulablePods:
         return self._rejected.pop(uid, None) or self._gated.pop(uid, None)
 
     def has_any(self, wakers: Iterable[Waker] | None) -> bool:
-        """Return True if one of the plugins can wake a pod; None stands for whatever wakes pods that are not gated."""
+        """Return True if any pod waits for one of the plugins; None: if any pod is not gated."""
         return bool(self._rejected) if wakers is None else any(waker in self._by_waker for waker in wakers)
 
     def is_awaiting(self, uid: str, wakers: Iterable[Waker]) -> bool:
-        """Return True if one of the plugins can wake the pod."""
+        """Return True if the pod waits for one of the plugins."""
         return not set(wakers).isdisjoint(self._wakers.get(uid, ()))
 
     def awaiting(self, waker: Waker) -> list[QueuedPod]:
-        """The pods that the plugin can wake, in an order that does not depend on hashing."""
+        """Return the pods that wait for the plugin, in order of insertion."""
         return list(self._by_waker.get(waker, {}).values())
 
     def rejected(self) -> list[QueuedPod]:
-        """The pods that are not gated."""
+        """Return the pods that are not gated."""
         return list(self._rejected.values())
 
     def gated(self) -> list[QueuedPod]:
-        """The pods that are gated."""
+        """Return the gated pods."""
         return list(self._gated.values())

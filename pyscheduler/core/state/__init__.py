@@ -1,4 +1,4 @@
-"""The cluster in columns: one row per node, kept up to date event by event, undone trial by trial."""
+"""Cluster state in columns: one row per node, updated by each event, with rollback of dry runs."""
 
 from pyscheduler.core.state.cluster import ClusterState
 from pyscheduler.core.state.signatures import PodSignatures

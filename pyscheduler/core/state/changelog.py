@@ -1,7 +1,7 @@
-"""Which rows changed since somebody last looked: the bookkeeping behind incremental evaluation.
+"""Log of changed rows, by which caches of per-node results are updated incrementally.
 
-Readers keep a mark; `since(mark)` names the rows touched after it. The log forgets old entries, and then tells the
-reader to start over rather than answer wrongly.
+Readers store a mark; `since(mark)` returns the rows changed after it. Old entries are dropped; a reader that is too far
+behind gets None and must start over.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _KEEP = 1 << 16
 
 
 class ChangeLog:
-    """An append-only list of row numbers with a movable start."""
+    """An append-only list of row numbers that drops its oldest entries."""
 
     __slots__ = ("_base", "_rows", "mark")
 
@@ -21,19 +21,19 @@ class ChangeLog:
         self._rows: NDArray[np.intp] = np.empty(2 * _KEEP, np.intp)
         self._base = 0
         self.mark = 0
-        """The place after the newest entry."""
+        """Position after the newest entry."""
 
     def append(self, row: int) -> None:
-        """Note that the row has changed."""
-        place = self.mark - self._base
-        if place == 2 * _KEEP:
+        """Record a change of the row."""
+        position = self.mark - self._base
+        if position == 2 * _KEEP:
             self._rows[:_KEEP] = self._rows[_KEEP:]
             self._base += _KEEP
-            place = _KEEP
-        self._rows[place] = row
+            position = _KEEP
+        self._rows[position] = row
         self.mark += 1
 
     def since(self, mark: int) -> NDArray[np.intp] | None:
-        """The rows changed after `mark`, as often as they were; None if the log no longer reaches back that far."""
+        """Return the rows changed after `mark`, with repetitions; None if older entries were dropped."""
         start = mark - self._base
         return None if start < 0 else self._rows[start : self.mark - self._base].copy()

@@ -1,7 +1,7 @@
-"""The cluster as the scheduler knows it: nodes in rows, pods on them, and an undo log for trials.
+"""Cluster state: nodes in rows, pods on nodes, and an undo log for dry runs.
 
-Rows are compact: removing a node moves the last one into its place. Whatever changes a row says so in one of two logs,
-one for the node object and one for the pods on it, and that is all that incremental evaluation needs to know.
+Rows are compact: removing a node moves the last one into its row. Every change of a row is recorded in one of two
+change logs, one for node objects and one for the pods on nodes, by which caches are updated incrementally.
 """
 
 from __future__ import annotations
@@ -26,33 +26,33 @@ from pyscheduler.core.state.placed import PlacedPods
 from pyscheduler.core.state.table import ColumnTable
 
 _versions = count()
-_MANY_TOPOLOGIES = 64
+_MAX_TOPOLOGIES = 64
 
 
 class ClusterState:
-    """Nodes and placed pods. Every change goes through here; reading goes through `info` and `table`."""
+    """Nodes and placed pods. All changes go through its methods; `info` and `table` are for reading."""
 
     def __init__(self) -> None:
         self.columns = NodeColumns()
         self.rows: list[NodeRow] = []
         self.order = NodeOrder()
         self.node_log = ChangeLog()
-        """Rows whose node object changed."""
+        """Rows with changed node objects."""
         self.usage_log = ChangeLog()
-        """Rows whose pods changed."""
+        """Rows with changed pods."""
         self.nodes_version = next(_versions)
-        """Another number whenever any node object changes, and never one that another cluster has had."""
+        """Version of the node objects, which changes with any of them; unique across clusters in this process."""
         self.image_nodes: Counter[str] = Counter()
-        """How many nodes report an image, by its name."""
+        """Number of nodes that report an image, by image name."""
         self.image_sizes: dict[str, int] = {}
-        """Bytes of an image as the first of those nodes told them (kube-scheduler's image states)."""
+        """Image sizes in bytes as reported by the first of those nodes (kube-scheduler's image states)."""
         self.placed = PlacedPods()
-        """The pods on known nodes by signature, and what plugins count of them."""
+        """Pods on existing nodes by signature, with the counts that plugins read."""
         self._topologies: dict[str, tuple[int, CategoricalColumn[str | None], Domains]] = {}
         self._label_keys: Counter[str] = Counter()
-        """How many nodes have a label."""
+        """Number of nodes by label key."""
         self._no_label: CategoricalColumn[str | None] = CategoricalColumn(None)
-        """The column of every label that no node has: pods may ask for any number of those."""
+        """Column of all labels that no node has: pods may select any number of those."""
         self._by_name: dict[str, NodeRow] = {}
         self._missing_nodes: dict[str, NodeRow] = {}
         self._node_of: dict[str, NodeRow] = {}
@@ -61,13 +61,13 @@ class ClusterState:
         self._objects_version = 0
         self._whole_table: ColumnTable | None = None
         self._last_table: ColumnTable | None = None
-        """Plugins are asked of the same rows one after the other, and each reads the same columns of them."""
+        """Cached, since successive plugins read the same columns of the same rows."""
 
     def __len__(self) -> int:
         return len(self.rows)
 
     def info(self, name: str) -> NodeRow | None:
-        """The node of that name, or None."""
+        """Return the node of that name, or None."""
         return self._by_name.get(name)
 
     def node_order_rows(self) -> NDArray[np.intp]:
@@ -75,7 +75,7 @@ class ClusterState:
         return self.order.rows(self._by_name)
 
     def table(self, rows: NDArray[np.intp] | None = None) -> ColumnTable:
-        """All nodes in columns, or those of some rows."""
+        """Return the node table of all nodes, or of some rows."""
         if rows is None:
             whole = self._whole_table
             if whole is None or whole.nodes_version != self.nodes_version:
@@ -89,7 +89,7 @@ class ClusterState:
     # -- nodes ---------------------------------------------------------------------------------------------------
 
     def set_node(self, source: NodeObject) -> NodeObject | None:
-        """Add or update a node; returns what it was before. QuantityError, with nothing changed, if unreadable."""
+        """Add or update a node and return its old object; QuantityError, with nothing changed, if it is invalid."""
         name = source.metadata.name
         node = self._by_name.get(name)
         before = node.node if node else None
@@ -117,7 +117,7 @@ class ClusterState:
         return before
 
     def remove_node(self, name: str) -> NodeObject | None:
-        """Forget a node; its pods are remembered in case it returns. Returns what it was, None if unknown."""
+        """Remove a node, and keep its pods in case it returns. Returns the removed object, None if unknown."""
         node = self._by_name.pop(name, None)
         if node is None:
             return None
@@ -130,7 +130,7 @@ class ClusterState:
             last.row = node.row
             self.rows[node.row] = last
             self._write(last)
-        # The last row is no more: nothing to compute there, but who reads all nodes must know.
+        # The last row no longer exists, but readers of all nodes must see the change.
         self.node_log.append(len(self.rows))
         self.nodes_version = next(_versions)
         node.row = -1
@@ -141,7 +141,7 @@ class ClusterState:
         return node.node
 
     def label_column(self, key: str) -> CategoricalColumn[str | None]:
-        """The values of one label, None where a node lacks it; built when first asked for."""
+        """Return the values of one label by row, None for nodes without it; built on first use."""
         if key not in self._label_keys:
             return self._no_label
         column = self.columns.labels.get(key)
@@ -152,27 +152,27 @@ class ClusterState:
 
     @property
     def label_keys(self) -> Collection[str]:
-        """The keys of all labels that nodes have; live."""
+        """Keys of all node labels, as a live view."""
         return self._label_keys.keys()
 
     def known_label(self, key: str) -> str:
-        """The key itself, or "" for all those that no node has as a label."""
+        """Return the key itself, or "" if no node has such a label."""
         return key if key in self._label_keys else ""
 
     def topology(self, key: str) -> Domains:
-        """The domains of all nodes by the values of one label; the same object while no node changes."""
-        known = self._topologies.get(key)
-        if known is not None and known[0] == self.nodes_version and known[1] is self.columns.labels.get(key):
-            return known[2]
+        """Return the domains of all nodes by the values of one label; the same object until a node changes."""
+        cached = self._topologies.get(key)
+        if cached is not None and cached[0] == self.nodes_version and cached[1] is self.columns.labels.get(key):
+            return cached[2]
         key = self.known_label(key)
-        known, column = self._topologies.get(key), self.label_column(key)
-        if known is None or known[0] != self.nodes_version or known[1] is not column:
+        cached, column = self._topologies.get(key), self.label_column(key)
+        if cached is None or cached[0] != self.nodes_version or cached[1] is not column:
             ids = column.ids(slice(0, len(self.rows)), len(self.rows)).astype(np.intp)
             ids.flags.writeable = False
-            if len(self._topologies) >= _MANY_TOPOLOGIES:
+            if len(self._topologies) >= _MAX_TOPOLOGIES:
                 self._topologies.clear()
-            known = self._topologies[key] = (self.nodes_version, column, Domains(ids, column.known))
-        return known[2]
+            cached = self._topologies[key] = (self.nodes_version, column, Domains(ids, column.known))
+        return cached[2]
 
     def _count_images(self, images: Mapping[str, int], sign: int) -> None:
         for image, size in images.items():
@@ -189,7 +189,7 @@ class ClusterState:
                 del self._label_keys[key]
 
     def _write(self, node: NodeRow) -> None:
-        """Bring every column of the node's row up to date."""
+        """Update every column of the node's row."""
         columns, row = self.columns, node.row
         columns.write_allocatable(row, node.allocatable)
         columns.write_requested(row, node.requested, node.non_zero_requested)
@@ -207,7 +207,7 @@ class ClusterState:
     # -- pods ----------------------------------------------------------------------------------------------------
 
     def place(self, pod: Pod, node_name: str) -> None:
-        """Put a pod on a node, known or not. A pod that is placed already is moved."""
+        """Add a pod to a node, which need not exist yet. A pod that is already placed is moved."""
         if pod.uid in self._node_of:
             self.remove(pod.uid)
         node = self._by_name.get(node_name) or self._missing_nodes.setdefault(node_name, NodeRow(node_name))
@@ -218,7 +218,7 @@ class ClusterState:
             self._undo.append((pod, node_name, None))
 
     def remove(self, uid: str) -> Pod | None:
-        """Take a pod off its node and return it; None if it is on none."""
+        """Remove a pod from its node and return it; None if it is on none."""
         node = self._node_of.pop(uid, None)
         if node is None:
             return None
@@ -232,54 +232,54 @@ class ClusterState:
         return pod
 
     def replace(self, pod: Pod) -> None:
-        """A placed pod has a new version: same node, perhaps other labels or requests."""
+        """Replace a placed pod by its new version on the same node."""
         node = self._node_of[pod.uid]
         old = node.pods[pod.uid]
         if self._dry_runs or old.signature is not pod.signature:
             self.place(pod, node.name)
             return
-        node.pods[pod.uid] = pod  # nothing that is counted has changed
+        node.pods[pod.uid] = pod  # the same signature, so all totals stay
         node.version += 1
         if pod.deleting != old.deleting and node.row >= 0:
-            self.usage_log.append(node.row)  # but a pod that is on its way out may count for less
+            self.usage_log.append(node.row)  # some counts exclude terminating pods
             self.placed.changed(node, old, -1)
             self.placed.changed(node, pod, 1)
 
     @property
     def dependency_version(self) -> int:
-        """Another number whenever the first pod of a template is placed, the last one leaves, or an object changes."""
+        """Version that changes with the set of templates that have placed pods, and with objects that plugins watch."""
         return self.placed.templates_version + self._objects_version
 
     def objects_changed(self) -> None:
-        """Something beside nodes and pods has changed, such as a Service: counts over many nodes may be new."""
+        """Record a change of an object other than nodes and pods, such as a Service, on which counts may depend."""
         self._objects_version += 1
-        self.usage_log.append(len(self.rows))  # no row of any node
+        self.usage_log.append(len(self.rows))  # not the row of any node
 
     def node_of(self, uid: str) -> NodeRow | None:
-        """The node (or ghost) that a pod is on, or None."""
+        """Return the node that a pod is on, even if it does not exist, or None."""
         return self._node_of.get(uid)
 
     def add_pod(self, pod: Pod) -> None:
-        """Place a pod on the node that its spec names."""
+        """Place a pod on the node of its spec.nodeName."""
         self.place(pod, pod.node_name)
 
     def _update_usage(self, node: NodeRow, pod: Pod, sign: int) -> None:
-        """Follow a pod that came (1) or left (-1)."""
+        """Update columns and counts for a pod that was added (1) or removed (-1)."""
         row = node.row
         if row < 0:
             return
         signature = pod.signature
-        self.columns.follow(row, node, signature.requests)
+        self.columns.update_requested(row, node, signature.requests)
         if signature.host_ports:
             self.columns.ports.set(row, node.used_ports)
         self.placed.changed(node, pod, sign)
         self.usage_log.append(row)
 
-    # -- trials --------------------------------------------------------------------------------------------------
+    # -- dry runs ------------------------------------------------------------------------------------------------
 
     @contextmanager
     def dry_run(self) -> Iterator[None]:
-        """Whatever is placed or removed inside is undone at the end, newest first. Trials may be nested."""
+        """Undo all placements and removals at the end of the block, newest first. Dry runs may be nested."""
         mark = len(self._undo)
         self._dry_runs += 1
         try:
@@ -291,24 +291,24 @@ class ClusterState:
             for step in reversed(steps):
                 self._revert(*step)
 
-    def _revert(self, pod: Pod, node_name: str, behind: list[str] | None) -> None:
-        """Undo a removal, `behind` naming the pods that stood behind this one on its node; None: undo a placement."""
-        # The undo log was cut before: an outer trial must not learn of steps that cancel out.
-        trials, self._dry_runs = self._dry_runs, 0
+    def _revert(self, pod: Pod, node_name: str, later: list[str] | None) -> None:
+        """Undo a removal, `later` being the UIDs of the pods after this one on its node; None: undo a placement."""
+        # The steps are removed from the undo log already: an outer dry run must not record their reversal.
+        dry_runs, self._dry_runs = self._dry_runs, 0
         try:
-            if behind is None:
+            if later is None:
                 self.remove(pod.uid)
                 return
             self.place(pod, node_name)
             pods = self._node_of[pod.uid].pods
-            for uid in behind:
+            for uid in later:
                 pods[uid] = pods.pop(uid)
         finally:
-            self._dry_runs = trials
+            self._dry_runs = dry_runs
 
 
 def _is_same(before: NodeObject, now: NodeObject) -> bool:
-    """Whether nothing that scheduling reads has changed: most updates of a node are heartbeats."""
+    """Return True if nothing that scheduling depends on has changed: most updates of a node are heartbeats."""
     old, new = before.metadata, now.metadata
     same_meta = old.labels == new.labels and old.annotations == new.annotations
     return same_meta and before.spec == now.spec and before.status == now.status

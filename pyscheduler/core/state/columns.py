@@ -1,6 +1,6 @@
-"""The arrays under the cluster state: numbers per node, and categories whose values are interned.
+"""Columns of the cluster state: arrays of one integer per node, or of one interned value per node.
 
-All grow by doubling, so that a row keeps its place and adding a node is cheap.
+All grow by doubling, so that rows keep their positions and adding a node is cheap.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SPARE_VALUES = 1024
 
 
 class IntColumn:
-    """One int64 per row. Amounts beyond int64 are kept at its largest value: nothing that big ever fits anyway."""
+    """One int64 per row. Larger amounts are stored as its maximum, which no pod fits."""
 
     __slots__ = ("cells",)
 
@@ -30,11 +30,11 @@ class IntColumn:
 
     @property
     def is_needed(self) -> bool:
-        """Whether any row has some."""
+        """Return True if any row is not 0."""
         return bool(self.cells.any())
 
     def set(self, row: int, amount: int) -> None:
-        """Write one row, growing as needed."""
+        """Set one row, growing as needed."""
         try:
             self.cells[row] = amount
         except IndexError:
@@ -44,91 +44,91 @@ class IntColumn:
             self.cells[row] = MAX_INT64
 
     def grown_to(self, n: int) -> Ints:
-        """All cells, for `n` rows at least; to be read only."""
+        """Return all cells, at least `n`; callers must not write to them."""
         if n > len(self.cells):
             self.cells = _grown(self.cells, n - 1)
         return self.cells
 
     def read(self, rows: slice, n: int) -> Ints:
-        """The cells of some rows of a table with `n` rows, to be read only; rows never written are 0."""
+        """Return a read-only view of some of the first `n` rows; rows never set are 0."""
         cells = self.grown_to(n)[rows]
-        cells.setflags(write=False)  # a plugin that computes in place would change the cluster
+        cells.setflags(write=False)  # a plugin that computes in place would corrupt the cluster state
         return cells
 
 
 class CategoricalColumn(Generic[V]):
-    """One interned value per row: a predicate is asked once per distinct value, then gathered."""
+    """One interned value per row: functions are called once per distinct value."""
 
-    __slots__ = ("_ids", "_of", "_values")
+    __slots__ = ("_id_of", "_ids", "_values")
 
     def __init__(self, default: V) -> None:
         self._values: list[V] = [default]
-        self._of: dict[V, int] = {default: 0}
+        self._id_of: dict[V, int] = {default: 0}
         self._ids: NDArray[np.int32] = np.zeros(_FIRST_CAPACITY, np.int32)
 
     def set(self, row: int, value: V) -> None:
-        """Write one row, growing as needed."""
+        """Set one row, growing as needed."""
         if row >= len(self._ids):
             self._ids = _grown(self._ids, row)
-        known = self._of.get(value)
-        if known is None:
+        value_id = self._id_of.get(value)
+        if value_id is None:
             if len(self._values) > 2 * len(self._ids) + _SPARE_VALUES:
-                self._forget_unused()
-            known = self._of[value] = len(self._values)
+                self._drop_unused()
+            value_id = self._id_of[value] = len(self._values)
             self._values.append(value)
-        self._ids[row] = known
+        self._ids[row] = value_id
 
     def fill(self, values: Sequence[V]) -> None:
-        """Write all rows from the first on, where none has been written."""
+        """Set all rows from the first on; none may have been set before."""
         for value in dict.fromkeys(values):
-            if value not in self._of:
-                self._of[value] = len(self._values)
+            if value not in self._id_of:
+                self._id_of[value] = len(self._values)
                 self._values.append(value)
         self._ids = _grown(self._ids, max(len(values) - 1, 0))
-        self._ids[: len(values)] = np.fromiter(map(self._of.__getitem__, values), np.int32, len(values))
+        self._ids[: len(values)] = np.fromiter(map(self._id_of.__getitem__, values), np.int32, len(values))
 
     def get(self, row: int) -> V:
-        """The value of one row."""
+        """Return the value of one row."""
         return self._values[int(self._ids[row])]
 
-    def gather(self, answer: Callable[[V], int], rows: Rows, n: int) -> Ints:
-        """`answer` for some rows of a table with `n` rows, called once per distinct value."""
+    def gather(self, function: Callable[[V], int], rows: Rows, n: int) -> Ints:
+        """Return the function's results for some of the first `n` rows; it is called once per distinct value."""
         ids = self._read(rows, n)
         if len(ids) >= len(self._values):
-            return np.fromiter((answer(v) for v in self._values), np.int64, len(self._values))[ids]
-        distinct, place = np.unique(ids, return_inverse=True)
-        return np.fromiter((answer(self._values[i]) for i in distinct), np.int64, len(distinct))[place]
+            return np.fromiter((function(v) for v in self._values), np.int64, len(self._values))[ids]
+        distinct, inverse = np.unique(ids, return_inverse=True)
+        return np.fromiter((function(self._values[i]) for i in distinct), np.int64, len(distinct))[inverse]
 
     def among(self, values: tuple[V, ...], rows: Rows, n: int) -> Mask:
-        """Which of some rows have one of `values`."""
+        """Return a mask of the rows with one of `values`."""
         ids = self._read(rows, n)
-        wanted = [known for v in values if (known := self._of.get(v)) is not None]
+        wanted = [value_id for v in values if (value_id := self._id_of.get(v)) is not None]
         if len(wanted) == 1:
             same: Mask = ids == wanted[0]
             return same
         return np.isin(ids, wanted)
 
     def ids(self, rows: Rows, n: int) -> NDArray[np.int32]:
-        """The values of some rows of a table of `n` as small ints, to be read only; `known` says what they mean."""
+        """Return the value ids of some of the first `n` rows, read-only; `known` maps values to ids."""
         ids = self._read(rows, n)
         ids.flags.writeable = False
         return ids
 
     @property
     def known(self) -> Mapping[V, int]:
-        """The id of each remembered value; the default's is 0. Live."""
-        return self._of
+        """Ids of all stored values, as a live view; the default's is 0."""
+        return self._id_of
 
     @property
     def distinct(self) -> int:
-        """How many values are remembered, some of which no row may have any more."""
+        """Number of stored values, some of which may be unused."""
         return len(self._values)
 
-    def _forget_unused(self) -> None:
-        used = np.union1d(self._ids, [0])  # the default keeps its place
+    def _drop_unused(self) -> None:
+        used = np.union1d(self._ids, [0])  # the default keeps id 0
         self._ids = np.searchsorted(used, self._ids).astype(np.int32)
         self._values = [self._values[i] for i in used]
-        self._of = {value: i for i, value in enumerate(self._values)}
+        self._id_of = {value: i for i, value in enumerate(self._values)}
 
     def _read(self, rows: Rows, n: int) -> NDArray[np.int32]:
         if n > len(self._ids):
@@ -147,7 +147,7 @@ def _grown(cells: NDArray[T], row: int) -> NDArray[T]:
 
 
 def grown(cells: NDArray[T], size: int, empty: int = 0) -> NDArray[T]:
-    """A longer copy of a column, `empty` in the new places."""
+    """Return a longer copy of a column, filled up with `empty`."""
     bigger = np.full(size, empty, cells.dtype)
     bigger[: len(cells)] = cells
     return bigger

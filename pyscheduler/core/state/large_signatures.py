@@ -1,8 +1,8 @@
-"""Pods of megabytes that wait for a node: packed and compressed, and decoded again when an attempt needs them.
+"""Signatures of large pending pods: stored compressed, and decoded for each attempt.
 
-A decoded pod is 3 to 20 times as large as its JSON, and a tenant may create many that fit nowhere. So what a pending
-pod of more than LARGE bytes holds is a compressed copy; of those decoded last a few are kept, so that one attempt
-decodes its pod once. A large pod on a node is kept decoded, as every attempt looks at its labels and its terms.
+A decoded pod is 3 to 20 times as large as its JSON, and a tenant may create many that fit nowhere. So a pending pod of
+more than LARGE bytes has a compressed signature; the last few decoded ones are cached, so that one attempt decodes its
+pod once. The signature of a large pod on a node stays decoded, as every attempt reads its labels and terms.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from pyscheduler.api.objects import OwnerReference, PodSpec
 from pyscheduler.api.pod import Pod, PodSignature, PodSignatureGroup
 from pyscheduler.api.resize import Resized
 
-KEPT: Final = 2
-"""Pods that are kept decoded; counted, since 2 MB of JSON (500,000 empty terms) can be 50 MB decoded."""
+CACHE_SIZE: Final = 2
+"""Number of cached decoded signatures: 2 MB of JSON (500,000 empty terms) can be 50 MB decoded."""
 _FASTEST: Final = 1
 
 
 class Content(NamedTuple):
-    """The fields of a pod that scheduling reads, except its name."""
+    """Fields of a pod that scheduling depends on, except its name."""
 
     namespace: str
     owner: OwnerReference | None
@@ -37,13 +37,13 @@ class Content(NamedTuple):
 
 
 class LargeSignature:
-    """A compressed pod signature. `signature` decodes it unless it is in use or was decoded lately."""
+    """A compressed pod signature; `signature` decodes it unless it is in use or cached."""
 
     __slots__ = (
         "__weakref__",
         "_compressed",
         "_digest",
-        "_shapes",
+        "_store",
         "id",
         "namespace",
         "priority",
@@ -51,7 +51,7 @@ class LargeSignature:
         "size",
     )
 
-    def __init__(self, id: int, content: Content, packed: bytes, digest: bytes, shapes: LargeSignatures) -> None:
+    def __init__(self, id: int, content: Content, packed: bytes, digest: bytes, store: LargeSignatures) -> None:
         self.id = id
         self.size = len(packed)
         self.namespace = content.namespace
@@ -59,26 +59,26 @@ class LargeSignature:
         self.scheduler_name = content.spec.scheduler_name
         self._compressed = zlib.compress(packed, _FASTEST)
         self._digest = digest
-        self._shapes = shapes
+        self._store = store
 
     @property
     def signature(self) -> PodSignature:
-        """The decoded signature; it has the same id each time."""
-        return self._shapes.decoded(self._digest) or self._shapes.decode(self._digest, self.id, self._compressed)
+        """Return the decoded signature; it has the same id each time."""
+        return self._store.decoded(self._digest) or self._store.decode(self._digest, self.id, self._compressed)
 
     def __del__(self) -> None:
-        self._shapes.drop(self._digest)
+        self._store.drop(self._digest)
 
 
 class LargeSignatures:
-    """The large shapes in use; one is forgotten when its last pod is."""
+    """Large signatures in use, each weakly referenced until its last pod is gone."""
 
     def __init__(self, new_id: Callable[[], int]) -> None:
         self._new_id = new_id
         self._known: WeakValueDictionary[bytes, LargeSignature] = WeakValueDictionary()
         self._live: WeakValueDictionary[bytes, PodSignature] = WeakValueDictionary()
-        """Decoded shapes that anything holds: pods on nodes, an attempt, `_kept`."""
-        self._kept: OrderedDict[bytes, PodSignature] = OrderedDict()
+        """Decoded signatures that are referenced by pods on nodes, an attempt or `_cache`."""
+        self._cache: OrderedDict[bytes, PodSignature] = OrderedDict()
         self._pack = msgspec.msgpack.Encoder().encode
         self._unpack: Callable[[bytes], Content] = msgspec.msgpack.Decoder(Content).decode
 
@@ -86,40 +86,40 @@ class LargeSignatures:
         return len(self._known)
 
     def of(self, content: Content) -> LargeSignature:
-        """Return the signature of the content. QuantityError if an amount cannot be read."""
+        """Return the signature of the content. Raises QuantityError if an amount cannot be parsed."""
         packed = self._pack(content)
         digest = blake2b(packed, digest_size=16).digest()
         known = self._known.get(digest)
         if known is None:
             signature = self._live.get(digest) or self._build(digest, self._new_id(), content, len(packed))
             known = self._known[digest] = LargeSignature(signature.id, content, packed, digest, self)
-            self._keep(digest, signature)
+            self._add_to_cache(digest, signature)
         return known
 
     def decoded(self, digest: bytes) -> PodSignature | None:
-        """Return the signature if it need not be decoded."""
+        """Return the decoded signature, or None if it has to be decoded."""
         return self._live.get(digest)
 
     def decode(self, digest: bytes, id: int, compressed: bytes) -> PodSignature:
-        """Decode a signature, and keep it until KEPT others have been decoded after it."""
+        """Decode a signature and cache it."""
         packed = zlib.decompress(compressed)
         signature = self._build(digest, id, self._unpack(packed), len(packed))
-        self._keep(digest, signature)
+        self._add_to_cache(digest, signature)
         return signature
 
     def drop(self, digest: bytes) -> None:
-        """Keep a signature decoded no longer."""
-        self._kept.pop(digest, None)
+        """Remove a decoded signature from the cache."""
+        self._cache.pop(digest, None)
 
     def _build(self, digest: bytes, id: int, content: Content, size: int) -> PodSignature:
         template = PodSignatureGroup(id, content.namespace, content.owner, content.spec, content.resized, size)
         signature = self._live[digest] = PodSignature(id, template, content.labels, content.annotations)
         return signature
 
-    def _keep(self, digest: bytes, signature: PodSignature) -> None:
-        self._kept[digest] = signature
-        if len(self._kept) > KEPT:
-            self._kept.popitem(last=False)
+    def _add_to_cache(self, digest: bytes, signature: PodSignature) -> None:
+        self._cache[digest] = signature
+        if len(self._cache) > CACHE_SIZE:
+            self._cache.popitem(last=False)
 
 
 class LargePod(Pod):
@@ -131,14 +131,14 @@ class LargePod(Pod):
         self._large = large
         super().__init__(uid, large.namespace, name, large.signature)
 
-    # A plain attribute in Pod, since every attempt reads it.
+    # A plain attribute in Pod for speed, since every attempt reads it.
     @property
     def signature(self) -> PodSignature:
         return self._large.signature
 
     @signature.setter
     def signature(self, _: PodSignature) -> None:
-        """Hold no decoded signature."""
+        """Ignore the decoded signature that `Pod.__init__` sets."""
 
     @property
     def priority(self) -> int:

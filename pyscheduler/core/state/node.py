@@ -1,6 +1,6 @@
-"""One node of the live state, in exact Python numbers: what the plain form of a plugin reads.
+"""One node of the cluster state in exact Python integers, for the per-node form of a plugin.
 
-The columns hold the same amounts as int64; both are written together, in `ClusterState` and nowhere else.
+The columns hold the same amounts as int64; `ClusterState` updates both together.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from pyscheduler.api.resources import CPU, MEMORY, PODS, amounts
 
 _NO_PORTS: frozenset[HostPort] = frozenset()
 _NOTHING: Mapping[str, str] = MappingProxyType({})
-_LARGEST_IMAGE = 1 << 50
-"""Bytes that an image is believed to have: so many of them can still be added up."""
+_MAX_IMAGE_SIZE = 1 << 50
+"""Maximum image size in bytes; larger reported ones are capped, so that sums fit int64."""
 
 
 class NodeRow(NodeInfo):
-    """A node with its pods. `row` is its place in the columns; -1 while the node itself is not known (a ghost)."""
+    """A node with its pods. `row` is its row in the columns; -1 while the node object does not exist."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.row = -1
         self.version = 0
-        """Counts what has happened to it: pods that came and went, new descriptions."""
+        """Version that changes with the node object and with its pods."""
         self.labels: Mapping[str, str] = _NOTHING
         self.taints: tuple[Taint, ...] = ()
         self.unschedulable = False
@@ -47,15 +47,15 @@ class NodeRow(NodeInfo):
         return self._used_ports
 
     def copy(self) -> NodeRow:
-        """A copy for what-ifs: pods may come and go there without anybody knowing."""
-        twin = copy(self)
-        twin.__class__ = _DryRunNode
-        twin.requested, twin.non_zero_requested = dict(self.requested), dict(self.non_zero_requested)
-        twin.pods, twin._ports = dict(self.pods), dict(self._ports)
-        return twin
+        """Return a copy for dry runs, on which pods can be added and removed."""
+        node = copy(self)
+        node.__class__ = _DryRunNode
+        node.requested, node.non_zero_requested = dict(self.requested), dict(self.non_zero_requested)
+        node.pods, node._ports = dict(self.pods), dict(self._ports)
+        return node
 
     def describe(self, source: NodeObject) -> None:
-        """Take over what the node object says. QuantityError, with nothing changed, if an amount cannot be read."""
+        """Apply the node object. Raises QuantityError, with nothing changed, if an amount cannot be parsed."""
         allocatable = amounts(source.status.allocatable)
         self.version += 1
         self.allowed_pods = allocatable.pop(PODS, 0)
@@ -65,15 +65,15 @@ class NodeRow(NodeInfo):
         self.taints = source.spec.taints or ()
         self.unschedulable = source.spec.unschedulable
         images = source.status.images or ()
-        self.images = {name: min(image.size_bytes, _LARGEST_IMAGE) for image in images for name in image.names or ()}
+        self.images = {name: min(image.size_bytes, _MAX_IMAGE_SIZE) for image in images for name in image.names or ()}
 
     def put(self, pod: Pod) -> None:
-        """Count the pod in."""
+        """Add a pod."""
         self.pods[pod.uid] = pod
         self._count(pod, 1)
 
     def take(self, uid: str) -> Pod:
-        """Count the pod out and return it."""
+        """Remove and return a pod."""
         pod = self.pods.pop(uid)
         self._count(pod, -1)
         return pod
@@ -103,7 +103,7 @@ class NodeRow(NodeInfo):
 
 
 class _DryRunNode(NodeRow):
-    """Forgets a port with the first pod that leaves, even where two had it, as kube-scheduler's NodeInfo does."""
+    """Node that frees a port with the first pod that leaves, even if two used it, as kube-scheduler's NodeInfo does."""
 
     def _count_ports(self, ports: frozenset[HostPort], sign: int) -> None:
         for port in ports:

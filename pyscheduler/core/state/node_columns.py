@@ -1,4 +1,4 @@
-"""Every column of the cluster state, by name."""
+"""Columns of the cluster state by name."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ from pyscheduler.api.resources import CPU, MEMORY, PodRequests
 from pyscheduler.core.state.columns import CategoricalColumn, IntColumn
 from pyscheduler.core.state.node import NodeRow
 
-_MANY = 256
-"""From so many columns of a kind on, those that nobody needs are dropped: pods may name any resource and any label.
-A power of two."""
+_MAX_COLUMNS = 256
+"""Number of columns of a kind, a power of two, above which unused ones are dropped: pods may name any resource and any
+label."""
 
 
 @dataclass(frozen=True, slots=True)
 class ImageSet:
-    """The images that a node reports; `sizes` is in bytes by image name."""
+    """Images that a node reports; `sizes` is in bytes by image name."""
 
     reported: tuple[ContainerImage, ...] = ()
     sizes: Mapping[str, int] = field(default_factory=dict, compare=False)
 
 
 class NodeColumns:
-    """One place per node in each column; resources get a column when a node or pod has some, labels when asked for."""
+    """All columns. A resource gets a column when a node or pod has it, a label when a plugin reads it."""
 
     def __init__(self) -> None:
         self._allocatable: dict[str, IntColumn] = {}
         self._requested: dict[str, IntColumn] = {}
         self._non_zero: dict[str, IntColumn] = {CPU: IntColumn(), MEMORY: IntColumn()}
-        self._nothing = IntColumn()
-        """What is read of a resource that nobody has: zeros."""
-        self._usual: tuple[IntColumn, ...] | None = None
-        """The columns that nearly every pod asks for; None where one of them may have come or gone."""
+        self._zeros = IntColumn()
+        """Column of every resource that no node has."""
+        self._common: tuple[IntColumn, ...] | None = None
+        """Columns that nearly every pod requests; None after any column was added or dropped."""
         self.allowed_pods = IntColumn()
         self.pod_counts = IntColumn()
         self.unschedulable = IntColumn()
@@ -45,32 +45,32 @@ class NodeColumns:
 
     @property
     def resources(self) -> int:
-        """How many columns there are for resources."""
+        """Number of columns for resources."""
         return len(self._allocatable) + len(self._requested) + len(self._non_zero)
 
     def allocatable(self, resource: str) -> IntColumn:
-        """To be read only."""
-        return self._allocatable.get(resource, self._nothing)
+        """Return the allocatable amounts; callers must not change them."""
+        return self._allocatable.get(resource, self._zeros)
 
     def requested(self, resource: str) -> IntColumn:
-        """To be read only."""
-        return self._requested.get(resource, self._nothing)
+        """Return the requested amounts; callers must not change them."""
+        return self._requested.get(resource, self._zeros)
 
     def non_zero_requested(self, resource: str) -> IntColumn:
-        """To be read only."""
+        """Return the requested amounts with scoring's defaults; callers must not change them."""
         return self._non_zero.get(resource) or self.requested(resource)
 
     def together(self, column: IntColumn) -> tuple[IntColumn, ...]:
-        """The columns to be read with one: those that nearly every pod asks for, or it alone."""
-        usual = self._usual
-        if usual is None:
-            named = (columns.get(r) for r in (CPU, MEMORY) for columns in (self._allocatable, self._requested))
-            known = (numbers for numbers in named if numbers is not None)
-            usual = self._usual = (self.pod_counts, self.allowed_pods, *self._non_zero.values(), *known)
-        return usual if column in usual else (column,)
+        """Return the columns to read together with one: the common ones if it is among them, else it alone."""
+        common = self._common
+        if common is None:
+            optional = (columns.get(r) for r in (CPU, MEMORY) for columns in (self._allocatable, self._requested))
+            existing = (numbers for numbers in optional if numbers is not None)
+            common = self._common = (self.pod_counts, self.allowed_pods, *self._non_zero.values(), *existing)
+        return common if column in common else (column,)
 
     def write_allocatable(self, row: int, amounts: Mapping[str, int]) -> None:
-        """Set every resource of a row, those it no longer has to 0."""
+        """Set every allocatable amount of a row; resources not in `amounts` are set to 0."""
         for resource in self._allocatable.keys() | amounts.keys():
             self._column(self._allocatable, resource).set(row, amounts.get(resource, 0))
 
@@ -87,8 +87,8 @@ class NodeColumns:
     def set_non_zero(self, row: int, resource: str, amount: int) -> None:
         self._non_zero[resource].set(row, amount)
 
-    def follow(self, row: int, node: NodeRow, requests: PodRequests) -> None:
-        """Bring a row up to date after a pod with these requests has come to the node or left it."""
+    def update_requested(self, row: int, node: NodeRow, requests: PodRequests) -> None:
+        """Update a row after a pod with these requests was added to the node or removed from it."""
         used, columns = node.requested, self._requested
         for resource in requests.effective:
             numbers = columns.get(resource) or self._column(columns, resource)
@@ -99,8 +99,8 @@ class NodeColumns:
         self.pod_counts.set(row, len(node.pods))
 
     def new_label(self, key: str) -> CategoricalColumn[str | None]:
-        """An empty column for a label; too many, and all are dropped, to be built again when asked for."""
-        if len(self.labels) >= _MANY:
+        """Return an empty column for a label; if there are too many, all others are dropped and rebuilt on next use."""
+        if len(self.labels) >= _MAX_COLUMNS:
             self.labels.clear()
         column: CategoricalColumn[str | None] = CategoricalColumn(None)
         self.labels[key] = column
@@ -109,8 +109,8 @@ class NodeColumns:
     def _column(self, columns: dict[str, IntColumn], resource: str) -> IntColumn:
         column = columns.get(resource)
         if column is None:
-            self._usual = None
-            if len(columns) >= _MANY and len(columns).bit_count() == 1:  # each time their number has doubled
+            self._common = None
+            if len(columns) >= _MAX_COLUMNS and len(columns).bit_count() == 1:  # each time the number has doubled
                 for name in [name for name, numbers in columns.items() if not numbers.is_needed]:
                     del columns[name]
             column = columns[resource] = IntColumn()

@@ -1,8 +1,8 @@
-"""The order in which kube-scheduler goes through the nodes: a zone's nodes as they came, the zones by turns.
+"""kube-scheduler's order of nodes: round-robin over the zones, within a zone in the order of their creation.
 
-This is its node tree (pkg/scheduler/backend/cache/node_tree.go) together with the list that its snapshot makes of it:
-the list is made anew only when nodes have come or gone, so a node that was given another zone keeps its place until
-then, and a node that went and came back between two attempts never loses it.
+This is its node tree (pkg/scheduler/backend/cache/node_tree.go) with the list that its snapshot builds from it. The
+list is rebuilt only after nodes were added or removed: a node that changes its zone keeps its position until then, and
+one that is removed and added again between two attempts keeps it as well.
 """
 
 from __future__ import annotations
@@ -27,40 +27,40 @@ class HasRow(Protocol):
 
 
 class NodeOrder:
-    """Node names by zone, in the order in which they came."""
+    """Node names by zone, each in order of addition."""
 
     def __init__(self) -> None:
         self._zones: dict[Zone, dict[str, None]] = {}
         self._zone_of: dict[str, Zone] = {}
         self._listed: list[str] = []
-        self._unlisted: set[str] = set()
-        self._gone: set[str] = set()
+        self._added: set[str] = set()
+        self._removed: set[str] = set()
         self._rows: NDArray[np.intp] | None = None
 
     def put(self, name: str, labels: Mapping[str, str]) -> None:
-        """A node has come, or has other labels."""
+        """Add a node, or move it to the zone of its new labels."""
         zone, old = zone_of(labels), self._zone_of.get(name)
         if zone == old:
             return
         if old is None:
-            self._note(name, self._gone, self._unlisted)
+            self._record(name, self._removed, self._added)
         else:
             self._leave(old, name)
         self._zones.setdefault(zone, {})[name] = None
         self._zone_of[name] = zone
 
     def remove(self, name: str) -> None:
-        """A node has gone."""
+        """Remove a node."""
         self._leave(self._zone_of.pop(name), name)
-        self._note(name, self._unlisted, self._gone)
+        self._record(name, self._added, self._removed)
 
     def names(self) -> list[str]:
-        """All names in order, as of this attempt. What changes afterwards counts from the next call on."""
-        if self._unlisted or self._gone:
-            turns = zip_longest(*self._zones.values())
-            self._listed = [name for turn in turns for name in turn if name is not None]
-            self._unlisted.clear()
-            self._gone.clear()
+        """Return all names in order; the list is rebuilt only if nodes were added or removed since the last call."""
+        if self._added or self._removed:
+            rounds = zip_longest(*self._zones.values())
+            self._listed = [name for names in rounds for name in names if name is not None]
+            self._added.clear()
+            self._removed.clear()
         return self._listed
 
     def rows(self, nodes: Mapping[str, HasRow]) -> NDArray[np.intp]:
@@ -76,17 +76,17 @@ class NodeOrder:
         if not names:
             del self._zones[zone]
 
-    def _note(self, name: str, cancelled: set[str], noted: set[str]) -> None:
-        """A node came or went: if that only takes back what happened since the list was made, the list still holds."""
+    def _record(self, name: str, opposite: set[str], changes: set[str]) -> None:
+        """Record an addition or removal; it cancels an opposite change of the node since the list was built."""
         self._rows = None
-        if name in cancelled:
-            cancelled.remove(name)
+        if name in opposite:
+            opposite.remove(name)
         else:
-            noted.add(name)
+            changes.add(name)
 
 
 def zone_of(labels: Mapping[str, str]) -> Zone:
-    """Region and zone by the node's labels, the deprecated ones first, even if empty."""
+    """Return region and zone of the node's labels; the deprecated labels take precedence, even if empty."""
     return _first(labels, _REGION), _first(labels, _ZONE)
 
 

@@ -1,7 +1,7 @@
-"""Who runs where, by signature, and the counts per node that plugins ask for.
+"""Placed pods by signature, and the counts per node or domain that plugins read.
 
-Whatever comes or goes is written in a journal. A kept count reads on from its own mark when it is next asked for, so
-counts that nobody needs any more cost nothing; one that has fallen too far behind is counted afresh.
+Additions and removals of pods are written to a journal. A cached count is updated from the journal when it is next
+read, so unused counts cost nothing; one that is too far behind is recomputed.
 """
 
 from __future__ import annotations
@@ -22,33 +22,33 @@ from pyscheduler.core.state.columns import grown
 from pyscheduler.core.state.node import NodeRow
 
 JOURNAL = 1 << 13
-"""Entries that the journal keeps at least; to read more of them would cost as much as counting afresh."""
+"""Minimum number of journal entries kept; to apply more of them would cost as much as to recompute a count."""
 KEEP_BYTES = 64 * 1024 * 1024
-"""How much memory the kept counts may take before those that were not asked for the longest go."""
+"""Memory limit of the cached counts, above which the least recently used are dropped."""
 KEEP_COUNTS = 16
 MOST_COUNTS = 1024
-"""How many counts are kept however little each takes: what it remembers of shapes takes more than its cells, and each
-has to be brought up to date when a row moves."""
+"""Maximum number of cached counts, however small: each also caches values by signature, and must be updated when a row
+moves."""
 KEEP_FACETS = 64
 FEW = 8
-"""Up to so many nodes are counted one by one."""
-_REMEMBER = 1024
-"""How many shapes a kept count remembers its answer for."""
+"""Number of nodes up to which a loop is faster than arrays."""
+_MAX_SIGNATURES = 1024
+"""Maximum number of signatures for which a count caches its value."""
 
 
 @dataclass(slots=True, eq=False)
 class PlacedPodSet:
-    """The placed pods of one signature, those being deleted apart: how many are on each node."""
+    """Placed pods of one signature, either terminating or not: their number by node."""
 
     signature: PodSignature
     deleting: bool
     nodes: dict[NodeRow, int] = field(default_factory=dict)
     in_rows: InRows | None = None
-    """`nodes` as arrays, as of one version of `PlacedPods`."""
+    """Cached arrays of `nodes`."""
 
 
 class InRows(NamedTuple):
-    """The rows of a group's nodes, and how many of its pods each has; as of that version of `PlacedPods`."""
+    """Rows of a group's nodes and the number of its pods on each, at one version of `PlacedPods`."""
 
     version: tuple[int, int]
     rows: NDArray[np.intp]
@@ -56,26 +56,26 @@ class InRows(NamedTuple):
 
 
 class PlacedPods:
-    """The pods on known nodes. `changed` is told of each that comes or goes; reading is `count` and `carried`."""
+    """Pods on existing nodes: `changed` records additions and removals; the `count…` methods are for reading."""
 
     def __init__(self) -> None:
         self._groups: dict[tuple[int, bool], PlacedPodSet] = {}
         self._journal: list[tuple[int, PlacedPodSet, int]] = []
         self._base = 0
         self._groups_of: Counter[int] = Counter()
-        """How many groups there are of each template, by its id; none that is 0."""
+        """Number of groups by template id."""
         self.templates_version = 0
-        """Counts how often the pods of a template have come to be placed, or ceased to be."""
+        """Version that changes when the first pod of a template is placed or the last one leaves."""
         self._counts: OrderedDict[PodCount, _RowCounter] = OrderedDict()
         self._sums: OrderedDict[tuple[PodCount, int], _DomainCounter] = OrderedDict()
         self._facets: OrderedDict[PodAttributes, _ValueCounter] = OrderedDict()
         self._moves = 0
-        """Number of nodes that have changed their row."""
+        """Number of rows moved so far."""
 
-    # -- what happens ----------------------------------------------------------------------------------------------
+    # -- changes ---------------------------------------------------------------------------------------------------
 
     def changed(self, node: NodeRow, pod: Pod, sign: int) -> None:
-        """A pod came to a known node (1) or left it (-1)."""
+        """Record a pod that was added to an existing node (1) or removed from it (-1)."""
         key = (pod.signature.id, pod.deleting)
         group = self._groups.get(key)
         if group is None:
@@ -90,10 +90,10 @@ class PlacedPods:
                 del self._groups[key]
                 self._count_groups(pod.signature.template.id, -1)
         if not self._counts and not self._facets and not self._sums:
-            self._base += 1  # nobody reads along
+            self._base += 1  # there are no cached counts to update
             return
         if pod.is_large:
-            # An entry would hold on to megabytes long after the pod has gone: whoever reads along counts afresh.
+            # An entry would keep megabytes in memory after the pod is gone, so all counts are recomputed instead.
             self._base += len(self._journal) + 1
             self._journal.clear()
             return
@@ -113,132 +113,132 @@ class PlacedPods:
         self._groups_of[template] = groups
 
     def moved(self, source: int, target: int) -> None:
-        """The node of row `source`, the last one, is about to take the place of `target`, whose pods have left."""
+        """Prepare the move of the last row, `source`, to row `target`, which has no pods any more."""
         for count in self._counts.values():
-            with suppress(Exception):  # a plugin's bug is told when the plugin next asks, and counts afresh
+            with suppress(Exception):  # a plugin's exception is raised at its next read, which recomputes the count
                 count.catch_up(self)
             count.move(source, target)
         self._moves += 1
 
-    # -- what plugins ask --------------------------------------------------------------------------------------------
+    # -- counts for plugins ------------------------------------------------------------------------------------------
 
     def count(self, count: PodCount, n: int) -> Ints:
-        """What the pods of each of all `n` nodes count for now; live, to be read only."""
-        kept = self._counts.get(count)
-        if kept is None:
-            kept = _RowCounter(count, n)
+        """Return the current count of each of all `n` nodes, as a live read-only view."""
+        counter = self._counts.get(count)
+        if counter is None:
+            counter = _RowCounter(count, n)
             if not count.is_large:
-                self._counts[count] = kept
-            while len(self._counts) > _most(8 * n):
+                self._counts[count] = counter
+            while len(self._counts) > _max_counts(8 * n):
                 self._counts.popitem(last=False)
         else:
             self._counts.move_to_end(count)
-        kept.fit(n)
-        kept.catch_up(self)
-        cells = kept.cells[:n]
+        counter.fit(n)
+        counter.catch_up(self)
+        cells = counter.cells[:n]
         cells.flags.writeable = False
         return cells
 
     def count_by_domain(self, count: PodCount, domains: Domains) -> DomainSums:
-        """What the pods on all nodes count for now, by domain; live, to be read only."""
-        place = (count, id(domains))
-        kept = self._sums.get(place)
-        if kept is None:
-            kept = _DomainCounter(count, domains)
+        """Return the current count of each domain, as a live read-only view."""
+        key = (count, id(domains))
+        counter = self._sums.get(key)
+        if counter is None:
+            counter = _DomainCounter(count, domains)
             if not count.is_large:
-                self._sums[place] = kept
-            while len(self._sums) > _most(16 * len(domains.ids)):
+                self._sums[key] = counter
+            while len(self._sums) > _max_counts(16 * len(domains.ids)):
                 self._sums.popitem(last=False)
         else:
-            self._sums.move_to_end(place)
-        return kept.now(self)
+            self._sums.move_to_end(key)
+        return counter.now(self)
 
     def attribute_counts(self, facet: PodAttributes) -> AttributeCounts:
-        """The distinct things that placed pods carry, each with how many of them do; live, to be read only."""
-        kept = self._facets.get(facet)
-        if kept is None:
-            kept = self._facets[facet] = _ValueCounter(facet)
+        """Return the number of placed pods by attribute value, as a live read-only view."""
+        counter = self._facets.get(facet)
+        if counter is None:
+            counter = self._facets[facet] = _ValueCounter(facet)
             while len(self._facets) > KEEP_FACETS:
                 self._facets.popitem(last=False)
         else:
             self._facets.move_to_end(facet)
-        kept.catch_up(self)
-        return kept.carriers
+        counter.catch_up(self)
+        return counter.counts
 
-    # -- for those who read along --------------------------------------------------------------------------------------
+    # -- journal for counters ------------------------------------------------------------------------------------------
 
     @property
     def mark(self) -> int:
-        """The place after the newest entry of the journal."""
+        """Position after the newest entry of the journal."""
         return self._base + len(self._journal)
 
     def since(self, mark: int) -> list[tuple[int, PlacedPodSet, int]] | None:
-        """The entries after `mark` as (row, group, sign); None if the journal does not reach back that far."""
+        """Return the entries after `mark` as (row, group, sign); None if some of them were dropped."""
         start = mark - self._base
         return None if start < 0 else self._journal[start:]
 
     def in_rows(self, group: PlacedPodSet) -> InRows:
-        """The nodes of a group as arrays: many counts are made afresh one after the other."""
+        """Return the nodes of a group as arrays, cached since several counts are often recomputed in a row."""
         version = self.mark, self._moves
-        found, nodes = group.in_rows, group.nodes
-        if found is None or found.version != version:
+        arrays, nodes = group.in_rows, group.nodes
+        if arrays is None or arrays.version != version:
             rows = np.fromiter([node.row for node in nodes], np.intp, len(nodes))
             pods = np.fromiter(nodes.values(), np.int64, len(nodes))
-            found = group.in_rows = InRows(version, rows, pods)
-        return found
+            arrays = group.in_rows = InRows(version, rows, pods)
+        return arrays
 
     def groups(self) -> Iterator[PlacedPodSet]:
-        """All groups that have pods."""
+        """Return all groups."""
         return iter(self._groups.values())
 
 
-def _most(each: int) -> int:
-    """How many counts of so many bytes may be kept."""
-    return min(MOST_COUNTS, max(KEEP_COUNTS, KEEP_BYTES // max(1, each)))
+def _max_counts(size: int) -> int:
+    """Return the maximum number of cached counts of `size` bytes each."""
+    return min(MOST_COUNTS, max(KEEP_COUNTS, KEEP_BYTES // max(1, size)))
 
 
 class _CountPerPod:
-    """What one pod of a group counts for, asked once for each signature."""
+    """Value of a PodCount for one pod of a group, cached by signature."""
 
-    __slots__ = ("_known", "_terminating", "count")
+    __slots__ = ("_cache", "_terminating", "count")
 
     def __init__(self, count: PodCount) -> None:
         self.count = count
         self._terminating = count.terminating
-        self._known: dict[int, int] = {}
+        self._cache: dict[int, int] = {}
 
     def of(self, group: PlacedPodSet) -> int:
         if group.deleting and not self._terminating:
             return 0
         signature = group.signature
-        each = self._known.get(signature.id)
-        if each is None:
-            if len(self._known) >= _REMEMBER:
-                self._known.clear()
-            each = self._known[signature.id] = self.count.of(signature)
-        return each
+        value = self._cache.get(signature.id)
+        if value is None:
+            if len(self._cache) >= _MAX_SIGNATURES:
+                self._cache.clear()
+            value = self._cache[signature.id] = self.count.of(signature)
+        return value
 
     def of_all(self, groups: Iterable[PlacedPodSet]) -> Iterator[tuple[PlacedPodSet, int]]:
-        """Groups of pods that count, each with the count of one of its pods."""
+        """Yield the groups with a value that is not 0, each with that value."""
         counted = [group for group in groups if self._terminating or not group.deleting]
-        unknown = {g.signature.id: g.signature for g in counted if g.signature.id not in self._known}
-        found = dict(zip(unknown, self.count.of_all([*unknown.values()]), strict=True)) if unknown else {}
+        missing = {g.signature.id: g.signature for g in counted if g.signature.id not in self._cache}
+        computed = dict(zip(missing, self.count.of_all([*missing.values()]), strict=True)) if missing else {}
         for group in counted:
-            each = found.get(group.signature.id) or self._known.get(group.signature.id)
-            if each:
-                yield group, each
-        if len(self._known) + len(found) <= _REMEMBER:
-            self._known |= found
+            value = computed.get(group.signature.id) or self._cache.get(group.signature.id)
+            if value:
+                yield group, value
+        if len(self._cache) + len(computed) <= _MAX_SIGNATURES:
+            self._cache |= computed
 
 
 class _RowCounter:
-    """One PodCount, kept per row."""
+    """Cached values of one PodCount per row."""
 
-    __slots__ = ("_each", "_mark", "cells")
+    __slots__ = ("_mark", "_per_pod", "cells")
 
     def __init__(self, count: PodCount, n: int) -> None:
         self.cells: NDArray[np.int64] = np.zeros(max(n, 1), np.int64)
-        self._each = _CountPerPod(count)
+        self._per_pod = _CountPerPod(count)
         self._mark = -1
 
     def fit(self, n: int) -> None:
@@ -254,44 +254,44 @@ class _RowCounter:
         if self._mark == pods.mark:
             return
         entries = pods.since(self._mark) if self._mark >= 0 else None
-        self._mark = -1  # what is counted in part only, as a plugin has raised, is counted afresh the next time
+        self._mark = -1  # if a plugin raises meanwhile, the count is recomputed the next time
         if entries is None:
-            self._count_afresh(pods)
+            self._recompute(pods)
         else:
-            self._follow(entries)
+            self._apply(entries)
         self._mark = pods.mark
 
-    def _follow(self, entries: list[tuple[int, PlacedPodSet, int]]) -> None:
+    def _apply(self, entries: list[tuple[int, PlacedPodSet, int]]) -> None:
         for row, group, sign in entries:
-            each = self._each.of(group)
-            if each:
+            value = self._per_pod.of(group)
+            if value:
                 self.fit(row + 1)
-                self.cells[row] += sign * each
+                self.cells[row] += sign * value
 
-    def _count_afresh(self, pods: PlacedPods) -> None:
+    def _recompute(self, pods: PlacedPods) -> None:
         self.cells = np.zeros(len(self.cells), np.int64)
-        for group, each in self._each.of_all(pods.groups()):
-            self._add(pods, group, each)
+        for group, value in self._per_pod.of_all(pods.groups()):
+            self._add(pods, group, value)
 
-    def _add(self, pods: PlacedPods, group: PlacedPodSet, each: int) -> None:
+    def _add(self, pods: PlacedPods, group: PlacedPodSet, value: int) -> None:
         if len(group.nodes) <= FEW:
             for node, number in group.nodes.items():
                 self.fit(node.row + 1)
-                self.cells[node.row] += each * number
+                self.cells[node.row] += value * number
             return
         _, rows, numbers = pods.in_rows(group)
         self.fit(int(rows.max()) + 1)
-        self.cells[rows] += each * numbers
+        self.cells[rows] += value * numbers
 
 
 class _DomainCounter:
-    """One PodCount by domain. `domains` is held on to, so that nothing else can come to have its identity."""
+    """Cached values of one PodCount by domain. The reference to `domains` keeps its `id`, the cache key, unique."""
 
-    __slots__ = ("_each", "_mark", "_numbers", "_total", "domains")
+    __slots__ = ("_mark", "_numbers", "_per_pod", "_total", "domains")
 
     def __init__(self, count: PodCount, domains: Domains) -> None:
         self.domains = domains
-        self._each = _CountPerPod(count)
+        self._per_pod = _CountPerPod(count)
         self._numbers: NDArray[np.int64] = np.zeros(1, np.int64)
         self._total = 0
         self._mark = -1
@@ -301,37 +301,37 @@ class _DomainCounter:
             entries = pods.since(self._mark) if self._mark >= 0 else None
             self._mark = -1
             if entries is None:
-                self._count_afresh(pods)
+                self._recompute(pods)
             else:
-                self._follow(entries)
+                self._apply(entries)
             self._mark = pods.mark
         return DomainSums(self._numbers, self._total)
 
-    def _follow(self, entries: list[tuple[int, PlacedPodSet, int]]) -> None:
+    def _apply(self, entries: list[tuple[int, PlacedPodSet, int]]) -> None:
         ids = self.domains.ids
         for row, group, sign in entries:
-            each = self._each.of(group)
-            domain = int(ids[row]) if each else NO_DOMAIN
+            value = self._per_pod.of(group)
+            domain = int(ids[row]) if value else NO_DOMAIN
             if domain != NO_DOMAIN:
-                self._numbers[domain] += sign * each
-                self._total += sign * each
+                self._numbers[domain] += sign * value
+                self._total += sign * value
 
-    def _count_afresh(self, pods: PlacedPods) -> None:
-        by_node = _RowCounter(self._each.count, len(self.domains.ids))
+    def _recompute(self, pods: PlacedPods) -> None:
+        by_node = _RowCounter(self._per_pod.count, len(self.domains.ids))
         by_node.catch_up(pods)
         self._numbers = self.domains.sum(by_node.cells[: len(self.domains.ids)])
         self._total = int(self._numbers.sum())
 
 
 class _ValueCounter:
-    """One PodAttributes: how many placed pods carry each thing."""
+    """Cached number of placed pods by value of one PodAttributes."""
 
-    __slots__ = ("_known", "_mark", "carriers", "facet")
+    __slots__ = ("_cache", "_mark", "counts", "facet")
 
     def __init__(self, facet: PodAttributes) -> None:
         self.facet = facet
-        self.carriers = AttributeCounts()
-        self._known: dict[int, Collection[Hashable]] = {}
+        self.counts = AttributeCounts()
+        self._cache: dict[int, Collection[Hashable]] = {}
         self._mark = -1
 
     def catch_up(self, pods: PlacedPods) -> None:
@@ -340,26 +340,26 @@ class _ValueCounter:
         entries = pods.since(self._mark) if self._mark >= 0 else None
         self._mark = -1
         if entries is None:
-            self.carriers.clear()
-            self.carriers.version += 1
+            self.counts.clear()
+            self.counts.version += 1
             entries = [(0, group, sum(group.nodes.values())) for group in pods.groups()]
         for _, group, pods_of in entries:
             self._add(group, pods_of)
         self._mark = pods.mark
 
     def _add(self, group: PlacedPodSet, pods: int) -> None:
-        for thing in self._of(group.signature):
-            before = self.carriers[thing]
+        for value in self._values(group.signature):
+            before = self.counts[value]
             if before + pods:
-                self.carriers[thing] = before + pods
+                self.counts[value] = before + pods
             else:
-                del self.carriers[thing]
-            self.carriers.version += not before or not before + pods
+                del self.counts[value]
+            self.counts.version += not before or not before + pods
 
-    def _of(self, signature: PodSignature) -> Collection[Hashable]:
-        things = self._known.get(signature.id)
-        if things is None:
-            if len(self._known) >= _REMEMBER:
-                self._known.clear()
-            things = self._known[signature.id] = tuple(self.facet.of(signature))
-        return things
+    def _values(self, signature: PodSignature) -> Collection[Hashable]:
+        values = self._cache.get(signature.id)
+        if values is None:
+            if len(self._cache) >= _MAX_SIGNATURES:
+                self._cache.clear()
+            values = self._cache[signature.id] = tuple(self.facet.of(signature))
+        return values

@@ -1,6 +1,6 @@
-"""Nodes report the same images: of equal ones a single object is kept, since fifty on every node come to much memory.
+"""Interned image objects of node statuses: each node reports up to fifty, and most nodes report the same ones.
 
-It also makes it quick to see that a node's images have not changed, which is what nearly every update of a node says.
+This saves memory, and makes it fast to detect that a node's images have not changed, as in nearly every node update.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ _Key = tuple[tuple[str, ...] | None, int]
 
 
 class SharedImages:
-    """The images in use; one is forgotten when no node reports it any more."""
+    """Images in use, each weakly referenced until no node reports it any more."""
 
     def __init__(self) -> None:
-        self._known: WeakValueDictionary[_Key, ContainerImage] = WeakValueDictionary()
+        self._images: WeakValueDictionary[_Key, ContainerImage] = WeakValueDictionary()
 
     def __len__(self) -> int:
-        return len(self._known)
+        return len(self._images)
 
     def intern_images(self, source: NodeObject) -> NodeObject:
-        """The same node, its images shared with all others that report them."""
+        """Return the node with interned images."""
         images = source.status.images
         if not images:
             return source
-        shared = tuple([self._known.setdefault((image.names, image.size_bytes), image) for image in images])
+        shared = tuple([self._images.setdefault((image.names, image.size_bytes), image) for image in images])
         return msgspec.structs.replace(source, status=msgspec.structs.replace(source.status, images=shared))

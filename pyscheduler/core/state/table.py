@@ -1,4 +1,4 @@
-"""A read-only view of some rows of the columns: what the NumPy form of a plugin reads."""
+"""Read-only view of some rows of the columns, for the NumPy form of a plugin."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from pyscheduler.core.state.node_columns import NodeColumns
 from pyscheduler.core.state.placed import PlacedPods
 from pyscheduler.kernels import gather
 
-_MANY = 64
-"""Columns that a table remembers: more than any set of plugins reads for one pod."""
+_MAX_COLUMNS = 64
+"""Maximum number of columns that a table caches: more than any set of plugins reads for one pod."""
 
 
 class ColumnSource(Protocol):
@@ -56,7 +56,7 @@ class ColumnSource(Protocol):
 
 
 class ColumnTable(NodeTable):
-    """All rows (a slice, so that columns are not copied) or just those of an index array."""
+    """Node table of all rows (a slice, so that columns are not copied) or of an index array."""
 
     __slots__ = ("_n", "_read", "_rows", "_state", "_topologies", "_usage_mark", "nodes_version")
 
@@ -65,14 +65,14 @@ class ColumnTable(NodeTable):
         self._rows: Rows = slice(0, len(state)) if rows is None else rows
         self._n = len(state.rows) if rows is None else len(rows)
         self._read: dict[IntColumn, Ints] = {}
-        """Columns as they were read, while no pod comes or goes."""
+        """Cached columns, valid until a pod is added or removed."""
         self._topologies: dict[str, Domains] = {}
         self.nodes_version = state.nodes_version
-        """That of the cluster when the table was made."""
+        """Version of the cluster's nodes when the table was created."""
         self._usage_mark = state.usage_log.mark
 
     def is_current_for(self, rows: NDArray[np.intp]) -> bool:
-        """Whether this is the table of the very same rows, and no node has changed; brings it up to date if so."""
+        """Return True if this table has the same rows object and no node has changed; then it is also updated."""
         if rows is not self._rows or self.nodes_version != self._state.nodes_version:
             return False
         if self._usage_mark != self._state.usage_log.mark:
@@ -115,8 +115,8 @@ class ColumnTable(NodeTable):
     def _numbers(self, column: IntColumn) -> Ints:
         read = self._read.get(column)
         if read is None:
-            if len(self._read) >= _MANY:
-                self._read.clear()  # pods may name any resource, and a column that is dropped must not live on here
+            if len(self._read) >= _MAX_COLUMNS:
+                self._read.clear()  # pods may name any resource, and dropped columns must be freed
             if isinstance(self._rows, slice):
                 read = self._read[column] = column.read(self._rows, len(self._state.rows))
             else:
@@ -125,11 +125,11 @@ class ColumnTable(NodeTable):
         return read
 
     def _read_rows(self, rows: NDArray[np.intp], columns: Sequence[IntColumn]) -> None:
-        """Those columns that nearly every pod asks for are read at once, which costs little more than one of them."""
-        room, n = np.empty(len(columns) * len(rows), np.int64), len(self._state.rows)
-        gather(room, tuple([column.grown_to(n) for column in columns]), rows)
-        room.setflags(write=False)  # a plugin that computes in place would change what others read
-        self._read.update(zip(columns, room.reshape(len(columns), len(rows)), strict=True))
+        """Read several columns at once, which costs little more than one of them."""
+        buffer, n = np.empty(len(columns) * len(rows), np.int64), len(self._state.rows)
+        gather(buffer, tuple([column.grown_to(n) for column in columns]), rows)
+        buffer.setflags(write=False)  # a plugin that computes in place would corrupt what others read
+        self._read.update(zip(columns, buffer.reshape(len(columns), len(rows)), strict=True))
 
     @property
     def unschedulable(self) -> Mask:
@@ -171,10 +171,10 @@ class ColumnTable(NodeTable):
         if isinstance(self._rows, slice):
             return whole
         key = self._state.known_label(key)
-        known = self._topologies.get(key)
-        if known is None or known.known is not whole.known:
-            known = self._topologies[key] = Domains(whole.ids.take(self._rows), whole.known)
-        return known
+        domains = self._topologies.get(key)
+        if domains is None or domains.known is not whole.known:
+            domains = self._topologies[key] = Domains(whole.ids.take(self._rows), whole.known)
+        return domains
 
     def count_pods(self, count: PodCount) -> Ints:
         cells = self._state.placed.count(count, self.total)

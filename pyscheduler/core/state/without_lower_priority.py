@@ -1,7 +1,7 @@
-"""All nodes as they would be without their pods below a priority: each by itself, the others as they are.
+"""Node tables without the pods below a priority, by which preemption excludes nodes before its dry runs.
 
-Preemption rules nodes out with it before it tries any. It answers only what concerns a node and its own pods; counts
-by domain would have to be of a cluster that has lost pods on one node only.
+Each node is taken by itself, with all others unchanged. So the tables have only the values of a node and its own pods:
+counts by domain would have to be different for each node.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from pyscheduler.core.state.node import NodeRow
 from pyscheduler.core.state.table import ColumnSource, ColumnTable
 
 TOO_BIG = 1 << 50
-"""Amounts from here on are left to trials, so that sums of what pods hold never leave int64."""
+"""Amounts from here on are left to dry runs, so that sums over pods fit int64."""
 
 
 class TableWithoutLowerPriority(ColumnTable):
-    """`priority`: pods below it are left out. Of all nodes, or of some rows only."""
+    """Table of all nodes, or of some rows, without the pods below `priority`."""
 
     __slots__ = ("_priority", "overflowed")
 
@@ -32,13 +32,13 @@ class TableWithoutLowerPriority(ColumnTable):
         super().__init__(state, rows)
         self._priority = priority
         self.overflowed: Mask = np.zeros(len(self), np.bool_)
-        """Nodes whose pods hold too much to be counted here: what has been read of them is wrong."""
+        """Mask of the nodes with amounts too large for this table: values read for them are wrong."""
 
     def __iter__(self) -> Iterator[NodeInfo]:
-        return (self._without_lower_priority(place, node) for place, node in enumerate(self._nodes()))
+        return (self._without_lower_priority(index, node) for index, node in enumerate(self._nodes()))
 
     def _nodes(self) -> Sequence[NodeRow]:
-        """The nodes as they are."""
+        """Return the nodes with all their pods."""
         rows = self._state.rows
         return rows if isinstance(self._rows, slice) else [rows[row] for row in self._rows]
 
@@ -68,15 +68,15 @@ class TableWithoutLowerPriority(ColumnTable):
         return super().count_pods(_RemainingPods(self._priority, count))
 
     def count_by_domain(self, count: PodCount, domains: Domains) -> DomainSums:
-        raise NotImplementedError("what domains hold is nothing that one node's answer may rest on")
+        raise NotImplementedError("count_by_domain is not available without pods of lower priority")
 
     def attribute_counts(self, facet: PodAttributes) -> AttributeCounts:
-        raise NotImplementedError("what pods all over the cluster carry is nothing that one node's answer may rest on")
+        raise NotImplementedError("attribute_counts is not available without pods of lower priority")
 
     def by_ports(self, answer: Callable[[frozenset[HostPort]], int]) -> Ints:
         amounts, nodes = super().by_ports(answer), self._nodes()
-        for place in np.flatnonzero(super().count_pods(_LowerPriorityHostPorts(self._priority))).tolist():
-            amounts[place] = answer(self._without_lower_priority(place, nodes[place]).used_ports)
+        for index in np.flatnonzero(super().count_pods(_LowerPriorityHostPorts(self._priority))).tolist():
+            amounts[index] = answer(self._without_lower_priority(index, nodes[index]).used_ports)
         return amounts
 
     def _subtract_excluded(self, amounts: Ints, count: PodCount) -> Ints:
@@ -84,19 +84,19 @@ class TableWithoutLowerPriority(ColumnTable):
         return amounts - self._excluded(count)
 
     def _excluded(self, count: PodCount) -> Ints:
-        """What the pods that are left out count for; `count` is of such pods only."""
+        """Return the counts of the excluded pods; `count` must count only such pods."""
         return super().count_pods(count)
 
-    def _without_lower_priority(self, place: int, node: NodeRow) -> NodeRow:  # noqa: ARG002
-        lighter = node.copy()
+    def _without_lower_priority(self, index: int, node: NodeRow) -> NodeRow:  # noqa: ARG002
+        copy = node.copy()
         for pod in node.pods.values():
             if pod.priority < self._priority:
-                lighter.take(pod.uid)
-        return lighter
+                copy.take(pod.uid)
+        return copy
 
 
 class ReprieveTable(TableWithoutLowerPriority):
-    """The same with some of those pods back on their nodes, which are called by their places in the table."""
+    """Table without the pods below `priority` except reprieved ones; nodes are given by their index in the table."""
 
     __slots__ = ("_reprieved", "_sums")
 
@@ -106,23 +106,23 @@ class ReprieveTable(TableWithoutLowerPriority):
         self._sums: dict[PodCount, Ints] = {}
 
     def put(self, pods: Mapping[int, Pod]) -> None:
-        """Pods of those left out are back, one on each of some nodes."""
-        for place, pod in pods.items():
-            self._reprieved.setdefault(place, {})[pod.uid] = pod
+        """Reprieve excluded pods, one on each of some nodes."""
+        for index, pod in pods.items():
+            self._reprieved.setdefault(index, {})[pod.uid] = pod
         self._add(pods, 1)
 
     def take(self, pods: Mapping[int, Pod]) -> None:
-        """They have gone again."""
-        for place, pod in pods.items():
-            del self._reprieved[place][pod.uid]
+        """Exclude reprieved pods again."""
+        for index, pod in pods.items():
+            del self._reprieved[index][pod.uid]
         self._add(pods, -1)
 
     def _add(self, pods: Mapping[int, Pod], sign: int) -> None:
-        places, shapes = list(pods), [pod.signature for pod in pods.values()]
-        distinct = set(shapes)
+        indices, signatures = list(pods), [pod.signature for pod in pods.values()]
+        distinct = set(signatures)
         for count, sums in self._sums.items():
-            each = {signature: sign * count.of(signature) for signature in distinct}
-            sums[places] += np.fromiter((each[signature] for signature in shapes), np.int64, len(places))
+            values = {signature: sign * count.of(signature) for signature in distinct}
+            sums[indices] += np.fromiter((values[signature] for signature in signatures), np.int64, len(indices))
 
     def count_pods(self, count: PodCount) -> Ints:
         return super().count_pods(count) + self._count_reprieved(count)
@@ -134,20 +134,20 @@ class ReprieveTable(TableWithoutLowerPriority):
         sums = self._sums.get(count)
         if sums is None:
             sums = self._sums[count] = np.zeros(len(self), np.int64)
-            for place, pods in self._reprieved.items():
-                sums[place] = sum(count.of(pod.signature) for pod in pods.values())
+            for index, pods in self._reprieved.items():
+                sums[index] = sum(count.of(pod.signature) for pod in pods.values())
         return sums
 
-    def _without_lower_priority(self, place: int, node: NodeRow) -> NodeRow:
-        lighter = super()._without_lower_priority(place, node)
-        for pod in self._reprieved.get(place, {}).values():
-            lighter.put(pod)
-        return lighter
+    def _without_lower_priority(self, index: int, node: NodeRow) -> NodeRow:
+        copy = super()._without_lower_priority(index, node)
+        for pod in self._reprieved.get(index, {}).values():
+            copy.put(pod)
+        return copy
 
 
 @dataclass(frozen=True, slots=True)
 class LowerPriorityPods(PodCount):
-    """The pods below a priority."""
+    """Count of the pods below a priority."""
 
     priority: int
     terminating: bool = True
@@ -158,7 +158,7 @@ class LowerPriorityPods(PodCount):
 
 @dataclass(frozen=True, slots=True)
 class _LowerPriorityRequests(PodCount):
-    """What they hold of a resource."""
+    """Requests of one resource by the pods below a priority."""
 
     priority: int
     resource: str
@@ -174,7 +174,7 @@ class _LowerPriorityRequests(PodCount):
 
 @dataclass(frozen=True, slots=True)
 class _LowerPriorityNonZeroRequests(PodCount):
-    """The same, with what scoring assumes where nothing is stated."""
+    """Requests of one resource by the pods below a priority, with scoring's defaults for missing requests."""
 
     priority: int
     resource: str
@@ -186,7 +186,7 @@ class _LowerPriorityNonZeroRequests(PodCount):
 
 @dataclass(frozen=True, slots=True)
 class _LowerPriorityHostPorts(PodCount):
-    """Those that take host ports."""
+    """Count of the pods below a priority that use host ports."""
 
     priority: int
     terminating: bool = True
@@ -197,7 +197,7 @@ class _LowerPriorityHostPorts(PodCount):
 
 @dataclass(frozen=True, slots=True)
 class _RemainingPods(PodCount):
-    """What the other pods count for."""
+    """Another count, of the pods that are not below a priority."""
 
     priority: int
     count: PodCount

@@ -1,4 +1,4 @@
-"""Which events an update comes to: kube-scheduler's event handlers, as tables."""
+"""Events of an update, as kube-scheduler's event handlers derive them."""
 
 from __future__ import annotations
 
@@ -58,5 +58,5 @@ def test_pod_events(old: PodBuilder, new: PodBuilder, labels: list[str]) -> None
         (PLAIN.label("a", "b"), True),
     ],
 )
-def test_changes_of_a_node_after_which_other_pods_may_fit(new: NodeBuilder, may: bool) -> None:
+def test_node_changes_after_which_other_pods_may_fit(new: NodeBuilder, may: bool) -> None:
     assert may_fit_other_pods(PLAIN.build(), new.build()) is may

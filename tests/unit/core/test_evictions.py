@@ -1,4 +1,4 @@
-"""Evictions that are asked for and not seen to work yet."""
+"""Evictions that were requested and are not confirmed yet."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ def test_a_preemptor_waits_for_all_of_its_victims() -> None:
     assert not evictions.is_pending_for("high")
 
 
-def test_one_victim_may_make_room_for_two() -> None:
+def test_two_preemptors_may_wait_for_one_victim() -> None:
     evictions = Evictions()
     evictions.begin("a", "one")
     evictions.begin("a", "other")
     evictions.begin("b", "other")
     assert evictions.end("a") == ["one"]
     assert (evictions.is_pending_for("one"), evictions.is_pending_for("other")) == (False, True)
-    evictions.end("unheard of")
+    evictions.end("unknown")

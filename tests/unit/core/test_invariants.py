@@ -1,4 +1,4 @@
-"""The check that runs after every story finds what it is there to find."""
+"""`invariants.validate` reports each kind of inconsistent state."""
 
 from __future__ import annotations
 
@@ -13,48 +13,48 @@ from pyscheduler.core.invariants import validate
 from pyscheduler.testing import Harness, node, pod
 
 
-def _lose(context: Context) -> None:
-    context.queue.delete("waits")
+def _remove_from_queue(context: Context) -> None:
+    context.queue.delete("pending")
 
 
-def _place_and_keep(context: Context) -> None:
-    context.state.place(context.pods["waits"], "n1")
+def _place_pending_pod(context: Context) -> None:
+    context.state.place(context.pods["pending"], "n1")
 
 
-def _forget_who_waits(context: Context) -> None:
-    del context.pods["waits"]
+def _drop_pending_pod(context: Context) -> None:
+    del context.pods["pending"]
 
 
-def _forget_who_is_held(context: Context) -> None:
-    del context.pods["held"]
+def _drop_assumed_pod(context: Context) -> None:
+    del context.pods["assumed"]
 
 
-def _forget_place(context: Context) -> None:
-    context.state.remove("held")
+def _remove_from_node(context: Context) -> None:
+    context.state.remove("assumed")
 
 
-def _park_nobody(context: Context) -> None:
-    context.handle.waiting["waits"] = WaitingPodState(context.pods["waits"], "n1", 0.0, {})
+def _wait_in_permit_without_node(context: Context) -> None:
+    context.handle.waiting["pending"] = WaitingPodState(context.pods["pending"], "n1", 0.0, {})
 
 
-def _park_who_is_bound(context: Context) -> None:
-    context.handle.waiting["held"] = WaitingPodState(context.pods["held"], "n1", 0.0, {})
+def _wait_in_permit_while_binding(context: Context) -> None:
+    context.handle.waiting["assumed"] = WaitingPodState(context.pods["assumed"], "n1", 0.0, {})
 
 
-def _consult_about_who_waits(context: Context) -> None:
-    waits = context.pods["waits"]
-    context.suspended = SuspendedAttempt(QueuedPod(waits, 0.0), waits, (_ for _ in ()))
+def _suspend_attempt_of_pending_pod(context: Context) -> None:
+    pending = context.pods["pending"]
+    context.suspended = SuspendedAttempt(QueuedPod(pending, 0.0), pending, (_ for _ in ()))
 
 
-def _miscount(context: Context) -> None:
+def _falsify(context: Context) -> None:
     context.state.rows[0].requested["cpu"] += 1
 
 
-def _miscount_column(context: Context) -> None:
+def _falsify_column(context: Context) -> None:
     context.state.columns.set_requested(0, "cpu", 7)
 
 
-def _miscount_pods(context: Context) -> None:
+def _falsify_pods(context: Context) -> None:
     context.state.columns.pod_counts.set(0, 7)
 
 
@@ -63,30 +63,30 @@ def _swap_rows(context: Context) -> None:
 
 
 @pytest.mark.parametrize(
-    ("damage", "complaint"),
+    ("corrupt", "message"),
     [
-        (_lose, r"Pod\(default/waits\) is lost: in no queue and on no node"),
-        (_place_and_keep, r"Pod\(default/waits\) is in queue and a node"),
-        (_forget_who_waits, r"Pod\(default/waits\) is in the queue and no longer exists"),
-        (_forget_who_is_held, r"Pod\(default/held\) is on n1 and no longer exists"),
-        (_forget_place, r"Pod\(default/held\) (is assumed but on no node|is lost)"),
-        (_park_nobody, r"Pod\(default/waits\) waits but holds no place"),
-        (_park_who_is_bound, r"Pod\(default/held\) waits and is BINDING"),
-        (_consult_about_who_waits, r"extenders are asked about Pod\(default/waits\), which is not being tried"),
-        (_miscount, "n1 counts .*, its pods ask for"),
-        (_miscount_column, "n1 has 1000 cpu requested, its column says 7"),
-        (_miscount_pods, "n1 has 1 pods, its column says 7"),
-        (_swap_rows, "n2 is in row 0 and says 1"),
+        (_remove_from_queue, r"Pod\(default/pending\) is lost: in no queue and on no node"),
+        (_place_pending_pod, r"Pod\(default/pending\) is in queue and a node"),
+        (_drop_pending_pod, r"Pod\(default/pending\) is in the queue and no longer exists"),
+        (_drop_assumed_pod, r"Pod\(default/assumed\) is on n1 and no longer exists"),
+        (_remove_from_node, r"Pod\(default/assumed\) (is assumed but on no node|is lost)"),
+        (_wait_in_permit_without_node, r"Pod\(default/pending\) waits in Permit but is not assumed"),
+        (_wait_in_permit_while_binding, r"Pod\(default/assumed\) waits in Permit in stage BINDING"),
+        (_suspend_attempt_of_pending_pod, r"Pod\(default/pending\) has a suspended attempt but is not in flight"),
+        (_falsify, "n1 has .* requested, its pods request"),
+        (_falsify_column, "n1 has 1000 cpu requested, its column has 7"),
+        (_falsify_pods, "n1 has 1 pods, its column has 7"),
+        (_swap_rows, "n2 is in row 0, its row attribute is 1"),
     ],
 )
-def test_a_contradiction_is_named(damage: Callable[[Context], None], complaint: str) -> None:
-    world = Harness()
-    world.complete_bindings = False
-    world.add(node("n1", cpu="2"), node("n2", cpu="1m"))
-    world.add(pod("held").requests(cpu="1"), pod("waits").requests(cpu="64"))
-    world.run()
-    context = world.machine.context
+def test_inconsistent_state_is_reported(corrupt: Callable[[Context], None], message: str) -> None:
+    harness = Harness()
+    harness.complete_bindings = False
+    harness.add(node("n1", cpu="2"), node("n2", cpu="1m"))
+    harness.add(pod("assumed").requests(cpu="1"), pod("pending").requests(cpu="64"))
+    harness.run()
+    context = harness.machine.context
     validate(context)
-    damage(context)
-    with pytest.raises(AssertionError, match=complaint):
+    corrupt(context)
+    with pytest.raises(AssertionError, match=message):
         validate(context)

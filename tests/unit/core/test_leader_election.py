@@ -1,4 +1,4 @@
-"""What a candidate makes of a lease, and of the time."""
+"""Leader election: claims, deadlines and waits of one candidate."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import pytest
 
 from pyscheduler.core.leader_election import LeaderElector, Lease, LeaseTimings
 
-TERMS = LeaseTimings(lease_duration=15.0, renew_deadline=10.0, retry_period=2.0)
+TIMINGS = LeaseTimings(lease_duration=15.0, renew_deadline=10.0, retry_period=2.0)
 THEIRS = Lease("other", 15, 3, "long ago", "then")
 OURS = Lease("me", 15, 3, "long ago", "then")
 
 
-def me(seen: Lease | None = None, at: float = 100.0) -> LeaderElector:
-    candidate = LeaderElector("me", TERMS)
+def candidate_for(seen: Lease | None = None, at: float = 100.0) -> LeaderElector:
+    candidate = LeaderElector("me", TIMINGS)
     candidate.observe(seen, at)
     return candidate
 
@@ -20,22 +20,22 @@ def me(seen: Lease | None = None, at: float = 100.0) -> LeaderElector:
 @pytest.mark.parametrize(
     ("seen", "now", "seconds"),
     [
-        pytest.param(None, 100.0, 0.0, id="there is none"),
-        pytest.param(Lease("", 1, 3), 100.0, 0.0, id="nobody's"),
+        pytest.param(None, 100.0, 0.0, id="no lease"),
+        pytest.param(Lease("", 1, 3), 100.0, 0.0, id="a released lease"),
         pytest.param(OURS, 100.0, 0.0, id="ours already"),
         pytest.param(THEIRS, 100.0, 15.0, id="another's, just seen"),
         pytest.param(THEIRS, 114.5, 0.5, id="another's, not renewed for a while"),
-        pytest.param(THEIRS, 115.0, 0.0, id="another's, which has run out"),
-        pytest.param(Lease("other", 60, 3), 115.0, 45.0, id="its own duration counts, not ours"),
+        pytest.param(THEIRS, 115.0, 0.0, id="another's, expired"),
+        pytest.param(Lease("other", 60, 3), 115.0, 45.0, id="the duration of the lease counts, not the configured one"),
         pytest.param(Lease("other"), 100.0, 0.0, id="without a duration"),
     ],
 )
-def test_when_a_lease_may_be_claimed(seen: Lease | None, now: float, seconds: float) -> None:
-    assert me(seen).wait(now) == seconds
+def test_wait_until_a_lease_may_be_claimed(seen: Lease | None, now: float, seconds: float) -> None:
+    assert candidate_for(seen).wait(now) == seconds
 
 
-def test_a_lease_runs_out_by_the_time_of_whoever_looks_and_from_its_last_change() -> None:
-    candidate = me(THEIRS)
+def test_lease_expires_by_the_candidates_clock_since_its_last_change() -> None:
+    candidate = candidate_for(THEIRS)
     candidate.observe(THEIRS, 110.0)
     assert candidate.wait(110.0) == 5.0
     candidate.observe(Lease("other", 15, 3, "long ago", "renewed"), 112.0)
@@ -47,20 +47,20 @@ def test_a_lease_runs_out_by_the_time_of_whoever_looks_and_from_its_last_change(
     [
         pytest.param(None, Lease("me", 15, 0, "now", "now"), id="a new one"),
         pytest.param(THEIRS, Lease("me", 15, 4, "now", "now"), id="another's: one more transition"),
-        pytest.param(Lease("", 1, 3), Lease("me", 15, 4, "now", "now"), id="nobody's: one more transition"),
+        pytest.param(Lease("", 1, 3), Lease("me", 15, 4, "now", "now"), id="released: one more transition"),
         pytest.param(OURS, Lease("me", 15, 3, "long ago", "now"), id="ours: renewed"),
     ],
 )
-def test_what_is_claimed(seen: Lease | None, claim: Lease) -> None:
-    assert me(seen).claim("now") == claim
+def test_claimed_lease(seen: Lease | None, claim: Lease) -> None:
+    assert candidate_for(seen).claim("now") == claim
 
 
-def test_a_part_of_a_second_is_promised_as_a_whole_one() -> None:
+def test_lease_duration_is_rounded_up_to_whole_seconds() -> None:
     assert LeaderElector("me", LeaseTimings(2.5, 2.0, 0.5)).claim("now").lease_duration_seconds == 3
 
 
-def test_a_leader_leads_until_the_deadline_counted_from_before_the_claim_was_sent() -> None:
-    candidate = me()
+def test_renew_deadline_counts_from_before_the_claim_was_sent() -> None:
+    candidate = candidate_for()
     assert not candidate.is_leader(100.0)
     candidate.accepted(candidate.claim("now"), sent=101.0)
     assert candidate.is_leader(110.9)
@@ -69,32 +69,32 @@ def test_a_leader_leads_until_the_deadline_counted_from_before_the_claim_was_sen
     assert candidate.is_leader(112.9)
 
 
-def test_a_leader_stops_before_anyone_may_take_its_lease() -> None:
-    leader, other = me(), LeaderElector("other", TERMS)
+def test_leader_stops_before_another_candidate_may_claim_its_lease() -> None:
+    leader, other = candidate_for(), LeaderElector("other", TIMINGS)
     claim = leader.claim("now")
     leader.accepted(claim, sent=100.0)
     other.observe(claim, 100.0)
     assert leader.deadline <= 100.0 + other.wait(100.0) - 5.0
 
 
-def test_who_resigns_leads_no_more_and_leaves_a_lease_that_all_may_claim() -> None:
-    candidate = me()
+def test_leader_that_resigns_stops_and_writes_a_lease_that_may_be_claimed_at_once() -> None:
+    candidate = candidate_for()
     candidate.accepted(candidate.claim("now"), sent=100.0)
     candidate.resign()
     assert not candidate.is_leader(100.0)
     assert candidate.resignation("later") == Lease("", 1, 0, "later", "later")
-    assert me(candidate.resignation("later")).wait(100.0) == 0.0
+    assert candidate_for(candidate.resignation("later")).wait(100.0) == 0.0
 
 
 @pytest.mark.parametrize(
-    ("seen", "now", "chance", "seconds"),
+    ("seen", "now", "jitter", "seconds"),
     [
         pytest.param(THEIRS, 100.0, 0.0, 2.0, id="the retry period"),
-        pytest.param(THEIRS, 100.0, 0.5, 1.8, id="a little less, by chance"),
-        pytest.param(THEIRS, 114.5, 0.0, 0.5, id="until it runs out"),
-        pytest.param(THEIRS, 115.0, 0.0, 2.0, id="it has run out and could not be had"),
-        pytest.param(None, 100.0, 0.0, 2.0, id="there is none and it could not be made"),
+        pytest.param(THEIRS, 100.0, 0.5, 1.8, id="shortened by jitter"),
+        pytest.param(THEIRS, 114.5, 0.0, 0.5, id="until the lease expires"),
+        pytest.param(THEIRS, 115.0, 0.0, 2.0, id="expired, but the claim failed"),
+        pytest.param(None, 100.0, 0.0, 2.0, id="no lease, but the claim failed"),
     ],
 )
-def test_when_a_candidate_looks_again(seen: Lease | None, now: float, chance: float, seconds: float) -> None:
-    assert me(seen).pause(now, chance) == seconds
+def test_pause_before_the_next_read(seen: Lease | None, now: float, jitter: float, seconds: float) -> None:
+    assert candidate_for(seen).pause(now, jitter) == seconds

@@ -1,4 +1,4 @@
-"""Profiles compiled from plugin instances by extension point, and what they tell about their plugins."""
+"""Profiles compiled from plugin instances by extension point, and the properties derived from their plugins."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ REPLICAS = ResourceKind("apps", "v1", "replicasets", "ReplicaSet")
 
 
 class Both(FilterPlugin, ScorePlugin):
-    """Serves two points, watches and indexes."""
+    """Plugin with two extension points, watched kinds and indexed labels."""
 
     name = "Both"
     reads = Reads.OWN_NODE
@@ -51,7 +51,7 @@ class Both(FilterPlugin, ScorePlugin):
 
 
 class Prepared(PreScorePlugin, Both):
-    """Prepares what it scores by."""
+    """Score plugin with PreScore."""
 
     name = "Prepared"
 
@@ -59,58 +59,57 @@ class Prepared(PreScorePlugin, Both):
         return None
 
 
-class Secretive(PostFilterPlugin):
-    """Says nothing about itself."""
+class Undeclared(PostFilterPlugin):
+    """Plugin that declares neither events nor reads."""
 
-    name = "Secretive"
+    name = "Undeclared"
 
     def post_filter(self, *_: Any) -> Rejection:
         return Rejection()
 
 
-def made(*classes: type[Plugin]) -> list[tuple[Plugin, int]]:
+def instantiate(*classes: type[Plugin]) -> list[tuple[Plugin, int]]:
     handle = CoreHandle()
     return [(cls(cls.Args(), handle), i) for i, cls in enumerate(classes, start=1)]
 
 
-SORT, BIND = {"queueSort": made(PrioritySort)}, {"bind": made(DefaultBinder)}
+SORT, BIND = {"queueSort": instantiate(PrioritySort)}, {"bind": instantiate(DefaultBinder)}
 
 
 @pytest.mark.parametrize(
-    ("points", "complaint"),
+    ("points", "message"),
     [
         (BIND, 'only one queue sort plugin required for profile with scheduler name "p", but got 0'),
         (
-            {"queueSort": made(PrioritySort, PrioritySort), **BIND},
+            {"queueSort": instantiate(PrioritySort, PrioritySort), **BIND},
             'only one queue sort plugin required for profile with scheduler name "p", but got 2',
         ),
         (SORT, 'at least one bind plugin is needed for profile with scheduler name "p"'),
     ],
 )
-def test_a_profile_that_cannot_work_is_refused(points: dict[str, Any], complaint: str) -> None:
-    with pytest.raises(ValueError, match=complaint):
+def test_profile_without_one_queue_sort_and_a_bind_plugin_is_rejected(points: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         compile_profile("p", points)
 
 
-def test_plugins_stand_at_their_points_in_order_with_their_weights() -> None:
-    both, secretive = made(Both, Secretive)
-    profile = compile_profile("p", {**SORT, **BIND, "filter": [both], "score": [both], "postFilter": [secretive]})
+def test_compiled_profile_has_plugins_by_point_in_order_with_weights() -> None:
+    both, undeclared = instantiate(Both, Undeclared)
+    profile = compile_profile("p", {**SORT, **BIND, "filter": [both], "score": [both], "postFilter": [undeclared]})
     assert profile.filter == (both[0],)
     assert [(weighted.plugin, weighted.weight) for weighted in profile.score] == [both]
-    assert [plugin.name for plugin in profile.plugins] == ["PrioritySort", "Both", "Secretive", "DefaultBinder"]
+    assert [plugin.name for plugin in profile.plugins] == ["PrioritySort", "Both", "Undeclared", "DefaultBinder"]
 
 
-def test_what_prepares_for_score_runs_with_it() -> None:
-    """A configuration may name the plugin at Score alone."""
-    (prepared,) = made(Prepared)
+def test_pre_score_runs_once_if_a_plugin_is_enabled_for_score_alone_or_for_both() -> None:
+    (prepared,) = instantiate(Prepared)
     assert compile_profile("p", {**SORT, **BIND, "score": [prepared]}).pre_score == (prepared[0],)
     both = {"preScore": [prepared], "score": [prepared]}
     assert compile_profile("p", {**SORT, **BIND, **both}).pre_score == (prepared[0],)
 
 
-def test_a_profile_tells_what_its_plugins_want_to_know() -> None:
-    both, secretive = made(Both, Secretive)
-    profile = compile_profile("p", {**SORT, **BIND, "filter": [both], "score": [both], "postFilter": [secretive]})
+def test_profile_collects_watches_indexes_and_events_of_its_plugins() -> None:
+    both, undeclared = instantiate(Both, Undeclared)
+    profile = compile_profile("p", {**SORT, **BIND, "filter": [both], "score": [both], "postFilter": [undeclared]})
     assert profile.watches == {CLAIM}
     assert profile.indexes == {"app"}
     assert [interest for name, interest in profile.events_to_register if name == "Both"] == [
@@ -119,7 +118,7 @@ def test_a_profile_tells_what_its_plugins_want_to_know() -> None:
 
 
 class Spreader(Both):
-    """Reads replica sets, and waits for nodes and claims."""
+    """Watches claims and replica sets, and registers for nodes and claims."""
 
     name = "Spreader"
     watches: ClassVar[tuple[ResourceKind, ...]] = (CLAIM, REPLICAS)
@@ -128,27 +127,27 @@ class Spreader(Both):
         return ClusterEventWithHint("Node", Action.ADD), ClusterEventWithHint(CLAIM.kind, Action.ADD)
 
 
-class Watchful(Secretive):
-    """Does not say what may help either, and reads replica sets itself."""
+class Watchful(Undeclared):
+    """Registers for no events, and watches replica sets."""
 
     name = "Watchful"
     watches = (REPLICAS,)
 
 
-def test_anything_is_what_somebody_waits_for_and_not_what_others_only_read() -> None:
-    spreader, secretive, watchful = made(Spreader, Secretive, Watchful)
-    profile = compile_profile("p", {**SORT, **BIND, "filter": [spreader], "postFilter": [secretive, watchful]})
+def test_plugin_without_registrations_gets_all_registered_kinds_and_its_own_watches() -> None:
+    spreader, undeclared, watchful = instantiate(Spreader, Undeclared, Watchful)
+    profile = compile_profile("p", {**SORT, **BIND, "filter": [spreader], "postFilter": [undeclared, watchful]})
     woken = {
         name: {i.resource for plugin, i in profile.events_to_register if plugin == name}
         for name, _ in profile.events_to_register
     }
-    assert woken["Secretive"] == {"Node", "Pod", CLAIM.kind}
+    assert woken["Undeclared"] == {"Node", "Pod", CLAIM.kind}
     assert woken["Watchful"] == {"Node", "Pod", CLAIM.kind, REPLICAS.kind}
-    assert {i.actions for plugin, i in profile.events_to_register if plugin == "Secretive"} == {Action.ALL}
+    assert {i.actions for plugin, i in profile.events_to_register if plugin == "Undeclared"} == {Action.ALL}
 
 
 @pytest.mark.parametrize(
-    ("reads", "identity", "kept"),
+    ("reads", "identity", "cached"),
     [
         (Reads.OWN_NODE, False, True),
         (Reads.ALL_NODES, False, True),
@@ -157,26 +156,28 @@ def test_anything_is_what_somebody_waits_for_and_not_what_others_only_read() -> 
         (Reads.OWN_NODE, True, False),
     ],
 )
-def test_answers_are_kept_of_plugins_that_read_no_pods_and_no_names(reads: Reads, identity: bool, kept: bool) -> None:
-    ((plugin, _),) = made(type("Other", (Both,), {"reads": reads, "reads_identity": identity}))
-    assert is_kept(plugin) is kept
+def test_results_are_cached_for_plugins_that_read_no_domains_and_no_names(
+    reads: Reads, identity: bool, cached: bool
+) -> None:
+    ((plugin, _),) = instantiate(type("Other", (Both,), {"reads": reads, "reads_identity": identity}))
+    assert is_kept(plugin) is cached
 
 
-def test_a_plugin_that_does_not_say_what_it_reads_reads_everything() -> None:
-    ((secretive, _),) = made(Secretive)
-    assert (reads_of(secretive), is_kept(secretive)) == (Reads.EVERYTHING, False)
+def test_plugin_that_declares_no_reads_is_taken_to_read_everything() -> None:
+    ((undeclared, _),) = instantiate(Undeclared)
+    assert (reads_of(undeclared), is_kept(undeclared)) == (Reads.EVERYTHING, False)
 
 
-def test_a_registry_knows_a_name_for_one_class_only() -> None:
+def test_registry_rejects_a_second_class_with_the_same_name() -> None:
     registry = Registry()
     for _ in range(2):
         registry.add(PluginRegistration("Both", Both, "mine"))
     with pytest.raises(DuplicatePlugin, match=r'a plugin named "Both" already exists: .*\(mine\) and .*\(theirs\)'):
-        registry.add(PluginRegistration("Both", Secretive, "theirs"))
-    assert (registry.names(), "Both" in registry, registry.get("Nobody")) == (("Both",), True, None)
+        registry.add(PluginRegistration("Both", Undeclared, "theirs"))
+    assert (registry.names(), "Both" in registry, registry.get("Unknown")) == (("Both",), True, None)
 
 
-def test_points_are_named_as_configurations_name_them() -> None:
+def test_extension_points_have_the_names_of_the_configuration() -> None:
     assert points_of(Both) == ("filter", "score")
     assert points_of(NodeResourcesFit) == ("preFilter", "filter", "preScore", "score")
     assert POINTS["queueSort"] is QueueSortPlugin

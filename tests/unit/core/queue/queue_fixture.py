@@ -1,4 +1,4 @@
-"""A scheduling queue with fake plugins, a clock that the test moves, and a record of what was reported."""
+"""Scheduling queue with fake plugins, a virtual clock, and an instrument that records."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ LABELLED = ClusterEvent("UnschedulablePod", Action.UPDATE_POD_LABEL)
 
 
 class PrioritySort(QueueSortPlugin):
-    """Higher priority first, then the earlier one, as kube-scheduler's plugin of that name."""
+    """Sort by descending priority, then by time, as kube-scheduler's plugin of that name."""
 
     name = "PrioritySort"
 
@@ -45,24 +45,24 @@ class PrioritySort(QueueSortPlugin):
 
 
 class Gate(PreEnqueuePlugin):
-    """Holds back the pods whose name is in `closed_to`, and raises for those in `raises_for`."""
+    """Gates the pods with names in `closed_to`, and raises for those in `raises_for`."""
 
     def __init__(self, name: str = "Gate", closed_to: Iterable[str] = ()) -> None:
         super().__init__(NoArgs(), NO_HANDLE)
         self.name = name  # type: ignore[misc]
         self.closed_to = set(closed_to)
         self.raises_for: set[str] = set()
-        self.asked: list[str] = []
+        self.calls: list[str] = []
 
     def pre_enqueue(self, pod: Pod) -> Rejection | None:
-        self.asked.append(pod.name)
+        self.calls.append(pod.name)
         if pod.name in self.raises_for:
             raise RuntimeError("gate is broken")
         return Rejection("closed", resolvable=False) if pod.name in self.closed_to else None
 
 
 class Report(Instrument):
-    """What the queue told its instrument."""
+    """Instrument that records incoming pods and failures."""
 
     def __init__(self) -> None:
         self.incoming: list[tuple[str, str]] = []
@@ -94,11 +94,11 @@ INTERESTS = (
     ("Affinity", ON_NODE_ADD),
     ("Gate", ClusterEventWithHint("Pod", Action.UPDATE_POD_LABEL)),
 )
-"""Fit waits for pods to go, Affinity for nodes to come, Gate for the pod's labels to change."""
+"""Fit registers for deleted pods, Affinity for new nodes, Gate for changes of the pod's labels."""
 
 
 class QueueFixture:
-    """The queue under test and the time, in seconds."""
+    """Queue under test and the time in seconds."""
 
     def __init__(
         self,
@@ -118,7 +118,7 @@ class QueueFixture:
             self.queue.add(pod(each).build() if isinstance(each, str) else each, self.now)
 
     def pass_to(self, time: float) -> None:
-        """Let time pass with a tick whenever the queue asked for one; nothing is popped meanwhile."""
+        """Advance the time to `time` with a tick at each `next_wake`; pops nothing."""
         while (wake := self.queue.next_wake()) is not None and wake <= time:
             self.now = max(self.now, wake)
             self.tick()
@@ -128,16 +128,16 @@ class QueueFixture:
         self.tick()
 
     def tick(self) -> None:
-        """Time has passed, and everything is done that it brings."""
+        """Tick and process the backlog."""
         self.queue.tick(self.now)
         self.queue.advance()
 
     def rest(self) -> None:
-        """So much time that a pod may be taken out of its backoff early."""
+        """Advance the time by the delay of early pops."""
         self.now += EARLY_POP_DELAY
 
     def pop(self) -> str | None:
-        """The name of the pod that is tried next."""
+        """Pop a pod and return its name, or None."""
         queued = self.queue.pop(self.now)
         return queued.pod.name if queued else None
 
@@ -153,7 +153,7 @@ class QueueFixture:
         return queued
 
     def fail(self, queued: QueuedPod, *rejected_by: str, pending: Iterable[str] = ()) -> None:
-        """The attempt ends: rejected by these plugins, or in an error if there are none."""
+        """End the attempt: rejected by these plugins, or with an error if there are none."""
         self.queue.add_unschedulable(queued, queued.pod, set(rejected_by), set(pending), self.now)
 
     def try_and_fail(self, *rejected_by: str, pending: Iterable[str] = ()) -> str:
@@ -166,6 +166,6 @@ class QueueFixture:
         return self.queue.advance()
 
     def counts(self) -> tuple[int, int, int, int]:
-        """Active, backoff, unschedulable, gated."""
+        """Return the number of active, backoff, unschedulable and gated pods."""
         counts = self.queue.pending_counts()
         return counts["active"], counts["backoff"], counts["unschedulable"], counts["gated"]

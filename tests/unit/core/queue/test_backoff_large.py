@@ -1,4 +1,4 @@
-"""Large pods back off for longer, are not taken early, and are requeued without their hints."""
+"""Large pods back off for longer, are not popped early, and are requeued without hints."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def large(name: str) -> PodBuilder:
     return pod(name).requests(cpu="1").node_affinity(*terms)
 
 
-def test_a_large_pod_backs_off_for_a_second_more_for_each_64_kib() -> None:
+def test_backoff_of_a_large_pod_is_one_second_longer_per_64_kib() -> None:
     harness = Harness()
     harness.add(node("n1"), large("big"), pod("small").requests(cpu="1000"))
     harness.run()
@@ -21,7 +21,7 @@ def test_a_large_pod_backs_off_for_a_second_more_for_each_64_kib() -> None:
     assert waits == {"big": 1.0 + size // LARGE, "small": 1.0}
 
 
-def test_a_large_pod_is_requeued_by_an_event_whatever_its_hints_return_but_not_before_its_backoff_ends() -> None:
+def test_any_registered_event_requeues_a_large_pod_after_its_whole_backoff() -> None:
     harness = Harness()
     harness.add(node("n1"), large("big"))
     harness.run()

@@ -1,4 +1,4 @@
-"""The order in which active pods are tried, and what a broken QueueSort plugin does to it."""
+"""Order of active pods, also with a QueueSort plugin that raises."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.unit.core.queue.queue_fixture import NO_HANDLE, PrioritySort, Report
 
 
 class Sort(QueueSortPlugin):
-    """Sorts by what `keys` holds for a pod's name; an exception there is raised."""
+    """Sorts by the value in `keys` for a pod's name; an exception there is raised."""
 
     name = "Sort"
 
@@ -29,7 +29,7 @@ class Sort(QueueSortPlugin):
 
 
 class ByLess(QueueSortPlugin):
-    """Shorter names first, told by `less` alone."""
+    """Sorts shorter names first, by `less` alone."""
 
     name = "ByLess"
 
@@ -39,7 +39,7 @@ class ByLess(QueueSortPlugin):
 
     def less(self, a: QueuedPod, b: QueuedPod) -> bool:
         if self.broken:
-            raise RuntimeError("no idea")
+            raise RuntimeError("broken")
         return len(a.pod.name) < len(b.pod.name)
 
 
@@ -55,7 +55,7 @@ def filled(sort: QueueSortPlugin, *pods: QueuedPod, report: Report | None = None
 
 
 def names(active: ActiveQueue) -> list[str]:
-    """The names in the order in which they are popped; `first` must have announced each."""
+    """Pop all pods and return their names, checking that `first` returns the pod that is popped next."""
     popped = []
     while (head := active.first()) is not None:
         assert active.pop() is head
@@ -65,37 +65,37 @@ def names(active: ActiveQueue) -> list[str]:
     return popped
 
 
-def test_the_sort_key_orders_and_ties_go_by_arrival() -> None:
+def test_pods_are_popped_by_sort_key_then_by_arrival() -> None:
     pods = [queued("late", at=2), queued("b", at=1), queued("a", at=1), queued("vip", priority=9, at=3)]
     assert names(filled(PrioritySort(), *pods)) == ["vip", "b", "a", "late"]
 
 
-def test_less_alone_is_enough() -> None:
+def test_plugin_may_define_less_instead_of_a_sort_key() -> None:
     assert names(filled(ByLess(), queued("ccc"), queued("a"), queued("bb"), queued("d"))) == ["a", "d", "bb", "ccc"]
 
 
-@pytest.mark.parametrize("gone", ["a", "b", "c"])
-def test_a_pod_is_removed_by_its_uid(gone: str) -> None:
+@pytest.mark.parametrize("removed", ["a", "b", "c"])
+def test_pod_is_removed_by_uid(removed: str) -> None:
     active = filled(ByLess(), queued("a"), queued("b"), queued("c"))
-    assert active.remove(gone) is not None
-    assert active.remove(gone) is None
-    assert gone not in active
-    assert active.get(gone) is None
-    assert names(active) == [name for name in "abc" if name != gone]
+    assert active.remove(removed) is not None
+    assert active.remove(removed) is None
+    assert removed not in active
+    assert active.get(removed) is None
+    assert names(active) == [name for name in "abc" if name != removed]
 
 
-def test_a_new_version_changes_the_place_but_not_the_arrival() -> None:
+def test_updated_pod_is_sorted_again_and_keeps_its_arrival() -> None:
     active = filled(PrioritySort(), queued("a"), queued("b"), queued("c"))
     assert active.replace(pod("c").priority(5).build())
     assert active.replace(pod("a").label("x").build())
-    assert not active.replace(pod("stranger").build())
+    assert not active.replace(pod("unknown").build())
     changed = active.get("a")
     assert changed is not None
     assert changed.pod.labels == {"x": ""}
     assert names(active) == ["c", "a", "b"]
 
 
-def test_pods_whose_key_raises_take_their_place_by_priority_and_time() -> None:
+def test_pods_with_a_sort_key_that_raises_are_ordered_by_priority_and_time() -> None:
     report = Report()
     sort = Sort(ok=1, bad=KeyError("x"), worse=KeyError("y"), last=2)
     pods = [queued("ok", 5), queued("bad", 9), queued("worse", 4), queued("last", 1)]
@@ -107,7 +107,7 @@ def test_pods_whose_key_raises_take_their_place_by_priority_and_time() -> None:
     assert names(active) == ["bad", "ok", "worse", "last"]
 
 
-def test_keys_that_do_not_compare_lose_no_pod() -> None:
+def test_no_pod_is_lost_if_sort_keys_cannot_be_compared() -> None:
     report = Report()
     active = filled(
         Sort(text="x", number=1, other=2), queued("text"), queued("number", 1), queued("other"), report=report
@@ -117,7 +117,7 @@ def test_keys_that_do_not_compare_lose_no_pod() -> None:
     assert names(active) == ["number", "text"]
 
 
-def test_a_less_that_starts_to_raise_still_lets_pods_go() -> None:
+def test_pods_can_be_removed_after_less_starts_to_raise() -> None:
     report, sort = Report(), ByLess()
     active = filled(sort, queued("ccc", 3), queued("a", 1), queued("bb", 2), report=report)
     sort.broken = True
@@ -126,15 +126,15 @@ def test_a_less_that_starts_to_raise_still_lets_pods_go() -> None:
     assert names(active) == ["ccc", "a"]
 
 
-def test_a_key_that_changes_while_the_pod_waits_does_no_harm() -> None:
-    class Moody(ByLess):
-        turned = False
+def test_order_is_rebuilt_if_sort_keys_change_while_pods_are_queued() -> None:
+    class Reversible(ByLess):
+        is_reversed = False
 
         def less(self, a: QueuedPod, b: QueuedPod) -> bool:
-            return super().less(b, a) if self.turned else super().less(a, b)
+            return super().less(b, a) if self.is_reversed else super().less(a, b)
 
-    sort = Moody()
+    sort = Reversible()
     active = filled(sort, *(queued("x" * n) for n in range(1, 6)))
-    sort.turned = True
+    sort.is_reversed = True
     assert active.remove("x") is not None
     assert names(active) == ["xxxxx", "xxxx", "xxx", "xx"]

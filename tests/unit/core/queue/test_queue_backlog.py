@@ -1,4 +1,4 @@
-"""The backlog of a queue that looks at one pod a call: events in their order, whatever happens to a pod in between."""
+"""Backlog with slices of one pod: events are evaluated in order, also if a pod changes in between."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NOW = 100.0
 
 
 def queue_of(*pods: Pod, rejected_by: str, pending: str = "", gate: Gate | None = None) -> SchedulingQueue:
-    """A queue of pods that have just been rejected by that plugin."""
+    """Return a queue of pods that have just been rejected by that plugin."""
     profile = QueueProfile(PrioritySort(), () if gate is None else (gate,), INTERESTS)
     queue = SchedulingQueue({PROFILE: profile}, Backoff(), Report(), slice_pods=1)
     for each in pods:
@@ -39,15 +39,15 @@ def finish(queue: SchedulingQueue) -> tuple[int, int, int, int]:
     return counts["active"], counts["backoff"], counts["unschedulable"], counts["gated"]
 
 
-def test_a_pod_is_weighed_against_earlier_events_before_its_own_change() -> None:
+def test_earlier_events_are_evaluated_before_an_update_of_the_pod() -> None:
     p = pod("p").build()
     queue = queue_of(p, rejected_by="Affinity", pending="Fit")
     queue.move_all(NODE_ADDED, NOW)
     queue.update(p, p, [POD_DELETED], NOW)
-    assert finish(queue) == (0, 1, 0, 0), "the new node has moved it to its backoff, where its own change does nothing"
+    assert finish(queue) == (0, 1, 0, 0), "the new node has moved it to backoff, where its update has no effect"
 
 
-def test_a_pod_that_is_gated_by_one_event_is_let_in_by_the_next() -> None:
+def test_pod_that_is_gated_at_one_event_is_admitted_at_the_next() -> None:
     gate = Gate()
     queue = queue_of(pod("p").build(), rejected_by="Fit", gate=gate)
     gate.closed_to.add("p")

@@ -1,4 +1,4 @@
-"""How long pods back off, and in which order they come back: whole seconds, rejections apart from errors."""
+"""Backoff durations and the order in which pods leave the backoff queue."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ def queued(name: str = "p", rejections: int = 0, errors: int = 0, at: float = 0.
         (1, 3, 4),
     ],
 )
-def test_the_wait_doubles_up_to_the_maximum_and_errors_count_apart(
+def test_backoff_doubles_up_to_the_maximum_and_counts_errors_separately(
     rejections: int, errors: int, seconds: float
 ) -> None:
     assert Backoff().seconds(queued(rejections=rejections, errors=errors)) == seconds
 
 
-def test_initial_and_maximum_are_the_users() -> None:
+def test_initial_and_maximum_backoff_are_configurable() -> None:
     assert [Backoff(3, 7).seconds(queued(rejections=n)) for n in (1, 2, 3)] == [3, 6, 7]
     assert Backoff(5, 2).seconds(queued(rejections=1)) == 2
 
@@ -48,25 +48,25 @@ def test_initial_and_maximum_are_the_users() -> None:
     [(10.0, 12.0), (10.001, 12.0), (10.999, 12.0)],
     ids=["on the second", "after it", "before it"],
 )
-def test_a_pod_waits_more_than_its_backoff_and_at_most_a_second_more(failed_at: float, free_at: float) -> None:
+def test_backoff_ends_with_the_next_whole_second(failed_at: float, free_at: float) -> None:
     waiting = queued(rejections=1, at=failed_at)
     assert Backoff().holds(waiting, free_at - 0.001)
     assert not Backoff().holds(waiting, free_at)
 
 
-def test_a_pod_that_was_never_tried_does_not_back_off_even_at_time_zero() -> None:
+def test_pod_without_attempts_does_not_back_off_even_at_time_zero() -> None:
     assert not Backoff().holds(queued(), 0.0)
 
 
-def test_a_maximum_of_zero_switches_backing_off_off() -> None:
-    world = QueueFixture(backoff=Backoff(1, 0))
-    world.add("p")
-    world.try_and_fail("Affinity")
-    world.move(NODE_ADDED)
-    assert world.counts() == (1, 0, 0, 0)
+def test_maximum_of_zero_disables_backoff() -> None:
+    fixture = QueueFixture(backoff=Backoff(1, 0))
+    fixture.add("p")
+    fixture.try_and_fail("Affinity")
+    fixture.move(NODE_ADDED)
+    assert fixture.counts() == (1, 0, 0, 0)
 
 
-def test_pods_of_one_second_leave_together_in_queue_order() -> None:
+def test_pods_with_the_same_expiry_second_leave_together_in_queue_order() -> None:
     backoff = BackoffQueue(PrioritySort(), Report())
     for each in (
         queued("low", 1, at=7.1),
@@ -82,7 +82,7 @@ def test_pods_of_one_second_leave_together_in_queue_order() -> None:
     assert backoff.next_release() is None
 
 
-def test_only_rejected_pods_are_taken_early() -> None:
+def test_only_rejected_pods_are_popped_early() -> None:
     backoff = BackoffQueue(PrioritySort(), Report())
     backoff.add(queued("error", errors=1))
     backoff.add(queued("rejected", rejections=3))
@@ -93,7 +93,7 @@ def test_only_rejected_pods_are_taken_early() -> None:
     assert (len(backoff), backoff.next_early()) == (1, None)
 
 
-def test_a_pod_rests_a_moment_before_it_is_taken_early() -> None:
+def test_pod_is_popped_early_only_after_the_delay() -> None:
     backoff = BackoffQueue(PrioritySort(), Report())
     backoff.add(queued(rejections=1, at=7.0))
     assert backoff.next_early() == 7.0 + EARLY_POP_DELAY
@@ -101,37 +101,37 @@ def test_a_pod_rests_a_moment_before_it_is_taken_early() -> None:
     assert backoff.pop_early(now=7.0 + EARLY_POP_DELAY) is not None
 
 
-def test_an_attempt_in_vain_ends_the_early_ones_for_a_moment_or_until_somebody_is_woken() -> None:
-    """A cluster is full, and many wait: of all that a leaving pod wakes one finds room, and one more is tried."""
-    world = QueueFixture()
-    world.pass_to(world.now)
-    world.add(*(f"p{i}" for i in range(6)))
+def test_failed_attempt_pauses_early_pops_until_the_next_event_or_the_end_of_the_pause() -> None:
+    """In a full cluster with many pending pods, each deleted pod causes one successful and one failed attempt."""
+    fixture = QueueFixture()
+    fixture.pass_to(fixture.now)
+    fixture.add(*(f"p{i}" for i in range(6)))
     for _ in range(6):
-        world.try_and_fail("Fit")
-    world.move(POD_DELETED)
-    world.rest()
+        fixture.try_and_fail("Fit")
+    fixture.move(POD_DELETED)
+    fixture.rest()
     for fits, fails in ("p0", "p1"), ("p2", "p3"):
-        world.move(POD_DELETED)
-        found = world.take()
-        world.queue.done(found.pod.uid)
-        assert (found.pod.name, world.try_and_fail("Fit")) == (fits, fails)
-        assert (world.pop(), world.queue.next_wake()) == (None, world.now + EARLY_POP_PAUSE)
-    world.now += EARLY_POP_PAUSE
-    assert world.pop() == "p4"
+        fixture.move(POD_DELETED)
+        popped = fixture.take()
+        fixture.queue.done(popped.pod.uid)
+        assert (popped.pod.name, fixture.try_and_fail("Fit")) == (fits, fails)
+        assert (fixture.pop(), fixture.queue.next_wake()) == (None, fixture.now + EARLY_POP_PAUSE)
+    fixture.now += EARLY_POP_PAUSE
+    assert fixture.pop() == "p4"
 
 
-def test_a_pod_that_its_own_change_wakes_is_not_held_up_by_one_that_failed() -> None:
-    world = QueueFixture()
-    world.add("changed", "other")
-    world.try_and_fail("Gate")
-    world.rest()
-    world.try_and_fail("Fit")
-    world.queue.update(pod("changed").build(), pod("changed").label("x").build(), [LABELLED], world.now)
-    assert world.pop() == "changed"
+def test_pod_requeued_by_its_own_update_ends_the_pause_of_early_pops() -> None:
+    fixture = QueueFixture()
+    fixture.add("changed", "other")
+    fixture.try_and_fail("Gate")
+    fixture.rest()
+    fixture.try_and_fail("Fit")
+    fixture.queue.update(pod("changed").build(), pod("changed").label("x").build(), [LABELLED], fixture.now)
+    assert fixture.pop() == "changed"
 
 
 @pytest.mark.parametrize("kind", ["rejected", "error"])
-def test_a_pod_is_found_replaced_and_removed_by_uid(kind: str) -> None:
+def test_pod_is_returned_replaced_and_removed_by_uid(kind: str) -> None:
     backoff = BackoffQueue(PrioritySort(), Report())
     backoff.add(queued("rejected", rejections=1))
     backoff.add(queued("error", errors=1))
@@ -145,18 +145,18 @@ def test_a_pod_is_found_replaced_and_removed_by_uid(kind: str) -> None:
     assert not backoff.replace(found.pod)
 
 
-def test_an_error_after_rejections_starts_its_own_count_and_a_rejection_ends_it() -> None:
-    world = QueueFixture()
-    world.add("p")
+def test_errors_are_counted_from_one_after_each_rejection() -> None:
+    fixture = QueueFixture()
+    fixture.add("p")
     waits = []
     for rejectors in ((), (), ("Fit",), ()):
-        failed_at = world.now
-        pending = world.take()
-        world.move(NODE_ADDED)
-        world.fail(pending, *rejectors)
+        failed_at = fixture.now
+        pending = fixture.take()
+        fixture.move(NODE_ADDED)
+        fixture.fail(pending, *rejectors)
         waits.append(pending.backoff_expiry - failed_at)
-        world.queue.activate([pending.pod], world.now)
-        world.pass_to(world.now + 1)
+        fixture.queue.activate([pending.pod], fixture.now)
+        fixture.pass_to(fixture.now + 1)
     assert waits == [1, 2, 1, 1]
 
 

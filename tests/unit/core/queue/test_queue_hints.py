@@ -1,4 +1,4 @@
-"""Which registrations match which events, and what an event does to a pod."""
+"""Matching of event registrations, and the effect of an event on a pod."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from pyscheduler.testing.builders import pod
 from tests.unit.core.queue.queue_fixture import NODE_ADDED, Report, always, broken, never
 
 
-def weigh(
+def evaluate(
     *events_to_register: tuple[str, QueueingHintFn | None],
     rejected: str = "",
     pending: str = "",
     event: ClusterEvent = NODE_ADDED,
     report: Report | None = None,
 ) -> QueueingStrategy:
-    """What the event does to a pod that the plugins of these letters rejected; all register for new nodes."""
+    """Return the effect of the event on a pod rejected by the plugins of these letters; all register for new nodes."""
     hints = Hints(
         [(plugin, ClusterEventWithHint("Node", Action.ADD, hint)) for plugin, hint in events_to_register],
         report or Report(),
     )
-    return hints.weigh(
+    return hints.evaluate(
         QueuedPod(pod().build(), 0.0, unschedulable_plugins=frozenset(rejected), pending_plugins=frozenset(pending)),
         event,
     )
@@ -44,52 +44,52 @@ def weigh(
         ("*", Action.ALL, ClusterEvent("example.com/Gadget", Action.UPDATE), True),
     ],
 )
-def test_a_registration_matches_events_as_specific_as_itself(
+def test_registration_covers_events_with_all_of_its_actions(
     resource: str, actions: Action, event: ClusterEvent, expected: bool
 ) -> None:
     assert ClusterEventWithHint(resource, actions).covers(event) is expected
 
 
-def test_only_plugins_that_rejected_the_pod_are_asked() -> None:
-    assert weigh(("F", always), rejected="F") is QueueingStrategy.AFTER_BACKOFF
-    assert weigh(("F", never), ("G", always), rejected="F") is QueueingStrategy.SKIP
-    assert weigh(("F", never), ("G", always), rejected="FG") is QueueingStrategy.AFTER_BACKOFF
+def test_only_hints_of_plugins_that_rejected_the_pod_count() -> None:
+    assert evaluate(("F", always), rejected="F") is QueueingStrategy.AFTER_BACKOFF
+    assert evaluate(("F", never), ("G", always), rejected="F") is QueueingStrategy.SKIP
+    assert evaluate(("F", never), ("G", always), rejected="FG") is QueueingStrategy.AFTER_BACKOFF
 
 
-def test_a_registration_without_a_hint_always_helps() -> None:
-    assert weigh(("F", None), rejected="F") is QueueingStrategy.AFTER_BACKOFF
+def test_registration_without_a_hint_always_requeues() -> None:
+    assert evaluate(("F", None), rejected="F") is QueueingStrategy.AFTER_BACKOFF
 
 
-def test_one_of_a_plugins_hints_is_enough() -> None:
-    assert weigh(("F", never), ("F", always), rejected="F") is QueueingStrategy.AFTER_BACKOFF
+def test_one_of_the_hints_of_a_plugin_is_enough() -> None:
+    assert evaluate(("F", never), ("F", always), rejected="F") is QueueingStrategy.AFTER_BACKOFF
 
 
-def test_what_a_pending_plugin_waited_for_skips_the_backoff() -> None:
-    assert weigh(("P", always), pending="P") is QueueingStrategy.IMMEDIATELY
-    assert weigh(("F", always), ("P", always), rejected="F", pending="P") is QueueingStrategy.IMMEDIATELY
-    assert weigh(("F", always), ("P", never), rejected="F", pending="P") is QueueingStrategy.AFTER_BACKOFF
-    assert weigh(("P", always), rejected="P", pending="P") is QueueingStrategy.IMMEDIATELY
+def test_event_of_a_pending_plugin_skips_the_backoff() -> None:
+    assert evaluate(("P", always), pending="P") is QueueingStrategy.IMMEDIATELY
+    assert evaluate(("F", always), ("P", always), rejected="F", pending="P") is QueueingStrategy.IMMEDIATELY
+    assert evaluate(("F", always), ("P", never), rejected="F", pending="P") is QueueingStrategy.AFTER_BACKOFF
+    assert evaluate(("P", always), rejected="P", pending="P") is QueueingStrategy.IMMEDIATELY
 
 
-def test_a_pod_that_nobody_rejected_is_retried_after_its_backoff() -> None:
-    assert weigh(("F", never)) is QueueingStrategy.AFTER_BACKOFF
+def test_pod_without_rejectors_is_retried_after_its_backoff() -> None:
+    assert evaluate(("F", never)) is QueueingStrategy.AFTER_BACKOFF
 
 
-def test_a_hint_that_raises_counts_as_helpful_and_is_reported() -> None:
+def test_hint_that_raises_requeues_the_pod_and_is_reported() -> None:
     report = Report()
-    assert weigh(("F", broken), rejected="F", report=report) is QueueingStrategy.AFTER_BACKOFF
+    assert evaluate(("F", broken), rejected="F", report=report) is QueueingStrategy.AFTER_BACKOFF
     assert report.failures == [("F", "QueueingHint")]
 
 
-def test_a_hint_is_given_the_pod_and_the_event() -> None:
-    seen: list[tuple[str, ClusterEvent]] = []
+def test_hint_is_called_with_the_pod_and_the_event() -> None:
+    calls: list[tuple[str, ClusterEvent]] = []
 
-    def remember(pod: Pod, event: ClusterEvent) -> QueueingHint:
-        seen.append((pod.name, event))
+    def record(pod: Pod, event: ClusterEvent) -> QueueingHint:
+        calls.append((pod.name, event))
         return QueueingHint.SKIP
 
-    weigh(("F", remember), rejected="F")
-    assert seen == [("pod", NODE_ADDED)]
+    evaluate(("F", record), rejected="F")
+    assert calls == [("pod", NODE_ADDED)]
 
 
 @pytest.mark.parametrize(
@@ -100,24 +100,24 @@ def test_a_hint_is_given_the_pod_and_the_event() -> None:
         (pod("other").build(), QueueingStrategy.SKIP),
         ({"kind": "Gadget"}, QueueingStrategy.SKIP),
     ],
-    ids=["nobody", "itself", "another pod", "something else"],
+    ids=["no object", "the pod itself", "another pod", "another kind"],
 )
-def test_a_wildcard_event_is_for_all_or_for_one_pod_and_asks_nobody(new: object, expected: QueueingStrategy) -> None:
+def test_wildcard_event_is_for_all_pods_or_one_and_calls_no_hint(new: object, expected: QueueingStrategy) -> None:
     event = ClusterEvent("*", Action.ALL, new=new)
-    assert weigh(("F", broken), rejected="F", event=event) is expected
+    assert evaluate(("F", broken), rejected="F", event=event) is expected
 
 
-def test_a_plugin_that_asks_for_new_nodes_also_hears_of_taints() -> None:
+def test_plugin_that_registers_for_new_nodes_is_also_registered_for_taints() -> None:
     taint = ClusterEvent("Node", Action.UPDATE_NODE_TAINT)
-    assert weigh(("F", never), rejected="F", event=taint) is QueueingStrategy.AFTER_BACKOFF
-    informed = [("F", ClusterEventWithHint("Node", Action.ADD | Action.UPDATE_NODE_TAINT, never))]
+    assert evaluate(("F", never), rejected="F", event=taint) is QueueingStrategy.AFTER_BACKOFF
+    explicit = [("F", ClusterEventWithHint("Node", Action.ADD | Action.UPDATE_NODE_TAINT, never))]
     queued = QueuedPod(pod().build(), 0.0, unschedulable_plugins=frozenset({"F"}))
-    assert Hints(informed, Report()).weigh(queued, taint) is QueueingStrategy.SKIP
-    deaf = Hints([("F", ClusterEventWithHint("Node", Action.DELETE))], Report())
-    assert deaf.weigh(queued, taint) is QueueingStrategy.SKIP
+    assert Hints(explicit, Report()).evaluate(queued, taint) is QueueingStrategy.SKIP
+    unregistered = Hints([("F", ClusterEventWithHint("Node", Action.DELETE))], Report())
+    assert unregistered.evaluate(queued, taint) is QueueingStrategy.SKIP
 
 
-def test_a_plugin_that_cannot_tell_is_interested_in_everything() -> None:
+def test_plugin_registered_for_anything_is_interested_in_every_event() -> None:
     hints = Hints([("F", ANYTHING), ("G", ClusterEventWithHint("Node", Action.ADD))], Report())
     assert list(hints.interested(ClusterEvent("AssignedPod", Action.DELETE))) == ["F"]
     assert list(hints.interested(NODE_ADDED)) == ["F", "G"]

@@ -1,4 +1,4 @@
-"""Events that happen while a pod is being tried: kept as long as somebody may need them, and no longer."""
+"""Events during an attempt: recorded, replayed and dropped."""
 
 from __future__ import annotations
 
@@ -8,142 +8,150 @@ from pyscheduler.testing.builders import pod
 from tests.unit.core.queue.queue_fixture import NODE_ADDED, POD_DELETED, QueueFixture
 
 
-def start(flights: InFlight, name: str) -> None:
-    flights.start(QueuedPod(pod(name).build(), 0.0))
+def start(in_flight: InFlight, name: str) -> None:
+    in_flight.start(QueuedPod(pod(name).build(), 0.0))
 
 
 def event(number: int) -> ClusterEvent:
     return ClusterEvent("Node", Action.ADD, label=str(number))
 
 
-def seen(flights: InFlight, uid: str) -> list[str] | None:
-    events = flights.events_since_start(uid)
+def labels_since_start(in_flight: InFlight, uid: str) -> list[str] | None:
+    events = in_flight.events_since_start(uid)
     return None if events is None else [each.label for each in events]
 
 
-def test_each_pod_sees_what_happened_since_it_was_popped() -> None:
-    flights = InFlight()
-    flights.record(event(0))
-    start(flights, "a")
-    flights.record(event(1))
-    start(flights, "b")
-    flights.record(event(2))
-    assert (seen(flights, "a"), seen(flights, "b"), seen(flights, "c")) == (["1", "2"], ["2"], None)
+def test_each_pod_gets_the_events_since_it_was_popped() -> None:
+    in_flight = InFlight()
+    in_flight.record(event(0))
+    start(in_flight, "a")
+    in_flight.record(event(1))
+    start(in_flight, "b")
+    in_flight.record(event(2))
+    assert (
+        labels_since_start(in_flight, "a"),
+        labels_since_start(in_flight, "b"),
+        labels_since_start(in_flight, "c"),
+    ) == (["1", "2"], ["2"], None)
 
 
-def test_events_go_with_the_oldest_pod_that_needs_them() -> None:
-    flights = InFlight()
+def test_events_are_dropped_with_the_oldest_pod_that_needs_them() -> None:
+    in_flight = InFlight()
     for number, name in enumerate("abc"):
-        start(flights, name)
-        flights.record(event(number))
-    flights.done("b")
-    assert flights.recorded == 3
-    flights.done("a")
-    assert (flights.recorded, seen(flights, "c")) == (1, ["2"])
-    start(flights, "d")
-    flights.record(event(3))
-    assert (seen(flights, "c"), seen(flights, "d")) == (["2", "3"], ["3"])
-    flights.done("c")
-    flights.done("d")
-    flights.done("d")
-    flights.record(event(4))
-    assert flights.recorded == 0
+        start(in_flight, name)
+        in_flight.record(event(number))
+    in_flight.done("b")
+    assert in_flight.recorded == 3
+    in_flight.done("a")
+    assert (in_flight.recorded, labels_since_start(in_flight, "c")) == (1, ["2"])
+    start(in_flight, "d")
+    in_flight.record(event(3))
+    assert (labels_since_start(in_flight, "c"), labels_since_start(in_flight, "d")) == (["2", "3"], ["3"])
+    in_flight.done("c")
+    in_flight.done("d")
+    in_flight.done("d")
+    in_flight.record(event(4))
+    assert in_flight.recorded == 0
 
 
-def test_of_a_long_wait_not_all_events_are_kept_and_who_has_missed_some_is_told_so() -> None:
-    flights = InFlight()
-    start(flights, "early")
+def test_oldest_events_are_dropped_above_the_limit_and_pods_that_missed_some_get_none() -> None:
+    in_flight = InFlight()
+    start(in_flight, "early")
     for number in range(MOST_EVENTS):
-        flights.record(event(number))
-    start(flights, "late")
-    flights.record(event(-1))
-    assert (flights.recorded, seen(flights, "early"), seen(flights, "late")) == (MOST_EVENTS // 2 + 1, None, ["-1"])
-    flights.done("early")
-    assert (flights.recorded, seen(flights, "late")) == (1, ["-1"])
-    flights.done("late")
-    start(flights, "later")
-    assert (flights.recorded, seen(flights, "later")) == (0, [])
+        in_flight.record(event(number))
+    start(in_flight, "late")
+    in_flight.record(event(-1))
+    assert (in_flight.recorded, labels_since_start(in_flight, "early"), labels_since_start(in_flight, "late")) == (
+        MOST_EVENTS // 2 + 1,
+        None,
+        ["-1"],
+    )
+    in_flight.done("early")
+    assert (in_flight.recorded, labels_since_start(in_flight, "late")) == (1, ["-1"])
+    in_flight.done("late")
+    start(in_flight, "later")
+    assert (in_flight.recorded, labels_since_start(in_flight, "later")) == (0, [])
 
 
-def test_who_has_missed_events_is_tried_again_after_its_backoff() -> None:
-    world = QueueFixture()
-    world.add("p")
-    pending = world.take()
+def test_pod_that_missed_events_is_retried_after_its_backoff() -> None:
+    fixture = QueueFixture()
+    fixture.add("p")
+    pending = fixture.take()
     for _ in range(MOST_EVENTS + 1):
-        world.move(POD_DELETED)
-    world.fail(pending, "Affinity")
-    assert world.counts() == (0, 1, 0, 0)
+        fixture.move(POD_DELETED)
+    fixture.fail(pending, "Affinity")
+    assert fixture.counts() == (0, 1, 0, 0)
 
 
-def test_an_event_during_the_attempt_wakes_the_pod_when_it_comes_back() -> None:
-    world = QueueFixture()
-    world.add("p")
-    pending = world.take()
-    world.move(NODE_ADDED)
-    world.fail(pending, "Affinity")
-    assert world.counts() == (0, 1, 0, 0)
+def test_event_during_the_attempt_requeues_the_pod_after_its_failure() -> None:
+    fixture = QueueFixture()
+    fixture.add("p")
+    pending = fixture.take()
+    fixture.move(NODE_ADDED)
+    fixture.fail(pending, "Affinity")
+    assert fixture.counts() == (0, 1, 0, 0)
 
 
-def test_an_event_before_the_attempt_or_for_another_plugin_does_not() -> None:
-    world = QueueFixture()
-    world.add("p")
-    world.move(NODE_ADDED)
-    pending = world.take()
-    world.move(POD_DELETED)
-    world.fail(pending, "Affinity")
-    assert world.counts() == (0, 0, 1, 0)
+def test_event_before_the_attempt_or_for_another_plugin_does_not_requeue_the_pod() -> None:
+    fixture = QueueFixture()
+    fixture.add("p")
+    fixture.move(NODE_ADDED)
+    pending = fixture.take()
+    fixture.move(POD_DELETED)
+    fixture.fail(pending, "Affinity")
+    assert fixture.counts() == (0, 0, 1, 0)
 
 
-def test_an_event_that_a_pending_plugin_awaits_makes_it_active_at_once() -> None:
-    world = QueueFixture()
-    world.add("p")
-    pending = world.take()
-    world.move(POD_DELETED)
-    world.move(NODE_ADDED)
-    world.fail(pending, "Fit", pending=("Affinity",))
-    assert world.counts() == (1, 0, 0, 0)
+def test_event_of_a_pending_plugin_makes_the_pod_active_at_once() -> None:
+    fixture = QueueFixture()
+    fixture.add("p")
+    pending = fixture.take()
+    fixture.move(POD_DELETED)
+    fixture.move(NODE_ADDED)
+    fixture.fail(pending, "Fit", pending=("Affinity",))
+    assert fixture.counts() == (1, 0, 0, 0)
 
 
-def test_a_pod_that_failed_after_done_has_missed_events_and_backs_off() -> None:
-    world = QueueFixture()
-    world.add("p")
-    pending = world.take()
-    world.queue.done("p")
-    world.fail(pending, "Affinity")
-    assert world.counts() == (0, 1, 0, 0)
+def test_pod_that_fails_after_done_backs_off() -> None:
+    fixture = QueueFixture()
+    fixture.add("p")
+    pending = fixture.take()
+    fixture.queue.done("p")
+    fixture.fail(pending, "Affinity")
+    assert fixture.counts() == (0, 1, 0, 0)
 
 
-def test_its_own_update_during_the_attempt_is_replayed_on_the_new_version() -> None:
-    world = QueueFixture()
-    world.add("p")
-    pending = world.take()
+def test_update_of_the_pod_during_the_attempt_is_replayed_on_its_new_version() -> None:
+    fixture = QueueFixture()
+    fixture.add("p")
+    pending = fixture.take()
     old, new = pending.pod, pod("p").label("x").build()
     labelled = ClusterEvent("UnschedulablePod", Action.UPDATE_POD_LABEL, old, new)
-    world.queue.update(old, new, [labelled], world.now)
-    assert world.counts() == (0, 0, 0, 0)
-    world.queue.add_unschedulable(pending, new, {"Gate"}, set(), world.now)
-    assert world.counts() == (0, 1, 0, 0)
-    world.rest()
-    assert world.take().pod is new
+    fixture.queue.update(old, new, [labelled], fixture.now)
+    assert fixture.counts() == (0, 0, 0, 0)
+    fixture.queue.add_unschedulable(pending, new, {"Gate"}, set(), fixture.now)
+    assert fixture.counts() == (0, 1, 0, 0)
+    fixture.rest()
+    assert fixture.take().pod is new
 
 
-def test_an_activation_during_the_attempt_is_for_that_pod_only() -> None:
-    world = QueueFixture()
-    world.add("a", "b")
-    a, b = world.take(), world.take()
-    world.queue.activate([a.pod], world.now)
-    world.fail(a, "Fit")
-    world.fail(b, "Fit")
-    assert world.counts() == (0, 1, 1, 0)
-    world.rest()
-    assert world.pop() == "a"
+def test_activation_during_the_attempt_requeues_only_that_pod() -> None:
+    fixture = QueueFixture()
+    fixture.add("a", "b")
+    a, b = fixture.take(), fixture.take()
+    fixture.queue.activate([a.pod], fixture.now)
+    fixture.fail(a, "Fit")
+    fixture.fail(b, "Fit")
+    assert fixture.counts() == (0, 1, 1, 0)
+    fixture.rest()
+    assert fixture.pop() == "a"
 
 
-def test_what_is_kept_is_counted_by_label() -> None:
-    flights = InFlight()
-    start(flights, "a")
+def test_recorded_events_are_counted_by_label() -> None:
+    in_flight = InFlight()
+    start(in_flight, "a")
     for number in (1, 2, 1):
-        flights.record(event(number))
-    assert flights.counts() == {"PodPopped": 1, "1": 2, "2": 1}
-    flights.done("a")
-    assert flights.counts() == {"PodPopped": 0}
+        in_flight.record(event(number))
+    assert in_flight.counts() == {"PodPopped": 1, "1": 2, "2": 1}
+    in_flight.done("a")
+    assert in_flight.counts() == {"PodPopped": 0}

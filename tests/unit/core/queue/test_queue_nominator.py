@@ -1,4 +1,4 @@
-"""Nominations: made here first, followed by the API server, ended when the pod is placed or gone."""
+"""Nominations: set here before the API server has them, and ended when the pod is placed or deleted."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def nominated(node_name: str) -> Nominator:
     return nominator
 
 
-def test_a_pod_is_found_by_itself_and_by_its_node() -> None:
+def test_nominated_pods_are_indexed_by_uid_and_by_node() -> None:
     nominator = nominated("n1")
     second = pod("q").nominated("n1").build()
     nominator.add(second)
@@ -30,7 +30,7 @@ def test_a_pod_is_found_by_itself_and_by_its_node() -> None:
     assert (len(nominator), "q" in nominator, nominator.pods_on("n2")) == (2, True, ())
 
 
-def test_a_second_nomination_replaces_the_first_and_an_empty_one_ends_it() -> None:
+def test_second_nomination_replaces_the_first_and_an_empty_one_ends_it() -> None:
     nominator = nominated("n1")
     nominator.add(PLAIN, "n2")
     assert (nominator.pods_on("n1"), nominator.pods_on("n2")) == ((), (PLAIN,))
@@ -39,25 +39,25 @@ def test_a_second_nomination_replaces_the_first_and_an_empty_one_ends_it() -> No
     assert list(nominator.nodes()) == []
 
 
-def test_other_rivals_have_another_version() -> None:
+def test_rivals_version_changes_with_the_rivals() -> None:
     nominator, other = Nominator(), pod("other").build()
 
-    def seen(by: Pod) -> tuple[tuple[int, str], list[str]]:
+    def read(by: Pod) -> tuple[tuple[int, str], list[str]]:
         return nominator.rivals_version(by, "n1"), [rival.uid for rival in nominator.rivals(by, "n1")]
 
-    told = [seen(other)]
+    reads = [read(other)]
     for step in ((PLAIN, "n1"), (pod("q").build(), "n1"), (pod("elsewhere").build(), "n2"), (PLAIN, ""), (other, "n1")):
         nominator.add(*step)
-        told += [seen(PLAIN), seen(other)]
+        reads += [read(PLAIN), read(other)]
     nominator.remove("q")
     nominator.remove("other")
-    told.append(seen(other))
-    assert [rivals for _, rivals in told[:3]] == [[], [], ["p"]]
-    assert all(mine[0] != yours[0] for mine in told for yours in told if mine[1] != yours[1])
-    assert told[0] == told[-1], "with nobody there it is as it was"
+    reads.append(read(other))
+    assert [rivals for _, rivals in reads[:3]] == [[], [], ["p"]]
+    assert all(a[0] != b[0] for a in reads for b in reads if a[1] != b[1])
+    assert reads[0] == reads[-1], "the version of no rivals is always the same"
 
 
-def test_a_bound_pod_is_not_nominated() -> None:
+def test_bound_pod_is_not_nominated() -> None:
     nominator = Nominator()
     nominator.add(pod("p").nominated("n1").on("n2").build())
     assert len(nominator) == 0
@@ -66,9 +66,9 @@ def test_a_bound_pod_is_not_nominated() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "expected"),
     [("", "", "n1"), ("", "n2", "n2"), ("n1", "n2", "n2"), ("n1", "", ""), ("n1", "n1", "n1"), ("n0", "n0", "n1")],
-    ids=["not yet written", "written by another", "moved", "taken back", "unchanged", "the one before"],
+    ids=["not yet written", "set by another component", "changed", "cleared", "unchanged", "outdated"],
 )
-def test_an_update_follows_the_status_unless_it_does_not_know_yet(old: str, new: str, expected: str) -> None:
+def test_update_follows_the_status_only_if_its_nomination_changed(old: str, new: str, expected: str) -> None:
     nominator = nominated("n1")
     version = pod("p").nominated(new).build()
     nominator.update(pod("p").nominated(old).build(), version)
@@ -76,7 +76,7 @@ def test_an_update_follows_the_status_unless_it_does_not_know_yet(old: str, new:
     assert nominator.pods_on(expected) == ((version,) if expected else ())
 
 
-def test_what_was_taken_back_here_stays_so_until_the_status_names_a_node_anew() -> None:
+def test_cleared_nomination_stays_cleared_until_the_status_is_set_again() -> None:
     nominator, before = Nominator(), pod("p").nominated("n1").build()
     nominator.add(before)
     nominator.add(before, "")
@@ -87,38 +87,38 @@ def test_what_was_taken_back_here_stays_so_until_the_status_names_a_node_anew() 
     assert nominator.nominated_node(before) == "n1"
 
 
-@pytest.mark.parametrize(("status", "here", "promised"), [("", "n1", "n1"), ("n0", "n1", "n1"), ("n0", "", "n0")])
-def test_what_was_decided_here_goes_before_the_status(status: str, here: str, promised: str) -> None:
+@pytest.mark.parametrize(("status", "in_memory", "expected"), [("", "n1", "n1"), ("n0", "n1", "n1"), ("n0", "", "n0")])
+def test_nominator_overrides_the_status(status: str, in_memory: str, expected: str) -> None:
     nominator, subject = Nominator(), pod("p").nominated(status).build()
-    if here:
-        nominator.add(subject, here)
-    assert nominator.nominated_node(subject) == promised
+    if in_memory:
+        nominator.add(subject, in_memory)
+    assert nominator.nominated_node(subject) == expected
 
 
-def test_an_update_nominates_nobody_by_itself() -> None:
+def test_update_without_a_nominated_node_adds_no_nomination() -> None:
     nominator = Nominator()
     nominator.update(PLAIN, pod("p").label("x").build())
     assert len(nominator) == 0
 
 
-def test_a_pod_that_comes_with_a_nomination_has_it_once_it_is_active() -> None:
-    world = QueueFixture(gates=(Gate(closed_to=["gated"]),))
-    world.add(pod("p").nominated("n1").build(), pod("gated").nominated("n2").build())
-    assert world.queue.nominator.node_of("p") == "n1"
-    assert "gated" not in world.queue.nominator
+def test_added_pod_with_a_nominated_node_is_nominated_once_it_is_active() -> None:
+    fixture = QueueFixture(gates=(Gate(closed_to=["gated"]),))
+    fixture.add(pod("p").nominated("n1").build(), pod("gated").nominated("n2").build())
+    assert fixture.queue.nominator.node_of("p") == "n1"
+    assert "gated" not in fixture.queue.nominator
 
 
 @pytest.mark.parametrize("tier", ["active", "backoff", "unschedulable"])
 def test_updates_in_any_tier_reach_the_nominator(tier: str) -> None:
-    world = QueueFixture()
-    world.add("p")
+    fixture = QueueFixture()
+    fixture.add("p")
     if tier != "active":
-        world.try_and_fail(*(["Fit"] if tier == "unschedulable" else []))
-    assert world.queue.pending_counts()[tier] == 1
-    world.queue.update(pod("p").build(), pod("p").nominated("n1").build(), [], world.now)
-    assert world.queue.nominator.node_of("p") == "n1"
-    world.queue.delete("p")
-    assert len(world.queue.nominator) == 0
+        fixture.try_and_fail(*(["Fit"] if tier == "unschedulable" else []))
+    assert fixture.queue.pending_counts()[tier] == 1
+    fixture.queue.update(pod("p").build(), pod("p").nominated("n1").build(), [], fixture.now)
+    assert fixture.queue.nominator.node_of("p") == "n1"
+    fixture.queue.delete("p")
+    assert len(fixture.queue.nominator) == 0
 
 
 SMALLER = pod("p").requests(cpu="1").build()
@@ -127,18 +127,18 @@ SMALLER = pod("p").requests(cpu="1").build()
 @pytest.mark.parametrize(
     ("change", "freed"),
     [
-        pytest.param(lambda n: n.remove("p"), [("n1", PLAIN, None)], id="the pod is gone"),
-        pytest.param(lambda n: n.remove("p", placed_on="n1"), [], id="the pod takes the room itself"),
-        pytest.param(lambda n: n.remove("p", placed_on="n2"), [("n1", PLAIN, None)], id="it goes to another node"),
-        pytest.param(lambda n: n.add(PLAIN, "n2"), [("n1", PLAIN, None)], id="it is nominated to another node"),
-        pytest.param(lambda n: n.add(PLAIN, ""), [("n1", PLAIN, None)], id="its nomination ends"),
-        pytest.param(lambda n: n.add(SMALLER, "n1"), [("n1", PLAIN, SMALLER)], id="it changes"),
+        pytest.param(lambda n: n.remove("p"), [("n1", PLAIN, None)], id="the pod is deleted"),
+        pytest.param(lambda n: n.remove("p", placed_on="n1"), [], id="the pod is placed on the node"),
+        pytest.param(
+            lambda n: n.remove("p", placed_on="n2"), [("n1", PLAIN, None)], id="the pod is placed on another node"
+        ),
+        pytest.param(lambda n: n.add(PLAIN, "n2"), [("n1", PLAIN, None)], id="the pod is nominated to another node"),
+        pytest.param(lambda n: n.add(PLAIN, ""), [("n1", PLAIN, None)], id="the nomination is cleared"),
+        pytest.param(lambda n: n.add(SMALLER, "n1"), [("n1", PLAIN, SMALLER)], id="the pod changes its requests"),
         pytest.param(lambda n: n.add(PLAIN, "n1"), [], id="nothing changes"),
     ],
 )
-def test_room_that_a_nomination_held_is_freed_when(
-    change: Callable[[Nominator], None], freed: list[tuple[str, Pod, Pod | None]]
-) -> None:
+def test_freed_nominations(change: Callable[[Nominator], None], freed: list[tuple[str, Pod, Pod | None]]) -> None:
     nominator = nominated("n1")
     change(nominator)
     assert nominator.take_freed() == freed

@@ -1,4 +1,4 @@
-"""A log that forgets, but never lies."""
+"""Change log: rows since a mark, and None for a mark that is too old."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ def since(log: ChangeLog, mark: int) -> list[int] | None:
     return None if rows is None else rows.tolist()
 
 
-def test_only_what_came_after_the_mark_is_told() -> None:
+def test_since_returns_only_rows_after_the_mark() -> None:
     log = ChangeLog()
     log.append(1)
     mark = log.mark
@@ -21,7 +21,7 @@ def test_only_what_came_after_the_mark_is_told() -> None:
     assert since(log, log.mark) == []
 
 
-def test_a_mark_that_is_too_old_gets_no_answer() -> None:
+def test_since_returns_none_for_a_mark_that_is_too_old() -> None:
     log = ChangeLog()
     mark = log.mark
     for row in range(200_000):

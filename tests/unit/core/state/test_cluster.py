@@ -1,4 +1,4 @@
-"""The live state: what its rows, columns and logs say after nodes and pods come and go."""
+"""Cluster state: rows, columns and change logs after nodes and pods were added and removed."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ def cluster(*names: str) -> ClusterState:
     return state
 
 
-def test_rows_stay_compact_when_a_node_goes() -> None:
+def test_rows_stay_compact_when_a_node_is_removed() -> None:
     state = cluster("a", "b", "c")
     state.remove_node("a")
     assert state.table().names == ["c", "b"]
     assert [state.rows[i].row for i in range(2)] == [0, 1]
 
 
-def test_a_moved_row_takes_its_pods_along() -> None:
+def test_requests_move_with_the_row_of_their_node() -> None:
     state = cluster("a", "b")
     state.place(pod("p").requests(cpu="1").build(), "b")
     state.remove_node("a")
     assert state.table().requested("cpu").tolist() == [1000]
 
 
-def test_pods_of_a_node_that_is_not_known_yet_count_when_it_appears() -> None:
+def test_pods_of_a_missing_node_count_once_it_is_added() -> None:
     state = ClusterState()
     state.place(pod("p").requests(cpu="1").build(), "late")
     assert len(state) == 0
@@ -39,7 +39,7 @@ def test_pods_of_a_node_that_is_not_known_yet_count_when_it_appears() -> None:
     assert state.table().requested("cpu").tolist() == [1000]
 
 
-def test_pods_of_a_node_that_went_and_came_back_still_count() -> None:
+def test_pods_of_a_node_still_count_after_it_is_removed_and_added_again() -> None:
     state = cluster("a")
     state.place(pod("p").requests(cpu="1").build(), "a")
     state.remove_node("a")
@@ -47,7 +47,7 @@ def test_pods_of_a_node_that_went_and_came_back_still_count() -> None:
     assert state.table().requested("cpu").tolist() == [1000]
 
 
-def test_placing_a_placed_pod_moves_it() -> None:
+def test_placing_a_pod_on_another_node_moves_it() -> None:
     state = cluster("a", "b")
     moved = pod("p").requests(cpu="1").build()
     state.place(moved, "a")
@@ -55,14 +55,14 @@ def test_placing_a_placed_pod_moves_it() -> None:
     assert state.table().requested("cpu").tolist() == [0, 1000]
 
 
-def test_a_node_that_cannot_be_read_changes_nothing() -> None:
+def test_invalid_node_update_changes_nothing() -> None:
     state = cluster("a")
     with pytest.raises(QuantityError):
         state.set_node(node("a", cpu="lots").build())
     assert state.table().allocatable("cpu").tolist() == [4000]
 
 
-def test_amounts_beyond_64_bits_are_kept_at_the_largest_number() -> None:
+def test_amounts_beyond_int64_are_capped_in_the_columns() -> None:
     state = cluster("a")
     for name in ("p", "q"):
         state.place(pod(name).requests(memory=str(MAX_INT64)).build(), "a")
@@ -72,7 +72,7 @@ def test_amounts_beyond_64_bits_are_kept_at_the_largest_number() -> None:
     assert state.table().requested("memory").tolist() == [0]
 
 
-def test_a_resource_that_a_node_loses_is_gone_from_its_column() -> None:
+def test_allocatable_is_zero_after_a_node_loses_the_resource() -> None:
     state = ClusterState()
     state.set_node(node("a").has("example.com/gpu", "2").build())
     state.set_node(node("a").build())
@@ -89,7 +89,7 @@ def test_a_resource_that_a_node_loses_is_gone_from_its_column() -> None:
         (Requirement("gen", "Gt", ("3",)), [False, True, False]),
     ],
 )
-def test_labels_answer_for_all_nodes(requirement: Requirement, expected: list[bool]) -> None:
+def test_label_requirements_match_all_nodes_at_once(requirement: Requirement, expected: list[bool]) -> None:
     state = ClusterState()
     state.set_node(node("a").label("disk", "ssd").label("gen", "3").build())
     state.set_node(node("b").label("disk", "hdd").label("gen", "4").build())
@@ -97,14 +97,14 @@ def test_labels_answer_for_all_nodes(requirement: Requirement, expected: list[bo
     assert state.table().matches_requirement(requirement).tolist() == expected
 
 
-def test_a_label_column_follows_its_nodes() -> None:
+def test_label_column_follows_node_updates() -> None:
     state, is_ssd = cluster("a"), Requirement("disk", "In", ("ssd",))
     assert state.table().matches_requirement(is_ssd).tolist() == [False]
     state.set_node(node("a").label("disk", "ssd").build())
     assert state.table().matches_requirement(is_ssd).tolist() == [True]
 
 
-def test_used_ports_are_counted_until_the_last_user_is_gone() -> None:
+def test_port_is_used_until_its_last_pod_is_removed() -> None:
     state = cluster("a")
     for name in ("p", "q"):
         state.place(pod(name).host_port(80).build(), "a")
@@ -114,7 +114,7 @@ def test_used_ports_are_counted_until_the_last_user_is_gone() -> None:
     assert state.table().by_ports(len).tolist() == [0]
 
 
-def test_images_are_counted_over_the_cluster() -> None:
+def test_nodes_are_counted_by_image() -> None:
     state = ClusterState()
     state.set_node(node("a").image("app:1", 10).build())
     state.set_node(node("b").image("app:1", 10).build())
@@ -125,46 +125,46 @@ def test_images_are_counted_over_the_cluster() -> None:
     assert state.table().nodes_with_image("app:1") == 0
 
 
-def test_the_logs_tell_which_rows_changed() -> None:
+def test_change_logs_have_the_changed_rows() -> None:
     state = cluster("a", "b")
     nodes, usage = state.node_log.mark, state.usage_log.mark
     state.place(pod("p").build(), "b")
     state.set_node(node("a").label("x", "y").build())
-    told = [(log.since(mark), row) for log, mark, row in ((state.node_log, nodes, 0), (state.usage_log, usage, 1))]
-    assert all(rows is not None and rows.tolist() == [row] for rows, row in told)
+    changes = [(log.since(mark), row) for log, mark, row in ((state.node_log, nodes, 0), (state.usage_log, usage, 1))]
+    assert all(rows is not None and rows.tolist() == [row] for rows, row in changes)
 
 
-def test_a_trial_is_undone_and_trials_nest() -> None:
+def test_dry_runs_are_undone_and_may_be_nested() -> None:
     state = cluster("a", "b")
-    stays, guest, inner = (pod(name).requests(cpu="1").build() for name in ("stays", "guest", "inner"))
-    state.place(stays, "a")
+    placed, added, inner = (pod(name).requests(cpu="1").build() for name in ("placed", "added", "inner"))
+    state.place(placed, "a")
     with state.dry_run():
-        state.place(guest, "a")
-        state.remove("stays")
+        state.place(added, "a")
+        state.remove("placed")
         with state.dry_run():
             state.place(inner, "b")
         assert state.table().requested("cpu").tolist() == [1000, 0]
-        state.place(guest, "b")
+        state.place(added, "b")
     assert state.table().requested("cpu").tolist() == [1000, 0]
-    assert state.node_of("stays") is state.info("a")
-    assert state.node_of("guest") is None
+    assert state.node_of("placed") is state.info("a")
+    assert state.node_of("added") is None
 
 
-def test_a_trial_that_raises_is_undone_too() -> None:
+def test_dry_run_that_raises_is_undone() -> None:
     state = cluster("a")
-    guest = pod("guest").requests(cpu="1").build()
+    added = pod("added").requests(cpu="1").build()
 
     def try_and_fail() -> None:
         with state.dry_run():
-            state.place(guest, "a")
-            raise RuntimeError("half-way")
+            state.place(added, "a")
+            raise RuntimeError("interrupted")
 
-    with pytest.raises(RuntimeError, match="half-way"):
+    with pytest.raises(RuntimeError, match="interrupted"):
         try_and_fail()
     assert state.table().requested("cpu").tolist() == [0]
 
 
-def test_a_table_lets_go_of_columns_that_nobody_reads_any_more() -> None:
+def test_table_drops_cached_columns_above_the_limit() -> None:
     state = cluster("n1")
     for i in range(300):
         state.place(pod(f"p{i}").request(f"example.com/{i}", "1").build(), "n1")

@@ -1,4 +1,4 @@
-"""A pending pod of megabytes is kept compressed, and decoded again for an attempt."""
+"""Large pending pods have compressed signatures, which are decoded for an attempt."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from pyscheduler.api.pod import LARGE, Pod
 from pyscheduler.core.state import PodSignatures
-from pyscheduler.core.state.large_signatures import KEPT
+from pyscheduler.core.state.large_signatures import CACHE_SIZE
 from pyscheduler.testing import PodBuilder, pod
 
 
@@ -23,23 +23,23 @@ def large(name: str, **labels: str) -> PodBuilder:
     return built
 
 
-def decode_others(shapes: PodSignatures) -> list[Pod]:
-    return [large(f"other-{i}").build(shapes) for i in range(KEPT)]
+def decode_others(signatures: PodSignatures) -> list[Pod]:
+    return [large(f"other-{i}").build(signatures) for i in range(CACHE_SIZE)]
 
 
-def test_a_pending_pod_lets_go_of_its_shape_when_others_have_been_decoded() -> None:
-    shapes = PodSignatures()
-    first = large("first", app="web").build(shapes)
+def test_decoded_signature_is_freed_after_others_were_decoded() -> None:
+    signatures = PodSignatures()
+    first = large("first", app="web").build(signatures)
     signature = ref(first.signature)
     assert first.is_large
-    others = decode_others(shapes)
+    others = decode_others(signatures)
     assert signature() is None
     assert others
 
 
-def test_the_shape_is_the_same_after_decoding_it_again() -> None:
-    shapes = PodSignatures()
-    first = large("first", app="web").build(shapes)
+def test_signature_is_equal_after_it_was_decoded_again() -> None:
+    signatures = PodSignatures()
+    first = large("first", app="web").build(signatures)
     before = (
         first.signature.id,
         dict(first.labels),
@@ -47,7 +47,7 @@ def test_the_shape_is_the_same_after_decoding_it_again() -> None:
         first.requests.real,
         first.signature.required_node_terms,
     )
-    others = decode_others(shapes)
+    others = decode_others(signatures)
     assert (
         first.signature.id,
         first.labels,
@@ -60,48 +60,48 @@ def test_the_shape_is_the_same_after_decoding_it_again() -> None:
 
 
 def test_priority_and_scheduler_name_need_no_decoding() -> None:
-    shapes = PodSignatures()
-    first = large("first").build(shapes)
-    others = decode_others(shapes)
-    kept = ref(others[0].signature)
+    signatures = PodSignatures()
+    first = large("first").build(signatures)
+    others = decode_others(signatures)
+    cached = ref(others[0].signature)
     assert (first.priority, first.scheduler_name, first.namespace) == (7, "default-scheduler", "default")
-    assert kept() is not None
+    assert cached() is not None
 
 
 @pytest.mark.parametrize("node_name", ["", "n1"])
-def test_siblings_share_a_shape(node_name: str) -> None:
-    shapes = PodSignatures()
-    first, second = large("a").build(shapes), large("a").uid("b").on(node_name).build(shapes)
+def test_pods_of_one_template_share_a_signature(node_name: str) -> None:
+    signatures = PodSignatures()
+    first, second = large("a").build(signatures), large("a").uid("b").on(node_name).build(signatures)
     assert first.signature is second.signature
-    others = decode_others(shapes)
+    others = decode_others(signatures)
     assert first.signature is second.signature
     assert others
 
 
-def test_a_pod_on_a_node_stays_decoded() -> None:
-    shapes = PodSignatures()
-    bound = large("a").on("n1").build(shapes)
+def test_signature_of_a_pod_on_a_node_stays_decoded() -> None:
+    signatures = PodSignatures()
+    bound = large("a").on("n1").build(signatures)
     signature = ref(bound.signature)
-    others = decode_others(shapes)
+    others = decode_others(signatures)
     assert signature() is bound.signature
     assert others
 
 
-def test_nothing_is_left_of_pods_that_are_gone() -> None:
-    shapes = PodSignatures()
-    pods = [large("a").build(shapes), large("b").on("n1").build(shapes), *decode_others(shapes)]
+def test_signatures_are_freed_with_their_pods() -> None:
+    signatures = PodSignatures()
+    pods = [large("a").build(signatures), large("b").on("n1").build(signatures), *decode_others(signatures)]
     decoded = [ref(each.signature) for each in pods]
     del pods
     gc.collect()
     assert [signature() for signature in decoded if signature() is not None] == []
-    assert len(shapes) == 0
+    assert len(signatures) == 0
 
 
-def test_a_pod_of_ordinary_size_is_not_compressed() -> None:
-    shapes = PodSignatures()
-    small = pod("a").label("app", "x" * 60).build(shapes)
+def test_signature_of_a_pod_of_ordinary_size_is_not_compressed() -> None:
+    signatures = PodSignatures()
+    small = pod("a").label("app", "x" * 60).build(signatures)
     signature = ref(small.signature)
-    others = decode_others(shapes)
+    others = decode_others(signatures)
     assert signature() is small.signature
     assert not small.is_large
     assert small.signature.size < LARGE

@@ -1,4 +1,4 @@
-"""Nodes that report the same images share them."""
+"""Interning of node images."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def reported(source: NodeObject) -> list[tuple[tuple[str, ...] | None, int]]:
     return [(image.names, image.size_bytes) for image in source.status.images or ()]
 
 
-def test_equal_images_are_one() -> None:
+def test_equal_images_are_interned() -> None:
     shared = SharedImages()
     one, other = shared.intern_images(NODE.build()), shared.intern_images(node("m").image("db:2", 200).build())
     assert one.status.images is not None
@@ -22,20 +22,20 @@ def test_equal_images_are_one() -> None:
     assert len(shared) == 2
 
 
-def test_a_node_is_otherwise_as_it_was() -> None:
+def test_node_with_interned_images_is_equal() -> None:
     assert SharedImages().intern_images(NODE.build()) == NODE.build()
     assert SharedImages().intern_images(node("n").build()) == node("n").build()
 
 
-def test_the_same_name_with_another_size_is_another_image() -> None:
+def test_images_with_different_sizes_are_different() -> None:
     shared = SharedImages()
     nodes = [shared.intern_images(NODE.build()), shared.intern_images(node("m").image("web:1", 101).build())]
     assert [reported(node)[0] for node in nodes] == [(("web:1",), 100), (("web:1",), 101)]
 
 
-def test_an_image_is_forgotten_with_its_last_node() -> None:
+def test_image_is_freed_with_its_last_node() -> None:
     shared = SharedImages()
-    kept = shared.intern_images(NODE.build())
+    reference = shared.intern_images(NODE.build())
     assert len(shared) == 2
-    del kept
+    del reference
     assert len(shared) == 0

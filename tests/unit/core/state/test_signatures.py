@@ -1,4 +1,4 @@
-"""Pods of one template share one signature, whatever else tells them apart."""
+"""Interning of pod signatures: which differences between pods give different signatures or groups."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ TEMPLATE = pod("a").requests(cpu="1").label("app", "web")
         pytest.param(TEMPLATE.phase("Running").nominated("n2"), id="another status"),
         pytest.param(TEMPLATE.spec(volumes=[{"name": "token-x", "projected": {}}]), id="a token volume"),
         pytest.param(
-            TEMPLATE.annotation("kubectl.kubernetes.io/last-applied-configuration", "{}"), id="kubectl's bookkeeping"
+            TEMPLATE.annotation("kubectl.kubernetes.io/last-applied-configuration", "{}"), id="kubectl's annotation"
         ),
     ],
 )
-def test_siblings_share_a_shape(sibling: PodBuilder) -> None:
-    shapes = PodSignatures()
-    assert TEMPLATE.build(shapes).signature is sibling.build(shapes).signature
+def test_pods_with_irrelevant_differences_share_a_signature(sibling: PodBuilder) -> None:
+    signatures = PodSignatures()
+    assert TEMPLATE.build(signatures).signature is sibling.build(signatures).signature
 
 
 @pytest.mark.parametrize(
-    "stranger",
+    "other",
     [
         pytest.param(TEMPLATE.namespace("other"), id="another namespace"),
         pytest.param(TEMPLATE.label("app", "db"), id="another label"),
@@ -47,32 +47,32 @@ def test_siblings_share_a_shape(sibling: PodBuilder) -> None:
         ),
     ],
 )
-def test_others_do_not(stranger: PodBuilder) -> None:
-    shapes = PodSignatures()
-    assert TEMPLATE.build(shapes).signature is not stranger.build(shapes).signature
+def test_pods_with_relevant_differences_have_different_signatures(other: PodBuilder) -> None:
+    signatures = PodSignatures()
+    assert TEMPLATE.build(signatures).signature is not other.build(signatures).signature
 
 
-def test_pods_with_labels_of_their_own_share_all_else() -> None:
-    shapes = PodSignatures()
-    one, other = (TEMPLATE.label("index", n).build(shapes) for n in ("0", "1"))
+def test_pods_with_different_labels_share_spec_and_requests() -> None:
+    signatures = PodSignatures()
+    one, other = (TEMPLATE.label("index", n).build(signatures) for n in ("0", "1"))
     assert one.signature is not other.signature
     assert one.signature.spec is other.signature.spec
     assert one.signature.requests is other.signature.requests
 
 
-def test_pods_with_claims_of_their_own_share_a_template() -> None:
-    shapes = PodSignatures()
+def test_pods_with_different_claims_share_a_template() -> None:
+    signatures = PodSignatures()
     one, other, two_claims = (using(*claims, name="a") for claims in (["data-0"], ["data-1"], ["data-0", "logs-0"]))
-    signature, sibling, stranger = (each.build(shapes).signature for each in (one, other, two_claims))
+    signature, sibling, different = (each.build(signatures).signature for each in (one, other, two_claims))
     assert [claim.name for claim in (*signature.volume_claims, *sibling.volume_claims)] == ["data-0", "data-1"]
     assert signature.template is sibling.template
-    assert signature.template is not stranger.template
+    assert signature.template is not different.template
 
 
-def test_pods_that_name_a_node_each_share_a_template() -> None:
-    shapes = PodSignatures()
+def test_pods_with_affinity_to_one_node_each_share_a_template() -> None:
+    signatures = PodSignatures()
     pods = [TEMPLATE.node_affinity(names("In", name)) for name in ("n1", "n2", "n1")]
-    signature, sibling, same = (each.build(shapes).signature for each in pods)
+    signature, sibling, same = (each.build(signatures).signature for each in pods)
     assert (signature.template, signature) == (sibling.template, same)
     assert signature is not sibling
     for each, name in ((signature, "n1"), (sibling, "n2")):
@@ -83,50 +83,50 @@ def test_pods_that_name_a_node_each_share_a_template() -> None:
 @pytest.mark.parametrize(
     "terms",
     [
-        pytest.param([names("NotIn", "n1")], id="it is to be another node"),
-        pytest.param([names("In", "n1")] * 2, id="there are two terms"),
-        pytest.param([names("In", "n1") | {"matchExpressions": []}], id="labels matter too"),
-        pytest.param([], id="any node will do"),
+        pytest.param([names("NotIn", "n1")], id="NotIn"),
+        pytest.param([names("In", "n1")] * 2, id="two terms"),
+        pytest.param([names("In", "n1") | {"matchExpressions": []}], id="label expressions"),
+        pytest.param([], id="no terms"),
     ],
 )
-def test_pods_that_name_nodes_in_another_way_do_not(terms: list[dict[str, Any]]) -> None:
-    shapes = PodSignatures()
-    one, other = (TEMPLATE.node_affinity(*each).build(shapes) for each in ([names("In", "n1")], terms))
+def test_pods_with_other_affinity_to_nodes_have_different_templates(terms: list[dict[str, Any]]) -> None:
+    signatures = PodSignatures()
+    one, other = (TEMPLATE.node_affinity(*each).build(signatures) for each in ([names("In", "n1")], terms))
     assert one.signature.template is not other.signature.template
 
 
-def test_what_repeats_is_one_string() -> None:
-    shapes, pods = PodSignatures(), [TEMPLATE.uid(uid).on("n1").phase("Running").manifest for uid in ("a", "b")]
-    one, other = (shapes.pod(msgspec.json.decode(msgspec.json.encode(pod), type=PodObject)) for pod in pods)
+def test_repeated_strings_are_interned() -> None:
+    signatures, pods = PodSignatures(), [TEMPLATE.uid(uid).on("n1").phase("Running").manifest for uid in ("a", "b")]
+    one, other = (signatures.pod(msgspec.json.decode(msgspec.json.encode(pod), type=PodObject)) for pod in pods)
     assert one.namespace is other.namespace
     assert one.node_name is other.node_name
     assert one.phase is other.phase
 
 
 @pytest.mark.parametrize(("placed", "kept"), [(False, ["Ready", "DisruptionTarget"]), (True, ["DisruptionTarget"])])
-def test_of_a_pod_on_a_node_only_the_condition_that_it_must_go_is_kept(placed: bool, kept: list[str]) -> None:
+def test_pod_on_a_node_has_only_the_disruption_target_condition(placed: bool, kept: list[str]) -> None:
     conditions = [{"type": "Ready", "status": "True"}, {"type": "DisruptionTarget", "status": "True"}]
     builder = TEMPLATE.on("n1") if placed else TEMPLATE
     assert [c.type for c in builder.status(conditions=conditions).build(PodSignatures()).conditions] == kept
 
 
-def test_volumes_that_no_scheduler_asks_about_are_not_kept() -> None:
+def test_only_volumes_relevant_for_scheduling_are_kept() -> None:
     claim = {"name": "data", "persistentVolumeClaim": {"claimName": "c"}}
     volumes = [{"name": "token", "projected": {"sources": [{}]}}, claim, {"name": "config", "configMap": {}}]
     assert TEMPLATE.spec(volumes=volumes).build(PodSignatures()).spec.volumes == (claim,)
 
 
-def test_a_shape_is_forgotten_with_its_last_pod() -> None:
-    shapes = PodSignatures()
-    one, other = TEMPLATE.build(shapes), TEMPLATE.uid("b").build(shapes)
+def test_signature_is_freed_with_its_last_pod() -> None:
+    signatures = PodSignatures()
+    one, other = TEMPLATE.build(signatures), TEMPLATE.uid("b").build(signatures)
     del one
-    assert len(shapes) == 1
+    assert len(signatures) == 1
     del other
     gc.collect()
-    assert len(shapes) == 0
+    assert len(signatures) == 0
 
 
 @pytest.mark.parametrize("amount", ["lots", "", "1e400", "0x10", "1 Gi"])
-def test_a_pod_whose_requests_cannot_be_read_is_refused_at_the_door(amount: str) -> None:
+def test_invalid_quantity_in_requests_raises_value_error(amount: str) -> None:
     with pytest.raises(ValueError, match=r"quantity|unit"):
         pod("a").requests(cpu=amount).build(PodSignatures())

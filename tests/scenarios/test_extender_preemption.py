@@ -1,4 +1,4 @@
-"""Stories of preemptions in which extenders have a say: they trim what has been found before anybody is evicted."""
+"""Preemption with extenders, which restrict the candidates before any pod is evicted."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def low(name: str, node_name: str) -> PodBuilder:
 
 
 def full(*extenders: str) -> Harness:
-    """Two nodes, each full with a pod that is less important than what comes."""
+    """Return a cluster of two nodes, each full with a low-priority pod."""
     harness = Harness(config(*extenders))
     harness.call_extender = agree
     harness.add(node("n1", cpu="1"), node("n2", cpu="1"), low("low1", "n1"), low("low2", "n2"))
@@ -28,7 +28,7 @@ URGENT = pod("urgent").requests(cpu="1").priority(100)
 
 
 @pytest.mark.parametrize("name", ["n1", "n2"])
-def test_extenders_trim_what_preemption_has_found(name: str) -> None:
+def test_only_candidates_that_extenders_return_are_preempted(name: str) -> None:
     harness = full(PREEMPT)
     victim = f"low{name[1]}"
     harness.call_extender = lambda *_: ExtenderPreemptionResult({name: Victims((victim,))})
@@ -43,9 +43,9 @@ def test_extenders_trim_what_preemption_has_found(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "told"),
+    ("result", "message"),
     [
-        pytest.param(ExtenderPreemptionResult({}), "no candidate node for preemption", id="nothing is left"),
+        pytest.param(ExtenderPreemptionResult({}), "no candidate node for preemption", id="no candidates"),
         pytest.param(ExtenderCallFailed("boom"), "boom", id="a failure"),
         pytest.param(
             ExtenderPreemptionResult({"n1": Victims(())}),
@@ -65,29 +65,29 @@ def test_extenders_trim_what_preemption_has_found(name: str) -> None:
         ),
     ],
 )
-def test_where_extenders_leave_nothing_nobody_is_evicted(answer: ExtenderResult, told: str) -> None:
+def test_no_pod_is_evicted_when_an_extender_returns(result: ExtenderResult, message: str) -> None:
     harness = full(PREEMPT)
-    harness.call_extender = lambda *_: answer
+    harness.call_extender = lambda *_: result
     harness.add(URGENT)
     harness.run()
     assert harness.evicted() == []
-    assert harness.pending_message("urgent").endswith(f"preemption: {told}")
+    assert harness.pending_message("urgent").endswith(f"preemption: {message}")
 
 
 @pytest.mark.parametrize(
-    "answer",
+    "result",
     [ExtenderCallFailed("boom"), ExtenderPreemptionResult({"n1": Victims(("x",))})],
     ids=["a failure", "an unknown pod"],
 )
-def test_what_an_ignorable_extender_gets_wrong_is_ignored(answer: ExtenderResult) -> None:
+def test_failure_or_wrong_result_of_an_ignorable_extender_is_ignored(result: ExtenderResult) -> None:
     harness = full(IGNORABLE)
-    harness.call_extender = lambda *_: answer
+    harness.call_extender = lambda *_: result
     harness.add(URGENT)
     harness.run()
     assert len(harness.evicted()) == 1
 
 
-def test_a_node_for_which_an_ignorable_extender_names_no_victims_is_dropped() -> None:
+def test_candidate_without_victims_from_an_ignorable_extender_is_dropped() -> None:
     harness = full(IGNORABLE)
     harness.call_extender = lambda *_: ExtenderPreemptionResult({"n1": Victims(()), "n2": Victims(("low2",))})
     harness.add(URGENT)
@@ -95,8 +95,8 @@ def test_a_node_for_which_an_ignorable_extender_names_no_victims_is_dropped() ->
     assert harness.evicted() == ["low2"]
 
 
-def thinking() -> Harness:
-    """An extender has been asked about an urgent pod, and is going to say that `low1` must leave n1 for it."""
+def suspended() -> Harness:
+    """Return a harness with a pending extender call, which will return `low1` on n1 as victim."""
     harness = full(PREEMPT)
     harness.complete_extender_calls = False
     harness.call_extender = lambda *_: ExtenderPreemptionResult({"n1": Victims(("low1",))})
@@ -105,8 +105,8 @@ def thinking() -> Harness:
     return harness
 
 
-def test_a_victim_that_goes_while_they_think_is_not_evicted() -> None:
-    harness = thinking()
+def test_victim_deleted_during_the_extender_call_is_not_evicted() -> None:
+    harness = suspended()
     harness.delete_pod("low1")
     harness.answer()
     assert harness.evicted() == []
@@ -115,8 +115,8 @@ def test_a_victim_that_goes_while_they_think_is_not_evicted() -> None:
     assert harness.assignments["urgent"] == "n1"
 
 
-def test_a_node_that_goes_while_they_think_is_not_preempted_on() -> None:
-    harness = thinking()
+def test_node_deleted_during_the_extender_call_is_no_candidate() -> None:
+    harness = suspended()
     harness.delete_node("n1")
     harness.answer()
     assert harness.evicted() == []

@@ -1,4 +1,4 @@
-"""Stories of attempts that are made in steps: preemption among many nodes, with events between its steps."""
+"""Attempts that run in steps: preemption among many nodes, with events between its steps."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ NODES = 300
 
 
 def full_cluster() -> Harness:
-    """Each node has one pod of a low priority; `high` takes the place of one of them."""
+    """Return a cluster with a low-priority pod on each node and a pending pod `high` that can preempt one."""
     harness = Harness()
     for i in range(NODES):
         harness.add(node(f"n{i}", cpu="1"), pod(f"low{i}").requests(cpu="1").on(f"n{i}"))
@@ -22,7 +22,7 @@ def first_step(harness: Harness) -> None:
     assert harness.machine.attempting
 
 
-def rest(harness: Harness) -> list[Command]:
+def finish(harness: Harness) -> list[Command]:
     commands: list[Command] = []
     while (more := harness.machine.cycle(harness.now)) is not None:
         commands += more
@@ -30,7 +30,7 @@ def rest(harness: Harness) -> list[Command]:
     return commands
 
 
-def test_preemption_among_many_nodes_takes_several_calls_and_no_other_attempt_is_made_meanwhile() -> None:
+def test_no_other_attempt_runs_during_a_preemption_that_takes_several_calls() -> None:
     harness = full_cluster()
     harness.add(pod("other").requests(cpu="1").priority(50))
     first_step(harness)
@@ -45,43 +45,43 @@ def test_preemption_among_many_nodes_takes_several_calls_and_no_other_attempt_is
     assert harness.assignments.keys() >= {"high", "other"}
 
 
-def test_an_event_between_two_steps_voids_the_attempt_and_it_is_made_anew() -> None:
+def test_attempt_starts_over_after_an_event_between_two_steps() -> None:
     harness = full_cluster()
     first_step(harness)
     harness.add(node("empty", cpu="1"))
     assert not harness.machine.attempting
-    rest(harness)
+    finish(harness)
     assert harness.evicted() == []
     assert harness.assignments["high"] == "empty"
 
 
-def test_a_pod_deleted_between_two_steps_is_forgotten() -> None:
+def test_attempt_ends_when_its_pod_is_deleted_between_two_steps() -> None:
     harness = full_cluster()
     first_step(harness)
     harness.delete_pod("high")
-    assert rest(harness) == []
+    assert finish(harness) == []
     harness.run()
     assert harness.evicted() == []
     assert harness.machine.context.queue.attempted == 0
 
 
-def test_a_pod_bound_elsewhere_between_two_steps_is_not_tried_again() -> None:
+def test_attempt_ends_when_another_scheduler_binds_its_pod_between_two_steps() -> None:
     harness = full_cluster()
     first_step(harness)
     harness.add(pod("high").requests(cpu="1").priority(100).on("n7"))
-    rest(harness)
+    finish(harness)
     harness.run()
     assert harness.evicted() == []
     assert harness.machine.context.queue.attempted == 0
 
 
-def test_a_pod_of_a_profile_that_goes_between_two_steps_is_let_go() -> None:
+def test_attempt_ends_when_its_profile_is_removed_between_two_steps() -> None:
     harness = full_cluster()
     first_step(harness)
     harness.reconfigure(
         "{apiVersion: kubescheduler.config.k8s.io/v1, kind: KubeSchedulerConfiguration, "
         "profiles: [{schedulerName: another}]}"
     )
-    rest(harness)
+    finish(harness)
     harness.run()
     assert (harness.evicted(), harness.machine.context.queue.attempted) == ([], 0)

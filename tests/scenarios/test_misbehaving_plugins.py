@@ -1,4 +1,4 @@
-"""Stories of plugins that raise what ends a process, or return what means nothing: they cost their pods one backoff."""
+"""Plugins that raise or return wrong values cost their pod one backoff, and never stop the scheduler."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ METHODS = {
     "bind": "Bind",
 }
 """Methods with the extension point that is counted; if one fails, the pod backs off."""
-CARRY_ON = {"unreserve": "Unreserve", "pre_bind_pre_flight": "PreBindPreFlight", "post_bind": "PostBind"}
+IGNORED = {"unreserve": "Unreserve", "pre_bind_pre_flight": "PreBindPreFlight", "post_bind": "PostBind"}
 """Methods with the extension point that is counted; if one fails, the cycle continues."""
-ENDS_A_PROCESS = [
+EXCEPTIONS = [
     KeyboardInterrupt(),
     SystemExit(3),
     GeneratorExit(),
     asyncio.CancelledError(),
-    BaseException("of no kind"),
+    BaseException("unknown"),
     StopIteration(),
     MemoryError(),
     RecursionError(),
@@ -66,11 +66,11 @@ class Counting(Instrument):
 
 @pytest.fixture(params=[2, 40], ids=["few nodes", "many nodes"])
 def cluster(request: pytest.FixtureRequest) -> Iterator[tuple[Harness, Counting]]:
-    """Few nodes get the plain form of plugins, many the NumPy form."""
+    """Few nodes use the per-node form of plugins, many the NumPy form."""
     counting = Counting()
-    world = Harness(CONFIG, instrument=counting)
-    world.add(*(node(f"n{i}") for i in range(request.param)))
-    yield world, counting
+    harness = Harness(CONFIG, instrument=counting)
+    harness.add(*(node(f"n{i}") for i in range(request.param)))
+    yield harness, counting
     MisbehavingPlugin.acts.clear()
 
 
@@ -78,89 +78,87 @@ Cluster = tuple[Harness, Counting]
 
 
 @pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("error", ENDS_A_PROCESS, ids=lambda error: type(error).__name__)
-def test_whatever_a_plugin_raises_costs_its_pod_one_backoff(
-    cluster: Cluster, method: str, error: BaseException
-) -> None:
-    world, counting = cluster
+@pytest.mark.parametrize("error", EXCEPTIONS, ids=lambda error: type(error).__name__)
+def test_pod_backs_off_when_a_plugin_raises(cluster: Cluster, method: str, error: BaseException) -> None:
+    harness, counting = cluster
     MisbehavingPlugin.acts[:] = [error]
-    world.add(pod("bad").label("at", method), pod("good"))
-    world.run()
-    assert set(world.assignments) == {"good"}
+    harness.add(pod("bad").label("at", method), pod("good"))
+    harness.run()
+    assert set(harness.assignments) == {"good"}
     assert counting.counted == {("MisbehavingPlugin", METHODS[method])}
-    assert type(error).__name__ in world.pending_message("bad") or isinstance(error, StopIteration)
+    assert type(error).__name__ in harness.pending_message("bad") or isinstance(error, StopIteration)
     MisbehavingPlugin.acts.clear()
-    if method != "post_filter":  # that one goes on to find no room
-        world.advance(2)
-        assert set(world.assignments) == {"good", "bad"}
+    if method != "post_filter":  # without exception, PostFilter rejects the pod
+        harness.advance(2)
+        assert set(harness.assignments) == {"good", "bad"}
 
 
-@pytest.mark.parametrize("method", CARRY_ON)
-@pytest.mark.parametrize("error", ENDS_A_PROCESS, ids=lambda error: type(error).__name__)
-def test_where_nothing_can_be_undone_the_failure_is_only_counted(
+@pytest.mark.parametrize("method", IGNORED)
+@pytest.mark.parametrize("error", EXCEPTIONS, ids=lambda error: type(error).__name__)
+def test_cycle_continues_and_the_failure_is_counted_when_a_plugin_raises(
     cluster: Cluster, method: str, error: BaseException
 ) -> None:
-    world, counting = cluster
+    harness, counting = cluster
     MisbehavingPlugin.acts[:] = [error]
-    world.add(pod("bad").label("at", method), pod("good"))
-    world.run()
-    assert set(world.assignments) == ({"good"} if method == "unreserve" else {"good", "bad"})
-    assert counting.counted == {("MisbehavingPlugin", CARRY_ON[method])}
+    harness.add(pod("bad").label("at", method), pod("good"))
+    harness.run()
+    assert set(harness.assignments) == ({"good"} if method == "unreserve" else {"good", "bad"})
+    assert counting.counted == {("MisbehavingPlugin", IGNORED[method])}
 
 
-@pytest.mark.parametrize("error", ENDS_A_PROCESS, ids=lambda error: type(error).__name__)
-def test_pod_is_held_back_when_pre_enqueue_raises(cluster: Cluster, error: BaseException) -> None:
-    world, counting = cluster
+@pytest.mark.parametrize("error", EXCEPTIONS, ids=lambda error: type(error).__name__)
+def test_pod_is_gated_when_pre_enqueue_raises(cluster: Cluster, error: BaseException) -> None:
+    harness, counting = cluster
     MisbehavingPlugin.acts[:] = [error]
-    world.add(pod("bad").label("at", "pre_enqueue"), pod("good"))
-    world.run()
-    assert set(world.assignments) == {"good"}
+    harness.add(pod("bad").label("at", "pre_enqueue"), pod("good"))
+    harness.run()
+    assert set(harness.assignments) == {"good"}
     assert counting.counted == {("MisbehavingPlugin", "PreEnqueue")}
 
 
-@pytest.mark.parametrize("error", [*ENDS_A_PROCESS, True], ids=lambda error: type(error).__name__)
-def test_pod_is_tried_again_when_a_hint_raises_or_returns_no_hint(error: Any) -> None:
+@pytest.mark.parametrize("error", [*EXCEPTIONS, True], ids=lambda error: type(error).__name__)
+def test_pod_is_requeued_when_a_hint_raises_or_returns_a_wrong_value(error: Any) -> None:
     counting = Counting()
-    world = Harness(CONFIG, instrument=counting)
-    world.add(node("n1"))
+    harness = Harness(CONFIG, instrument=counting)
+    harness.add(node("n1"))
     MisbehavingPlugin.acts[:] = [Rejection("no")]
-    world.add(pod("bad").label("at", "filter"))
-    world.run()
+    harness.add(pod("bad").label("at", "filter"))
+    harness.run()
     MisbehavingPlugin.acts[:] = [error]
-    world.add(pod("bad").label("at", "hint"))
-    world.add(node("n2"))
-    world.advance(3)
+    harness.add(pod("bad").label("at", "hint"))
+    harness.add(node("n2"))
+    harness.advance(3)
     MisbehavingPlugin.acts.clear()
-    assert set(world.assignments) == {"bad"}
+    assert set(harness.assignments) == {"bad"}
 
 
 @pytest.mark.parametrize("method", ["filter", "score", "permit", "pre_bind"])
-def test_real_ctrl_c_still_stops_the_process(monkeypatch: pytest.MonkeyPatch, method: str) -> None:
-    world = Harness(CONFIG)
-    world.add(node("n1"), node("n2"))
-    before = MisbehavingPlugin._act
+def test_sigint_stops_the_process(monkeypatch: pytest.MonkeyPatch, method: str) -> None:
+    harness = Harness(CONFIG)
+    harness.add(node("n1"), node("n2"))
+    original = MisbehavingPlugin._act
 
     def interrupted(self: MisbehavingPlugin, pod: Any, at: str, otherwise: Any = None) -> Any:
         if at == method:
             signal.raise_signal(signal.SIGINT)
-        return before(self, pod, at, otherwise)
+        return original(self, pod, at, otherwise)
 
     monkeypatch.setattr(MisbehavingPlugin, "_act", interrupted)
-    world.add(pod("a"))
-    # Tests that run in the background inherit a SIGINT that is ignored.
+    harness.add(pod("a"))
+    # SIGINT is ignored in tests that run in the background.
     previous = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with pytest.raises(KeyboardInterrupt):
-            world.run()
+            harness.run()
     finally:
         signal.signal(signal.SIGINT, previous)
 
 
 def coroutine() -> Any:
-    async def answer() -> None:
+    async def return_none() -> None:
         return None
 
-    return answer()
+    return return_none()
 
 
 WRONG = [
@@ -190,39 +188,39 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("method", "answer", "text"), WRONG)
-def test_wrong_answer_is_the_plugins_failure_by_name(cluster: Cluster, method: str, answer: Any, text: str) -> None:
-    world, counting = cluster
-    MisbehavingPlugin.acts[:] = [answer() if answer is coroutine else answer]
-    world.add(pod("bad").label("at", method), pod("good"))
-    world.run()
-    assert set(world.assignments) == {"good"}
-    assert world.pending_message("bad").startswith(f"plugin MisbehavingPlugin: {text}")
+@pytest.mark.parametrize(("method", "value", "text"), WRONG)
+def test_wrong_return_value_fails_the_attempt_with_the_plugins_name(
+    cluster: Cluster, method: str, value: Any, text: str
+) -> None:
+    harness, counting = cluster
+    MisbehavingPlugin.acts[:] = [value() if value is coroutine else value]
+    harness.add(pod("bad").label("at", method), pod("good"))
+    harness.run()
+    assert set(harness.assignments) == {"good"}
+    assert harness.pending_message("bad").startswith(f"plugin MisbehavingPlugin: {text}")
     assert counting.counted == {("MisbehavingPlugin", METHODS[method])}
 
 
 @pytest.mark.parametrize("score", [5000, -1])
-def test_score_out_of_range_is_the_plugins_failure(
-    cluster: Cluster, score: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    world, _ = cluster
+def test_score_out_of_range_fails_the_attempt(cluster: Cluster, score: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    harness, _ = cluster
     MisbehavingPlugin.acts[:] = [score]
-    world.add(pod("bad").label("at", "score"), pod("good"))
-    world.run()
-    assert set(world.assignments) == {"good"}
-    assert world.pending_message("bad") == f"plugin MisbehavingPlugin: normalize returned {score}, expected 0 to 100"
+    harness.add(pod("bad").label("at", "score"), pod("good"))
+    harness.run()
+    assert set(harness.assignments) == {"good"}
+    assert harness.pending_message("bad") == f"plugin MisbehavingPlugin: normalize returned {score}, expected 0 to 100"
 
 
-@pytest.mark.parametrize("error", ENDS_A_PROCESS, ids=lambda error: type(error).__name__)
-def test_whatever_score_all_raises_costs_its_pod_one_backoff(error: BaseException) -> None:
+@pytest.mark.parametrize("error", EXCEPTIONS, ids=lambda error: type(error).__name__)
+def test_pod_backs_off_when_score_all_raises(error: BaseException) -> None:
     counting = Counting()
-    world = Harness(CONFIG, instrument=counting)
-    world.add(*(node(f"n{i}") for i in range(40)))
+    harness = Harness(CONFIG, instrument=counting)
+    harness.add(*(node(f"n{i}") for i in range(40)))
     MisbehavingPlugin.acts[:] = [error]
-    world.add(pod("bad").label("at", "score_all"), pod("good"))
-    world.run()
+    harness.add(pod("bad").label("at", "score_all"), pod("good"))
+    harness.run()
     MisbehavingPlugin.acts.clear()
-    assert set(world.assignments) == {"good"}
+    assert set(harness.assignments) == {"good"}
     assert counting.counted == {("MisbehavingPlugin", "Score")}
 
 
@@ -234,11 +232,11 @@ def test_whatever_score_all_raises_costs_its_pod_one_backoff(error: BaseExceptio
         ("pods", 'pods are not indexed by the label "app": add it to the `indexes` of the plugin'),
     ],
 )
-def test_plugin_that_reads_what_it_has_not_declared_fails(read: str, text: str) -> None:
-    world = Harness(CONFIG.replace("MisbehavingPlugin", "Undeclared").partition("    bind:")[0])
-    world.add(node("n1"), pod("a").label("read", read))
-    world.run()
-    assert world.pending_message("a") == f'running "Undeclared" filter plugin: LookupError: {text}'
+def test_attempt_fails_when_a_plugin_reads_undeclared_objects(read: str, text: str) -> None:
+    harness = Harness(CONFIG.replace("MisbehavingPlugin", "Undeclared").partition("    bind:")[0])
+    harness.add(node("n1"), pod("a").label("read", read))
+    harness.run()
+    assert harness.pending_message("a") == f'running "Undeclared" filter plugin: LookupError: {text}'
 
 
 COLUMNS = [
@@ -250,15 +248,15 @@ COLUMNS = [
 
 
 @pytest.mark.parametrize(("scores", "text"), COLUMNS)
-def test_column_of_scores_that_does_not_fit_is_the_plugins_failure(scores: Any, text: str) -> None:
+def test_wrong_array_of_score_all_fails_the_attempt(scores: Any, text: str) -> None:
     counting = Counting()
-    world = Harness(CONFIG, instrument=counting)
-    world.add(*(node(f"n{i}") for i in range(40)))
+    harness = Harness(CONFIG, instrument=counting)
+    harness.add(*(node(f"n{i}") for i in range(40)))
     MisbehavingPlugin.acts[:] = [scores]
-    world.add(pod("bad").label("at", "score_all"))
-    world.run()
+    harness.add(pod("bad").label("at", "score_all"))
+    harness.run()
     MisbehavingPlugin.acts.clear()
-    assert world.pending_message("bad") == f"plugin MisbehavingPlugin: {text}"
+    assert harness.pending_message("bad") == f"plugin MisbehavingPlugin: {text}"
     assert counting.counted == {("MisbehavingPlugin", "Score")}
 
 
@@ -272,7 +270,7 @@ def test_column_of_scores_that_does_not_fit_is_the_plugins_failure(scores: Any, 
         (lambda: Rejection(5), "Rejection: a reason must be a str, not int"),  # type: ignore[arg-type]
     ],
 )
-def test_answer_that_cannot_be_used_is_refused_where_it_is_made(make: Any, text: str) -> None:
-    with pytest.raises(TypeError) as refused:
+def test_outcome_with_wrong_argument_types_raises_type_error(make: Any, text: str) -> None:
+    with pytest.raises(TypeError) as raised:
         make()
-    assert str(refused.value) == text
+    assert str(raised.value) == text

@@ -1,4 +1,4 @@
-"""Pods of one signature one after the other, each decided on from what is kept of the one before."""
+"""Successive pods of one signature, each scheduled with the cached results of the previous one."""
 
 from __future__ import annotations
 
@@ -18,46 +18,48 @@ NODES, ZONES = 24, 3
 
 
 def zones_of(pods: int, **spec: Any) -> list[str]:
-    """The zone of each of some equal pods in a cluster of three zones of eight hosts each."""
+    """Return the zones of equal pods in a cluster of three zones with eight hosts each."""
     harness = Harness()
     harness.add(*(node(f"n{i}").label(ZONE, f"z{i % ZONES}").label(HOSTNAME, f"n{i}") for i in range(NODES)))
     for i in range(pods):
         harness.add(pod(f"p{i}").label("app", "web").requests(cpu="100m").spec(**spec))
     harness.run()
-    where = harness.assignments
-    return [f"z{int(where[name][1:]) % ZONES}" for name in (f"p{i}" for i in range(pods)) if name in where]
+    nodes = harness.assignments
+    return [f"z{int(nodes[name][1:]) % ZONES}" for name in (f"p{i}" for i in range(pods)) if name in nodes]
 
 
-def spread_evenly() -> None:
+def check_spreading() -> None:
     constraint = {"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": WEB}
-    seen: Counter[str] = Counter({f"z{i}": 0 for i in range(ZONES)})
+    counts: Counter[str] = Counter({f"z{i}": 0 for i in range(ZONES)})
     for zone in zones_of(20, topologySpreadConstraints=[constraint]):
-        seen[zone] += 1
-        assert max(seen.values()) - min(seen.values()) <= 1, seen
+        counts[zone] += 1
+        assert max(counts.values()) - min(counts.values()) <= 1, counts
 
 
-def keep_apart() -> None:
+def check_anti_affinity() -> None:
     term = {"topologyKey": ZONE, "labelSelector": WEB}
     assert sorted(zones_of(5, affinity={"podAntiAffinity": {REQUIRED: [term]}})) == ["z0", "z1", "z2"]
 
 
-def keep_together() -> None:
+def check_affinity() -> None:
     term = {"topologyKey": ZONE, "labelSelector": WEB}
     assert len(set(zones_of(9, affinity={"podAffinity": {REQUIRED: [term]}}))) == 1
 
 
-STORIES = (spread_evenly, keep_apart, keep_together)
-
-
-@pytest.mark.parametrize("story", STORIES)
-def test_each_counts_those_before_it(story: Any) -> None:
-    story()
+@pytest.mark.parametrize("check", [check_spreading, check_anti_affinity, check_affinity])
+def test_each_pod_is_scheduled_with_the_previous_ones_counted(check: Any) -> None:
+    check()
 
 
 @pytest.mark.parametrize(
-    ("cls", "story"), [(Skew, spread_evenly), (DomainCounts, keep_apart)], ids=["spread", "affinity"]
+    ("cls", "check"), [(Skew, check_spreading), (DomainCounts, check_anti_affinity)], ids=["spread", "affinity"]
 )
+<<<<<<< HEAD:tests/scenarios/test_following.py
 def test_a_basis_that_never_changes_is_noticed(cls: Any, story: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cls, "cache_key", 7)
+=======
+def test_cache_key_that_never_changes_fails_the_check(cls: Any, check: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cls, "basis", 7)
+>>>>>>> prose-core:tests/scenarios/test_same_signature.py
     with pytest.raises(AssertionError):
-        story()
+        check()

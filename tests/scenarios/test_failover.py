@@ -1,4 +1,4 @@
-"""Stories of one scheduler after another: what the first had in memory is found again in what the API server shows."""
+"""Failover: a second scheduler continues with the state that the API server has."""
 
 from __future__ import annotations
 
@@ -10,48 +10,48 @@ from tests.scenarios.test_pod_groups import ON, add_group, member, waiting_in
 
 
 def standby(first: Harness, *nodes: NodeBuilder) -> Harness:
-    """One that has followed the cluster and made no attempt."""
-    made = Harness(ON)
-    made.add(*nodes, *first._pods.values())
-    return made
+    """Return a scheduler that has the same cluster and made no attempt."""
+    second = Harness(ON)
+    second.add(*nodes, *first._pods.values())
+    return second
 
 
 ONE_NODE = node("n1", cpu="2")
 
 
 def preempting() -> Harness:
-    """A pod has been promised the node whose only pod is on its way out; there would be room for a smaller one."""
+    """Return a cluster with a pod nominated to the node of its terminating victim, which a smaller pod would fit."""
     first = Harness()
     first.graceful = True
-    first.add(ONE_NODE, pod("victim").requests(cpu="1").on("n1"), pod("promised").priority(9).requests(cpu="2"))
+    first.add(ONE_NODE, pod("victim").requests(cpu="1").on("n1"), pod("nominated").priority(9).requests(cpu="2"))
     first.run()
     assert first.evicted() == ["victim"]
     assert [c.nominated_node_name for c in first.commands if isinstance(c, PatchStatus)] == ["n1"]
     return first
 
 
-def test_a_pod_that_was_promised_a_node_gets_it_and_nobody_else_is_evicted() -> None:
+def test_nominated_pod_is_bound_by_the_second_scheduler_without_further_evictions() -> None:
     second = standby(preempting(), ONE_NODE)
     second.add(pod("small").requests(cpu="1"))
     second.advance(30)
     assert (second.assignments, second.evicted()) == ({"victim": "n1"}, [])
     second.delete_pod("victim")
     second.advance(30)
-    assert second.assignments == {"promised": "n1"}
+    assert second.assignments == {"nominated": "n1"}
 
 
-def test_a_standby_that_saw_the_promise_being_made_keeps_it_too() -> None:
+def test_standby_that_watched_the_nomination_respects_it() -> None:
     second = Harness()
-    promised = pod("promised").priority(9).requests(cpu="2")
-    second.add(ONE_NODE, pod("victim").requests(cpu="1").on("n1"), promised)
-    second.add(pod("victim").requests(cpu="1").on("n1").deleting(), promised.nominated("n1"))
+    nominated = pod("nominated").priority(9).requests(cpu="2")
+    second.add(ONE_NODE, pod("victim").requests(cpu="1").on("n1"), nominated)
+    second.add(pod("victim").requests(cpu="1").on("n1").deleting(), nominated.nominated("n1"))
     second.add(pod("small").requests(cpu="1"))
     second.advance(30)
     assert (second.assignments, second.evicted()) == ({"victim": "n1"}, [])
 
 
 @pytest.mark.parametrize("arrived", [True, False], ids=["the binding arrived", "the binding was lost"])
-def test_a_pod_whose_binding_was_under_way_is_bound_once(arrived: bool) -> None:
+def test_pod_with_a_pending_binding_at_failover_is_bound_once(arrived: bool) -> None:
     first = Harness()
     first.complete_bindings = False
     first.add(ONE_NODE, pod("a").requests(cpu="2"))
@@ -65,7 +65,7 @@ def test_a_pod_whose_binding_was_under_way_is_bound_once(arrived: bool) -> None:
     assert second.assignments == {"a": "n1"}
 
 
-def test_members_of_a_gang_that_waited_for_another_gather_again() -> None:
+def test_waiting_members_of_a_gang_wait_again_after_failover() -> None:
     first = Harness(ON)
     add_group(first)
     first.add(ONE_NODE, member("a"), member("b"), member("c"))
@@ -81,7 +81,7 @@ def test_members_of_a_gang_that_waited_for_another_gather_again() -> None:
     assert sorted(second.assignments) == ["a", "b", "c"]
 
 
-def test_a_standby_does_not_try_what_the_leader_binds() -> None:
+def test_standby_makes_no_attempt_for_pods_that_the_leader_bound() -> None:
     first, second = Harness(), Harness()
     for each in (first, second):
         each.add(ONE_NODE, pod("a").requests(cpu="1"), pod("b").requests(cpu="2"))
