@@ -51,7 +51,7 @@ def attempts_until_bound(of: Harness, name: str, most: int = 10_000) -> int:
             return done
         commands = of.machine.cycle(of.now)
         assert commands is not None, f"{name} is not tried"
-        of._carry_out(commands)
+        of._execute(commands)
     raise AssertionError(f"{name} is not bound after {most} attempts")
 
 
@@ -86,7 +86,7 @@ def test_unschedulable_pods_are_tried_once_per_requeueing_event() -> None:
         assert f"neighbour-{second}" in harness.assignments
         harness.delete_pod(f"bait-{second}")
         while (commands := harness.machine.cycle(harness.now)) is not None:
-            harness._carry_out(commands)
+            harness._execute(commands)
         harness.now += 1.0
     # While the queue is empty otherwise, pods are popped before their backoff ends.
     assert attempts(harness) <= 100 * 61 + 2 * 60

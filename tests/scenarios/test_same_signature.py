@@ -54,12 +54,7 @@ def test_each_pod_is_scheduled_with_the_previous_ones_counted(check: Any) -> Non
 @pytest.mark.parametrize(
     ("cls", "check"), [(Skew, check_spreading), (DomainCounts, check_anti_affinity)], ids=["spread", "affinity"]
 )
-<<<<<<< HEAD:tests/scenarios/test_following.py
-def test_a_basis_that_never_changes_is_noticed(cls: Any, story: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cls, "cache_key", 7)
-=======
 def test_cache_key_that_never_changes_fails_the_check(cls: Any, check: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cls, "basis", 7)
->>>>>>> prose-core:tests/scenarios/test_same_signature.py
+    monkeypatch.setattr(cls, "cache_key", 7)
     with pytest.raises(AssertionError):
         check()

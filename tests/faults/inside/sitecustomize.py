@@ -30,11 +30,13 @@ _made = Connection.__init__
 _known = [0.0, 0.0]
 
 
-def _made_impatient(self: Connection, credentials: Any, options: ConnectionOptions, clock: Any) -> None:
+def _made_impatient(
+    self: Connection, credentials: Any, options: ConnectionOptions, clock: Any, metrics: Any = None
+) -> None:
     shipped = options.deadlines
     calls = {name: min(getattr(shipped, name), _patience) for name in ("connect", "answer", "read", "grace")}
     impatient = msgspec.structs.replace(shipped, **calls, watch=min(shipped.watch, _watch))
-    _made(self, credentials, msgspec.structs.replace(options, deadlines=impatient), clock)
+    _made(self, credentials, msgspec.structs.replace(options, deadlines=impatient), clock, metrics)
 
 
 def _wrong_by() -> list[float]:

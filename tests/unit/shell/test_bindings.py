@@ -16,7 +16,7 @@ from pyscheduler.core.commands import Bind, BindingPlan, EventType, Evict, Recor
 from pyscheduler.core.events import BindFailed, Bound, Event, Tick
 from pyscheduler.core.framework.handle import CoreHandle
 from pyscheduler.shell.binding import cancellation, worker_pool
-from pyscheduler.shell.binding.bindings import LONG, Bindings
+from pyscheduler.shell.binding.bindings import LONG, BindingPorts, Bindings
 from pyscheduler.shell.binding.concurrency import SMALL, ConcurrencyLimit
 from pyscheduler.shell.instrument import MetricsInstrument
 from pyscheduler.shell.kube.in_flight import InFlightCounter
@@ -111,6 +111,8 @@ class BindingFixture:
     recorded: list[Record] = field(default_factory=list)
     in_flight: InFlightCounter = field(default_factory=InFlightCounter)
     acts: Acts = field(default_factory=Acts)
+    status_write: asyncio.Event | None = None
+    """Set when the write of a pod's status that is in flight ends."""
 
     def begin(self, name: str, at: str = "", how: str = "hangs") -> None:
         subject = pod(name).label("at", at).label("how", how).build()
@@ -151,9 +153,9 @@ async def running_bindings() -> AsyncIterator[BindingFixture]:
     made = BindingFixture()
     made.server.answers.set()
     api, limit = cast(ApiWriter, made.server), ConcurrencyLimit(WORKERS)
-    bindings = made._bindings = Bindings(api, made.in_flight, made.clock, limit)
-    bindings.emit, bindings.record = made.emitted.append, made.recorded.append
-    bindings.instrument = MetricsInstrument(made.metrics, made.clock.now)
+    instrument = MetricsInstrument(made.metrics, made.clock.now)
+    ports = BindingPorts(made.emitted.append, made.recorded.append, lambda _: made.status_write, instrument)
+    bindings = made._bindings = Bindings(api, made.in_flight, made.clock, limit, ports)
     work = asyncio.create_task(bindings.run())
     try:
         yield made
@@ -219,7 +221,7 @@ async def test_binding_that_waits_for_a_status_write_is_not_detached() -> None:
     """The server is slow then, not a plugin."""
     async with running_bindings() as fixture:
         written = asyncio.Event()
-        fixture.bindings.withdraw = lambda _: written
+        fixture.status_write = written
         for i in range(WORKERS):
             fixture.begin(f"p{i}")
         await settle()

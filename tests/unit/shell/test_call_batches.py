@@ -16,7 +16,7 @@ from pyscheduler.shell.kube.pool import Call
 
 from .fake_api import FakeApi, Hangup, Reply, refused
 from .raw_server import OK, RawServer, Script, Then
-from .test_connection import RecordedMetrics, form
+from .test_connection import form, recorded_connection
 from .test_pool import CLOSED, GET, POST, pool_to
 from .virtual import VirtualClock
 
@@ -107,7 +107,7 @@ async def test_objects_are_sent_in_the_configured_encoding(api: FakeApi, kubecon
     connection = await connect(kubeconfig, ConnectionOptions(qps=-1, content_type=PROTOBUF), clock)
     api.script(PATH, *[refused(415)] * 3, refused(415), Reply(201), *[Reply(201)] * 3)
     assert await connection.create_together(THINGS) == [False] * 3
-    await connection.create(PATH, form)
+    await connection.request("POST", PATH, form)
     assert await connection.create_together(THINGS) == [True] * 3, "in JSON from then on"
     assert [call.content_type for call in api.calls] == [PROTOBUF] * 4 + [JSON] * 4
     await connection.close()
@@ -139,9 +139,9 @@ async def test_batch_size_is_bounded_by_the_rate_limit(kubeconfig: Path, clock: 
     await connection.close()
 
 
-async def test_each_call_of_a_batch_is_counted(api: FakeApi, connection: Connection) -> None:
+async def test_each_call_of_a_batch_is_counted(api: FakeApi, kubeconfig: Path, clock: VirtualClock) -> None:
     api.script(PATH, Reply(201), refused(403), Hangup())
-    connection.client_metrics = recorded = RecordedMetrics()
+    connection, recorded = await recorded_connection(kubeconfig, clock)
     await connection.create_together(THINGS)
     assert recorded.answers == [("POST", 201, False), ("POST", 403, False), ("POST", 0, False)]
     assert [sent for _, sent, _ in recorded.sizes] == [2, 2], "no sizes without a response"

@@ -389,6 +389,9 @@ class RecordedMetrics(ClientMetrics):
     """Stores all observations."""
 
     def __init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
         self.answers: list[tuple[str, int, bool]] = []
         self.sizes: list[tuple[str, int, int]] = []
         self.seconds: list[tuple[str, float]] = []
@@ -407,8 +410,18 @@ class RecordedMetrics(ClientMetrics):
         self.seconds.append((method, seconds))
 
 
-async def test_metrics_include_each_retry_and_the_total_time(api: FakeApi, connection: Connection) -> None:
-    connection.client_metrics = recorded = RecordedMetrics()
+async def recorded_connection(kubeconfig: Path, clock: VirtualClock) -> tuple[Connection, RecordedMetrics]:
+    """Return a connection and what it observes from now on."""
+    recorded = RecordedMetrics()
+    connection = await connect(kubeconfig, ConnectionOptions(qps=-1), clock, metrics=lambda _: recorded)
+    recorded.clear()
+    return connection, recorded
+
+
+async def test_metrics_include_each_retry_and_the_total_time(
+    api: FakeApi, kubeconfig: Path, clock: VirtualClock
+) -> None:
+    connection, recorded = await recorded_connection(kubeconfig, clock)
     api.script(PATH, refused(429, retry_after=3), ok({"x": 1}))
     await connection.request("POST", PATH, b"{}")
     assert recorded.answers == [("POST", 429, False), ("POST", 200, True)]
@@ -418,8 +431,8 @@ async def test_metrics_include_each_retry_and_the_total_time(api: FakeApi, conne
     assert recorded.waits == [("POST", 0.0), ("POST", 0.0)]
 
 
-async def test_metrics_include_calls_without_a_response(api: FakeApi, connection: Connection) -> None:
-    connection.client_metrics = recorded = RecordedMetrics()
+async def test_metrics_include_calls_without_a_response(api: FakeApi, kubeconfig: Path, clock: VirtualClock) -> None:
+    connection, recorded = await recorded_connection(kubeconfig, clock)
     api.script(PATH, Hangup())
     with pytest.raises(ApiError):
         await connection.request("POST", PATH, b"{}")
@@ -428,8 +441,8 @@ async def test_metrics_include_calls_without_a_response(api: FakeApi, connection
     assert len(recorded.seconds) == 1
 
 
-async def test_metrics_include_watches(api: FakeApi, connection: Connection) -> None:
-    connection.client_metrics = recorded = RecordedMetrics()
+async def test_metrics_include_watches(api: FakeApi, kubeconfig: Path, clock: VirtualClock) -> None:
+    connection, recorded = await recorded_connection(kubeconfig, clock)
     api.script(PATH, refused(403), Stream((b"{}\n",)))
     with pytest.raises(ApiError):
         async with connection.watching(PATH, 1.0):

@@ -29,6 +29,10 @@ class Cluster:
         self.clock = SteppedClock()
         self.in_flight = InFlightCounter()
         self.emitted: list[Any] = []
+        self.finished: list[tuple[str, float]] = []
+
+    def evictions_finished(self, result: str, seconds: float) -> None:
+        self.finished.append((result, seconds))
 
     async def evict(self, command: Evict) -> bool:
         name = command.victim.name
@@ -40,8 +44,8 @@ class Cluster:
 
     @asynccontextmanager
     async def evictor(self) -> AsyncIterator[Evictor]:
-        evictor = Evictor(cast(Any, self), cast(Any, None), self.in_flight, self.clock)
-        evictor.emit = self.emitted.append
+        status, recorder, instrument = cast(Any, self), cast(Any, None), cast(Any, self)
+        evictor = Evictor(status, recorder, self.in_flight, self.clock, self.emitted.append, instrument)
         task = asyncio.create_task(evictor.run())
         yield evictor
         task.cancel()
@@ -100,10 +104,9 @@ async def test_failure_is_emitted_after_a_pause_and_does_not_block_other_victims
 
 @pytest.mark.parametrize(("refused", "result"), [("", "success"), ("a", "error"), ("b", "error")])
 async def test_result_and_duration_are_observed(refused: str, result: str) -> None:
-    cluster, emitted = Cluster(), list[tuple[str, float]]()
+    cluster = Cluster()
     cluster.refused.add(refused)
     async with cluster.evictor() as evictor:
-        evictor.evictions_finished = lambda *outcome: emitted.append(outcome)
         for victim in "ab":
             evictor.add(eviction(victim, "high"))
         await settle()
@@ -111,7 +114,7 @@ async def test_result_and_duration_are_observed(refused: str, result: str) -> No
         for victim in "ab":
             cluster.release.setdefault(victim, asyncio.Event()).set()
         await settle()
-    assert emitted == [(result, 2.5)]
+    assert cluster.finished == [(result, 2.5)]
 
 
 @pytest.mark.parametrize("refused", ["", "a", "b"])

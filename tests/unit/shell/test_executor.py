@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -28,7 +28,7 @@ from pyscheduler.core.framework.handle import CoreHandle
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.shell.binding.concurrency import LARGE_QUEUE, SMALL, SMALL_QUEUE, ConcurrencyLimit
 from pyscheduler.shell.evictor import REST
-from pyscheduler.shell.executor import Executor
+from pyscheduler.shell.executor import ApiClients, Executor
 from pyscheduler.shell.kube.in_flight import InFlightCounter
 from pyscheduler.shell.kube.recorder import Recorder
 from pyscheduler.shell.kube.status import StatusWriter
@@ -52,6 +52,18 @@ class ExecutorFixture:
     recorded: list[str] = field(default_factory=list)
     emitted: list[Event] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    extender_calls: list[CallExtenders] = field(default_factory=list)
+    instrument: Instrument = field(default_factory=Instrument)
+    on_event: Callable[[Event], None] | None = None
+    """Called for each event after it was stored."""
+
+    def emit_event(self, event: Event) -> None:
+        self.emitted.append(event)
+        if self.on_event is not None:
+            self.on_event(event)
+
+    def call_extenders(self, command: CallExtenders, _: Callable[[Event], None]) -> None:
+        self.extender_calls.append(command)
 
     async def bind(self, pod: Pod, node_name: str) -> None:
         self.in_flight += 1
@@ -155,8 +167,15 @@ async def executing(
     fixture: ExecutorFixture, workers: int = 4, clock: VirtualClock | None = None
 ) -> AsyncIterator[Executor]:
     api, status, recorder = cast(ApiWriter, fixture), cast(StatusWriter, fixture), cast(Recorder, fixture)
-    executor = Executor(api, status, recorder, InFlightCounter(), clock or VirtualClock(), ConcurrencyLimit(workers))
-    executor.emit = fixture.emitted.append
+    executor = Executor(
+        ApiClients(api, status, recorder, InFlightCounter()),
+        clock or VirtualClock(),
+        ConcurrencyLimit(workers),
+        fixture.emit_event,
+        instrument=fixture.instrument,
+        call_extenders=fixture.call_extenders,
+        binding_timeout=0.0,
+    )
     work = asyncio.create_task(executor.run())
     yield executor
     work.cancel()
@@ -297,11 +316,10 @@ async def test_invalid_return_value_or_cancelled_error_fails_the_pod_but_not_the
 
 
 async def test_extender_calls_are_passed_on() -> None:
-    commands: list[CallExtenders] = []
-    async with executing(ExecutorFixture()) as executor:
-        executor.call_extenders = commands.append
+    fixture = ExecutorFixture()
+    async with executing(fixture) as executor:
         executor.carry_out(CallExtenders(1, pod("a").build(), ()))
-    assert [command.id for command in commands] == [1]
+    assert [command.id for command in fixture.extender_calls] == [1]
 
 
 async def test_only_the_newest_condition_of_a_pod_is_written() -> None:
@@ -404,8 +422,8 @@ async def test_pod_deleted_while_its_binding_waits_for_a_status_write_is_not_bou
 ) -> None:
     fixture, elsewhere, called_off = Slow(), Elsewhere(), list[tuple[str, ...]]()
     fixture.release.set()
+    fixture.instrument = cast(Instrument, Mock(called_off=lambda *labels: called_off.append(labels)))
     async with executing(fixture) as executor:
-        executor.instrument = cast(Instrument, Mock(called_off=lambda *labels: called_off.append(labels)))
         for name, plan in (("a", PLAIN), ("b", BindingPlan((), (elsewhere,), ()))):
             executor.carry_out(unfit(name, "first"))
             await settle()
@@ -423,7 +441,7 @@ async def test_failed_binding_is_written_to_the_status() -> None:
     fixture = ExecutorFixture(refusals={"a": ApiError(409, "Conflict", "taken")})
     fixture.release.set()
     async with executing(fixture) as executor:
-        executor.emit = lambda _: executor.carry_out(
+        fixture.on_event = lambda _: executor.carry_out(
             PatchStatus(pod("a").build(), Condition("SchedulerError", "taken"))
         )
         executor.carry_out(bind("a"))

@@ -63,10 +63,10 @@ async def test_objects_for_a_new_extender_are_listed_again() -> None:
     pods, nodes = Watch(PODS), Watch(NODES)
     async with extenders() as registry:
         assert (registry.known, scopes(registry)) == ((), [CacheScope.NONE, CacheScope.NONE])
-        await registry.change(configured(**NAMES), watches(nodes, pods))
+        await registry.change(configured(**NAMES), watches(nodes, pods), tuple)
         assert [known.url for known in registry.known] == ["http://e"]
         assert (pods.listed, nodes.listed) == (1, 0), "nodeCacheCapable"
-        await registry.change(configured(filter_verb="f"), watches(nodes, pods))
+        await registry.change(configured(filter_verb="f"), watches(nodes, pods), tuple)
         assert (pods.listed, nodes.listed) == (1, 1)
         assert scopes(registry) == [CacheScope.PENDING, CacheScope.ALL]
 
@@ -75,9 +75,9 @@ async def test_raw_objects_that_no_extender_needs_are_dropped() -> None:
     pods, nodes = Watch(PODS), Watch(NODES)
     async with extenders(filter_verb="f", preempt_verb="p") as registry:
         assert scopes(registry) == [CacheScope.ALL, CacheScope.ALL]
-        await registry.change(configured(**NAMES), watches(nodes, pods))
+        await registry.change(configured(**NAMES), watches(nodes, pods), tuple)
         assert scopes(registry) == [CacheScope.PENDING, CacheScope.NONE]
-        await registry.change(configured(), watches(nodes, pods))
+        await registry.change(configured(), watches(nodes, pods), tuple)
         assert (registry.known, scopes(registry)) == ((), [CacheScope.NONE, CacheScope.NONE])
         assert (pods.listed, nodes.listed) == (0, 0)
 
@@ -88,14 +88,14 @@ async def test_change_fails_when_the_objects_cannot_be_listed(monkeypatch: pytes
         with pytest.raises(
             ConfigError, match=r"extenders: cannot list objects for requests: pods \(no route to host\)"
         ):
-            await registry.change(configured(**NAMES), watches(Watch(PODS, answers=False)))
+            await registry.change(configured(**NAMES), watches(Watch(PODS, answers=False)), tuple)
         assert (registry.known, scopes(registry)) == ((), [CacheScope.NONE, CacheScope.NONE])
 
 
 async def test_invalid_tls_settings_keep_the_previous_extenders() -> None:
     async with extenders(**NAMES) as registry:
         with pytest.raises(ConfigError, match=r"extenders\[0\]\.tlsConfig: the certificates cannot be used"):
-            await registry.change(configured(filter_verb="f", tls_config=ExtenderTLS(ca_file="/no")), ())
+            await registry.change(configured(filter_verb="f", tls_config=ExtenderTLS(ca_file="/no")), (), tuple)
         assert scopes(registry) == [CacheScope.PENDING, CacheScope.NONE]
 
 
@@ -110,8 +110,7 @@ async def test_removed_extender_finishes_its_bindings_before_it_is_closed(monkey
         binding_profiles: list[Profile] = [
             *registry.with_binders(build_profiles(default(), CoreHandle()), CoreHandle())
         ]
-        registry.binding_profiles = lambda: binding_profiles
-        await registry.change(configured(), ())
+        await registry.change(configured(), (), lambda: binding_profiles)
         await clock.until_asleep(1)
         await clock.advance(5 * RETIRING)
         assert closed == []

@@ -62,7 +62,6 @@ class ExtenderFixture:
             KubeSchedulerConfiguration(extenders=configured), VirtualClock(), self.raw_objects
         )
         self.emitted: asyncio.Queue[Event] = asyncio.Queue()
-        self.extenders.emit = self.emitted.put_nowait
         for name in ("n1", "n2"):
             self._show(NODES, "nodes", node(name).manifest)
 
@@ -77,7 +76,7 @@ class ExtenderFixture:
         return built.build()
 
     async def call(self, subject: Pod, *calls: ExtenderCall) -> tuple[ExtenderResult, ...]:
-        self.extenders.call_extenders(CallExtenders(7, subject, calls))
+        self.extenders.call_extenders(CallExtenders(7, subject, calls), self.emitted.put_nowait)
         async with asyncio.timeout(10):
             event_ = await self.emitted.get()
         assert isinstance(event_, ExtendersResponded)
@@ -192,7 +191,8 @@ async def test_unexpected_exception_is_returned_as_a_failure(extender: FakeExten
 
 async def test_stop_cancels_calls_in_flight(extender: FakeExtender) -> None:
     async with extender_clients(Extender(extender.url, filter_verb="slow")) as w:
-        w.extenders.call_extenders(CallExtenders(1, w.show(SUBJECT), (FilterCall(w.extenders.known[0], ("n1",)),)))
+        command = CallExtenders(1, w.show(SUBJECT), (FilterCall(w.extenders.known[0], ("n1",)),))
+        w.extenders.call_extenders(command, w.emitted.put_nowait)
         async with asyncio.timeout(10):
             await extender.called.wait()
             w.extenders.stop()

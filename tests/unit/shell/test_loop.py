@@ -73,6 +73,10 @@ class FakeExecutor:
     room_to: float = inf
     emit: Callable[[Event], None] = lambda _: None
 
+    def made_for(self, emit: Callable[[Event], None]) -> Executor:
+        self.emit = emit
+        return cast(Executor, self)
+
     def is_full(self, waiting: int, nodes: int) -> bool:
         return waiting < self.room_from or nodes > self.room_to
 
@@ -82,7 +86,7 @@ class FakeExecutor:
 
 @asynccontextmanager
 async def looping(machine: FakeMachine, executor: FakeExecutor, clock: SteppedClock) -> AsyncIterator[Loop]:
-    loop = Loop(cast(Machine, machine), cast(Executor, executor), clock)
+    loop = Loop(cast(Machine, machine), executor.made_for, clock)
     work = asyncio.create_task(loop.run())
     await settle()
     yield loop
@@ -148,7 +152,7 @@ async def test_tick_is_emitted_at_the_wake_up_time() -> None:
 async def test_loop_stops_when_cancelled_together_with_an_event(turns: int) -> None:
     machine, clock = FakeMachine(), SteppedClock()
     machine.wake = clock.now() + 100
-    loop = Loop(cast(Machine, machine), cast(Executor, FakeExecutor()), clock)
+    loop = Loop(cast(Machine, machine), FakeExecutor().made_for, clock)
     work = asyncio.create_task(loop.run())
     await settle()
     loop.handle_event(PodGone(1.0, "default", "a", "a"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 
@@ -60,8 +60,16 @@ async def running(
     nodes: Sequence[Json] = (),
     pods: Sequence[Json] = (),
     leadership: Leadership = ALWAYS_LEADER,
+    on_kinds_changed: Callable[[Iterable[ResourceKind]], None] = lambda _: None,
 ) -> AsyncIterator[Scheduler]:
-    scheduler = Scheduler(default(), Connections(connection, connection), clock, Metrics(), leadership)
+    scheduler = Scheduler(
+        default(),
+        Connections(connection, connection),
+        clock,
+        Metrics(),
+        leadership,
+        on_kinds_changed=on_kinds_changed,
+    )
     api.script(collection(NODES), listed(*nodes))
     api.script(collection(PODS), listed(*pods))
     for kind in scheduler.kinds:
@@ -165,8 +173,8 @@ async def test_on_kinds_changed_is_called_with_the_plugins_kinds_while_leading(
     api: FakeApi, connection: Connection, clock: VirtualClock
 ) -> None:
     attended: list[bool] = []
-    async with running(api, connection, clock) as scheduler:
-        scheduler.on_kinds_changed = lambda kinds: attended.append(POD_GROUP in kinds)
+    record = lambda kinds: attended.append(POD_GROUP in kinds)  # noqa: E731
+    async with running(api, connection, clock, on_kinds_changed=record) as scheduler:
         api.script(collection(POD_GROUP), listed())
         await succeeded_pods(api)
         await scheduler.reconfigure(loads(GANG))
@@ -178,8 +186,8 @@ async def test_on_kinds_changed_is_not_called_while_not_leading(
     api: FakeApi, connection: Connection, clock: VirtualClock
 ) -> None:
     attended: list[bool] = []
-    async with running(api, connection, clock, leadership=Standby()) as scheduler:
-        scheduler.on_kinds_changed = lambda kinds: attended.append(POD_GROUP in kinds)
+    record = lambda kinds: attended.append(POD_GROUP in kinds)  # noqa: E731
+    async with running(api, connection, clock, leadership=Standby(), on_kinds_changed=record) as scheduler:
         api.script(collection(POD_GROUP), listed())
         await succeeded_pods(api)
         await scheduler.reconfigure(loads(GANG))

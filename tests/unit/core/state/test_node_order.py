@@ -98,6 +98,6 @@ def test_rows_follow_the_moves_of_removals() -> None:
 
 
 def rows(state: ClusterState) -> list[str]:
-    ordered = state.order.rows(state)
+    ordered = state.node_order_rows()
     assert ordered.dtype == np.intp
     return [state.rows[row].name for row in ordered]
