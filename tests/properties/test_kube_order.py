@@ -144,7 +144,7 @@ def proof_for(classes: tuple[Class, ...]) -> Callable[[Story], None]:
 
 @pytest.fixture(autouse=True)
 def _few_are_enough(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(order_module, "FEWEST_TO_FIND", FEW)
+    monkeypatch.setattr(order_module, "MIN_FEASIBLE_NODES", FEW)
 
 
 @pytest.mark.parametrize("classes", [IN_TREE, LEVELS], ids=["in-tree", "all levels"])
