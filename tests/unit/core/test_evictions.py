@@ -1,11 +1,11 @@
-"""Evictions that are asked for and not seen to work yet."""
+"""Evictions that were requested and have not taken effect yet."""
 
 from __future__ import annotations
 
 from pyscheduler.core.framework.evictions import Evictions
 
 
-def test_a_preemptor_waits_for_all_of_its_victims() -> None:
+def test_preemptor_waits_for_all_victims() -> None:
     evictions = Evictions()
     for victim in ("a", "b", "b"):
         evictions.begin(victim, "high")
@@ -16,11 +16,11 @@ def test_a_preemptor_waits_for_all_of_its_victims() -> None:
     assert not evictions.is_pending_for("high")
 
 
-def test_one_victim_may_make_room_for_two() -> None:
+def test_victim_is_shared_by_two_preemptors() -> None:
     evictions = Evictions()
     evictions.begin("a", "one")
     evictions.begin("a", "other")
     evictions.begin("b", "other")
     assert evictions.end("a") == ["one"]
     assert (evictions.is_pending_for("one"), evictions.is_pending_for("other")) == (False, True)
-    evictions.end("unheard of")
+    evictions.end("unknown")

@@ -1,4 +1,4 @@
-"""The waiting room of Permit, the label index and the watched objects, as plugins see them."""
+"""Pods waiting on Permit, the label index and the watched objects, as plugins see them."""
 
 from __future__ import annotations
 
@@ -16,49 +16,49 @@ def waiting(*plugins: str, seconds: float = 5.0) -> WaitingPodState:
     return WaitingPodState(pod("a").build(), "n1", 10.0, dict.fromkeys(plugins, 10.0 + seconds))
 
 
-def test_a_pod_goes_when_every_plugin_has_let_it_go() -> None:
-    parked = waiting("One", "Two")
-    parked.allow("One")
-    assert (parked.is_decided, parked.pending_plugins) == (False, frozenset({"Two"}))
-    parked.allow("Two")
-    assert parked.is_decided
+def test_pod_is_released_when_every_plugin_allows_it() -> None:
+    waiting_pod = waiting("One", "Two")
+    waiting_pod.allow("One")
+    assert (waiting_pod.is_decided, waiting_pod.pending_plugins) == (False, frozenset({"Two"}))
+    waiting_pod.allow("Two")
+    assert waiting_pod.is_decided
 
 
-def test_the_first_rejection_counts() -> None:
-    parked = waiting("One")
-    parked.reject("One", "changed my mind")
-    parked.reject("Two", "too late")
-    assert (parked.is_decided, parked.rejected_by, parked.rejection) == (True, "One", "changed my mind")
+def test_first_rejection_is_kept() -> None:
+    waiting_pod = waiting("One")
+    waiting_pod.reject("One", "changed my mind")
+    waiting_pod.reject("Two", "too late")
+    assert (waiting_pod.is_decided, waiting_pod.rejected_by, waiting_pod.rejection) == (True, "One", "changed my mind")
 
 
-def test_time_runs_out_at_the_deadline_and_says_so_in_kube_schedulers_words() -> None:
-    parked = waiting("Gang")
-    parked.expire(14.9)
-    assert not parked.is_decided
-    parked.expire(15.0)
-    assert parked.rejection == "rejected due to timeout after waiting 5s at plugin Gang"
+def test_pod_is_rejected_at_deadline_with_kube_scheduler_message() -> None:
+    waiting_pod = waiting("Gang")
+    waiting_pod.expire(14.9)
+    assert not waiting_pod.is_decided
+    waiting_pod.expire(15.0)
+    assert waiting_pod.rejection == "rejected due to timeout after waiting 5s at plugin Gang"
 
 
 @pytest.mark.parametrize(
     ("seconds", "text"),
     [(0.0, "0s"), (0.25, "250ms"), (5.0, "5s"), (90.5, "1m30.5s"), (60.0, "1m0s"), (900.0, "15m0s")],
 )
-def test_times_are_written_as_go_writes_them(seconds: float, text: str) -> None:
-    parked = waiting("Gang", seconds=seconds)
-    parked.expire(10.0 + seconds)
-    assert parked.rejection == f"rejected due to timeout after waiting {text} at plugin Gang"
+def test_timeout_message_formats_duration_like_go(seconds: float, text: str) -> None:
+    waiting_pod = waiting("Gang", seconds=seconds)
+    waiting_pod.expire(10.0 + seconds)
+    assert waiting_pod.rejection == f"rejected due to timeout after waiting {text} at plugin Gang"
 
 
-def test_whose_time_was_up_first_is_named() -> None:
-    parked = WaitingPodState(pod("a").build(), "n1", 10.0, {"Slow": 13.0, "Quick": 12.0})
-    parked.expire(20.0)
-    assert (parked.rejected_by, parked.rejection) == (
+def test_timeout_names_plugin_with_earliest_deadline() -> None:
+    waiting_pod = WaitingPodState(pod("a").build(), "n1", 10.0, {"Slow": 13.0, "Quick": 12.0})
+    waiting_pod.expire(20.0)
+    assert (waiting_pod.rejected_by, waiting_pod.rejection) == (
         "Quick",
         "rejected due to timeout after waiting 2s at plugin Quick",
     )
 
 
-def test_the_index_follows_a_pod_through_its_labels() -> None:
+def test_label_index_follows_label_changes() -> None:
     handle = CoreHandle()
     handle.index([GROUP])
     first = pod("a").label(GROUP, "x").build()
@@ -73,12 +73,12 @@ def test_the_index_follows_a_pod_through_its_labels() -> None:
 
 
 def grouped(name: str, group: str = "team") -> PodBuilder:
-    made = pod(name)
-    made.manifest["spec"]["schedulingGroup"] = {"podGroupName": group}
-    return made
+    builder = pod(name)
+    builder.manifest["spec"]["schedulingGroup"] = {"podGroupName": group}
+    return builder
 
 
-def test_pods_are_found_by_their_pod_group_until_they_go() -> None:
+def test_pod_group_index_follows_pod_until_deletion() -> None:
     handle = CoreHandle(scheduler_names=["default-scheduler"])
     first, second = grouped("a").build(), grouped("a").on("n1").build()
     handle.set_pod(None, first)
@@ -92,32 +92,32 @@ def test_pods_are_found_by_their_pod_group_until_they_go() -> None:
     assert not handle.pods_by_pod_group("default", "team")
 
 
-def test_pods_of_other_schedulers_count_for_their_group_once_they_have_a_node() -> None:
+def test_pod_of_other_scheduler_counts_for_group_once_bound() -> None:
     handle = CoreHandle(scheduler_names=["default-scheduler"])
-    theirs = grouped("a").scheduler("theirs")
-    pending, bound = theirs.build(), theirs.on("n1").build()
+    foreign = grouped("a").scheduler("other-scheduler")
+    pending, bound = foreign.build(), foreign.on("n1").build()
     handle.set_pod(None, pending)
     assert not handle.pods_by_pod_group("default", "team")
     handle.set_pod(pending, bound)
     assert handle.pods_by_pod_group("default", "team") == {"a": bound}
 
 
-def test_activated_pods_are_handed_over_once() -> None:
+def test_activated_pods_are_returned_once() -> None:
     handle = CoreHandle()
     handle.activate([pod("a").build()])
     assert [p.name for p in handle.take_activated()] == ["a"]
     assert handle.take_activated() == []
 
 
-def test_every_change_of_an_object_gives_its_kind_another_version() -> None:
+def test_object_change_increments_version_of_its_kind() -> None:
     handle = CoreHandle()
-    live, seen = handle.objects(GROUPS), [handle.objects_version(GROUPS)]
+    objects, versions = handle.objects(GROUPS), [handle.objects_version(GROUPS)]
     for _ in ("added", "updated"):
         handle.set_object(GROUPS, {"metadata": {"namespace": "default", "name": "g"}})
-        seen.append(handle.objects_version(GROUPS))
-    assert list(live) == [("default", "g")]
+        versions.append(handle.objects_version(GROUPS))
+    assert list(objects) == [("default", "g")]
     handle.remove_object(GROUPS, "default", "g")
-    seen.append(handle.objects_version(GROUPS))
-    assert (len(set(seen)), len(live)) == (4, 0)
+    versions.append(handle.objects_version(GROUPS))
+    assert (len(set(versions)), len(objects)) == (4, 0)
     handle.set_object(ResourceKind("", "v1", "services", "Service"), {"metadata": {"name": "s"}})
-    assert handle.objects_version(GROUPS) == seen[-1]
+    assert handle.objects_version(GROUPS) == versions[-1]

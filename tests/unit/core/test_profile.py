@@ -1,4 +1,4 @@
-"""Profiles compiled from plugin instances by extension point, and what they tell about their plugins."""
+"""Profiles compiled from plugin instances by extension point, and their properties."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ REPLICAS = ResourceKind("apps", "v1", "replicasets", "ReplicaSet")
 
 
 class Both(FilterPlugin, ScorePlugin):
-    """Serves two points, watches and indexes."""
+    """Implements Filter and Score, watches a kind and indexes a label."""
 
     name = "Both"
     reads = Reads.OWN_NODE
@@ -50,67 +50,67 @@ class Both(FilterPlugin, ScorePlugin):
         return 1
 
 
-class Prepared(PreScorePlugin, Both):
-    """Prepares what it scores by."""
+class WithPreScore(PreScorePlugin, Both):
+    """Implements PreScore as well."""
 
-    name = "Prepared"
+    name = "WithPreScore"
 
     def pre_score(self, *_: Any) -> None:
         return None
 
 
-class Secretive(PostFilterPlugin):
-    """Says nothing about itself."""
+class Undeclared(PostFilterPlugin):
+    """Declares neither reads nor events."""
 
-    name = "Secretive"
+    name = "Undeclared"
 
     def post_filter(self, *_: Any) -> Rejection:
         return Rejection()
 
 
-def made(*classes: type[Plugin]) -> list[tuple[Plugin, int]]:
+def instances(*classes: type[Plugin]) -> list[tuple[Plugin, int]]:
     handle = CoreHandle()
     return [(cls(cls.Args(), handle), i) for i, cls in enumerate(classes, start=1)]
 
 
-SORT, BIND = {"queueSort": made(PrioritySort)}, {"bind": made(DefaultBinder)}
+SORT, BIND = {"queueSort": instances(PrioritySort)}, {"bind": instances(DefaultBinder)}
 
 
 @pytest.mark.parametrize(
-    ("points", "complaint"),
+    ("points", "message"),
     [
         (BIND, 'only one queue sort plugin required for profile with scheduler name "p", but got 0'),
         (
-            {"queueSort": made(PrioritySort, PrioritySort), **BIND},
+            {"queueSort": instances(PrioritySort, PrioritySort), **BIND},
             'only one queue sort plugin required for profile with scheduler name "p", but got 2',
         ),
         (SORT, 'at least one bind plugin is needed for profile with scheduler name "p"'),
     ],
 )
-def test_a_profile_that_cannot_work_is_refused(points: dict[str, Any], complaint: str) -> None:
-    with pytest.raises(ValueError, match=complaint):
+def test_invalid_profile_is_rejected(points: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         compile_profile("p", points)
 
 
-def test_plugins_stand_at_their_points_in_order_with_their_weights() -> None:
-    both, secretive = made(Both, Secretive)
-    profile = compile_profile("p", {**SORT, **BIND, "filter": [both], "score": [both], "postFilter": [secretive]})
+def test_compiled_profile_keeps_order_and_weights() -> None:
+    both, undeclared = instances(Both, Undeclared)
+    profile = compile_profile("p", {**SORT, **BIND, "filter": [both], "score": [both], "postFilter": [undeclared]})
     assert profile.filter == (both[0],)
     assert [(weighted.plugin, weighted.weight) for weighted in profile.score] == [both]
-    assert [plugin.name for plugin in profile.plugins] == ["PrioritySort", "Both", "Secretive", "DefaultBinder"]
+    assert [plugin.name for plugin in profile.plugins] == ["PrioritySort", "Both", "Undeclared", "DefaultBinder"]
 
 
-def test_what_prepares_for_score_runs_with_it() -> None:
-    """A configuration may name the plugin at Score alone."""
-    (prepared,) = made(Prepared)
-    assert compile_profile("p", {**SORT, **BIND, "score": [prepared]}).pre_score == (prepared[0],)
-    both = {"preScore": [prepared], "score": [prepared]}
-    assert compile_profile("p", {**SORT, **BIND, **both}).pre_score == (prepared[0],)
+def test_pre_score_is_enabled_with_score() -> None:
+    """A configuration may enable the plugin at Score only."""
+    (with_pre_score,) = instances(WithPreScore)
+    assert compile_profile("p", {**SORT, **BIND, "score": [with_pre_score]}).pre_score == (with_pre_score[0],)
+    both = {"preScore": [with_pre_score], "score": [with_pre_score]}
+    assert compile_profile("p", {**SORT, **BIND, **both}).pre_score == (with_pre_score[0],)
 
 
-def test_a_profile_tells_what_its_plugins_want_to_know() -> None:
-    both, secretive = made(Both, Secretive)
-    profile = compile_profile("p", {**SORT, **BIND, "filter": [both], "score": [both], "postFilter": [secretive]})
+def test_profile_collects_watches_indexes_and_events() -> None:
+    both, undeclared = instances(Both, Undeclared)
+    profile = compile_profile("p", {**SORT, **BIND, "filter": [both], "score": [both], "postFilter": [undeclared]})
     assert profile.watches == {CLAIM}
     assert profile.indexes == {"app"}
     assert [interest for name, interest in profile.events_to_register if name == "Both"] == [
@@ -119,7 +119,7 @@ def test_a_profile_tells_what_its_plugins_want_to_know() -> None:
 
 
 class Spreader(Both):
-    """Reads replica sets, and waits for nodes and claims."""
+    """Watch replica sets and register node and claim events."""
 
     name = "Spreader"
     watches: ClassVar[tuple[ResourceKind, ...]] = (CLAIM, REPLICAS)
@@ -128,27 +128,27 @@ class Spreader(Both):
         return ClusterEventWithHint("Node", Action.ADD), ClusterEventWithHint(CLAIM.kind, Action.ADD)
 
 
-class Watchful(Secretive):
-    """Does not say what may help either, and reads replica sets itself."""
+class WatchesReplicas(Undeclared):
+    """Register no events, but watch replica sets."""
 
-    name = "Watchful"
+    name = "WatchesReplicas"
     watches = (REPLICAS,)
 
 
-def test_anything_is_what_somebody_waits_for_and_not_what_others_only_read() -> None:
-    spreader, secretive, watchful = made(Spreader, Secretive, Watchful)
-    profile = compile_profile("p", {**SORT, **BIND, "filter": [spreader], "postFilter": [secretive, watchful]})
-    woken = {
+def test_wildcard_resource_excludes_kinds_only_read_by_others() -> None:
+    spreader, undeclared, watches_replicas = instances(Spreader, Undeclared, WatchesReplicas)
+    profile = compile_profile("p", {**SORT, **BIND, "filter": [spreader], "postFilter": [undeclared, watches_replicas]})
+    resources = {
         name: {i.resource for plugin, i in profile.events_to_register if plugin == name}
         for name, _ in profile.events_to_register
     }
-    assert woken["Secretive"] == {"Node", "Pod", CLAIM.kind}
-    assert woken["Watchful"] == {"Node", "Pod", CLAIM.kind, REPLICAS.kind}
-    assert {i.actions for plugin, i in profile.events_to_register if plugin == "Secretive"} == {Action.ALL}
+    assert resources["Undeclared"] == {"Node", "Pod", CLAIM.kind}
+    assert resources["WatchesReplicas"] == {"Node", "Pod", CLAIM.kind, REPLICAS.kind}
+    assert {i.actions for plugin, i in profile.events_to_register if plugin == "Undeclared"} == {Action.ALL}
 
 
 @pytest.mark.parametrize(
-    ("reads", "identity", "kept"),
+    ("reads", "identity", "cacheable"),
     [
         (Reads.OWN_NODE, False, True),
         (Reads.ALL_NODES, False, True),
@@ -157,26 +157,26 @@ def test_anything_is_what_somebody_waits_for_and_not_what_others_only_read() -> 
         (Reads.OWN_NODE, True, False),
     ],
 )
-def test_answers_are_kept_of_plugins_that_read_no_pods_and_no_names(reads: Reads, identity: bool, kept: bool) -> None:
-    ((plugin, _),) = made(type("Other", (Both,), {"reads": reads, "reads_identity": identity}))
-    assert is_kept(plugin) is kept
+def test_results_are_cacheable_without_reading_pods_or_identity(reads: Reads, identity: bool, cacheable: bool) -> None:
+    ((plugin, _),) = instances(type("Other", (Both,), {"reads": reads, "reads_identity": identity}))
+    assert is_kept(plugin) is cacheable
 
 
-def test_a_plugin_that_does_not_say_what_it_reads_reads_everything() -> None:
-    ((secretive, _),) = made(Secretive)
-    assert (reads_of(secretive), is_kept(secretive)) == (Reads.EVERYTHING, False)
+def test_plugin_without_reads_reads_everything() -> None:
+    ((undeclared, _),) = instances(Undeclared)
+    assert (reads_of(undeclared), is_kept(undeclared)) == (Reads.EVERYTHING, False)
 
 
-def test_a_registry_knows_a_name_for_one_class_only() -> None:
+def test_registry_rejects_second_class_with_same_name() -> None:
     registry = Registry()
     for _ in range(2):
         registry.add(PluginRegistration("Both", Both, "mine"))
     with pytest.raises(DuplicatePlugin, match=r'a plugin named "Both" already exists: .*\(mine\) and .*\(theirs\)'):
-        registry.add(PluginRegistration("Both", Secretive, "theirs"))
-    assert (registry.names(), "Both" in registry, registry.get("Nobody")) == (("Both",), True, None)
+        registry.add(PluginRegistration("Both", Undeclared, "theirs"))
+    assert (registry.names(), "Both" in registry, registry.get("Unknown")) == (("Both",), True, None)
 
 
-def test_points_are_named_as_configurations_name_them() -> None:
+def test_points_use_configuration_names() -> None:
     assert points_of(Both) == ("filter", "score")
     assert points_of(NodeResourcesFit) == ("preFilter", "filter", "preScore", "score")
     assert POINTS["queueSort"] is QueueSortPlugin
