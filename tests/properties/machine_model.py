@@ -37,22 +37,7 @@ profiles:
 Step = tuple[str, int, int]
 """Kind of event, number of the pod or node, and variant."""
 
-_PODS = (
-    "pod",
-    "pod",
-    "pod",
-    "pod",
-    "pod",
-    "pod",
-    "again",
-    "delete",
-    "mark",
-    "end",
-    "gate",
-    "relabel",
-    "nominate",
-    "theirs",
-)
+_PODS = (*("pod",) * 6, "again", "delete", "mark", "end", "gate", "relabel", "nominate", "theirs")
 _NODES = ("node", "node", "node", "drop")
 _BINDINGS = ("finish", "finish", "finish", "refuse", "lose", "show", "show", "pretend", "hide")
 _EVICTIONS = ("evict", "evict", "linger", "spare")

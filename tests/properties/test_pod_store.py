@@ -195,7 +195,7 @@ PLANTED = {
 }
 
 
-@pytest.mark.parametrize("planted", PLANTED)
+@pytest.mark.parametrize("bug_name", PLANTED)
 def test_planted_bug_is_found(bug_name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     owner, name, bug = PLANTED[bug_name]
     monkeypatch.setattr(owner, name, bug)

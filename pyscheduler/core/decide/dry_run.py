@@ -51,9 +51,7 @@ class _Plugins:
     depend_on_one_node: bool
     """True if results depend only on the node and its pods, not on the order in which pods were added and removed."""
     are_cacheable: bool
-    """True if, in addition, results hold for every pod of the signature: no filter reads other objects or the pod's
-    identity.
-    """
+    """True if no filter reads other objects or the pod's identity either: results hold for the whole signature."""
     hold_for_signature_group: bool
     """True if results hold for every pod of the signature group, whatever its labels, claims and named nodes."""
 
@@ -111,8 +109,9 @@ class DryRunner:
         return TableWithoutLowerPriority(self.state, priority)
 
     def filter_without_lower_priority(self, cycle: Cycle, pod: Pod, priority: int) -> NodeToStatus:
-        """Return the nodes that reject the pod even without their pods below `priority`
-        (`Handle.filter_without_lower_priority`).
+        """Return the nodes that reject the pod even without pods below `priority`.
+
+        See `Handle.filter_without_lower_priority`.
 
         Filters run in profile order, so the first rejection is the one that a dry run would return. The search stops at
         the first filter that needs more than a node's row; the remaining filters run in dry runs only.
@@ -182,9 +181,7 @@ class DryRunner:
             raise
 
     def _rejecting_rows(self, plugins: Sequence[FilterPlugin], cycle: Cycle, pod: Pod, table: NodeTable) -> Mask | None:
-        """Return a mask of the nodes that any of the filters rejects; None if a filter fails on an object that it
-        reads.
-        """
+        """Return a mask of the nodes that some filter rejects; None if a filter cannot parse an object."""
         rejects = np.zeros(len(table), np.bool_)
         for plugin in plugins:
             result = self._filter_all(plugin, cycle, pod, table)

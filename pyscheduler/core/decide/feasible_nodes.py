@@ -168,8 +168,9 @@ class FeasibleNodeFinder:
         return FeasibleNodes(fits, rows, rejections, pre.outside_status(nominated_status))
 
     def _filter_one_by_one(self, cycle: Cycle, pod: Pod, pre: PreFilterResult) -> FeasibleNodes:
-        """Filter each node with its nominated pods first, which may reject the pod before a plugin returns an error
-        status.
+        """Filter each node with its nominated pods first.
+
+        They may reject the pod before a plugin returns an error status.
         """
         nodes = self._state.rows
         rejections = {
@@ -190,8 +191,7 @@ class FeasibleNodeFinder:
     def _reserved_rows(
         self, cycle: Cycle, pod: Pod, cache: EquivalenceCache, include_infeasible: bool = False
     ) -> dict[int, Status]:
-        """Return the rows that lack space once nominated pods of the same or a higher priority are added, with the
-        status.
+        """Return the status of the rows that reject the pod once nominated pods of its priority or above are added.
 
         Only rows that fit without them are evaluated, or all of them with `include_infeasible`.
         """

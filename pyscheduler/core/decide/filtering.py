@@ -162,9 +162,7 @@ class FilterColumns:
         return any(column in self._active for column in columns)
 
     def is_unchanged(self, cycle: Cycle) -> bool:
-        """Return True if the results of all volatile plugins are valid, because their cache keys are the same as
-        before.
-        """
+        """Return True if the results of all volatile plugins are valid: their cache keys are unchanged."""
         volatile = (column for column in self._active if column.is_volatile)
         return all(
             call_guarded(column.plugin.name, "Filter", self._is_basis_unchanged, column, cycle) for column in volatile

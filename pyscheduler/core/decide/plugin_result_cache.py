@@ -50,8 +50,9 @@ class PluginResultCache:
             self._invalidate_plan()
 
     def invalidate(self, plugins: frozenset[str]) -> None:
-        """Drop the results of some plugins before a pod of another signature of the group; SKIP_SIGNATURE_GROUP stays
-        valid.
+        """Drop the results of some plugins before a pod of another signature of the group.
+
+        SKIP_SIGNATURE_GROUP stays valid.
         """
         gone = [name for name in plugins if name in self._cached and not self._skip_results.get(name)]
         if gone:
@@ -95,8 +96,9 @@ class PluginResultCache:
         return cycle.state() if is_kept(plugin) else None
 
     def store(self, plugin: Plugin, answer: object, cycle: Cycle, before: State | None) -> None:
-        """Cache the plugin's result if it is valid for other pods of the signature; `before` is the state from
-        `state_before`.
+        """Cache the plugin's result if it is valid for other pods of the signature.
+
+        `before` is the result of `state_before`.
         """
         if answer is SKIP_SIGNATURE or answer is SKIP_SIGNATURE_GROUP:
             self._store(plugin.name, {}, skipped=True)

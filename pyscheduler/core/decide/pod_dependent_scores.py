@@ -43,19 +43,21 @@ class PodDependentScores:
         """Memory of the equivalence classes in bytes, without the columns."""
         return self._classes.bytes
 
-    def refresh(self, cycle: Cycle, pod: Pod, rows: DirtyRows | slice, fitting: Rows | slice, refit: bool) -> bool:
+    def refresh(
+        self, cycle: Cycle, pod: Pod, rows: DirtyRows | slice, fitting: Rows | slice, feasible_changed: bool
+    ) -> bool:
         """Update the columns after changes to `rows`. Return True if the sums of all other rows are unchanged.
 
-        `fitting` holds the feasible rows, `refit` is True if these changed.
+        `fitting` holds the feasible rows, `feasible_changed` is True if these changed.
         """
         equivalences = self._equivalences(cycle)
         if equivalences is None:
             self._classes.invalidate()
-        elif self._classes.refresh(equivalences, len(self.columns[0].raw), rows, fitting, refit):
+        elif self._classes.refresh(equivalences, len(self.columns[0].raw), rows, fitting, feasible_changed):
             return self._refresh_classes(cycle, pod)
         for column in self.columns:
             column.all_stale |= self._by_class
-            column.refresh(cycle, pod, self._state, fitting, fitting, refit)
+            column.refresh(cycle, pod, self._state, fitting, fitting, feasible_changed)
         self._by_class = False
         return False
 

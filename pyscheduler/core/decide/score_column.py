@@ -129,10 +129,16 @@ class ScoreColumn(CachedColumn):
             self.fresh()[rows] = True
 
     def refresh(
-        self, cycle: Cycle, pod: Pod, state: ClusterState, rows: Rows | slice, fitting: Rows | slice, refit: bool
+        self,
+        cycle: Cycle,
+        pod: Pod,
+        state: ClusterState,
+        rows: Rows | slice,
+        fitting: Rows | slice,
+        feasible_changed: bool,
     ) -> bool:
         """Update some feasible rows. Return True if all feasible rows were weighted again."""
-        if self.is_fresh and not self.all_stale and not refit:
+        if self.is_fresh and not self.all_stale and not feasible_changed:
             return False
         stale = rows
         if not self.all_stale:
@@ -141,16 +147,17 @@ class ScoreColumn(CachedColumn):
         if outdated:
             self.score_rows(cycle, pod, state, stale)
         self.is_fresh = rows is fitting
-        if not outdated and not refit:
+        if not outdated and not feasible_changed:
             return False
         if self.depends_on_others and self.renormalize(cycle, pod, fitting):
             return True
-        self.weigh(rows if refit else stale)
+        self.weigh(rows if feasible_changed else stale)
         return False
 
     def score_representatives(self, cycle: Cycle, pod: Pod, state: ClusterState, rows: Rows) -> Scores:
-        """Return the weighted scores of class representatives: the same array object while their raw scores are
-        unchanged.
+        """Return the weighted scores of class representatives.
+
+        The same array object is returned while their raw scores are unchanged.
         """
         self.all_stale = True
         self.score_rows(cycle, pod, state, rows)
@@ -281,8 +288,9 @@ def _write(column: Scores, rows: Rows | slice, scores: Scores) -> None:
 
 
 def score_of(plugin: ScorePlugin, cycle: Cycle, pod: Pod, node: NodeInfo) -> int:
-    """Return the plugin's raw score of one node. InvalidReturnValue if it is not an integer; other exceptions pass
-    through.
+    """Return the plugin's raw score of one node. InvalidReturnValue if it is not an integer.
+
+    Exceptions from the plugin pass through.
     """
     if cycle.call_observer is None:
         score = plugin.score(cycle, pod, node)

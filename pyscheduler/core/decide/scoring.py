@@ -95,9 +95,7 @@ class ScoreColumns:
         self._top_scores_current = False
 
     def invalidate(self, change: Change, rows: DirtyRows) -> bool:
-        """Invalidate the raw scores that the change makes stale. Return True if that extends beyond `rows` in a stable
-        column.
-        """
+        """Invalidate the raw scores that the change makes stale. Return True if `rows` do not cover a stable column."""
         beyond = False
         for column in self._columns_by_change[change]:
             beyond |= column.invalidate(change, rows) and not column.is_volatile
@@ -116,9 +114,10 @@ class ScoreColumns:
         return not plugins.isdisjoint(summed)
 
     def refresh_rows(self, cycle: Cycle, pod: Pod, rows: DirtyRows, fitting: Rows | slice) -> bool:
-        """Update rows that were and are feasible, where only pods on them changed. `fitting` holds all feasible rows.
+        """Update rows that were and are feasible, where only pods on them changed.
 
-        Return False if that is impossible, because the change of pods invalidates stable columns.
+        Return False if that is impossible, because the change of pods invalidates stable columns. `fitting` holds all
+        feasible rows.
         """
         if not self._top_scores_current or not self._is_stable:
             return False
@@ -129,7 +128,7 @@ class ScoreColumns:
             self._sum_rows(cycle, pod, rows, rows)
         for column in self._volatile.columns:
             column.invalidate(USAGE, rows)
-        self._add_volatile(cycle, pod, rows, fitting, refit=False)
+        self._add_volatile(cycle, pod, rows, fitting, feasible_changed=False)
         return True
 
     def flip_rows(self, rows: Rows, feasible: Mask) -> Rows:
@@ -147,11 +146,17 @@ class ScoreColumns:
         return rows[unknown]
 
     def refresh(
-        self, cycle: Cycle, pod: Pod, due: DirtyRows | slice, feasible: Mask, fitting: Rows | slice, refit: bool
+        self,
+        cycle: Cycle,
+        pod: Pod,
+        due: DirtyRows | slice,
+        feasible: Mask,
+        fitting: Rows | slice,
+        feasible_changed: bool,
     ) -> None:
         """Update the totals of the `due` rows, and of all rows if columns are volatile.
 
-        `feasible` is the mask of feasible rows, `fitting` their numbers, `refit` is True if they changed.
+        `feasible` is the mask of feasible rows, `fitting` their numbers, `feasible_changed` is True if they changed.
         """
         all_rows = isinstance(due, slice)
         if isinstance(due, list):
@@ -159,14 +164,14 @@ class ScoreColumns:
         else:
             feasible_rows = fitting if all_rows else select_rows(due, feasible[due])
         for column in self._stable:
-            all_rows |= column.refresh(cycle, pod, self._state, feasible_rows, fitting, refit)
+            all_rows |= column.refresh(cycle, pod, self._state, feasible_rows, fitting, feasible_changed)
         self._sum_stable(all_rows, due)
         if isinstance(due, list):
             for row in due:
                 self._sum_row(cycle, pod, row, bool(feasible[row]))
         else:
             self._sum_rows(cycle, pod, due, feasible_rows)
-        self._add_volatile(cycle, pod, due, fitting, refit)
+        self._add_volatile(cycle, pod, due, fitting, feasible_changed)
 
     def _sum_stable(self, all_rows: bool, due: DirtyRows | slice) -> None:
         """Sum the stable columns over the due rows, or over all."""
@@ -196,7 +201,7 @@ class ScoreColumns:
             self.top_scores.update(row, before, now)
 
     def _sum_rows(self, cycle: Cycle, pod: Pod, due: Rows | slice, feasible_rows: Rows | slice) -> None:
-        """Add the uncached scores to the stable sum for many rows, of which `ours` are feasible."""
+        """Add the uncached scores to the stable sum for many rows, some of which are feasible."""
         if feasible_rows is not due:
             self._row_total[due] = UNKNOWN
         sums = self._stable_total[feasible_rows]
@@ -206,14 +211,18 @@ class ScoreColumns:
         self._top_scores_current = False
 
     def _add_volatile(
-        self, cycle: Cycle, pod: Pod, rows: DirtyRows | slice, fitting: Rows | slice, refit: bool
+        self, cycle: Cycle, pod: Pod, rows: DirtyRows | slice, fitting: Rows | slice, feasible_changed: bool
     ) -> None:
         """Add the volatile columns to the other sums, of which only `rows` changed if the top scores are current."""
         volatile = self._volatile
         if not volatile.columns:
             if not self._top_scores_current:
                 self._reset_top_scores()
-        elif volatile.refresh(cycle, pod, rows, fitting, refit) and self._top_scores_current and isinstance(rows, list):
+        elif (
+            volatile.refresh(cycle, pod, rows, fitting, feasible_changed)
+            and self._top_scores_current
+            and isinstance(rows, list)
+        ):
             for row in rows:
                 before, now = self.total.item(row), self._row_total.item(row) + volatile.of_row(row)
                 self.total[row] = now

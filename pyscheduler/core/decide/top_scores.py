@@ -18,7 +18,7 @@ NO_SCORES: Scores = np.zeros(0, np.int64)
 _MAX_LISTED = 2048
 """Maximum length of the list form. Converting more rows takes as long as many single removals."""
 _MAX_REMOVED = 64
-"""Number of removed rows at which the array is copied without them. Below `_LISTED`, so the array is never empty."""
+"""Number of removed rows at which the array is copied without them. Below `_MAX_LISTED`, so it is never empty."""
 
 
 class TopScores:
@@ -51,7 +51,7 @@ class TopScores:
             self._remove(self._rows, row)
 
     def pick(self, random_bits: Callable[[], int]) -> int:
-        """Return one of the best rows: element `chance()` modulo their number, in row order."""
+        """Return one of the best rows: element `random_bits()` modulo their number, in row order."""
         rows = self._find() if self._rows is None else self._rows
         removed = () if isinstance(rows, list) else self._removed
         remaining = len(rows) - len(removed)

@@ -227,7 +227,7 @@ class CoreHandle:
         return pods
 
     def take_decided(self, limit: int) -> list[WaitingPodState]:
-        """Remove up to `most` waiting pods that were allowed or rejected, and return them."""
+        """Remove up to `limit` waiting pods that were allowed or rejected, and return them."""
         decided = list(islice((w for w in self.waiting.values() if w.is_decided), limit))
         for waiting in decided:
             del self.waiting[waiting.pod.uid]

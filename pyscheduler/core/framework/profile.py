@@ -213,7 +213,5 @@ def reads_of(plugin: Plugin) -> Reads:
 
 
 def is_kept(plugin: Plugin) -> bool:
-    """Return True if the plugin's results for a pod are valid for every pod of the signature until a node object
-    changes.
-    """
+    """Return True if the plugin's results hold for every pod of the signature until a node object changes."""
     return reads_of(plugin) <= Reads.ALL_NODES and not getattr(plugin, "reads_identity", False)
