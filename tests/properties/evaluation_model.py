@@ -24,7 +24,7 @@ from pyscheduler.kernels import Rows
 from tests.properties.object_fixture import ObjectFixture
 from tests.properties.probe_plugins import IN_TREE, Class, external, profile_of
 from tests.properties.sample_objects import AFFINITY_KINDS, CLAIM_KINDS, CONSTRAINED_KINDS, NAMES, pod_of
-from tests.properties.state_steps import StateWorld
+from tests.properties.state_steps import StateModel
 
 KINDS = (0, 12, 7, 14, 5, *CLAIM_KINDS)
 """Kinds of the incoming pods: few, so that signatures recur; of all teams and priorities, some of one signature group.
@@ -49,8 +49,8 @@ class Answers:
     rejection: Status | None = None
 
 
-class EvaluationWorld(StateWorld):
-    """A cluster state with the steps of `StateWorld` and scheduling attempts."""
+class EvaluationModel(StateModel):
+    """A cluster state with the steps of `StateModel` and scheduling attempts."""
 
     def __init__(self, classes: tuple[Class, ...]) -> None:
         super().__init__()

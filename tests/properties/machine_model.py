@@ -70,7 +70,7 @@ def pod_of(name: str, kind: int) -> PodBuilder:
 
 
 @dataclass
-class Model:
+class ExpectedState:
     """Expected state of pods by UID, maintained independently of the scheduler."""
 
     alive: dict[str, PodBuilder] = field(default_factory=dict)
@@ -93,7 +93,7 @@ class Model:
         return str(self.alive[uid].manifest["spec"].get("nodeName", "")) if uid in self.alive else ""
 
 
-class MachineWorld:
+class MachineModel:
     """Run steps one by one; attempts and all checks follow each step."""
 
     def __init__(self, seed: int = 0) -> None:
@@ -105,7 +105,7 @@ class MachineWorld:
         assert isinstance(plugin, ScriptedPermit)
         self.permit_plugin = plugin
         self.permit_plugin.on_reserve = self._check_capacity
-        self.model = Model()
+        self.expected = ExpectedState()
         self._nodes: dict[str, NodeBuilder] = {}
         self._orphans: list[Bind] = []
         """Bindings of deleted pods, with the response outstanding."""
@@ -135,7 +135,7 @@ class MachineWorld:
         """Add resources for all pods, remove gates, complete deletions and let much time pass."""
         for i in range(10):
             self.harness.add(self._record_node(f"big{i}", node(f"big{i}", cpu="64").label("disk", "ssd")))
-        for uid, built in list(self.model.alive.items()):
+        for uid, built in list(self.expected.alive.items()):
             if _is_deleting(built):
                 self._delete(built.manifest["metadata"]["name"], 0)
             else:
@@ -152,7 +152,7 @@ class MachineWorld:
                 self._evict("", 0)
             for bind in list(self.harness.pending_bindings.values()):
                 self._finish(bind.pod.name, 0)
-            for uid, built in list(self.model.alive.items()):
+            for uid, built in list(self.expected.alive.items()):
                 self._see(uid, built)
             self._check_all()
 
@@ -168,8 +168,8 @@ class MachineWorld:
 
     def unbound(self) -> list[str]:
         """Return the pods that should have been bound and are not."""
-        model = self.model
-        return [uid for uid, built in model.alive.items() if not model.place_of(uid) and not _is_deleting(built)]
+        expected = self.expected
+        return [uid for uid, built in expected.alive.items() if not expected.place_of(uid) and not _is_deleting(built)]
 
     # -- pods ------------------------------------------------------------------------------------------------------
 
@@ -194,8 +194,8 @@ class MachineWorld:
     def _end(self, name: str, kind: int) -> None:
         """Let a running pod terminate."""
         uid = self._uid(name)
-        if uid is not None and self.model.place_of(uid):
-            ended = self.model.alive[uid].phase(("Succeeded", "Failed")[kind % 2])
+        if uid is not None and self.expected.place_of(uid):
+            ended = self.expected.alive[uid].phase(("Succeeded", "Failed")[kind % 2])
             self._remove_from_model(uid, name)
             self.harness.add(ended)
             self.harness.delete_pod(name)
@@ -228,11 +228,11 @@ class MachineWorld:
         """Bind one of our pods from outside, whatever the scheduler is doing with it."""
         uid = self._uid(name)
         if uid is not None and self._may_bind(uid):
-            self.model.bound_to[uid] = f"n{kind % 4}"
-            self._see(uid, self.model.alive[uid])
+            self.expected.bound_to[uid] = f"n{kind % 4}"
+            self._see(uid, self.expected.alive[uid])
 
     def _uid(self, name: str) -> str | None:
-        return next((uid for uid in self.model.alive if uid.startswith(f"{name}-")), None)
+        return next((uid for uid in self.expected.alive if uid.startswith(f"{name}-")), None)
 
     def _create(self, name: str, built: PodBuilder) -> None:
         self._born += 1
@@ -242,17 +242,17 @@ class MachineWorld:
     def _change(self, name: str, change: Callable[[PodBuilder], PodBuilder]) -> None:
         uid = self._uid(name)
         if uid is not None:
-            self._see(uid, change(self.model.alive[uid]))
+            self._see(uid, change(self.expected.alive[uid]))
 
     def _see(self, uid: str, built: PodBuilder) -> None:
         """Show a version of a pod on the watch, bound if the API server has it so."""
-        bound_to = self.model.bound_to.get(uid)
-        self.model.alive[uid] = built.on(bound_to) if bound_to else built
-        self.harness.add(self.model.alive[uid])
+        bound_to = self.expected.bound_to.get(uid)
+        self.expected.alive[uid] = built.on(bound_to) if bound_to else built
+        self.harness.add(self.expected.alive[uid])
 
     def _remove_from_model(self, uid: str, name: str) -> None:
         """Remove a pod from the model before its deletion."""
-        del self.model.alive[uid]
+        del self.expected.alive[uid]
         bind = self.harness.pending_bindings.pop(f"default/{name}", None)
         if bind is not None:
             self._orphans.append(bind)
@@ -274,13 +274,17 @@ class MachineWorld:
 
     def _binding_error(self, pod: Pod, node_name: str) -> str:
         """Return the API server's error for a binding: a pod is bound once, and never while terminating."""
-        bound_to = self.model.bound_to.get(pod.uid)
+        bound_to = self.expected.bound_to.get(pod.uid)
         if bound_to is not None:
             return "" if bound_to == node_name else f"already assigned to {bound_to}"
         return "" if self._may_bind(pod.uid) else "is being deleted, cannot be assigned to a host"
 
     def _may_bind(self, uid: str) -> bool:
-        return uid not in self.model.bound_to and uid in self.model.alive and not _is_deleting(self.model.alive[uid])
+        return (
+            uid not in self.expected.bound_to
+            and uid in self.expected.alive
+            and not _is_deleting(self.expected.alive[uid])
+        )
 
     def _finish(self, name: str, _: int) -> None:
         """Complete a binding cycle."""
@@ -290,12 +294,12 @@ class MachineWorld:
             return
         uid = bind.pod.uid
         accepted = self.permit_plugin.mood != "prebind" and not self._binding_error(bind.pod, bind.node_name)
-        if accepted or self.model.place_of(uid) == bind.node_name:
-            self.model.expected_events.add(uid)
+        if accepted or self.expected.place_of(uid) == bind.node_name:
+            self.expected.expected_events.add(uid)
         if accepted:
-            self.model.bound_to[uid] = bind.node_name
-            self.model.alive[uid] = self.model.alive[uid].on(bind.node_name)
-        self.model.binding.discard(uid)
+            self.expected.bound_to[uid] = bind.node_name
+            self.expected.alive[uid] = self.expected.alive[uid].on(bind.node_name)
+        self.expected.binding.discard(uid)
         self.harness.finish_binding(name)
 
     def _refuse(self, name: str, _: int) -> None:
@@ -311,11 +315,11 @@ class MachineWorld:
         if bind is None:
             return
         uid = bind.pod.uid
-        if self.model.place_of(uid) == bind.node_name:
-            self.model.expected_events.add(uid)
+        if self.expected.place_of(uid) == bind.node_name:
+            self.expected.expected_events.add(uid)
         elif takes_effect and self._may_bind(uid):
-            self.model.bound_to[uid] = bind.node_name
-        self.model.binding.discard(uid)
+            self.expected.bound_to[uid] = bind.node_name
+        self.expected.binding.discard(uid)
         self.harness.handle_event(BindFailed(self.harness.now, uid, "connection reset"))
 
     def _pretend(self, name: str, _: int) -> None:
@@ -331,13 +335,13 @@ class MachineWorld:
         if bind is None:
             return
         uid = bind.pod.uid
-        if self.model.place_of(uid) == bind.node_name:
-            self.model.expected_events.add(uid)
+        if self.expected.place_of(uid) == bind.node_name:
+            self.expected.expected_events.add(uid)
         elif is_made and self._may_bind(uid):
-            self.model.bound_to[uid] = bind.node_name
+            self.expected.bound_to[uid] = bind.node_name
         else:
-            self.model.false_confirmations[uid] += 1
-        self.model.binding.discard(uid)
+            self.expected.false_confirmations[uid] += 1
+        self.expected.binding.discard(uid)
         self.harness.handle_event(Bound(self.harness.now, uid))
 
     def _found(self, pod: Pod) -> PodBuilder | None:
@@ -345,22 +349,22 @@ class MachineWorld:
         uid = self._uid(pod.name)
         if uid is None:
             return None
-        bound_to = self.model.bound_to.get(uid)
+        bound_to = self.expected.bound_to.get(uid)
         if bound_to is not None:
-            self.model.found.setdefault(uid, len(self.harness.commands))
-        return self.model.alive[uid].on(bound_to) if bound_to else self.model.alive[uid]
+            self.expected.found.setdefault(uid, len(self.harness.commands))
+        return self.expected.alive[uid].on(bound_to) if bound_to else self.expected.alive[uid]
 
     def _show(self, name: str, _: int) -> None:
         """Show a pod on the watch before the response to its binding, or after the response was lost."""
         uid, bind = self._uid(name), self.harness.pending_bindings.get(f"default/{name}")
         if uid is not None and bind is not None and self._may_bind(uid):
-            self.model.bound_to[uid] = bind.node_name
+            self.expected.bound_to[uid] = bind.node_name
         self._change(name, lambda built: built)
 
     def _end_orphan(self) -> None:
         if self._orphans:
             bind = self._orphans.pop(0)
-            self.model.binding.discard(bind.pod.uid)
+            self.expected.binding.discard(bind.pod.uid)
             self.harness.handle_event(BindFailed(self.harness.now, bind.pod.uid, "not found"))
 
     # -- evictions -------------------------------------------------------------------------------------------------
@@ -390,7 +394,7 @@ class MachineWorld:
             if self._pending_evictions
             else None
         )
-        return victim.name if victim is not None and victim.uid in self.model.alive else ""
+        return victim.name if victim is not None and victim.uid in self.expected.alive else ""
 
     # -- time and Permit -------------------------------------------------------------------------------------------
 
@@ -411,9 +415,9 @@ class MachineWorld:
 
         Findings are stored: an exception here would be taken for a failure of the plugin.
         """
-        placed = [uid for uid in self.model.alive if self._counts_on(uid) == chosen.name]
+        placed = [uid for uid in self.expected.alive if self._counts_on(uid) == chosen.name]
         allocatable = self._nodes[chosen.name].manifest["status"]["allocatable"]
-        requested = sum(_cpu(self.model.alive[uid]) for uid in placed)
+        requested = sum(_cpu(self.expected.alive[uid]) for uid in placed)
         if pod.uid not in placed:
             self._violations.append(f"{pod} is reserved, but not on its node")
         if requested > amount("cpu", allocatable["cpu"]):
@@ -422,7 +426,7 @@ class MachineWorld:
             self._violations.append(f"{chosen.name} allows {allocatable['pods']} pods, has {placed}")
 
     def _counts_on(self, uid: str) -> str:
-        return self.model.place_of(uid) or self.permit_plugin.reserved.get(uid, "")
+        return self.expected.place_of(uid) or self.permit_plugin.reserved.get(uid, "")
 
     def _check_all(self) -> None:
         validate(self.harness.machine.context)
@@ -430,23 +434,23 @@ class MachineWorld:
         for at, command in enumerate(self.harness.commands[self._read :], self._read):
             self._note(command, at)
         self._read = len(self.harness.commands)
-        model, queue = self.model, self.harness.machine.context.queue
-        for uid, n in model.scheduled.items():
-            assert n <= 1 + model.false_confirmations[uid], f"{uid} has {n} Scheduled events"
-        for uid in model.expected_events:
-            assert model.scheduled[uid], f"the binding of {uid} has no Scheduled event"
+        expected, queue = self.expected, self.harness.machine.context.queue
+        for uid, n in expected.scheduled.items():
+            assert n <= 1 + expected.false_confirmations[uid], f"{uid} has {n} Scheduled events"
+        for uid in expected.expected_events:
+            assert expected.scheduled[uid], f"the binding of {uid} has no Scheduled event"
         for uid in self.permit_plugin.reserved:
             assert uid not in queue, f"{uid} waits in the queue and holds a reservation"
 
     def _note(self, command: Command, at: int) -> None:
         if isinstance(command, Bind):
             uid = command.pod.uid
-            assert uid not in self.model.binding, f"{uid} is bound twice at once"
-            shown = self.model.found.get(uid, at)
+            assert uid not in self.expected.binding, f"{uid} is bound twice at once"
+            shown = self.expected.found.get(uid, at)
             assert at <= shown, f"{uid} is bound again after a lookup has shown its node"
-            self.model.binding.add(uid)
+            self.expected.binding.add(uid)
         elif isinstance(command, Record) and command.reason == "Scheduled":
-            self.model.scheduled[command.regarding.uid] += 1
+            self.expected.scheduled[command.regarding.uid] += 1
         elif isinstance(command, Evict):
             self._pending_evictions.append(command)
         elif isinstance(command, PatchStatus) and command.nominated_node_name is not None:
@@ -454,27 +458,27 @@ class MachineWorld:
 
     def _nominated(self, uid: str, node_name: str) -> None:
         """Record the nomination; the harness has shown the pod already."""
-        if uid in self.model.alive:
-            self.model.alive[uid] = self.model.alive[uid].nominated(node_name)
+        if uid in self.expected.alive:
+            self.expected.alive[uid] = self.expected.alive[uid].nominated(node_name)
 
 
 def check_all_bound(script: list[Step]) -> None:
     """Check that every pod is bound in the end, whatever happens."""
-    model_run = MachineWorld()
+    machine = MachineModel()
     for step in script:
-        model_run.do(step)
-    model_run.heal()
-    assert not model_run.unbound(), f"never bound: {model_run.unbound()}"
+        machine.do(step)
+    machine.heal()
+    assert not machine.unbound(), f"never bound: {machine.unbound()}"
 
 
 def check_no_missed_wakeup(script: list[Step]) -> None:
     """Check that no pod stays parked that would fit, whatever happens."""
-    model_run = MachineWorld()
+    machine = MachineModel()
     for step in script:
-        model_run.do(step)
+        machine.do(step)
     # Longer than any backoff, too short for the flush of pods that have waited for five minutes.
-    model_run.calm_down(13.0)
-    assert not model_run.missed_wakeups(), model_run.missed_wakeups()
+    machine.calm_down(13.0)
+    assert not machine.missed_wakeups(), machine.missed_wakeups()
 
 
 def _cpu(built: PodBuilder) -> int:

@@ -1,4 +1,4 @@
-"""Random changes to a cluster state as short tuples; `StateWorld` applies them and records the expected content."""
+"""Random changes to a cluster state as short tuples; `StateModel` applies them and records the expected content."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ POD_STEPS = ("place", "place", "remove", "replace", "mark")
 ALL_STEPS = (*POD_STEPS, "node", "node", "drop", "look")
 
 
-class StateWorld:
+class StateModel:
     """A cluster state, and the nodes and pods that it should contain."""
 
     def __init__(self) -> None:

@@ -14,14 +14,14 @@ from hypothesis import given
 from pyscheduler.api import Cycle
 from pyscheduler.core.commands import Bind, CallExtenders, CancelBinding, Command, Evict, GetPod, PatchStatus, Record
 from pyscheduler.testing import Harness, node, pod
-from tests.properties.evaluation_model import EvaluationWorld
-from tests.properties.machine_model import STEPS, WHAT, MachineWorld, Step
+from tests.properties.evaluation_model import EvaluationModel
+from tests.properties.machine_model import STEPS, WHAT, MachineModel, Step
 from tests.properties.probe_plugins import LEVELS, Class, NamedNodes
 from tests.properties.profiles import assert_caught, quick
 
 
 def commands_of(script: list[Step], seed: int = 0) -> list[str]:
-    machine = MachineWorld(seed)
+    machine = MachineModel(seed)
     for step in script:
         machine.do(step)
     machine.heal()
@@ -73,11 +73,11 @@ def long_run() -> list[str]:
 
 
 def _decisions(classes: tuple[Class, ...], draw: random.Random) -> list[str]:
-    world = EvaluationWorld(classes)
-    world.do(("many", 0, 0, 0))
+    model = EvaluationModel(classes)
+    model.do(("many", 0, 0, 0))
     for _ in range(200):
-        world.do((draw.choice(("place", "node", "nominate", "attempt")), draw.randrange(8), draw.randrange(36), 1))
-    return world.decisions
+        model.do((draw.choice(("place", "node", "nominate", "attempt")), draw.randrange(8), draw.randrange(36), 1))
+    return model.decisions
 
 
 def _run_in_process(hash_seed: int) -> list[str]:

@@ -191,7 +191,7 @@ PLANTED = {
     "the last report wins": (PodSnapshotStore, "_saw", _ignore_versions),
     "a list deletes newer pods": (PodSnapshotStore, "_listed", _list_with_high_version),
     "old states of unknown pods are stored": (PodSnapshotStore, "_saw", _always_exists),
-    "deletions are not reported to subscribers": (Subscription, "went", _drop_deletion),
+    "deletions are not reported to subscribers": (Subscription, "on_delete", _drop_deletion),
 }
 
 

@@ -67,7 +67,7 @@ def pods_with_volumes(draw: st.DrawFn, name: str) -> PodBuilder:
 
 
 @st.composite
-def worlds(draw: st.DrawFn, pods: Callable[[str], st.SearchStrategy[PodBuilder]] = pods) -> Harness:
+def clusters(draw: st.DrawFn, pods: Callable[[str], st.SearchStrategy[PodBuilder]] = pods) -> Harness:
     """Generate a cluster full of pods of several priorities, some nominated to its nodes."""
     harness = Harness()
     harness.add_object(PDB, {"metadata": {"name": "b", "namespace": "default"}, "spec": {"selector": SELECTOR}})
@@ -117,7 +117,7 @@ def frozen(value: Any) -> Any:
 
 
 @quick(EXAMPLES)
-@given(worlds(), preemptors(), st.integers(0, 3))
+@given(clusters(), preemptors(), st.integers(0, 3))
 def test_dry_run_leaves_no_trace(harness: Harness, preemptor: PodBuilder, ends_early: int) -> None:
     cycle, pod, diagnosis = run_decider(harness, preemptor)
     if diagnosis is not None and diagnosis.pre_filter is not None:
@@ -143,7 +143,7 @@ def test_dry_run_leaves_no_trace(harness: Harness, preemptor: PodBuilder, ends_e
 
 
 @quick(EXAMPLES)
-@given(worlds(), preemptors())
+@given(clusters(), preemptors())
 def test_dry_run_with_pods_restored_gives_the_original_status(harness: Harness, preemptor: PodBuilder) -> None:
     cycle, pod, diagnosis = run_decider(harness, preemptor)
     if diagnosis is None or diagnosis.pre_filter is not None:
@@ -188,7 +188,7 @@ def run_search(handle: Any, attempt: tuple[Cycle, Pod, Diagnosis]) -> tuple[Pree
 
 
 @quick(2 * EXAMPLES)
-@given(worlds(), preemptors())
+@given(clusters(), preemptors())
 def test_column_checks_find_the_same_candidates_as_dry_runs(harness: Harness, preemptor: PodBuilder) -> None:
     cycle, pod, diagnosis = run_decider(harness, preemptor)
     if diagnosis is not None:
@@ -197,7 +197,7 @@ def test_column_checks_find_the_same_candidates_as_dry_runs(harness: Harness, pr
 
 
 @quick(2 * EXAMPLES)
-@given(worlds(pods_with_volumes), preemptors(pods_with_volumes))
+@given(clusters(pods_with_volumes), preemptors(pods_with_volumes))
 def test_column_checks_agree_with_dry_runs_on_volumes(harness: Harness, preemptor: PodBuilder) -> None:
     cycle, pod, diagnosis = run_decider(harness, preemptor)
     if diagnosis is not None:
@@ -238,7 +238,7 @@ def events(draw: st.DrawFn) -> Callable[[Harness], object]:
 
 
 @quick(3 * EXAMPLES)
-@given(worlds(), preemptors(), st.lists(events(), max_size=5))
+@given(clusters(), preemptors(), st.lists(events(), max_size=5))
 def test_cached_search_equals_repeated_search(
     harness: Harness, preemptor: PodBuilder, events: list[Callable[[Harness], object]]
 ) -> None:
@@ -252,7 +252,7 @@ def test_cached_search_equals_repeated_search(
 
 
 @quick(EXAMPLES)
-@given(worlds(), preemptors())
+@given(clusters(), preemptors())
 def test_column_check_status_equals_dry_run_status(harness: Harness, preemptor: PodBuilder) -> None:
     cycle, pod, diagnosis = run_decider(harness, preemptor)
     if diagnosis is None:

@@ -16,13 +16,13 @@ from pyscheduler.core.state.node_columns import NodeColumns
 from pyscheduler.core.state.placed import PlacedPods
 from tests.properties.profiles import assert_caught, quick
 from tests.properties.state_snapshot import assert_consistent, of_cluster
-from tests.properties.state_steps import ALL_STEPS, POD_STEPS, StateWorld, Step, steps
+from tests.properties.state_steps import ALL_STEPS, POD_STEPS, StateModel, Step, steps
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 
 
 def check_rebuilt(script: list[Step]) -> None:
-    model = StateWorld()
+    model = StateModel()
     for step in script:
         model.do(step)
     incremental, rebuilt = of_cluster(model.state), of_cluster(model.rebuilt())
@@ -49,7 +49,7 @@ _STORIES = st.tuples(steps(*ALL_STEPS, longest=20), _DRY_RUNS, st.booleans())
 
 def check_restored(story: tuple[list[Step], Any, bool]) -> None:
     script, nested, raises = story
-    model = StateWorld()
+    model = StateModel()
     for step in script:
         model.do(step)
     before, order = of_cluster(model.state), _order(model.state)
@@ -59,7 +59,7 @@ def check_restored(story: tuple[list[Step], Any, bool]) -> None:
     assert_consistent(model.state)
 
 
-def _run_nested(model: StateWorld, nested: Any, raises: bool) -> None:
+def _run_nested(model: StateModel, nested: Any, raises: bool) -> None:
     """Run the steps in a dry run with nested dry runs; optionally raise at the end."""
     first, inner, last = nested
     pods = dict(model.pods)

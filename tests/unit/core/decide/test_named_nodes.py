@@ -60,7 +60,7 @@ def away_from(name: str) -> PodBuilder:
 
 
 def on(name: str) -> PodBuilder:
-    """Return a pod bound to one node by name, like those of a DaemonSet."""
+    """Return a pod with node affinity to one node by name, like those of a DaemonSet."""
     return pod("p").node_affinity(names("In", name))
 
 
