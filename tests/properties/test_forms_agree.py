@@ -160,7 +160,7 @@ def pods(draw: st.DrawFn, name: str) -> PodBuilder:
         drawn = drawn.container(restartPolicyRules=[{"action": draw(st.sampled_from(["", "RestartAllContainers"]))}])
     for key, value in draw(labels).items():
         drawn = drawn.label(key, value)
-    for way in draw(
+    for method in draw(
         st.lists(
             st.sampled_from(
                 ["pod_affinity", "pod_anti_affinity", "preferred_pod_affinity", "preferred_pod_anti_affinity"]
@@ -168,8 +168,8 @@ def pods(draw: st.DrawFn, name: str) -> PodBuilder:
             max_size=3,
         )
     ):
-        weight = (draw(st.integers(0, 100)),) if way.startswith("prefers") else ()
-        drawn = getattr(drawn, way)(*weight, draw(affinity_terms()))
+        weight = (draw(st.integers(0, 100)),) if method.startswith("preferred") else ()
+        drawn = getattr(drawn, method)(*weight, draw(affinity_terms()))
     if draw(st.booleans()):
         drawn = drawn.deleting()
     for port in draw(st.sets(st.integers(80, 82), max_size=2)):

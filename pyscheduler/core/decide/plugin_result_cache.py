@@ -12,7 +12,7 @@ from pyscheduler.api.plugin import Plugin, PreScorePlugin
 from pyscheduler.api.pod import Pod
 from pyscheduler.core.framework.evaluation_counts import CountersByPlugin
 from pyscheduler.core.framework.plugin_calls import call_plugin
-from pyscheduler.core.framework.profile import is_kept
+from pyscheduler.core.framework.profile import is_cacheable
 
 State = dict[StateKey[Any], Any]
 P = TypeVar("P", bound=Plugin)
@@ -26,7 +26,7 @@ class Step(NamedTuple, Generic[P]):
 
 
 class PluginResultCache:
-    """Results for a signature, valid until a node object changes; `is_kept` selects the plugins that are cached."""
+    """Results for a signature, valid until a node object changes; `is_cacheable` selects the plugins that are cached."""
 
     __slots__ = ("_cached", "_skip_results", "_states", "_steps", "outcome", "skipped")
 
@@ -93,7 +93,7 @@ class PluginResultCache:
 
     def state_before(self, plugin: Plugin, cycle: Cycle) -> State | None:
         """Return the cycle's state before the plugin runs if its result can be cached; None otherwise."""
-        return cycle.state() if is_kept(plugin) else None
+        return cycle.state() if is_cacheable(plugin) else None
 
     def store(self, plugin: Plugin, answer: object, cycle: Cycle, before: State | None) -> None:
         """Cache the plugin's result if it is valid for other pods of the signature.

@@ -212,6 +212,6 @@ def reads_of(plugin: Plugin) -> Reads:
     return getattr(plugin, "reads", Reads.EVERYTHING)
 
 
-def is_kept(plugin: Plugin) -> bool:
+def is_cacheable(plugin: Plugin) -> bool:
     """Return True if the plugin's results hold for every pod of the signature until a node object changes."""
     return reads_of(plugin) <= Reads.ALL_NODES and not getattr(plugin, "reads_identity", False)

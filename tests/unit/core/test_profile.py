@@ -24,7 +24,7 @@ from pyscheduler.api import (
     ScorePlugin,
 )
 from pyscheduler.core.framework.handle import CoreHandle
-from pyscheduler.core.framework.profile import compile_profile, is_kept, reads_of
+from pyscheduler.core.framework.profile import compile_profile, is_cacheable, reads_of
 from pyscheduler.core.framework.registry import POINTS, DuplicatePlugin, PluginRegistration, Registry, points_of
 from pyscheduler.intree import DefaultBinder, NodeResourcesFit, PrioritySort
 
@@ -159,12 +159,12 @@ def test_wildcard_resource_excludes_kinds_only_read_by_others() -> None:
 )
 def test_results_are_cacheable_without_reading_pods_or_identity(reads: Reads, identity: bool, cacheable: bool) -> None:
     ((plugin, _),) = instances(type("Other", (Both,), {"reads": reads, "reads_identity": identity}))
-    assert is_kept(plugin) is cacheable
+    assert is_cacheable(plugin) is cacheable
 
 
 def test_plugin_without_reads_reads_everything() -> None:
     ((undeclared, _),) = instances(Undeclared)
-    assert (reads_of(undeclared), is_kept(undeclared)) == (Reads.EVERYTHING, False)
+    assert (reads_of(undeclared), is_cacheable(undeclared)) == (Reads.EVERYTHING, False)
 
 
 def test_registry_rejects_second_class_with_same_name() -> None:
