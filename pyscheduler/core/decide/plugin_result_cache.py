@@ -26,7 +26,7 @@ class Step(NamedTuple, Generic[P]):
 
 
 class PluginResultCache:
-    """Results for a signature, valid until a node object changes; `is_cacheable` selects the plugins that are cached."""
+    """Results for a signature, valid until a node object changes; `is_cacheable` selects the plugins."""
 
     __slots__ = ("_cached", "_skip_results", "_states", "_steps", "outcome", "skipped")
 
