@@ -121,7 +121,7 @@ def _skip_lookups(patch: pytest.MonkeyPatch) -> None:
     [
         (_keep_assumed_pods, "is in queue and a node"),
         (_ignore_usage_changes, "requested are|allows . pods"),
-        (_skip_unreserve, "holds a reservation"),
+        (_skip_unreserve, "holds a reservation|requested are|allows . pods"),
         (_forget_confirmed_pods, "has no Scheduled event"),
         (_failure_overrides_watch, "has no Scheduled event|is lost"),
         (_drop_failed_pods, "is lost"),
