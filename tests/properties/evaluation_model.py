@@ -49,7 +49,7 @@ class Answers:
     rejection: Status | None = None
 
 
-class EvaluationModel(StateModel):
+class EvaluationWorld(StateModel):
     """A cluster state with the steps of `StateModel` and scheduling attempts."""
 
     def __init__(self, classes: tuple[Class, ...]) -> None:

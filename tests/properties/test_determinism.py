@@ -14,7 +14,7 @@ from hypothesis import given
 from pyscheduler.api import Cycle
 from pyscheduler.core.commands import Bind, CallExtenders, CancelBinding, Command, Evict, GetPod, PatchStatus, Record
 from pyscheduler.testing import Harness, node, pod
-from tests.properties.evaluation_model import EvaluationModel
+from tests.properties.evaluation_model import EvaluationWorld
 from tests.properties.machine_model import STEPS, WHAT, MachineModel, Step
 from tests.properties.probe_plugins import LEVELS, Class, NamedNodes
 from tests.properties.profiles import assert_caught, quick
@@ -73,7 +73,7 @@ def long_run() -> list[str]:
 
 
 def _decisions(classes: tuple[Class, ...], draw: random.Random) -> list[str]:
-    model = EvaluationModel(classes)
+    model = EvaluationWorld(classes)
     model.do(("many", 0, 0, 0))
     for _ in range(200):
         model.do((draw.choice(("place", "node", "nominate", "attempt")), draw.randrange(8), draw.randrange(36), 1))

@@ -25,7 +25,7 @@ from pyscheduler.core.decide.top_scores import TopScores
 from pyscheduler.core.framework.plugin_failure import PluginFailed
 from pyscheduler.core.state import ClusterState
 from pyscheduler.intree import InterPodAffinity
-from tests.properties.evaluation_model import KINDS, EvaluationModel
+from tests.properties.evaluation_model import KINDS, EvaluationWorld
 from tests.properties.probe_plugins import (
     IN_TREE,
     LEVELS,
@@ -83,11 +83,11 @@ def property_for(classes: tuple[Class, ...], outcomes: Counter[str] | None = Non
 
     def check(story: Story) -> None:
         fleet, rounds = story
-        model = EvaluationModel(classes)
+        world = EvaluationWorld(classes)
         for step in (*fleet, *chain.from_iterable(rounds)):
-            model.do(step)
+            world.do(step)
         if outcomes is not None:
-            outcomes.update(model.outcomes)
+            outcomes.update(world.outcomes)
 
     return check
 

@@ -23,7 +23,7 @@ from pyscheduler.core.decide.uncached_evaluation import filter_node, filter_with
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.core.state.node import NodeRow
 from pyscheduler.core.state.node_order import NodeOrder, zone_of
-from tests.properties.evaluation_model import KINDS, EvaluationModel
+from tests.properties.evaluation_model import KINDS, EvaluationWorld
 from tests.properties.probe_plugins import IN_TREE, LEVELS, Class
 from tests.properties.profiles import assert_caught, quick
 from tests.properties.sample_objects import NAMES, node_of, pod_of
@@ -63,7 +63,7 @@ class Tree:
         return self.listed
 
 
-class KubeOrderModel(EvaluationModel):
+class KubeOrderModel(EvaluationWorld):
     """Run attempts by a decider with kube-scheduler's order and by the transcription."""
 
     def __init__(self, classes: tuple[Class, ...]) -> None:

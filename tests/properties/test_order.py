@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pyscheduler.api import Cycle, NodeInfo, NodeTable, Pod, ScorePlugin, Scores
 from pyscheduler.api.nodes import Mask
 from pyscheduler.core.state.table import ColumnTable
-from tests.properties.evaluation_model import KINDS, Answers, EvaluationModel, as_decided, kinds_of
+from tests.properties.evaluation_model import KINDS, Answers, EvaluationWorld, as_decided, kinds_of
 from tests.properties.probe_plugins import IN_TREE, LEVELS, Class
 from tests.properties.profiles import assert_caught, quick
 from tests.properties.sample_objects import NAMES, NODE_KINDS, pod_of
@@ -41,7 +41,7 @@ def property_for(classes: tuple[Class, ...]) -> Callable[[Story], None]:
 
 
 def _answers(classes: tuple[Class, ...], fleet: Fleet, pods: list[Step], kind: int) -> Answers:
-    model = EvaluationModel(classes)
+    model = EvaluationWorld(classes)
     for name, node_kind in fleet:
         model.do(("node", 0, node_kind, NAMES.index(name)))
     for step in pods:
