@@ -63,7 +63,7 @@ FLOODS: dict[str, Callable[[int], PodBuilder]] = {
 @pytest.fixture(autouse=True)
 def small_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lower the bounds, so that bounded tables are full after the first flood."""
-    monkeypatch.setattr(decider, "MOST_KEPT", 16)
+    monkeypatch.setattr(decider, "MAX_CACHES", 16)
     monkeypatch.setattr(placed, "MOST_COUNTS", 16)
     monkeypatch.setattr(placed, "JOURNAL", 16)
     monkeypatch.setattr(columns, "_SPARE_VALUES", 16)

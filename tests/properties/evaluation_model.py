@@ -1,4 +1,4 @@
-"""A cluster in which attempts are made, each checked against asking everybody again in a cluster built afresh."""
+"""A cluster with scheduling attempts, each compared with an uncached evaluation in a rebuilt cluster."""
 
 from __future__ import annotations
 
@@ -22,24 +22,25 @@ from pyscheduler.core.queue.nominator import Nominator
 from pyscheduler.core.state import ClusterState
 from pyscheduler.kernels import Rows
 from tests.properties.object_fixture import ObjectFixture
-from tests.properties.probe_plugins import IN_TREE, Class, profile_of, weather
-from tests.properties.sample_objects import CLAIMING, DEMANDING, NAMES, SOCIABLE, pod_of
-from tests.properties.state_steps import StateWorld
+from tests.properties.probe_plugins import IN_TREE, Class, external, profile_of
+from tests.properties.sample_objects import AFFINITY_KINDS, CLAIM_KINDS, CONSTRAINED_KINDS, NAMES, pod_of
+from tests.properties.state_steps import StateModel
 
-KINDS = (0, 12, 7, 14, 5, *CLAIMING)
-"""Of the pods that are tried: few, so that shapes come again; of all teams and priorities, and some of one template."""
-IN_TREE_KINDS = (*KINDS, 4, *SOCIABLE, *DEMANDING)
-"""For the plugins that read more of a pod than that."""
+KINDS = (0, 12, 7, 14, 5, *CLAIM_KINDS)
+"""Kinds of the incoming pods: few, so that signatures recur; of all teams and priorities, some of one signature group.
+"""
+IN_TREE_KINDS = (*KINDS, 4, *AFFINITY_KINDS, *CONSTRAINED_KINDS)
+"""Kinds for the in-tree plugins, which read more of a pod."""
 
 
 def kinds_of(classes: tuple[Class, ...]) -> tuple[int, ...]:
-    """The kinds of pods to try with these plugins."""
+    """Return the kinds of incoming pods for these plugins."""
     return IN_TREE_KINDS if classes is IN_TREE else KINDS
 
 
 @dataclass
 class Answers:
-    """What an attempt finds: the nodes that fit with their totals and the choice, or why each node does not."""
+    """Result of an attempt: totals of the feasible nodes and the selected one, or each node's rejection."""
 
     totals: dict[str, int] = field(default_factory=dict)
     refused: dict[str, Status] = field(default_factory=dict)
@@ -48,8 +49,8 @@ class Answers:
     rejection: Status | None = None
 
 
-class EvaluationWorld(StateWorld):
-    """Its steps are those of a state, and attempts."""
+class EvaluationWorld(StateModel):
+    """A cluster state with the steps of `StateModel` and scheduling attempts."""
 
     def __init__(self, classes: tuple[Class, ...]) -> None:
         super().__init__()
@@ -62,64 +63,64 @@ class EvaluationWorld(StateWorld):
         self.decider = Decider(self.profile, self.state, self.nominator, Instrument())
         self.attempts = 0
         self.decisions: list[str] = []
-        self.said: Counter[str] = Counter()
-        """How often each plugin has rejected a pod or a node ("no") or told nodes apart ("score")."""
-        weather["today"] = 0
+        self.outcomes: Counter[str] = Counter()
+        """Number of times that each plugin rejected a pod or node ("no") or gave different scores ("score")."""
+        external["today"] = 0
 
-    def _attempt(self, who: int, kind: int, where: int) -> None:
-        """Try a pod; every other one that finds a node is placed there."""
+    def _attempt(self, number: int, kind: int, where: int) -> None:
+        """Schedule a pod; every other one that fits is placed on its node."""
         if not len(self.state):
             return
         self.attempts += 1
         kind = self.kinds[kind % len(self.kinds)]
-        incoming = pod_of(self.shapes, f"x{who}", kind)
-        again = self._asked_again(self._cycle(incoming), incoming)
-        decided = as_decided(self.decider, self.state, self._cycle(incoming), incoming)
-        self.decisions.append(str(decided))
-        if decided.choice:
-            again.refused, again.totals = {}, again.totals if decided.totals else {}
-        assert decided == again, f"{decided}\nis not\n{again}"
-        if again.choice and where % 2:
-            self._put(f"p{who}", kind, again.choice, False)
+        incoming = pod_of(self.shapes, f"x{number}", kind)
+        expected = self._evaluate_uncached(self._cycle(incoming), incoming)
+        actual = as_decided(self.decider, self.state, self._cycle(incoming), incoming)
+        self.decisions.append(str(actual))
+        if actual.choice:
+            expected.refused, expected.totals = {}, expected.totals if actual.totals else {}
+        assert actual == expected, f"{actual}\nis not\n{expected}"
+        if expected.choice and where % 2:
+            self._put(f"p{number}", kind, expected.choice, False)
 
-    def _weather(self, who: int, _kind: int, _where: int) -> None:
-        weather["today"] = who
+    def _change_external(self, number: int, _kind: int, _where: int) -> None:
+        external["today"] = number
 
-    def _object(self, who: int, kind: int, where: int) -> None:
-        """An object that plugins look up changes, comes or goes."""
+    def _object(self, number: int, kind: int, where: int) -> None:
+        """Create, update or delete an object that plugins look up."""
         if self.object_fixture is not None:
-            self.object_fixture.put(who + 8 * kind, where)
+            self.object_fixture.put(number + 8 * kind, where)
             self.state.objects_changed()
 
-    def _trial(self, who: int, kind: int, where: int) -> None:
+    def _trial(self, number: int, kind: int, where: int) -> None:
         with self.state.dry_run():
-            self.state.remove(f"p{who}")
+            self.state.remove(f"p{number}")
             self.state.place(pod_of(self.shapes, "guest", kind), NAMES[where])
 
-    def _nominate(self, who: int, kind: int, where: int) -> None:
-        """The nominated pods are none of those that are tried."""
-        self.nominator.add(pod_of(self.shapes, f"g{who % 3}", self.kinds[kind % len(self.kinds)]), NAMES[where])
+    def _nominate(self, number: int, kind: int, where: int) -> None:
+        """Nominate a pod that is never scheduled itself."""
+        self.nominator.add(pod_of(self.shapes, f"g{number % 3}", self.kinds[kind % len(self.kinds)]), NAMES[where])
 
-    def _denominate(self, who: int, _kind: int, _where: int) -> None:
-        self.nominator.remove(f"g{who % 3}")
+    def _denominate(self, number: int, _kind: int, _where: int) -> None:
+        self.nominator.remove(f"g{number % 3}")
 
-    def _drop_last(self, _who: int, _kind: int, _where: int) -> None:
-        """The one removal that moves no other row."""
+    def _drop_last(self, _number: int, _kind: int, _where: int) -> None:
+        """Remove the last row, the only removal that moves no other row."""
         if len(self.state):
             self._drop(0, 0, NAMES.index(self.state.rows[-1].name))
 
-    def _many(self, _who: int, kind: int, where: int) -> None:
-        """More rows than are answered one by one."""
+    def _many(self, _number: int, kind: int, where: int) -> None:
+        """Set more nodes than are evaluated by per-node calls."""
         for i in range(where, len(NAMES)):
             self._node(0, kind + i - where, i)
 
-    # -- the slow way ----------------------------------------------------------------------------------------------
+    # -- uncached evaluation ---------------------------------------------------------------------------------------
 
     def _cycle(self, pod: Pod) -> Cycle:
         return Cycle(0.0, self.profile.name, pod.uid, self.attempts)
 
-    def _asked_again(self, cycle: Cycle, pod: Pod) -> Answers:
-        """Every plugin asked for every node, one by one; nothing is kept from before or for later."""
+    def _evaluate_uncached(self, cycle: Cycle, pod: Pod) -> Answers:
+        """Run every plugin on every node one by one, without any cache."""
         state, profile = self.rebuilt(), profile_of(self.classes, self.handle)
         pre = run_pre_filter(profile.pre_filter, cycle, pod, state.table(), PluginResultCache())
         if pre.rejection is not None:
@@ -148,12 +149,12 @@ class EvaluationWorld(StateWorld):
         return sum((column.weighted[rows] for column in columns), np.zeros(len(rows), np.int64))
 
     def _count(self, what: str, plugins: Iterable[str]) -> None:
-        self.said.update(f"{what} {plugin}" for plugin in plugins)
+        self.outcomes.update(f"{what} {plugin}" for plugin in plugins)
 
     def _with_rivals(self, pod: Pod, name: str, skipped: frozenset[str]) -> Status | None:
-        """The answer for a node on which the pods nominated to it run already.
+        """Return the status of a node with its nominated pods placed on it.
 
-        Who left itself out before they were thought of stays out, as in kube-scheduler.
+        Plugins that skipped the pod before stay skipped, as in kube-scheduler.
         """
         others = self.nominator.rivals(pod, name)
         if not others:
@@ -167,29 +168,29 @@ class EvaluationWorld(StateWorld):
 
 
 def as_decided(decider: Decider, state: ClusterState, cycle: Cycle, pod: Pod) -> Answers:
-    """What the decider says, with all totals where it keeps them: if it had several of all the nodes to choose from.
+    """Return the decider's result, with the cached totals if several of all nodes are feasible.
 
-    Where one node fits there is nothing to score; what is due then must not be missing from later attempts.
+    With one feasible node nothing is scored; the missing scores must not affect later attempts.
     """
-    decided = decider.decide(cycle, pod)
-    if isinstance(decided, Choice):
-        answers, kept = Answers(choice=decided.node.name, fitting=decided.feasible), decider._cache_for(pod)
-        if 1 < decided.feasible == np.count_nonzero(kept.feasible) and not _narrowed(decider, pod):
-            _add_totals(answers, kept, state)
+    actual = decider.decide(cycle, pod)
+    if isinstance(actual, Choice):
+        answers, cache = Answers(choice=actual.node.name, fitting=actual.feasible), decider._cache_for(pod)
+        if 1 < actual.feasible == np.count_nonzero(cache.feasible) and not _narrowed(decider, pod):
+            _add_totals(answers, cache, state)
         return answers
-    assert decided.filter_message
-    if decided.pre_filter is not None:
-        return Answers(rejection=decided.pre_filter)
-    assert sum(decided.tally.values()) == len(state)
-    statuses = {node.name: decided.status_of(node.name) for node in state.rows}
+    assert actual.filter_message
+    if actual.pre_filter is not None:
+        return Answers(rejection=actual.pre_filter)
+    assert sum(actual.tally.values()) == len(state)
+    statuses = {node.name: actual.status_of(node.name) for node in state.rows}
     return Answers(refused={name: status for name, status in statuses.items() if status is not None})
 
 
 def _narrowed(decider: Decider, pod: Pod) -> bool:
-    return pod.priority < 0 and any(plugin.name == "Narrow" for plugin in decider._profile.pre_filter)
+    return pod.priority < 0 and any(plugin.name == "NamedNodes" for plugin in decider._profile.pre_filter)
 
 
-def _add_totals(answers: Answers, kept: EquivalenceCache, state: ClusterState) -> None:
-    for node, total in zip(state.rows, kept.scores.total[: len(state)].tolist(), strict=True):
+def _add_totals(answers: Answers, cache: EquivalenceCache, state: ClusterState) -> None:
+    for node, total in zip(state.rows, cache.scores.total[: len(state)].tolist(), strict=True):
         if total >= 0:
             answers.totals[node.name] = total

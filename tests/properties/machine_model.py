@@ -1,7 +1,7 @@
-"""A whole scheduler among random events, and books of what it did that are kept without its help.
+"""A whole scheduler driven by random events, checked against an independent model.
 
-The books know what the watch has shown and which places have been reserved, so they can tell when a node is oversold,
-when a pod is bound twice at once, and when a binding is not told of exactly once.
+The model records what the watch has shown and which resources were reserved. It detects overcommitted nodes, pods bound
+twice concurrently, and bindings without exactly one Scheduled event.
 """
 
 from __future__ import annotations
@@ -35,24 +35,9 @@ profiles:
   plugins: {multiPoint: {enabled: [{name: "tests.properties.scripted_permit:ScriptedPermit"}]}}
 """
 Step = tuple[str, int, int]
-"""What happens, to whom (a pod or a node by number), and of which kind."""
+"""Kind of event, number of the pod or node, and variant."""
 
-_PODS = (
-    "pod",
-    "pod",
-    "pod",
-    "pod",
-    "pod",
-    "pod",
-    "again",
-    "delete",
-    "mark",
-    "end",
-    "gate",
-    "relabel",
-    "nominate",
-    "theirs",
-)
+_PODS = (*("pod",) * 6, "again", "delete", "mark", "end", "gate", "relabel", "nominate", "theirs")
 _NODES = ("node", "node", "node", "drop")
 _BINDINGS = ("finish", "finish", "finish", "refuse", "lose", "show", "show", "pretend", "hide")
 _EVICTIONS = ("evict", "evict", "linger", "spare")
@@ -65,7 +50,7 @@ SECONDS = (0.0, 0.05, 0.5, 1.5, 6.0, 25.0, 310.0)
 
 @cache
 def config() -> LoadedConfig:
-    """CONFIG, read once for all worlds."""
+    """Load CONFIG once for all models."""
     return loads(CONFIG)
 
 
@@ -75,7 +60,7 @@ def node_of(name: str, kind: int) -> NodeBuilder:
 
 
 def pod_of(name: str, kind: int) -> PodBuilder:
-    """Of few shapes, so that many pods share one."""
+    """Return a pod of one of a few signatures, so that many pods share one."""
     return (
         pod(name).requests(cpu="1"),
         pod(name).requests(cpu="2").priority(10),
@@ -85,72 +70,72 @@ def pod_of(name: str, kind: int) -> PodBuilder:
 
 
 @dataclass
-class Books:
-    """What is known of pods by UID, from outside."""
+class ExpectedState:
+    """Expected state of pods by UID, maintained independently of the scheduler."""
 
     alive: dict[str, PodBuilder] = field(default_factory=dict)
-    """As the watch showed them last."""
+    """Versions that the watch showed last."""
     bound_to: dict[str, str] = field(default_factory=dict)
-    """What the API server holds; the watch may have yet to show it."""
+    """Node according to the API server; the watch may not have shown it yet."""
     binding: set[str] = field(default_factory=set)
-    """Who is being bound."""
+    """Pods with a binding in flight."""
     scheduled: Counter[str] = field(default_factory=Counter)
-    """How many Scheduled events there have been."""
+    """Number of Scheduled events."""
     false_confirmations: Counter[str] = field(default_factory=Counter)
     """Number of binding responses that confirmed a binding that was never made."""
     found: dict[str, int] = field(default_factory=dict)
-    """Pods that a lookup has shown on a node, each with the number of commands until then."""
-    owed: set[str] = field(default_factory=set)
-    """Whose binding must have been told of."""
+    """Pods that a lookup has shown on a node, with the number of commands up to then."""
+    expected_events: set[str] = field(default_factory=set)
+    """Pods with a binding that must have a Scheduled event."""
 
     def place_of(self, uid: str) -> str:
-        """The node that the watch has shown the pod on, or ""."""
+        """Return the node that the watch has shown the pod on, "" if none."""
         return str(self.alive[uid].manifest["spec"].get("nodeName", "")) if uid in self.alive else ""
 
 
-class MachineWorld:
-    """Steps are done one by one, each followed by attempts and a look at everything."""
+class MachineModel:
+    """Run steps one by one; attempts and all checks follow each step."""
 
     def __init__(self, seed: int = 0) -> None:
         self.harness = Harness(config(), seed=seed)
         self.harness.complete_bindings = self.harness.complete_evictions = False
-        self.harness.binding_error = self._refusal
+        self.harness.binding_error = self._binding_error
         self.harness.find_pod = self._found
         (plugin,) = self.harness.machine.context.profiles["default-scheduler"].permit
         assert isinstance(plugin, ScriptedPermit)
         self.permit_plugin = plugin
-        self.permit_plugin.on_reserve = self._look_for_room
-        self.books = Books()
+        self.permit_plugin.on_reserve = self._check_capacity
+        self.expected = ExpectedState()
         self._nodes: dict[str, NodeBuilder] = {}
         self._orphans: list[Bind] = []
-        """Bindings of pods that are gone: their end is yet to be told."""
-        self._doomed: list[Evict] = []
-        """Evictions that the API server has not heard of yet."""
-        self._wrong: list[str] = []
+        """Bindings of deleted pods, with the response outstanding."""
+        self._pending_evictions: list[Evict] = []
+        """Evictions that have not reached the API server."""
+        self._violations: list[str] = []
         self._born = 0
         self._read = 0
         for name, kind in (("n0", 0), ("n1", 9)):
             self._node(name, kind)
 
     def do(self, step: Step) -> None:
-        what, who, kind = step
-        getattr(self, f"_{what}")(self._whom(what, who), kind)
+        what, number, kind = step
+        getattr(self, f"_{what}")(self._target(what, number), kind)
         self.harness.run()
-        self._look()
+        self._check_all()
 
-    def _whom(self, what: str, who: int) -> str:
+    def _target(self, what: str, number: int) -> str:
         if what in _NODES:
-            return f"n{who % 4}"
+            return f"n{number % 4}"
         if what in _BINDINGS and self.harness.pending_bindings:
             held = list(self.harness.pending_bindings.values())
-            return held[who % len(held)].pod.name
-        return f"p{who}"
+            return held[number % len(held)].pod.name
+        return f"p{number}"
 
     def heal(self) -> None:
-        """There is room for everyone, all gates open, who is being deleted goes, and much time passes."""
+        """Add resources for all pods, remove gates, complete deletions and let much time pass."""
         for i in range(10):
-            self.harness.add(self._node_told(f"big{i}", node(f"big{i}", cpu="64").label("disk", "ssd")))
-        for uid, built in list(self.books.alive.items()):
+            self.harness.add(self._record_node(f"big{i}", node(f"big{i}", cpu="64").label("disk", "ssd")))
+        for uid, built in list(self.expected.alive.items()):
             if _is_deleting(built):
                 self._delete(built.manifest["metadata"]["name"], 0)
             else:
@@ -158,69 +143,69 @@ class MachineWorld:
         self.calm_down(400.0)
 
     def calm_down(self, seconds: float) -> None:
-        """Nothing fails any more, and time passes, four times `seconds`."""
+        """Stop all failures and let four times `seconds` pass."""
         self.permit_plugin.mood = "yes"
         self.permit_plugin.settle(allow=True)
         for _ in range(4):
             self.harness.advance(seconds)
-            while self._doomed:
+            while self._pending_evictions:
                 self._evict("", 0)
             for bind in list(self.harness.pending_bindings.values()):
                 self._finish(bind.pod.name, 0)
-            for uid, built in list(self.books.alive.items()):
+            for uid, built in list(self.expected.alive.items()):
                 self._see(uid, built)
-            self._look()
+            self._check_all()
 
-    def overslept(self) -> list[str]:
-        """Pods that wait to be woken although they would fit if they were tried."""
+    def missed_wakeups(self) -> list[str]:
+        """Return the unschedulable pods that would fit if they were retried."""
         context = self.harness.machine.context
         profile = context.profiles["default-scheduler"]
         decider = Decider(profile, context.state, context.queue.nominator, Instrument())
         tiers = context.queue.known()
-        asleep = [q.pod for tier, q in tiers if tier is Tier.UNSCHEDULABLE and not q.pod.deleting]
-        tries = [(pod, decider.decide(Cycle(0.0, profile.name, pod.uid), pod)) for pod in asleep]
-        return [f"{pod} would fit {tried.node.name}" for pod, tried in tries if isinstance(tried, Choice)]
+        parked = [q.pod for tier, q in tiers if tier is Tier.UNSCHEDULABLE and not q.pod.deleting]
+        results = [(pod, decider.decide(Cycle(0.0, profile.name, pod.uid), pod)) for pod in parked]
+        return [f"{pod} would fit {result.node.name}" for pod, result in results if isinstance(result, Choice)]
 
-    def left_over(self) -> list[str]:
-        """Pods of ours that should have been bound and are not."""
-        books = self.books
-        return [uid for uid, built in books.alive.items() if not books.place_of(uid) and not _is_deleting(built)]
+    def unbound(self) -> list[str]:
+        """Return the pods that should have been bound and are not."""
+        expected = self.expected
+        return [uid for uid, built in expected.alive.items() if not expected.place_of(uid) and not _is_deleting(built)]
 
     # -- pods ------------------------------------------------------------------------------------------------------
 
     def _pod(self, name: str, kind: int) -> None:
-        """A pod is created, unless there is one of that name."""
+        """Create a pod unless the name is in use."""
         if self._uid(name) is None:
             self._create(name, pod_of(name, kind))
 
     def _again(self, name: str, kind: int) -> None:
-        """A pod is deleted and made again, and the watch shows only the new one."""
+        """Delete a pod and recreate it; the watch shows only the new one."""
         old = self._uid(name)
         if old is not None:
-            self._bury(old, name)
+            self._remove_from_model(old, name)
             self._create(name, pod_of(name, kind))
 
     def _delete(self, name: str, _: int) -> None:
         uid = self._uid(name)
         if uid is not None:
-            self._bury(uid, name)
+            self._remove_from_model(uid, name)
             self.harness.delete_pod(name)
 
     def _end(self, name: str, kind: int) -> None:
-        """A pod that runs comes to its end."""
+        """Let a running pod terminate."""
         uid = self._uid(name)
-        if uid is not None and self.books.place_of(uid):
-            ended = self.books.alive[uid].phase(("Succeeded", "Failed")[kind % 2])
-            self._bury(uid, name)
+        if uid is not None and self.expected.place_of(uid):
+            ended = self.expected.alive[uid].phase(("Succeeded", "Failed")[kind % 2])
+            self._remove_from_model(uid, name)
             self.harness.add(ended)
             self.harness.delete_pod(name)
 
     def _mark(self, name: str, _: int) -> None:
-        """A deletion begins."""
+        """Set the deletion timestamp."""
         self._change(name, lambda built: built.deleting())
 
     def _gate(self, name: str, kind: int) -> None:
-        """A gated pod is created, or loses its gates."""
+        """Create a gated pod, or remove the gates of an existing one."""
         if self._uid(name) is None:
             self._create(name, pod_of(name, kind).gate("wait"))
         else:
@@ -233,21 +218,21 @@ class MachineWorld:
         self._change(name, lambda built: built.tolerates("odd", operator="Exists"))
 
     def _resize(self, name: str, kind: int) -> None:
-        """A pod asks for less or more, where it runs or before it does."""
+        """Change the pod's requests, before or after it is bound."""
         self._change(name, lambda built: built.requests(cpu=("100m", "1", "2")[kind % 3]))
 
     def _nominate(self, name: str, kind: int) -> None:
         self._change(name, lambda built: built.nominated(f"n{kind % 5}" if kind % 3 else ""))
 
     def _theirs(self, name: str, kind: int) -> None:
-        """Somebody else binds a pod of ours, whatever we are about to do with it."""
+        """Bind one of our pods from outside, whatever the scheduler is doing with it."""
         uid = self._uid(name)
         if uid is not None and self._may_bind(uid):
-            self.books.bound_to[uid] = f"n{kind % 4}"
-            self._see(uid, self.books.alive[uid])
+            self.expected.bound_to[uid] = f"n{kind % 4}"
+            self._see(uid, self.expected.alive[uid])
 
     def _uid(self, name: str) -> str | None:
-        return next((uid for uid in self.books.alive if uid.startswith(f"{name}-")), None)
+        return next((uid for uid in self.expected.alive if uid.startswith(f"{name}-")), None)
 
     def _create(self, name: str, built: PodBuilder) -> None:
         self._born += 1
@@ -257,17 +242,17 @@ class MachineWorld:
     def _change(self, name: str, change: Callable[[PodBuilder], PodBuilder]) -> None:
         uid = self._uid(name)
         if uid is not None:
-            self._see(uid, change(self.books.alive[uid]))
+            self._see(uid, change(self.expected.alive[uid]))
 
     def _see(self, uid: str, built: PodBuilder) -> None:
-        """The watch shows a version of a pod, bound if the API server has it so."""
-        bound_to = self.books.bound_to.get(uid)
-        self.books.alive[uid] = built.on(bound_to) if bound_to else built
-        self.harness.add(self.books.alive[uid])
+        """Show a version of a pod on the watch, bound if the API server has it so."""
+        bound_to = self.expected.bound_to.get(uid)
+        self.expected.alive[uid] = built.on(bound_to) if bound_to else built
+        self.harness.add(self.expected.alive[uid])
 
-    def _bury(self, uid: str, name: str) -> None:
-        """The pod is about to go."""
-        del self.books.alive[uid]
+    def _remove_from_model(self, uid: str, name: str) -> None:
+        """Remove a pod from the model before its deletion."""
+        del self.expected.alive[uid]
         bind = self.harness.pending_bindings.pop(f"default/{name}", None)
         if bind is not None:
             self._orphans.append(bind)
@@ -275,9 +260,9 @@ class MachineWorld:
     # -- nodes -----------------------------------------------------------------------------------------------------
 
     def _node(self, name: str, kind: int) -> None:
-        self.harness.add(self._node_told(name, node_of(name, kind)))
+        self.harness.add(self._record_node(name, node_of(name, kind)))
 
-    def _node_told(self, name: str, built: NodeBuilder) -> NodeBuilder:
+    def _record_node(self, name: str, built: NodeBuilder) -> NodeBuilder:
         self._nodes[name] = built
         return built
 
@@ -287,38 +272,42 @@ class MachineWorld:
 
     # -- bindings --------------------------------------------------------------------------------------------------
 
-    def _refusal(self, pod: Pod, node_name: str) -> str:
-        """The API server binds a pod once, and none that is being deleted."""
-        bound_to = self.books.bound_to.get(pod.uid)
+    def _binding_error(self, pod: Pod, node_name: str) -> str:
+        """Return the API server's error for a binding: a pod is bound once, and never while terminating."""
+        bound_to = self.expected.bound_to.get(pod.uid)
         if bound_to is not None:
             return "" if bound_to == node_name else f"already assigned to {bound_to}"
         return "" if self._may_bind(pod.uid) else "is being deleted, cannot be assigned to a host"
 
     def _may_bind(self, uid: str) -> bool:
-        return uid not in self.books.bound_to and uid in self.books.alive and not _is_deleting(self.books.alive[uid])
+        return (
+            uid not in self.expected.bound_to
+            and uid in self.expected.alive
+            and not _is_deleting(self.expected.alive[uid])
+        )
 
     def _finish(self, name: str, _: int) -> None:
-        """A binding cycle runs to its end."""
+        """Complete a binding cycle."""
         bind = self.harness.pending_bindings.get(f"default/{name}")
         if bind is None:
             self._end_orphan()
             return
         uid = bind.pod.uid
-        accepted = self.permit_plugin.mood != "prebind" and not self._refusal(bind.pod, bind.node_name)
-        if accepted or self.books.place_of(uid) == bind.node_name:
-            self.books.owed.add(uid)
+        accepted = self.permit_plugin.mood != "prebind" and not self._binding_error(bind.pod, bind.node_name)
+        if accepted or self.expected.place_of(uid) == bind.node_name:
+            self.expected.expected_events.add(uid)
         if accepted:
-            self.books.bound_to[uid] = bind.node_name
-            self.books.alive[uid] = self.books.alive[uid].on(bind.node_name)
-        self.books.binding.discard(uid)
+            self.expected.bound_to[uid] = bind.node_name
+            self.expected.alive[uid] = self.expected.alive[uid].on(bind.node_name)
+        self.expected.binding.discard(uid)
         self.harness.finish_binding(name)
 
     def _refuse(self, name: str, _: int) -> None:
-        """The API server refuses, or there is no server at all."""
+        """Fail a binding that the API server rejected or never received."""
         self._fail(name, takes_effect=False)
 
     def _lose(self, name: str, _: int) -> None:
-        """The API server binds the pod, and its answer is lost; the watch will show it."""
+        """Bind the pod but lose the response; the watch shows the node later."""
         self._fail(name, takes_effect=True)
 
     def _fail(self, name: str, takes_effect: bool) -> None:
@@ -326,19 +315,19 @@ class MachineWorld:
         if bind is None:
             return
         uid = bind.pod.uid
-        if self.books.place_of(uid) == bind.node_name:
-            self.books.owed.add(uid)
+        if self.expected.place_of(uid) == bind.node_name:
+            self.expected.expected_events.add(uid)
         elif takes_effect and self._may_bind(uid):
-            self.books.bound_to[uid] = bind.node_name
-        self.books.binding.discard(uid)
+            self.expected.bound_to[uid] = bind.node_name
+        self.expected.binding.discard(uid)
         self.harness.handle_event(BindFailed(self.harness.now, uid, "connection reset"))
 
     def _pretend(self, name: str, _: int) -> None:
-        """Something answers in the place of the API server, which never sees the binding."""
+        """Confirm a binding that never reached the API server."""
         self._accept(name, is_made=False)
 
     def _hide(self, name: str, _: int) -> None:
-        """The API server binds the pod, and the watch does not show it yet."""
+        """Bind the pod without showing it on the watch yet."""
         self._accept(name, is_made=True)
 
     def _accept(self, name: str, is_made: bool) -> None:
@@ -346,64 +335,68 @@ class MachineWorld:
         if bind is None:
             return
         uid = bind.pod.uid
-        if self.books.place_of(uid) == bind.node_name:
-            self.books.owed.add(uid)
+        if self.expected.place_of(uid) == bind.node_name:
+            self.expected.expected_events.add(uid)
         elif is_made and self._may_bind(uid):
-            self.books.bound_to[uid] = bind.node_name
+            self.expected.bound_to[uid] = bind.node_name
         else:
-            self.books.false_confirmations[uid] += 1
-        self.books.binding.discard(uid)
+            self.expected.false_confirmations[uid] += 1
+        self.expected.binding.discard(uid)
         self.harness.handle_event(Bound(self.harness.now, uid))
 
     def _found(self, pod: Pod) -> PodBuilder | None:
-        """A pod as the API server has it."""
+        """Return the pod as stored by the API server."""
         uid = self._uid(pod.name)
         if uid is None:
             return None
-        bound_to = self.books.bound_to.get(uid)
+        bound_to = self.expected.bound_to.get(uid)
         if bound_to is not None:
-            self.books.found.setdefault(uid, len(self.harness.commands))
-        return self.books.alive[uid].on(bound_to) if bound_to else self.books.alive[uid]
+            self.expected.found.setdefault(uid, len(self.harness.commands))
+        return self.expected.alive[uid].on(bound_to) if bound_to else self.expected.alive[uid]
 
     def _show(self, name: str, _: int) -> None:
-        """The watch is quicker than the answer to the binding, or shows what was lost."""
+        """Show a pod on the watch before the response to its binding, or after the response was lost."""
         uid, bind = self._uid(name), self.harness.pending_bindings.get(f"default/{name}")
         if uid is not None and bind is not None and self._may_bind(uid):
-            self.books.bound_to[uid] = bind.node_name
+            self.expected.bound_to[uid] = bind.node_name
         self._change(name, lambda built: built)
 
     def _end_orphan(self) -> None:
         if self._orphans:
             bind = self._orphans.pop(0)
-            self.books.binding.discard(bind.pod.uid)
+            self.expected.binding.discard(bind.pod.uid)
             self.harness.handle_event(BindFailed(self.harness.now, bind.pod.uid, "not found"))
 
     # -- evictions -------------------------------------------------------------------------------------------------
 
     def _evict(self, _: str, which: int) -> None:
-        """A victim goes at once."""
+        """Delete a victim at once."""
         name = self._victim(which)
         if name:
             self._delete(name, 0)
 
     def _linger(self, _: str, which: int) -> None:
-        """A victim takes its time to end."""
+        """Let a victim terminate gracefully."""
         self._mark(self._victim(which), 0)
 
     def _spare(self, _: str, which: int) -> None:
-        """The API server does not let a victim go."""
-        if self._doomed:
-            doomed = self._doomed.pop(which % len(self._doomed))
+        """Reject the eviction of a victim."""
+        if self._pending_evictions:
+            eviction = self._pending_evictions.pop(which % len(self._pending_evictions))
             self.harness.handle_event(
-                EvictFailed(self.harness.now, doomed.preemptor.uid, "try later", doomed.victim.uid)
+                EvictFailed(self.harness.now, eviction.preemptor.uid, "try later", eviction.victim.uid)
             )
 
     def _victim(self, which: int) -> str:
-        """The name of somebody who is to be evicted and still there, "" for nobody."""
-        doomed = self._doomed.pop(which % len(self._doomed)).victim if self._doomed else None
-        return doomed.name if doomed is not None and doomed.uid in self.books.alive else ""
+        """Return the name of a pod to be evicted, "" if there is none."""
+        victim = (
+            self._pending_evictions.pop(which % len(self._pending_evictions)).victim
+            if self._pending_evictions
+            else None
+        )
+        return victim.name if victim is not None and victim.uid in self.expected.alive else ""
 
-    # -- the rest --------------------------------------------------------------------------------------------------
+    # -- time and Permit -------------------------------------------------------------------------------------------
 
     def _mood(self, _: str, kind: int) -> None:
         self.permit_plugin.mood = MOODS[kind % len(MOODS)]
@@ -415,81 +408,81 @@ class MachineWorld:
     def _time(self, _: str, kind: int) -> None:
         self.harness.advance(SECONDS[kind % len(SECONDS)])
 
-    # -- what must be true -----------------------------------------------------------------------------------------
+    # -- checks ----------------------------------------------------------------------------------------------------
 
-    def _look_for_room(self, pod: Pod, chosen: NodeInfo) -> None:
-        """Called as soon as the pod has its place, so all that count there are on the node now.
+    def _check_capacity(self, pod: Pod, chosen: NodeInfo) -> None:
+        """Check the node's capacity in the Reserve plugin, when every pod that counts is on the node.
 
-        What is wrong is remembered: an exception here would pass for the plugin's own.
+        Findings are stored: an exception here would be taken for a failure of the plugin.
         """
-        there = [uid for uid in self.books.alive if self._counts_on(uid) == chosen.name]
-        told = self._nodes[chosen.name].manifest["status"]["allocatable"]
-        asked = sum(_cpu(self.books.alive[uid]) for uid in there)
-        if pod.uid not in there:
-            self._wrong.append(f"{pod} was to be tried and is not known to be there")
-        if asked > amount("cpu", told["cpu"]):
-            self._wrong.append(f"{chosen.name} has {told['cpu']} cpu, asked for {asked}m: {there}")
-        if len(there) > int(told["pods"]):
-            self._wrong.append(f"{chosen.name} takes {told['pods']} pods, gets {there}")
+        placed = [uid for uid in self.expected.alive if self._counts_on(uid) == chosen.name]
+        allocatable = self._nodes[chosen.name].manifest["status"]["allocatable"]
+        requested = sum(_cpu(self.expected.alive[uid]) for uid in placed)
+        if pod.uid not in placed:
+            self._violations.append(f"{pod} is reserved, but not on its node")
+        if requested > amount("cpu", allocatable["cpu"]):
+            self._violations.append(f"{chosen.name} has {allocatable['cpu']} cpu, requested are {requested}m: {placed}")
+        if len(placed) > int(allocatable["pods"]):
+            self._violations.append(f"{chosen.name} allows {allocatable['pods']} pods, has {placed}")
 
     def _counts_on(self, uid: str) -> str:
-        return self.books.place_of(uid) or self.permit_plugin.reserved.get(uid, "")
+        return self.expected.place_of(uid) or self.permit_plugin.reserved.get(uid, "")
 
-    def _look(self) -> None:
+    def _check_all(self) -> None:
         validate(self.harness.machine.context)
-        assert not self._wrong, self._wrong[0]
+        assert not self._violations, self._violations[0]
         for at, command in enumerate(self.harness.commands[self._read :], self._read):
             self._note(command, at)
         self._read = len(self.harness.commands)
-        books, queue = self.books, self.harness.machine.context.queue
-        for uid, n in books.scheduled.items():
-            assert n <= 1 + books.false_confirmations[uid], f"{uid} has {n} Scheduled events"
-        for uid in books.owed:
-            assert books.scheduled[uid], f"the binding of {uid} was never told of"
+        expected, queue = self.expected, self.harness.machine.context.queue
+        for uid, n in expected.scheduled.items():
+            assert n <= 1 + expected.false_confirmations[uid], f"{uid} has {n} Scheduled events"
+        for uid in expected.expected_events:
+            assert expected.scheduled[uid], f"the binding of {uid} has no Scheduled event"
         for uid in self.permit_plugin.reserved:
             assert uid not in queue, f"{uid} waits in the queue and holds a reservation"
 
     def _note(self, command: Command, at: int) -> None:
         if isinstance(command, Bind):
             uid = command.pod.uid
-            assert uid not in self.books.binding, f"{uid} is bound twice at once"
-            shown = self.books.found.get(uid, at)
+            assert uid not in self.expected.binding, f"{uid} is bound twice at once"
+            shown = self.expected.found.get(uid, at)
             assert at <= shown, f"{uid} is bound again after a lookup has shown its node"
-            self.books.binding.add(uid)
+            self.expected.binding.add(uid)
         elif isinstance(command, Record) and command.reason == "Scheduled":
-            self.books.scheduled[command.regarding.uid] += 1
+            self.expected.scheduled[command.regarding.uid] += 1
         elif isinstance(command, Evict):
-            self._doomed.append(command)
+            self._pending_evictions.append(command)
         elif isinstance(command, PatchStatus) and command.nominated_node_name is not None:
             self._nominated(command.pod.uid, command.nominated_node_name)
 
     def _nominated(self, uid: str, node_name: str) -> None:
-        """The harness has shown the pod so already."""
-        if uid in self.books.alive:
-            self.books.alive[uid] = self.books.alive[uid].nominated(node_name)
+        """Record the nomination; the harness has shown the pod already."""
+        if uid in self.expected.alive:
+            self.expected.alive[uid] = self.expected.alive[uid].nominated(node_name)
 
 
-def prove_sound(script: list[Step]) -> None:
-    """Whatever happens, everybody is bound in the end."""
-    world = MachineWorld()
+def check_all_bound(script: list[Step]) -> None:
+    """Check that every pod is bound in the end, whatever happens."""
+    machine = MachineModel()
     for step in script:
-        world.do(step)
-    world.heal()
-    assert not world.left_over(), f"never bound: {world.left_over()}"
+        machine.do(step)
+    machine.heal()
+    assert not machine.unbound(), f"never bound: {machine.unbound()}"
 
 
-def prove_woken(script: list[Step]) -> None:
-    """Whatever happens, nobody goes on waiting who would fit."""
-    world = MachineWorld()
+def check_no_missed_wakeup(script: list[Step]) -> None:
+    """Check that no pod stays parked that would fit, whatever happens."""
+    machine = MachineModel()
     for step in script:
-        world.do(step)
+        machine.do(step)
     # Longer than any backoff, too short for the flush of pods that have waited for five minutes.
-    world.calm_down(13.0)
-    assert not world.overslept(), world.overslept()
+    machine.calm_down(13.0)
+    assert not machine.missed_wakeups(), machine.missed_wakeups()
 
 
 def _cpu(built: PodBuilder) -> int:
-    """What the pod asks for, in thousandths."""
+    """Return the pod's CPU request in millicores."""
     return amount("cpu", built.manifest["spec"]["containers"][0]["resources"]["requests"]["cpu"])
 
 

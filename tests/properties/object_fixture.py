@@ -1,4 +1,4 @@
-"""Objects other than pods and nodes that in-tree plugins look up, each in several versions, one of which is none."""
+"""Objects other than pods and nodes that in-tree plugins look up, in several versions including absence."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _attachment(name: str) -> Manifest:
 
 
 _EXCLUSIVE = spec(bound("pv-2", "alone"), accessModes=["ReadWriteOncePod"])
-_SHELF: tuple[tuple[ResourceKind, tuple[Manifest | None, ...]], ...] = (
+_VERSIONS: tuple[tuple[ResourceKind, tuple[Manifest | None, ...]], ...] = (
     (CLAIM, (bound("pv-1", "data"), claim("data"), bound("pv-2", "data"), None)),
     (CLAIM, (_EXCLUSIVE, _EXCLUSIVE, bound("pv-2", "alone"))),
     (VOLUME, (meta(_attached("pv-1"), labels={ZONE: "b"}), _attached("pv-1", nodeAffinity=within("a")), None)),
@@ -47,20 +47,20 @@ _SHELF: tuple[tuple[ResourceKind, tuple[Manifest | None, ...]], ...] = (
     (VOLUME_ATTACHMENT, (None, _attachment("n00"), _attachment("n01"))),
     *((CSI_NODE, (_csi_node(name, i % 3), _csi_node(name, 2), None)) for i, name in enumerate(NAMES[:5])),
 )
-THINGS = len(_SHELF)
+OBJECTS = len(_VERSIONS)
 
 
 class ObjectFixture:
-    """Puts objects into a handle."""
+    """Store objects in a handle."""
 
     def __init__(self, handle: CoreHandle) -> None:
         self._handle = handle
-        for thing in range(THINGS):
-            self.put(thing, 0)
+        for number in range(OBJECTS):
+            self.put(number, 0)
 
-    def put(self, thing: int, version: int) -> None:
-        """The thing of that number is now of that version, or gone."""
-        kind, versions = _SHELF[thing % THINGS]
+    def put(self, number: int, version: int) -> None:
+        """Set the object of that number to a version, or remove it."""
+        kind, versions = _VERSIONS[number % OBJECTS]
         chosen = versions[version % len(versions)]
         if chosen is not None:
             self._handle.set_object(kind, chosen)

@@ -1,4 +1,4 @@
-"""Volumes for preemption's worlds: in a zone, taking a place on a node, of a pod's own, or making no sense."""
+"""Volumes for preemption tests: zonal, counted against a limit, ephemeral, or with an invalid selector."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from tests.unit.intree.storage import KINDS, Manifest, bound, claim, ephemeral, 
 
 _DRIVER = "csi.example.com"
 _LIMITS = (1, 2, None, 0)
-"""How many volumes the driver attaches to the nodes n0, n1 …"""
-_NONSENSE: dict[str, Any] = {"matchExpressions": [{"key": "a", "operator": "Nonsense"}]}
+"""Number of volumes that the driver attaches to the nodes n0, n1 …"""
+_INVALID_SELECTOR: dict[str, Any] = {"matchExpressions": [{"key": "a", "operator": "Nonsense"}]}
 _PODS = (using("near"), using("first"), using("second"), using("first", "third"), using("odd"), ephemeral("own"))
 
-volumes = st.sampled_from([one.manifest["spec"]["volumes"] for one in _PODS])
-"""What a pod of those worlds may have for its spec.volumes."""
+volumes = st.sampled_from([each.manifest["spec"]["volumes"] for each in _PODS])
+"""Values for a pod's spec.volumes."""
 
 
 def add_storage(harness: Harness, owner: str, others: list[str]) -> None:
-    """The objects of that world: `owner`, a pod's name, owns the claim that is called after it; the others do not."""
-    made: list[Manifest] = [storage.storage_class(), claim("odd", selector=_NONSENSE)]
+    """Add the storage objects. The claim named after `owner` belongs to that pod, those of `others` do not."""
+    made: list[Manifest] = [storage.storage_class(), claim("odd", selector=_INVALID_SELECTOR)]
     made += [volume("near", nodeAffinity=storage.within("a")), bound("near", "near")]
     for name in ("first", "second", "third"):
         made += [volume(name, csi={"driver": _DRIVER, "volumeHandle": name}), bound(name, name)]
@@ -31,5 +31,5 @@ def add_storage(harness: Harness, owner: str, others: list[str]) -> None:
     for i, most in enumerate(_LIMITS):
         room = {} if most is None else {"allocatable": {"count": most}}
         made.append(obj("CSINode", f"n{i}", spec={"drivers": [{"name": _DRIVER, **room}]}))
-    for one in made:
-        harness.add_object(KINDS[one["kind"]], one)
+    for each in made:
+        harness.add_object(KINDS[each["kind"]], each)

@@ -1,6 +1,6 @@
-"""Fake plugins of each `Reads` level that read all they are allowed to: the hardest customers of kept answers.
+"""Test plugins of each `Reads` level that read everything they are allowed to: the hardest cases for cached results.
 
-They answer by what they see and say in their reasons what that was, so that an answer kept too long shows.
+Their results and reasons contain what they read, so that a stale cached result shows.
 """
 
 from __future__ import annotations
@@ -40,14 +40,16 @@ from pyscheduler.core.framework.profile import Profile, Weighted
 from pyscheduler.intree import PLUGINS, PrioritySort
 
 ZONE = "topology.kubernetes.io/zone"
-weather = {"today": 0}
-"""What `Weather` reads: it may change between two attempts while the cluster does not."""
+external = {"today": 0}
+"""Read by `External`: it may change between two attempts while the cluster does not."""
 
 
-class Model(PreFilterPlugin, FilterPlugin, ScorePlugin):
-    """OWN_NODE: pods of a team want bigger nodes; others are left out by PreFilter. Scores in the NumPy form too."""
+class TeamCpu(PreFilterPlugin, FilterPlugin, ScorePlugin):
+    """OWN_NODE: pods of a team require bigger nodes, others are skipped in PreFilter. Scores have a vectorised method
+    too.
+    """
 
-    name = "Model"
+    name = "TeamCpu"
     reads = Reads.OWN_NODE
     reads_claims = False
     normalizer = DefaultNormalizeScore(reverse=True)
@@ -56,13 +58,13 @@ class Model(PreFilterPlugin, FilterPlugin, ScorePlugin):
         return None if pod.labels.get("team") else SKIP
 
     def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:
-        return None if node.allocatable["cpu"] > 1000 else Rejection(f"model of {node.allocatable['cpu']}m")
+        return None if node.allocatable["cpu"] > 1000 else Rejection(f"cpu of {node.allocatable['cpu']}m")
 
     def filter_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> NodeToStatus:
         verdicts = NodeToStatus(len(nodes))
         for cpu in sorted(set(nodes.allocatable("cpu").tolist())):
             if cpu <= 1000:
-                verdicts.reject(nodes.allocatable("cpu") == cpu, Rejection(f"model of {cpu}m"))
+                verdicts.reject(nodes.allocatable("cpu") == cpu, Rejection(f"cpu of {cpu}m"))
         return verdicts
 
     def score(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> int:
@@ -70,7 +72,7 @@ class Model(PreFilterPlugin, FilterPlugin, ScorePlugin):
 
 
 class _Spread(Normalizer):
-    """The least becomes 0 and the most 100."""
+    """Scale the lowest score to 0 and the highest to 100."""
 
     def span(self, scores: Scores) -> tuple[int, int]:
         return int(scores.min()), int(scores.max())
@@ -80,64 +82,64 @@ class _Spread(Normalizer):
         return (scores - least) * 100 // max(most - least, 1)
 
 
-class Crowd(FilterPlugin, ScorePlugin):
-    """OWN_NODE_AND_PODS: no node takes more than three pods; the more there are, the worse, except for those that leave."""
+class PodLimit(FilterPlugin, ScorePlugin):
+    """OWN_NODE_AND_PODS: at most three pods per node; fewer pods score higher, terminating ones count as gone."""
 
-    name = "Crowd"
+    name = "PodLimit"
     reads = Reads.OWN_NODE_AND_PODS
     reads_claims = False
     reads_labels = False
     normalizer = _Spread()
 
     def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:
-        crowd = len(node.pods) - _leaving(node)
-        return Rejection(f"crowd of {crowd}") if crowd > 2 else None
+        count = len(node.pods) - _terminating(node)
+        return Rejection(f"pod count {count}") if count > 2 else None
 
     def score(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> int:
-        return 10 - len(node.pods) + 3 * _leaving(node) + node.requested.get("cpu", 0) // 1000
+        return 10 - len(node.pods) + 3 * _terminating(node) + node.requested.get("cpu", 0) // 1000
 
 
-def _leaving(node: NodeInfo) -> int:
+def _terminating(node: NodeInfo) -> int:
     return sum(pod.deleting for pod in node.pods.values())
 
 
 @dataclass(frozen=True)
-class _Census:
-    """How many nodes there are of each label value."""
+class _TeamCounts:
+    """Number of nodes per label value."""
 
     teams: Counter[str]
     total: int
 
 
-_CENSUS: StateKey[_Census] = StateKey("Census")
+_TEAM_COUNTS: StateKey[_TeamCounts] = StateKey("TeamShare")
 
 
-class Census(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
-    """ALL_NODES: rejects nodes of a team that has more than half of all nodes, and scores by share."""
+class TeamShare(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
+    """ALL_NODES: reject nodes of a team with more than half of all nodes, and score by the share."""
 
-    name = "Census"
+    name = "TeamShare"
     reads = Reads.ALL_NODES
     reads_claims = False
     reads_labels = False
 
     def pre_filter(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> None:
         teams = Counter(node.labels.get("team", "") for node in nodes)
-        cycle[_CENSUS] = _Census(teams, nodes.total)
+        cycle[_TEAM_COUNTS] = _TeamCounts(teams, nodes.total)
 
     def pre_score(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Skip | None:
-        return SKIP if cycle[_CENSUS].total % 5 == 4 else None
+        return SKIP if cycle[_TEAM_COUNTS].total % 5 == 4 else None
 
     def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:
-        census, team = cycle[_CENSUS], node.labels.get("team", "")
-        share = f"{census.teams[team]} of {census.total}"
-        return Rejection(f"census: {share}") if team and census.teams[team] * 2 > census.total else None
+        team_counts, team = cycle[_TEAM_COUNTS], node.labels.get("team", "")
+        share = f"{team_counts.teams[team]} of {team_counts.total}"
+        return Rejection(f"share: {share}") if team and team_counts.teams[team] * 2 > team_counts.total else None
 
     def score(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> int:
-        census = cycle[_CENSUS]
-        return (1000 * census.teams[node.labels.get("team", "")] // census.total) % 101
+        team_counts = cycle[_TEAM_COUNTS]
+        return (1000 * team_counts.teams[node.labels.get("team", "")] // team_counts.total) % 101
 
 
-_ZONES: StateKey[Counter[str]] = StateKey("Zones")
+_ZONES: StateKey[Counter[str]] = StateKey("ZoneLimit")
 
 
 def _count_zones(nodes: Iterable[NodeInfo], team: str) -> Counter[str]:
@@ -149,10 +151,10 @@ def _count_zones(nodes: Iterable[NodeInfo], team: str) -> Counter[str]:
     )
 
 
-class Zones(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
-    """DOMAINS: a team has at most three pods in a zone; free-form normalisation; no say on pods without a team."""
+class ZoneLimit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
+    """DOMAINS: at most three pods of a team in a zone; overrides `normalize`; skips pods without a team."""
 
-    name = "Zones"
+    name = "ZoneLimit"
     reads = Reads.DOMAINS
     reads_claims = False
 
@@ -162,11 +164,11 @@ class Zones(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
 
     def add_pod(self, cycle: Cycle, pod: Pod, added: Pod, node: NodeInfo) -> None:
         if added.labels.get("team") == pod.labels.get("team"):
-            cycle[_ZONES] = cycle[_ZONES] + Counter([node.labels.get(ZONE, "")])  # what was there is kept for others
+            cycle[_ZONES] = cycle[_ZONES] + Counter([node.labels.get(ZONE, "")])  # a new object: the old one is shared
 
     def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:
-        there = cycle[_ZONES][node.labels.get(ZONE, "")]
-        return Rejection(f"zone has {there}", resolvable=False) if there > 2 else None
+        pods = cycle[_ZONES][node.labels.get(ZONE, "")]
+        return Rejection(f"zone has {pods}", resolvable=False) if pods > 2 else None
 
     def pre_score(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Skip | None:
         return SKIP if pod.labels.get("team") == "blue" else None
@@ -181,7 +183,7 @@ class Zones(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
 
 @dataclass(frozen=True, slots=True)
 class _Team(PodCount):
-    """Pods of a team, but those on their way out."""
+    """Count the pods of a team, except terminating ones."""
 
     name: str
 
@@ -193,65 +195,65 @@ class _Team(PodCount):
         return int(signature.labels.get("team") == self.name)
 
 
-_TEAM: StateKey[str] = StateKey("Mates team")
-_MATES: StateKey[int] = StateKey("Mates")
+_TEAM: StateKey[str] = StateKey("TeamScore team")
+_ZONE_WEIGHT: StateKey[int] = StateKey("TeamScore")
 
 
-class Mates(PreScorePlugin, ScorePlugin):
-    """DOMAINS: a node's own pods of the team, and what its zone comes to in the light of all; says what is alike."""
+class TeamScore(PreScorePlugin, ScorePlugin):
+    """DOMAINS: score by the node's own pods of the team and by its zone; defines node equivalence."""
 
-    name = "Mates"
+    name = "TeamScore"
     reads = Reads.DOMAINS
     reads_claims = False
     normalizer = _Spread()
 
     def pre_score(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> None:
         cycle[_TEAM] = team = pod.labels.get("team", "")
-        cycle[_MATES] = sum(_count_zones(nodes.all_nodes, team).values()) // 3
+        cycle[_ZONE_WEIGHT] = sum(_count_zones(nodes.all_nodes, team).values()) // 3
 
     def score(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> int:
         own = sum(_count_zones([node], cycle[_TEAM]).values())
-        return 5 * own + cycle[_MATES] * sum(map(ord, node.labels.get(ZONE, "")))
+        return 5 * own + cycle[_ZONE_WEIGHT] * sum(map(ord, node.labels.get(ZONE, "")))
 
     def score_equivalence(self, cycle: Cycle) -> NodeEquivalence:
         return NodeEquivalence((ZONE,), (_Team(cycle[_TEAM]),))
 
 
-class Weather(FilterPlugin, PreScorePlugin, ScorePlugin):
-    """EVERYTHING: reads what no event tells of."""
+class External(FilterPlugin, PreScorePlugin, ScorePlugin):
+    """EVERYTHING: read a value that no event reports."""
 
-    name = "Weather"
+    name = "External"
 
     def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:
-        wet = len(node.name) + weather["today"]
-        return Rejection(f"weather {wet}") if (wet + int(node.name[1:])) % 4 == 0 else None
+        value = len(node.name) + external["today"]
+        return Rejection(f"external {value}") if (value + int(node.name[1:])) % 4 == 0 else None
 
     def pre_score(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Skip | None:
-        return SKIP if weather["today"] % 3 == 1 else None
+        return SKIP if external["today"] % 3 == 1 else None
 
     def score(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> int:
-        return (int(node.name[1:]) * 7 + weather["today"]) % 100
+        return (int(node.name[1:]) * 7 + external["today"]) % 100
 
 
-class Namesake(FilterPlugin, ScorePlugin):
-    """Reads the pod's name: its answers hold for no other pod of the signature."""
+class NameReader(FilterPlugin, ScorePlugin):
+    """Read the pod's name: results hold for no other pod of the signature."""
 
-    name = "Namesake"
+    name = "NameReader"
     reads = Reads.OWN_NODE
     reads_claims = False
     reads_identity = True
 
     def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:
-        return Rejection(f"namesake of {pod.name}") if pod.name[-1] == node.name[-1] else None
+        return Rejection(f"name of {pod.name}") if pod.name[-1] == node.name[-1] else None
 
     def score(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> int:
         return 50 * (int(pod.name[1:]) % 3)
 
 
-class Colours(FilterPlugin, ScorePlugin):
-    """OWN_NODE_AND_PODS: what it says of a node is new whenever a pod comes, and is another thing for another team."""
+class TeamFilter(FilterPlugin, ScorePlugin):
+    """OWN_NODE_AND_PODS: the result changes with every pod on the node and differs between teams."""
 
-    name = "Colours"
+    name = "TeamFilter"
     reads = Reads.OWN_NODE_AND_PODS
     reads_claims = False
 
@@ -263,10 +265,10 @@ class Colours(FilterPlugin, ScorePlugin):
         return 10 * len(node.pods) + (len(pod.labels.get("team", "")) * int(node.name[1:])) % 10
 
 
-class Taste(ScorePlugin):
-    """OWN_NODE: each team likes other nodes."""
+class TeamPreference(ScorePlugin):
+    """OWN_NODE: each team prefers other nodes."""
 
-    name = "Taste"
+    name = "TeamPreference"
     reads = Reads.OWN_NODE
     reads_claims = False
 
@@ -274,10 +276,10 @@ class Taste(ScorePlugin):
         return (len(pod.labels.get("team", "")) * 13 * int(node.name[1:]) + len(node.taints)) % 101
 
 
-class Narrow(PreFilterPlugin, FilterPlugin):
-    """OWN_NODE: keeps some pods to a few nodes."""
+class NamedNodes(PreFilterPlugin, FilterPlugin):
+    """OWN_NODE: restrict some pods to a few nodes."""
 
-    name = "Narrow"
+    name = "NamedNodes"
     reads = Reads.OWN_NODE
     reads_claims = False
 
@@ -288,10 +290,10 @@ class Narrow(PreFilterPlugin, FilterPlugin):
         return None
 
 
-class Cellar(PreFilterPlugin, FilterPlugin, ScorePlugin):
-    """OWN_NODE: a claim keeps a pod off some nodes and likes others; no say on pods without claims."""
+class ClaimReader(PreFilterPlugin, FilterPlugin, ScorePlugin):
+    """OWN_NODE: filter and score nodes by the pod's claims; skips pods without claims."""
 
-    name = "Cellar"
+    name = "ClaimReader"
     reads = Reads.OWN_NODE
     reads_labels = False
 
@@ -299,8 +301,8 @@ class Cellar(PreFilterPlugin, FilterPlugin, ScorePlugin):
         return None if pod.signature.volume_claims else SKIP
 
     def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:
-        far = (_letters(pod) + int(node.name[1:])) % 3 == 0
-        return Rejection(f"cellar of {_letters(pod)}") if far else None
+        rejected = (_letters(pod) + int(node.name[1:])) % 3 == 0
+        return Rejection(f"claim letters {_letters(pod)}") if rejected else None
 
     def score(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> int:
         return (_letters(pod) * 11 * int(node.name[1:])) % 101
@@ -310,12 +312,24 @@ def _letters(pod: Pod) -> int:
     return sum(len(claim.name) for claim in pod.signature.volume_claims)
 
 
-LEVELS = (Model, Crowd, Census, Zones, Mates, Weather, Namesake, Colours, Taste, Narrow, Cellar)
+LEVELS = (
+    TeamCpu,
+    PodLimit,
+    TeamShare,
+    ZoneLimit,
+    TeamScore,
+    External,
+    NameReader,
+    TeamFilter,
+    TeamPreference,
+    NamedNodes,
+    ClaimReader,
+)
 Class = type[Any]
 
 
 def profile_of(classes: Iterable[Class], handle: CoreHandle | None = None) -> Profile:
-    """A profile of these plugins, each at every point of the decision that it serves."""
+    """Return a profile of these plugins, each at every extension point of the decision that it implements."""
     handle = handle or CoreHandle()
     plugins = [cls(cls.Args(), handle) for cls in classes]
 

@@ -1,7 +1,7 @@
-"""How hard the property tests search, in one place.
+"""The number of examples of property tests, in one place.
 
-By default the examples are the same on every run, so that CI says today what it said yesterday. `PROPERTY_SCALE=20`
-makes a hunt of it: that many times more examples, drawn afresh.
+By default the examples are the same on every run, so that CI is reproducible. `PROPERTY_SCALE=20` draws that many times
+more examples, different ones on each run.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ SCALE = int(os.environ.get("PROPERTY_SCALE", "1"))
 
 
 def quick(examples: int) -> settings:
-    """Settings for a property that needs so many examples to be convincing."""
+    """Return settings for a property that needs this number of examples."""
     return settings(
         max_examples=examples * SCALE,
         derandomize=SCALE == 1,
@@ -29,14 +29,14 @@ def quick(examples: int) -> settings:
 
 
 def assert_caught(
-    prove: Callable[[Any], None],
-    drawn: SearchStrategy[Any],
+    check: Callable[[Any], None],
+    strategy: SearchStrategy[Any],
     *by: type[BaseException],
     match: str | None = None,
     examples: int = 300,
 ) -> None:
-    """Check a property over a planted bug and insist that it fails, with one of the errors `by` that says so."""
-    # It is not shrunk: that it fails is enough.
-    hunt = settings(quick(examples), derandomize=True, phases=[Phase.generate], report_multiple_bugs=False)
+    """Check a property with a planted bug and require that it fails with one of the errors `by`."""
+    # No shrinking: the failure itself is enough.
+    search = settings(quick(examples), derandomize=True, phases=[Phase.generate], report_multiple_bugs=False)
     with pytest.raises(by or AssertionError, match=match):
-        hunt(given(drawn)(prove))()
+        search(given(strategy)(check))()

@@ -1,6 +1,6 @@
-"""A deliberately naive scheduling queue: one dict, linear scans, no index, nothing forgotten.
+"""A deliberately naive scheduling queue: one dict, linear scans, no index, nothing removed from the log.
 
-It says what the real one must do. Events are words here, and `WAKES` says which plugin each of them concerns.
+It defines what the real queue must do. Events are strings, and `WAKES` maps each plugin to the events it registers.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ INITIAL, MAXIMUM, TIMEOUT, PERIOD, REST, EARLY_POP_PAUSE = 1.0, 10.0, 300.0, 30.
 
 
 def fit_cares(uid: str) -> bool:
-    """Fit's hint: it skips half of the pods."""
+    """Return Fit's queueing hint, which skips half of the pods."""
     return int(uid) % 2 == 0
 
 
@@ -46,21 +46,21 @@ class ModelPod:
 
 
 class ModelQueue:
-    """Every rule of the queue in the plainest words."""
+    """Every rule of the queue in its simplest form."""
 
     def __init__(self) -> None:
         self.pods: dict[str, ModelPod] = {}
         self.log: list[tuple[str, str | None]] = []
         self.next_flush = 0.0
         self.failed_at: float | None = None
-        """When an attempt failed last; None where somebody has been woken since."""
+        """Time of the last failed attempt; None if a pod has been woken since."""
 
     def tiers(self) -> dict[str, str]:
         public = {"errors": "backoff"}
         return {uid: public.get(pod.tier, pod.tier) for uid, pod in self.pods.items() if pod.tier}
 
     def rejected_by(self) -> Counter[tuple[str, str]]:
-        """Pods in the tiers by (plugin, scheduler name)."""
+        """Return the number of pods in the tiers by (plugin, scheduler name)."""
         waiting = [pod for pod in self.pods.values() if pod.tier not in ("", "inflight")]
         return Counter((plugin, "default-scheduler") for pod in waiting for plugin in pod.rejectors | pod.pending)
 
@@ -72,7 +72,7 @@ class ModelQueue:
         self.to(pod, "active")
 
     def to(self, pod: ModelPod, tier: str) -> bool:
-        """Through the gate into active or backoff; False if the gate is closed."""
+        """Move a pod to active or backoff; False if it is gated."""
         if pod.closed:
             pod.rejectors.add("Gate")
             pod.tier = "gated"
@@ -103,7 +103,7 @@ class ModelQueue:
         return "after backoff" if woken else "skip"
 
     def best(self, now: float) -> list[ModelPod]:
-        """The pods that may be popped: more than one where the order does not tell them apart."""
+        """Return the pods that may be popped: more than one if their order is undefined."""
         active = self.place("active")
         if active:
             first = min(pod.rank for pod in active)
@@ -111,7 +111,7 @@ class ModelQueue:
         return [pod for pod in self.soonest() if self.rested(pod) <= now]
 
     def rested(self, pod: ModelPod) -> float:
-        """From when on the pod may be popped before its backoff is over."""
+        """Return the time from which the pod may be popped before its backoff ends."""
         return (
             pod.timestamp + REST
             if self.failed_at is None
@@ -119,7 +119,7 @@ class ModelQueue:
         )
 
     def soonest(self) -> list[ModelPod]:
-        """The rejected pods whose backoff ends first, and of these the ones of the best rank."""
+        """Return the rejected pods with the earliest end of backoff, and of these the ones with the best rank."""
         waiting = self.place("backoff")
         best = min(((pod.expiry, pod.rank) for pod in waiting), default=None)
         return [pod for pod in waiting if (pod.expiry, pod.rank) == best]

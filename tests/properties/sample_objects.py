@@ -1,4 +1,4 @@
-"""Nodes and pods of many kinds, made once and drawn by number: drawing is cheap, failures shrink to small numbers."""
+"""Nodes and pods of many kinds, built once and drawn by number, so that drawing is cheap and failures shrink well."""
 
 from __future__ import annotations
 
@@ -56,15 +56,19 @@ def _of_team(team: str, key: str = "topology.kubernetes.io/zone") -> dict[str, A
 
 
 def _with_siblings(*built: PodBuilder) -> tuple[PodBuilder, ...]:
-    """Each pod, and one of the same template that has another label."""
-    return tuple(one for each in built for one in (each, each.label("team", "blue" if _is_red(each) else "red")))
+    """Return each pod, and one of the same signature group with another label."""
+    return tuple(
+        variant
+        for builder in built
+        for variant in (builder, builder.label("team", "blue" if _is_red(builder) else "red"))
+    )
 
 
 def _is_red(built: PodBuilder) -> bool:
     return bool(built.build().labels.get("team") == "red")
 
 
-_SOCIABLE = _with_siblings(
+_WITH_AFFINITY = _with_siblings(
     pod("p")
     .label("team", "red")
     .pod_affinity(_of_team("red"))
@@ -78,7 +82,7 @@ _SOCIABLE = _with_siblings(
     .pod_anti_affinity(_of_team("", "team"))
     .preferred_pod_anti_affinity(2, _of_team("red")),
 )
-"""Pods that look where others are."""
+"""Pods with pod affinity or anti-affinity."""
 
 
 def _spread(key: str, action: str, of: str = "red blue", **fields: Any) -> dict[str, Any]:
@@ -88,14 +92,16 @@ def _spread(key: str, action: str, of: str = "red blue", **fields: Any) -> dict[
 
 _ZONE, _HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 _HARD = "DoNotSchedule"
-_AT_ODDS = _spread(_HOST, "ScheduleAnyway", of="blue", maxSkew=2)
+_BLUE_PER_HOST = _spread(_HOST, "ScheduleAnyway", of="blue", maxSkew=2)
 _CLAIMS = ("data", "alone")
 _RESTARTS = [{"action": "RestartAllContainers"}]
-_DEMANDING = (
+_CONSTRAINED = (
     *(pod("p").spec(volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": name}}]) for name in _CLAIMS),
     *_with_siblings(
         pod("p").label("team", "red").spec(topologySpreadConstraints=[_spread(_ZONE, _HARD, of="red")]),
-        pod("p").label("team", "blue").spec(topologySpreadConstraints=[_spread(_ZONE, "ScheduleAnyway"), _AT_ODDS]),
+        pod("p")
+        .label("team", "blue")
+        .spec(topologySpreadConstraints=[_spread(_ZONE, "ScheduleAnyway"), _BLUE_PER_HOST]),
     ),
     pod("p").spec(topologySpreadConstraints=[_spread(_HOST, _HARD, minDomains=3, nodeTaintsPolicy="Honor")]),
     pod("p").spec(volumes=[{"name": "v", "gcePersistentDisk": {"pdName": "1"}}]),
@@ -104,37 +110,37 @@ _DEMANDING = (
     pod("p").container(restartPolicyRules=_RESTARTS),
     pod("p").request("deviceclass.resource.kubernetes.io/gpu", "1"),
     *(
-        each.node_affinity({"matchFields": [{"key": "metadata.name", "operator": operator, "values": [name]}]})
-        for each in (pod("p"), pod("p").label("team", "red").spec(topologySpreadConstraints=[_spread(_HOST, _HARD)]))
+        builder.node_affinity({"matchFields": [{"key": "metadata.name", "operator": operator, "values": [name]}]})
+        for builder in (pod("p"), pod("p").label("team", "red").spec(topologySpreadConstraints=[_spread(_HOST, _HARD)]))
         for operator in ("In", "NotIn")
         for name in NAMES[:2]
     ),
 )
-"""Pods that ask for an even spread, for disks and claims, for features, and for nodes by their names."""
+"""Pods with spread constraints, volumes and claims, features, and named nodes."""
 
 _NODES = tuple(_node(*kind).build() for kind in product(("1", "4"), ("a", "b"), range(6)))
-_ALONE = tuple(_pod(*kind) for kind in product(("100m", "2"), TEAMS, range(6)))
-_PODS = tuple(built.object() for built in (*_ALONE, *_SOCIABLE, *_DEMANDING))
+_BASIC = tuple(_pod(*kind) for kind in product(("100m", "2"), TEAMS, range(6)))
+_PODS = tuple(built.object() for built in (*_BASIC, *_WITH_AFFINITY, *_CONSTRAINED))
 
 NODE_KINDS = len(_NODES)
-SOCIABLE = range(len(_ALONE), len(_ALONE) + len(_SOCIABLE))
-"""The kinds of pods with pod affinity."""
-DEMANDING = range(len(_ALONE) + len(_SOCIABLE), len(_PODS))
-"""The kinds of pods with demands beyond a place and good company."""
-CLAIMING = DEMANDING[: len(_CLAIMS)]
-"""The kinds of pods that differ in the claim that they name, and in nothing else."""
+AFFINITY_KINDS = range(len(_BASIC), len(_BASIC) + len(_WITH_AFFINITY))
+"""Kinds of pods with pod affinity."""
+CONSTRAINED_KINDS = range(len(_BASIC) + len(_WITH_AFFINITY), len(_PODS))
+"""Kinds of pods with constraints other than pod affinity."""
+CLAIM_KINDS = CONSTRAINED_KINDS[: len(_CLAIMS)]
+"""Kinds of pods that differ only in the claim that they name."""
 POD_KINDS = len(_PODS)
 
 
 def node_of(name: str, kind: int) -> NodeObject:
-    """The node of that name and kind."""
+    """Return the node of that name and kind."""
     source = _NODES[kind % NODE_KINDS]
     labels = {**(source.metadata.labels or {}), "kubernetes.io/hostname": name}
     return msgspec.structs.replace(source, metadata=msgspec.structs.replace(source.metadata, name=name, labels=labels))
 
 
 def pod_object(uid: str, kind: int, node_name: str = "", deleting: bool = False) -> PodObject:
-    """The pod of that UID and kind, as the API shows it."""
+    """Return the pod of that UID and kind as an API object."""
     source = _PODS[kind % POD_KINDS]
     stamp = "2026-01-01T00:00:00Z" if deleting else None
     meta = msgspec.structs.replace(source.metadata, uid=uid, name=uid, deletion_timestamp=stamp)
@@ -144,5 +150,5 @@ def pod_object(uid: str, kind: int, node_name: str = "", deleting: bool = False)
 
 
 def pod_of(shapes: PodSignatures, uid: str, kind: int, node_name: str = "", deleting: bool = False) -> Pod:
-    """The same, as the core holds it."""
+    """Return the pod of that UID and kind as the core holds it."""
     return shapes.pod(pod_object(uid, kind, node_name, deleting))

@@ -1,4 +1,4 @@
-"""A plugin with a say at the door: it reserves, waits, refuses and lets go as its mood is, and keeps books."""
+"""A Reserve, Permit and PreBind plugin that behaves as scripted and records its reservations."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from pyscheduler.api import (
 )
 
 PATIENCE = 20.0
-"""Seconds that a pod may be kept waiting."""
+"""Seconds that a pod may wait on Permit."""
 
 
 class ScriptedPermit(ReservePlugin, PermitPlugin, PreBindPlugin):
-    """`mood` is what it says to the next pods: yes, reserve (refuses there), permit, prebind, wait."""
+    """`mood` selects the result for the next pods: yes, wait, or a rejection by reserve, permit or prebind."""
 
     name = "ScriptedPermit"
 
@@ -31,29 +31,29 @@ class ScriptedPermit(ReservePlugin, PermitPlugin, PreBindPlugin):
         super().__init__(args, handle)
         self.mood = "yes"
         self.reserved: dict[str, str] = {}
-        """The node of every pod that has a place here: UID to node name."""
+        """Reservations: pod UID to node name."""
         self.on_reserve: Callable[[Pod, NodeInfo], None] = lambda _pod, _node: None
 
     def reserve(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:
         self.reserved[pod.uid] = node.name
         self.on_reserve(pod, node)
-        return Rejection("reserve says no") if self.mood == "reserve" else None
+        return Rejection("reserve rejected the pod") if self.mood == "reserve" else None
 
     def unreserve(self, cycle: Cycle, pod: Pod, node_name: str) -> None:
         self.reserved.pop(pod.uid, None)
 
     def permit(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Wait | Rejection | None:
         if self.mood == "permit":
-            return Rejection("permit says no", resolvable=pod.priority == 0)
+            return Rejection("permit rejected the pod", resolvable=pod.priority == 0)
         return Wait(PATIENCE) if self.mood == "wait" else None
 
     async def pre_bind(self, cycle: Cycle, pod: Pod, node_name: str, api: ApiWriter) -> Rejection | None:
-        return Rejection("prebind says no") if self.mood == "prebind" else None
+        return Rejection("prebind rejected the pod") if self.mood == "prebind" else None
 
     def settle(self, allow: bool) -> None:
-        """Decide on every pod that waits; the scheduler learns of it with the next event."""
+        """Allow or reject every waiting pod; the scheduler applies it with the next event."""
         for waiting in self.handle.waiting_pods():
             if allow:
                 waiting.allow(self.name)
             else:
-                waiting.reject(self.name, "changed its mind")
+                waiting.reject(self.name, "rejected later")

@@ -1,8 +1,8 @@
-"""Random sequences of events through the whole core, by the hundred thousand: `make fuzz`.
+"""Random event sequences through the whole core, by the hundred thousand: `make fuzz`.
 
-Hypothesis hunts cleverly and slowly; this hunts simply, on every processor, and can be taken up where it was left.
-Each sequence is drawn from the seed and its number alone: that is all it takes to play it again. After every step the
-world looks at everything; every other sequence ends with room for all, the rest with a look for who has overslept.
+Simpler and faster than Hypothesis, on all processors, and resumable. Each sequence depends on the seed and its number
+only, so these suffice to replay it. All checks run after every step. Every other sequence ends by making every pod
+schedulable, the others by looking for pods that were not woken.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from contextlib import contextmanager
 from functools import partial
 from typing import NamedTuple
 
-from tests.properties.machine_model import WHAT, Step, prove_sound, prove_woken
+from tests.properties.machine_model import WHAT, Step, check_all_bound, check_no_missed_wakeup
 
 LONGEST = 40
-"""Steps of a sequence."""
-_PIECE = 20
-"""Sequences that a process is given at once."""
-_EVERY_SECONDS = 10.0
+"""Maximum number of steps of a sequence."""
+_BATCH = 20
+"""Number of sequences passed to a process at once."""
+_REPORT_PERIOD = 10.0
 
 
 class Broken(NamedTuple):
-    """A sequence after which something was wrong."""
+    """A sequence that violates an invariant."""
 
     number: int
     steps: list[Step]
@@ -37,28 +37,28 @@ class Broken(NamedTuple):
 
 
 def drawn(seed: int, number: int) -> list[Step]:
-    """The steps of a sequence."""
-    chance = random.Random(f"{seed}/{number}")
-    steps = chance.randint(LONGEST // 2, LONGEST) if chance.random() < 0.75 else chance.randint(1, LONGEST // 2)
-    return [(chance.choice(WHAT), chance.randrange(10), chance.randrange(12)) for _ in range(steps)]
+    """Return the steps of a sequence."""
+    rng = random.Random(f"{seed}/{number}")
+    steps = rng.randint(LONGEST // 2, LONGEST) if rng.random() < 0.75 else rng.randint(1, LONGEST // 2)
+    return [(rng.choice(WHAT), rng.randrange(10), rng.randrange(12)) for _ in range(steps)]
 
 
-def proof(number: int) -> Callable[[list[Step]], None]:
-    """How a sequence ends, and what must be true then."""
-    return prove_woken if number % 2 else prove_sound
+def check_for(number: int) -> Callable[[list[Step]], None]:
+    """Return the check at the end of a sequence."""
+    return check_no_missed_wakeup if number % 2 else check_all_bound
 
 
 def play(number: int, steps: list[Step]) -> str:
-    """Why something is wrong after these steps, "" if nothing is. Any exception of the core's is."""
+    """Return the error after these steps, "" if there is none. Any exception from the core is an error."""
     try:
-        proof(number)(steps)
+        check_for(number)(steps)
     except Exception as problem:
         return f"{type(problem).__name__}: {problem}"
     return ""
 
 
-def play_piece(seed: int, numbers: range) -> tuple[int, Broken | None]:
-    """Play some sequences up to the first that breaks; how many steps there were."""
+def play_batch(seed: int, numbers: range) -> tuple[int, Broken | None]:
+    """Play some sequences up to the first that fails. Return the number of steps and the failure."""
     done = 0
     for number in numbers:
         steps = drawn(seed, number)
@@ -70,18 +70,18 @@ def play_piece(seed: int, numbers: range) -> tuple[int, Broken | None]:
 
 
 def shortened(broken: Broken) -> Broken:
-    """The same without the steps that do not matter, each left out once."""
+    """Remove the steps that are not needed for the failure, trying each once."""
     steps, why = broken.steps, broken.why
-    for place in reversed(range(len(steps))):
-        fewer = steps[:place] + steps[place + 1 :]
-        still = play(broken.number, fewer)
-        if still:
-            steps, why = fewer, still
+    for index in reversed(range(len(steps))):
+        fewer = steps[:index] + steps[index + 1 :]
+        error = play(broken.number, fewer)
+        if error:
+            steps, why = fewer, error
     return Broken(broken.number, steps, why)
 
 
 class SequenceSearch:
-    """Plays sequences `start` to `start + count` of a seed; `played` says how far it has come without finding any."""
+    """Play sequences `start` to `start + count` of a seed; `played` counts those without failure."""
 
     def __init__(self, seed: int, start: int, count: int) -> None:
         self._seed = seed
@@ -89,20 +89,20 @@ class SequenceSearch:
         self._end = start + count
         self.played = 0
         self.steps = 0
-        self._began = self._told = time.monotonic()
+        self._began = self._reported = time.monotonic()
 
     def run(self, processes: int, seconds: float = 0.0) -> Broken | None:
-        """The first sequence that breaks, None if none does, or none in so many seconds (0: without end)."""
-        with self._pieces(processes) as pieces:
-            for numbers, (steps, broken) in zip(self._ranges(), pieces, strict=True):
+        """Return the first failing sequence; None if there is none within `seconds` (0: no limit)."""
+        with self._batches(processes) as batches:
+            for numbers, (steps, broken) in zip(self._ranges(), batches, strict=True):
                 self.steps += steps
                 if broken is not None:
                     return broken
                 self.played += len(numbers)
                 if seconds and time.monotonic() - self._began > seconds:
                     break
-                if time.monotonic() - self._told > _EVERY_SECONDS:
-                    self._told = time.monotonic()
+                if time.monotonic() - self._reported > _REPORT_PERIOD:
+                    self._reported = time.monotonic()
                     _show(str(self))
         return None
 
@@ -115,12 +115,12 @@ class SequenceSearch:
         return f"seed {self._seed}, sequences {self._start} to {last}: {many}, no invariant broken"
 
     def _ranges(self) -> Iterator[range]:
-        return (range(at, min(at + _PIECE, self._end)) for at in range(self._start, self._end, _PIECE))
+        return (range(at, min(at + _BATCH, self._end)) for at in range(self._start, self._end, _BATCH))
 
     @contextmanager
-    def _pieces(self, processes: int) -> Iterator[Iterator[tuple[int, Broken | None]]]:
-        """What comes of each piece, in order."""
-        play_one = partial(play_piece, self._seed)
+    def _batches(self, processes: int) -> Iterator[Iterator[tuple[int, Broken | None]]]:
+        """Yield the result of each batch in order."""
+        play_one = partial(play_batch, self._seed)
         if processes == 1:
             yield map(play_one, self._ranges())
             return
@@ -129,37 +129,39 @@ class SequenceSearch:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Hunts; 1 if a sequence breaks something, told with its steps and with the line that plays it again."""
+    """Search; return 1 after a failure and print its steps and the command that replays it."""
     options = _arguments(arguments)
-    hunt = SequenceSearch(options.seed, options.start, options.count)
-    logging.disable()  # bindings fail by the thousand, as they are told to
+    search = SequenceSearch(options.seed, options.start, options.count)
+    logging.disable()  # bindings fail by the thousand on purpose
     try:
-        broken = hunt.run(options.processes, options.seconds)
+        broken = search.run(options.processes, options.seconds)
         short = broken and shortened(broken)
     finally:
         logging.disable(logging.NOTSET)
-    _show(str(hunt))
+    _show(str(search))
     if broken is None or short is None:
         return 0
     _show(f"sequence {broken.number} of seed {options.seed} breaks: {broken.why}")
-    _show(f"so do these of its {len(broken.steps)} steps: {short.why}")
+    _show(f"shortened from {len(broken.steps)} steps: {short.why}")
     for step in short.steps:
         _show(f"    {step}")
-    _show(f"again: {again(options.seed, broken.number)}")
+    _show(f"replay: {replay_command(options.seed, broken.number)}")
     return 1
 
 
-def again(seed: int, number: int) -> str:
-    """The command line that plays one sequence."""
+def replay_command(seed: int, number: int) -> str:
+    """Return the command line that replays one sequence."""
     return f"python -m tests.properties.sequences --seed {seed} --start {number} --count 1"
 
 
 def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.properties.sequences", description=__doc__)
-    parser.add_argument("--count", type=int, default=100_000, metavar="N", help="how many sequences to play")
-    parser.add_argument("--start", type=int, default=0, metavar="N", help="the number of the first one")
-    parser.add_argument("--seed", type=int, default=0, metavar="S", help="what they are drawn from")
-    parser.add_argument("--seconds", type=float, default=0.0, metavar="T", help="stop after so long, saying how far")
+    parser.add_argument("--count", type=int, default=100_000, metavar="N", help="number of sequences to play")
+    parser.add_argument("--start", type=int, default=0, metavar="N", help="number of the first sequence")
+    parser.add_argument("--seed", type=int, default=0, metavar="S", help="seed of the sequences")
+    parser.add_argument(
+        "--seconds", type=float, default=0.0, metavar="T", help="stop after this time and print the progress"
+    )
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, metavar="N")
     return parser.parse_args(arguments)
 

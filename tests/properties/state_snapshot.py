@@ -1,4 +1,4 @@
-"""All that plugins can see of a cluster state, as plain values that can be compared."""
+"""Everything that plugins can read of a cluster state, as comparable plain values."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ StateSnapshot = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Milli(PodCount):
-    """The cpu that pods ask for."""
+    """CPU requests of pods in millicores."""
 
     terminating: bool
 
@@ -41,7 +41,7 @@ class Milli(PodCount):
 
 @dataclass(frozen=True, slots=True)
 class Resources(PodAttributes):
-    """The resources that pods ask for."""
+    """Names of the resources that pods request."""
 
     def of(self, signature: PodSignature) -> tuple[str, ...]:
         return tuple(signature.requests.real)
@@ -51,46 +51,48 @@ COUNTS = (Milli(True), Milli(False))
 
 
 def by_columns(table: NodeTable) -> StateSnapshot:
-    """What the NumPy forms see of each node."""
-    seen: dict[str, list[Any]] = {
+    """Return the vectorised view of each node."""
+    view: dict[str, list[Any]] = {
         "allowed pods": table.allowed_pods.tolist(),
         "pods": table.pod_counts.tolist(),
         "unschedulable": table.unschedulable.tolist(),
         "taints": _values(table.by_taints),
-        "images": [dict(items) for items in _values(lambda ask: table.by_images(lambda i: ask(frozenset(i.items()))))],
+        "images": [
+            dict(items) for items in _values(lambda number: table.by_images(lambda i: number(frozenset(i.items()))))
+        ],
         "ports": _values(table.by_ports),
     }
     for resource in RESOURCES:
-        seen[f"allocatable {resource}"] = table.allocatable(resource).tolist()
-        seen[f"requested {resource}"] = table.requested(resource).tolist()
-        seen[f"non-zero {resource}"] = table.non_zero_requested(resource).tolist()
+        view[f"allocatable {resource}"] = table.allocatable(resource).tolist()
+        view[f"requested {resource}"] = table.requested(resource).tolist()
+        view[f"non-zero {resource}"] = table.non_zero_requested(resource).tolist()
     for requirement in REQUIREMENTS:
-        seen[str(requirement)] = table.matches_requirement(requirement).tolist()
+        view[str(requirement)] = table.matches_requirement(requirement).tolist()
     for count in COUNTS:
-        seen[str(count)] = table.count_pods(count).tolist()
+        view[str(count)] = table.count_pods(count).tolist()
     for key in TOPOLOGIES:
         domains = table.topology(key)
         values = {known: value for value, known in domains.known.items()}
-        seen[f"domain {key}"] = [values[i] for i in domains.ids.tolist()]
-    assert all(len(column) == len(table) for column in seen.values())
-    return {name: {what: column[i] for what, column in seen.items()} for i, name in enumerate(table.names)}
+        view[f"domain {key}"] = [values[i] for i in domains.ids.tolist()]
+    assert all(len(column) == len(table) for column in view.values())
+    return {name: {what: column[i] for what, column in view.items()} for i, name in enumerate(table.names)}
 
 
 def _values(gather: Callable[[Callable[[Any], int]], Any]) -> list[Any]:
-    """The values behind a column that is only told as numbers."""
-    known: dict[Hashable, int] = {}
-    numbers = gather(lambda value: known.setdefault(value, len(known))).tolist()
-    values = list(known)
+    """Return the values behind a column that only returns numbers."""
+    numbers_by_value: dict[Hashable, int] = {}
+    numbers = gather(lambda value: numbers_by_value.setdefault(value, len(numbers_by_value))).tolist()
+    values = list(numbers_by_value)
     return [values[n] for n in numbers]
 
 
 def by_nodes(nodes: Iterable[NodeInfo]) -> StateSnapshot:
-    """The same as `by_columns`, seen node by node."""
+    """Return the per-node view, in the format of `by_columns`."""
     return {node.name: _of_node(node) for node in nodes}
 
 
 def _of_node(node: NodeInfo) -> StateSnapshot:
-    seen: StateSnapshot = {
+    view: StateSnapshot = {
         "allowed pods": node.allowed_pods,
         "pods": len(node.pods),
         "unschedulable": node.unschedulable,
@@ -100,21 +102,21 @@ def _of_node(node: NodeInfo) -> StateSnapshot:
     }
     for resource in RESOURCES:
         requested = min(node.requested.get(resource, 0), MAX_INT64)
-        seen[f"allocatable {resource}"] = node.allocatable.get(resource, 0)
-        seen[f"requested {resource}"] = requested
-        seen[f"non-zero {resource}"] = node.non_zero_requested.get(resource, requested)
+        view[f"allocatable {resource}"] = node.allocatable.get(resource, 0)
+        view[f"requested {resource}"] = requested
+        view[f"non-zero {resource}"] = node.non_zero_requested.get(resource, requested)
     for requirement in REQUIREMENTS:
-        seen[str(requirement)] = requirement.matches(node.labels.get(requirement.key))
+        view[str(requirement)] = requirement.matches(node.labels.get(requirement.key))
     for count in COUNTS:
         counted = (pod for pod in node.pods.values() if count.terminating or not pod.deleting)
-        seen[str(count)] = sum(count.of(pod.signature) for pod in counted)
+        view[str(count)] = sum(count.of(pod.signature) for pod in counted)
     for key in TOPOLOGIES:
-        seen[f"domain {key}"] = node.labels.get(key)
-    return seen
+        view[f"domain {key}"] = node.labels.get(key)
+    return view
 
 
 def of_cluster(state: ClusterState) -> StateSnapshot:
-    """Everything: the columns, and what they leave out."""
+    """Return the columns and everything that they do not contain."""
     return {
         "columns": by_columns(state.table()),
         "objects": {node.name: node.node for node in state.rows},
@@ -132,11 +134,11 @@ UIDS = tuple(f"p{i}" for i in range(8))
 
 
 def assert_consistent(state: ClusterState) -> None:
-    """Whole table, part of it and single nodes all tell the same."""
+    """Check that the whole table, a part of it and single nodes agree."""
     columns = by_columns(state.table())
     assert columns == by_nodes(state.rows)
     assert [node.row for node in state.rows] == list(range(len(state)))
     every_other = state.table(np.arange(0, len(state), 2))
     assert by_columns(every_other) == {name: columns[name] for name in every_other.names}
-    names = frozenset(list(columns)[::3]) | {"unheard of"}
+    names = frozenset(list(columns)[::3]) | {"unknown"}
     assert state.table().named(names).tolist() == [name in names for name in columns]

@@ -1,6 +1,6 @@
-"""A small API server in memory that has pods and nothing else, and what befalls pods: for the task backend's tests.
+"""A small API server in memory with pods only, and the fates of its pods: for the task backend's tests.
 
-Its rules of deletion, finalizers, preconditions and watches are the API server's. Which fate a pod meets is data.
+Deletion, finalizers, preconditions and watches follow the API server's rules. The fate of each pod is test data.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ GRACE = 30
 
 
 class Fate(enum.StrEnum):
-    """What becomes of a pod."""
+    """The fate of a pod."""
 
     SUCCEED = "succeed"
     SUCCEED_AND_GO = "succeed, and be deleted at once"
@@ -43,17 +43,17 @@ class Fate(enum.StrEnum):
 class Cluster:
     """Pods by name, and the history of their changes since `floor`. `check` is called after every change."""
 
-    def __init__(self, chance: random.Random, fate: Callable[[str, int], Fate]) -> None:
+    def __init__(self, rng: random.Random, fate: Callable[[str, int], Fate]) -> None:
         self.pods: dict[str, PodState] = {}
         self.version = 100
         self.floor = 0
         self.created: Counter[str] = Counter()
         self.refusals: Counter[str] = Counter()
-        """By task: how many creates are still to be refused for want of quota."""
+        """Number of creates still to be rejected because of a quota, by task."""
         self.lives: set[asyncio.Task[None]] = set()
         self._history: list[tuple[str, PodState]] = []
         self._changed = asyncio.Event()
-        self._chance, self._fate = chance, fate
+        self._rng, self._fate = rng, fate
 
     @staticmethod
     def now() -> float:
@@ -70,10 +70,16 @@ class Cluster:
         if name in self.pods:
             raise ClusterProblem(409, "AlreadyExists", f"pods {name} already exists")
         attempt = int(meta["annotations"][ATTEMPT])
-        held = FINALIZER in meta.get("finalizers", ())
+        has_finalizer = FINALIZER in meta.get("finalizers", ())
         uid = f"uid-{self.version + 1}"
         pod = PodState(
-            name=name, uid=uid, version=0, task=task, attempt=attempt, has_finalizer=held, created_at=self.now()
+            name=name,
+            uid=uid,
+            version=0,
+            task=task,
+            attempt=attempt,
+            has_finalizer=has_finalizer,
+            created_at=self.now(),
         )
         self.created[task] += 1
         self.put(pod)
@@ -95,46 +101,46 @@ class Cluster:
         pod = self.find(name, uid)
         seconds = 0 if pod.terminal or not pod.node else GRACE if grace is None else grace
         seconds = min(seconds, pod.grace) if pod.deleting else seconds
-        begins = not pod.deleting
+        is_first = not pod.deleting
         pod = msgspec.structs.replace(pod, deleting=True, grace=seconds, delete_at=self.now() + seconds)
         self.put(pod)
-        if begins and seconds and pod.reason != "lost":
+        if is_first and seconds and pod.reason != "lost":
             self._begin(self._stop(name, pod.uid))
 
     def all(self) -> PodsSnapshot:
         return PodsSnapshot(pods=dict(self.pods), complete=True, resource_version=self.version)
 
     async def watch(self, place: int) -> AsyncGenerator[PodsSnapshot, None]:
-        """Events one by one or in pieces, a bookmark now and then."""
+        """Yield events one by one or in batches, and a bookmark now and then."""
         while True:
             if place < self.floor:
                 raise ClusterProblem(410, "Expired", "too old resource version")
-            news = [event for event in self._history if event[1].version > place]
-            if not news:
+            events = [event for event in self._history if event[1].version > place]
+            if not events:
                 self._changed = self._changed if not self._changed.is_set() else asyncio.Event()
                 await self._changed.wait()
                 continue
-            news = news[: self._chance.randint(1, len(news))]
+            events = events[: self._rng.randint(1, len(events))]
             pods: dict[str, PodState] = {}
             gone: dict[str, PodState] = {}
-            for kind, pod in news:
+            for kind, pod in events:
                 if kind == "DELETED":
                     gone[pod.uid] = pod
                     pods.pop(pod.name, None)
                 else:
                     pods[pod.name] = pod
-            since, place = place, news[-1][1].version
+            since, place = place, events[-1][1].version
             yield PodsSnapshot(pods=pods, deleted=gone, since=since, resource_version=place)
 
     def compact(self) -> None:
-        """Forget the past, so that watches that are behind hear 410."""
+        """Drop the history, so that watches that are behind get 410."""
         self.floor = self.version
         self._history = []
 
-    # -- what happens inside -------------------------------------------------------------------------------------
+    # -- pod lifecycle -------------------------------------------------------------------------------------------
 
     def put(self, pod: PodState) -> None:
-        """Store a pod; one that is deleted and kept by nothing goes."""
+        """Store a pod, or remove it if it is deleted and has no finalizer."""
         self.version += 1
         pod = msgspec.structs.replace(pod, version=self.version)
         gone = pod.deleting and pod.grace == 0 and not pod.has_finalizer
@@ -150,7 +156,7 @@ class Cluster:
         """Replaced by tests."""
 
     def live(self, task: str) -> list[PodState]:
-        """The task's pods of which something may run."""
+        """Return the task's pods that may have a running container."""
         return [pod for pod in self.pods.values() if pod.task == task and not pod.stopped]
 
     def _begin(self, life: Coroutine[Any, Any, None]) -> None:
@@ -159,7 +165,7 @@ class Cluster:
         task.add_done_callback(self.lives.discard)
 
     async def _pause(self, longest: float) -> None:
-        await asyncio.sleep(self._chance.uniform(0.0, longest))
+        await asyncio.sleep(self._rng.uniform(0.0, longest))
 
     def _change(self, name: str, uid: str, **changes: object) -> bool:
         pod = self.pods.get(name)
@@ -186,10 +192,10 @@ class Cluster:
             self._change(name, uid, waiting="ErrImagePull", started_at=self.now())
         elif self._change(name, uid, phase="Running", started_at=self.now()):
             await self._pause(20.0)
-            self._meet(name, uid, fate)
+            self._end_pod(name, uid, fate)
 
-    def _meet(self, name: str, uid: str, fate: Fate) -> None:
-        """The end of a pod that runs, if nothing else has ended it."""
+    def _end_pod(self, name: str, uid: str, fate: Fate) -> None:
+        """End a running pod according to its fate, unless something else has ended it."""
         at = {"finished_at": self.now()}
         if fate in (Fate.SUCCEED, Fate.SUCCEED_AND_GO):
             done = self._change(name, uid, phase="Succeeded", exit_code=0, exit_reason="Completed", **at)
@@ -206,12 +212,12 @@ class Cluster:
             if self._change(name, uid, has_finalizer=False):
                 self.delete(name, uid, 0)
         else:
-            words = {Fate.EVICT: "EvictionByEvictionAPI", Fate.PREEMPT: "PreemptionByScheduler"}
-            if self._change(name, uid, disruption=words.get(fate, "")):
+            reasons = {Fate.EVICT: "EvictionByEvictionAPI", Fate.PREEMPT: "PreemptionByScheduler"}
+            if self._change(name, uid, disruption=reasons.get(fate, "")):
                 self.delete(name, uid)
 
     async def _stop(self, name: str, uid: str) -> None:
-        """The kubelet: containers end, sometimes well, and then the pod may go."""
+        """Act as the kubelet: stop the containers, then complete the deletion."""
         await self._pause(5.0)
         self._change(name, uid, phase="Failed", exit_code=143, exit_reason="Error", finished_at=self.now())
         await self._pause(1.0)

@@ -1,7 +1,8 @@
-"""A task backend that lives and dies on virtual time, before a cluster that answers late, or not, or no.
+"""The task backend on virtual time with an unreliable cluster: calls are late, lost or rejected, and the backend
+crashes.
 
-Each life of the backend has a wire and a hand on the state of its own. When it dies, both go dead between one await and
-the next: nothing that was not done by then will be done, and what was under way has happened or has not.
+Each run of the backend has its own cluster connection and state handle. At a crash both stop working between two
+awaits: nothing new takes effect, and operations in flight have either happened or not.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ LIMIT = Resources({"cpu": 4000, "pods": 50})
 
 
 class Task(msgspec.Struct, frozen=True):
-    """What a task is to meet: the fate of each attempt in turn, the last one for ever."""
+    """The fate of each attempt at a task in turn; the last one repeats."""
 
     fates: tuple[Fate, ...]
     killed_after: float | None = None
@@ -49,76 +50,76 @@ class Task(msgspec.Struct, frozen=True):
 
 
 class TaskScenario(msgspec.Struct, frozen=True):
-    """All that differs from example to example; everything else follows from `seed`."""
+    """The parameters of an example; everything else follows from `seed`."""
 
     tasks: tuple[Task, ...]
     lives: tuple[float, ...] = ()
-    """Seconds after which the backend is killed, life by life. The last life goes on until all is settled."""
+    """Seconds until the backend crashes, run by run. The last run continues until all tasks are settled."""
     trouble: float = 0.0
-    """How likely a call fails, before or after it has had its effect; also a commit."""
+    """Probability that a call or commit fails, before or after it took effect."""
     compactions: float = 0.0
-    """How likely the past is forgotten, looked at every few seconds."""
+    """Probability that the API server drops its history, drawn every few seconds."""
     seed: int = 0
 
 
 class CrashSwitch:
-    """Of one life: blown when it is over."""
+    """Crash switch of one run; blown when the run is over."""
 
-    def __init__(self, chance: random.Random, trouble: float) -> None:
+    def __init__(self, rng: random.Random, trouble: float) -> None:
         self.blown = False
-        self.chance, self.trouble = chance, trouble
+        self.rng, self.trouble = rng, trouble
 
-    async def way(self, longest: float = 0.5) -> None:
-        """Time passes; whoever is dead stays here."""
-        await asyncio.sleep(self.chance.uniform(0.0, longest))
+    async def travel(self, longest: float = 0.5) -> None:
+        """Let time pass; block for ever after the crash."""
+        await asyncio.sleep(self.rng.uniform(0.0, longest))
         if self.blown:
             await asyncio.get_running_loop().create_future()
 
     def fails(self) -> bool:
-        return self.chance.random() < self.trouble
+        return self.rng.random() < self.trouble
 
 
 class ClusterConnection:
-    """What a life of the backend sees of the cluster (`PodsApi`)."""
+    """The `PodsApi` of one run."""
 
-    def __init__(self, cluster: Cluster, fuse: CrashSwitch) -> None:
-        self._cluster, self._fuse = cluster, fuse
+    def __init__(self, cluster: Cluster, crash_switch: CrashSwitch) -> None:
+        self._cluster, self._crash_switch = cluster, crash_switch
         self.calls: Counter[str] = Counter()
 
     async def create_pod(self, body: Json) -> PodState:
-        await self._there("create")
+        await self._send("create")
         pod = self._cluster.create(body)
-        await self._back()
+        await self._receive()
         return pod
 
     async def get_pod(self, name: str) -> PodState:
-        await self._there("get")
+        await self._send("get")
         pod = self._cluster.find(name)
-        await self._back()
+        await self._receive()
         return pod
 
     async def release_pod(self, name: str, uid: str) -> None:
-        await self._there("patch")
+        await self._send("patch")
         self._cluster.release(name, uid)
-        await self._back()
+        await self._receive()
 
     async def delete_pod(self, name: str, uid: str, grace: int | None = None) -> None:
-        await self._there("delete")
+        await self._send("delete")
         self._cluster.delete(name, uid, grace)
-        await self._back()
+        await self._receive()
 
     async def list_pods(self, selector: str) -> PodsSnapshot:
-        await self._there("list")
+        await self._send("list")
         found = self._cluster.all()
-        await self._back(3.0)
+        await self._receive(3.0)
         return found
 
     async def watch_pods(self, selector: str, place: int) -> AsyncGenerator[PodsSnapshot, None]:
-        await self._there("watch")
+        await self._send("watch")
         async with aclosing(self._cluster.watch(place)) as watch:
-            async for told in watch:
-                await self._back(2.0)
-                yield told
+            async for snapshot in watch:
+                await self._receive(2.0)
+                yield snapshot
 
     async def create_object(self, path: str, body: Json) -> None:
         raise NotImplementedError
@@ -129,27 +130,27 @@ class ClusterConnection:
     async def list_objects(self, path: str, selector: str = "") -> list[Json]:
         raise NotImplementedError
 
-    async def _there(self, verb: str) -> None:
+    async def _send(self, verb: str) -> None:
         self.calls[verb] += 1
-        await self._fuse.way()
-        if self._fuse.fails():
-            raise ClusterProblem(self._fuse.chance.choice((0, 429, 500, 503)), "Trouble", "did not get there")
+        await self._crash_switch.travel()
+        if self._crash_switch.fails():
+            raise ClusterProblem(self._crash_switch.rng.choice((0, 429, 500, 503)), "Trouble", "did not get there")
 
-    async def _back(self, longest: float = 0.5) -> None:
-        await self._fuse.way(longest)
-        if self._fuse.fails():
+    async def _receive(self, longest: float = 0.5) -> None:
+        await self._crash_switch.travel(longest)
+        if self._crash_switch.fails():
             raise ClusterProblem(0, "NoAnswer", "the answer was lost")
 
 
 class DurableState:
-    """The state that outlives lives, with a witness: it sees that no record ever says what it may not."""
+    """The state that survives crashes; checks that no record changes in a forbidden way."""
 
     def __init__(self) -> None:
-        self.kept = MemoryState()
+        self.stored = MemoryState()
 
-    def keep(self, changed: Sequence[TaskRecord], place: str | None, forgotten: Sequence[str]) -> None:
+    def store(self, changed: Sequence[TaskRecord], place: str | None, forgotten: Sequence[str]) -> None:
         for record in changed:
-            before = self.kept.records.get(record.id)
+            before = self.stored.records.get(record.id)
             if before is None:
                 continue
             assert record.attempt >= before.attempt, f"{record.id} went back to attempt {record.attempt}"
@@ -157,56 +158,58 @@ class DurableState:
             if before.final:
                 same = msgspec.structs.replace(record, told=before.told, cleaned=before.cleaned)
                 assert same == before, f"{record.id} left {before.phase}: {record}"
-        self.kept.records.update({record.id: record for record in changed})
-        self.kept.resource_version = place or self.kept.resource_version
+        self.stored.records.update({record.id: record for record in changed})
+        self.stored.resource_version = place or self.stored.resource_version
 
 
 class StateHandle:
-    """One life's hold on the ledger (`StateStore`)."""
+    """The `StateStore` of one run."""
 
-    def __init__(self, ledger: DurableState, fuse: CrashSwitch) -> None:
-        self._ledger, self._fuse = ledger, fuse
+    def __init__(self, durable_state: DurableState, crash_switch: CrashSwitch) -> None:
+        self._durable_state, self._crash_switch = durable_state, crash_switch
 
     async def open(self) -> SavedState:
-        return SavedState(dict(self._ledger.kept.records), self._ledger.kept.resource_version)
+        return SavedState(dict(self._durable_state.stored.records), self._durable_state.stored.resource_version)
 
     async def commit(
         self, changed: Sequence[TaskRecord], place: str | None = None, forgotten: Sequence[str] = ()
     ) -> None:
-        await self._fuse.way(0.2)
-        if self._fuse.fails():
-            some = [record for record in changed if self._fuse.chance.random() < 0.5]
-            self._ledger.keep(some, None, ())
+        await self._crash_switch.travel(0.2)
+        if self._crash_switch.fails():
+            some = [record for record in changed if self._crash_switch.rng.random() < 0.5]
+            self._durable_state.store(some, None, ())
             raise StateProblem("the disk is full")
-        self._ledger.keep(changed, place, forgotten)
-        await self._fuse.way(0.2)
+        self._durable_state.store(changed, place, forgotten)
+        await self._crash_switch.travel(0.2)
 
     async def close(self) -> None:
         return None
 
 
 class Backend(KubernetesTaskBackend):
-    """One whose books are checked wherever they may be seen."""
+    """A backend that checks its accounting after every change."""
 
-    def check_books(self) -> None:
+    def check_accounting(self) -> None:
         guard = self._process(allow_stopped=True).table
-        anew = guard.recompute_allocated()
-        assert not (guard.allocated - anew), f"the books say {guard.allocated}, the records {anew}"
-        assert not guard.allocated.missing(LIMIT), f"more is held than there is: {guard.allocated}"
+        recomputed = guard.recompute_allocated()
+        assert not (guard.allocated - recomputed), (
+            f"allocated are {guard.allocated}, according to the records {recomputed}"
+        )
+        assert not guard.allocated.missing(LIMIT), f"more is allocated than the limit: {guard.allocated}"
 
 
 class TaskSimulation:
-    """Plays a story; `run` returns when every task is settled, and has checked all that must hold."""
+    """Play a scenario; `run` returns when every task is settled and all checks have passed."""
 
     def __init__(self, story: TaskScenario) -> None:
         self.story = story
-        self.chance = random.Random(story.seed)
-        self.cluster = Cluster(self.chance, self._fate)
+        self.rng = random.Random(story.seed)
+        self.cluster = Cluster(self.rng, self._fate)
         self.cluster.check = self._check  # type: ignore[method-assign]
-        self.ledger = DurableState()
+        self.durable_state = DurableState()
         self.backend: Backend | None = None
         self.broken: list[str] = []
-        self.told: dict[str, set[TaskPhase]] = {}
+        self.delivered: dict[str, set[TaskPhase]] = {}
         self.specs = {f"t{i}": self._spec(f"t{i}") for i in range(len(story.tasks))}
         self.cluster.refusals.update({f"t{i}": task.refused for i, task in enumerate(story.tasks)})
 
@@ -230,20 +233,20 @@ class TaskSimulation:
         self._check_end()
 
     async def _live(self, seconds: float | None) -> None:
-        """One life, killed after so long; None: until all is settled, with nothing in the way from then on."""
+        """Run the backend until it crashes after `seconds`; None: until all tasks are settled, without a crash."""
         before = asyncio.all_tasks()
-        fuse = CrashSwitch(self.chance, self.story.trouble)
+        crash_switch = CrashSwitch(self.rng, self.story.trouble)
         self.backend = Backend(
-            ClusterConnection(self.cluster, fuse),
-            StateHandle(self.ledger, fuse),
+            ClusterConnection(self.cluster, crash_switch),
+            StateHandle(self.durable_state, crash_switch),
             FixedBudget(LIMIT),
             settings=SETTINGS,
-            on_update=self._hear,
+            on_update=self._handle_update,
             clock=Cluster.now,
-            rng=self.chance,
+            rng=self.rng,
         )
         await self.backend.__aenter__()
-        owner = asyncio.create_task(self._own(self.backend))
+        owner = asyncio.create_task(self._act_as_owner(self.backend))
         try:
             async with asyncio.timeout(seconds if seconds is not None else 3000.0):
                 await owner
@@ -255,25 +258,27 @@ class TaskSimulation:
             assert seconds is not None, f"not settled: {self.backend.tasks()}, {self.cluster.pods}"
         except BackendStopped as stopped:
             raise AssertionError(str(stopped)) from None
-        fuse.blown = True
-        theirs = asyncio.all_tasks() - before - self.cluster.lives
-        for task in theirs:
+        crash_switch.blown = True
+        leftovers = asyncio.all_tasks() - before - self.cluster.lives
+        for task in leftovers:
             task.cancel()
-        await asyncio.gather(*theirs, return_exceptions=True)
+        await asyncio.gather(*leftovers, return_exceptions=True)
         assert not self.broken, self.broken[0]
 
-    async def _own(self, backend: KubernetesTaskBackend) -> None:
-        """The owner: submits all, as often as it takes, and changes its mind about some."""
+    async def _act_as_owner(self, backend: KubernetesTaskBackend) -> None:
+        """Act as the owner: submit all tasks in every run, and kill or update some."""
         with suppress(BackendStopped):
-            wishes = [asyncio.create_task(self._wish(backend, i, task)) for i, task in enumerate(self.story.tasks)]
+            changes = [
+                asyncio.create_task(self._change_task(backend, i, task)) for i, task in enumerate(self.story.tasks)
+            ]
             try:
                 await backend.submit_all(spec for name, spec in self.specs.items() if name not in backend.tasks())
-                await asyncio.gather(*wishes)
+                await asyncio.gather(*changes)
             finally:
-                for wish in wishes:
-                    wish.cancel()
+                for change in changes:
+                    change.cancel()
 
-    async def _wish(self, backend: KubernetesTaskBackend, number: int, task: Task) -> None:
+    async def _change_task(self, backend: KubernetesTaskBackend, number: int, task: Task) -> None:
         name, loop = f"t{number}", asyncio.get_running_loop()
         for after, kind in sorted((at, k) for at, k in ((task.killed_after, "kill"), (task.updated_after, "up")) if at):
             await asyncio.sleep(max(0.0, after - loop.time()))
@@ -285,56 +290,60 @@ class TaskSimulation:
                 else:
                     await backend.update(msgspec.structs.replace(self.specs[name], cpu="500m", owner={"by": "us"}))
 
-    async def _hear(self, record: TaskRecord) -> None:
-        durable = self.ledger.kept.records[record.id]
-        assert durable.version >= record.version, "told before it was durable"
-        if self.chance.random() < self.story.trouble:
+    async def _handle_update(self, record: TaskRecord) -> None:
+        durable = self.durable_state.stored.records[record.id]
+        assert durable.version >= record.version, "delivered before it was durable"
+        if self.rng.random() < self.story.trouble:
             raise ConnectionError("the owner is away")
         if record.final:
-            self.told.setdefault(record.id, set()).add(record.phase)
+            self.delivered.setdefault(record.id, set()).add(record.phase)
 
     async def _compact(self) -> None:
         while True:
-            await asyncio.sleep(self.chance.uniform(1.0, 10.0))
-            if self.chance.random() < self.story.compactions:
+            await asyncio.sleep(self.rng.uniform(1.0, 10.0))
+            if self.rng.random() < self.story.compactions:
                 self.cluster.compact()
 
     def _check(self) -> None:
-        """Whoever changes the cluster goes on: what is broken is told in the end."""
+        """Check the invariants; failures are stored and raised at the end, because the caller must continue."""
         try:
             self._check_now()
-        except AssertionError as found:
-            self.broken.append(str(found))
+        except AssertionError as error:
+            self.broken.append(str(error))
 
     def _check_now(self) -> None:
         for task in self.specs:
             living = self.cluster.live(task)
             assert len(living) <= 1, f"two pods of one task run: {living}"
-            assert not living or task in self.ledger.kept.records, f"a pod of a task that is not durable: {living}"
+            assert not living or task in self.durable_state.stored.records, (
+                f"a pod of a task that is not durable: {living}"
+            )
         if self.backend is not None:
             with suppress(BackendStopped, AttributeError):
-                self.backend.check_books()
+                self.backend.check_accounting()
 
     def _check_end(self) -> None:
         assert self.backend is not None
         assert not self.cluster.pods, f"pods are left: {self.cluster.pods}"
-        assert not self.backend.allocated_resources(), f"something is held: {self.backend.allocated_resources()}"
-        for name, record in self.ledger.kept.records.items():
+        assert not self.backend.allocated_resources(), f"resources are allocated: {self.backend.allocated_resources()}"
+        for name, record in self.durable_state.stored.records.items():
             assert record.settled
-            assert record.told
-            assert self.told.get(name) == {record.phase}, f"{name} is {record.phase}, told were {self.told.get(name)}"
+            assert record.told, f"the update of {name} was not delivered"
+            assert self.delivered.get(name) == {record.phase}, (
+                f"{name} is {record.phase}, delivered were {self.delivered.get(name)}"
+            )
             self._check_fate(self.story.tasks[int(name[1:])], record)
 
     def _check_fate(self, task: Task, record: TaskRecord) -> None:
-        """Without a kill, the phase and the number of attempts follow from the fates alone."""
+        """Check the phase and the number of attempts, which depend on the fates only unless the task is killed."""
         phase, attempts = expected(task.fates, record.spec.retry.infrastructure)
         if task.killed_after is None:
             assert (record.phase, record.attempt) == (phase, attempts), f"{record}"
         assert record.attempt <= attempts
-        assert self.cluster.created[record.id] <= attempts, "a pod more than attempts"
+        assert self.cluster.created[record.id] <= attempts, "more pods than attempts"
 
 
-GOES_ON = {
+RETRIED = {
     Fate.EVICT,
     Fate.PREEMPT,
     Fate.DELETE,
@@ -346,12 +355,12 @@ GOES_ON = {
 
 
 def expected(fates: Sequence[Fate], retries: int) -> tuple[TaskPhase, int]:
-    """How a task with these fates must end, and after how many attempts."""
+    """Return the final phase of a task with these fates, and the number of attempts."""
     attempt = 1
     while True:
         fate = fates[min(attempt, len(fates)) - 1]
         if fate in (Fate.SUCCEED, Fate.SUCCEED_AND_GO):
             return TaskPhase.SUCCEEDED, attempt
-        if fate not in GOES_ON or attempt > retries:
+        if fate not in RETRIED or attempt > retries:
             return TaskPhase.FAILED, attempt
         attempt += 1

@@ -1,7 +1,7 @@
-"""The NumPy form of every in-tree plugin answers as its plain form does, whatever the cluster looks like.
+"""For every in-tree plugin, the vectorised methods return the same results as the per-node ones on any cluster.
 
-Amounts are drawn where arithmetic breaks: zeros, one more or less than what is there, numbers that no float holds, and
-the largest that int64 holds.
+Amounts are drawn where arithmetic breaks: zero, one more or less than available, numbers that no float holds, and the
+largest int64.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ volumes = st.sampled_from(
 
 @st.composite
 def terms(draw: st.DrawFn, sound: bool = False) -> dict[str, Any]:
-    """A nodeSelectorTerm, sound or not unless it must be: unsound preferences end the attempt."""
+    """Draw a nodeSelectorTerm, valid if `sound`: invalid preferences end the attempt."""
     operator = draw(st.sampled_from(["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]))
     values = draw(st.lists(st.sampled_from(VALUES), max_size=2))
     if sound:
@@ -92,7 +92,7 @@ def terms(draw: st.DrawFn, sound: bool = False) -> dict[str, Any]:
 
 @st.composite
 def constraints(draw: st.DrawFn) -> dict[str, Any]:
-    """A topology spread constraint; selectors of none, of all, and of some pods."""
+    """Draw a topology spread constraint; its selector matches no pods, all or some."""
     some = {"matchExpressions": [{"key": "a", "operator": draw(st.sampled_from(["Exists", "DoesNotExist"]))}]}
     policies = st.sampled_from([None, "Honor", "Ignore"])
     drawn = {
@@ -118,7 +118,7 @@ selectors: list[dict[str, Any] | None] = [
 
 @st.composite
 def affinity_terms(draw: st.DrawFn) -> dict[str, Any]:
-    """A podAffinityTerm; of few topologies, so that terms meet."""
+    """Draw a podAffinityTerm over few topologies, so that terms match the same domains."""
     drawn = {
         "topologyKey": draw(st.sampled_from((*KEYS, "kubernetes.io/hostname"))),
         "labelSelector": draw(st.sampled_from(selectors)),
@@ -160,7 +160,7 @@ def pods(draw: st.DrawFn, name: str) -> PodBuilder:
         drawn = drawn.container(restartPolicyRules=[{"action": draw(st.sampled_from(["", "RestartAllContainers"]))}])
     for key, value in draw(labels).items():
         drawn = drawn.label(key, value)
-    for way in draw(
+    for method in draw(
         st.lists(
             st.sampled_from(
                 ["pod_affinity", "pod_anti_affinity", "preferred_pod_affinity", "preferred_pod_anti_affinity"]
@@ -168,8 +168,8 @@ def pods(draw: st.DrawFn, name: str) -> PodBuilder:
             max_size=3,
         )
     ):
-        weight = (draw(st.integers(0, 100)),) if way.startswith("preferred") else ()
-        drawn = getattr(drawn, way)(*weight, draw(affinity_terms()))
+        weight = (draw(st.integers(0, 100)),) if method.startswith("preferred") else ()
+        drawn = getattr(drawn, method)(*weight, draw(affinity_terms()))
     if draw(st.booleans()):
         drawn = drawn.deleting()
     for port in draw(st.sets(st.integers(80, 82), max_size=2)):
@@ -178,8 +178,8 @@ def pods(draw: st.DrawFn, name: str) -> PodBuilder:
 
 
 @st.composite
-def choosy_pods(draw: st.DrawFn, name: str) -> PodBuilder:
-    """A pod that also chooses nodes and tolerates taints."""
+def constrained_pods(draw: st.DrawFn, name: str) -> PodBuilder:
+    """Draw a pod with node constraints and tolerations."""
     drawn = draw(pods(name))
     for key in draw(st.lists(st.sampled_from(("", *KEYS)), max_size=2)):
         operator = "Exists" if not key else draw(st.sampled_from(["Exists", "Equal", "Gt"]))
@@ -273,8 +273,8 @@ SUBJECTS: list[Plugin] = [
 
 
 @settings(max_examples=100, deadline=None)
-@given(clusters(), choosy_pods("incoming"))
-def test_both_forms_of_every_plugin_agree(
+@given(clusters(), constrained_pods("incoming"))
+def test_vectorised_methods_equal_per_node_methods(
     cluster: tuple[list[NodeBuilder], list[PodBuilder]], incoming: PodBuilder
 ) -> None:
     built, running = [n.build() for n in cluster[0]], [p.build() for p in cluster[1]]
@@ -283,7 +283,7 @@ def test_both_forms_of_every_plugin_agree(
 
 
 class OffByOne(NodeResourcesFit):
-    """Rejects in the NumPy form what fits to the last bit."""
+    """Reject nodes that fit exactly in the vectorised method."""
 
     def filter_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> NodeToStatus:
         verdicts = super().filter_all(cycle, pod, nodes)
@@ -292,7 +292,7 @@ class OffByOne(NodeResourcesFit):
 
 
 class Wrapping(NodeResourcesFit):
-    """Multiplies without asking whether int64 can hold the product."""
+    """Multiply without checking that int64 can hold the product."""
 
     def score_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Scores:
         shares = [
@@ -303,21 +303,21 @@ class Wrapping(NodeResourcesFit):
 
 
 class OneShort(NodeResourcesFit):
-    """Forgets the last node."""
+    """Leave out the last node."""
 
     def score_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Scores:
         return super().score_all(cycle, pod, nodes)[:-1]
 
 
 class Unbounded(NodeResourcesFit):
-    """Gives more than 100."""
+    """Return scores above 100."""
 
     def normalize(self, cycle: Cycle, pod: Pod, scores: Scores) -> Scores:
         return scores + np.int64(100)
 
 
 @pytest.mark.parametrize(
-    ("plugin", "complaint"),
+    ("plugin", "message"),
     [
         (OffByOne, "NodeResourcesFit on n: filter returns None, filter_all returns Rejection"),
         (Wrapping, "NodeResourcesFit on n: score returns 99, score_all returns"),
@@ -325,34 +325,34 @@ class Unbounded(NodeResourcesFit):
         (Unbounded, r"normalised scores \[.*\] are not in 0..100"),
     ],
 )
-def test_the_comparison_sees_a_planted_bug(plugin: type[NodeResourcesFit], complaint: str) -> None:
-    huge, asks = node("n", cpu="4", memory="9223372036854775807"), pod().requests(cpu="4", memory="1Gi")
-    asks = asks if plugin is OffByOne else asks.requests(cpu="1m")
-    with pytest.raises(AssertionError, match=complaint):
-        assert_forms_agree(plugin(plugin.Args(), CoreHandle()), asks.build(), [huge.build()])
+def test_comparison_catches_planted_bug(plugin: type[NodeResourcesFit], message: str) -> None:
+    huge, incoming = node("n", cpu="4", memory="9223372036854775807"), pod().requests(cpu="4", memory="1Gi")
+    incoming = incoming if plugin is OffByOne else incoming.requests(cpu="1m")
+    with pytest.raises(AssertionError, match=message):
+        assert_forms_agree(plugin(plugin.Args(), CoreHandle()), incoming.build(), [huge.build()])
 
 
-class AllAlike(NodeResourcesFit):
-    """Takes nodes of a zone to be alike, whatever runs on them."""
+class EqualPerZone(NodeResourcesFit):
+    """Claim that all nodes of a zone score alike, whatever runs on them."""
 
     def score_equivalence(self, cycle: Cycle) -> NodeEquivalence:
         return NodeEquivalence(("zone",))
 
 
-def test_who_takes_nodes_to_be_alike_that_are_not_is_told() -> None:
+def test_wrong_score_equivalence_is_reported() -> None:
     fleet = [node(name).label("zone", zone).build() for name, zone in (("n1", "a"), ("n2", "b"), ("n3", "a"))]
     busy = pod("busy").requests(cpu="3").on("n3").build()
-    plugin = AllAlike(AllAlike.Args(), CoreHandle())
+    plugin = EqualPerZone(EqualPerZone.Args(), CoreHandle())
     assert_forms_agree(plugin, pod().requests(cpu="1").build(), fleet)
     with pytest.raises(AssertionError, match="NodeResourcesFit: score_equivalence groups n1 and n3"):
         assert_forms_agree(plugin, pod().requests(cpu="1").build(), fleet, [busy])
 
 
-def test_so_is_spreading_that_overlooks_who_has_no_host_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wrong_score_equivalence_of_nodes_without_hostname_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     named, nameless = node("named"), node("nameless")
     del nameless.manifest["metadata"]["labels"]["kubernetes.io/hostname"]
-    softly = {"maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "ScheduleAnyway"}
-    spread = pod().spec(topologySpreadConstraints=[{**softly, "labelSelector": {}}]).build()
+    constraint = {"maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "ScheduleAnyway"}
+    spread = pod().spec(topologySpreadConstraints=[{**constraint, "labelSelector": {}}]).build()
     plugin = PodTopologySpread(PodTopologySpread.Args(), CoreHandle())
     assert_forms_agree(plugin, spread, [named.build(), nameless.build()])
     monkeypatch.setattr(SpreadScore, "all_have_hostname", property(lambda _: True, lambda *_: None))

@@ -1,4 +1,4 @@
-"""Answers that are kept from attempt to attempt are those that would be given if everybody were asked again."""
+"""Cached results equal those of an evaluation without caches."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ from tests.properties.evaluation_model import KINDS, EvaluationWorld
 from tests.properties.probe_plugins import (
     IN_TREE,
     LEVELS,
-    Census,
     Class,
-    Colours,
-    Crowd,
-    Mates,
-    Model,
-    Namesake,
-    Taste,
-    Weather,
-    Zones,
+    External,
+    NameReader,
+    PodLimit,
+    TeamCpu,
+    TeamFilter,
+    TeamPreference,
+    TeamScore,
+    TeamShare,
+    ZoneLimit,
 )
 from tests.properties.profiles import assert_caught, quick
 from tests.properties.state_steps import ALL_STEPS, Step, a_step, scripts, steps
@@ -47,93 +47,93 @@ Story = tuple[list[Step], list[list[Step]]]
 Plant = Callable[[pytest.MonkeyPatch], None]
 
 
-RARE = ("mark", "mark", "drop_last", "drop_last", "weather", "trial", "nominate", "denominate")
+RARE = ("mark", "mark", "drop_last", "drop_last", "change_external", "trial", "nominate", "denominate")
 ATTEMPTS = st.lists(a_step("attempt"), min_size=1, max_size=3)
 FLEET: list[Step] = [("many", 0, 0, 0), *(("place", i, KINDS[i % 3], i % 5) for i in range(8))]
 
 
 def stories(*what: str) -> st.SearchStrategy[Story]:
-    """Stories in which such changes happen."""
+    """Generate stories with changes of these kinds."""
     rounds = st.tuples(steps(*what, longest=3), ATTEMPTS).map(lambda both: both[0] + both[1])
     return st.tuples(st.sampled_from([FLEET, FLEET, []]), scripts(rounds, longest=16))
 
 
 STORIES = stories(*ALL_STEPS, *RARE)
-"""Few changes between attempts: a change that nobody notices would else hide behind one that everybody does."""
+"""Few changes between attempts, so that one change cannot hide that another was missed."""
 
 
-def _narrowed(drawn: tuple[Story, int]) -> Story:
+def _two_kinds(drawn: tuple[Story, int]) -> Story:
     (fleet, rounds), kind = drawn
-    return _of_two(fleet, kind), [_of_two(steps, kind) for steps in rounds]
+    return _limit_kinds(fleet, kind), [_limit_kinds(steps, kind) for steps in rounds]
 
 
-def _of_two(steps: list[Step], kind: int) -> list[Step]:
+def _limit_kinds(steps: list[Step], kind: int) -> list[Step]:
     pods = ("attempt", "place", "replace", "nominate")
-    return [(what, who, kind + k % 2 if what in pods else k, where) for what, who, k, where in steps]
+    return [(what, number, kind + k % 2 if what in pods else k, where) for what, number, k, where in steps]
 
 
-OF_TWO_KINDS = st.tuples(stories("place", "remove", "mark"), st.integers(0, 47)).map(_narrowed)
-"""Pods of two kinds only, so that most of them follow one of their signature and little has changed since."""
-OF_OBJECTS = stories(*ALL_STEPS, *RARE, "object", "object")
+TWO_KINDS = st.tuples(stories("place", "remove", "mark"), st.integers(0, 47)).map(_two_kinds)
+"""Pods of two kinds only, so that most follow one of the same signature and little changed in between."""
+WITH_OBJECTS = stories(*ALL_STEPS, *RARE, "object", "object")
 PROFILES = {"all levels": LEVELS, **{cls.name: (cls,) for cls in LEVELS}}
 
 
-def proof_for(classes: tuple[Class, ...], said: Counter[str] | None = None) -> Callable[[Story], None]:
-    """`said` gathers who has said what."""
+def property_for(classes: tuple[Class, ...], outcomes: Counter[str] | None = None) -> Callable[[Story], None]:
+    """Return the property for these plugins; their results are counted in `outcomes`."""
 
-    def prove(story: Story) -> None:
+    def check(story: Story) -> None:
         fleet, rounds = story
         world = EvaluationWorld(classes)
         for step in (*fleet, *chain.from_iterable(rounds)):
             world.do(step)
-        if said is not None:
-            said.update(world.said)
+        if outcomes is not None:
+            outcomes.update(world.outcomes)
 
-    return prove
+    return check
 
 
-OFTEN = 10
-NO = """
+MIN_OUTCOMES = 10
+REJECTING = """
     DynamicResources InterPodAffinity NodeAffinity NodeDeclaredFeatures NodePorts NodeResourcesFit NodeUnschedulable
     NodeVolumeLimits PodTopologySpread TaintToleration VolumeBinding VolumeRestrictions VolumeZone
 """
-SCORE = """
+SCORING = """
     ImageLocality InterPodAffinity NodeAffinity NodeResourcesBalancedAllocation NodeResourcesFit PodTopologySpread
     TaintToleration
 """
-"""Who must say no, and tell nodes apart, often enough for the stories to be about them."""
+"""Plugins that must reject and score differently often enough in the stories to be tested by them."""
 
 
-def test_every_plugin_has_its_say_and_kept_answers_are_those_of_asking_again() -> None:
-    said: Counter[str] = Counter()
-    quick(100)(given(OF_OBJECTS)(proof_for(IN_TREE, said)))()
-    wanted = [f"no {plugin}" for plugin in NO.split()] + [f"score {plugin}" for plugin in SCORE.split()]
-    assert not {what: said[what] for what in wanted if said[what] < OFTEN}
+def test_in_tree_results_equal_uncached_ones_and_every_plugin_matters() -> None:
+    outcomes: Counter[str] = Counter()
+    quick(100)(given(WITH_OBJECTS)(property_for(IN_TREE, outcomes)))()
+    expected = [f"no {plugin}" for plugin in REJECTING.split()] + [f"score {plugin}" for plugin in SCORING.split()]
+    assert not {what: outcomes[what] for what in expected if outcomes[what] < MIN_OUTCOMES}
 
 
 @pytest.mark.parametrize("classes", PROFILES.values(), ids=PROFILES)
-def test_kept_answers_are_those_of_asking_again(classes: tuple[Class, ...]) -> None:
-    quick(40)(given(STORIES)(proof_for(classes)))()
+def test_cached_results_equal_uncached_ones(classes: tuple[Class, ...]) -> None:
+    quick(40)(given(STORIES)(property_for(classes)))()
 
 
-def test_so_they_are_for_pods_that_follow_their_like() -> None:
-    quick(100)(given(OF_TWO_KINDS)(proof_for(IN_TREE)))()
+def test_cached_results_equal_uncached_ones_for_recurring_signatures() -> None:
+    quick(100)(given(TWO_KINDS)(property_for(IN_TREE)))()
 
 
-# -- planted bugs ------------------------------------------------------------------------------------------------
+# -- planted bugs --------------------------------------------------------------------------------------------------
 
 
 def _scope(change: Change, reads: Reads, planted: Scope) -> Plant:
-    """The table of what makes which answers stale, with one entry wrong."""
+    """Plant a wrong entry in the table of invalidation scopes."""
     return lambda patch: patch.setitem(invalidation._SCOPES[change], reads, planted)
 
 
-def _identity_is_overlooked(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(ScoreColumn, "__init__", _blind(ScoreColumn.__init__))
-    patch.setattr(FilterColumn, "__init__", _blind(FilterColumn.__init__))
+def _ignore_reads_identity(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ScoreColumn, "__init__", _without_identity(ScoreColumn.__init__))
+    patch.setattr(FilterColumn, "__init__", _without_identity(FilterColumn.__init__))
 
 
-def _blind(init: Any) -> Any:
+def _without_identity(init: Any) -> Any:
     def blind(self: Any, *rest: Any) -> None:
         init(self, *rest)
         self.reach = (*self.reach[: Change.ATTEMPT], Scope.NOWHERE)
@@ -142,7 +142,7 @@ def _blind(init: Any) -> Any:
     return blind
 
 
-def _span_is_never_renewed(patch: pytest.MonkeyPatch) -> None:
+def _never_renew_span(patch: pytest.MonkeyPatch) -> None:
     renormalize: Any = ScoreColumn.renormalize
 
     def once(self: ScoreColumn, *rest: Any) -> bool:
@@ -154,16 +154,16 @@ def _span_is_never_renewed(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ScoreColumn, "renormalize", once)
 
 
-def _who_ceased_to_fit_still_counts(patch: pytest.MonkeyPatch) -> None:
-    settle: Any = ScoreColumns.refresh
-    patch.setattr(ScoreColumns, "refresh", lambda self, *rest: settle(self, *rest[:-1], False))
+def _keep_infeasible_in_normalization(patch: pytest.MonkeyPatch) -> None:
+    refresh: Any = ScoreColumns.refresh
+    patch.setattr(ScoreColumns, "refresh", lambda self, *rest: refresh(self, *rest[:-1], False))
 
 
-def _pre_filter_is_asked_once(patch: pytest.MonkeyPatch) -> None:
+def _run_pre_filter_once(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(EquivalenceCache, "begin", lambda self, *_: self._pre_filter)
 
 
-def _last_row_goes_silently(patch: pytest.MonkeyPatch) -> None:
+def _ignore_removal_of_last_row(patch: pytest.MonkeyPatch) -> None:
     remove_node = ClusterState.remove_node
 
     def remove(self: ClusterState, name: str) -> Any:
@@ -176,7 +176,7 @@ def _last_row_goes_silently(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ClusterState, "remove_node", remove)
 
 
-def _marked_pods_count_in_full(patch: pytest.MonkeyPatch) -> None:
+def _count_terminating_pods(patch: pytest.MonkeyPatch) -> None:
     def replace(self: ClusterState, pod: Pod) -> None:
         node = self._node_of[pod.uid]
         if node.pods[pod.uid].signature is pod.signature:
@@ -187,32 +187,34 @@ def _marked_pods_count_in_full(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ClusterState, "replace", replace)
 
 
-def _skips_are_not_noticed(patch: pytest.MonkeyPatch) -> None:
+def _ignore_changed_skips(patch: pytest.MonkeyPatch) -> None:
     activate = ScoreColumns.activate
     patch.setattr(ScoreColumns, "activate", lambda self, skipped: self._skipped is None and activate(self, skipped))
 
 
-def _who_fitted_fits(patch: pytest.MonkeyPatch) -> None:
+def _keep_feasible_rows(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(FilterColumns, "still_fits", lambda self, cycle, pod, rows: (self.first[rows] == 0).all())
 
 
-def _surroundings_are_overlooked(patch: pytest.MonkeyPatch) -> None:
+def _keep_skips(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(PluginResultCache, "invalidate_skips", lambda *_: None)
 
 
-def _labels_are_overlooked(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(EquivalenceCache, "_switch_signature", lambda self, signature: setattr(self, "_shape", signature.id))
+def _ignore_labels(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(
+        EquivalenceCache, "_switch_signature", lambda self, signature: setattr(self, "_signature", signature.id)
+    )
 
 
-def _labels_are_overlooked_in(part: type[Any]) -> Plant:
+def _ignore_labels_in(part: type[Any]) -> Plant:
     return lambda patch: patch.setattr(part, "invalidate_plugins", lambda *_: False)
 
 
-def _labels_are_overlooked_before_nodes(patch: pytest.MonkeyPatch) -> None:
+def _ignore_labels_in_pre_filter(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(PluginResultCache, "invalidate", lambda *_: None)
 
 
-def _drop_goes_before_what_was_current_is_written_down(patch: pytest.MonkeyPatch) -> None:
+def _invalidate_before_writing_fresh_rows(patch: pytest.MonkeyPatch) -> None:
     drop = ScoreColumn.invalidate_rows
 
     def early(self: ScoreColumn, rows: Any) -> None:
@@ -223,7 +225,7 @@ def _drop_goes_before_what_was_current_is_written_down(patch: pytest.MonkeyPatch
     patch.setattr(ScoreColumn, "invalidate_rows", early)
 
 
-def _what_was_current_once_stays_so(patch: pytest.MonkeyPatch) -> None:
+def _keep_fresh_rows(patch: pytest.MonkeyPatch) -> None:
     fresh = ScoreColumn.fresh
 
     def too_many(self: ScoreColumn) -> Any:
@@ -235,7 +237,7 @@ def _what_was_current_once_stays_so(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ScoreColumn, "fresh", too_many)
 
 
-def _the_first_to_speak_goes_on(patch: pytest.MonkeyPatch) -> None:
+def _keep_representatives(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(
         NodeEquivalenceClasses,
         "_choose_representatives",
@@ -243,16 +245,18 @@ def _the_first_to_speak_goes_on(patch: pytest.MonkeyPatch) -> None:
     )
 
 
-def _who_has_come_or_gone_is_overlooked(patch: pytest.MonkeyPatch) -> None:
+def _skip_renumbering(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(NodeEquivalenceClasses, "_renumber", lambda *_: True)
 
 
-def _what_kinds_are_told_by_is_overlooked(patch: pytest.MonkeyPatch) -> None:
+def _ignore_changed_equivalence(patch: pytest.MonkeyPatch) -> None:
     follow = NodeEquivalenceClasses.refresh
-    patch.setattr(NodeEquivalenceClasses, "refresh", lambda self, told, *rest: follow(self, self._told or told, *rest))
+    patch.setattr(
+        NodeEquivalenceClasses, "refresh", lambda self, new, *rest: follow(self, self._equivalences or new, *rest)
+    )
 
 
-def _kinds_are_worth_what_they_were(patch: pytest.MonkeyPatch) -> None:
+def _keep_class_scores(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(
         ScoreColumn,
         "score_representatives",
@@ -260,50 +264,50 @@ def _kinds_are_worth_what_they_were(patch: pytest.MonkeyPatch) -> None:
     )
 
 
-def _what_has_changed_is_added_to_few(patch: pytest.MonkeyPatch) -> None:
-    settle_kinds = PodDependentScores._refresh_classes
+def _update_too_few_totals(patch: pytest.MonkeyPatch) -> None:
+    refresh_classes = PodDependentScores._refresh_classes
 
-    def settled(self: PodDependentScores, *rest: Any) -> bool:
-        known = self._generation
-        return settle_kinds(self, *rest) or known == self._classes.generation
+    def refreshed(self: PodDependentScores, *rest: Any) -> bool:
+        generation = self._generation
+        return refresh_classes(self, *rest) or generation == self._classes.generation
 
-    patch.setattr(PodDependentScores, "_refresh_classes", settled)
+    patch.setattr(PodDependentScores, "_refresh_classes", refreshed)
 
 
-def _places_run_over(patch: pytest.MonkeyPatch) -> None:
-    reach = _Axis.reach
+def _overlapping_coordinates(patch: pytest.MonkeyPatch) -> None:
+    set_range = _Axis.set_range
 
     def too_short(self: _Axis, column: Any, stride: int) -> int:
-        end = reach(self, column, stride)
+        end = set_range(self, column, stride)
         self.stride = 1
         return end
 
-    patch.setattr(_Axis, "reach", too_short)
+    patch.setattr(_Axis, "set_range", too_short)
 
 
-def _of_zones_nothing_is_told(patch: pytest.MonkeyPatch) -> None:
+def _ignore_topologies(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(NodeEquivalence, "topologies", ())
 
 
-def _who_comes_to_fit_is_taken_to_have_a_total(patch: pytest.MonkeyPatch) -> None:
+def _assume_totals_of_new_feasible_rows(patch: pytest.MonkeyPatch) -> None:
     turn = ScoreColumns.flip_rows
     patch.setattr(ScoreColumns, "flip_rows", lambda self, *rest: turn(self, *rest)[:0])
 
 
-def _who_comes_to_fit_is_not_taken_in(patch: pytest.MonkeyPatch) -> None:
+def _skip_new_feasible_rows(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ScoreColumns, "flip_rows", lambda self, rows, _: rows[self._row_total[rows] < INFEASIBLE])
 
 
-def _leaders_are_not_told(patch: pytest.MonkeyPatch) -> None:
+def _skip_top_score_updates(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(TopScores, "update", lambda *_: None)
 
 
-def _domains_are_taken_to_be_nodes(patch: pytest.MonkeyPatch) -> None:
+def _take_domains_for_nodes(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Domains, "is_one_per_node", True)
 
 
 def _once_while(state: Callable[[Any], Any], method: Any) -> Any:
-    """The method, doing nothing again while that is the same of its object."""
+    """Return the method, cached per object while `state` is unchanged."""
     done: dict[int, tuple[Any, ...]] = {}
 
     def once(self: Any, *rest: Any) -> Any:
@@ -316,57 +320,57 @@ def _once_while(state: Callable[[Any], Any], method: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("plant", "seen_by"),
+    ("plant", "plugin"),
     [
-        (_labels_are_overlooked, Colours),
-        (_labels_are_overlooked_in(FilterColumns), Colours),
-        (_labels_are_overlooked_in(ScoreColumns), Colours),
-        (_labels_are_overlooked_in(ScoreColumns), Taste),
-        (_labels_are_overlooked_before_nodes, Model),
-        (_scope(Change.USAGE, Reads.DOMAINS, Scope.ROWS), Zones),
-        (_scope(Change.USAGE, Reads.OWN_NODE_AND_PODS, Scope.NOWHERE), Crowd),
-        (_scope(Change.NODE, Reads.ALL_NODES, Scope.ROWS), Census),
-        (_scope(Change.NODE, Reads.OWN_NODE, Scope.NOWHERE), Model),
-        (_scope(Change.ATTEMPT, Reads.EVERYTHING, Scope.NOWHERE), Weather),
-        (_identity_is_overlooked, Namesake),
-        (_span_is_never_renewed, Crowd),
-        (_drop_goes_before_what_was_current_is_written_down, Crowd),
-        (_who_ceased_to_fit_still_counts, Crowd),
-        (_pre_filter_is_asked_once, Census),
-        (_last_row_goes_silently, Census),
-        (_marked_pods_count_in_full, Crowd),
-        (_skips_are_not_noticed, Weather),
-        (_surroundings_are_overlooked, InterPodAffinity),
-        (_the_first_to_speak_goes_on, Mates),
-        (_who_has_come_or_gone_is_overlooked, Mates),
-        (_what_kinds_are_told_by_is_overlooked, Mates),
-        (_kinds_are_worth_what_they_were, Mates),
-        (_what_has_changed_is_added_to_few, Mates),
-        (_places_run_over, Mates),
-        (_of_zones_nothing_is_told, Mates),
-        (_leaders_are_not_told, Mates),
+        (_ignore_labels, TeamFilter),
+        (_ignore_labels_in(FilterColumns), TeamFilter),
+        (_ignore_labels_in(ScoreColumns), TeamFilter),
+        (_ignore_labels_in(ScoreColumns), TeamPreference),
+        (_ignore_labels_in_pre_filter, TeamCpu),
+        (_scope(Change.USAGE, Reads.DOMAINS, Scope.ROWS), ZoneLimit),
+        (_scope(Change.USAGE, Reads.OWN_NODE_AND_PODS, Scope.NOWHERE), PodLimit),
+        (_scope(Change.NODE, Reads.ALL_NODES, Scope.ROWS), TeamShare),
+        (_scope(Change.NODE, Reads.OWN_NODE, Scope.NOWHERE), TeamCpu),
+        (_scope(Change.ATTEMPT, Reads.EVERYTHING, Scope.NOWHERE), External),
+        (_ignore_reads_identity, NameReader),
+        (_never_renew_span, PodLimit),
+        (_invalidate_before_writing_fresh_rows, PodLimit),
+        (_keep_infeasible_in_normalization, PodLimit),
+        (_run_pre_filter_once, TeamShare),
+        (_ignore_removal_of_last_row, TeamShare),
+        (_count_terminating_pods, PodLimit),
+        (_ignore_changed_skips, External),
+        (_keep_skips, InterPodAffinity),
+        (_keep_representatives, TeamScore),
+        (_skip_renumbering, TeamScore),
+        (_ignore_changed_equivalence, TeamScore),
+        (_keep_class_scores, TeamScore),
+        (_update_too_few_totals, TeamScore),
+        (_overlapping_coordinates, TeamScore),
+        (_ignore_topologies, TeamScore),
+        (_skip_top_score_updates, TeamScore),
     ],
 )
-def test_an_answer_kept_too_long_is_noticed(plant: Plant, seen_by: Class, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_property_catches_stale_results(plant: Plant, plugin: Class, monkeypatch: pytest.MonkeyPatch) -> None:
     plant(monkeypatch)
-    assert_caught(proof_for((seen_by,)), STORIES, AssertionError, PluginFailed)
+    assert_caught(property_for((plugin,)), STORIES, AssertionError, PluginFailed)
 
 
 @pytest.mark.parametrize(
     ("plant", "classes"),
     [
-        (_who_fitted_fits, IN_TREE),
-        (_labels_are_overlooked, IN_TREE),
-        (_what_was_current_once_stays_so, LEVELS),
-        (_who_has_come_or_gone_is_overlooked, IN_TREE),
-        (_of_zones_nothing_is_told, IN_TREE),
-        (_domains_are_taken_to_be_nodes, IN_TREE),
-        (_who_comes_to_fit_is_taken_to_have_a_total, IN_TREE),
-        (_who_comes_to_fit_is_not_taken_in, IN_TREE),
+        (_keep_feasible_rows, IN_TREE),
+        (_ignore_labels, IN_TREE),
+        (_keep_fresh_rows, LEVELS),
+        (_skip_renumbering, IN_TREE),
+        (_ignore_topologies, IN_TREE),
+        (_take_domains_for_nodes, IN_TREE),
+        (_assume_totals_of_new_feasible_rows, IN_TREE),
+        (_skip_new_feasible_rows, IN_TREE),
     ],
 )
-def test_a_short_cut_too_many_is_noticed(
+def test_property_catches_wrong_shortcuts(
     plant: Plant, classes: tuple[Class, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plant(monkeypatch)
-    assert_caught(proof_for(classes), OF_TWO_KINDS, AssertionError, PluginFailed)
+    assert_caught(property_for(classes), TWO_KINDS, AssertionError, PluginFailed)

@@ -1,4 +1,6 @@
-"""The compiled kernels give what the NumPy ones give, to the last number, and refuse what would read too far."""
+"""The compiled kernels return exactly what the NumPy ones return, and reject arguments that would be read out of
+bounds.
+"""
 
 from __future__ import annotations
 
@@ -21,74 +23,74 @@ NODES = 8
 
 
 def numbers(most: int) -> st.SearchStrategy[int]:
-    """Numbers where arithmetic breaks: none, few, beside each other, more than a float can tell apart, the largest."""
-    telling = [number for number in (0, 1, 2, 999, 1000, 1001, 2**53 + 1, most - 1, most) if number <= most]
-    return st.one_of(st.sampled_from(telling), st.integers(0, most))
+    """Numbers where arithmetic breaks: zero, small, adjacent, too close for a float, and the largest."""
+    edge_cases = [number for number in (0, 1, 2, 999, 1000, 1001, 2**53 + 1, most - 1, most) if number <= most]
+    return st.one_of(st.sampled_from(edge_cases), st.integers(0, most))
 
 
 def columns(most: int) -> st.SearchStrategy[Ints]:
     return st.lists(numbers(most), min_size=NODES, max_size=NODES).map(lambda cells: np.array(cells, np.int64))
 
 
-def asked(most: int, *parts: st.SearchStrategy[Any]) -> st.SearchStrategy[tuple[Any, ...]]:
-    """What a pod asks of up to four resources: an amount, `parts`, and two columns of each."""
+def requests(most: int, *parts: st.SearchStrategy[Any]) -> st.SearchStrategy[tuple[Any, ...]]:
+    """Requests for up to four resources: an amount, `parts`, and two columns each."""
     return st.lists(st.tuples(numbers(most), *parts, columns(most), columns(most)), max_size=4).map(tuple)
 
 
-def written(function: Callable[..., None], *arguments: Any) -> list[int]:
+def output(function: Callable[..., None], *arguments: Any) -> list[int]:
     out = np.full(NODES, -7, np.int64)
     function(out, *arguments)
     cells: list[int] = out.tolist()
     return cells
 
 
-@given(columns(3), columns(3), asked(MAX_INT64))
-def test_room(counts: Ints, allowed: Ints, wanted: tuple[Any, ...]) -> None:
-    assert compiled.has_room(counts, allowed, wanted) is numpy_form.has_room(counts, allowed, wanted)
+@given(columns(3), columns(3), requests(MAX_INT64))
+def test_has_room(counts: Ints, allowed: Ints, requested: tuple[Any, ...]) -> None:
+    assert compiled.has_room(counts, allowed, requested) is numpy_form.has_room(counts, allowed, requested)
 
 
-@given(columns(3), asked(1000))
-def test_room_that_is_just_enough(counts: Ints, wanted: tuple[Any, ...]) -> None:
+@given(columns(3), requests(1000))
+def test_has_room_at_the_limit(counts: Ints, requested: tuple[Any, ...]) -> None:
     for form in (compiled, numpy_form):
-        assert form.has_room(counts, counts + 1, tuple((amount, used + amount, used) for amount, _, used in wanted))
-        for amount, _, used in wanted:
+        assert form.has_room(counts, counts + 1, tuple((amount, used + amount, used) for amount, _, used in requested))
+        for amount, _, used in requested:
             assert not form.has_room(counts, counts + 1, ((amount + 1, used + amount, used),))
 
 
-@given(asked(MOST_RATED, st.integers(1, 100)), st.sampled_from([LEAST, MOST]))
-def test_scores_by_allocation(wanted: tuple[Any, ...], strategy: int) -> None:
-    arguments = (wanted, strategy, np.empty(0, np.int64))
-    assert written(compiled.allocation_scores, *arguments) == written(numpy_form.allocation_scores, *arguments)
+@given(requests(MOST_RATED, st.integers(1, 100)), st.sampled_from([LEAST, MOST]))
+def test_allocation_scores(requested: tuple[Any, ...], strategy: int) -> None:
+    arguments = (requested, strategy, np.empty(0, np.int64))
+    assert output(compiled.allocation_scores, *arguments) == output(numpy_form.allocation_scores, *arguments)
 
 
 @given(
-    asked(MOST_RATED, st.integers(1, 100)),
+    requests(MOST_RATED, st.integers(1, 100)),
     st.lists(st.sampled_from([0, 1, 50, 99, 100]), min_size=101, max_size=101),
 )
-def test_scores_by_a_shape(wanted: tuple[Any, ...], shape: list[int]) -> None:
-    arguments = (wanted, BY_SHAPE, np.array(shape, np.int64))
-    assert written(compiled.allocation_scores, *arguments) == written(numpy_form.allocation_scores, *arguments)
+def test_allocation_scores_by_shape(requested: tuple[Any, ...], shape: list[int]) -> None:
+    arguments = (requested, BY_SHAPE, np.array(shape, np.int64))
+    assert output(compiled.allocation_scores, *arguments) == output(numpy_form.allocation_scores, *arguments)
 
 
-@given(asked(MAX_INT64))
-def test_scores_by_balance(wanted: tuple[Any, ...]) -> None:
-    assert written(compiled.balance_scores, wanted) == written(numpy_form.balance_scores, wanted)
+@given(requests(MAX_INT64))
+def test_balance_scores(requested: tuple[Any, ...]) -> None:
+    assert output(compiled.balance_scores, requested) == output(numpy_form.balance_scores, requested)
 
 
-@given(asked(64))
-def test_scores_by_balance_where_nodes_are_alike(wanted: tuple[Any, ...]) -> None:
-    assert written(compiled.balance_scores, wanted) == written(numpy_form.balance_scores, wanted)
+@given(requests(64))
+def test_balance_scores_of_small_amounts(requested: tuple[Any, ...]) -> None:
+    assert output(compiled.balance_scores, requested) == output(numpy_form.balance_scores, requested)
 
 
 ROWS = st.none() | st.lists(st.integers(0, NODES - 1), min_size=1).map(lambda rows: np.array(rows, np.intp))
-"""Some rows, one at least, or None for all of them."""
+"""At least one row, or None for all."""
 
 
 @given(columns(20), st.integers(-3, 3), columns(100), ROWS)
-def test_looking_up(places: Ints, least: int, finals: Ints, rows: Rows | None) -> None:
+def test_look_up(places: Ints, least: int, finals: Ints, rows: Rows | None) -> None:
     finals = np.resize(finals, 21)
     arguments = (places + least, least, finals, rows)
-    assert written(compiled.look_up, *arguments) == written(numpy_form.look_up, *arguments)
+    assert output(compiled.look_up, *arguments) == output(numpy_form.look_up, *arguments)
 
 
 @given(columns(MAX_INT64), st.booleans(), ROWS)
@@ -98,40 +100,40 @@ def test_extremes(cells: Ints, below: bool, rows: Rows | None) -> None:
 
 
 @given(columns(4), st.none() | columns(NODES - 1))
-def test_the_first_of_each(places: Ints, rows: Rows | None) -> None:
-    assert written(compiled.first_of, places, rows) == written(numpy_form.first_of, places, rows)
+def test_first_of(places: Ints, rows: Rows | None) -> None:
+    assert output(compiled.first_of, places, rows) == output(numpy_form.first_of, places, rows)
 
 
 @given(columns(MAX_INT64), st.sets(st.integers(0, NODES - 1)))
-def test_putting(cells: Ints, rows: set[int]) -> None:
+def test_put(cells: Ints, rows: set[int]) -> None:
     arguments = (np.array(sorted(rows), np.intp), cells[: len(rows)])
-    assert written(compiled.put, *arguments) == written(numpy_form.put, *arguments)
+    assert output(compiled.put, *arguments) == output(numpy_form.put, *arguments)
 
 
 @given(st.integers(1, 4), st.data())
-def test_adding_up(count: int, data: st.DataObject) -> None:
+def test_add_up(count: int, data: st.DataObject) -> None:
     nodes = data.draw(st.sampled_from([0, 1, 1023, 1024, 1025, 2500]))
     of = tuple(np.arange(nodes) * data.draw(st.integers(-(2**40), 2**40)) for _ in range(count))
-    found = []
+    results = []
     for form in (compiled, numpy_form):
         out = np.full(nodes, -7, np.int64)
         form.add_up(out, of)
-        found.append(out.tolist())
-    assert found[0] == found[1]
+        results.append(out.tolist())
+    assert results[0] == results[1]
 
 
 @given(st.lists(columns(MAX_INT64), max_size=3).map(tuple), columns(NODES - 1))
-def test_gathering(of: tuple[Ints, ...], rows: Ints) -> None:
-    found = []
+def test_gather(of: tuple[Ints, ...], rows: Ints) -> None:
+    results = []
     for form in (compiled, numpy_form):
         out = np.full(len(of) * NODES, -7, np.int64)
         form.gather(out, of, rows)
-        found.append(out.tolist())
-    assert found[0] == found[1]
+        results.append(out.tolist())
+    assert results[0] == results[1]
 
 
 CELLS, SHORT = np.arange(NODES), np.arange(NODES - 1)
-ASKED = ((1, CELLS, CELLS),)
+REQUESTS = ((1, CELLS, CELLS),)
 WEIGHTED = ((1, 1, CELLS, CELLS),)
 NOTHING = np.empty(0, np.int64)
 
@@ -139,22 +141,22 @@ NOTHING = np.empty(0, np.int64)
 @pytest.mark.parametrize(
     ("function", "arguments", "error"),
     [
-        ("has_room", (CELLS, SHORT, ASKED), ValueError),
+        ("has_room", (CELLS, SHORT, REQUESTS), ValueError),
         ("has_room", (CELLS, CELLS, ((1, CELLS, SHORT),)), ValueError),
         ("has_room", (CELLS, CELLS, ((1, CELLS),)), IndexError),
         ("has_room", (CELLS, CELLS, (1,)), TypeError),
         ("has_room", (CELLS, CELLS, [(1, CELLS, CELLS)]), TypeError),
         ("has_room", (CELLS, CELLS, ((1 << 63, CELLS, CELLS),)), OverflowError),
         ("has_room", (CELLS, CELLS), TypeError),
-        ("has_room", (CELLS.astype(np.float64), CELLS, ASKED), ValueError),
-        ("has_room", (CELLS.astype(np.int32), CELLS, ASKED), ValueError),
-        ("has_room", (np.arange(2 * NODES)[::2], CELLS, ASKED), ValueError),
-        ("has_room", (None, CELLS, ASKED), TypeError),
+        ("has_room", (CELLS.astype(np.float64), CELLS, REQUESTS), ValueError),
+        ("has_room", (CELLS.astype(np.int32), CELLS, REQUESTS), ValueError),
+        ("has_room", (np.arange(2 * NODES)[::2], CELLS, REQUESTS), ValueError),
+        ("has_room", (None, CELLS, REQUESTS), TypeError),
         ("allocation_scores", (SHORT, WEIGHTED, LEAST, NOTHING), ValueError),
         ("allocation_scores", (CELLS, WEIGHTED, BY_SHAPE, SHORT), ValueError),
         ("allocation_scores", (CELLS, WEIGHTED, "LeastAllocated", NOTHING), TypeError),
-        ("allocation_scores", (CELLS, ASKED, LEAST, NOTHING), TypeError),
-        ("balance_scores", (SHORT, ASKED), ValueError),
+        ("allocation_scores", (CELLS, REQUESTS, LEAST, NOTHING), TypeError),
+        ("balance_scores", (SHORT, REQUESTS), ValueError),
         ("look_up", (CELLS, CELLS, 1, CELLS, None), IndexError),
         ("look_up", (CELLS, CELLS, 0, SHORT, None), IndexError),
         ("look_up", (CELLS, CELLS - 1, 0, CELLS, None), IndexError),
@@ -185,17 +187,17 @@ NOTHING = np.empty(0, np.int64)
         ("gather", (np.arange(NODES), (CELLS,), CELLS - 1), IndexError),
     ],
 )
-def test_what_does_not_match_is_refused_and_given_back(
+def test_invalid_arguments_are_rejected_and_released(
     function: str, arguments: tuple[Any, ...], error: type[Exception]
 ) -> None:
-    held = sys.getrefcount(CELLS), sys.getrefcount(SHORT)
+    counts = sys.getrefcount(CELLS), sys.getrefcount(SHORT)
     with pytest.raises(error):
         getattr(compiled, function)(*arguments)
-    assert (sys.getrefcount(CELLS), sys.getrefcount(SHORT)) == held
+    assert (sys.getrefcount(CELLS), sys.getrefcount(SHORT)) == counts
 
 
-def test_what_may_only_be_read_is_not_written() -> None:
+def test_read_only_output_is_rejected() -> None:
     out = np.zeros(NODES, np.int64)
     out.flags.writeable = False
     with pytest.raises(ValueError, match="read-only"):
-        compiled.balance_scores(out, ASKED)
+        compiled.balance_scores(out, REQUESTS)

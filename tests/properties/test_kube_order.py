@@ -1,6 +1,6 @@
-"""In kube-scheduler's order every attempt chooses what its own loops would, node after node, with nothing kept.
+"""In kube-scheduler's order every attempt selects the node that kube-scheduler's own loops select, without caches.
 
-The model is kube-scheduler's Go told in plain Python: the node tree and its snapshot, the search that stops, the heap.
+The model transcribes kube-scheduler's Go to plain Python: the node tree and its snapshot, the search, and the heap.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from tests.properties.test_incremental import FLEET, STORIES, Plant, Story
 from tests.unit.core.decide.test_order import heap_top
 
 FEW = 2
-"""The least that a search looks for here, instead of 100: the clusters are small."""
+"""Lower bound of the sample instead of 100, because the clusters are small."""
 SHARE = 60
 
 
 class Tree:
-    """kube-scheduler's nodeTree, and the list that UpdateSnapshot makes of it."""
+    """kube-scheduler's nodeTree, and the node list that UpdateSnapshot derives from it."""
 
     def __init__(self) -> None:
         self.zones: dict[Any, list[str]] = {}
@@ -63,8 +63,8 @@ class Tree:
         return self.listed
 
 
-class KubeWorld(EvaluationWorld):
-    """Attempts are made by a decider in kube-scheduler's order, and by its words."""
+class KubeOrderModel(EvaluationWorld):
+    """Run attempts by a decider with kube-scheduler's order and by the transcription."""
 
     def __init__(self, classes: tuple[Class, ...]) -> None:
         super().__init__(classes)
@@ -73,83 +73,83 @@ class KubeWorld(EvaluationWorld):
         self.decider = Decider(self.profile, self.state, self.nominator, Instrument(), self.start)
         self.tree, self.next_start = Tree(), 0
 
-    def _node(self, who: int, kind: int, where: int) -> None:
-        super()._node(who, kind, where)
+    def _node(self, number: int, kind: int, where: int) -> None:
+        super()._node(number, kind, where)
         self.tree.put(NAMES[where], zone_of(node_of(NAMES[where], kind).metadata.labels or {}))
 
-    def _drop(self, who: int, kind: int, where: int) -> None:
+    def _drop(self, number: int, kind: int, where: int) -> None:
         if NAMES[where] in self.nodes:
             self.tree.remove(NAMES[where])
-        super()._drop(who, kind, where)
+        super()._drop(number, kind, where)
 
-    def _attempt(self, who: int, kind: int, where: int) -> None:
+    def _attempt(self, number: int, kind: int, where: int) -> None:
         self.attempts += 1
         kind = KINDS[kind % len(KINDS)]
-        incoming = pod_of(self.shapes, f"x{who}", kind)
-        incoming.nominated_node_name = NAMES[where] if who == 0 else ""
+        incoming = pod_of(self.shapes, f"x{number}", kind)
+        incoming.nominated_node_name = NAMES[where] if number == 0 else ""
         names = self.tree.snapshot()
-        wanted = self._by_the_words(self._cycle(incoming), incoming, names) if names else ""
-        decided = self.decider.decide(self._cycle(incoming), incoming)
-        chosen = decided.node.name if isinstance(decided, Choice) else ""
-        assert (chosen, self.start.index) == (wanted, self.next_start), f"{chosen} is not {wanted}"
+        expected = self._select_like_kube_scheduler(self._cycle(incoming), incoming, names) if names else ""
+        result = self.decider.decide(self._cycle(incoming), incoming)
+        chosen = result.node.name if isinstance(result, Choice) else ""
+        assert (chosen, self.start.index) == (expected, self.next_start), f"{chosen} is not {expected}"
         if chosen and where % 2:
-            self._put(f"p{who}", kind, chosen, False)
+            self._put(f"p{number}", kind, chosen, False)
 
-    def _by_the_words(self, cycle: Cycle, pod: Pod, names: list[str]) -> str:
-        """findNodesThatFitPod, findNodesThatPassFilters and selection, as with one worker."""
+    def _select_like_kube_scheduler(self, cycle: Cycle, pod: Pod, names: list[str]) -> str:
+        """Transcription of findNodesThatFitPod, findNodesThatPassFilters and selectHost with one worker."""
         state = self.rebuilt()
         rows = [node for name in names if (node := state.info(name))]
         pre = run_pre_filter(self.profile.pre_filter, cycle, pod, state.table(), PluginResultCache())
         if pre.rejection is not None:
             return ""
-        refused: set[str] = set()
+        rejected: set[str] = set()
         nominated = state.info(pod.nominated_node_name)
         if nominated is not None:
-            if self._refusal(cycle, pod, nominated) is None:
+            if self._filter(cycle, pod, nominated) is None:
                 return nominated.name
-            refused.add(nominated.name)
-        left = rows if pre.names is None else [node for node in rows if node.name in pre.names]
+            rejected.add(nominated.name)
+        candidates = rows if pre.names is None else [node for node in rows if node.name in pre.names]
         feasible: list[NodeRow] = []
-        enough = nodes_to_find(len(left), SHARE)
-        for i in range(len(left)):
-            node = left[(self.next_start + i) % len(left)]
-            if self._refusal(cycle, pod, node) is not None:
-                refused.add(node.name)
+        enough = nodes_to_find(len(candidates), SHARE)
+        for i in range(len(candidates)):
+            node = candidates[(self.next_start + i) % len(candidates)]
+            if self._filter(cycle, pod, node) is not None:
+                rejected.add(node.name)
             elif len(feasible) == enough:
                 break
             else:
                 feasible.append(node)
-        if left:
-            self.next_start = (self.next_start + len(feasible) + len(refused)) % len(rows)
+        if candidates:
+            self.next_start = (self.next_start + len(feasible) + len(rejected)) % len(rows)
         if len(feasible) < 2:
             return feasible[0].name if feasible else ""
         return feasible[heap_top(score_nodes(self.profile, state, cycle, pod, feasible).tolist())].name
 
-    def _refusal(self, cycle: Cycle, pod: Pod, node: NodeRow) -> Status | None:
+    def _filter(self, cycle: Cycle, pod: Pod, node: NodeRow) -> Status | None:
         others = self.nominator.rivals(pod, node.name)
-        refusal = filter_with_nominated_pods(self.profile, cycle, pod, node, others) if others else None
-        return refusal or filter_node(self.profile, cycle, pod, node, cycle.skipped)
+        status = filter_with_nominated_pods(self.profile, cycle, pod, node, others) if others else None
+        return status or filter_node(self.profile, cycle, pod, node, cycle.skipped)
 
 
-def proof_for(classes: tuple[Class, ...]) -> Callable[[Story], None]:
-    def prove(story: Story) -> None:
+def property_for(classes: tuple[Class, ...]) -> Callable[[Story], None]:
+    def check(story: Story) -> None:
         fleet, rounds = story
-        world = KubeWorld(classes)
-        more = [("many", 0, 3, 0)] if fleet is FLEET else []
-        for step in (*more, *fleet, *chain.from_iterable(rounds)):
-            world.do(step)
+        model = KubeOrderModel(classes)
+        extra_nodes = [("many", 0, 3, 0)] if fleet is FLEET else []
+        for step in (*extra_nodes, *fleet, *chain.from_iterable(rounds)):
+            model.do(step)
 
-    return prove
+    return check
 
 
 @pytest.fixture(autouse=True)
-def _few_are_enough(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(order_module, "FEWEST_TO_FIND", FEW)
+def _small_sample(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(order_module, "MIN_FEASIBLE_NODES", FEW)
 
 
 @pytest.mark.parametrize("classes", [IN_TREE, LEVELS], ids=["in-tree", "all levels"])
-def test_the_choice_is_that_of_kube_schedulers_own_loops(classes: tuple[Class, ...]) -> None:
-    quick(40)(given(STORIES)(proof_for(classes)))()
+def test_selection_equals_kube_scheduler(classes: tuple[Class, ...]) -> None:
+    quick(40)(given(STORIES)(property_for(classes)))()
 
 
 # -- planted bugs --------------------------------------------------------------------------------------------------
@@ -159,7 +159,7 @@ def _first_wins_ties(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(order_module, "top_of_heap", lambda totals: int(totals.argmax()))
 
 
-def _list_is_always_made_anew(patch: pytest.MonkeyPatch) -> None:
+def _always_rebuild_list(patch: pytest.MonkeyPatch) -> None:
     names = NodeOrder.names
 
     def anew(self: NodeOrder) -> list[str]:
@@ -169,25 +169,25 @@ def _list_is_always_made_anew(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(NodeOrder, "names", anew)
 
 
-def _zones_are_not_told_apart(patch: pytest.MonkeyPatch) -> None:
+def _ignore_zones(patch: pytest.MonkeyPatch) -> None:
     put = NodeOrder.put
     patch.setattr(NodeOrder, "put", lambda self, name, _: put(self, name, {}))
 
 
-def _refused_nominated_nodes_are_not_counted(patch: pytest.MonkeyPatch) -> None:
+def _skip_rejected_nominated_nodes(patch: pytest.MonkeyPatch) -> None:
     visit = KubeSchedulerOrder.visit
     patch.setattr(KubeSchedulerOrder, "visit", lambda self, found, _=None: visit(self, found))
 
 
 PLANTS = (
     _first_wins_ties,
-    _list_is_always_made_anew,
-    _zones_are_not_told_apart,
-    _refused_nominated_nodes_are_not_counted,
+    _always_rebuild_list,
+    _ignore_zones,
+    _skip_rejected_nominated_nodes,
 )
 
 
 @pytest.mark.parametrize("plant", PLANTS)
-def test_another_choice_is_noticed(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_property_catches_planted_bug(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
     plant(monkeypatch)
-    assert_caught(proof_for(IN_TREE), STORIES, AssertionError)
+    assert_caught(property_for(IN_TREE), STORIES, AssertionError)

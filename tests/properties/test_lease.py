@@ -1,4 +1,4 @@
-"""However calls are lost and delayed, no two candidates lead at once; and a bug that would let them is found."""
+"""No two candidates lead at the same time, however calls are lost or delayed; and a planted bug is found."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DELAYS = st.sampled_from([0.0, 0.1, 0.5, 0.7, 1.9, 2.5, 3.1, 4.0])
 
 
 class Step(Struct, frozen=True):
-    """A pause, then a look at the lease and a claim; calls take a while each way, and an answer may get lost."""
+    """A pause, then a read and a claim of the lease; calls take time each way, and a response may get lost."""
 
     pause: float = 0.0
     way_there: float = 0.0
@@ -27,7 +27,7 @@ class Step(Struct, frozen=True):
 
 
 class LeaseFixture:
-    """A server with one lease, and candidates that live side by side."""
+    """A server with one lease, and concurrent candidates."""
 
     def __init__(self, lives: Sequence[Sequence[Step]]) -> None:
         self.now = 100.0
@@ -45,30 +45,30 @@ class LeaseFixture:
                 heapq.heappush(due, (self.now + wait, i))
 
     def life(self, candidate: LeaderElector, steps: Sequence[Step]) -> Iterator[float]:
-        """What one candidate does; yields the seconds until it goes on."""
-        known: Lease | None = None
+        """Run one candidate; yields the seconds until its next action."""
+        last_lease: Lease | None = None
         for step in steps:
             yield step.pause
             if step.looks:
-                known = self.lease
+                last_lease = self.lease
                 yield step.way_back
-                candidate.observe(known, self.now)
+                candidate.observe(last_lease, self.now)
             if candidate.wait(self.now):
                 continue
             self.claims += 1
             sent, claim = self.now, candidate.claim(f"claim {self.claims}")
             yield step.way_there
-            accepted = self.lease == known
+            accepted = self.lease == last_lease
             if accepted:
                 self.lease = claim
             yield step.way_back
             if accepted and not step.lost:
-                known = claim
+                last_lease = claim
                 candidate.accepted(claim, sent)
                 self.check()
 
     def check(self) -> None:
-        """Another may only come to lead when an answer comes, which is when this is asked."""
+        """Check that at most one candidate leads; called at each response, the only time when a leader can change."""
         leaders = [c.identity for c in self.candidates if c.is_leader(self.now)]
         assert len(leaders) <= 1, f"{leaders} lead at {self.now:.1f}"
 
@@ -78,19 +78,19 @@ LIFE = st.lists(st.builds(Step, DELAYS, DELAYS, DELAYS, st.booleans(), st.boolea
 
 @given(st.lists(LIFE, min_size=2, max_size=3))
 @settings(max_examples=300, deadline=None)
-def test_no_two_lead_at_once(lives: list[list[Step]]) -> None:
+def test_at_most_one_candidate_leads(lives: list[list[Step]]) -> None:
     LeaseFixture(lives).run()
 
 
-def test_a_deadline_counted_from_the_answer_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    slow_answer = [Step(way_back=2.5, looks=False)]
-    sees_it_early_and_takes_it_when_it_has_run_out = [Step(pause=0.1), Step(pause=3.1)]
-    lives = [slow_answer, sees_it_early_and_takes_it_when_it_has_run_out]
+def test_property_catches_deadline_counted_from_response(monkeypatch: pytest.MonkeyPatch) -> None:
+    slow_response = [Step(way_back=2.5, looks=False)]
+    takes_expired_lease = [Step(pause=0.1), Step(pause=3.1)]
+    lives = [slow_response, takes_expired_lease]
     LeaseFixture(lives).run()
 
     def late(self: LeaderElector, claim: Lease, sent: float) -> None:
         self.observe(claim, sent)
-        self.deadline = sent + slow_answer[0].way_back + TERMS.renew_deadline
+        self.deadline = sent + slow_response[0].way_back + TERMS.renew_deadline
 
     monkeypatch.setattr(LeaderElector, "accepted", late)
     with pytest.raises(AssertionError, match="lead at"):

@@ -1,4 +1,6 @@
-"""Rows have one number where they are alike and two where they are not, and one that fits speaks for each kind."""
+"""Node equivalence classes: equal rows share a number, different ones do not, and each class has a feasible
+representative.
+"""
 
 from __future__ import annotations
 
@@ -23,18 +25,18 @@ ZONE, RACK = "zone", "rack"
 ROWS, ROOM = 30, 40
 
 
-class Nobody(ScorePlugin):
-    """In whose name it is told what is alike."""
+class NeverScores(ScorePlugin):
+    """The plugin that the equivalences are attributed to; it never scores."""
 
-    name = "Nobody"
+    name = "NeverScores"
 
     def score(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> int:
-        raise AssertionError("nobody asks")
+        raise AssertionError("must not be called")
 
 
 @dataclass(frozen=True, slots=True)
-class Weighs(PodCount):
-    """What pods weigh by a label: below 0 for some."""
+class WeightOfLabel(PodCount):
+    """Weight of a pod by a label, negative for some."""
 
     label: str
 
@@ -46,20 +48,20 @@ class Weighs(PodCount):
         return int(signature.labels.get(self.label, "0"))
 
 
-NOBODY = Nobody(None, CoreHandle())
-LIKENESSES = (
+PLUGIN = NeverScores(None, CoreHandle())
+EQUIVALENCES = (
     NodeEquivalence((ZONE,), ()),
-    NodeEquivalence((), (Weighs("up"),)),
-    NodeEquivalence((ZONE, RACK), (Weighs("up"), Weighs("down"))),
+    NodeEquivalence((), (WeightOfLabel("up"),)),
+    NodeEquivalence((ZONE, RACK), (WeightOfLabel("up"), WeightOfLabel("down"))),
     NodeEquivalence((), ()),
 )
-Touch = tuple[list[tuple[int, int]], list[bool] | None, int]
-"""Pods that come (up) or go (down) by row, who fits if others do than before, and what is told."""
-TOUCHES = st.lists(
+Change = tuple[list[tuple[int, int]], list[bool] | None, int]
+"""Pods added per row with their weight, the feasible rows if they change, and the equivalence to use."""
+CHANGES = st.lists(
     st.tuples(
         st.lists(st.tuples(st.integers(0, ROWS - 1), st.integers(-2, 4)), max_size=9),
         st.none() | st.lists(st.booleans(), min_size=ROWS, max_size=ROWS),
-        st.sampled_from([2, 2, 2, 2, *range(len(LIKENESSES))]),
+        st.sampled_from([2, 2, 2, 2, *range(len(EQUIVALENCES))]),
     ),
     min_size=1,
     max_size=12,
@@ -67,20 +69,20 @@ TOUCHES = st.lists(
 
 
 class NodeClassFixture:
-    """Thirty nodes in three zones of some racks; those in the last zone have no rack."""
+    """Thirty nodes in three zones and some racks; those in the last zone have no rack."""
 
     def __init__(self) -> None:
         self.state = ClusterState()
         for row in range(ROWS):
             built = node(f"n{row:02}").label(ZONE, f"z{row % 3}")
             self.state.set_node((built.label(RACK, f"r{row % 4}") if row % 3 < 2 else built).build())
-        self.kinds = NodeEquivalenceClasses(self.state)
+        self.classes = NodeEquivalenceClasses(self.state)
         self.fits = np.ones(ROWS, np.bool_)
         self._pods = 0
 
-    def do(self, touch: Touch) -> None:
-        pods, fits, told = touch
-        refit = fits is not None
+    def do(self, change: Change) -> None:
+        pods, fits, choice = change
+        feasible_changed = fits is not None
         if fits is not None:
             self.fits = np.array(fits, np.bool_)
         for row, weight in pods:
@@ -89,121 +91,125 @@ class NodeClassFixture:
             self.state.place(built.build(), f"n{row:02}")
         rows = [row for row, _ in pods]
         fitting: Any = slice(0, ROWS) if self.fits.all() else np.flatnonzero(self.fits)
-        touched: Any = sorted(set(rows)) if len(rows) <= 6 else np.array(rows, np.intp)
-        likeness = LIKENESSES[told]
-        self.kinds.refresh([(NOBODY, likeness)], ROOM, touched, fitting, refit)
-        if self.kinds.size <= module.MOST:
-            self.check(likeness)
+        changed: Any = sorted(set(rows)) if len(rows) <= 6 else np.array(rows, np.intp)
+        equivalence = EQUIVALENCES[choice]
+        self.classes.refresh([(PLUGIN, equivalence)], ROOM, changed, fitting, feasible_changed)
+        if self.classes.size <= module.MAX_CLASSES:
+            self.check(equivalence)
 
-    def check(self, likeness: NodeEquivalence) -> None:
-        seen = [self._seen(row, likeness) for row in range(ROWS)]
-        kinds = self.kinds.of.tolist()
-        assert len(set(zip(seen, kinds, strict=False))) == len(set(seen)) == len(set(kinds[:ROWS]))
+    def check(self, equivalence: NodeEquivalence) -> None:
+        keys = [self._key(row, equivalence) for row in range(ROWS)]
+        classes = self.classes.of.tolist()
+        assert len(set(zip(keys, classes, strict=False))) == len(set(keys)) == len(set(classes[:ROWS]))
         fitting = np.flatnonzero(self.fits).tolist()
-        assert sorted(set(np.array(kinds)[fitting])) == self.kinds.numbers.tolist() == _of(kinds, self.kinds.rows)
-        assert set(self.kinds.rows.tolist()) <= set(fitting)
+        assert (
+            sorted(set(np.array(classes)[fitting])) == self.classes.numbers.tolist() == _of(classes, self.classes.rows)
+        )
+        assert set(self.classes.rows.tolist()) <= set(fitting)
 
-    def _seen(self, row: int, likeness: NodeEquivalence) -> tuple[Any, ...]:
-        at = self.state.rows[row]
-        sums = (sum(count.of(each.signature) for each in at.pods.values()) for count in likeness.counts)
-        return (*(at.labels.get(key) for key in likeness.topologies), *sums)
-
-
-def _of(kinds: list[int], rows: Iterable[int]) -> list[int]:
-    return [kinds[row] for row in rows]
+    def _key(self, row: int, equivalence: NodeEquivalence) -> tuple[Any, ...]:
+        row_info = self.state.rows[row]
+        sums = (sum(count.of(other.signature) for other in row_info.pods.values()) for count in equivalence.counts)
+        return (*(row_info.labels.get(key) for key in equivalence.topologies), *sums)
 
 
-def prove(touches: list[Touch]) -> None:
-    world = NodeClassFixture()
-    for touch in touches:
-        world.do(touch)
+def _of(classes: list[int], rows: Iterable[int]) -> list[int]:
+    return [classes[row] for row in rows]
 
 
-def test_who_is_alike_has_one_number_and_one_that_fits_speaks_for_all() -> None:
-    quick(150)(given(TOUCHES)(prove))()
+def check_sequence(changes: list[Change]) -> None:
+    fixture = NodeClassFixture()
+    for change in changes:
+        fixture.do(change)
 
 
-def test_beyond_so_many_numbers_each_is_asked_until_nodes_change() -> None:
-    world, told, everyone = NodeClassFixture(), [(NOBODY, LIKENESSES[2])], slice(0, ROWS)
-    assert world.kinds.refresh(told, ROOM, [], everyone, refit=True)
-    world.state.place(pod("heavy").label("up", str(module.MOST)).build(), "n00")
-    assert not world.kinds.refresh(told, ROOM, [0], everyone, refit=False)
-    assert not world.kinds.refresh(told, ROOM, [0], everyone, refit=False), "nor the next time"
-    world.state.set_node(node("n00").label(ZONE, "z0").build())
-    world.state.remove("heavy")
-    assert world.kinds.refresh(told, ROOM, [0], everyone, refit=False)
+def test_equal_rows_share_a_class_with_a_feasible_representative() -> None:
+    quick(150)(given(CHANGES)(check_sequence))()
 
 
-def test_where_hardly_two_are_alike_each_is_asked() -> None:
-    world = NodeClassFixture()
+def test_too_many_classes_disable_equivalence_until_nodes_change() -> None:
+    fixture, equivalences, all_rows = NodeClassFixture(), [(PLUGIN, EQUIVALENCES[2])], slice(0, ROWS)
+    assert fixture.classes.refresh(equivalences, ROOM, [], all_rows, feasible_changed=True)
+    fixture.state.place(pod("heavy").label("up", str(module.MAX_CLASSES)).build(), "n00")
+    assert not fixture.classes.refresh(equivalences, ROOM, [0], all_rows, feasible_changed=False)
+    assert not fixture.classes.refresh(equivalences, ROOM, [0], all_rows, feasible_changed=False), (
+        "at the next refresh either"
+    )
+    fixture.state.set_node(node("n00").label(ZONE, "z0").build())
+    fixture.state.remove("heavy")
+    assert fixture.classes.refresh(equivalences, ROOM, [0], all_rows, feasible_changed=False)
+
+
+def test_too_small_classes_disable_equivalence() -> None:
+    fixture = NodeClassFixture()
     for row in range(ROWS):
-        world.state.place(pod(f"p{row}").label("up", str(row // 2)).build(), f"n{row:02}")
-    assert world.kinds.refresh([(NOBODY, LIKENESSES[1])], ROOM, [], slice(0, ROWS), refit=True)
-    world.state.place(pod("odd").label("up", "99").build(), "n00")
-    assert not world.kinds.refresh([(NOBODY, LIKENESSES[1])], ROOM, [0], slice(0, ROWS), refit=False)
+        fixture.state.place(pod(f"p{row}").label("up", str(row // 2)).build(), f"n{row:02}")
+    assert fixture.classes.refresh([(PLUGIN, EQUIVALENCES[1])], ROOM, [], slice(0, ROWS), feasible_changed=True)
+    fixture.state.place(pod("odd").label("up", "99").build(), "n00")
+    assert not fixture.classes.refresh([(PLUGIN, EQUIVALENCES[1])], ROOM, [0], slice(0, ROWS), feasible_changed=False)
 
 
 # -- planted bugs --------------------------------------------------------------------------------------------------
 
 
-def _one_that_leaves_goes_on_speaking(patch: pytest.MonkeyPatch) -> None:
+def _keep_representative_after_move(patch: pytest.MonkeyPatch) -> None:
     def move(self: NodeEquivalenceClasses, row: int, number: int) -> None:
         self.of[row] = number
 
     patch.setattr(NodeEquivalenceClasses, "_move", move)
 
 
-def _of_many_nobody_speaks_anew(patch: pytest.MonkeyPatch) -> None:
+def _keep_representatives_after_many_moves(patch: pytest.MonkeyPatch) -> None:
     renumber_many = NodeEquivalenceClasses._renumber_many
 
-    def renumber(self: NodeEquivalenceClasses, touched: Any, columns: Any) -> bool:
+    def renumber(self: NodeEquivalenceClasses, changed: Any, columns: Any) -> bool:
         rows = self.rows
-        known = renumber_many(self, touched, columns)
+        renumbered = renumber_many(self, changed, columns)
         self.rows = rows
-        return known
+        return renumbered
 
     patch.setattr(NodeEquivalenceClasses, "_renumber_many", renumber)
 
 
-def _who_ceases_to_fit_goes_on_speaking(patch: pytest.MonkeyPatch) -> None:
+def _keep_infeasible_representative(patch: pytest.MonkeyPatch) -> None:
     follow: Any = NodeEquivalenceClasses.refresh
     patch.setattr(NodeEquivalenceClasses, "refresh", lambda self, *rest: follow(self, *rest[:-1], not len(self.rows)))
 
 
-def _there_is_no_end_to_an_axis(patch: pytest.MonkeyPatch) -> None:
-    reach = module._Axis.reach
+def _unlimited_axis(patch: pytest.MonkeyPatch) -> None:
+    set_range = module._Axis.set_range
 
-    def endless(self: module._Axis, column: Any, stride: int) -> int:
-        end = reach(self, column, stride)
+    def unlimited(self: module._Axis, column: Any, stride: int) -> int:
+        end = set_range(self, column, stride)
         self.width = 1 << 40
         return end
 
-    patch.setattr(module._Axis, "reach", endless)
+    patch.setattr(module._Axis, "set_range", unlimited)
 
 
-def _nothing_is_below_0(patch: pytest.MonkeyPatch) -> None:
-    reach = module._Axis.reach
+def _no_negative_coordinates(patch: pytest.MonkeyPatch) -> None:
+    set_range = module._Axis.set_range
 
-    def above(self: module._Axis, column: Any, stride: int) -> int:
-        end = reach(self, column, stride)
-        self.least = max(self.least, 0)
+    def non_negative(self: module._Axis, column: Any, stride: int) -> int:
+        end = set_range(self, column, stride)
+        self.low = max(self.low, 0)
         return end
 
-    patch.setattr(module._Axis, "reach", above)
+    patch.setattr(module._Axis, "set_range", non_negative)
 
 
 @pytest.mark.parametrize(
     "plant",
     [
-        _one_that_leaves_goes_on_speaking,
-        _of_many_nobody_speaks_anew,
-        _who_ceases_to_fit_goes_on_speaking,
-        _there_is_no_end_to_an_axis,
-        _nothing_is_below_0,
+        _keep_representative_after_move,
+        _keep_representatives_after_many_moves,
+        _keep_infeasible_representative,
+        _unlimited_axis,
+        _no_negative_coordinates,
     ],
 )
-def test_a_kind_that_is_none_is_noticed(
+def test_property_catches_planted_bug(
     plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plant(monkeypatch)
-    assert_caught(prove, TOUCHES, AssertionError, IndexError)
+    assert_caught(check_sequence, CHANGES, AssertionError, IndexError)

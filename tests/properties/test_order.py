@@ -1,4 +1,4 @@
-"""In which order the nodes came to be known decides neither which of them fit nor how good they are."""
+"""The order in which nodes were added changes neither feasibility nor scores."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.properties.state_steps import Step, steps
 
 Fleet = list[tuple[str, int]]
 Story = tuple[Fleet, Fleet, list[Step], int]
-"""The nodes with their kinds in two orders, the pods on them, and the number of the first kind that is tried."""
+"""The nodes with their kinds in two orders, the pods on them, and the index of the first incoming kind."""
 
 
 @st.composite
@@ -30,35 +30,35 @@ def stories(draw: st.DrawFn) -> Story:
     return fleet, draw(st.permutations(fleet)), draw(steps("place", "nominate", longest=8)), draw(st.integers(0, 16))
 
 
-def proof_for(classes: tuple[Class, ...]) -> Callable[[Story], None]:
-    def prove(story: Story) -> None:
-        one, other, pods, first = story
+def property_for(classes: tuple[Class, ...]) -> Callable[[Story], None]:
+    def check(story: Story) -> None:
+        first_order, second_order, pods, first = story
         kinds = kinds_of(classes)
         for kind in (kinds[(first + i) % len(kinds)] for i in range(len(KINDS))):
-            assert _answers(classes, one, pods, kind) == _answers(classes, other, pods, kind)
+            assert _answers(classes, first_order, pods, kind) == _answers(classes, second_order, pods, kind)
 
-    return prove
+    return check
 
 
 def _answers(classes: tuple[Class, ...], fleet: Fleet, pods: list[Step], kind: int) -> Answers:
-    world = EvaluationWorld(classes)
+    model = EvaluationWorld(classes)
     for name, node_kind in fleet:
-        world.do(("node", 0, node_kind, NAMES.index(name)))
+        model.do(("node", 0, node_kind, NAMES.index(name)))
     for step in pods:
-        world.do(step)
-    incoming = pod_of(world.shapes, "x1", kind)
-    answers = as_decided(world.decider, world.state, Cycle(0.0, "default-scheduler", "x1"), incoming)
-    answers.choice = ""  # among equals it may fall on another
+        model.do(step)
+    incoming = pod_of(model.shapes, "x1", kind)
+    answers = as_decided(model.decider, model.state, Cycle(0.0, "default-scheduler", "x1"), incoming)
+    answers.choice = ""  # ties may be broken differently
     return answers
 
 
 @pytest.mark.parametrize("classes", [IN_TREE, LEVELS], ids=["in-tree", "all levels"])
-def test_the_order_of_nodes_changes_no_answer(classes: tuple[Class, ...]) -> None:
-    quick(60)(given(stories())(proof_for(classes)))()
+def test_results_do_not_depend_on_node_order(classes: tuple[Class, ...]) -> None:
+    quick(60)(given(stories())(property_for(classes)))()
 
 
 class Positional(ScorePlugin):
-    """Scores nodes by their place in the table."""
+    """Score nodes by their index in the table."""
 
     name = "Positional"
 
@@ -69,13 +69,13 @@ class Positional(ScorePlugin):
         return np.arange(len(nodes))
 
 
-def test_a_plugin_that_scores_by_place_is_noticed() -> None:
-    assert_caught(proof_for((Positional,)), stories(), AssertionError)
+def test_property_catches_scores_by_index() -> None:
+    assert_caught(property_for((Positional,)), stories(), AssertionError)
 
 
-def test_a_mask_that_forgets_its_rows_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    def among_first(self: ColumnTable, _: object) -> Mask:
+def test_property_catches_mask_of_wrong_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    def first_two(self: ColumnTable, _: object) -> Mask:
         return np.arange(len(self)) < 2
 
-    monkeypatch.setattr(ColumnTable, "matches_requirement", among_first)
-    assert_caught(proof_for(IN_TREE), stories(), AssertionError)
+    monkeypatch.setattr(ColumnTable, "matches_requirement", first_two)
+    assert_caught(property_for(IN_TREE), stories(), AssertionError)

@@ -1,4 +1,4 @@
-"""Preemption's shortcuts change nothing: trials leave no trace, and columns rule out what trials would rule out."""
+"""Preemption's shortcuts do not change its result: dry runs leave no trace, and column checks agree with dry runs."""
 
 from __future__ import annotations
 
@@ -61,14 +61,14 @@ def nodes(draw: st.DrawFn, name: str) -> NodeBuilder:
 
 
 @st.composite
-def claimants(draw: st.DrawFn, name: str) -> PodBuilder:
-    """Pods that differ in their volumes, and fit otherwise."""
+def pods_with_volumes(draw: st.DrawFn, name: str) -> PodBuilder:
+    """Generate pods that differ in their volumes only."""
     return pod(name).spec(volumes=draw(preemption_storage.volumes))
 
 
 @st.composite
-def worlds(draw: st.DrawFn, pods: Callable[[str], st.SearchStrategy[PodBuilder]] = pods) -> Harness:
-    """Nodes full of pods of several priorities, and others that have been promised a place there."""
+def clusters(draw: st.DrawFn, pods: Callable[[str], st.SearchStrategy[PodBuilder]] = pods) -> Harness:
+    """Generate a cluster full of pods of several priorities, some nominated to its nodes."""
     harness = Harness()
     harness.add_object(PDB, {"metadata": {"name": "b", "namespace": "default"}, "spec": {"selector": SELECTOR}})
     preemption_storage.add_storage(harness, "new", [f"p{i}" for i in range(10)])
@@ -78,7 +78,7 @@ def worlds(draw: st.DrawFn, pods: Callable[[str], st.SearchStrategy[PodBuilder]]
         placed = draw(pods(f"p{i}")).on(draw(st.sampled_from(names))).priority(draw(st.sampled_from([0, 1, 10])))
         harness.add(placed.deleting() if draw(st.booleans()) else placed)
     if draw(st.booleans()):
-        harness.add(draw(pods("promised")).priority(10).nominated(draw(st.sampled_from(names))))
+        harness.add(draw(pods("nominated")).priority(10).nominated(draw(st.sampled_from(names))))
     return harness
 
 
@@ -87,9 +87,9 @@ def preemptors(draw: st.DrawFn, pods: Callable[[str], st.SearchStrategy[PodBuild
     return draw(pods("new")).priority(draw(st.sampled_from([1, 5, 10])))
 
 
-def decided(harness: Harness, of: PodBuilder) -> tuple[Cycle, Pod, Diagnosis | None]:
+def run_decider(harness: Harness, preemptor: PodBuilder) -> tuple[Cycle, Pod, Diagnosis | None]:
     context = harness.machine.context
-    pod = of.build(context.shapes)
+    pod = preemptor.build(context.shapes)
     cycle = Cycle(harness.now, pod.scheduler_name, pod.uid)
     try:
         choice = context.deciders[pod.scheduler_name].decide(cycle, pod)
@@ -101,7 +101,7 @@ def decided(harness: Harness, of: PodBuilder) -> tuple[Cycle, Pod, Diagnosis | N
 
 
 def frozen(value: Any) -> Any:
-    """A copy of some plugin's state that compares by what is in it."""
+    """Return a comparable copy of a plugin's state."""
     if isinstance(value, np.ndarray):
         return value.dtype.str, value.tolist()
     if isinstance(value, NodeTable | NodeInfo | ClusterState | CoreHandle):
@@ -117,9 +117,9 @@ def frozen(value: Any) -> Any:
 
 
 @quick(EXAMPLES)
-@given(worlds(), preemptors(), st.integers(0, 3))
-def test_a_trial_leaves_no_trace(harness: Harness, of: PodBuilder, ends_early: int) -> None:
-    cycle, pod, diagnosis = decided(harness, of)
+@given(clusters(), preemptors(), st.integers(0, 3))
+def test_dry_run_leaves_no_trace(harness: Harness, preemptor: PodBuilder, ends_early: int) -> None:
+    cycle, pod, diagnosis = run_decider(harness, preemptor)
     if diagnosis is not None and diagnosis.pre_filter is not None:
         return
     state = harness.machine.context.state
@@ -127,41 +127,41 @@ def test_a_trial_leaves_no_trace(harness: Harness, of: PodBuilder, ends_early: i
     for row in list(state.rows):
         steps = list(row.pods.values())
         try:
-            with harness.handle.dry_run(cycle, pod, row.name) as trial:
+            with harness.handle.dry_run(cycle, pod, row.name) as dry_run:
                 for other in steps:
-                    trial.remove(other)
-                    trial.run_filters()
+                    dry_run.remove(other)
+                    dry_run.run_filters()
                 for other in steps[ends_early:]:
-                    trial.add(other)
+                    dry_run.add(other)
                 raise InterruptedError
         except InterruptedError:
             assert (of_cluster(state), frozen(cycle.state())) == before
     if diagnosis is not None:
-        again = decided(harness, of)[2]
-        assert again is not None
-        assert again.message == diagnosis.message
+        repeated = run_decider(harness, preemptor)[2]
+        assert repeated is not None
+        assert repeated.message == diagnosis.message
 
 
 @quick(EXAMPLES)
-@given(worlds(), preemptors())
-def test_a_trial_that_ends_as_it_began_hears_the_same(harness: Harness, of: PodBuilder) -> None:
-    cycle, pod, diagnosis = decided(harness, of)
+@given(clusters(), preemptors())
+def test_dry_run_with_pods_restored_gives_the_original_status(harness: Harness, preemptor: PodBuilder) -> None:
+    cycle, pod, diagnosis = run_decider(harness, preemptor)
     if diagnosis is None or diagnosis.pre_filter is not None:
         return
     for row in harness.machine.context.state.rows:
-        with harness.handle.dry_run(cycle, pod, row.name) as trial:
-            first = trial.run_filters()
+        with harness.handle.dry_run(cycle, pod, row.name) as dry_run:
+            first = dry_run.run_filters()
             assert first == diagnosis.status_of(row.name)
             one_port_each = len(row.used_ports) == sum(len(p.signature.host_ports) for p in row.pods.values())
             if one_port_each and not any(p.deleting for p in row.pods.values()):
                 for other in list(row.pods.values()):
-                    trial.remove(other)
-                    trial.add(other)
-                assert trial.run_filters() == first
+                    dry_run.remove(other)
+                    dry_run.add(other)
+                assert dry_run.run_filters() == first
 
 
-class Unseeing:
-    """A handle that rules nothing out, and leaves everything to trials."""
+class DryRunsOnly:
+    """A handle without shortcuts, so that preemption uses dry runs only."""
 
     def __init__(self, handle: CoreHandle) -> None:
         self._handle = handle
@@ -178,93 +178,93 @@ class Unseeing:
         return getattr(self._handle, name)
 
 
-def searched(handle: Any, world: tuple[Cycle, Pod, Diagnosis]) -> tuple[PreemptionSearch, Any]:
+def run_search(handle: Any, attempt: tuple[Cycle, Pod, Diagnosis]) -> tuple[PreemptionSearch, Any]:
     plugin = DefaultPreemption(DefaultPreemption.Args(), handle)
     try:
-        answer: Any = plugin.post_filter(*world)
+        answer: Any = plugin.post_filter(*attempt)
     except Exception as error:
         answer = repr(error)
-    return plugin.search(*world), answer
+    return plugin.search(*attempt), answer
 
 
 @quick(2 * EXAMPLES)
-@given(worlds(), preemptors())
-def test_ruling_nodes_out_by_columns_finds_what_trials_find(harness: Harness, of: PodBuilder) -> None:
-    cycle, pod, diagnosis = decided(harness, of)
+@given(clusters(), preemptors())
+def test_column_checks_find_the_same_candidates_as_dry_runs(harness: Harness, preemptor: PodBuilder) -> None:
+    cycle, pod, diagnosis = run_decider(harness, preemptor)
     if diagnosis is not None:
-        world = cycle, pod, diagnosis
-        assert searched(harness.handle, world) == searched(Unseeing(harness.handle), world)
+        attempt = cycle, pod, diagnosis
+        assert run_search(harness.handle, attempt) == run_search(DryRunsOnly(harness.handle), attempt)
 
 
 @quick(2 * EXAMPLES)
-@given(worlds(claimants), preemptors(claimants))
-def test_the_same_holds_where_volumes_decide(harness: Harness, of: PodBuilder) -> None:
-    cycle, pod, diagnosis = decided(harness, of)
+@given(clusters(pods_with_volumes), preemptors(pods_with_volumes))
+def test_column_checks_agree_with_dry_runs_on_volumes(harness: Harness, preemptor: PodBuilder) -> None:
+    cycle, pod, diagnosis = run_decider(harness, preemptor)
     if diagnosis is not None:
-        world = cycle, pod, diagnosis
-        assert searched(harness.handle, world) == searched(Unseeing(harness.handle), world)
+        attempt = cycle, pod, diagnosis
+        assert run_search(harness.handle, attempt) == run_search(DryRunsOnly(harness.handle), attempt)
 
 
-def test_a_volume_may_have_to_go_for_another() -> None:
+def test_victim_is_found_because_of_its_volume() -> None:
     harness = Harness()
     preemption_storage.add_storage(harness, "new", ["other"])
     harness.add(node("n0").zone("a"), using("second", name="other").on("n0"), pod("bystander").on("n0"))
-    cycle, preemptor, diagnosis = decided(harness, using("first", name="new").priority(5))
+    cycle, preemptor, diagnosis = run_decider(harness, using("first", name="new").priority(5))
     assert diagnosis is not None
-    for handle in (harness.handle, Unseeing(harness.handle)):
-        (candidate,) = searched(handle, (cycle, preemptor, diagnosis))[0].candidates.values()
+    for handle in (harness.handle, DryRunsOnly(harness.handle)):
+        (candidate,) = run_search(handle, (cycle, preemptor, diagnosis))[0].candidates.values()
         assert [victim.name for victim in candidate.victims] == ["other"]
 
 
 @st.composite
-def happenings(draw: st.DrawFn) -> Callable[[Harness], object]:
-    """Something that may change what trying out a node shows."""
+def events(draw: st.DrawFn) -> Callable[[Harness], object]:
+    """Generate an event that may change the result of a dry run."""
     name, on = f"p{draw(st.integers(0, 9))}", draw(st.sampled_from(["n0", "n1", "n2"]))
-    comes = draw(pods(name)).on(on).priority(draw(st.sampled_from([0, 1, 10])))
-    promised = draw(pods("promised")).priority(draw(st.sampled_from([0, 10]))).nominated(on)
+    new_pod = draw(pods(name)).on(on).priority(draw(st.sampled_from([0, 1, 10])))
+    nominated = draw(pods("nominated")).priority(draw(st.sampled_from([0, 10]))).nominated(on)
     budget = {"metadata": {"name": "b", "namespace": "default"}, "spec": {"selector": SELECTOR}}
     another = draw(nodes(on))
-    what: list[Callable[[Harness], object]] = [
-        lambda harness: harness.add(comes),
-        lambda harness: harness.add(comes.deleting()),
-        lambda harness: harness.add(comes.started("2026-01-01T00:00:00Z")),
+    choices: list[Callable[[Harness], object]] = [
+        lambda harness: harness.add(new_pod),
+        lambda harness: harness.add(new_pod.deleting()),
+        lambda harness: harness.add(new_pod.started("2026-01-01T00:00:00Z")),
         lambda harness: harness.handle_event(PodGone(harness.now, "default", name, "")),
-        lambda harness: harness.add(promised),
-        lambda harness: harness.handle_event(PodGone(harness.now, "default", "promised", "")),
+        lambda harness: harness.add(nominated),
+        lambda harness: harness.handle_event(PodGone(harness.now, "default", "nominated", "")),
         lambda harness: harness.add(another),
         lambda harness: harness.add_object(PDB, {**budget, "status": {"disruptionsAllowed": 1}}),
     ]
-    return draw(st.sampled_from(what))
+    return draw(st.sampled_from(choices))
 
 
 @quick(3 * EXAMPLES)
-@given(worlds(), preemptors(), st.lists(happenings(), max_size=5))
-def test_what_is_remembered_is_what_trying_again_finds(
-    harness: Harness, of: PodBuilder, happenings: list[Callable[[Harness], object]]
+@given(clusters(), preemptors(), st.lists(events(), max_size=5))
+def test_cached_search_equals_repeated_search(
+    harness: Harness, preemptor: PodBuilder, events: list[Callable[[Harness], object]]
 ) -> None:
-    remembers = DefaultPreemption(DefaultPreemption.Args(), harness.handle)
-    for happen in [id, *happenings]:
-        happen(harness)
-        cycle, pod, diagnosis = decided(harness, of)
+    cached = DefaultPreemption(DefaultPreemption.Args(), harness.handle)
+    for apply in [id, *events]:
+        apply(harness)
+        cycle, pod, diagnosis = run_decider(harness, preemptor)
         if diagnosis is not None:
-            afresh = DefaultPreemption(DefaultPreemption.Args(), harness.handle).search(cycle, pod, diagnosis)
-            assert remembers.search(cycle, pod, diagnosis) == afresh
+            uncached = DefaultPreemption(DefaultPreemption.Args(), harness.handle).search(cycle, pod, diagnosis)
+            assert cached.search(cycle, pod, diagnosis) == uncached
 
 
 @quick(EXAMPLES)
-@given(worlds(), preemptors())
-def test_what_is_ruled_out_is_told_as_a_trial_would_hear_it(harness: Harness, of: PodBuilder) -> None:
-    cycle, pod, diagnosis = decided(harness, of)
+@given(clusters(), preemptors())
+def test_column_check_status_equals_dry_run_status(harness: Harness, preemptor: PodBuilder) -> None:
+    cycle, pod, diagnosis = run_decider(harness, preemptor)
     if diagnosis is None:
         return
     verdicts = harness.handle.filter_without_lower_priority(cycle, pod, pod.priority)
-    for place, row in enumerate(list(harness.machine.context.state.rows)):
-        said = verdicts.at(place)
-        if said is None:
+    for index, row in enumerate(list(harness.machine.context.state.rows)):
+        expected = verdicts.at(index)
+        if expected is None:
             continue
-        with harness.handle.dry_run(cycle, pod, row.name) as trial:
+        with harness.handle.dry_run(cycle, pod, row.name) as dry_run:
             for other in [p for p in row.pods.values() if p.priority < pod.priority]:
-                trial.remove(other)
-            heard = trial.run_filters()
-        assert heard is not None
-        assert (heard.code, heard.reasons) == (said.code, said.reasons)
+                dry_run.remove(other)
+            actual = dry_run.run_filters()
+        assert actual is not None
+        assert (actual.code, actual.reasons) == (expected.code, expected.reasons)

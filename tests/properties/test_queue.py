@@ -1,4 +1,4 @@
-"""The scheduling queue against a naive model: the same pods in the same tiers, whatever happens in whatever order."""
+"""The scheduling queue against a naive model: equal pods in equal tiers after any sequence of operations."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ PENDING = st.sampled_from([set(), set(), set(), {"Claims"}])
 
 
 class LabelGate(Gate):
-    """Closed to pods that carry the label `closed`."""
+    """Reject pods with the label `closed`."""
 
     def pre_enqueue(self, pod: Pod) -> Rejection | None:
         return Rejection("closed") if "closed" in pod.labels else None
@@ -66,7 +66,7 @@ def _pod(uid: str, priority: int, closed: bool) -> Pod:
 
 
 class QueueAgainstModel(RuleBasedStateMachine):
-    """Each rule does the same to both; the invariants compare them."""
+    """Each rule applies an operation to the queue and the model; the invariants compare them."""
 
     slice_pods = SLICE
 
@@ -78,10 +78,10 @@ class QueueAgainstModel(RuleBasedStateMachine):
         self.model = ModelQueue()
         self.now = 0.0
         self.uids = count()
-        self.flying: dict[str, QueuedPod] = {}
+        self.in_flight: dict[str, QueuedPod] = {}
         self.binding: dict[str, QueuedPod] = {}
 
-    def known(self, data: st.DataObject, *tiers: str) -> ModelPod:
+    def draw_pod(self, data: st.DataObject, *tiers: str) -> ModelPod:
         pods = self.model.place(*tiers) if tiers else list(self.model.pods.values())
         return data.draw(st.sampled_from(pods), label="pod")
 
@@ -103,72 +103,72 @@ class QueueAgainstModel(RuleBasedStateMachine):
         events=st.sampled_from([(), ("pod labelled",), ("CSINode deleted", "pod labelled"), ("claim added",)]),
     )
     def update(self, data: st.DataObject, closed: bool, events: tuple[str, ...]) -> None:
-        chosen = self.known(data, "active", "backoff", "errors", "unschedulable", "gated", "inflight")
-        old, new = (_pod(chosen.uid, chosen.priority, each) for each in (chosen.closed, closed))
+        chosen = self.draw_pod(data, "active", "backoff", "errors", "unschedulable", "gated", "inflight")
+        old, new = (_pod(chosen.uid, chosen.priority, candidate) for candidate in (chosen.closed, closed))
         self.queue.update(old, new, [EVENTS[event] for event in events], self.now)
         self.model.update(chosen, closed, events, self.now)
 
     @precondition(lambda self: self.model.tiers())
     @rule(data=st.data())
     def add_again(self, data: st.DataObject) -> None:
-        chosen = self.known(data, "active", "backoff", "errors", "unschedulable", "gated", "inflight")
+        chosen = self.draw_pod(data, "active", "backoff", "errors", "unschedulable", "gated", "inflight")
         self.queue.add(_pod(chosen.uid, chosen.priority, chosen.closed), self.now)
 
     @precondition(lambda self: self.model.place("active", "backoff", "errors", "unschedulable", "gated"))
     @rule(data=st.data())
     def delete(self, data: st.DataObject) -> None:
-        chosen = self.known(data, "active", "backoff", "errors", "unschedulable", "gated")
+        chosen = self.draw_pod(data, "active", "backoff", "errors", "unschedulable", "gated")
         self.queue.delete(chosen.uid)
         del self.model.pods[chosen.uid]
 
     def moved(self, pods: int) -> None:
-        """The model has moved so many."""
+        """Check the number of moved pods against the model's."""
         assert self.queue.advance() == pods
 
     def ticked(self) -> None:
-        """The model has moved what the time moves."""
+        """Move the pods that the model moved because of time."""
         self.queue.advance()
 
     def finish(self) -> None:
-        """Bring the queue to where the model is."""
+        """Complete the queue's backlog, as the model has none."""
 
     @rule()
     def pop(self) -> None:
         self.finish()
         queued = self.queue.pop(self.now)
-        allowed = {each.uid: each for each in self.model.best(self.now)}
+        allowed = {candidate.uid: candidate for candidate in self.model.best(self.now)}
         if queued is None:
             assert not allowed
             return
         assert queued.pod.uid in allowed
         self.model.popped(allowed[queued.pod.uid])
-        self.flying[queued.pod.uid] = queued
+        self.in_flight[queued.pod.uid] = queued
 
     @rule(reasons=st.lists(st.tuples(PLUGINS, PENDING), min_size=1, max_size=4))
     def try_and_fail(self, reasons: list[tuple[set[str], set[str]]]) -> None:
         for rejectors, pending in reasons:
-            before = set(self.flying)
+            before = set(self.in_flight)
             self.pop()
-            for uid in self.flying.keys() - before:
+            for uid in self.in_flight.keys() - before:
                 self.fail(uid, rejectors, pending)
 
-    @precondition(lambda self: self.flying or self.binding)
+    @precondition(lambda self: self.in_flight or self.binding)
     @rule(data=st.data(), rejectors=PLUGINS, pending=PENDING)
     def add_unschedulable(self, data: st.DataObject, rejectors: set[str], pending: set[str]) -> None:
-        self.fail(data.draw(st.sampled_from([*self.flying, *self.binding]), label="pod"), rejectors, pending)
+        self.fail(data.draw(st.sampled_from([*self.in_flight, *self.binding]), label="pod"), rejectors, pending)
 
     def fail(self, uid: str, rejectors: set[str], pending: set[str]) -> None:
-        queued = self.flying.pop(uid, None) or self.binding.pop(uid)
+        queued = self.in_flight.pop(uid, None) or self.binding.pop(uid)
         chosen = self.model.pods[uid]
         newest = _pod(uid, chosen.priority, chosen.closed)
         self.queue.add_unschedulable(queued, newest, rejectors, pending, self.now)
         self.model.add_unschedulable(chosen, rejectors, pending, self.now)
 
-    @precondition(lambda self: self.flying)
+    @precondition(lambda self: self.in_flight)
     @rule(data=st.data())
     def done(self, data: st.DataObject) -> None:
-        uid = data.draw(st.sampled_from([*self.flying]), label="pod")
-        self.binding[uid] = self.flying.pop(uid)
+        uid = data.draw(st.sampled_from([*self.in_flight]), label="pod")
+        self.binding[uid] = self.in_flight.pop(uid)
         self.queue.done(uid)
         self.model.pods[uid].tier, self.model.pods[uid].popped_at = "", None
 
@@ -187,7 +187,7 @@ class QueueAgainstModel(RuleBasedStateMachine):
     @precondition(lambda self: self.model.pods)
     @rule(data=st.data())
     def activate(self, data: st.DataObject) -> None:
-        chosen = self.known(data)
+        chosen = self.draw_pod(data)
         self.queue.activate([_pod(chosen.uid, chosen.priority, chosen.closed)], self.now)
         self.model.activate(chosen)
 
@@ -204,7 +204,7 @@ class QueueAgainstModel(RuleBasedStateMachine):
             self.ticked()
 
     @invariant()
-    def every_pod_is_in_its_one_place(self) -> None:
+    def every_pod_is_in_one_tier(self) -> None:
         entries = self.queue.dump()
         tiers = {entry.uid: entry.tier.value for entry in entries}
         assert len(tiers) == len(entries), "a pod is in two places"
@@ -216,11 +216,11 @@ class QueueAgainstModel(RuleBasedStateMachine):
         assert all(counts[tier] == list(tiers.values()).count(tier) for tier in counts)
 
     @invariant()
-    def it_asks_to_be_woken_in_time(self) -> None:
+    def next_wake_matches(self) -> None:
         assert self.queue.busy or self.queue.next_wake() == self.model.next_wake()
 
     @invariant()
-    def pods_know_their_versions_and_reasons(self) -> None:
+    def pods_and_reasons_match(self) -> None:
         if self.queue.busy:
             return
         assert self.queue.rejected_by() == self.model.rejected_by()
@@ -232,7 +232,7 @@ class QueueAgainstModel(RuleBasedStateMachine):
 
 
 class SlicedQueueAgainstModel(QueueAgainstModel):
-    """The queue does its work one pod at a time, at any time later, while more happens; the model does it at once."""
+    """The queue moves one pod at a time, interleaved with other operations; the model moves all at once."""
 
     slice_pods = 1
 
@@ -271,7 +271,7 @@ def _forget_events(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(InFlight, "done", done)
 
 
-def _wake_half(monkeypatch: pytest.MonkeyPatch) -> None:
+def _move_half(monkeypatch: pytest.MonkeyPatch) -> None:
     candidates = SchedulingQueue._candidates
 
     def half(self: SchedulingQueue, move: Move) -> Iterator[QueuedPod]:
@@ -281,39 +281,39 @@ def _wake_half(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SchedulingQueue, "_candidates", half)
 
 
-def _stay_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+def _keep_in_backoff(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(BackoffQueue, "remove", BackoffQueue.get)
 
 
-@pytest.mark.parametrize("plant", [_forget_events, _wake_half, _stay_behind])
-def test_the_model_notices_a_planted_bug(
+@pytest.mark.parametrize("plant", [_forget_events, _move_half, _keep_in_backoff])
+def test_model_catches_planted_bug(
     plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plant(monkeypatch)
-    _hunt(QueueAgainstModel)
+    _expect_failure(QueueAgainstModel)
 
 
-def _change_before_the_backlog(monkeypatch: pytest.MonkeyPatch) -> None:
+def _skip_catch_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SchedulingQueue, "_catch_up", lambda self, uid: None)
 
 
-def _overtake(monkeypatch: pytest.MonkeyPatch) -> None:
+def _reverse_backlog(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Backlog, "first", lambda self: self._tasks[-1] if self._tasks else None)
     monkeypatch.setattr(Backlog, "finish", lambda self: self._tasks.pop())
 
 
-@pytest.mark.parametrize("plant", [_change_before_the_backlog, _overtake])
-def test_the_model_notices_a_planted_bug_in_slicing(
+@pytest.mark.parametrize("plant", [_skip_catch_up, _reverse_backlog])
+def test_model_catches_planted_bug_in_slicing(
     plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plant(monkeypatch)
-    _hunt(SlicedQueueAgainstModel)
+    _expect_failure(SlicedQueueAgainstModel)
 
 
-def _hunt(machine: type[QueueAgainstModel]) -> None:
-    hunt = settings(
+def _expect_failure(machine: type[QueueAgainstModel]) -> None:
+    search = settings(
         TestQueueAgainstModel.settings, max_examples=1500, derandomize=True, database=None, phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
     )  # fmt: skip
     with pytest.raises((AssertionError, IndexError, KeyError)):
-        run_state_machine_as_test(machine, settings=hunt)
+        run_state_machine_as_test(machine, settings=search)

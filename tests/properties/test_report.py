@@ -1,4 +1,4 @@
-"""`evaluate` says what asking every plugin of every node, one by one and in the plain form, comes to."""
+"""`evaluate` reports the result of running every plugin on every node one by one, with per-node calls."""
 
 from __future__ import annotations
 
@@ -24,25 +24,27 @@ Nodes = dict[str, Any]
 Scores = dict[str, dict[str, int]]
 
 
-def asked_one_by_one(context: Context, pod: Pod) -> tuple[Nodes, Scores]:
-    """(status by node, normalised and weighted scores by plugin and node); nothing is kept, no columns are read."""
+def evaluate_one_by_one(context: Context, pod: Pod) -> tuple[Nodes, Scores]:
+    """Return the status by node, and the weighted scores by plugin and node, without caches and columns."""
     profile, state = context.profiles[pod.scheduler_name], context.state
     cycle = Cycle(0.0, profile.name, pod.uid)
     pre = run_pre_filter(profile.pre_filter, cycle, pod, state.table(), PluginResultCache())
     statuses: dict[str, Status | None] = {}
     nominated = state.info(context.queue.nominator.nominated_node(pod)) if pre.rejection is None else None
-    refusal = None if nominated is None else _filter_status(context, profile, cycle, pod, nominated)
+    nominated_status = None if nominated is None else _filter_status(context, profile, cycle, pod, nominated)
     for node in state.rows:
         if pre.rejection is not None:
             statuses[node.name] = pre.rejection
         elif pre.names is not None and node.name not in pre.names:
-            own = refusal if node is nominated else None
-            statuses[node.name] = own or pre.outside_status(refusal)
+            status = nominated_status if node is nominated else None
+            statuses[node.name] = status or pre.outside_status(nominated_status)
         else:
             statuses[node.name] = _filter_status(context, profile, cycle, pod, node)
     fitting = [node for node in state.rows if statuses[node.name] is None]
-    told = {name: None if s is None else (s.plugin, s.code.camel, sorted(s.reasons)) for name, s in statuses.items()}
-    return told, _scored(context, profile, cycle, pod, fitting) if fitting else {}
+    expected_statuses = {
+        name: None if s is None else (s.plugin, s.code.camel, sorted(s.reasons)) for name, s in statuses.items()
+    }
+    return expected_statuses, _scored(context, profile, cycle, pod, fitting) if fitting else {}
 
 
 def _filter_status(context: Context, profile: Profile, cycle: Cycle, pod: Pod, node: NodeRow) -> Status | None:
@@ -65,23 +67,25 @@ def _scored(context: Context, profile: Profile, cycle: Cycle, pod: Pod, fitting:
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_the_answers_are_those_of_asking_one_by_one(seed: int) -> None:
+def test_report_equals_per_node_evaluation(seed: int) -> None:
     document = draw(seed).document
     machine = Evaluator().machine(document.get("config"))
     sources = load_snapshot(machine, document["objects"])
     for name in document["pods"]:
         pod = machine.context.shapes.pod(sources[name])
-        said = report(machine.context, pod)
-        if "nodes" not in said:
+        result = report(machine.context, pod)
+        if "nodes" not in result:
             continue  # the pod is gated, or its attempt ends in an error before any node
         error, nodes, scores = "", Nodes(), Scores()
         try:
-            nodes, scores = asked_one_by_one(machine.context, pod)
+            nodes, scores = evaluate_one_by_one(machine.context, pod)
         except PluginFailed as failed:
             error = str(failed)
-        assert said.get("error", "") == error
+        assert result.get("error", "") == error
         if error:
             continue
-        told = {n: None if v["feasible"] else (v["plugin"], v["code"], v["reasons"]) for n, v in said["nodes"].items()}
-        assert told == nodes
-        assert said.get("scores", {}) == scores
+        actual_statuses = {
+            n: None if v["feasible"] else (v["plugin"], v["code"], v["reasons"]) for n, v in result["nodes"].items()
+        }
+        assert actual_statuses == nodes
+        assert result.get("scores", {}) == scores

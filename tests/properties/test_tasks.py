@@ -1,8 +1,8 @@
-"""Whatever befalls pods, calls, the disk and the backend itself: every task ends once, and nothing of it is left.
+"""Whatever happens to pods, calls, the disk and the backend itself, every task ends once and leaves nothing behind.
 
-Stories are drawn: what each attempt at each task meets, when its owner kills or changes it, when the backend is killed
-(between any two awaits), how often calls and commits fail, how often the API server forgets the past. `task_world.py`
-says what must hold all the time and in the end.
+Scenarios are drawn: the fate of each attempt, when the owner kills or updates a task, when the backend crashes (between
+any two awaits), how often calls and commits fail, and how often the API server drops its history. The checks are in
+`task_simulation.py`.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ STORIES = st.builds(
 
 @pytest.fixture(autouse=True)
 def quiet() -> Iterator[None]:
-    """All the trouble is meant; hundreds of lives of logs help nobody."""
+    """Disable logging: all failures are intended."""
     logging.disable(logging.CRITICAL)
     yield
     logging.disable(logging.NOTSET)
@@ -56,27 +56,27 @@ async def play(story: TaskScenario) -> None:
 
 @given(STORIES)
 @settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
-def test_every_task_ends_once_and_leaves_nothing(story: TaskScenario) -> None:
+def test_every_task_ends_once_and_leaves_no_pods(story: TaskScenario) -> None:
     run(play(story))
 
 
 def drawn(seed: int) -> TaskScenario:
-    """A story of the same kind without hypothesis: what does not shrink is drawn fast."""
-    chance = random.Random(seed)
+    """Draw a scenario without Hypothesis, which is faster where nothing is shrunk."""
+    rng = random.Random(seed)
 
     def when() -> float | None:
-        return chance.choice((None, None, chance.uniform(0.0, 60.0)))
+        return rng.choice((None, None, rng.uniform(0.0, 60.0)))
 
     def task() -> Task:
-        fates = tuple(chance.choice(list(Fate)) for _ in range(chance.randint(1, 4)))
-        return Task(fates, when(), when(), chance.choice((0, 0, 2)))
+        fates = tuple(rng.choice(list(Fate)) for _ in range(rng.randint(1, 4)))
+        return Task(fates, when(), when(), rng.choice((0, 0, 2)))
 
-    tasks = tuple(task() for _ in range(chance.randint(1, 6)))
-    lives = tuple(chance.uniform(0.0, 40.0) for _ in range(chance.randint(0, 5)))
-    return TaskScenario(tasks, lives, chance.choice((0.0, 0.05, 0.2)), chance.choice((0.0, 0.3)), seed)
+    tasks = tuple(task() for _ in range(rng.randint(1, 6)))
+    lives = tuple(rng.uniform(0.0, 40.0) for _ in range(rng.randint(0, 5)))
+    return TaskScenario(tasks, lives, rng.choice((0.0, 0.05, 0.2)), rng.choice((0.0, 0.3)), seed)
 
 
-# Each bug takes the place of what it spoils; what it needs of that is here.
+# Originals of the functions that the planted bugs replace.
 _body, _observe = pod_body, observe
 _round, _observation, _commit = (
     TaskPodsLifecycleManager._reconcile,
@@ -85,7 +85,7 @@ _round, _observation, _commit = (
 )
 
 
-async def _acts_first(manager: TaskPodsLifecycleManager) -> None:
+async def _act_before_commit(manager: TaskPodsLifecycleManager) -> None:
     for task in list(manager._dirty):
         record = manager._table.records.get(task)
         if record is not None and not manager._runtimes[task].busy:
@@ -93,44 +93,44 @@ async def _acts_first(manager: TaskPodsLifecycleManager) -> None:
     await _round(manager)
 
 
-def _unfinalized(*args: Any, **named: Any) -> Json:
+def _body_without_finalizer(*args: Any, **named: Any) -> Json:
     body = _body(*args, **named)
     body["metadata"].pop("finalizers")
     return body
 
 
-async def _forgets_to_delete(hands: ApiCallExecutor, pod: PodState) -> None:
-    await hands._unless_gone(hands._client.release_pod(pod.name, pod.uid))
+async def _release_without_delete(executor: ApiCallExecutor, pod: PodState) -> None:
+    await executor._unless_gone(executor._client.release_pod(pod.name, pod.uid))
 
 
-def _takes_leave_for_gone(manager: TaskPodsLifecycleManager, record: TaskRecord) -> Observation:
+def _take_terminating_for_stopped(manager: TaskPodsLifecycleManager, record: TaskRecord) -> Observation:
     observation = _observation(manager, record)
     others = tuple(msgspec.structs.replace(pod, grace=0) for pod in observation.others)
     pod = msgspec.structs.replace(observation.pod, grace=0) if observation.pod is not None else None
     return msgspec.structs.replace(observation, pod=pod, others=others)
 
 
-def _knows_before_it_sees(record: TaskRecord, observation: Observation, *rest: Any) -> Any:
+def _observe_before_list(record: TaskRecord, observation: Observation, *rest: Any) -> Any:
     return _observe(record, msgspec.structs.replace(observation, synced=True), *rest)
 
 
-def _does_not_count_what_is_next(old: TaskRecord, new: TaskRecord) -> bool:
+def _ignore_next_resources(old: TaskRecord, new: TaskRecord) -> bool:
     return old.final == new.final
 
 
-async def _confirms_at_once(outbox: UpdateQueue, on_update: Callable[[TaskRecord], Any]) -> None:
+async def _mark_delivered_first(queue: UpdateQueue, on_update: Callable[[TaskRecord], Any]) -> None:
     async def first(record: TaskRecord) -> None:
-        outbox._mark_delivered(record)
+        queue._mark_delivered(record)
         await on_update(record)
 
-    await _call(outbox, first)
+    await _call(queue, first)
 
 
-async def _takes_taken_for_refused(hands: ApiCallExecutor, record: TaskRecord, name: str) -> PodState:
+async def _reject_existing_name(executor: ApiCallExecutor, record: TaskRecord, name: str) -> PodState:
     raise ClusterProblem(422, "AlreadyExists", f"{name} exists")
 
 
-async def _forgetful_commit(guard: TaskTable, place: str | None = None) -> Any:
+async def _drop_failed_commit(guard: TaskTable, place: str | None = None) -> Any:
     try:
         return await _commit(guard, place)
     except Exception:
@@ -142,23 +142,23 @@ async def _forgetful_commit(guard: TaskTable, place: str | None = None) -> Any:
 _call = UpdateQueue.call
 
 PLANTED: dict[str, tuple[Any, str, Any]] = {
-    "acts before it has written down": (TaskPodsLifecycleManager, "_reconcile", _acts_first),
-    "pods without the finalizer": (process, "pod_body", _unfinalized),
-    "lets go of pods and does not delete them": (ApiCallExecutor, "_release", _forgets_to_delete),
-    "what is not seen before the first list does not exist": (lifecycle, "observe", _knows_before_it_sees),
-    "an update of a running task is not counted": (task_table, "_counts_alike", _does_not_count_what_is_next),
-    "told is what was tried to be told": (UpdateQueue, "call", _confirms_at_once),
-    "a name that is taken is a refusal": (ApiCallExecutor, "_get_own_pod", _takes_taken_for_refused),
-    "a pod that is being deleted has stopped": (TaskPodsLifecycleManager, "_observation", _takes_leave_for_gone),
-    "a failed commit is forgotten": (TaskTable, "commit", _forgetful_commit),
+    "acts before the commit": (TaskPodsLifecycleManager, "_reconcile", _act_before_commit),
+    "pods without a finalizer": (process, "pod_body", _body_without_finalizer),
+    "releases pods without deleting them": (ApiCallExecutor, "_release", _release_without_delete),
+    "pods not seen before the first list do not exist": (lifecycle, "observe", _observe_before_list),
+    "an update of a running task is not accounted": (task_table, "_counts_alike", _ignore_next_resources),
+    "updates are marked delivered before the call": (UpdateQueue, "call", _mark_delivered_first),
+    "an existing name counts as a rejection": (ApiCallExecutor, "_get_own_pod", _reject_existing_name),
+    "a terminating pod counts as stopped": (TaskPodsLifecycleManager, "_observation", _take_terminating_for_stopped),
+    "a failed commit is dropped": (TaskTable, "commit", _drop_failed_commit),
 }
 
 
 @pytest.mark.parametrize("planted", PLANTED)
-def test_a_planted_bug_is_found(planted: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_planted_bug_is_found(planted: str, monkeypatch: pytest.MonkeyPatch) -> None:
     owner, name, bug = PLANTED[planted]
     monkeypatch.setattr(owner, name, bug)
-    assert any(_fails(drawn(seed)) for seed in range(400)), "no story has found it"
+    assert any(_fails(drawn(seed)) for seed in range(400)), "no scenario has found the bug"
 
 
 def _fails(story: TaskScenario) -> bool:

@@ -1,4 +1,4 @@
-"""Terms evaluated together hold where each of them does by itself, whatever operators, values and rows they meet."""
+"""Terms evaluated together match where each of them matches alone, for any operators, values and rows."""
 
 from __future__ import annotations
 
@@ -75,16 +75,16 @@ sizes = st.fixed_dictionaries({"_WINDOW": st.sampled_from((8, 16, 8192)), "_BATC
 
 
 @contextmanager
-def sized(sizes: Mapping[str, int]) -> Iterator[None]:
-    """The matcher works in pieces of these sizes."""
+def block_sizes(sizes: Mapping[str, int]) -> Iterator[None]:
+    """Patch the matcher's block sizes."""
     with ExitStack() as stack:
         for name, size in sizes.items():
             stack.enter_context(patch.object(_term_matcher, name, size))
         yield
 
 
-def holds_alone(terms: Sequence[NodeSelectorTerm], cluster: Sequence[Mapping[str, str]]) -> list[bool]:
-    return [any(node_term(term).matches(f"n{i}", of) for term in terms) for i, of in enumerate(cluster)]
+def match_one_by_one(terms: Sequence[NodeSelectorTerm], cluster: Sequence[Mapping[str, str]]) -> list[bool]:
+    return [any(node_term(term).matches(f"n{i}", labels) for term in terms) for i, labels in enumerate(cluster)]
 
 
 def matcher_of(terms: Sequence[NodeSelectorTerm]) -> TermMatcher:
@@ -92,37 +92,39 @@ def matcher_of(terms: Sequence[NodeSelectorTerm]) -> TermMatcher:
 
 
 def rows_of(cluster: Sequence[Mapping[str, str]]) -> MappingRows:
-    return MappingRows([{**of, NODE_NAME: f"n{i}"} for i, of in enumerate(cluster)])
+    return MappingRows([{**labels, NODE_NAME: f"n{i}"} for i, labels in enumerate(cluster)])
 
 
 def table_of(cluster: Sequence[Mapping[str, str]]) -> NodeRows:
     state = ClusterState()
-    for i, of in enumerate(cluster):
-        state.set_node(node(f"n{i}")._with("metadata.labels", dict(of)).build())
+    for i, labels in enumerate(cluster):
+        state.set_node(node(f"n{i}")._with("metadata.labels", dict(labels)).build())
     return NodeRows(state.table())
 
 
 @quick(150)
 @given(term_lists, clusters, sizes)
-def test_any_of_many_terms_holds_where_one_of_them_does(
+def test_any_equals_matching_one_by_one(
     terms: list[NodeSelectorTerm], cluster: list[dict[str, str]], sizes: dict[str, int]
 ) -> None:
-    with sized(sizes):
+    with block_sizes(sizes):
         matcher = matcher_of(terms)
-        assert matcher.any(rows_of(cluster)).tolist() == holds_alone(terms, cluster)
-        assert matcher.any(table_of(cluster)).tolist() == holds_alone(terms, cluster)
-        for i, of in enumerate(cluster[:2]):
-            assert matcher.any(rows_of([of])).tolist() == holds_alone(terms, [of]), i
+        assert matcher.any(rows_of(cluster)).tolist() == match_one_by_one(terms, cluster)
+        assert matcher.any(table_of(cluster)).tolist() == match_one_by_one(terms, cluster)
+        for i, labels in enumerate(cluster[:2]):
+            assert matcher.any(rows_of([labels])).tolist() == match_one_by_one(terms, [labels]), i
 
 
 @quick(80)
 @given(st.lists(st.tuples(terms, st.integers(-3, 300)), max_size=25), clusters, sizes, st.sampled_from((2, 255)))
-def test_weights_of_many_terms_add_up(
+def test_total_equals_sum_of_matching_weights(
     weighted: list[tuple[NodeSelectorTerm, int]], cluster: list[dict[str, str]], sizes: dict[str, int], counted: int
 ) -> None:
-    alone = [sum(w for term, w in weighted if node_term(term).matches(f"n{i}", of)) for i, of in enumerate(cluster)]
+    alone = [
+        sum(w for term, w in weighted if node_term(term).matches(f"n{i}", labels)) for i, labels in enumerate(cluster)
+    ]
     stated = [PreferredSchedulingTerm(weight, term) for term, weight in weighted]
-    with sized({**sizes, "_COUNTED": counted}):
+    with block_sizes({**sizes, "_COUNTED": counted}):
         matcher, weights, is_broken = ManyPreferences.of(stated)
         assert matcher.total(rows_of(cluster), weights).tolist() == alone
     assert is_broken == any(node_term(term) == NodeTerm((), ()) for term, _ in weighted)
@@ -134,7 +136,7 @@ cases = st.tuples(st.lists(compared, max_size=9), clusters)
 
 def compare_bounds(case: tuple[list[NodeSelectorTerm], list[dict[str, str]]]) -> None:
     terms, cluster = case
-    assert matcher_of(terms).any(rows_of(cluster)).tolist() == holds_alone(terms, cluster)
+    assert matcher_of(terms).any(rows_of(cluster)).tolist() == match_one_by_one(terms, cluster)
 
 
 @pytest.mark.parametrize(
@@ -145,12 +147,12 @@ def compare_bounds(case: tuple[list[NodeSelectorTerm], list[dict[str, str]]]) ->
     ],
     ids=["numbers beyond int64", "no signs"],
 )
-def test_a_matcher_that_reads_labels_wrongly_is_caught(part: str, wrong: object) -> None:
+def test_property_catches_wrong_integer_parsing(part: str, wrong: object) -> None:
     with patch.object(_term_matcher, part, wrong):
         assert_caught(compare_bounds, cases, AssertionError, OverflowError, IndexError, ValueError)
 
 
-def test_a_bound_that_is_let_in_is_caught() -> None:
+def test_property_catches_inclusive_bound() -> None:
     searchsorted = np.searchsorted
 
     def inclusive(found: object, wanted: object, side: str = "left") -> object:
@@ -160,7 +162,7 @@ def test_a_bound_that_is_let_in_is_caught() -> None:
         assert_caught(compare_bounds, cases)
 
 
-def test_no_terms_hold_nowhere_and_an_empty_conjunction_everywhere() -> None:
+def test_no_terms_match_nothing_and_empty_term_matches_everything() -> None:
     rows = rows_of([{}, {"a": "x"}])
     assert TermMatcher([]).any(rows).tolist() == [False, False]
     assert TermMatcher([()]).any(rows).tolist() == [True, True]
@@ -179,12 +181,12 @@ MANY = st.lists(st.tuples(peers, st.integers(-5, 5)), min_size=17, max_size=30)
 
 @quick(80)
 @given(MANY, pods)
-def test_counts_of_many_pod_affinity_terms_are_those_of_each(
+def test_affinity_counts_equal_counting_one_by_one(
     weighted: list[tuple[Peers, int]], placed: list[tuple[str, dict[str, str]]]
 ) -> None:
     shapes = [
-        pod(f"p{i}").namespace(namespace)._with("metadata.labels", of).build().signature
-        for i, (namespace, of) in enumerate(placed)
+        pod(f"p{i}").namespace(namespace)._with("metadata.labels", labels).build().signature
+        for i, (namespace, labels) in enumerate(placed)
     ]
     all_of = tuple(each for each, _ in weighted)
     wishes = tuple(WeightedTerm(Term("zone", each), weight) for each, weight in weighted)
@@ -205,7 +207,7 @@ def test_counts_of_many_pod_affinity_terms_are_those_of_each(
     labels,
     st.sampled_from(("default", "x")),
 )
-def test_terms_of_a_placed_pod_include_a_newcomer_together_as_one_by_one(
+def test_existing_terms_match_incoming_pod_as_one_by_one(
     kinds: list[tuple[str, str]], of_pod: dict[str, str], of_namespace: dict[str, str], namespace: str
 ) -> None:
     def expression(i: int, key: str, operator: str) -> dict[str, object]:
@@ -248,12 +250,12 @@ effects = st.sampled_from(("", "NoSchedule", "NoExecute"))
     ),
     st.builds(lambda key, value, effect: Taint(key=key, value=value, effect=effect), texts, texts, effects),
 )
-def test_a_set_of_tolerations_covers_what_one_of_them_covers(tolerations: list[Toleration], taint: Taint) -> None:
+def test_toleration_set_equals_single_tolerations(tolerations: list[Toleration], taint: Taint) -> None:
     assert TolerationSet(tolerations).tolerates(taint) is any(tolerates(each, taint) for each in tolerations)
 
 
 @pytest.mark.parametrize("text", VALUES)
-def test_int64_is_strconv_parse_int(text: str) -> None:
+def test_int64_equals_strconv_parse_int(text: str) -> None:
     strict = text.isascii() and text.lstrip("+-").isdigit() and len(text) - len(text.lstrip("+-")) < 2
     expected = int(text) if strict and -(2**63) <= int(text) < 2**63 else None
     assert int64(text) == expected

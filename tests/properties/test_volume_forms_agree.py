@@ -1,4 +1,4 @@
-"""Both forms of the volume plugins answer alike, whatever volumes, claims and classes there are."""
+"""Both forms of the volume plugins return equal results for any volumes, claims and classes."""
 
 from __future__ import annotations
 
@@ -42,26 +42,26 @@ def affinities(draw: st.DrawFn) -> Manifest:
 
 @st.composite
 def volumes(draw: st.DrawFn, name: str) -> Manifest:
-    made = storage.volume(name, draw(sizes), draw(st.sampled_from(CLASSES)))
+    built = storage.volume(name, draw(sizes), draw(st.sampled_from(CLASSES)))
     affinity = draw(nothing | affinities())
     holder = draw(nothing | st.sampled_from(NAMES))
     source = draw(st.sampled_from([{}, {"awsElasticBlockStore": {"volumeID": "vol-1"}}, {"azureDisk": {"kind": "x"}}]))
     fields: Manifest = {**source, "nodeAffinity": affinity}
     if holder:
         fields["claimRef"] = {"namespace": "default", "name": holder}
-    return meta(spec(made, **fields), labels=draw(labels))
+    return meta(spec(built, **fields), labels=draw(labels))
 
 
 @st.composite
 def claims(draw: st.DrawFn, name: str) -> Manifest:
-    made = storage.claim(name, draw(sizes), draw(st.sampled_from(CLASSES)))
+    built = storage.claim(name, draw(sizes), draw(st.sampled_from(CLASSES)))
     kind = draw(st.sampled_from(["open", "open", "bound", "begun"]))
     if kind == "bound":
         to = draw(st.sampled_from(["v0", "v1", "gone"]))
-        return meta(spec(made, volumeName=to), annotations={"pv.kubernetes.io/bind-completed": "yes"})
+        return meta(spec(built, volumeName=to), annotations={"pv.kubernetes.io/bind-completed": "yes"})
     if kind == "begun":
         chosen = draw(st.sampled_from(["n0", "n1"]))
-        return meta(made, annotations={"volume.kubernetes.io/selected-node": chosen})
+        return meta(built, annotations={"volume.kubernetes.io/selected-node": chosen})
     selector = draw(
         st.sampled_from(
             [
@@ -72,7 +72,7 @@ def claims(draw: st.DrawFn, name: str) -> Manifest:
             ]
         )
     )
-    return spec(made, selector=selector)
+    return spec(built, selector=selector)
 
 
 @st.composite
@@ -89,10 +89,10 @@ def classes(draw: st.DrawFn) -> list[Manifest]:
 
 @st.composite
 def nodes(draw: st.DrawFn, name: str) -> NodeBuilder:
-    made = node(name)
+    built = node(name)
     for key, value in draw(labels).items():
-        made = made.label(key, value)
-    return made
+        built = built.label(key, value)
+    return built
 
 
 @st.composite
@@ -114,31 +114,31 @@ def clusters(draw: st.DrawFn) -> Cluster:
 Answers = list[Rejection | None] | str
 
 
-def tried(answer: Callable[[], list[Rejection | None]]) -> Answers:
+def result_or_error(answer: Callable[[], list[Rejection | None]]) -> Answers:
     try:
         return answer()
     except StatusError:
-        # Which of several problems is met first depends on whether nodes or volumes are gone through first.
+        # The first of several errors depends on whether nodes or volumes are iterated first.
         return "error"
 
 
 def forms(plugin: Any, incoming: Pod, table: NodeTable) -> tuple[Answers, Answers]:
-    """What the plain form says of every node, and what the NumPy form does."""
+    """Return the results of `filter` and of `filter_all` for every node."""
     cycle = Cycle(0.0, "default-scheduler", incoming.uid)
     try:
         if plugin.pre_filter(cycle, incoming, table) is not None:
             return [], []
     except StatusError:
         return [], []
-    plain = tried(lambda: [plugin.filter(cycle, incoming, info) for info in table])
-    verdicts = tried(lambda: [plugin.filter_all(cycle, incoming, table).at(i) for i in range(len(table))])
-    return plain, verdicts
+    per_node = result_or_error(lambda: [plugin.filter(cycle, incoming, info) for info in table])
+    verdicts = result_or_error(lambda: [plugin.filter_all(cycle, incoming, table).at(i) for i in range(len(table))])
+    return per_node, verdicts
 
 
 @settings(max_examples=150, deadline=None)
 @given(clusters(), st.lists(st.sampled_from(NAMES), min_size=1, max_size=3))
-def test_both_forms_of_the_volume_plugins_agree(cluster: Cluster, used: list[str]) -> None:
+def test_filter_equals_filter_all_for_volume_plugins(cluster: Cluster, used: list[str]) -> None:
     incoming = storage.using(*used).build()
     for plugin in (VolumeBinding, VolumeZone):
-        plain, column = forms(plugin(plugin.Args(), cluster), incoming, cluster.nodes())
-        assert plain == column
+        per_node, vectorised = forms(plugin(plugin.Args(), cluster), incoming, cluster.nodes())
+        assert per_node == vectorised

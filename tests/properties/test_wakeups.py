@@ -1,4 +1,4 @@
-"""A short hunt for pods that stay parked although they fit, and that it finds what it is to find."""
+"""A short search for parked pods that fit, and planted bugs that it must find."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from tests.properties.wakeups import WakeupSearch
 Patch = pytest.MonkeyPatch
 
 
-def test_no_pod_stays_parked_that_fits() -> None:
-    hunt = WakeupSearch(seed=7, start=0, events=2_000)
-    assert hunt.run(processes=1) is None, "python -m tests.properties.wakeups --seed 7 --events 2000"
-    assert hunt.looks > 1_000
+def test_no_feasible_pod_stays_parked() -> None:
+    search = WakeupSearch(seed=7, start=0, events=2_000)
+    assert search.run(processes=1) is None, "python -m tests.properties.wakeups --seed 7 --events 2000"
+    assert search.looks > 1_000
 
 
-def test_a_story_is_drawn_from_its_seed_and_number_alone() -> None:
+def test_story_depends_on_seed_and_number_only() -> None:
     assert play(3, "", 14).lines == play(3, "", 14).lines != play(3, "", 15).lines
     assert play(3, "", 14).lines != play(4, "", 14).lines
 
@@ -33,38 +33,38 @@ def _skip(self: object, pod: Pod, event: ClusterEvent) -> QueueingHint:
     return QueueingHint.SKIP
 
 
-def _removed_taints_are_missed(patch: Patch) -> None:
+def _miss_removed_taints(patch: Patch) -> None:
     patch.setattr(TaintToleration, "_taints_gone", _skip)
 
 
-def _larger_nodes_are_missed(patch: Patch) -> None:
+def _miss_larger_nodes(patch: Patch) -> None:
     patch.setattr(NodeResourcesFit, "_node_grew", _skip)
 
 
-def _freed_anti_affinity_is_missed(patch: Patch) -> None:
+def _miss_freed_anti_affinity(patch: Patch) -> None:
     patch.setattr(AffinityHints, "_ends_anti_affinity", lambda *_: False)
     patch.setattr(AffinityHints, "_ends_existing_anti_affinity", lambda *_: False)
 
 
-def _new_volumes_are_missed(patch: Patch) -> None:
+def _miss_new_volumes(patch: Patch) -> None:
     patch.setattr(VolumeHints, "volume_changed", _skip)
 
 
-def _freed_places_are_missed(patch: Patch) -> None:
+def _miss_freed_resources(patch: Patch) -> None:
     patch.setattr(Context, "place_freed", lambda self, pod, now, only=None: None)
 
 
 @pytest.mark.parametrize(
     ("plant", "feature"),
     [
-        (_removed_taints_are_missed, "taints"),
-        (_larger_nodes_are_missed, "large"),
-        (_freed_anti_affinity_is_missed, "pod-affinity"),
-        (_new_volumes_are_missed, "volumes"),
-        (_freed_places_are_missed, "preemption"),
+        (_miss_removed_taints, "taints"),
+        (_miss_larger_nodes, "large"),
+        (_miss_freed_anti_affinity, "pod-affinity"),
+        (_miss_new_volumes, "volumes"),
+        (_miss_freed_resources, "preemption"),
     ],
 )
-def test_a_planted_bug_is_found(
+def test_planted_bug_is_found(
     plant: Callable[[Patch], None], feature: str, monkeypatch: Patch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     plant(monkeypatch)
@@ -72,4 +72,4 @@ def test_a_planted_bug_is_found(
     lines = capsys.readouterr().out.splitlines()
     (story, *_) = [line for line in lines if line.startswith("story ")]
     assert "stays parked" in story
-    assert lines[-1] == f"again: {wakeups.again(1, feature, int(story.split()[1]))}"
+    assert lines[-1] == f"replay: {wakeups.replay_command(1, feature, int(story.split()[1]))}"

@@ -1,4 +1,4 @@
-"""Random bytes for the scheduler's own endpoints: no request hides in another, and the server survives them all."""
+"""Random bytes for the scheduler's endpoints: no request is smuggled in another one, and the server survives."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ LINES = st.lists(st.tuples(st.one_of(FRAMING, FILLERS), ENDS).map(b"".join), max
 
 @st.composite
 def requests(draw: st.DrawFn) -> tuple[bytes, bool]:
-    """A head with odd framing and a request as its body; and True if any reader might take that for a body."""
+    """Draw a head with unusual framing and a request as its body; with True if a reader might take that for a body."""
     head = b"GET /a HTTP/1.1\r\nHost: x\r\n" + draw(LINES)
     return head + b"\r\n" + draw(st.sampled_from([b"", b"0\r\n\r\n"])) + HIDDEN, has_body(head)
 
 
 def has_body(head: bytes) -> bool:
-    """Return True if the most lenient of readers finds a length other than 0 or an encoding."""
+    """Return True if the most lenient parser finds a content length other than 0 or a transfer encoding."""
     for line in re.split(rb"[\r\n\x0b\x0c\x00]+", head):
         name, _, value = line.replace(b":", b" ", 1).strip().partition(b" ")
         if name.lower() == b"transfer-encoding" or (name.lower() == b"content-length" and value.strip(b" :\t0")):
@@ -46,11 +46,11 @@ def has_body(head: bytes) -> bool:
 
 
 async def exchange(*connections: bytes) -> tuple[list[str], list[bytes]]:
-    """The paths that were served and what came back on each connection, made one after the other."""
+    """Return the served paths and the response bytes of each connection, opened one after the other."""
     served: list[str] = []
 
-    async def page(question: Request) -> Response:
-        served.append(question.path)
+    async def page(request: Request) -> Response:
+        served.append(request.path)
         return Response(b"found\n")
 
     server = WebServer(page, "127.0.0.1", 0)
@@ -67,9 +67,9 @@ async def exchange(*connections: bytes) -> tuple[list[str], list[bytes]]:
 
 
 def statuses(received: bytes) -> list[int]:
-    """The statuses of all responses, as a strict client reads them."""
+    """Return the statuses of all responses, parsed by a strict client."""
     client = h11.Connection(h11.CLIENT)
-    found: list[int] = []
+    statuses: list[int] = []
     client.receive_data(received)
     client.receive_data(b"")
     while received:
@@ -77,18 +77,18 @@ def statuses(received: bytes) -> list[int]:
         client.send(h11.EndOfMessage())
         while not isinstance(event := client.next_event(), h11.EndOfMessage):
             if isinstance(event, h11.ConnectionClosed):
-                return found
+                return statuses
             if isinstance(event, h11.Response):
-                found.append(event.status_code)
+                statuses.append(event.status_code)
         if client.our_state is not h11.DONE or client.their_state is not h11.DONE or not client.trailing_data[0]:
-            return found
+            return statuses
         client.start_next_cycle()
-    return found
+    return statuses
 
 
 @settings(max_examples=1500, deadline=None)
 @given(requests())
-def test_no_request_is_hidden_in_the_body_of_another(request_: tuple[bytes, bool]) -> None:
+def test_no_request_is_smuggled_in_a_body(request_: tuple[bytes, bool]) -> None:
     sent, may_have_body = request_
     served, (received,) = asyncio.run(exchange(sent))
     if may_have_body:
@@ -104,7 +104,7 @@ def test_no_request_is_hidden_in_the_body_of_another(request_: tuple[bytes, bool
         st.binary().map(lambda b: b"GET /a HTTP/1.1\r\nX: " + b),
     )
 )
-def test_the_server_survives_any_bytes(sent: bytes) -> None:
+def test_server_survives_any_bytes(sent: bytes) -> None:
     served, received = asyncio.run(exchange(sent, HIDDEN))
     assert statuses(received[1]) == [200]
     assert not {500, 502} & set(statuses(received[0]))

@@ -1,4 +1,4 @@
-"""An event loop whose time passes only when nobody has anything to do, and then at once."""
+"""An event loop with virtual time, which jumps to the next timer when no task is ready."""
 
 from __future__ import annotations
 
@@ -10,36 +10,36 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
-class NothingWillHappen(RuntimeError):
-    """Everybody waits for somebody."""
+class DeadlockError(RuntimeError):
+    """All tasks are blocked and no timer is set."""
 
 
-class _Leap(selectors.DefaultSelector):
-    """Instead of waiting it moves the clock on."""
+class _TimeSelector(selectors.DefaultSelector):
+    """A selector that advances the clock instead of waiting."""
 
     loop: VirtualLoop
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         if timeout is None:
-            raise NothingWillHappen("no timer is set and nothing is to be done")
+            raise DeadlockError("deadlock: no timer is set and no task is ready")
         self.loop.at += max(0.0, timeout)
         return super().select(0)
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """`at` is its time in seconds; no I/O, no threads."""
+    """`at` is the time in seconds; no I/O, no threads."""
 
     def __init__(self) -> None:
         self.at = 0.0
-        leap = _Leap()
-        leap.loop = self
-        super().__init__(leap)
+        selector = _TimeSelector()
+        selector.loop = self
+        super().__init__(selector)
 
     def time(self) -> float:
         return self.at
 
 
 def run(story: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine on virtual time; what it has started and left is cancelled."""
+    """Run a coroutine on virtual time and cancel the tasks that it leaves behind."""
     with asyncio.Runner(loop_factory=VirtualLoop) as runner:
         return runner.run(story)

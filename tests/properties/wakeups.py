@@ -1,8 +1,8 @@
 """No pod stays parked once it fits, over random events by the hundred thousand: `make wakeups`.
 
-After every event each parked pod is evaluated afresh, by the plain forms and with nothing cached: it must be refused
-still. A pod that would fit waits for the five-minute flush, as the hint of some plugin is missing or too narrow. Pods
-nominated to a node must not wait for one that cannot be cleared for them either.
+After every event each parked pod is evaluated without caches, by per-node calls, and must still be rejected. A pod that
+would fit waits for the five-minute flush, because a plugin's queueing hint is missing or too narrow. Pods nominated to
+a node must not wait for one that cannot be cleared by preemption either.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from tests.conformance.generator import GROUPS
 from tests.properties.wakeup.story import Story, play, shortened
 
 _REPORT_PERIOD = 10.0
-_CHUNK = 10
-"""Stories that a process is given at once."""
+_BATCH = 10
+"""Number of stories passed to a process at once."""
 
 
 class WakeupSearch:
-    """Plays the stories of a seed until there have been so many events, or one of them has been missed."""
+    """Play the stories of a seed up to a number of events or the first missed wake-up."""
 
     def __init__(self, seed: int, start: int, events: int, feature: str = "") -> None:
         self._seed = seed
@@ -37,7 +37,7 @@ class WakeupSearch:
         self._began = self._reported = time.monotonic()
 
     def run(self, processes: int) -> Story | None:
-        """The first story in which an event was missed, None if there is none."""
+        """Return the first story with a missed wake-up, None if there is none."""
         with self._stories(processes) as stories:
             for story in stories:
                 self.stories += 1
@@ -57,7 +57,7 @@ class WakeupSearch:
         last = self._numbers.start + self.stories - 1
         return (
             f"seed {self._seed}, stories {self._numbers.start} to {last}: {self.events:,} events, "
-            f"{self.looks:,} looks at parked pods in {took:.0f} s"
+            f"{self.looks:,} evaluations of parked pods in {took:.0f} s"
         )
 
     @contextmanager
@@ -67,42 +67,44 @@ class WakeupSearch:
             yield map(play_one, self._numbers)
             return
         with multiprocessing.Pool(processes) as pool:
-            yield pool.imap(play_one, self._numbers, _CHUNK)
+            yield pool.imap(play_one, self._numbers, _BATCH)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Hunts; 1 if an event is missed, with the events that matter and the command that plays them again."""
+    """Search; return 1 after a missed wake-up and print the relevant events and the command that replays them."""
     options = _arguments(arguments)
-    hunt = WakeupSearch(options.seed, options.start, options.events, options.feature)
-    logging.disable()  # bindings fail by the thousand, as they are refused
+    search = WakeupSearch(options.seed, options.start, options.events, options.feature)
+    logging.disable()  # bindings fail by the thousand on purpose
     try:
-        story = hunt.run(options.processes)
+        story = search.run(options.processes)
         short = story and shortened(options.seed, options.feature, story)
     finally:
         logging.disable(logging.NOTSET)
-    _show(str(hunt))
+    _show(str(search))
     if short is None:
         return 0
     for missed in short.missed:
         _show(f"story {short.number} of seed {options.seed}: {missed}")
     for line in short.lines:
         _show(f"    {line}")
-    _show(f"again: {again(options.seed, options.feature, short.number)}")
+    _show(f"replay: {replay_command(options.seed, options.feature, short.number)}")
     return 1
 
 
-def again(seed: int, feature: str, number: int) -> str:
-    """The command line that plays one story."""
-    chosen = f" --feature {feature}" if feature else ""
-    return f"python -m tests.properties.wakeups --seed {seed}{chosen} --start {number} --events 1 --processes 1"
+def replay_command(seed: int, feature: str, number: int) -> str:
+    """Return the command line that replays one story."""
+    feature_option = f" --feature {feature}" if feature else ""
+    return f"python -m tests.properties.wakeups --seed {seed}{feature_option} --start {number} --events 1 --processes 1"
 
 
 def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.properties.wakeups", description=__doc__)
-    parser.add_argument("--events", type=int, default=100_000, metavar="N", help="how many events to play")
-    parser.add_argument("--start", type=int, default=0, metavar="N", help="the number of the first story")
-    parser.add_argument("--seed", type=int, default=0, metavar="S", help="what the stories are drawn from")
-    parser.add_argument("--feature", default="", choices=["", *GROUPS], help="what every cluster must have")
+    parser.add_argument("--events", type=int, default=100_000, metavar="N", help="number of events to play")
+    parser.add_argument("--start", type=int, default=0, metavar="N", help="number of the first story")
+    parser.add_argument("--seed", type=int, default=0, metavar="S", help="seed of the stories")
+    parser.add_argument(
+        "--feature", default="", choices=["", *GROUPS], help="feature group that every cluster must have"
+    )
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, metavar="N")
     return parser.parse_args(arguments)
 

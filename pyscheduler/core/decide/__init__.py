@@ -1,1 +1,1 @@
-"""One scheduling cycle, as a function of the state: find the nodes that fit, rank them, pick one, or say why not."""
+"""The scheduling cycle as a function of the state: filter nodes, score them, select one or return a diagnosis."""

@@ -1,7 +1,7 @@
-"""One scheduling attempt up to the choice of a node: kube-scheduler's schedulePod.
+"""The part of a scheduling attempt that selects a node: kube-scheduler's schedulePod.
 
-The order of questions is kube-scheduler's: PreFilter, the nominated node, Filter over the nodes, Score, pick. Which of
-the nodes that fit count, and who wins a tie, is for the `SearchOrder` to say.
+The steps run in kube-scheduler's order: PreFilter, the nominated node, Filter over the nodes, Score, selection. The
+`SearchOrder` determines which feasible nodes are scored and how ties are broken.
 """
 
 from __future__ import annotations
@@ -29,12 +29,15 @@ from pyscheduler.core.state.cluster import ClusterState
 from pyscheduler.core.state.node import NodeRow
 from pyscheduler.kernels import Rows
 
-KEEP_BYTES = 256 * 1024 * 1024
-"""How much memory the kept evaluations of one profile may take before the least used ones go."""
-MOST_KEPT = 1024
-"""How many evaluations are kept however small they are."""
-LEAST_KEPT = 256
-"""How many are kept however big: 1 GiB at 50,000 nodes. Without one, a decision takes a hundred times as long."""
+MAX_CACHE_BYTES = 256 * 1024 * 1024
+"""Limit on the memory of one profile's equivalence caches; beyond it the least recently used are dropped."""
+MAX_CACHES = 1024
+"""Maximum number of equivalence caches per profile, however small they are."""
+MIN_CACHES = 256
+"""Number of equivalence caches kept regardless of `MAX_CACHE_BYTES`: 1 GiB at 50,000 nodes.
+
+A decision without a cache takes a hundred times as long.
+"""
 NO_NODES = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, "", ("no nodes available to schedule pods",))
 
 
@@ -42,7 +45,7 @@ _POINTS = ("PreFilter", "Filter", "PreScore", "Score")
 
 
 class _Points(NamedTuple):
-    """The extension points of a decision, as the instrument is told of them."""
+    """The extension points of a decision, as passed to the instrument."""
 
     pre_filter: Point
     filter: Point
@@ -51,14 +54,14 @@ class _Points(NamedTuple):
 
 
 class Choice(Struct, frozen=True):
-    """The node for the pod, and how many nodes fitted."""
+    """The selected node and the number of feasible nodes."""
 
     node: NodeRow
     feasible: int
 
 
 class Decider:
-    """Chooses nodes for the pods of one profile."""
+    """Select nodes for the pods of one profile."""
 
     def __init__(
         self,
@@ -69,9 +72,10 @@ class Decider:
         start: NextStartNode | None = None,
         compared: bool = False,
     ) -> None:
-        """`start` is shared by the deciders of one scheduler; it counts in kube-scheduler's order only.
+        """`start` is shared by all deciders of a scheduler and used in kube-scheduler's order only.
 
-        `compared`: somebody else compares nodes, so that the first that fits will not do even if no plugin ranks them.
+        `compared`: something besides the Score plugins ranks nodes (extenders), so the search must not stop at the
+        first feasible node.
         """
         self._profile = profile
         self._state = state
@@ -83,10 +87,10 @@ class Decider:
             self._order = KubeSchedulerOrder(
                 state, start or NextStartNode(), percentage, compared or bool(profile.score)
             )
-        self._kept: OrderedDict[int, EquivalenceCache] = OrderedDict()
+        self._caches: OrderedDict[int, EquivalenceCache] = OrderedDict()
 
     def decide(self, cycle: Cycle, pod: Pod) -> Choice | Diagnosis:
-        """A node for the pod, or why there is none. PluginFailed if a plugin raises."""
+        """Return a node for the pod, or a diagnosis if no node fits. PluginFailed if a plugin raises."""
         self._order.begin()
         if not self._state.rows:
             return Diagnosis(0, pre_filter=NO_NODES)
@@ -94,7 +98,7 @@ class Decider:
         try:
             return self._decide(cycle, pod, cache)
         except BaseException:
-            self._break_off(pod)
+            self._drop_cache(pod)
             raise
 
     def _decide(self, cycle: Cycle, pod: Pod, cache: EquivalenceCache) -> Choice | Diagnosis:
@@ -106,7 +110,7 @@ class Decider:
             return diagnose(self._state, pre)
         self._points.pre_filter.leave()
         nominated = finder.evaluate_nominated_node(cycle, pod, pre)
-        if nominated is not None and nominated.refusal is None:
+        if nominated is not None and nominated.rejection is None:
             return Choice(nominated.node, 1)
         self._points.filter.enter()
         if pre.names is None:
@@ -125,7 +129,7 @@ class Decider:
         return Choice(self._best(cycle, pod, found, rows), feasible)
 
     def _best(self, cycle: Cycle, pod: Pod, found: FeasibleNodes, rows: Rows | None) -> NodeRow:
-        """The best of `rows`, of those that the cache holds feasible where that is None."""
+        """Return the node with the best score among `rows`; None stands for all feasible rows of the cache."""
         cache = found.result_cache
         if cache is not None and (rows is None or len(rows) == cache.feasible_count):
             self._points.pre_score.enter()
@@ -137,14 +141,14 @@ class Decider:
             if rows is None:
                 return self._state.rows[cache.scores.top_scores.pick(cycle.random_bits)]
             return self._state.rows[int(rows[self._order.pick(cache.scores.total[rows], cycle)])]
-        # Scores are normalised over the nodes that count, and those kept are of others too.
+        # Scores are normalised over the sampled nodes only, while the cached scores were normalised over more.
         fitting: list[NodeRow] = [
             self._state.rows[row] for row in (np.flatnonzero(found.fits) if rows is None else rows)
         ]
         return fitting[self._order.pick(self._totals(cycle, pod, fitting), cycle)]
 
     def _totals(self, cycle: Cycle, pod: Pod, nodes: Sequence[NodeRow]) -> Scores:
-        """Weighted total score of each of some nodes, normalised over them alone."""
+        """Return the weighted total score of each node, normalised over these nodes only."""
         self._points.pre_score.enter()
         among = np.array([node.row for node in nodes], np.intp)
         skipped = pre_score_rows(self._profile, self._state, cycle, pod, among)
@@ -155,24 +159,24 @@ class Decider:
         return totals
 
     def _cache_for(self, pod: Pod) -> EquivalenceCache:
-        """What is kept for pods of the template, the newest at the end."""
+        """Return the equivalence cache of the pod's signature group and mark it as most recently used."""
         if pod.node_name or pod.is_large:
-            # Its node is no part of the template, and what NodeName says of it holds for no other pod.
+            # spec.nodeName is not part of the signature, so NodeName's result for this pod holds for no other pod.
             return EquivalenceCache(self._profile, self._state)
         template = pod.signature.template.id
-        kept = self._kept.get(template)
-        if kept is not None:
-            self._kept.move_to_end(template)
-            return kept
-        kept = self._kept[template] = EquivalenceCache(self._profile, self._state)
-        # All come to much the same size; the oldest one has certainly come to it.
-        oldest = next(iter(self._kept.values()))
-        while len(self._kept) > min(MOST_KEPT, max(LEAST_KEPT, KEEP_BYTES // max(1, oldest.bytes))):
-            self._kept.popitem(last=False)
-        return kept
+        cache = self._caches.get(template)
+        if cache is not None:
+            self._caches.move_to_end(template)
+            return cache
+        cache = self._caches[template] = EquivalenceCache(self._profile, self._state)
+        # All caches grow to about the same size; the oldest one has reached it.
+        oldest = next(iter(self._caches.values()))
+        while len(self._caches) > min(MAX_CACHES, max(MIN_CACHES, MAX_CACHE_BYTES // max(1, oldest.bytes))):
+            self._caches.popitem(last=False)
+        return cache
 
-    def _break_off(self, pod: Pod) -> None:
-        """A plugin has raised: what is kept for the pod's template cannot be relied on."""
-        self._kept.pop(pod.signature.template.id, None)
+    def _drop_cache(self, pod: Pod) -> None:
+        """Drop the pod's equivalence cache after a plugin raised: it may be half updated."""
+        self._caches.pop(pod.signature.template.id, None)
         for point in self._points:
             point.broken()

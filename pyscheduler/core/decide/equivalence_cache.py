@@ -1,8 +1,8 @@
-"""What a profile thinks of every node for the pods of one template, kept from attempt to attempt.
+"""Filter and Score results of one profile for the pods of one signature group, kept between attempts.
 
-Such pods follow each other by the thousand; between two of them only a row or two has changed. An EquivalenceCache reads the
-state's change logs, forgets just what those rows made stale, and has everything current again. Where a pod has other
-labels or claims than the one before, or names other nodes, what plugins said that read those goes as well.
+Thousands of such pods follow each other, and between two of them only a row or two changes. An EquivalenceCache reads
+the change logs of the state, invalidates the affected rows and recomputes them. If a pod has other labels, claims or
+named nodes than the one before, the results of plugins that read those are invalidated too.
 """
 
 from __future__ import annotations
@@ -26,58 +26,58 @@ from pyscheduler.core.state.cluster import ClusterState
 from pyscheduler.core.state.columns import grown
 from pyscheduler.kernels import Rows
 
-_NOWHERE: NDArray[np.bool_] = np.zeros(0, np.bool_)
+_EMPTY_MASK: NDArray[np.bool_] = np.zeros(0, np.bool_)
 _NO_ROWS: Rows = np.zeros(0, np.intp)
 
 
 class EquivalenceCache:
-    """The kept answers of one profile for the shapes of one template. After an exception it must be thrown away."""
+    """Cached results of one profile for the signatures of one group. Discard it after any exception."""
 
     def __init__(self, profile: Profile, state: ClusterState) -> None:
         self._profile = profile
-        self._shape: PodSignature | None = None
+        self._signature: PodSignature | None = None
         self._state = state
         self._pre_filter = PluginResultCache()
         self._pre_score = PluginResultCache()
         self.filters = FilterColumns(state, profile.filter, profile.evaluations.filter)
         self.scores = ScoreColumns(state, profile.score, profile.evaluations.score)
-        self.feasible = _NOWHERE
+        self.feasible = _EMPTY_MASK
         self.feasible_count = 0
-        """How many rows are feasible."""
+        """Number of feasible rows."""
         self._excluded_rows: frozenset[int] = frozenset()
-        """Rows that fit, and are not feasible all the same: they are promised to others."""
+        """Rows that pass all filters but are not feasible because nominated pods need the space."""
         self.with_nominated_pods: dict[str, tuple[Hashable, Status | None]] = {}
-        """What was said of nodes with their nominated pods, and what that rests on; by node name."""
+        """Filter status of nodes with their nominated pods added, with the versions it depends on; by node name."""
         self._size = 0
         self._nodes_version = -1
         self._dependency_version = -1
         self._node_mark = -1
         self._usage_mark = -1
         self._signature_changed = False
-        """Whether what active plugins said was of a pod with other labels, claims or named nodes."""
+        """True if active plugins have results of a pod with other labels, claims or named nodes."""
         self._dirty_rows: DirtyRows | None = None
-        """Rows to be scored anew; None for all."""
+        """Rows to be scored again; None for all."""
         self._flipped_rows: Rows = _NO_ROWS
-        """Rows that may fit where they did not, or the other way round, and to which nothing else has happened."""
+        """Rows that may have become feasible or infeasible without any other change."""
         self._feasible_changed = False
         self._usage_dirty_rows: DirtyRows | None = None
-        """Rows whose scores are stale by pods that have come or gone, where only `_refresh_incrementally` knows of it yet."""
+        """Rows with scores stale because of added or removed pods, noted by `_refresh_incrementally` only."""
         self._fitting_rows: Rows | slice = slice(0, 0)
-        """The rows that fit: the same array while the same do."""
+        """The feasible rows; the array is replaced only when they change."""
 
     @property
     def bytes(self) -> int:
-        """Memory of all columns."""
+        """Memory of all columns in bytes."""
         return self.filters.bytes + self.scores.bytes + self.feasible.nbytes
 
     @property
     def _is_small(self) -> bool:
-        """Whether the cluster has so few nodes that the plain form answers for all of them."""
+        """True if the cluster has so few nodes that per-node calls serve all of them."""
         return are_few(self._state.rows)
 
     def begin(self, signature: PodSignature) -> PluginResultCache:
-        """The PreFilter answers that still hold; a changed node object voids what plugins said before any node."""
-        if self._shape is not signature:
+        """Return the PreFilter results that are still valid. A changed node object invalidates all of them."""
+        if self._signature is not signature:
             self._switch_signature(signature)
         if self._nodes_version != self._state.nodes_version:
             self._nodes_version = self._state.nodes_version
@@ -91,10 +91,10 @@ class EquivalenceCache:
         return self._pre_filter
 
     def _switch_signature(self, signature: PodSignature) -> None:
-        """The next pod has other labels or claims, or names other nodes."""
-        last, self._shape = self._shape, signature
+        """Invalidate what depends on the labels, claims and named nodes in which the signatures differ."""
+        last, self._signature = self._signature, signature
         if last is None:
-            return  # nobody has said anything yet
+            return  # no results yet
         readers = self._dependent_plugins(last, signature)
         self._pre_filter.invalidate(readers)
         self._pre_score.invalidate(readers)
@@ -105,7 +105,7 @@ class EquivalenceCache:
             self._dirty_rows = None
 
     def _dependent_plugins(self, last: PodSignature, signature: PodSignature) -> frozenset[str]:
-        """The plugins that may say another thing of this signature than of the one before."""
+        """Return the names of the plugins with results that may differ between the two signatures."""
         profile = self._profile
         readers: frozenset[str] = frozenset()
         if last.labels != signature.labels or last.annotations != signature.annotations:
@@ -117,7 +117,7 @@ class EquivalenceCache:
         return readers if last.spec.affinity == signature.spec.affinity else readers | profile.named_node_readers
 
     def refresh_filters(self, cycle: Cycle, pod: Pod, skipped: frozenset[str]) -> None:
-        """Bring `feasible` up to date, before `exclude_reserved`. PluginFailed if a plugin raises."""
+        """Update `feasible`; call it before `exclude_reserved`. PluginFailed if a plugin raises."""
         self._resize(len(self._state.rows))
         if self._refresh_incrementally(cycle, pod, skipped):
             return
@@ -139,66 +139,66 @@ class EquivalenceCache:
                 self._recount()
 
     def exclude_reserved(self, rows: AbstractSet[int]) -> int:
-        """Let some rows that fit not count, and those of the last time again; how many nodes are left."""
+        """Replace the excluded rows, which count as infeasible. Return the number of feasible rows."""
         if rows != self._excluded_rows:
-            turned, self._excluded_rows = self._excluded_rows ^ rows, frozenset(rows)
-            for row in sorted(turned):
+            flipped, self._excluded_rows = self._excluded_rows ^ rows, frozenset(rows)
+            for row in sorted(flipped):
                 self._set_feasible(row, self.fits(row))
         return self.feasible_count
 
     def fits(self, row: int) -> bool:
-        """Whether the filters let the pod in, be the node promised to others or not."""
+        """Return True if all filters pass, also where the node is reserved for nominated pods."""
         return self.filters.first.item(row) == FITS
 
     def pre_score(self, cycle: Cycle, pod: Pod) -> None:
-        """Run PreScore, before `refresh_scores`. PluginFailed if a plugin raises."""
+        """Run PreScore; call it before `refresh_scores`. PluginFailed if a plugin raises."""
         if self._feasible_changed:
-            everyone = self.feasible_count == self._size and not self._is_small
-            self._fitting_rows = slice(0, self._size) if everyone else np.flatnonzero(self.feasible)
+            all_fit = self.feasible_count == self._size and not self._is_small
+            self._fitting_rows = slice(0, self._size) if all_fit else np.flatnonzero(self.feasible)
         fitting, profile = self._fitting_rows, self._profile
 
         def table() -> NodeTable:
             return self._state.table(None if isinstance(fitting, slice) else fitting)
 
-        asked = profile.evaluations.pre_score
-        skipped = run_pre_score(profile.pre_score, cycle, pod, table, self._pre_score, asked)
+        evaluations = profile.evaluations.pre_score
+        skipped = run_pre_score(profile.pre_score, cycle, pod, table, self._pre_score, evaluations)
         if self.scores.activate(skipped):
             self._dirty_rows, self._feasible_changed = None, True
 
     def refresh_scores(self, cycle: Cycle, pod: Pod) -> None:
-        """Bring the totals of all feasible nodes up to date. PluginFailed if a plugin raises."""
+        """Update the totals of all feasible nodes. PluginFailed if a plugin raises."""
         fitting = self._fitting_rows
-        followed, self._usage_dirty_rows = self._usage_dirty_rows, None
+        usage_rows, self._usage_dirty_rows = self._usage_dirty_rows, None
         self.scores.invalidate(ATTEMPT, [])
-        if followed is not None:
-            nothing_else = self._dirty_rows is not None and not len(self._dirty_rows) and not self._feasible_changed
-            if nothing_else and self.scores.refresh_rows(cycle, pod, followed, fitting):
+        if usage_rows is not None:
+            usage_only = self._dirty_rows is not None and not len(self._dirty_rows) and not self._feasible_changed
+            if usage_only and self.scores.refresh_rows(cycle, pod, usage_rows, fitting):
                 return
-            if self.scores.invalidate(USAGE, followed):
+            if self.scores.invalidate(USAGE, usage_rows):
                 self._dirty_rows = None
-            self._mark_dirty(followed)
-        turned, self._flipped_rows = self._flipped_rows, _NO_ROWS
-        if self._dirty_rows is not None and len(turned):
-            self._mark_dirty(self.scores.flip_rows(turned, self.feasible))
-        everything = list(range(self._size)) if self._is_small else slice(0, self._size)
-        due = everything if self._dirty_rows is None else self._dirty_rows
-        self.scores.refresh(cycle, pod, due, self.feasible, fitting, self._feasible_changed)
+            self._mark_dirty(usage_rows)
+        flipped, self._flipped_rows = self._flipped_rows, _NO_ROWS
+        if self._dirty_rows is not None and len(flipped):
+            self._mark_dirty(self.scores.flip_rows(flipped, self.feasible))
+        all_rows = list(range(self._size)) if self._is_small else slice(0, self._size)
+        dirty = all_rows if self._dirty_rows is None else self._dirty_rows
+        self.scores.refresh(cycle, pod, dirty, self.feasible, fitting, self._feasible_changed)
         self._dirty_rows, self._feasible_changed = [], False
 
     def _refresh_incrementally(self, cycle: Cycle, pod: Pod, skipped: frozenset[str]) -> bool:
-        """What is true of most attempts: pods have come or gone since, and where they did the pod fits as it did.
+        """Return True if only pods were added or removed since the last attempt and no row changed its feasibility.
 
-        Then nothing is to be forgotten and computed again; the rows in question are noted for scoring.
+        This holds for most attempts. Nothing has to be invalidated then; the affected rows are noted for scoring.
         """
         state = self._state
         if self._signature_changed or state.node_log.mark != self._node_mark or not self.filters.is_skipping(skipped):
             return False
         if not self.filters.is_stable and not self.filters.is_unchanged(cycle):
             return False
-        touched = state.usage_log.since(self._usage_mark)
-        if touched is None or len(touched) > self._size:
+        changed = state.usage_log.since(self._usage_mark)
+        if changed is None or len(changed) > self._size:
             return False
-        rows = self._existing_rows(touched)
+        rows = self._existing_rows(changed)
         if self._excluded_rows and not self._excluded_rows.isdisjoint(rows):
             return False
         if self.feasible_count < self._size and not self.filters.was_feasible(rows):
@@ -206,7 +206,7 @@ class EquivalenceCache:
         if not self.filters.still_fits(cycle, pod, rows):
             return False
         self._usage_mark = state.usage_log.mark
-        if len(touched):
+        if len(changed):
             self._usage_dirty_rows = rows if self._usage_dirty_rows is None else _union(self._usage_dirty_rows, rows)
         return True
 
@@ -225,7 +225,7 @@ class EquivalenceCache:
             self._mark_flipped(flipped)
 
     def _mark_flipped(self, rows: Rows) -> None:
-        """Rows fit that did not, or the other way round, and nothing else has happened to them."""
+        """Note rows that became feasible or infeasible without any other change."""
         if are_few(rows):
             self._mark_dirty(rows.tolist())
             return
@@ -246,35 +246,35 @@ class EquivalenceCache:
         self._feasible_changed = True
 
     def _invalidate_changed(self, skipped: frozenset[str]) -> DirtyRows | None:
-        """Forget what changes have made stale: the rows to be answered anew, None for all of them.
+        """Invalidate what changes have made stale. Return the rows to be filtered again, None for all of them.
 
-        They are also to be scored anew, together with those that a rejected attempt has left unscored.
+        They are also marked for scoring, in addition to those that a rejected attempt left unscored.
         """
         state = self._state
         nodes, usage = state.node_log.since(self._node_mark), state.usage_log.since(self._usage_mark)
         first_time = self._node_mark < 0
         self._node_mark, self._usage_mark = state.node_log.mark, state.usage_log.mark
-        others_asked = self.filters.activate(skipped)
-        if others_asked:
+        active_changed = self.filters.activate(skipped)
+        if active_changed:
             self.with_nominated_pods.clear()
-        beyond, self._signature_changed = others_asked or self._signature_changed, False
+        all_stale, self._signature_changed = active_changed or self._signature_changed, False
         if first_time or nodes is None or usage is None or self.filters.has_too_many_statuses:
             self.filters.invalidate_all()
             self.scores.invalidate_all()
             self._dirty_rows = None
             return None
         stale: DirtyRows = []
-        for change, touched in ((NODE, nodes), (USAGE, usage)):
-            if len(touched):  # even if only by a row that is no more
-                rows = self._existing_rows(touched)
-                beyond |= self._invalidate(change, rows)
+        for change, changed in ((NODE, nodes), (USAGE, usage)):
+            if len(changed):  # also if the changed row no longer exists
+                rows = self._existing_rows(changed)
+                all_stale |= self._invalidate(change, rows)
                 stale = _union(stale, rows)
-        beyond |= self.filters.invalidate(ATTEMPT, [])
+        all_stale |= self.filters.invalidate(ATTEMPT, [])
         self._mark_dirty(stale)
-        return None if beyond else stale
+        return None if all_stale else stale
 
     def _invalidate(self, change: Change, rows: DirtyRows) -> bool:
-        """Drop what the change makes stale; whether the filters are stale beyond those rows."""
+        """Invalidate what the change makes stale. Return True if filter results beyond `rows` are stale."""
         if self.scores.invalidate(change, rows):
             self._dirty_rows = None
         return self.filters.invalidate(change, rows)
@@ -285,16 +285,16 @@ class EquivalenceCache:
             if len(self._dirty_rows) > self._size:
                 self._dirty_rows = None
 
-    def _existing_rows(self, touched: Rows) -> DirtyRows:
-        """Those of the rows that there still are."""
-        if are_few(touched):
-            rows = touched.tolist()
+    def _existing_rows(self, changed: Rows) -> DirtyRows:
+        """Return the changed rows that still exist."""
+        if are_few(changed):
+            rows = changed.tolist()
             return [row for row in (sorted(set(rows)) if len(rows) > 1 else rows) if row < self._size]
-        beyond = touched[touched.argmax()] >= self._size
-        return touched[touched < self._size] if beyond else touched
+        beyond = changed[changed.argmax()] >= self._size
+        return changed[changed < self._size] if beyond else changed
 
     def _resize(self, n: int) -> None:
-        """Follow the number of nodes."""
+        """Adapt the columns to the number of nodes."""
         if n == self._size:
             return
         self._feasible_changed = True
@@ -318,7 +318,7 @@ def _below(n: int, rows: DirtyRows | None) -> DirtyRows | None:
 
 
 def _union(some: DirtyRows, others: DirtyRows) -> DirtyRows:
-    """Rows of either; a list only while they are few."""
+    """Return the rows of either; as a list only while they are few."""
     if not len(some) or not len(others):
         return others if not len(some) else some
     if isinstance(some, list) and isinstance(others, list):

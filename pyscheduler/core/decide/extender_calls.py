@@ -1,7 +1,7 @@
-"""An attempt's talk with extenders, written down as if they answered at once.
+"""Calls to extenders during an attempt, written as generators.
 
-Whatever has to ask them is a generator: it yields the calls to be made, and is resumed with what came of them. In
-between the cluster moves on, so that all that plugins have said is asked for anew after each answer.
+Code that calls extenders yields the calls and is resumed with their results. The cluster may change while it is
+suspended, so plugin results are computed again after each response.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ from pyscheduler.core.extender import Extender, ExtenderCall, ExtenderResult
 
 T = TypeVar("T")
 ExtenderSteps = Generator[tuple[ExtenderCall, ...], ExtendersResponded, T]
-"""Something that asks extenders, and comes to a T."""
+"""A generator that yields extender calls and returns a T."""
 
 
 class ExtenderSession:
-    """One attempt to place `pod`, and the `extenders` whose business it is, in the order in which they are asked."""
+    """One attempt to place `pod`, with the `extenders` interested in it in configuration order."""
 
     def __init__(self, pod: Pod, extenders: Sequence[Extender], begin: Callable[[float], Cycle], now: float) -> None:
-        """`begin` makes the cycle of a step that begins at some time."""
+        """`begin` creates the cycle of a step that starts at the given time."""
         self.pod = pod
         self.extenders = extenders
         self._begin = begin
         self.now = now
-        """When the newest step began."""
+        """Time at which the current step started."""
         self.cycle = begin(now)
-        """Its cycle: what plugins noted in an earlier one was true of the cluster as it was then."""
+        """Cycle of the current step; the state that plugins stored in an earlier one may be outdated."""
 
     def call(self, *calls: ExtenderCall) -> ExtenderSteps[tuple[ExtenderResult, ...]]:
-        """Make some calls together; one answer for each."""
-        consulted = yield calls
-        self.now = consulted.at
-        self.cycle = self._begin(consulted.at)
-        return consulted.answers
+        """Make some calls concurrently and return one result for each."""
+        responses = yield calls
+        self.now = responses.at
+        self.cycle = self._begin(responses.at)
+        return responses.answers

@@ -1,7 +1,7 @@
-"""PostFilter where extenders have a say: they trim the candidates of a preemption before one is chosen.
+"""PostFilter with extenders: they reduce the preemption candidates before one is selected.
 
-Matches the callExtenders of kube-scheduler's preemption framework, but that they see every candidate: kube-scheduler
-stops looking once it has enough.
+Matches callExtenders of kube-scheduler's preemption framework, except that the extenders receive every candidate:
+kube-scheduler stops its search once it has enough.
 """
 
 from __future__ import annotations
@@ -32,28 +32,28 @@ NONE_LEFT = "preemption: no candidate node for preemption"
 def run_post_filter_with_extenders(
     session: ExtenderSession, profile: Profile, diagnosis: Diagnosis, state: ClusterState, instrument: Instrument
 ) -> ExtenderSteps[PostFilterResult]:
-    """Ask the PostFilter plugins, then the extenders of what preemption has found. PluginFailed if a plugin raises."""
+    """Run PostFilter, then pass the preemption candidates to the extenders. PluginFailed if a plugin raises."""
     extenders = [extender for extender in session.extenders if extender.preempts]
     if not extenders:
         return run_post_filter(profile.post_filter, session.cycle, session.pod, diagnosis, instrument)
     plugins = tuple(PreemptionDryRun(p) if isinstance(p, PreemptionPlugin) else p for p in profile.post_filter)
-    said = run_post_filter(plugins, session.cycle, session.pod, diagnosis, instrument)
+    result = run_post_filter(plugins, session.cycle, session.pod, diagnosis, instrument)
     dry_run = next((p for p in plugins if isinstance(p, PreemptionDryRun) and p.found is not None), None)
     if dry_run is None:
-        return said
+        return result
     instrument.preemption_attempted()
-    if dry_run.found is None or said.plugin != dry_run.name or not dry_run.found.candidates:
-        return said
+    if dry_run.found is None or result.plugin != dry_run.name or not dry_run.found.candidates:
+        return result
     try:
         candidates = yield from _call_extenders(session, extenders, dry_run.found.candidates, state)
     except ExtenderFailed as failed:
         return PostFilterResult(f"preemption: {failed}", code=Code.ERROR)
-    there = {name: candidate for name, candidate in candidates.items() if state.info(name) is not None}
-    if not there:
-        return PostFilterResult(", ".join([*said.earlier_reasons, NONE_LEFT]))
-    name = dry_run.plugin.choose(there)
-    # As they are by now: who has gone while extenders were thinking has made room already.
-    hosts = ((victim.uid, state.node_of(victim.uid)) for victim in there[name].victims)
+    existing = {name: candidate for name, candidate in candidates.items() if state.info(name) is not None}
+    if not existing:
+        return PostFilterResult(", ".join([*result.earlier_reasons, NONE_LEFT]))
+    name = dry_run.plugin.choose(existing)
+    # Current versions only: victims deleted during the extender calls need no eviction.
+    hosts = ((victim.uid, state.node_of(victim.uid)) for victim in existing[name].victims)
     victims = tuple(host.pods[uid] for uid, host in hosts if host is not None)
     return PostFilterResult("", name, victims, dry_run.name, Code.SUCCESS)
 
@@ -61,7 +61,7 @@ def run_post_filter_with_extenders(
 def _call_extenders(
     session: ExtenderSession, extenders: Sequence[Extender], candidates: Mapping[str, Candidate], state: ClusterState
 ) -> ExtenderSteps[Mapping[str, Candidate]]:
-    """What the extenders leave of the candidates, each of what the one before has left."""
+    """Return the candidates that all extenders keep, each called with the result of the previous one."""
     for extender in extenders:
         (answer,) = yield from session.call(PreemptCall(extender, candidates))
         try:
@@ -77,12 +77,12 @@ def _call_extenders(
 
 
 def _candidates_of(
-    extender: Extender, answer: ExtenderPreemptionResult, asked: Mapping[str, Candidate], state: ClusterState
+    extender: Extender, answer: ExtenderPreemptionResult, candidates: Mapping[str, Candidate], state: ClusterState
 ) -> dict[str, Candidate]:
-    """The candidates that an answer names. ExtenderFailed if it names what is not there."""
+    """Return the candidates that an extender's result names. ExtenderFailed if it names an unknown node or pod."""
     found = {}
     for name, victims in answer.victims.items():
-        pods = _pods(extender, name, victims, asked.get(name), state)
+        pods = _pods(extender, name, victims, candidates.get(name), state)
         if pods:
             found[name] = Candidate(pods, victims.pdb_violations)
         elif not extender.ignorable:
@@ -91,14 +91,14 @@ def _candidates_of(
 
 
 def _pods(
-    extender: Extender, name: str, victims: Victims, asked: Candidate | None, state: ClusterState
+    extender: Extender, name: str, victims: Victims, candidate: Candidate | None, state: ClusterState
 ) -> tuple[Pod, ...]:
-    """The victims on one node; those that it was asked about may have gone meanwhile, and the node as well."""
+    """Return the victims on one node; victims and the node itself may have been deleted during the call."""
     node = state.info(name)
-    if node is None and asked is None:
+    if node is None and candidate is None:
         raise ExtenderFailed(f'nodeinfo not found for node name "{name}"')
     known = {} if node is None else dict(node.pods)
-    known.update({pod.uid: pod for pod in (asked.victims if asked is not None else ())})
+    known.update({pod.uid: pod for pod in (candidate.victims if candidate is not None else ())})
     for uid in victims.uids:
         if uid not in known:
             raise ExtenderFailed(

@@ -1,8 +1,8 @@
-"""Which nodes a pod fits: kube-scheduler's findNodesThatFitPod, asked of every node.
+"""Find the nodes that a pod fits: kube-scheduler's findNodesThatFitPod, over all nodes.
 
-PreFilter looks at the pod, then Filter at each node, twice where others are nominated to it: with them and without. The
-answers come from an `EquivalenceCache`, which keeps them for the next pod of the signature; where PreFilter narrows the nodes
-down to a few, these are asked directly.
+PreFilter runs once per pod, Filter once per node, or twice where other pods are nominated to the node: with and without
+them. Results come from an `EquivalenceCache`, which keeps them for the next pod of the signature group. If PreFilter
+narrows the search to a few nodes, Filter runs on these directly.
 """
 
 from __future__ import annotations
@@ -33,62 +33,62 @@ from pyscheduler.kernels import Rows
 
 @dataclass(slots=True)
 class FeasibleNodes:
-    """What Filter said of every node."""
+    """Filter results of all nodes."""
 
     fits: Mask
-    """Per row of the state."""
+    """One element per row of the state."""
     among: Rows | None
-    """The rows that were looked at, in ascending order; None for all of them."""
-    refused: Mapping[int, Status]
-    """What was said directly, by row: it goes before what the cache keeps."""
+    """The evaluated rows in ascending order; None for all of them."""
+    rejections: Mapping[int, Status]
+    """Statuses from uncached evaluation, by row; they take precedence over the cache."""
     outside: Status | None = None
-    """What rows that were not looked at are told."""
+    """Status of the rows that were not evaluated."""
     result_cache: EquivalenceCache | None = None
-    """Where the other answers are, if all nodes were asked: `fits` is what it holds feasible, so its totals serve."""
+    """Cache of the other results if all nodes were evaluated. `fits` is its `feasible`, so its totals can be used."""
 
     def status(self, row: int) -> Status | None:
-        """Why the pod does not fit a row; None if it does."""
-        if row in self.refused:
-            return self.refused[row]
+        """Return the status of a row; None if the pod fits."""
+        if row in self.rejections:
+            return self.rejections[row]
         if self.result_cache is not None:
             return self.result_cache.filters.status(row)
         return None if self.fits[row] else self.outside
 
     def codes(self) -> NDArray[np.int64]:
-        """The code of every row's status: SUCCESS where the pod fits."""
+        """Return the code of every row's status, SUCCESS where the pod fits."""
         if self.result_cache is not None:
             codes = self.result_cache.filters.status_codes(len(self.fits))
         else:
             outside = Code.SUCCESS if self.outside is None else self.outside.code
             codes = np.where(self.fits, Code.SUCCESS, outside).astype(np.int64)
-        for row, status in self.refused.items():
+        for row, status in self.rejections.items():
             codes[row] = status.code
         return codes
 
     def tally(self, nodes: int) -> Counter[Status]:
-        """How many of the nodes were refused with each status."""
+        """Return the number of rejected nodes per status."""
         if self.result_cache is None:
-            tally = Counter(self.refused.values())
+            tally = Counter(self.rejections.values())
             if self.outside is not None:
-                tally[self.outside] += nodes - int(np.count_nonzero(self.fits)) - len(self.refused)
+                tally[self.outside] += nodes - int(np.count_nonzero(self.fits)) - len(self.rejections)
             return +tally
         filters = self.result_cache.filters
         tally = filters.tally(nodes)
-        tally.update(self.refused.values())
-        tally.subtract(own for row in self.refused if (own := filters.status(row)) is not None)
+        tally.update(self.rejections.values())
+        tally.subtract(own for row in self.rejections if (own := filters.status(row)) is not None)
         return +tally
 
 
 @dataclass(frozen=True, slots=True)
 class NominatedNode:
-    """The node that an earlier attempt made room on, and what keeps the pod off it now: nothing, if all went well."""
+    """The pod's nominated node and why the pod does not fit there now; None if it fits."""
 
     node: NodeRow
-    refusal: Status | None
+    rejection: Status | None
 
 
 class FeasibleNodeFinder:
-    """Asks the PreFilter and Filter plugins of one profile."""
+    """Run the PreFilter and Filter plugins of one profile."""
 
     def __init__(self, profile: Profile, state: ClusterState, nominator: Nominator) -> None:
         self._profile = profile
@@ -96,25 +96,26 @@ class FeasibleNodeFinder:
         self._nominator = nominator
 
     def pre_filter(self, cycle: Cycle, pod: Pod, cache: EquivalenceCache) -> PreFilterResult:
-        """Ask the PreFilter plugins. PluginFailed if one raises."""
-        kept, asked = cache.begin(pod.signature), self._profile.evaluations.pre_filter
-        return run_pre_filter(self._profile.pre_filter, cycle, pod, self._state.table(), kept, asked)
+        """Run the PreFilter plugins. PluginFailed if one raises."""
+        cached, evaluations = cache.begin(pod.signature), self._profile.evaluations.pre_filter
+        return run_pre_filter(self._profile.pre_filter, cycle, pod, self._state.table(), cached, evaluations)
 
     def nominated_node(self, pod: Pod) -> str:
-        """The node that an earlier attempt made room on for the pod, "" if none did."""
+        """Return the name of the pod's nominated node, "" if it has none."""
         return self._nominator.nominated_node(pod)
 
     def evaluate_nominated_node(self, cycle: Cycle, pod: Pod, pre: PreFilterResult) -> NominatedNode | None:
-        """Run Filter on the pod's nominated node, if it has one, before any other and whatever PreFilter left.
+        """Run Filter on the pod's nominated node, if it has one, before any other and even if PreFilter excluded it.
 
-        An error is no result, as in kube-scheduler: the search that follows runs into it again if the node counts.
+        An error status counts as no result, as in kube-scheduler: the search that follows meets it again if the node
+        matters.
         """
         name = self.nominated_node(pod)
         node = self._state.info(name) if name else None
         if node is None:
             return None
         try:
-            return NominatedNode(node, self._refusal(cycle, pod, node, pre))
+            return NominatedNode(node, self._filter_node(cycle, pod, node, pre))
         except PluginFailed as failed:
             if isinstance(failed.error, StatusError):
                 return None
@@ -123,10 +124,11 @@ class FeasibleNodeFinder:
     def filter_all(
         self, cycle: Cycle, pod: Pod, pre: PreFilterResult, cache: EquivalenceCache, with_reasons: bool = False
     ) -> FeasibleNodes:
-        """Ask Filter of every node, where no PreFilter plugin has named some.
+        """Run Filter on every node, if no PreFilter plugin returned node names.
 
-        `with_reasons`: the reasons matter even if some node fits. Kube-scheduler asks first with the nominated pods, so it is
-        that answer which is told of a node; while a node is still to be chosen, only nodes that fit are asked so.
+        `with_reasons`: compute every node's reason even if some node fits. Kube-scheduler filters with the nominated
+        pods first, so that result is the node's status; as long as a node can be selected, only nodes that fit are
+        filtered so.
         """
         try:
             cache.refresh_filters(cycle, pod, pre.skipped)
@@ -134,46 +136,51 @@ class FeasibleNodeFinder:
             nominated = any(self._nominator.rivals(pod, node.name) for node in self._state.rows)
             if not isinstance(failed.error, StatusError) or not nominated:
                 raise
-            return self._one_by_one(cycle, pod, pre)
+            return self._filter_one_by_one(cycle, pod, pre)
         reserved = self._reserved_rows(cycle, pod, cache)
-        left = cache.exclude_reserved(reserved.keys())
-        if with_reasons or not left:
+        feasible = cache.exclude_reserved(reserved.keys())
+        if with_reasons or not feasible:
             reserved = self._reserved_rows(cycle, pod, cache, include_infeasible=True)
         return FeasibleNodes(cache.feasible[: len(self._state.rows)], None, reserved, result_cache=cache)
 
     def filter_named(
         self, cycle: Cycle, pod: Pod, pre: PreFilterResult, names: frozenset[str], nominated: NominatedNode | None
     ) -> FeasibleNodes:
-        """Ask Filter of the few nodes that PreFilter left. What was said of the nominated node stands."""
+        """Run Filter on the nodes that PreFilter named. An earlier rejection by the nominated node stands."""
         # Row order, not set order: the same events must give the same choice.
         nodes = sorted((n for name in names if (n := self._state.info(name)) is not None), key=lambda n: n.row)
         fits = np.zeros(len(self._state), np.bool_)
-        before = nominated.refusal if nominated else None
-        refused: dict[int, Status] = {nominated.node.row: before} if nominated and before else {}
+        nominated_status = nominated.rejection if nominated else None
+        rejections: dict[int, Status] = {nominated.node.row: nominated_status} if nominated and nominated_status else {}
         rows = np.fromiter((node.row for node in nodes), np.intp, len(nodes))
         fits[rows] = True
         if are_few(rows):
-            alone = nodes
+            one_by_one = nodes
         else:
             # A pod may name thousands of nodes; those with nominated pods are evaluated with them first.
-            alone = [node for node in nodes if self._nominator.rivals(pod, node.name)]
-            refused |= rejected_rows(self._profile, self._state, cycle, pod, rows, pre.skipped)
-        for node in alone:
-            status = self._refusal(cycle, pod, node, pre)
+            one_by_one = [node for node in nodes if self._nominator.rivals(pod, node.name)]
+            rejections |= rejected_rows(self._profile, self._state, cycle, pod, rows, pre.skipped)
+        for node in one_by_one:
+            status = self._filter_node(cycle, pod, node, pre)
             if status is not None:
-                refused[node.row] = status
-        fits[[*refused]] = False
-        return FeasibleNodes(fits, rows, refused, pre.outside_status(before))
+                rejections[node.row] = status
+        fits[[*rejections]] = False
+        return FeasibleNodes(fits, rows, rejections, pre.outside_status(nominated_status))
 
-    def _one_by_one(self, cycle: Cycle, pod: Pod, pre: PreFilterResult) -> FeasibleNodes:
-        """Filter each node with its nominated pods first: they may refuse the pod before a plugin meets an error."""
+    def _filter_one_by_one(self, cycle: Cycle, pod: Pod, pre: PreFilterResult) -> FeasibleNodes:
+        """Filter each node with its nominated pods first.
+
+        They may reject the pod before a plugin returns an error status.
+        """
         nodes = self._state.rows
-        refused = {node.row: status for node in nodes if (status := self._refusal(cycle, pod, node, pre)) is not None}
+        rejections = {
+            node.row: status for node in nodes if (status := self._filter_node(cycle, pod, node, pre)) is not None
+        }
         fits = np.ones(len(nodes), np.bool_)
-        fits[[*refused]] = False
-        return FeasibleNodes(fits, np.arange(len(nodes)), refused)
+        fits[[*rejections]] = False
+        return FeasibleNodes(fits, np.arange(len(nodes)), rejections)
 
-    def _refusal(self, cycle: Cycle, pod: Pod, node: NodeRow, pre: PreFilterResult) -> Status | None:
+    def _filter_node(self, cycle: Cycle, pod: Pod, node: NodeRow, pre: PreFilterResult) -> Status | None:
         others = self._nominator.rivals(pod, node.name)
         if others:
             status = filter_with_nominated_pods(self._profile, cycle, pod, node, others)
@@ -184,9 +191,9 @@ class FeasibleNodeFinder:
     def _reserved_rows(
         self, cycle: Cycle, pod: Pod, cache: EquivalenceCache, include_infeasible: bool = False
     ) -> dict[int, Status]:
-        """The rows where the pod would take the place of a nominated one of its priority or above.
+        """Return the status of the rows that reject the pod once nominated pods of its priority or above are added.
 
-        Of those that it fits without them; `include_infeasible`: of all.
+        Only rows that fit without them are evaluated, or all of them with `include_infeasible`.
         """
         reserved = {}
         for name in self._nominator.nodes():
@@ -201,21 +208,21 @@ class FeasibleNodeFinder:
     def _filter_with_nominated_pods(
         self, cycle: Cycle, pod: Pod, node: NodeRow, cache: EquivalenceCache
     ) -> Status | None:
-        """What is in the way if its nominated pods run there too: kept while the answer rests on that node and them."""
+        """Return the status with the nominated pods added, cached until the node or those pods change."""
         name = node.name
-        at = (node.version, self._nominator.rivals_version(pod, name)) if cache.filters.is_stable else None
-        known = cache.with_nominated_pods.get(name)
-        if at is None or known is None or known[0] != at:
+        versions = (node.version, self._nominator.rivals_version(pod, name)) if cache.filters.is_stable else None
+        cached = cache.with_nominated_pods.get(name)
+        if versions is None or cached is None or cached[0] != versions:
             others = self._nominator.rivals(pod, name)
             status = filter_with_nominated_pods(self._profile, cycle, pod, node, others) if others else None
-            known = cache.with_nominated_pods[name] = (at, status)
-        return known[1]
+            cached = cache.with_nominated_pods[name] = (versions, status)
+        return cached[1]
 
 
 def diagnose(state: ClusterState, pre: PreFilterResult, found: FeasibleNodes | None = None) -> Diagnosis:
-    """Why no node fits: what PreFilter said if it rejected the pod, else what Filter did."""
+    """Return the diagnosis of a pod that fits no node: PreFilter's rejection, else the Filter results."""
     if found is None:
-        return _rejected(state, pre, pre.rejection)
+        return _diagnose_pre_filter(state, pre, pre.rejection)
     tally = found.tally(len(state))
     pending = {s.plugin for s in tally if s.code is Code.PENDING}
 
@@ -234,8 +241,8 @@ def diagnose(state: ClusterState, pre: PreFilterResult, found: FeasibleNodes | N
     )
 
 
-def _rejected(state: ClusterState, pre: PreFilterResult, status: Status | None) -> Diagnosis:
-    assert status is not None, "neither PreFilter nor Filter has refused the pod"
+def _diagnose_pre_filter(state: ClusterState, pre: PreFilterResult, status: Status | None) -> Diagnosis:
+    assert status is not None, "neither PreFilter nor Filter has rejected the pod"
     pending = {status.plugin} if status.code is Code.PENDING else set()
     return Diagnosis(
         len(state),

@@ -1,4 +1,4 @@
-"""Which kept answers a change makes stale: the whole of incremental evaluation in one table."""
+"""Which cached results a change makes stale, as one table for all of incremental evaluation."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from pyscheduler.api.plugin import Reads
 from pyscheduler.kernels import Rows
 
 DirtyRows = Rows | list[int]
-"""Rows that something happened to: a list where they are few, else an array, which may name a row twice."""
+"""Changed rows: a list if they are few, else an array, in which a row may occur twice."""
 
 
 class Change(enum.IntEnum):
-    """What happened to some rows."""
+    """Kinds of changes to rows."""
 
     NODE = 0
-    """Their node objects changed."""
+    """The node objects changed."""
     USAGE = 1
-    """Pods came to them or left."""
+    """Pods were added or removed."""
     ATTEMPT = 2
-    """Nothing; but this is another attempt, perhaps of another pod."""
+    """Nothing changed, but a new attempt starts, possibly for another pod."""
 
 
 CHANGES = NODE, USAGE, ATTEMPT = tuple(Change)
-"""By names of their own, because looking a member up in its class costs more than what is done with it."""
+"""Module-level names, because looking up an enum member costs more than the work done with it."""
 
 
 class Scope(enum.Enum):
-    """How far a change reaches."""
+    """Extent of the results that a change makes stale."""
 
     NOWHERE = enum.auto()
     ROWS = enum.auto()
@@ -69,7 +69,7 @@ class _Reader(Protocol):
 
 
 def invalidation_scopes(plugin: _Reader) -> tuple[Scope, ...]:
-    """How much of what the plugin said is stale after each kind of change; `Change` values are the places."""
+    """Return the scope of each kind of change for the plugin, indexed by `Change`."""
     reach = [_SCOPES[change][plugin.reads] for change in Change]
     if plugin.reads_identity:
         reach[Change.ATTEMPT] = Scope.EVERYWHERE
@@ -77,19 +77,19 @@ def invalidation_scopes(plugin: _Reader) -> tuple[Scope, ...]:
 
 
 class CachedColumn:
-    """What one plugin said of every node, as far as that still holds."""
+    """One plugin's cached results for all nodes."""
 
     __slots__ = ("all_stale", "is_volatile", "reach")
 
     def __init__(self, plugin: _Reader) -> None:
         self.reach = invalidation_scopes(plugin)
         self.is_volatile = Scope.EVERYWHERE in (self.reach[Change.USAGE], self.reach[Change.ATTEMPT])
-        """Whether all of it is stale as soon as any pod comes or goes, or at every attempt."""
+        """True if the whole column is stale as soon as any pod is added or removed, or at every attempt."""
         self.all_stale = True
-        """Whether nothing that it said holds any more."""
+        """True if no result is valid any more."""
 
     def invalidate(self, change: Change, rows: DirtyRows) -> bool:
-        """Drop what the change makes stale; whether that goes beyond `rows`."""
+        """Invalidate what the change makes stale. Return True if that extends beyond `rows`."""
         reach = self.reach[change]
         if reach is _EVERYWHERE:
             self.all_stale = True
@@ -99,5 +99,5 @@ class CachedColumn:
         return False
 
     def invalidate_rows(self, rows: DirtyRows) -> None:
-        """The answers for some rows are stale."""
+        """Mark the results of `rows` as stale."""
         raise NotImplementedError

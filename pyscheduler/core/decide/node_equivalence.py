@@ -1,8 +1,8 @@
-"""Which rows score alike by what plugins say of it, and one of each kind that speaks for all.
+"""Node equivalence classes: rows to which the pod-dependent Score plugins give the same score.
 
-Where pods are spread over zones and hosts, fifty thousand nodes come to a few dozen kinds: those of one zone with as
-many pods of the set. What such plugins say is new after each pod, but it is asked of dozens. A kind's number is put
-together from a place on each axis, so that a row whose pods have changed is numbered without a look at any other.
+With pods spread over zones and hosts, fifty thousand nodes form a few dozen classes: nodes of one zone with the same
+number of matching pods. Such scores change after every pod, but only one representative per class has to be scored. A
+class number is composed of one coordinate per axis, so a changed row is renumbered without looking at other rows.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ from pyscheduler.core.framework.plugin_calls import call_guarded
 from pyscheduler.core.state.cluster import ClusterState
 from pyscheduler.kernels import Rows, extremes, first_of
 
-MOST = 1 << 14
-"""Numbers there may be. Where there are more kinds than that, one row hardly ever speaks for many."""
-PluginLikenesses = Sequence[tuple[ScorePlugin, NodeEquivalence]]
+MAX_CLASSES = 1 << 14
+"""Maximum number of classes. With more, a representative hardly ever stands for many rows."""
+PluginEquivalences = Sequence[tuple[ScorePlugin, NodeEquivalence]]
 
 
 @dataclass(slots=True)
 class _Axis:
-    """A topology or a count, and the range of numbers that have a place on it."""
+    """A topology or a pod count, and the range of its values that have a coordinate."""
 
     plugin: ScorePlugin
-    """Who names it."""
+    """The plugin that returned it first."""
     part: str | PodCount
-    least: int = 0
+    low: int = 0
     width: int = 0
     stride: int = 0
-    """How much further one place is in the numbers of kinds."""
+    """Distance of two adjacent coordinates in class numbers."""
     ids: Ints | None = None
-    """The numbers of a topology, which are the same while nodes are."""
+    """Domain ids of a topology, cached because they change only with the nodes."""
 
     def column(self, nodes: NodeTable) -> Ints:
         return call_guarded(self.plugin.name, "Score", self._read, nodes) if self.ids is None else self.ids
@@ -49,69 +49,77 @@ class _Axis:
         self.ids = nodes.topology(self.part).ids
         return self.ids
 
-    def reach(self, column: Ints, stride: int) -> int:
-        """Give all numbers of a column a place, and of pods as many beyond, for more to come; the next axis' stride."""
-        least, most = extremes(column, None)
-        more = 0 if isinstance(self.part, str) else most - least + 1
-        self.least = least - more if least < 0 else least
-        self.width = (most + more if most > 0 else most) - self.least + 1
+    def set_range(self, column: Ints, stride: int) -> int:
+        """Set the range to the values of the column and return the next axis' stride.
+
+        The range of pod counts is extended by its own length in each direction, so that counts can change.
+        """
+        low, highest = extremes(column, None)
+        margin = 0 if isinstance(self.part, str) else highest - low + 1
+        self.low = low - margin if low < 0 else low
+        self.width = (highest + margin if highest > 0 else highest) - self.low + 1
         self.stride = stride
         return stride * self.width
 
 
 class NodeEquivalenceClasses:
-    """The number of each row's kind, and the rows that speak for the kinds which have any that fits."""
+    """The class of each row, and a feasible representative of each class that has one."""
 
     def __init__(self, state: ClusterState) -> None:
         self._state = state
-        self._told: PluginLikenesses = ()
+        self._equivalences: PluginEquivalences = ()
         self._version = -1
         self._axes: list[_Axis] = []
         self._has_numbers = False
-        """Whether the numbers are those of what was told; if not, there would be too many."""
+        """True if the numbers are valid for the current criteria; False if there are too many classes."""
         self.generation = 0
-        """Counts how often rows were numbered anew, so that a number may mean another kind."""
+        """Incremented whenever all rows are renumbered, so that a number may stand for another class."""
         self.of: Ints = np.zeros(0, np.int64)
-        """The number of each row, as long as other columns."""
+        """Class number of each row; as long as other columns."""
         self.size = 0
-        """All numbers are below this."""
+        """Exclusive upper bound of the class numbers."""
         self.rows: Rows = np.zeros(0, np.intp)
-        """A row that fits of each kind."""
+        """One feasible row of each class."""
         self.numbers: NDArray[np.int64] = self.of
-        """The kinds of those rows."""
+        """Class numbers of `rows`."""
         self._first: Ints = self.of
 
     @property
     def bytes(self) -> int:
-        """Memory of the columns."""
+        """Memory of the columns in bytes."""
         return self.of.nbytes + self._first.nbytes
 
     def refresh(
-        self, told: PluginLikenesses, room: int, rows: DirtyRows | slice, fitting: Rows | slice, refit: bool
+        self,
+        equivalences: PluginEquivalences,
+        room: int,
+        rows: DirtyRows | slice,
+        feasible: Rows | slice,
+        feasible_changed: bool,
     ) -> bool:
-        """Bring numbers up to date after pods have come to some rows or left them, or after anything (a slice).
+        """Update the class numbers after pods were added or removed on some rows, or after any change (a slice).
 
-        `room` is the length of other columns, `refit` whether others fit than last time. Whether so few rows speak
-        for all that it is worth while.
+        `room` is the length of other columns, `feasible_changed` is True if other rows are feasible than before. Return
+        True if there are so few classes that scoring representatives pays off.
         """
-        if self._version != self._state.nodes_version or told != self._told:
-            self._told, self._version = told, self._state.nodes_version
-            self._axes = _axes(told)
+        if self._version != self._state.nodes_version or equivalences != self._equivalences:
+            self._equivalences, self._version = equivalences, self._state.nodes_version
+            self._axes = _axes(equivalences)
             self._number_all(room)
-            refit = True
+            feasible_changed = True
         elif not self._has_numbers:
             return False
         elif isinstance(rows, slice) or not self._renumber(rows):
             self._number_all(room)
-            refit = True
+            feasible_changed = True
         if not self._has_numbers:
             return False
-        if refit or not len(self.rows):
-            self._choose_representatives(fitting)
-        return 2 * len(self.rows) <= (fitting.stop if isinstance(fitting, slice) else len(fitting))
+        if feasible_changed or not len(self.rows):
+            self._choose_representatives(feasible)
+        return 2 * len(self.rows) <= (feasible.stop if isinstance(feasible, slice) else len(feasible))
 
     def invalidate(self) -> None:
-        """Rows may change unnoticed from now on."""
+        """Renumber all rows at the next refresh, because changes until then are not reported."""
         self._version = -1
 
     def _columns(self) -> Sequence[Ints]:
@@ -122,67 +130,69 @@ class NodeEquivalenceClasses:
         """Number all rows."""
         columns, self.size = self._columns(), 1
         for axis, column in zip(self._axes, columns, strict=True):
-            self.size = axis.reach(column, self.size)
-        self._has_numbers = self.size <= MOST
+            self.size = axis.set_range(column, self.size)
+        self._has_numbers = self.size <= MAX_CLASSES
         self.generation += 1
         if self._has_numbers:
             self.of = np.zeros(room, np.int64)
             for axis, column in zip(self._axes, columns, strict=True):
-                self.of[: len(column)] += (column - axis.least) * axis.stride
+                self.of[: len(column)] += (column - axis.low) * axis.stride
             self._first = np.empty(self.size, np.int64)
 
     def _renumber(self, rows: DirtyRows) -> bool:
-        """Number some rows; False if a number has no place on its axis."""
+        """Renumber some rows. Return False if a value has no coordinate on its axis."""
         columns = self._columns()
         if not isinstance(rows, list):
             return self._renumber_many(rows, columns)
         for row in rows:
             number = 0
             for axis, column in zip(self._axes, columns, strict=True):
-                place = column.item(row) - axis.least
-                if not 0 <= place < axis.width:
+                coordinate = column.item(row) - axis.low
+                if not 0 <= coordinate < axis.width:
                     return False
-                number += place * axis.stride
+                number += coordinate * axis.stride
             self._move(row, number)
         return True
 
     def _renumber_many(self, rows: Rows, columns: Sequence[Ints]) -> bool:
         numbers = np.zeros(len(rows), np.int64)
         for axis, column in zip(self._axes, columns, strict=True):
-            places = column.take(rows) - axis.least
-            if len(rows) and not (places[places.argmin()] >= 0 and places[places.argmax()] < axis.width):
+            coordinates = column.take(rows) - axis.low
+            if len(rows) and not (
+                coordinates[coordinates.argmin()] >= 0 and coordinates[coordinates.argmax()] < axis.width
+            ):
                 return False
-            numbers += places * axis.stride
+            numbers += coordinates * axis.stride
         self.of[rows] = numbers
         self.rows = self.rows[:0]
         return True
 
     def _move(self, row: int, number: int) -> None:
-        """A row is of another kind now; who speaks for a kind is chosen anew where that changes it."""
+        """Move a row to another class; clear the representatives if the move affects them."""
         before = self.of.item(row)
         if number != before:
             self.of[row] = number
             if self._first.item(before) == row or self._first.item(number) < 0:
                 self.rows = self.rows[:0]
 
-    def _choose_representatives(self, fitting: Rows | slice) -> None:
-        """Have the first row that fits speak for its kind."""
-        if isinstance(fitting, slice):
-            first_of(self._first, self.of[fitting], None)
+    def _choose_representatives(self, feasible: Rows | slice) -> None:
+        """Set the first feasible row of each class as its representative."""
+        if isinstance(feasible, slice):
+            first_of(self._first, self.of[feasible], None)
         else:
-            first_of(self._first, self.of, fitting)
+            first_of(self._first, self.of, feasible)
         self.numbers = np.flatnonzero(self._first >= 0)
         self.rows = self._first.take(self.numbers)
 
 
-def _axes(told: PluginLikenesses) -> list[_Axis]:
-    """An axis for each topology and count, by whomever it is named first."""
+def _axes(equivalences: PluginEquivalences) -> list[_Axis]:
+    """Return one axis per topology and count, for the first plugin that names it."""
     axes: dict[str | PodCount, _Axis] = {}
-    for plugin, likeness in told:
-        for part in call_guarded(plugin.name, "Score", _parts, likeness):
+    for plugin, equivalence in equivalences:
+        for part in call_guarded(plugin.name, "Score", _parts, equivalence):
             axes.setdefault(part, _Axis(plugin, part))
     return list(axes.values())
 
 
-def _parts(likeness: NodeEquivalence) -> Iterable[str | PodCount]:
-    return dict.fromkeys([*likeness.topologies, *likeness.counts])  # raises here, by its name, what cannot be a key
+def _parts(equivalence: NodeEquivalence) -> Iterable[str | PodCount]:
+    return dict.fromkeys([*equivalence.topologies, *equivalence.counts])  # an unhashable value raises here

@@ -1,4 +1,4 @@
-"""The PreFilter and PreScore answers that serve every pod of one signature, and how they are given again."""
+"""Cached PreFilter and PreScore results that are valid for every pod of one signature."""
 
 from __future__ import annotations
 
@@ -12,37 +12,37 @@ from pyscheduler.api.plugin import Plugin, PreScorePlugin
 from pyscheduler.api.pod import Pod
 from pyscheduler.core.framework.evaluation_counts import CountersByPlugin
 from pyscheduler.core.framework.plugin_calls import call_plugin
-from pyscheduler.core.framework.profile import is_kept
+from pyscheduler.core.framework.profile import is_cacheable
 
 State = dict[StateKey[Any], Any]
 P = TypeVar("P", bound=Plugin)
 
 
 class Step(NamedTuple, Generic[P]):
-    """What kept answers left in the cycle up to here, and the plugin to be asked next; None at the end."""
+    """Cycle state that cached results add up to here, and the next plugin to run; None at the end."""
 
     state: State
     plugin: P | None
 
 
 class PluginResultCache:
-    """What was said for a signature, and holds until a node object changes; see `is_kept` for whose answers do."""
+    """Results for a signature, valid until a node object changes; `is_cacheable` selects the plugins."""
 
     __slots__ = ("_cached", "_skip_results", "_states", "_steps", "outcome", "skipped")
 
     def __init__(self) -> None:
         self.skipped: set[str] = set()
-        """The plugins that left themselves out."""
+        """Names of the plugins that returned SKIP."""
         self._cached: set[str] = set()
         self._states: dict[str, State] = {}
         self._steps: list[Step[Any]] | None = None
         self._skip_results: dict[str, bool] = {}
-        """The plugins whose answer was SKIP_SIGNATURE, or SKIP_SIGNATURE_GROUP: True."""
+        """Plugins that returned SKIP_SIGNATURE (False) or SKIP_SIGNATURE_GROUP (True)."""
         self.outcome: Any = None
-        """What came of all answers, where nobody is to be asked any more; None otherwise."""
+        """Combined result of the extension point if no plugin has to run any more; None otherwise."""
 
     def invalidate_skips(self) -> None:
-        """Forget each SKIP_SIGNATURE and SKIP_SIGNATURE_GROUP: what such answers rest on has changed."""
+        """Drop each SKIP_SIGNATURE and SKIP_SIGNATURE_GROUP, because something they depend on changed."""
         if self._skip_results:
             self._cached -= self._skip_results.keys()
             self.skipped -= self._skip_results.keys()
@@ -50,7 +50,10 @@ class PluginResultCache:
             self._invalidate_plan()
 
     def invalidate(self, plugins: frozenset[str]) -> None:
-        """Another pod of the template is asked about: forget what some plugins said, unless it was of all its pods."""
+        """Drop the results of some plugins before a pod of another signature of the group.
+
+        SKIP_SIGNATURE_GROUP stays valid.
+        """
         gone = [name for name in plugins if name in self._cached and not self._skip_results.get(name)]
         if gone:
             self._cached.difference_update(gone)
@@ -60,9 +63,9 @@ class PluginResultCache:
             self._invalidate_plan()
 
     def uncached_plugins(self, plugins: Sequence[P], cycle: Cycle) -> Iterator[P]:
-        """The plugins to be asked, in their turn; what the others left in the cycle is there when it is theirs.
+        """Yield the plugins to run in order, after adding the cached state of the plugins before each one to the cycle.
 
-        Not before its turn: a plugin whose turn does not come must leave no trace in the cycle.
+        Cached state is not added earlier: a plugin that is not reached must not change the cycle.
         """
         if not self._cached:
             yield from plugins
@@ -76,7 +79,7 @@ class PluginResultCache:
                 yield plugin
 
     def replay(self, cycle: Cycle) -> Any:
-        """Leave in the cycle what the answers left, and give the `outcome`."""
+        """Add the cached state to the cycle and return `outcome`."""
         assert self._steps is not None
         state = self._steps[-1].state
         if state:
@@ -84,16 +87,19 @@ class PluginResultCache:
         return self.outcome
 
     def store_outcome(self, outcome: Any) -> None:
-        """Keep what came of all answers, if it will be the same next time."""
+        """Cache the combined result if no plugin has to run next time."""
         if self._steps is not None and len(self._steps) == 1:
             self.outcome = outcome
 
     def state_before(self, plugin: Plugin, cycle: Cycle) -> State | None:
-        """What is in the cycle, where it will matter what the plugin adds to it."""
-        return cycle.state() if is_kept(plugin) else None
+        """Return the cycle's state before the plugin runs if its result can be cached; None otherwise."""
+        return cycle.state() if is_cacheable(plugin) else None
 
     def store(self, plugin: Plugin, answer: object, cycle: Cycle, before: State | None) -> None:
-        """The plugin has answered, `before` being what was there; keep what serves other pods of the signature."""
+        """Cache the plugin's result if it is valid for other pods of the signature.
+
+        `before` is the result of `state_before`.
+        """
         if answer is SKIP_SIGNATURE or answer is SKIP_SIGNATURE_GROUP:
             self._store(plugin.name, {}, skipped=True)
             self._skip_results[plugin.name] = answer is SKIP_SIGNATURE_GROUP
@@ -128,25 +134,25 @@ def run_pre_score(
     cycle: Cycle,
     pod: Pod,
     feasible: Callable[[], NodeTable],
-    kept: PluginResultCache,
-    asked: CountersByPlugin,
+    results: PluginResultCache,
+    evaluations: CountersByPlugin,
 ) -> frozenset[str]:
-    """Ask the PreScore plugins, those whose answer is kept once; who is to be left out of scoring."""
-    if kept.outcome is not None:
-        known: frozenset[str] = kept.replay(cycle)
-        return known
-    skipped = set(kept.skipped)
+    """Run the PreScore plugins that have no cached result. Return the names of the skipped plugins."""
+    if results.outcome is not None:
+        cached: frozenset[str] = results.replay(cycle)
+        return cached
+    skipped = set(results.skipped)
     table: NodeTable | None = None
-    for plugin in kept.uncached_plugins(plugins, cycle):
+    for plugin in results.uncached_plugins(plugins, cycle):
         if table is None:
             table = feasible()
-        before = kept.state_before(plugin, cycle)
+        before = results.state_before(plugin, cycle)
         answer = call_plugin(plugin, "PreScore", plugin.pre_score, cycle, pod, table)
-        kept.store(plugin, answer, cycle, before)
+        results.store(plugin, answer, cycle, before)
         if isinstance(answer, Skip):
             skipped.add(plugin.name)
         else:
-            asked[plugin.name].n += 1
-    left_out = frozenset(skipped)
-    kept.store_outcome(left_out)
-    return left_out
+            evaluations[plugin.name].n += 1
+    skip_set = frozenset(skipped)
+    results.store_outcome(skip_set)
+    return skip_set

@@ -1,7 +1,7 @@
-"""What the Score plugins add to the total whose answers move: they are new as soon as any pod has come or gone.
+"""Sum of the pod-dependent Score plugins: their scores change on many nodes as soon as any pod is added or removed.
 
-Where all of them say which nodes score alike, one node of each kind is asked, and only where what a kind is worth has
-changed need more than a row or two be added up again. Else they are asked of every node that fits.
+If all of them define node equivalence, only one representative per class is scored, and rows are summed again only
+where the score of their class changed. Otherwise every feasible node is scored.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pyscheduler.api.cycle import Cycle
 from pyscheduler.api.normalize import Scores
 from pyscheduler.api.pod import Pod
 from pyscheduler.core.decide.invalidation import DirtyRows
-from pyscheduler.core.decide.node_equivalence import NodeEquivalenceClasses, PluginLikenesses
+from pyscheduler.core.decide.node_equivalence import NodeEquivalenceClasses, PluginEquivalences
 from pyscheduler.core.decide.score_column import ScoreColumn
 from pyscheduler.core.decide.top_scores import NO_SCORES
 from pyscheduler.core.state.cluster import ClusterState
@@ -22,81 +22,83 @@ from pyscheduler.kernels import Rows, add_up, look_up
 
 
 class PodDependentScores:
-    """The columns that move, and what they come to together."""
+    """The volatile score columns and their sum."""
 
     def __init__(self, state: ClusterState) -> None:
         self._state = state
         self.columns: list[ScoreColumn] = []
         self._classes = NodeEquivalenceClasses(state)
         self._by_class = False
-        """Whether one row of each kind was asked, and not all."""
+        """True if only one row of each class was scored."""
         self._class_scores: Scores = NO_SCORES
-        """What they add to the rows of each kind."""
+        """Sum of the columns per class number."""
         self._last_scores: list[Scores] = []
-        """What each column last said of the kinds."""
+        """Last class scores of each column."""
         self._numbers = self._classes.numbers
-        """The kinds that it was said of."""
+        """Class numbers that these scores belong to."""
         self._generation = -1
 
     @property
     def bytes(self) -> int:
-        """Memory of what is kept beside the columns."""
+        """Memory of the equivalence classes in bytes, without the columns."""
         return self._classes.bytes
 
-    def refresh(self, cycle: Cycle, pod: Pod, rows: DirtyRows | slice, fitting: Rows | slice, refit: bool) -> bool:
-        """Bring them up to date after something has happened to some rows; whether they add to no others anything new.
+    def refresh(
+        self, cycle: Cycle, pod: Pod, rows: DirtyRows | slice, fitting: Rows | slice, feasible_changed: bool
+    ) -> bool:
+        """Update the columns after changes to `rows`. Return True if the sums of all other rows are unchanged.
 
-        `fitting` names the rows that fit, `refit` is whether those are others than last time.
+        `fitting` holds the feasible rows, `feasible_changed` is True if these changed.
         """
-        told = self._likenesses(cycle)
-        if told is None:
+        equivalences = self._equivalences(cycle)
+        if equivalences is None:
             self._classes.invalidate()
-        elif self._classes.refresh(told, len(self.columns[0].raw), rows, fitting, refit):
+        elif self._classes.refresh(equivalences, len(self.columns[0].raw), rows, fitting, feasible_changed):
             return self._refresh_classes(cycle, pod)
         for column in self.columns:
             column.all_stale |= self._by_class
-            column.refresh(cycle, pod, self._state, fitting, fitting, refit)
+            column.refresh(cycle, pod, self._state, fitting, fitting, feasible_changed)
         self._by_class = False
         return False
 
-    def add_to(self, rest: Scores, total: Scores) -> None:
-        """Write what they add to each row, and the rest, to the total."""
+    def add_to(self, others: Scores, total: Scores) -> None:
+        """Write the sum of `others` and the columns to `total`."""
         if self._by_class:
             look_up(total, self._classes.of, 0, self._class_scores, None)
-            total += rest
+            total += others
         else:
-            add_up(total, (rest, *[column.weighted for column in self.columns]))
+            add_up(total, (others, *[column.weighted for column in self.columns]))
 
     def of_row(self, row: int) -> int:
-        """What they add to one row, after only few have had anything new added."""
+        """Return the sum of the columns for one row. Valid only after `refresh` returned True."""
         return self._class_scores.item(self._classes.of.item(row))
 
-    def _likenesses(self, cycle: Cycle) -> PluginLikenesses | None:
-        """By what each plugin says that nodes score alike; None if one does not say it."""
-        told = []
+    def _equivalences(self, cycle: Cycle) -> PluginEquivalences | None:
+        """Return each plugin's node equivalence; None if a plugin defines none."""
+        equivalences = []
         for column in self.columns:
-            likeness = column.likeness(cycle)
-            if likeness is None or any(count.is_large for count in likeness.counts):
+            node_equivalence = column.equivalence(cycle)
+            if node_equivalence is None or any(count.is_large for count in node_equivalence.counts):
                 return None
-            told.append((column.plugin, likeness))
-        return told
+            equivalences.append((column.plugin, node_equivalence))
+        return equivalences
 
     def _refresh_classes(self, cycle: Cycle, pod: Pod) -> bool:
-        """Ask of one row of each kind; whether all kinds are worth what they were."""
-        kinds, state = self._classes, self._state
-        spoken = [column.score_representatives(cycle, pod, state, kinds.rows) for column in self.columns]
-        known = self._by_class and self._generation == kinds.generation
-        if known and self._numbers is kinds.numbers and all(map(operator.is_, spoken, self._last_scores)):
+        """Score one row of each class. Return True if all class scores are unchanged."""
+        classes, state = self._classes, self._state
+        scores = [column.score_representatives(cycle, pod, state, classes.rows) for column in self.columns]
+        is_comparable = self._by_class and self._generation == classes.generation
+        if is_comparable and self._numbers is classes.numbers and all(map(operator.is_, scores, self._last_scores)):
             return True
-        if self._generation != kinds.generation:
-            self._class_scores = np.zeros(kinds.size, np.int64)
-        worth = spoken[0] if len(spoken) == 1 else np.add.reduce(spoken)
-        known = known and bool((self._class_scores.take(kinds.numbers) == worth).all())
-        self._class_scores[kinds.numbers] = worth
+        if self._generation != classes.generation:
+            self._class_scores = np.zeros(classes.size, np.int64)
+        sums = scores[0] if len(scores) == 1 else np.add.reduce(scores)
+        is_comparable = is_comparable and bool((self._class_scores.take(classes.numbers) == sums).all())
+        self._class_scores[classes.numbers] = sums
         self._by_class, self._generation, self._numbers, self._last_scores = (
             True,
-            kinds.generation,
-            kinds.numbers,
-            spoken,
+            classes.generation,
+            classes.numbers,
+            scores,
         )
-        return known
+        return is_comparable

@@ -1,7 +1,7 @@
-"""The PostFilter point: plugins try to make room for a pod that fits nowhere.
+"""The PostFilter extension point: plugins make room for a pod that fits no node.
 
-Matches kube-scheduler's RunPostFilterPlugins: a success, an unresolvable "no" and an error each end the point and are
-all that is told; other refusals are collected.
+Matches kube-scheduler's RunPostFilterPlugins: a success, an unresolvable rejection or an error ends the point and is
+its only result; the reasons of other rejections are collected.
 """
 
 from __future__ import annotations
@@ -28,30 +28,30 @@ PostFilterSteps = Generator[None, None, T]
 
 @dataclass(frozen=True, slots=True)
 class PostFilterResult:
-    """What came of it: what users are told, the new nominated node, and who has to go from there."""
+    """Result of the extension point: message for the user, nominated node and victims."""
 
     message: str = ""
     nominate: str | None = None
-    """None leaves the nomination as it is, "" takes it back."""
+    """None leaves the nomination unchanged, "" clears it."""
     evict: tuple[Pod, ...] = ()
     plugin: str = ""
-    """Who nominated the pod, or "" if nobody did."""
+    """Name of the plugin that nominated the node, "" if none did."""
     code: Code = Code.UNSCHEDULABLE
     earlier_reasons: tuple[str, ...] = ()
-    """What the plugins before the one that nominated the pod had said."""
+    """Reasons of the plugins that ran before the one that nominated the node."""
 
 
 class PreemptionDryRun(PostFilterPlugin):
-    """Stands for a preemption plugin: looks at every node, sets nothing in motion, and keeps what it has found."""
+    """Wrapper of a preemption plugin that searches all nodes and stores the search without evicting anything."""
 
     def __init__(self, plugin: PreemptionPlugin) -> None:
         super().__init__(plugin.args, plugin.handle)
-        self.name = plugin.name  # type: ignore[misc]  # it differs from one to the next
+        self.name = plugin.name  # type: ignore[misc]  # per instance, not per class
         self.plugin = plugin
         self.found: PreemptionSearch | None = None
 
     def search(self, cycle: Cycle, pod: Pod, diagnosis: Diagnosis) -> PreemptionSearch:
-        """The plugin's search, made once."""
+        """Return the plugin's search, made at the first call."""
         if self.found is None:
             self.found = self.plugin.search(cycle, pod, diagnosis)
         return self.found
@@ -63,14 +63,14 @@ class PreemptionDryRun(PostFilterPlugin):
         if search.status is Code.ERROR:
             raise StatusError(search.message)
         resolvable = search.status is not Code.UNSCHEDULABLE_AND_UNRESOLVABLE
-        refusal = Rejection(*([search.message] if search.message else []), resolvable=resolvable)
-        return ClearNomination(refusal) if search.nominated_node == "" else refusal
+        rejection = Rejection(*([search.message] if search.message else []), resolvable=resolvable)
+        return ClearNomination(rejection) if search.nominated_node == "" else rejection
 
 
 def run_post_filter(
     plugins: tuple[PostFilterPlugin, ...], cycle: Cycle, pod: Pod, diagnosis: Diagnosis, instrument: Instrument
 ) -> PostFilterResult:
-    """Ask the plugins in turn. PluginFailed if one raises."""
+    """Run the plugins in order. PluginFailed if one raises."""
     steps = post_filter_steps(plugins, cycle, pod, diagnosis, instrument)
     while True:
         try:
@@ -83,7 +83,7 @@ def run_post_filter(
 def post_filter_steps(
     plugins: tuple[PostFilterPlugin, ...], cycle: Cycle, pod: Pod, diagnosis: Diagnosis, instrument: Instrument
 ) -> PostFilterSteps[PostFilterResult]:
-    """Run PostFilter in steps of a few milliseconds. The state must not change in between: close it instead."""
+    """Run PostFilter in steps of a few milliseconds. If the state changes in between, close the generator."""
     if not plugins:
         return PostFilterResult(nominate="")
     with instrument.point(POST_FILTER, cycle.profile) as point:
@@ -98,23 +98,23 @@ def _run(
     nominate = None
     reasons: list[str] = []
     for plugin in plugins:
-        answer = yield from _call(plugin, cycle, pod, diagnosis)
+        result = yield from _call(plugin, cycle, pod, diagnosis)
         if isinstance(plugin, PreemptionPlugin):
             instrument.preemption_attempted()
-        if isinstance(answer, Nominate):
-            return PostFilterResult("", answer.node_name, answer.evict, plugin.name, Code.SUCCESS, tuple(reasons))
-        if isinstance(answer, StatusError):
-            return PostFilterResult(str(answer), code=Code.ERROR)
-        if isinstance(answer, ClearNomination):
-            nominate, answer = "", answer.rejection
-        if answer.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
-            return PostFilterResult(answer.message, nominate, code=answer.code)
-        reasons.extend(answer.reasons)
+        if isinstance(result, Nominate):
+            return PostFilterResult("", result.node_name, result.evict, plugin.name, Code.SUCCESS, tuple(reasons))
+        if isinstance(result, StatusError):
+            return PostFilterResult(str(result), code=Code.ERROR)
+        if isinstance(result, ClearNomination):
+            nominate, result = "", result.rejection
+        if result.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
+            return PostFilterResult(result.message, nominate, code=result.code)
+        reasons.extend(result.reasons)
     return PostFilterResult(", ".join(reasons), nominate)
 
 
 def _call(plugin: PostFilterPlugin, cycle: Cycle, pod: Pod, diagnosis: Diagnosis) -> PostFilterSteps[Answer]:
-    """The plugin's answer; each step counts as a call of the plugin where the attempt is watched."""
+    """Return the plugin's result; each step is timed as a call of the plugin if the attempt has an observer."""
     try:
         steps = plugin.post_filter_steps(cycle, pod, diagnosis)
         while True:
@@ -135,7 +135,7 @@ def _call(plugin: PostFilterPlugin, cycle: Cycle, pod: Pod, diagnosis: Diagnosis
 
 
 def _step(steps: PostFilterSteps[Answer]) -> StopIteration | None:
-    """Make a step; the end of the steps, with the answer, if it was the last one."""
+    """Run one step. Return the StopIteration with the result if it was the last one."""
     try:
         next(steps)
     except StopIteration as end:

@@ -1,7 +1,7 @@
-"""The PreFilter point: each plugin looks at the pod once, and may narrow or end the attempt.
+"""The PreFilter extension point: each plugin runs once per pod and may narrow the nodes or reject the pod.
 
-Matches kube-scheduler's RunPreFilterPlugins: an unresolvable "no" ends the point at once, a resolvable one only after
-the others were asked; node names are intersected.
+Matches kube-scheduler's RunPreFilterPlugins: an unresolvable rejection ends the point at once, a resolvable one after
+all plugins ran; node names are intersected.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ Answer = NodeNames | Rejection | None
 
 @dataclass(slots=True)
 class PreFilterResult:
-    """What came of it: who is left out, which nodes remain (None: all), and whether the pod was rejected."""
+    """Result of the extension point: skipped plugins, remaining node names (None: all) and the rejection, if any."""
 
     skipped: frozenset[str] = frozenset()
     names: frozenset[str] | None = None
     restricted_by: list[str] = field(default_factory=list)
     rejection: Status | None = None
 
-    def outside_status(self, refusal: Status | None) -> Status:
-        """Status of the nodes that PreFilter left out.
+    def outside_status(self, rejection: Status | None) -> Status:
+        """Return the status of the nodes that PreFilter excluded.
 
-        `refusal` is why the pod's nominated node, which is evaluated first, does not fit: kube-scheduler names that
-        plugin as well.
+        `rejection` is the rejection by the pod's nominated node, which is evaluated first: kube-scheduler names that
+        plugin too.
         """
-        plugins = {*self.restricted_by, *([refusal.plugin] if refusal else [])}
+        plugins = {*self.restricted_by, *([rejection.plugin] if rejection else [])}
         return Status(_UNRESOLVABLE.code, "", (f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(plugins))}]",))
 
 
@@ -47,38 +47,38 @@ def run_pre_filter(
     cycle: Cycle,
     pod: Pod,
     nodes: NodeTable,
-    kept: PluginResultCache,
-    asked: CountersByPlugin | None = None,
+    results: PluginResultCache,
+    evaluations: CountersByPlugin | None = None,
 ) -> PreFilterResult:
-    """Ask every plugin, those whose answer is kept only once for a signature. PluginFailed if one raises."""
-    if kept.outcome is not None:
-        known: PreFilterResult = kept.replay(cycle)
-        cycle.skipped = known.skipped
-        return known
-    result, skipped = PreFilterResult(), set(kept.skipped)
-    for plugin in kept.uncached_plugins(plugins, cycle):
-        before = kept.state_before(plugin, cycle)
+    """Run the plugins that have no cached result. PluginFailed if one raises."""
+    if results.outcome is not None:
+        cached: PreFilterResult = results.replay(cycle)
+        cycle.skipped = cached.skipped
+        return cached
+    result, skipped = PreFilterResult(), set(results.skipped)
+    for plugin in results.uncached_plugins(plugins, cycle):
+        before = results.state_before(plugin, cycle)
         answer = call_plugin(plugin, "PreFilter", plugin.pre_filter, cycle, pod, nodes)
-        kept.store(plugin, answer, cycle, before)
+        results.store(plugin, answer, cycle, before)
         if isinstance(answer, Skip):
             skipped.add(plugin.name)
             continue
-        if asked is not None:
-            asked[plugin.name].n += 1
-        if _ends(result, plugin, answer):
+        if evaluations is not None:
+            evaluations[plugin.name].n += 1
+        if _merge(result, plugin, answer):
             break
     cycle.skipped = result.skipped = frozenset(skipped)
-    kept.store_outcome(result)
+    results.store_outcome(result)
     return result
 
 
-def _ends(result: PreFilterResult, plugin: PreFilterPlugin, answer: Answer) -> bool:
-    """Take the answer in; whether no further plugin is to be asked."""
+def _merge(result: PreFilterResult, plugin: PreFilterPlugin, answer: Answer) -> bool:
+    """Merge a plugin's result into `result`. Return True if no further plugin has to run."""
     if isinstance(answer, Rejection):
         result.rejection = Status.of(plugin.name, answer)
         if answer.resolvable:
             return False
-        result.restricted_by.clear()  # only this plugin's events can help, whoever narrowed the nodes before
+        result.restricted_by.clear()  # only this plugin's events can help, not those of plugins that narrowed the nodes
         return True
     if answer is None:
         return False
@@ -86,12 +86,12 @@ def _ends(result: PreFilterResult, plugin: PreFilterPlugin, answer: Answer) -> b
     result.restricted_by.append(plugin.name)
     if result.names:
         return False
-    # No single plugin has said it; who narrowed the nodes is in `restricted_by`.
-    result.rejection = Status(_UNRESOLVABLE.code, "", (_nothing_left(result.restricted_by),))
+    # No single plugin rejected the pod; `restricted_by` holds the plugins that narrowed the nodes.
+    result.rejection = Status(_UNRESOLVABLE.code, "", (_empty_intersection(result.restricted_by),))
     return True
 
 
-def _nothing_left(plugins: list[str]) -> str:
+def _empty_intersection(plugins: list[str]) -> str:
     if len(plugins) == 1:
         return f"node(s) didn't satisfy plugin {plugins[0]}"
     return f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(plugins))}] simultaneously"

@@ -1,7 +1,7 @@
-"""What each plugin says of a pod and of every node, as plain data: the pure part of `pyscheduler evaluate`.
+"""Results of every plugin for a pod and all nodes as plain data: the pure part of `pyscheduler evaluate`.
 
-Nothing is sampled, chosen by chance, or kept for the next pod. The answers come from the code that attempts use; an
-attempt differs only in where it stops asking.
+Nothing is sampled, chosen pseudo-randomly or cached. The results come from the code that attempts run; an attempt
+differs only in stopping earlier.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _FITS = Status(Code.SUCCESS)
 
 
 def report(context: Context, pod: Pod) -> Json:
-    """The answer for one pod, evaluated by itself: the keys of docs/evaluate.md but for `id` and `pod`."""
+    """Return the report on one pod, evaluated in isolation: the keys of docs/evaluate.md except `id` and `pod`."""
     profile = context.profiles.get(pod.scheduler_name)
     if profile is None:
         return {"error": f'profile not found for scheduler name "{pod.scheduler_name}"'}
@@ -50,7 +50,7 @@ def report(context: Context, pod: Pod) -> Json:
 
 
 def _pre_enqueue(profile: Profile, pod: Pod) -> Json | None:
-    """The first plugin that keeps the pod out of the queue; None if it may enter."""
+    """Return the rejection of the first plugin that keeps the pod out of the active queue; None if all admit it."""
     for plugin in profile.pre_enqueue:
         try:
             rejection = call_guarded(plugin.name, "PreEnqueue", plugin.pre_enqueue, pod)
@@ -62,7 +62,7 @@ def _pre_enqueue(profile: Profile, pod: Pod) -> Json | None:
 
 
 class _PodReport:
-    """One pod's way through the extension points, written down in `answer` as it goes."""
+    """Run one pod through the extension points and write the results to `answer`."""
 
     def __init__(self, context: Context, profile: Profile, pod: Pod, answer: Json) -> None:
         self._context = context
@@ -72,7 +72,7 @@ class _PodReport:
         self._cycle = Cycle(0.0, profile.name, pod.uid, 1, context.settings.seed)
 
     def run(self) -> None:
-        """Ask everybody. PluginFailed, with what came before written down, if one raises."""
+        """Run all extension points. PluginFailed if a plugin raises; the results up to there are in `answer`."""
         state = self._context.state
         if not len(state):
             self._answer.update(filter_message=NO_NODES.message, fit_error_message=NO_NODES.message)
@@ -90,7 +90,7 @@ class _PodReport:
         self._answer["nodes"] = {node.name: _node(found.status(node.row)) for node in state.rows}
         if found.fits.any():
             self._rank(found)
-        if nominated is not None and nominated.refusal is None:
+        if nominated is not None and nominated.rejection is None:
             self._answer["choice"] = [nominated.node.name]
         elif not found.fits.any():
             self._explain(diagnose(state, pre, found))
@@ -103,11 +103,11 @@ class _PodReport:
         return finder.filter_named(self._cycle, self._pod, pre, pre.names, nominated)
 
     def _rank(self, found: FeasibleNodes) -> None:
-        """Score the nodes that fit, even if it is one and an attempt would just take it."""
+        """Score the feasible nodes, even a single one, which an attempt would select without scoring."""
         state, rows = self._context.state, np.flatnonzero(found.fits)
         names = [state.rows[row].name for row in rows]
         columns = score_columns(self._profile, state, self._cycle, self._pod, rows)
-        # Where no plugin ranks nodes, each is worth 1.
+        # Without Score plugins every node has a score of 1, as in kube-scheduler.
         total = np.full(len(rows), 0 if self._profile.score else 1, np.int64)
         for column in columns:
             total += column.weighted[rows]
@@ -119,33 +119,33 @@ class _PodReport:
         self._answer["choice"] = sorted(name for name, is_best in zip(names, best, strict=True) if is_best)
 
     def _explain(self, diagnosis: Diagnosis) -> None:
-        """Nothing fits: what users are told, and what PostFilter would do about it."""
+        """Add the messages of an unschedulable pod and the result of PostFilter."""
         self._answer["filter_message"] = self._answer["fit_error_message"] = diagnosis.filter_message
         if self._profile.post_filter:
-            said, search = _post_filter(self._profile, self._cycle, self._pod, diagnosis)
-            diagnosis.post_filter_message = said.message
+            result, search = _post_filter(self._profile, self._cycle, self._pod, diagnosis)
+            diagnosis.post_filter_message = result.message
             self._answer["fit_error_message"] = diagnosis.message
-            self._answer["preemption"] = _preemption(said, search)
+            self._answer["preemption"] = _preemption(result, search)
 
 
 def _post_filter(
     profile: Profile, cycle: Cycle, pod: Pod, diagnosis: Diagnosis
 ) -> tuple[PostFilterResult, PreemptionSearch]:
-    """What the point comes to, and what preemption would have to choose from even if it is not its turn."""
+    """Return the result of PostFilter and the preemption search, which is made even if PostFilter ends before it."""
     plugins = tuple(PreemptionDryRun(p) if isinstance(p, PreemptionPlugin) else p for p in profile.post_filter)
-    said = run_post_filter(plugins, cycle, pod, diagnosis, Instrument())
+    result = run_post_filter(plugins, cycle, pod, diagnosis, Instrument())
     dry_run = next((p for p in plugins if isinstance(p, PreemptionDryRun)), None)
     if dry_run is None:
-        return said, PreemptionSearch(said.code)
-    return said, dry_run.search(cycle, pod, diagnosis)
+        return result, PreemptionSearch(result.code)
+    return result, dry_run.search(cycle, pod, diagnosis)
 
 
-def _preemption(said: PostFilterResult, search: PreemptionSearch) -> Json:
+def _preemption(result: PostFilterResult, search: PreemptionSearch) -> Json:
     return {
-        "status": said.code.camel,
-        "message": said.message,
-        "nominatedNode": said.nominate or "",
-        "victims": [victim.key for victim in said.evict],
+        "status": result.code.camel,
+        "message": result.message,
+        "nominatedNode": result.nominate or "",
+        "victims": [victim.key for victim in result.evict],
         "ties": sorted(search.ties),
         "candidates": {
             name: {"victims": [victim.key for victim in candidate.victims], "pdbViolations": candidate.pdb_violations}
@@ -160,12 +160,12 @@ def _pre_filter(pre: PreFilterResult) -> Json:
 
 
 def _node(status: Status | None) -> Json:
-    said = status or _FITS
+    shown = status or _FITS
     return {
         "feasible": status is None,
-        "plugin": said.plugin,
-        "code": said.code.camel,
-        "reasons": sorted(said.reasons),
+        "plugin": shown.plugin,
+        "code": shown.code.camel,
+        "reasons": sorted(shown.reasons),
     }
 
 

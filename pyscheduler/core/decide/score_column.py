@@ -1,4 +1,4 @@
-"""One Score plugin's answers for one pod signature: raw, and what they come to once normalised and weighted."""
+"""Scores of one plugin for one pod signature: raw, and normalised and weighted."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from pyscheduler.core.state.columns import grown
 from pyscheduler.kernels import Rows, extremes, look_up, put
 
 NORMALIZE = "ScoreExtensionNormalize"
-"""NormalizeScore, as kube-scheduler's metrics call it."""
-_WIDEST = 1 << 15
-"""Raw scores of at most so many values are normalised once per value, then looked up."""
+"""NormalizeScore as named in kube-scheduler's metrics."""
+_MAX_RANGE = 1 << 15
+"""Maximum range of raw scores that are normalised once per value and then looked up."""
 
 
 class ScoreColumn(CachedColumn):
-    """The raw answers, which of them are current, and the weighted result."""
+    """Raw scores, a mask of those that are valid, and the weighted scores."""
 
     __slots__ = (
         "_fresh",
@@ -40,8 +40,8 @@ class ScoreColumn(CachedColumn):
         "_last_raw",
         "_last_weighted",
         "_least",
-        "_normalizes_freely",
         "_only_fresh_rows",
+        "_overrides_normalize",
         "_weighted_by_raw",
         "evaluations",
         "is_fresh",
@@ -58,33 +58,33 @@ class ScoreColumn(CachedColumn):
         self.evaluations = evaluations
         self.plugin: ScorePlugin = weighted.plugin
         self.weight = weighted.weight
-        self._normalizes_freely = type(self.plugin).normalize is not ScorePlugin.normalize
-        self.normalizer: Normalizer | None = None if self._normalizes_freely else self.plugin.normalizer
+        self._overrides_normalize = type(self.plugin).normalize is not ScorePlugin.normalize
+        self.normalizer: Normalizer | None = None if self._overrides_normalize else self.plugin.normalizer
         self.raw: Scores = np.zeros(n, np.int64)
         self._fresh: NDArray[np.bool_] = np.zeros(n, np.bool_)
         self._only_fresh_rows: Rows | slice | None = None
-        """The rows that alone are current, until `_fresh` is told of it: where a column moves nobody asks which."""
+        """The only valid rows, not yet written to `_fresh`; volatile columns never need the mask."""
         self.weighted: Scores = np.zeros(n, np.int64)
         self.is_fresh = False
-        """Whether every row that fitted when all were last settled is current, and nothing was dropped since."""
+        """True if every feasible row of the last full refresh is valid and none was invalidated since."""
         self.span: Any = None
         self._weighted_by_raw: Scores | None = None
-        """What raw scores from `_least` on come to while `span` holds, where they are few enough to be looked up."""
+        """Weighted score of each raw score from `_least` on, valid for `span`; None if the range is too wide."""
         self._least = 0
         self._is_flat = False
-        """Whether the last raw scores of many were all the same."""
+        """True if the last raw scores of many rows were all equal."""
         self._last_raw = b""
-        """The raw scores of rows that spoke for all last."""
+        """Raw scores of the last class representatives."""
         self._last_weighted = self.weighted
-        """What those came to."""
+        """Weighted scores of the last class representatives."""
 
     @property
     def bytes(self) -> int:
-        """Memory of the column."""
+        """Memory of the column in bytes."""
         return self.raw.nbytes + self._fresh.nbytes + self.weighted.nbytes
 
     def resize(self, size: int) -> None:
-        """Make room for so many rows; what is new is not current."""
+        """Extend the column to `size` rows; new rows are not valid."""
         if size > len(self.raw):
             self.raw, self.weighted = grown(self.raw, size), grown(self.weighted, size)
             self._fresh = grown(self._fresh, size)
@@ -96,11 +96,11 @@ class ScoreColumn(CachedColumn):
 
     @property
     def depends_on_others(self) -> bool:
-        """Whether a node's final score depends on which other nodes fit."""
-        return self._normalizes_freely or self.normalizer is not None
+        """True if a node's final score depends on which other nodes are feasible."""
+        return self._overrides_normalize or self.normalizer is not None
 
     def fresh(self) -> NDArray[np.bool_]:
-        """Per row whether its raw score is current; to be written to."""
+        """Return the mask of rows with a valid raw score, for writing."""
         if self.all_stale:
             self._fresh.fill(False)
             self.all_stale = self.is_fresh = False
@@ -111,7 +111,7 @@ class ScoreColumn(CachedColumn):
         return self._fresh
 
     def score_rows(self, cycle: Cycle, pod: Pod, state: ClusterState, rows: Rows | slice) -> None:
-        """The raw scores of some rows, of few by the plain form."""
+        """Compute the raw scores of some rows; of few by per-node calls."""
         try:
             if not isinstance(rows, slice) and are_few(rows):
                 self.evaluations.n += len(rows)
@@ -129,10 +129,16 @@ class ScoreColumn(CachedColumn):
             self.fresh()[rows] = True
 
     def refresh(
-        self, cycle: Cycle, pod: Pod, state: ClusterState, rows: Rows | slice, fitting: Rows | slice, refit: bool
+        self,
+        cycle: Cycle,
+        pod: Pod,
+        state: ClusterState,
+        rows: Rows | slice,
+        fitting: Rows | slice,
+        feasible_changed: bool,
     ) -> bool:
-        """Bring some rows that fit up to date; whether all that fit were weighed anew."""
-        if self.is_fresh and not self.all_stale and not refit:
+        """Update some feasible rows. Return True if all feasible rows were weighted again."""
+        if self.is_fresh and not self.all_stale and not feasible_changed:
             return False
         stale = rows
         if not self.all_stale:
@@ -141,53 +147,58 @@ class ScoreColumn(CachedColumn):
         if outdated:
             self.score_rows(cycle, pod, state, stale)
         self.is_fresh = rows is fitting
-        if not outdated and not refit:
+        if not outdated and not feasible_changed:
             return False
         if self.depends_on_others and self.renormalize(cycle, pod, fitting):
             return True
-        self.weigh(rows if refit else stale)
+        self.weigh(rows if feasible_changed else stale)
         return False
 
     def score_representatives(self, cycle: Cycle, pod: Pod, state: ClusterState, rows: Rows) -> Scores:
-        """The weighted scores of rows that speak for all that fit: the same array as long as their raw ones are."""
+        """Return the weighted scores of class representatives.
+
+        The same array object is returned while their raw scores are unchanged.
+        """
         self.all_stale = True
         self.score_rows(cycle, pod, state, rows)
-        said = self.raw.take(rows).tobytes()
-        if said != self._last_raw:
+        raw = self.raw.take(rows).tobytes()
+        if raw != self._last_raw:
             if not self.depends_on_others or not self.renormalize(cycle, pod, rows):
                 self.weigh(rows)
-            self._last_raw, self._last_weighted = said, self.weighted.take(rows)
+            self._last_raw, self._last_weighted = raw, self.weighted.take(rows)
         return self._last_weighted
 
-    def likeness(self, cycle: Cycle) -> NodeEquivalence | None:
-        """By what nodes score alike; None if each is to be asked."""
-        if self._normalizes_freely or self.reach[ATTEMPT] is not Scope.NOWHERE:
+    def equivalence(self, cycle: Cycle) -> NodeEquivalence | None:
+        """Return which nodes get equal scores; None if every node must be scored."""
+        if self._overrides_normalize or self.reach[ATTEMPT] is not Scope.NOWHERE:
             return None
-        return call_guarded(self.plugin.name, "Score", self._likeness, cycle)
+        return call_guarded(self.plugin.name, "Score", self._score_equivalence, cycle)
 
-    def _likeness(self, cycle: Cycle) -> NodeEquivalence | None:
-        likeness = self.plugin.score_equivalence(cycle)
-        if likeness is not None and not isinstance(likeness, NodeEquivalence):
-            raise InvalidReturnValue(self.plugin.score_equivalence, likeness, "NodeEquivalence or None")
-        return likeness
+    def _score_equivalence(self, cycle: Cycle) -> NodeEquivalence | None:
+        equivalence = self.plugin.score_equivalence(cycle)
+        if equivalence is not None and not isinstance(equivalence, NodeEquivalence):
+            raise InvalidReturnValue(self.plugin.score_equivalence, equivalence, "NodeEquivalence or None")
+        return equivalence
 
     def renormalize(self, cycle: Cycle, pod: Pod, feasible: Rows | slice) -> bool:
-        """Normalise and weigh all feasible rows if what the result depends on has changed; whether it has."""
+        """Normalise and weight all feasible rows if the normalisation changed. Return True if it did."""
         try:
-            if self._normalizes_freely:
+            if self._overrides_normalize:
                 self._write_weighted(feasible, self._normalized(cycle, pod, self._raw(feasible).copy()))
             elif self.normalizer is None:
                 self._write_weighted(feasible, self._raw(feasible))
             elif cycle.call_observer is None:
-                return self._rescaled(self.normalizer, feasible)
+                return self._renormalize_span(self.normalizer, feasible)
             else:
-                return cycle.call_observer(self.plugin.name, NORMALIZE, self._rescaled, self.normalizer, feasible)
+                return cycle.call_observer(
+                    self.plugin.name, NORMALIZE, self._renormalize_span, self.normalizer, feasible
+                )
         except BaseException as error:
             raise_plugin_failed(self.plugin.name, "NormalizeScore", error)
         return True
 
     def weigh(self, rows: Rows | slice) -> None:
-        """Weigh some rows of those that `renormalize` has seen, with the span that holds."""
+        """Weight some rows that `renormalize` has included, with the current span."""
         if self._weighted_by_raw is None:
             raw = self._raw(rows)
             if len(raw):
@@ -208,25 +219,25 @@ class ScoreColumn(CachedColumn):
         check_scores(self.plugin.normalize, final, len(raw))
         return final
 
-    def _rescaled(self, normalizer: Normalizer, feasible: Rows | slice) -> bool:
-        """The same for a normaliser, which says by its span whether anything is new."""
+    def _renormalize_span(self, normalizer: Normalizer, feasible: Rows | slice) -> bool:
+        """Normalise with a `Normalizer` if its span changed. Return True if it did."""
         rows = feasible.stop if isinstance(feasible, slice) else len(feasible)
         least, most = self._extremes(feasible, rows)
         span = normalizer.span_between(least, most)
         if span is None:
             span = normalizer.span(self._raw(feasible))
-        renewed = bool(span != self.span)
+        changed = bool(span != self.span)
         if (
-            renewed
+            changed
             or self._weighted_by_raw is None
             or least < self._least
             or most >= self._least + len(self._weighted_by_raw)
         ):
             self.span = span
             self._prepare(normalizer, least, most, rows)
-        if renewed:
+        if changed:
             self.weigh(feasible)
-        return renewed
+        return changed
 
     def _rescale(self, normalizer: Normalizer, raw: Scores) -> Scores:
         final = normalizer.rescale(raw, self.span)
@@ -234,11 +245,11 @@ class ScoreColumn(CachedColumn):
         return final
 
     def _extremes(self, rows: Rows | slice, n: int) -> tuple[int, int]:
-        """The least and the greatest raw score of so many rows."""
+        """Return the least and the greatest raw score of the `n` rows."""
         if isinstance(rows, slice):
             return extremes(self.raw[rows], None)
         if self._is_flat and 2 * n > len(self.raw):
-            # In all rows one after the other, which is several times as quick as to pick out some.
+            # Over all rows, because a contiguous scan is several times as fast as a gather.
             least, most = extremes(self.raw, None)
             if least == most:
                 return least, most
@@ -247,16 +258,16 @@ class ScoreColumn(CachedColumn):
         return least, most
 
     def _prepare(self, normalizer: Normalizer, least: int, most: int, rows: int) -> None:
-        """Normalise all scores there may be, if that is less work than to do so for as many rows."""
+        """Normalise the whole range of raw scores if that is less work than normalising the rows."""
         self._weighted_by_raw = None
-        if most - least < min(_WIDEST, rows):
+        if most - least < min(_MAX_RANGE, rows):
             finals = self._rescale(normalizer, np.arange(least, most + 1))
             lowest, highest = extremes(finals, None)
             if lowest >= 0 and highest <= MAX_NODE_SCORE:
                 self._least, self._weighted_by_raw = least, finals * self.weight
 
     def _raw(self, rows: Rows | slice) -> Scores:
-        """The raw scores of some rows, to be read only."""
+        """Return the raw scores of some rows as a read-only array."""
         raw = self.raw[rows] if isinstance(rows, slice) else self.raw.take(rows)
         raw.flags.writeable = False
         return raw
@@ -267,7 +278,7 @@ class ScoreColumn(CachedColumn):
 
 
 def _write(column: Scores, rows: Rows | slice, scores: Scores) -> None:
-    """Write the scores of some rows, whatever whole numbers they are."""
+    """Write integer scores of any width to some rows."""
     if isinstance(rows, slice):
         column[rows] = scores
         return
@@ -277,7 +288,10 @@ def _write(column: Scores, rows: Rows | slice, scores: Scores) -> None:
 
 
 def score_of(plugin: ScorePlugin, cycle: Cycle, pod: Pod, node: NodeInfo) -> int:
-    """One plugin's raw score for one node; what it raises is raised. InvalidReturnValue if it is no whole number."""
+    """Return the plugin's raw score of one node. InvalidReturnValue if it is not an integer.
+
+    Exceptions from the plugin pass through.
+    """
     if cycle.call_observer is None:
         score = plugin.score(cycle, pod, node)
     else:
@@ -288,7 +302,7 @@ def score_of(plugin: ScorePlugin, cycle: Cycle, pod: Pod, node: NodeInfo) -> int
 
 
 def scores_of(plugin: ScorePlugin, cycle: Cycle, pod: Pod, table: NodeTable) -> Scores:
-    """The same for many nodes."""
+    """Return the plugin's raw scores of many nodes. InvalidReturnValue unless they are integers, one per node."""
     if cycle.call_observer is None:
         scores = plugin.score_all(cycle, pod, table)
     else:
@@ -298,7 +312,7 @@ def scores_of(plugin: ScorePlugin, cycle: Cycle, pod: Pod, table: NodeTable) -> 
 
 
 def check_range(plugin: ScorePlugin, final: Scores) -> None:
-    """PluginFailed for a final score outside of 0..100."""
+    """Raise PluginFailed if a final score is not within 0..100."""
     if not len(final):
         return
     least, most = extremes(final, None)
@@ -309,7 +323,7 @@ def check_range(plugin: ScorePlugin, final: Scores) -> None:
 
 
 def out_of_range(plugin: ScorePlugin, score: int) -> InvalidReturnValue:
-    """The error of a final score outside of 0..100, which names the method that gave it."""
+    """Return the error for a final score outside of 0..100, naming the method that returned it."""
     normalizes = plugin.normalizer is not None or type(plugin).normalize is not ScorePlugin.normalize
     method = plugin.normalize if normalizes else plugin.score
     hint = "" if normalizes else "; set `normalizer`, or scale it"

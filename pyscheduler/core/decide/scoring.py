@@ -1,9 +1,9 @@
-"""Score answers for one pod signature, summed per node and kept up to date row by row.
+"""Scores for one pod signature, summed per node and kept up to date row by row.
 
-There are three kinds of plugins. Those that rest are kept in columns, whose sum (`_stable_total`) hardly ever changes. What
-live ones say of a node is new when a pod comes to it or leaves it, and is asked and added to that sum row by row
-(`_row_total`). Those that move are new nearly everywhere as soon as any pod has come or gone, and are added on top of that
-(`total`).
+There are three kinds of Score plugins. Stable ones have a column, and the sum of these (`_stable_total`) hardly ever
+changes. Uncached ones get a new score for a node whenever a pod is added to it or removed from it; they run again and
+are added row by row (`_row_total`). Volatile ones change on nearly all nodes whenever any pod is added or removed;
+their sum is added on top (`total`).
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from pyscheduler.core.state.columns import grown
 from pyscheduler.kernels import Rows
 
 INFEASIBLE = -(1 << 61)
-"""What is added to the total of a node that does not fit: then it is below 0 whatever else is added."""
+"""Added to the total of an infeasible node, so that it is below 0 whatever else is added."""
 UNKNOWN = 2 * INFEASIBLE
-"""The total of one that did not fit when it was to be computed, or a little more."""
+"""Total of a node that was infeasible when its total was due, plus at most what volatile columns add."""
 
 
 class ScoreColumns:
-    """Every Score plugin of a profile for one pod signature, and the total per node."""
+    """All Score plugins of a profile for one pod signature, and the total per node."""
 
     def __init__(self, state: ClusterState, plugins: Sequence[Weighted], evaluations: CountersByPlugin) -> None:
         self._state = state
@@ -47,33 +47,33 @@ class ScoreColumns:
         self._volatile = PodDependentScores(state)
         self._columns_by_change: Sequence[Sequence[ScoreColumn]] = NO_COLUMNS_BY_CHANGE
         self._is_stable = True
-        """Whether those that rest do so even where pods come or go."""
-        # Room is made when nodes are first looked at: pods whose nodes PreFilter names never need it.
+        """True if the stable columns do not change when pods are added or removed either."""
+        # Allocated at the first refresh: pods with nodes named by PreFilter never need the columns.
         self._stable_total = self._row_total = NO_SCORES
         self.total = self._row_total
-        """The sum of all; the same array where none moves."""
+        """Sum of all plugins; the same array as `_row_total` if no column is volatile."""
         self.top_scores = TopScores()
-        """The best of `total`."""
+        """The rows with the best `total`."""
         self._top_scores_current = False
-        """Whether the leaders follow what `total` is now."""
+        """True if `top_scores` is up to date with `total`."""
 
     @property
     def bytes(self) -> int:
-        """Memory of the columns."""
+        """Memory of the columns in bytes."""
         return 2 * self._stable_total.nbytes + self._volatile.bytes + sum(c.bytes for c in self._columns.values())
 
     def activate(self, skipped: frozenset[str]) -> bool:
-        """Leave the plugins out that PreScore skipped; whether that is another set than last time."""
+        """Leave out the plugins that PreScore skipped. Return True if these changed."""
         if skipped is self._skipped or skipped == self._skipped:
             return False
         self._skipped = skipped
         before = self._stable + self._volatile.columns
-        asked = [w for w in self._plugins if w.plugin.name not in skipped]
-        live = [w for w in asked if UncachedScore.applies_to(w.plugin)]
-        self._uncached = [UncachedScore(w, self._evaluations[w.plugin.name]) for w in live]
-        columns = [self._column(w) for w in asked if w not in live]
+        active = [w for w in self._plugins if w.plugin.name not in skipped]
+        uncached = [w for w in active if UncachedScore.applies_to(w.plugin)]
+        self._uncached = [UncachedScore(w, self._evaluations[w.plugin.name]) for w in uncached]
+        columns = [self._column(w) for w in active if w not in uncached]
         for column in columns:
-            column.all_stale |= column not in before  # while it was left out, nobody told it of changes
+            column.all_stale |= column not in before  # columns of skipped plugins are not invalidated
         self._stable = [column for column in columns if not column.is_volatile]
         self._volatile.columns = [column for column in columns if column.is_volatile]
         if not self._stable:
@@ -84,7 +84,7 @@ class ScoreColumns:
         return True
 
     def resize(self, n: int) -> None:
-        """Follow the number of nodes: make room for new ones, and let go of those that are no more."""
+        """Adapt the columns to the number of nodes."""
         self._row_total[n:] = UNKNOWN
         if n > len(self._row_total):
             room = max(n, 2 * len(self._row_total))
@@ -95,28 +95,29 @@ class ScoreColumns:
         self._top_scores_current = False
 
     def invalidate(self, change: Change, rows: DirtyRows) -> bool:
-        """Drop the raw scores that the change makes stale; whether that goes beyond `rows` in a column that rests."""
+        """Invalidate the raw scores that the change makes stale. Return True if `rows` do not cover a stable column."""
         beyond = False
         for column in self._columns_by_change[change]:
             beyond |= column.invalidate(change, rows) and not column.is_volatile
         return beyond
 
     def invalidate_all(self) -> None:
-        """Drop every raw score."""
+        """Invalidate every raw score."""
         for column in self._columns.values():
             column.all_stale = True
 
     def invalidate_plugins(self, plugins: frozenset[str]) -> bool:
-        """Drop every raw score of some plugins; whether that makes totals stale beyond what columns that move add."""
+        """Invalidate all raw scores of some plugins. Return True if a stable or uncached score is affected."""
         for column in self._columns.values():
             column.all_stale |= column.plugin.name in plugins
         summed = [each.plugin.name for each in self._stable] + [each.plugin.name for each in self._uncached]
         return not plugins.isdisjoint(summed)
 
     def refresh_rows(self, cycle: Cycle, pod: Pod, rows: DirtyRows, fitting: Rows | slice) -> bool:
-        """Bring rows up to date that fitted before and do so now, where nothing but pods on them has changed.
+        """Update rows that were and are feasible, where only pods on them changed.
 
-        `fitting` names all that fit. Whether it could be done: it cannot where pods make scores stale that rest.
+        Return False if that is impossible, because the change of pods invalidates stable columns. `fitting` holds all
+        feasible rows.
         """
         if not self._top_scores_current or not self._is_stable:
             return False
@@ -127,56 +128,63 @@ class ScoreColumns:
             self._sum_rows(cycle, pod, rows, rows)
         for column in self._volatile.columns:
             column.invalidate(USAGE, rows)
-        self._add_volatile(cycle, pod, rows, fitting, refit=False)
+        self._add_volatile(cycle, pod, rows, fitting, feasible_changed=False)
         return True
 
     def flip_rows(self, rows: Rows, feasible: Mask) -> Rows:
-        """Some rows may fit now that did not, or the other way round: those that fit, but have no total yet.
+        """Mark rows that became feasible or infeasible in the totals. Return the feasible rows that have no total yet.
 
-        What others came to before they ceased to fit still holds: whatever else had happened would make them due.
+        The total from before a row became infeasible is still valid: any other change would have marked the row as
+        dirty.
         """
-        rest, fits = self._row_total[rows], feasible[rows]
-        turned = (rest >= 0) != fits
-        unknown = fits & (rest < INFEASIBLE)
-        for change, where in ((INFEASIBLE, turned & ~fits), (-INFEASIBLE, turned & fits & ~unknown)):
-            self._row_total[rows[where]] = rest[where] + change
-        self._top_scores_current &= not turned.any()
+        totals, fits = self._row_total[rows], feasible[rows]
+        flipped = (totals >= 0) != fits
+        unknown = fits & (totals < INFEASIBLE)
+        for change, where in ((INFEASIBLE, flipped & ~fits), (-INFEASIBLE, flipped & fits & ~unknown)):
+            self._row_total[rows[where]] = totals[where] + change
+        self._top_scores_current &= not flipped.any()
         return rows[unknown]
 
     def refresh(
-        self, cycle: Cycle, pod: Pod, due: DirtyRows | slice, feasible: Mask, fitting: Rows | slice, refit: bool
+        self,
+        cycle: Cycle,
+        pod: Pod,
+        due: DirtyRows | slice,
+        feasible: Mask,
+        fitting: Rows | slice,
+        feasible_changed: bool,
     ) -> None:
-        """Bring the totals up to date: of the rows that are `due`, and of all where columns move.
+        """Update the totals of the `due` rows, and of all rows if columns are volatile.
 
-        `feasible` says which rows fit, `fitting` names them, `refit` is whether those are others than last time.
+        `feasible` is the mask of feasible rows, `fitting` their numbers, `feasible_changed` is True if they changed.
         """
-        everywhere = isinstance(due, slice)
+        all_rows = isinstance(due, slice)
         if isinstance(due, list):
-            ours: Rows | slice = np.array([row for row in due if feasible[row]], np.intp)
+            feasible_rows: Rows | slice = np.array([row for row in due if feasible[row]], np.intp)
         else:
-            ours = fitting if everywhere else select_rows(due, feasible[due])
+            feasible_rows = fitting if all_rows else select_rows(due, feasible[due])
         for column in self._stable:
-            everywhere |= column.refresh(cycle, pod, self._state, ours, fitting, refit)
-        self._sum_stable(everywhere, due)
+            all_rows |= column.refresh(cycle, pod, self._state, feasible_rows, fitting, feasible_changed)
+        self._sum_stable(all_rows, due)
         if isinstance(due, list):
             for row in due:
                 self._sum_row(cycle, pod, row, bool(feasible[row]))
         else:
-            self._sum_rows(cycle, pod, due, ours)
-        self._add_volatile(cycle, pod, due, fitting, refit)
+            self._sum_rows(cycle, pod, due, feasible_rows)
+        self._add_volatile(cycle, pod, due, fitting, feasible_changed)
 
-    def _sum_stable(self, everywhere: bool, due: DirtyRows | slice) -> None:
-        """Add up the columns that rest, in rows that are due or everywhere."""
-        rows = slice(0, len(self._state)) if everywhere else due
+    def _sum_stable(self, all_rows: bool, due: DirtyRows | slice) -> None:
+        """Sum the stable columns over the due rows, or over all."""
+        rows = slice(0, len(self._state)) if all_rows else due
         if not self._stable or (not isinstance(rows, slice) and not len(rows)):
             return
         sums = self._stable[0].weighted[rows]
         for column in self._stable[1:]:
             sums = sums + column.weighted[rows]
-        if everywhere:
-            # What live plugins say is not kept, but it has not changed either where nothing is due.
+        if all_rows:
+            # Uncached scores are not stored, but they did not change where nothing is due.
             self._row_total[rows] += sums - self._stable_total[rows]
-            # Those that do not fit have not been weighed anew.
+            # Infeasible rows were not weighted again.
             self._row_total[self._row_total < 0] = UNKNOWN
             self._top_scores_current = False
         self._stable_total[rows] = sums
@@ -185,38 +193,42 @@ class ScoreColumns:
         now = UNKNOWN
         if fits:
             now, node = self._stable_total.item(row), self._state.rows[row]
-            for live in self._uncached:
-                now += live.of_row(cycle, pod, node)
+            for uncached in self._uncached:
+                now += uncached.of_row(cycle, pod, node)
         before = self._row_total.item(row)
         self._row_total[row] = now
         if self._top_scores_current and not self._volatile.columns:
             self.top_scores.update(row, before, now)
 
-    def _sum_rows(self, cycle: Cycle, pod: Pod, due: Rows | slice, ours: Rows | slice) -> None:
-        """Add what live plugins say to the sum of the resting ones, in many rows of which `ours` fit."""
-        if ours is not due:
+    def _sum_rows(self, cycle: Cycle, pod: Pod, due: Rows | slice, feasible_rows: Rows | slice) -> None:
+        """Add the uncached scores to the stable sum for many rows, some of which are feasible."""
+        if feasible_rows is not due:
             self._row_total[due] = UNKNOWN
-        sums = self._stable_total[ours]
-        for live in self._uncached:
-            sums = sums + live.of_rows(cycle, pod, self._state, ours)
-        self._row_total[ours] = sums
+        sums = self._stable_total[feasible_rows]
+        for uncached in self._uncached:
+            sums = sums + uncached.of_rows(cycle, pod, self._state, feasible_rows)
+        self._row_total[feasible_rows] = sums
         self._top_scores_current = False
 
     def _add_volatile(
-        self, cycle: Cycle, pod: Pod, rows: DirtyRows | slice, fitting: Rows | slice, refit: bool
+        self, cycle: Cycle, pod: Pod, rows: DirtyRows | slice, fitting: Rows | slice, feasible_changed: bool
     ) -> None:
-        """Add the columns that move to the sum of the others, of which only `rows` are other ones if leaders follow."""
-        moving = self._volatile
-        if not moving.columns:
+        """Add the volatile columns to the other sums, of which only `rows` changed if the top scores are current."""
+        volatile = self._volatile
+        if not volatile.columns:
             if not self._top_scores_current:
                 self._reset_top_scores()
-        elif moving.refresh(cycle, pod, rows, fitting, refit) and self._top_scores_current and isinstance(rows, list):
+        elif (
+            volatile.refresh(cycle, pod, rows, fitting, feasible_changed)
+            and self._top_scores_current
+            and isinstance(rows, list)
+        ):
             for row in rows:
-                before, now = self.total.item(row), self._row_total.item(row) + moving.of_row(row)
+                before, now = self.total.item(row), self._row_total.item(row) + volatile.of_row(row)
                 self.total[row] = now
                 self.top_scores.update(row, before, now)
         else:
-            moving.add_to(self._row_total, self.total)
+            volatile.add_to(self._row_total, self.total)
             self._reset_top_scores()
 
     def _reset_top_scores(self) -> None:

@@ -1,6 +1,6 @@
-"""Filter and Score asked of a few named nodes, nothing kept: the framework's rules in their plainest form.
+"""Filter and Score on a few given nodes without caching: the framework's rules in their simplest form.
 
-Used where PreFilter narrows the nodes (DaemonSet pods name theirs), for a nominated node, and for what-ifs.
+Used if PreFilter names the nodes (DaemonSet pods), for the nominated node, and for dry runs.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from pyscheduler.core.state.node import NodeRow
 
 
 def filter_node(profile: Profile, cycle: Cycle, pod: Pod, node: NodeRow, skipped: Collection[str]) -> Status | None:
-    """The first plugin's "no" for one node, or None if the pod fits. PluginFailed if one raises."""
+    """Return the first rejection by a Filter plugin for one node; None if the pod fits. PluginFailed if one raises."""
     return first_rejection(profile, [p for p in profile.filter if p.name not in skipped], cycle, pod, node)
 
 
 def rejected_rows(
     profile: Profile, state: ClusterState, cycle: Cycle, pod: Pod, rows: NDArray[np.intp], skipped: Collection[str]
 ) -> dict[int, Status]:
-    """The first plugin's "no" for each of many rows that the pod does not fit. PluginFailed if one raises."""
-    refused: dict[int, Status] = {}
+    """Return the first rejection of each row that the pod does not fit. PluginFailed if a plugin raises."""
+    status_by_row: dict[int, Status] = {}
     for plugin in profile.filter:
         if plugin.name in skipped or not len(rows):
             continue
@@ -43,17 +43,17 @@ def rejected_rows(
         if not verdicts.rejections:
             continue
         statuses = [Status.of(plugin.name, rejection) for rejection in verdicts.rejections]
-        against = verdicts.codes != 0
-        for row, code in zip(rows[against].tolist(), verdicts.codes[against].tolist(), strict=True):
-            refused[row] = statuses[code - 1]
-        rows = rows[~against]
-    return refused
+        rejected = verdicts.codes != 0
+        for row, code in zip(rows[rejected].tolist(), verdicts.codes[rejected].tolist(), strict=True):
+            status_by_row[row] = statuses[code - 1]
+        rows = rows[~rejected]
+    return status_by_row
 
 
 def first_rejection(
     profile: Profile, plugins: Iterable[FilterPlugin], cycle: Cycle, pod: Pod, node: NodeRow
 ) -> Status | None:
-    """The same of these plugins of the profile only."""
+    """Return the first rejection by one of these plugins; None if the pod fits. PluginFailed if one raises."""
     evaluations = profile.evaluations.filter
     for plugin in plugins:
         evaluations[plugin.name].n += 1
@@ -71,9 +71,9 @@ def score_nodes(
     nodes: Sequence[NodeRow],
     skipped: frozenset[str] | None = None,
 ) -> Scores:
-    """The weighted total of each of some feasible nodes. PluginFailed if a plugin raises.
+    """Return the weighted total of each feasible node. PluginFailed if a plugin raises.
 
-    `skipped` is who PreScore leaves out; it is asked here if that is None.
+    `skipped` holds the plugins that PreScore skipped; None runs PreScore here.
     """
     rows = np.array([node.row for node in nodes], np.intp)
     total = np.zeros(len(nodes), np.int64)
@@ -85,7 +85,7 @@ def score_nodes(
 def pre_score_rows(
     profile: Profile, state: ClusterState, cycle: Cycle, pod: Pod, rows: NDArray[np.intp]
 ) -> frozenset[str]:
-    """Ask PreScore with some feasible rows; who is to be left out of scoring."""
+    """Run PreScore on some feasible rows. Return the names of the skipped plugins."""
     evaluations = profile.evaluations.pre_score
     return run_pre_score(profile.pre_score, cycle, pod, lambda: state.table(rows), PluginResultCache(), evaluations)
 
@@ -98,7 +98,7 @@ def score_columns(
     rows: NDArray[np.intp],
     skipped: frozenset[str] | None = None,
 ) -> list[ScoreColumn]:
-    """What each Score plugin that has something to say of the pod gives to some feasible rows."""
+    """Return the score column of each Score plugin that is not skipped, computed for some feasible rows."""
     if skipped is None:
         skipped = pre_score_rows(profile, state, cycle, pod, rows)
     evaluations = profile.evaluations.score
@@ -116,20 +116,23 @@ def score_columns(
 def filter_with_nominated_pods(
     profile: Profile, cycle: Cycle, pod: Pod, node: NodeRow, others: Sequence[Pod]
 ) -> Status | None:
-    """Whether the pod would fit the node if `others` ran there too: None, or the "no". All is left as it was."""
+    """Return the first rejection for the node with `others` added; None if the pod fits.
+
+    The cycle's state is restored.
+    """
     before, node = cycle.state(), node.copy()
-    told = pre_filter_extensions(profile, cycle)
+    extensions = pre_filter_extensions(profile, cycle)
     try:
         for other in others:
             node.put(other)
-            run_add_pod(told, cycle, pod, other, node)
+            run_add_pod(extensions, cycle, pod, other, node)
         return filter_node(profile, cycle, pod, node, cycle.skipped)
     finally:
         cycle.restore(before)
 
 
 def pre_filter_extensions(profile: Profile, cycle: Cycle) -> list[PreFilterPlugin]:
-    """The PreFilter plugins to be told of pods in a what-if: those that keep count and have not left themselves out."""
+    """Return the PreFilter plugins with `add_pod` or `remove_pod` that have not skipped the pod."""
     return [
         plugin
         for plugin in profile.pre_filter
@@ -138,7 +141,7 @@ def pre_filter_extensions(profile: Profile, cycle: Cycle) -> list[PreFilterPlugi
 
 
 def has_pre_filter_extensions(plugin: Plugin) -> bool:
-    """Whether what the plugin says of a node depends on what it was told of pods that came and went."""
+    """Return True if the plugin implements `add_pod` or `remove_pod`."""
     return _has_pre_filter_extensions(type(plugin))
 
 
@@ -148,13 +151,13 @@ def _has_pre_filter_extensions(cls: type[Plugin]) -> bool:
     return issubclass(cls, base) and (cls.add_pod is not base.add_pod or cls.remove_pod is not base.remove_pod)
 
 
-def run_add_pod(told: Iterable[PreFilterPlugin], cycle: Cycle, pod: Pod, added: Pod, node: NodeRow) -> None:
-    """Tell PreFilter plugins of a pod that was put on the node in a what-if."""
-    for plugin in told:
+def run_add_pod(extensions: Iterable[PreFilterPlugin], cycle: Cycle, pod: Pod, added: Pod, node: NodeRow) -> None:
+    """Call `add_pod` of the plugins for a pod that a dry run added to the node."""
+    for plugin in extensions:
         call_plugin(plugin, "PreFilterExtensionAddPod", plugin.add_pod, cycle, pod, added, node)
 
 
-def run_remove_pod(told: Iterable[PreFilterPlugin], cycle: Cycle, pod: Pod, removed: Pod, node: NodeRow) -> None:
-    """Tell PreFilter plugins of a pod that was taken off the node in a what-if."""
-    for plugin in told:
+def run_remove_pod(extensions: Iterable[PreFilterPlugin], cycle: Cycle, pod: Pod, removed: Pod, node: NodeRow) -> None:
+    """Call `remove_pod` of the plugins for a pod that a dry run removed from the node."""
+    for plugin in extensions:
         call_plugin(plugin, "PreFilterExtensionRemovePod", plugin.remove_pod, cycle, pod, removed, node)

@@ -1,7 +1,6 @@
-"""A Score plugin whose answer for a node counts as it is, and is new wherever pods come or go: asked, never kept.
+"""Score plugins that are not normalised and depend on the node and its pods only: computed at each use, never cached.
 
-Keeping it would cost more than asking again: with hundreds of shapes, what is kept is no longer in the processor's
-caches when its turn comes.
+Reading a cache would cost more: with hundreds of signatures its entries are no longer in the CPU caches when used.
 """
 
 from __future__ import annotations
@@ -36,13 +35,13 @@ class UncachedScore:
 
     @staticmethod
     def applies_to(plugin: ScorePlugin) -> bool:
-        """Whether the plugin is of this kind."""
-        as_it_is = plugin.normalizer is None and type(plugin).normalize is ScorePlugin.normalize
+        """Return True if the plugin's scores should not be cached."""
+        is_not_normalized = plugin.normalizer is None and type(plugin).normalize is ScorePlugin.normalize
         reach = invalidation_scopes(plugin)
-        return as_it_is and reach[Change.USAGE] is Scope.ROWS and reach[Change.ATTEMPT] is Scope.NOWHERE
+        return is_not_normalized and reach[Change.USAGE] is Scope.ROWS and reach[Change.ATTEMPT] is Scope.NOWHERE
 
     def of_row(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> int:
-        """The weighted score of one node. PluginFailed if the plugin raises or its score is out of range."""
+        """Return the weighted score of one node. PluginFailed if the plugin raises or the score is out of range."""
         self.evaluations.n += 1
         try:
             if cycle.call_observer is None:
@@ -58,7 +57,7 @@ class UncachedScore:
         return int(score) * self.weight
 
     def of_rows(self, cycle: Cycle, pod: Pod, state: ClusterState, rows: Rows | slice) -> Scores:
-        """The same of many, of few by the plain form."""
+        """Return the weighted scores of many nodes; few of them by per-node calls."""
         if not isinstance(rows, slice) and are_few(rows):
             return np.array([self.of_row(cycle, pod, state.rows[row]) for row in rows.tolist()], np.int64)
         table = state.table(None if isinstance(rows, slice) else rows)

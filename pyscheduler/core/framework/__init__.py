@@ -1,1 +1,1 @@
-"""Plugins by name, profiles of plugins by extension point, and the rules for running a point."""
+"""The plugin registry, profiles and the rules for running each extension point."""

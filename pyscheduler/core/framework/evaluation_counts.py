@@ -1,7 +1,7 @@
-"""How often the plugins of a profile have been asked, counted where they are asked and read when somebody looks.
+"""Number of evaluations per plugin and extension point, for plugin_evaluation_total.
 
-A Filter or Score plugin is asked once for each node that it answers for, whatever the form; PreFilter and PreScore
-count unless the plugin leaves itself out, as in kube-scheduler. An answer that is kept is not asked for again.
+A Filter or Score plugin counts once per evaluated node, in per-node and vectorised calls alike. PreFilter and PreScore
+count unless the plugin returns Skip, as in kube-scheduler. Cached results do not count.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pyscheduler.api.plugin import Plugin
 
 
 class EvaluationCounter:
-    """A number that several places add to."""
+    """A counter shared by several callers."""
 
     __slots__ = ("n",)
 
@@ -21,11 +21,11 @@ class EvaluationCounter:
 
 
 CountersByPlugin = Mapping[str, EvaluationCounter]
-"""By plugin."""
+"""Counters by plugin name."""
 
 
 class EvaluationCounts:
-    """The counts of the four points that kube-scheduler counts at."""
+    """Counters of the four extension points that kube-scheduler counts."""
 
     __slots__ = ("filter", "pre_filter", "pre_score", "score")
 
@@ -42,7 +42,7 @@ class EvaluationCounts:
         self.score = _counts(score)
 
     def __iter__(self) -> Iterator[tuple[str, str, int]]:
-        """Extension point, plugin, number."""
+        """Yield (extension point, plugin, count)."""
         points = {
             "PreFilter": self.pre_filter,
             "Filter": self.filter,

@@ -1,7 +1,7 @@
-"""The other side of the plugins' door: listers, label indexes and the waiting room of Permit, all in memory.
+"""The handle that plugins receive: listers, label indexes and the pods waiting on Permit, all in memory.
 
-Plugins ask for things during their calls (`activate`, `allow`, `reject`); the machine collects what they asked for
-once the call is over, so that a plugin never re-enters the scheduler.
+Requests that plugins make during a call (`activate`, `allow`, `reject`) are only recorded; the machine applies them
+after the call, so that a plugin never re-enters the scheduler.
 """
 
 from __future__ import annotations
@@ -33,22 +33,22 @@ MAX_PERMIT_WAIT = 15 * 60.0
 
 
 class WaitingPodState(msgspec.Struct, eq=False):
-    """A parked pod: which plugins hold it, until when each does, and why."""
+    """A pod waiting on Permit: the plugins it waits for, their deadlines and reasons."""
 
     pod: Pod
-    """As last seen."""
+    """The latest version of the pod."""
     node_name: str
     since: float
     deadlines: dict[str, float]
     reasons: dict[str, str] = msgspec.field(default_factory=dict)
     rechecks: dict[str, float] = msgspec.field(default_factory=dict)
-    """When `permit` of a plugin is due again, for those that want that."""
+    """Time of the next `permit` call of each plugin with `recheck_every`."""
     rejected_by: str = ""
     rejection: str = ""
     is_pending: bool = False
-    """The rejection is one of code Pending."""
+    """True if the rejection has the code Pending."""
     error: str = ""
-    """Set where no plugin rejected the pod: a plugin failed, or it had to make room. It is tried again."""
+    """Set if no plugin rejected the pod: a plugin failed, or the pod was preempted. It is requeued."""
 
     @property
     def pending_plugins(self) -> frozenset[str]:
@@ -56,25 +56,25 @@ class WaitingPodState(msgspec.Struct, eq=False):
 
     @property
     def is_decided(self) -> bool:
-        """Whether it has been decided on: nobody holds it any more, or somebody rejected it."""
+        """True if no plugin holds the pod any more or one rejected it."""
         return bool(self.rejected_by) or not self.deadlines
 
     def is_held_by(self, plugin: str) -> bool:
-        """Return True while the pod may not go because of the plugin, and has not been rejected."""
+        """Return True while the pod waits for the plugin and has not been rejected."""
         return plugin in self.deadlines and not self.rejected_by
 
     @property
     def reason(self) -> str:
-        """Why the pod waits, plugin by plugin."""
+        """Reasons for waiting, plugin by plugin."""
         return "; ".join(_wait_text(plugin, self.reasons.get(plugin, "")) for plugin in self.deadlines)
 
     @property
     def next_wake(self) -> float:
-        """When the first deadline or recheck is due."""
+        """Time of the first deadline or recheck."""
         return min((*self.deadlines.values(), *self.rechecks.values()), default=math.inf)
 
     def hold(self, plugin: str, wait: Wait, now: float) -> None:
-        """Take in a plugin's Wait. The deadline of its first one stands."""
+        """Store a plugin's Wait. The deadline of its first Wait stands."""
         self.deadlines.setdefault(plugin, now + min(wait.seconds, MAX_PERMIT_WAIT))
         self.reasons[plugin] = wait.reason
         if wait.recheck_every > 0:
@@ -83,7 +83,7 @@ class WaitingPodState(msgspec.Struct, eq=False):
             self.rechecks.pop(plugin, None)
 
     def is_due(self, plugin: str, now: float) -> bool:
-        """Return True if the plugin's time is up, or the time for its next recheck has come."""
+        """Return True if the plugin's deadline or its next recheck has been reached."""
         return self.is_held_by(plugin) and now >= min(self.deadlines[plugin], self.rechecks.get(plugin, math.inf))
 
     def allow(self, plugin: str) -> None:
@@ -95,33 +95,33 @@ class WaitingPodState(msgspec.Struct, eq=False):
             self.rejected_by, self.rejection, self.is_pending = plugin, message, is_pending
 
     def preempt(self, plugin: str, why: str = "preempted") -> None:
-        """It has to make room, or to be tried again for another reason, whoever holds it."""
+        """Reject the pod because it was preempted or for `why`, whichever plugins hold it."""
         self.fail(plugin, f"waiting on permit for pod: {why}")
 
     def fail(self, plugin: str, error: str) -> None:
-        """Reject it with an error, whichever plugins hold it: it is retried after its backoff."""
+        """Reject the pod with an error, whichever plugins hold it; it is retried after its backoff."""
         self.rejected_by, self.error = plugin, error
 
     def expire(self, now: float) -> None:
-        """Reject it if a plugin's time is up; of several, the one whose time was up first is named."""
+        """Reject the pod if a deadline has passed, naming the plugin with the earliest deadline."""
         plugin = min(self.deadlines, key=self.deadlines.__getitem__, default=None)
         if plugin is not None and now >= self.deadlines[plugin]:
-            waited = _as_go_prints(self.deadlines[plugin] - self.since)
+            waited = _format_duration(self.deadlines[plugin] - self.since)
             self.reject(plugin, f"rejected due to timeout after waiting {waited} at plugin {plugin}")
 
 
 class CoreHandle:
-    """What the machine shares with every plugin; the `Handle` protocol of the public interface."""
+    """Implementation of the public `Handle` protocol, shared by all plugins."""
 
     def __init__(self, scheduler_names: Collection[str] = ()) -> None:
         self.waiting: dict[str, WaitingPodState] = {}
         self.evictions = Evictions()
         self.scheduler_names = scheduler_names
-        """The names of the profiles; set once the cluster exists."""
+        """Names of the profiles; set once the profiles are compiled."""
         self.dry_runner: DryRunner | None = None
-        """Where what-ifs are tried; set once the cluster exists."""
+        """Creates dry runs; set once the cluster state exists."""
         self.watched: Set[ResourceKind] | None = None
-        """The kinds that plugins of the profiles watch; None until there are profiles."""
+        """Kinds that plugins of the profiles watch; None until there are profiles."""
         self._activated: list[Pod] = []
         self._unnominated: list[Pod] = []
         self._objects: dict[ResourceKind, dict[tuple[str, str], dict[str, Any]]] = {}
@@ -194,11 +194,13 @@ class CoreHandle:
     @property
     def _cluster(self) -> DryRunner:
         if self.dry_runner is None:
-            raise RuntimeError("there is no cluster yet: plugins may look at nodes in their calls, not at construction")
+            raise RuntimeError(
+                "there is no cluster state yet: read nodes in the plugin's calls, not in its constructor"
+            )
         return self.dry_runner
 
     def _check(self, kind: ResourceKind) -> None:
-        """LookupError for a kind that no plugin watches: it would look as if there were no objects of it."""
+        """Raise LookupError for a kind that no plugin watches, instead of returning no objects."""
         if self.watched is not None and kind not in self.watched and kind not in self._objects:
             name = f"{kind.plural}.{kind.group}".rstrip(".")
             raise LookupError(f"{name} are not watched: add the kind to the `watches` of the plugin")
@@ -206,7 +208,7 @@ class CoreHandle:
     # -- for the machine -----------------------------------------------------------------------------------------
 
     def index(self, keys: Iterable[str], pods: Collection[Pod] = ()) -> None:
-        """Keep an index of pods by these label keys; `pods` are those that are known already."""
+        """Index pods by these label keys; `pods` are those known already."""
         for key in keys:
             if key not in self._labelled:
                 index = self._labelled[key] = {}
@@ -215,24 +217,24 @@ class CoreHandle:
                         index.setdefault((pod.namespace, value), {})[pod.uid] = pod
 
     def take_activated(self) -> list[Pod]:
-        """The pods that plugins wanted activated since the last call."""
+        """Return the pods that plugins activated since the last call."""
         pods, self._activated = self._activated, []
         return pods
 
     def take_unnominated(self) -> list[Pod]:
-        """Pods with nominations that plugins have given up since the last call."""
+        """Return the pods with nominations that plugins cleared since the last call."""
         pods, self._unnominated = self._unnominated, []
         return pods
 
-    def take_decided(self, most: int) -> list[WaitingPodState]:
-        """Up to `most` of the parked pods that have been decided on, removed from the waiting room."""
-        settled = list(islice((w for w in self.waiting.values() if w.is_decided), most))
-        for waiting in settled:
+    def take_decided(self, limit: int) -> list[WaitingPodState]:
+        """Remove up to `limit` waiting pods that were allowed or rejected, and return them."""
+        decided = list(islice((w for w in self.waiting.values() if w.is_decided), limit))
+        for waiting in decided:
             del self.waiting[waiting.pod.uid]
-        return settled
+        return decided
 
     def set_object(self, kind: ResourceKind, obj: dict[str, Any]) -> dict[str, Any] | None:
-        """Store an object; returns the one it replaces."""
+        """Store an object and return the one it replaces."""
         store, key = self._objects.setdefault(kind, {}), _key(obj)
         before = store.get(key)
         store[key] = obj
@@ -240,12 +242,12 @@ class CoreHandle:
         return before
 
     def remove_object(self, kind: ResourceKind, namespace: str, name: str) -> dict[str, Any] | None:
-        """Forget an object; returns it, or None if it was not known."""
+        """Remove an object and return it; None if it was not stored."""
         self._versions[kind] += 1
         return self._objects.setdefault(kind, {}).pop((namespace, name), None)
 
     def set_pod(self, old: Pod | None, new: Pod | None) -> None:
-        """Bring the indexes up to date with a pod's new version."""
+        """Update the indexes with a pod's new version."""
         if old is not None and (group := self._group_of(old)) is not None:
             _drop(self._grouped, group, old.uid)
         if new is not None and (group := self._group_of(new)) is not None:
@@ -261,15 +263,15 @@ class CoreHandle:
         return any(key in pod.labels for key in self._labelled)
 
     def count_succeeded(self, keys: Iterable[str]) -> None:
-        """Keep succeeded pods with these labels from now on, "" for those of all pod groups."""
+        """Keep succeeded pods with these label keys from now on; "" stands for those of all pod groups."""
         self._counted = self._counted.union(keys)
 
     def has_succeeded(self, uid: str) -> bool:
-        """Return True for a pod that is kept though it has run to its end."""
+        """Return True if the pod has terminated and is still indexed."""
         return uid in self._succeeded
 
     def keep_succeeded(self, pod: Pod) -> bool:
-        """Keep a pod that has run to its end in the indexes, if plugins count it. Return True if it is new there."""
+        """Keep a terminated pod in the indexes if plugins count it. Return True if it is new there."""
         counted = any(key in pod.labels for key in self._counted)
         if not counted and ("" not in self._counted or self._group_of(pod) is None):
             return False
@@ -279,16 +281,16 @@ class CoreHandle:
         return old is None
 
     def drop_succeeded(self, uid: str) -> None:
-        """Forget such a pod; unknown ones are ignored."""
+        """Remove a terminated pod from the indexes; unknown ones are ignored."""
         self.set_pod(self._succeeded.pop(uid, None), None)
 
     def _group_of(self, pod: Pod) -> tuple[str, str] | None:
-        """The PodGroup that the pod counts for, None if for none."""
+        """Return namespace and name of the PodGroup that the pod counts for; None if there is none."""
         group = pod.spec.scheduling_group
         if group is None or not group.pod_group_name:
             return None
-        ours = pod.node_name or pod.scheduler_name in self.scheduler_names
-        return (pod.namespace, group.pod_group_name) if ours else None
+        is_ours = pod.node_name or pod.scheduler_name in self.scheduler_names
+        return (pod.namespace, group.pod_group_name) if is_ours else None
 
 
 def _drop(index: dict[tuple[str, str], dict[str, Pod]], at: tuple[str, str], uid: str) -> None:
@@ -304,8 +306,8 @@ def _wait_text(plugin: str, reason: str) -> str:
     return f"{waits}: {reason}" if reason else waits
 
 
-def _as_go_prints(seconds: float) -> str:
-    """A duration in kube-scheduler's messages: 500ms, 5s, 1m30s, 15m0s."""
+def _format_duration(seconds: float) -> str:
+    """Format a duration as Go does in kube-scheduler's messages: 500ms, 5s, 1m30s, 15m0s."""
     if 0 < seconds < 1:
         return f"{seconds * 1000:g}ms"
     minutes, rest = divmod(round(seconds, 6), 60)

@@ -1,4 +1,4 @@
-"""Calls of plugins by the core: timed where the attempt is watched, its answer checked, its failure named after it."""
+"""Guarded plugin calls: observed, timed, with the result checked and any failure attributed to the plugin."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Ts = TypeVarTuple("Ts")
 
 
 def call_guarded(plugin: str, point: str, call: Callable[[*Ts], T], *args: *Ts) -> T:
-    """Return what `call` returns, which runs code of the plugin outside of an attempt. PluginFailed if it fails."""
+    """Call code of a plugin outside of an attempt and return its result. PluginFailed if it fails."""
     try:
         answer = call(*args)
         check_answer(point, call, answer)
@@ -25,13 +25,13 @@ def call_guarded(plugin: str, point: str, call: Callable[[*Ts], T], *args: *Ts) 
 
 
 def call_plugin(plugin: Plugin, point: str, call: Callable[[Cycle, *Ts], T], cycle: Cycle, *args: *Ts) -> T:
-    """Return what `call`, a method of the plugin, returns at the extension point. PluginFailed if it fails.
+    """Call a plugin's method at an extension point and return its result. PluginFailed if it fails.
 
-    Filter and Score of single nodes, which run many times in an attempt, do the same by themselves.
+    Filter and Score of single nodes, which run many times in an attempt, inline these steps.
     """
     try:
-        watch = cycle.call_observer
-        answer = call(cycle, *args) if watch is None else watch(plugin.name, point, call, cycle, *args)
+        observer = cycle.call_observer
+        answer = call(cycle, *args) if observer is None else observer(plugin.name, point, call, cycle, *args)
         if cycle.timer is not None:
             cycle.check_time(plugin.name, point)
         check_answer(point, call, answer)

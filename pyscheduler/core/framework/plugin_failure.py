@@ -1,7 +1,7 @@
-"""A plugin that raised, or answered nonsense: the bug becomes a value that names the plugin, and the loop goes on.
+"""Failures of plugins: any exception or invalid result becomes a PluginFailed that names the plugin.
 
-Whatever a plugin raises is its failure, SystemExit, CancelledError and the like included: a library that it calls may
-raise those at any time, and one pod's plugin must not end the scheduler. `raise_plugin_failed` is the one place that decides it.
+Every exception counts, including SystemExit and CancelledError: a library that the plugin calls may raise them at any
+time, and one pod's plugin must not end the scheduler. `raise_plugin_failed` is the only place that decides this.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ class PluginFailed(Exception):
 
 
 def raise_plugin_failed(plugin: str, point: str, error: BaseException) -> NoReturn:
-    """Raise PluginFailed for whatever came out of a plugin's code.
+    """Raise PluginFailed for an exception from a plugin's code.
 
-    Two things are raised as they are: the failure of another plugin that this one has called through its handle, and
-    what is no plugin's doing (`is_external`).
+    Two kinds are raised unchanged: the failure of another plugin that this one called through its handle, and
+    exceptions that the plugin did not cause (`is_external`).
     """
     if isinstance(error, PluginFailed) or is_external(error):
         raise error
@@ -54,10 +54,10 @@ def raise_plugin_failed(plugin: str, point: str, error: BaseException) -> NoRetu
 
 
 def is_external(error: BaseException) -> bool:
-    """Return True for what interrupted the code that it came out of: Ctrl-C, or the end of a coroutine.
+    """Return True if the exception interrupted the code from outside: Ctrl-C, or a coroutine being closed.
 
     The interpreter raises those between two instructions. A plugin that raises KeyboardInterrupt or GeneratorExit
-    itself does so by a `raise` statement.
+    itself does so with a `raise` statement.
     """
     if not isinstance(error, KeyboardInterrupt | GeneratorExit):
         return False
@@ -66,7 +66,7 @@ def is_external(error: BaseException) -> bool:
 
 
 def describe(error: BaseException) -> str:
-    """Return the error's type and text; the text alone where it is written to be read as it stands."""
+    """Return the error's type and text; only the text for errors with a message written for users."""
     text = str(error)
     if text and isinstance(error, StatusError | ApiError | InvalidReturnValue):
         return text

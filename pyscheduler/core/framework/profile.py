@@ -1,4 +1,4 @@
-"""A profile ready to run: plugin instances by extension point, in the order in which they are asked."""
+"""A compiled profile: plugin instances by extension point, in the order in which they run."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Weighted(msgspec.Struct, frozen=True):
 
 
 class Profile(msgspec.Struct, frozen=True, eq=False, dict=True):
-    """What a `schedulerName` stands for."""
+    """The plugins and settings of one `schedulerName`."""
 
     name: str
     queue_sort: QueueSortPlugin
@@ -55,11 +55,12 @@ class Profile(msgspec.Struct, frozen=True, eq=False, dict=True):
     permit: tuple[PermitPlugin, ...] = ()
     plan: BindingPlan = msgspec.field(default_factory=lambda: BindingPlan((), (), ()))
     percentage_of_nodes_to_score: int | None = None
-    """How big a share kube-scheduler's order looks at, 0 adapting it; None: every node, in our own order."""
+    """Share of nodes that kube-scheduler's search order evaluates, 0 for the adaptive share; None evaluates every node.
+    """
 
     @property
     def plugins(self) -> tuple[Plugin, ...]:
-        """Every plugin of the profile, each once."""
+        """Every plugin of the profile once."""
         points: tuple[Sequence[Plugin], ...] = (
             (self.queue_sort,),
             self.pre_enqueue,
@@ -78,68 +79,67 @@ class Profile(msgspec.Struct, frozen=True, eq=False, dict=True):
 
     @cached_property
     def label_readers(self) -> frozenset[str]:
-        """The names of the plugins that may say another thing of a pod with other labels or annotations."""
+        """Names of the plugins with results that depend on the pod's labels or annotations."""
         return frozenset(plugin.name for plugin in self.plugins if plugin.reads_labels)
 
     @cached_property
     def claim_readers(self) -> frozenset[str]:
-        """The names of those that may say another thing of a pod that names other claims."""
+        """Names of the plugins with results that depend on the pod's claims."""
         return frozenset(plugin.name for plugin in self.plugins if plugin.reads_claims)
 
     @cached_property
     def named_node_readers(self) -> frozenset[str]:
-        """The names of those that may say another thing of a pod whose node affinity names other nodes."""
+        """Names of the plugins with results that depend on the nodes named in the pod's node affinity."""
         return frozenset(plugin.name for plugin in self.plugins if plugin.reads_match_fields)
 
     @cached_property
     def evaluations(self) -> EvaluationCounts:
-        """How often its plugins have been asked."""
+        """Evaluation counters of its plugins."""
         return EvaluationCounts(self.pre_filter, self.filter, self.pre_score, [each.plugin for each in self.score])
 
     @property
     def events_to_register(self) -> tuple[tuple[str, ClusterEventWithHint], ...]:
-        """Which events may help a pod that a plugin rejected, as (plugin name, interest).
+        """Events that may make a pod schedulable after a plugin rejected it, as (plugin name, event).
 
-        "Anything" is what happens to nodes, to pods, to what the plugin watches itself and to what any plugin waits
-        for; not to what others only read, such as the ReplicaSets whose pods are spread: their status never rests.
+        A wildcard resource stands for nodes, pods, the kinds that the plugin watches and those that any plugin
+        registers events for. It excludes kinds that other plugins only read, such as the ReplicaSets of pods to be
+        spread: their status changes all the time.
         """
         return tuple(
-            (plugin.name, each) for plugin, events_to_register in self._interests for each in events_to_register
+            (plugin.name, each) for plugin, events_to_register in self._registered_events for each in events_to_register
         )
 
     @cached_property
     def permit_interests(self) -> Mapping[str, tuple[ClusterEventWithHint, ...]]:
-        """Which events may let a pod go that a Permit plugin makes wait, by the plugin's name."""
+        """Events that may release a pod waiting on a Permit plugin, by plugin name."""
         names = {plugin.name for plugin in self.permit}
-        return {
-            plugin.name: events_to_register for plugin, events_to_register in self._interests if plugin.name in names
-        }
+        return {plugin.name: events for plugin, events in self._registered_events if plugin.name in names}
 
     @cached_property
-    def _interests(self) -> tuple[tuple[Plugin, tuple[ClusterEventWithHint, ...]], ...]:
-        given = [(plugin, call_guarded(plugin.name, "Interests", _interests_of, plugin)) for plugin in self.plugins]
-        awaited = {NODE, POD, *(each.resource for _, events_to_register in given for each in events_to_register)} - {
-            ANY_RESOURCE
-        }
+    def _registered_events(self) -> tuple[tuple[Plugin, tuple[ClusterEventWithHint, ...]], ...]:
+        registered = [
+            (plugin, call_guarded(plugin.name, "EventsToRegister", _events_of, plugin)) for plugin in self.plugins
+        ]
+        resources = {NODE, POD, *(each.resource for _, events in registered for each in events)} - {ANY_RESOURCE}
         return tuple(
-            (plugin, tuple(each for interest in events_to_register for each in _unrolled(plugin, interest, awaited)))
-            for plugin, events_to_register in given
+            (plugin, tuple(each for interest in events for each in _unroll_wildcard(plugin, interest, resources)))
+            for plugin, events in registered
         )
 
     @property
     def watches(self) -> frozenset[ResourceKind]:
-        """The kinds that its plugins read beyond the scheduler's own."""
+        """Kinds that its plugins read in addition to the scheduler's own."""
         return frozenset(kind for plugin in self.plugins for kind in plugin.watches)
 
     @property
     def succeeded(self) -> frozenset[str]:
-        """The label keys of the succeeded pods that its plugins count; "" for those of all pod groups."""
+        """Label keys of the succeeded pods that its plugins count; "" for those of all pod groups."""
         counting = [plugin for plugin in self.plugins if plugin.counts_succeeded]
         return frozenset(key for plugin in counting for key in plugin.indexes or ("",))
 
     @cached_property
     def eviction_permits(self) -> tuple[PermitPlugin, ...]:
-        """The Permit plugins that are to be called for pods without a place."""
+        """Permit plugins that implement `handle_unschedulable`."""
         return tuple(
             plugin
             for plugin in self.permit
@@ -148,12 +148,12 @@ class Profile(msgspec.Struct, frozen=True, eq=False, dict=True):
 
     @property
     def indexes(self) -> frozenset[str]:
-        """The pod label keys that its plugins look pods up by."""
+        """Pod label keys that its plugins look pods up by."""
         return frozenset(key for plugin in self.plugins for key in plugin.indexes)
 
 
 def compile_profile(name: str, points: Mapping[str, Sequence[tuple[Plugin, int]]]) -> Profile:
-    """The profile of plugin instances and weights by extension point (`queueSort`, `preFilter` … as configs name them).
+    """Return the profile of plugin instances and weights by extension point, named as in configurations (`queueSort`).
 
     ValueError if there is not exactly one QueueSort plugin, or no Bind plugin.
     """
@@ -170,7 +170,7 @@ def compile_profile(name: str, points: Mapping[str, Sequence[tuple[Plugin, int]]
         raise ValueError(f'at least one bind plugin is needed for profile with scheduler name "{name}"')
     score = tuple(Weighted(p, w) for p, w in points.get("score", ()) if isinstance(p, ScorePlugin))
     pre_score = at("preScore", PreScorePlugin)
-    # A configuration may enable a plugin at Score alone; what it prepares there is asked of it all the same.
+    # A configuration may enable a plugin at Score only; its PreScore runs all the same.
     unprepared = (s.plugin for s in score if isinstance(s.plugin, PreScorePlugin) and s.plugin not in pre_score)
     return Profile(
         name=name,
@@ -187,27 +187,31 @@ def compile_profile(name: str, points: Mapping[str, Sequence[tuple[Plugin, int]]
     )
 
 
-def _interests_of(plugin: Plugin) -> tuple[ClusterEventWithHint, ...]:
-    given: object = plugin.events_to_register()
-    if not isinstance(given, Sequence) or not all(isinstance(interest, ClusterEventWithHint) for interest in given):
-        raise InvalidReturnValue(plugin.events_to_register, given, "a sequence of Interests", shown=repr(given))
-    return tuple(given)
+def _events_of(plugin: Plugin) -> tuple[ClusterEventWithHint, ...]:
+    events: object = plugin.events_to_register()
+    if not isinstance(events, Sequence) or not all(isinstance(interest, ClusterEventWithHint) for interest in events):
+        raise InvalidReturnValue(
+            plugin.events_to_register, events, "a sequence of ClusterEventWithHint", shown=repr(events)
+        )
+    return tuple(events)
 
 
-def _unrolled(plugin: Plugin, interest: ClusterEventWithHint, awaited: Set[str]) -> Iterator[ClusterEventWithHint]:
-    """The registration resource by resource (kube-scheduler's UnrollWildCardResource)."""
+def _unroll_wildcard(
+    plugin: Plugin, interest: ClusterEventWithHint, resources: Set[str]
+) -> Iterator[ClusterEventWithHint]:
+    """Yield the registration resource by resource (kube-scheduler's UnrollWildCardResource)."""
     if interest.resource != ANY_RESOURCE:
         yield interest
         return
-    for resource in sorted({*awaited, *(kind.kind for kind in plugin.watches)}):
+    for resource in sorted({*resources, *(kind.kind for kind in plugin.watches)}):
         yield msgspec.structs.replace(interest, resource=resource)
 
 
 def reads_of(plugin: Plugin) -> Reads:
-    """What the plugin's per-node answers depend on; everything, for one that gives none and so did not say."""
+    """Return what the plugin's per-node results depend on; EVERYTHING for a plugin without `reads`."""
     return getattr(plugin, "reads", Reads.EVERYTHING)
 
 
-def is_kept(plugin: Plugin) -> bool:
-    """Whether its answers for a pod are those for every pod of the signature, as long as no node object changes."""
+def is_cacheable(plugin: Plugin) -> bool:
+    """Return True if the plugin's results hold for every pod of the signature until a node object changes."""
     return reads_of(plugin) <= Reads.ALL_NODES and not getattr(plugin, "reads_identity", False)

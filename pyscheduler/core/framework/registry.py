@@ -1,7 +1,7 @@
-"""The plugins that exist: which class a name stands for, where it comes from and which extension points it serves.
+"""Registered plugins: the class of each name, its distribution and its extension points.
 
-A registry only makes plugins known; a profile enables them (kube-scheduler's framework/runtime Registry). It is filled
-by whoever can import modules, so that nothing here has to.
+Registering a plugin only makes its name available; a profile enables it (kube-scheduler's framework/runtime Registry).
+Callers that import modules fill the registry, so that this module does not have to.
 """
 
 from __future__ import annotations
@@ -43,24 +43,25 @@ POINTS: Mapping[str, type[Plugin]] = MappingProxyType(
         "postBind": PostBindPlugin,
     }
 )
-"""The extension points in the order in which a pod meets them, each with the base class that serves it.
+"""The extension points in the order in which a pod reaches them, with their base classes.
 
-They are named as configurations name them: `preFilter`, not `PreFilter`."""
+Keys are spelled as in configurations: `preFilter`, not `PreFilter`.
+"""
 
 
 def points_of(cls: type) -> tuple[str, ...]:
-    """The extension points that a plugin class serves, in the framework's order."""
+    """Return the extension points that a plugin class implements, in the framework's order."""
     return tuple(point for point, base in POINTS.items() if issubclass(cls, base))
 
 
 class PluginRegistration(msgspec.Struct, frozen=True):
-    """A known plugin: its class, and the distribution (or module, if it is in none) that it was found in."""
+    """A registered plugin: its class, and the distribution (or module, if it has none) that contains it."""
 
     name: str
     cls: type[Plugin]
     distribution: str
     in_tree: bool = False
-    """Whether it is one of kube-scheduler's own plugins."""
+    """True for kube-scheduler's own plugins."""
 
     @property
     def points(self) -> tuple[str, ...]:
@@ -68,7 +69,7 @@ class PluginRegistration(msgspec.Struct, frozen=True):
 
 
 class DuplicatePlugin(ValueError):
-    """Two classes claim one plugin name."""
+    """Two classes have the same plugin name."""
 
 
 class Registry:
@@ -77,24 +78,26 @@ class Registry:
     def __init__(self) -> None:
         self._plugins: dict[str, PluginRegistration] = {}
         self.beyond: Callable[[], None] | None = None
-        """Adds the plugins that take long to find; called once, as soon as those that are here are not enough."""
+        """Registers the plugins that are slow to find; called once, at the first lookup that fails or needs all names.
+        """
 
     def complete(self) -> None:
-        """Make known what is to be found beyond, unless that has been done."""
+        """Register the plugins of `beyond` unless that has been done."""
         beyond, self.beyond = self.beyond, None
         if beyond is not None:
             beyond()
 
     def add(self, plugin: PluginRegistration) -> None:
-        """Make a plugin known. DuplicatePlugin if another class has its name; the same class again changes nothing."""
-        known = self._plugins.setdefault(plugin.name, plugin)
-        if known.cls is not plugin.cls:
+        """Register a plugin. DuplicatePlugin if another class has its name; a class may be registered again."""
+        registered = self._plugins.setdefault(plugin.name, plugin)
+        if registered.cls is not plugin.cls:
             raise DuplicatePlugin(
-                f'a plugin named "{plugin.name}" already exists: it is claimed by {_place(known)} and {_place(plugin)}'
+                f'a plugin named "{plugin.name}" already exists: '
+                f"it is claimed by {_place(registered)} and {_place(plugin)}"
             )
 
     def get(self, name: str) -> PluginRegistration | None:
-        """The plugin of that name, or None."""
+        """Return the plugin of that name, or None."""
         if name not in self._plugins:
             self.complete()
         return self._plugins.get(name)
@@ -117,7 +120,7 @@ class Registry:
         return len(self._plugins)
 
     def names(self) -> tuple[str, ...]:
-        """All names, in the order of registration."""
+        """Return all names in order of registration."""
         return tuple(plugin.name for plugin in self)
 
 

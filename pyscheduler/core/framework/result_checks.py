@@ -1,7 +1,7 @@
-"""The answers that each extension point takes, and the check that a plugin's answer is one of them.
+"""The result types of each extension point, and the check that a plugin's result is one of them.
 
-A wrong answer is the plugin's failure at once, by name: taken as it is, `False` from a Filter would let a pod in, and a
-score of 0.7 would be a 0. Columns are checked once for all nodes, not node by node.
+A wrong result is an immediate failure of the plugin: accepted silently, `False` from Filter would admit a pod, and a
+score of 0.7 would become 0. Arrays are checked once for all nodes, not node by node.
 """
 
 from __future__ import annotations
@@ -23,45 +23,45 @@ _COLUMN: Final = "an array of int64"
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """The types that an extension point takes, and their names in an error's text."""
+    """Valid types of an extension point, and their names in error messages."""
 
     types: tuple[type, ...]
     text: str
 
 
 _NOTHING = Expected((NoneType,), "None")
-_REFUSAL = Expected((NoneType, Rejection), FILTER_RETURNS)
+_REJECTION = Expected((NoneType, Rejection), FILTER_RETURNS)
 EXPECTED: Mapping[str, Expected] = MappingProxyType(
     {
-        "PreEnqueue": _REFUSAL,
+        "PreEnqueue": _REJECTION,
         "QueueingHint": Expected((QueueingHint,), "QueueingHint.QUEUE or QueueingHint.SKIP"),
         "PreFilter": Expected((NoneType, Rejection, Skip, NodeNames), "None, Rejection, NodeNames or SKIP"),
         "PreFilterExtensionAddPod": _NOTHING,
         "PreFilterExtensionRemovePod": _NOTHING,
         "PostFilter": Expected((Nominate, Rejection, ClearNomination), "Nominate, Rejection or ClearNomination"),
         "PreScore": Expected((NoneType, Skip), "None or SKIP"),
-        "Reserve": _REFUSAL,
+        "Reserve": _REJECTION,
         "Unreserve": _NOTHING,
         "Permit": Expected((NoneType, Rejection, Wait), "None, Rejection or Wait"),
-        "Unplaced": _REFUSAL,
+        "Unplaced": _REJECTION,
         "PreBindPreFlight": Expected((NoneType, Skip), "None or SKIP"),
-        "PreBind": _REFUSAL,
+        "PreBind": _REJECTION,
         "Bind": Expected((NoneType, Rejection, Skip), "None, Rejection or SKIP"),
         "PostBind": _NOTHING,
     }
 )
-"""By the name of the point in metrics. Filter and Score return columns and have checks of their own."""
+"""By the extension point's name in metrics. Filter and Score return arrays and have their own checks."""
 
 
 def check_answer(point: str, method: Callable[..., Any], answer: object) -> None:
-    """InvalidReturnValue if the extension point has no use for what the method returned."""
+    """Raise InvalidReturnValue if the result has no valid type for the extension point."""
     expected = EXPECTED.get(point)
     if expected is not None and not isinstance(answer, expected.types):
         raise InvalidReturnValue(method, answer, expected.text)
 
 
 def check_verdicts(method: Callable[..., Any], verdicts: NodeToStatus, nodes: int) -> None:
-    """InvalidReturnValue unless the verdicts are one for each of so many nodes."""
+    """Raise InvalidReturnValue unless there is one valid status code per node."""
     if not isinstance(verdicts, NodeToStatus):
         raise InvalidReturnValue(method, verdicts, "NodeToStatus")
     codes, rejections = verdicts.codes, verdicts.rejections
@@ -84,7 +84,7 @@ def check_verdicts(method: Callable[..., Any], verdicts: NodeToStatus, nodes: in
 
 
 def check_scores(method: Callable[..., Any], scores: Scores, nodes: int) -> None:
-    """InvalidReturnValue unless the scores are whole numbers, one for each of so many nodes."""
+    """Raise InvalidReturnValue unless the scores are integers, one per node."""
     if not isinstance(scores, np.ndarray):
         raise InvalidReturnValue(method, scores, _COLUMN)
     if scores.dtype.kind not in "iu":

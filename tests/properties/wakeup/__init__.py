@@ -1,1 +1,1 @@
-"""The property that no pod stays parked once it fits: a cluster of the conformance generator among random events."""
+"""The property that no pod stays parked once it fits: a generated cluster with random events."""

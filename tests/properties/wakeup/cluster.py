@@ -1,4 +1,4 @@
-"""A cluster of the conformance generator with a whole scheduler, to which events happen one by one."""
+"""A generated cluster with a whole scheduler, to which events are applied one by one."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from tests.conformance.generator.generated_cluster import GeneratedCluster, Mani
 from tests.conformance.generator.profiles import configuration
 
 BACKOFF = 11.0
-"""Seconds after which every pod that was woken has been tried again."""
+"""Seconds after which every requeued pod has been retried."""
 
 
 class Cluster:
-    """The objects as an API server holds them. Every method is an event of a watch."""
+    """The objects as stored by an API server. Every method is a watch event."""
 
     def __init__(self, seed: str, feature: str = "") -> None:
-        """`feature` names one of the generator's groups that the cluster must have."""
-        self.world = GeneratedCluster(Random(f"wakeup/{seed}"))
-        self.groups = populate(self.world, feature)
-        self.harness = Harness(_loaded(configuration(self.world)), seed=1)
-        self.harness.graceful = self.world.chance(0.7)
+        """`feature` names a group of the generator that the cluster must contain."""
+        self.generated = GeneratedCluster(Random(f"wakeup/{seed}"))
+        self.groups = populate(self.generated, feature)
+        self.harness = Harness(_loaded(configuration(self.generated)), seed=1)
+        self.harness.graceful = self.generated.chance(0.7)
         self.nodes: dict[str, Manifest] = {}
         self._kinds = {
             (f"{kind.group}/{kind.version}".lstrip("/"), kind.kind): kind
@@ -36,9 +36,9 @@ class Cluster:
         }
         self._shown = 0
         self.show_drawn()
-        for node in self.world.nodes:
+        for node in self.generated.nodes:
             self.show_node(node)
-        for pod in (*self.world.assigned, *self.world.pending):
+        for pod in (*self.generated.assigned, *self.generated.pending):
             self.show_pod(pod)
 
     @property
@@ -67,7 +67,7 @@ class Cluster:
         return f"node {name} deleted"
 
     def show(self, obj: Manifest) -> str:
-        """An object of another kind is created or updated; kinds that no plugin watches are not seen."""
+        """Create or update an object of another kind; kinds that no plugin watches are ignored."""
         kind = self._kinds.get((obj["apiVersion"], obj["kind"]))
         if kind is not None:
             self.harness.add_object(kind, copy.deepcopy(obj))
@@ -79,29 +79,29 @@ class Cluster:
         return f"{_title(obj)} deleted"
 
     def show_drawn(self) -> None:
-        """Show the objects that have been drawn since the last call."""
-        drawn = self.world.others[self._shown :]
-        self._shown = len(self.world.others)
+        """Show the objects drawn since the last call."""
+        drawn = self.generated.others[self._shown :]
+        self._shown = len(self.generated.others)
         for obj in drawn:
             self.show(obj)
 
-    # -- what there is ---------------------------------------------------------------------------------------------
+    # -- objects ---------------------------------------------------------------------------------------------------
 
     def objects(self, kind: str) -> list[Manifest]:
-        """Copies of the objects of a kind, to be changed and shown."""
-        known: Iterable[ResourceKind] = (k for (_, name), k in self._kinds.items() if name == kind)
-        return [copy.deepcopy(obj) for k in known for obj in self.harness.handle.objects(k).values()]
+        """Return copies of the objects of a kind, for modification."""
+        kinds: Iterable[ResourceKind] = (k for (_, name), k in self._kinds.items() if name == kind)
+        return [copy.deepcopy(obj) for k in kinds for obj in self.harness.handle.objects(k).values()]
 
     def pods(self, assigned: bool | None = None) -> list[Manifest]:
-        """Copies of the pods; `assigned` keeps those that have a node, or those that have none."""
+        """Return copies of the pods; `assigned` selects those with a node (True) or without (False)."""
         pods = [pod.manifest for pod in self.harness.pods.values()]
-        kept = [pod for pod in pods if assigned is None or bool(pod["spec"].get("nodeName")) == assigned]
-        return [copy.deepcopy(pod) for pod in kept]
+        selected = [pod for pod in pods if assigned is None or bool(pod["spec"].get("nodeName")) == assigned]
+        return [copy.deepcopy(pod) for pod in selected]
 
     # -- time ------------------------------------------------------------------------------------------------------
 
     def settle(self) -> None:
-        """Every pod that is woken is tried, and bindings end."""
+        """Retry every requeued pod and complete the bindings."""
         self.harness.run()
         self.harness.advance(BACKOFF)
 

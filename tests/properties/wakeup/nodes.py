@@ -1,4 +1,4 @@
-"""Events of nodes: created, deleted, and changed in all that a pod may be rejected for."""
+"""Node events: creation, deletion, and changes of everything that a pod may be rejected for."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _VALUES = {
 def _one(cluster: Cluster) -> Manifest | None:
     if not cluster.nodes:
         return None
-    # A copy: what the cluster holds is what it has shown.
-    made: Manifest = _copy(cluster.nodes[cluster.world.one(*cluster.nodes)])
+    # A copy: the cluster's own object must stay as shown.
+    made: Manifest = _copy(cluster.nodes[cluster.generated.one(*cluster.nodes)])
     return made
 
 
@@ -34,13 +34,13 @@ def _copy(part: Manifest) -> Manifest:
 
 
 def create(cluster: Cluster) -> str:
-    """A new node, mostly under a name that has been used before or is in use as an object's node."""
+    """Create a node, mostly with a name that was used before or that other objects refer to."""
     names = [f"n{number}" for number in range(_MOST_NODES) if f"n{number}" not in cluster.nodes]
     if not names:
         return ""
-    name = cluster.world.one(*names)
-    made = new_node(cluster.world, int(name.removeprefix("n")), cluster.groups)
-    before = cluster.world.chance(0.5)
+    name = cluster.generated.one(*names)
+    made = new_node(cluster.generated, int(name.removeprefix("n")), cluster.groups)
+    before = cluster.generated.chance(0.5)
     if before:
         cluster.show_drawn()  # the CSINode may come first
     title = cluster.show_node(made)
@@ -49,16 +49,16 @@ def create(cluster: Cluster) -> str:
 
 
 def delete(cluster: Cluster) -> str:
-    return cluster.delete_node(cluster.world.one(*cluster.nodes)) if cluster.nodes else ""
+    return cluster.delete_node(cluster.generated.one(*cluster.nodes)) if cluster.nodes else ""
 
 
 def redraw(cluster: Cluster) -> str:
-    """Replace the node by a new one of its name: several changes in one event."""
+    """Replace the node by a new one of the same name: several changes in one event."""
     if not cluster.nodes:
         return ""
-    name = cluster.world.one(*cluster.nodes)
+    name = cluster.generated.one(*cluster.nodes)
     number = int(name.removeprefix("n")) if name.removeprefix("n").isdigit() else 0
-    made = new_node(cluster.world, number, cluster.groups)
+    made = new_node(cluster.generated, number, cluster.groups)
     made["metadata"]["name"] = name
     cluster.show_drawn()
     return f"{cluster.show_node(made)} redrawn with labels {made['metadata']['labels']}"
@@ -68,8 +68,8 @@ def relabel(cluster: Cluster) -> str:
     node = _one(cluster)
     if node is None:
         return ""
-    key = cluster.world.one(*_VALUES, ZONE, HOSTNAME, REGION)
-    value = cluster.world.one(None, *_VALUES[key])
+    key = cluster.generated.one(*_VALUES, ZONE, HOSTNAME, REGION)
+    value = cluster.generated.one(None, *_VALUES[key])
     labels = node["metadata"].setdefault("labels", {})
     labels.pop(key, None)
     if value is not None:
@@ -83,8 +83,8 @@ def taint(cluster: Cluster) -> str:
         return ""
     node["spec"].pop("taints", None)
     node["spec"].pop("unschedulable", None)
-    if cluster.world.chance(0.5):
-        taints.on_node(cluster.world, node)
+    if cluster.generated.chance(0.5):
+        taints.on_node(cluster.generated, node)
     return f"{cluster.show_node(node)}: spec {node['spec']}"
 
 
@@ -92,17 +92,17 @@ def cordon(cluster: Cluster) -> str:
     node = _one(cluster)
     if node is None:
         return ""
-    closed = not node["spec"].get("unschedulable", False)
-    node["spec"]["unschedulable"] = closed
-    return f"{cluster.show_node(node)}: unschedulable {closed}"
+    unschedulable = not node["spec"].get("unschedulable", False)
+    node["spec"]["unschedulable"] = unschedulable
+    return f"{cluster.show_node(node)}: unschedulable {unschedulable}"
 
 
 def resize(cluster: Cluster) -> str:
-    """More or less of one resource."""
+    """Increase or decrease one resource."""
     node = _one(cluster)
     if node is None:
         return ""
-    resource, amounts = cluster.world.one(
+    resource, amounts = cluster.generated.one(
         ("cpu", ("0", "1", "2", "4", "16")),
         ("memory", ("0", "1Gi", "8Gi", "32Gi")),
         ("pods", ("0", "2", "4", "8", "110")),
@@ -111,7 +111,7 @@ def resize(cluster: Cluster) -> str:
         (FPGA, ("0", "2")),
         ("hugepages-2Mi", ("0", "512Mi")),
     )
-    amount = cluster.world.one(*amounts)
+    amount = cluster.generated.one(*amounts)
     node["status"]["allocatable"][resource] = amount
     return f"{cluster.show_node(node)}: allocatable {resource}={amount}"
 
@@ -120,18 +120,18 @@ def declare(cluster: Cluster) -> str:
     node = _one(cluster)
     if node is None:
         return ""
-    node["status"]["declaredFeatures"] = cluster.world.some(_FEATURES)
+    node["status"]["declaredFeatures"] = cluster.generated.some(_FEATURES)
     return f"{cluster.show_node(node)}: features {node['status']['declaredFeatures']}"
 
 
 def report(cluster: Cluster) -> str:
-    """The kubelet's heartbeat with another condition or annotation."""
+    """Update a condition or an annotation, as a kubelet heartbeat does."""
     node = _one(cluster)
     if node is None:
         return ""
-    node["status"]["conditions"] = [{"type": "Ready", "status": cluster.world.one("True", "False", "Unknown")}]
-    if cluster.world.chance(0.3):
-        node["metadata"]["annotations"] = {"seen": str(cluster.world.serial())}
+    node["status"]["conditions"] = [{"type": "Ready", "status": cluster.generated.one("True", "False", "Unknown")}]
+    if cluster.generated.chance(0.3):
+        node["metadata"]["annotations"] = {"seen": str(cluster.generated.serial())}
     return f"{cluster.show_node(node)} reports"
 
 

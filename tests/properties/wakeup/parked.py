@@ -1,4 +1,4 @@
-"""Pods that wait for an event although an attempt would get them on."""
+"""Parked pods that an attempt would bind or nominate."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from pyscheduler.core.framework.profile import Profile
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.core.queue import Tier
 
-_PLAIN = 10**9
+_ALWAYS_PER_NODE = 10**9
 
 
 class Missed(NamedTuple):
-    """A parked pod that an attempt would place, or make room for by preemption, and the plugins that rejected it."""
+    """A parked pod that an attempt would bind, or nominate by preemption, and the plugins that rejected it."""
 
     pod: str
     rejected_by: tuple[str, ...]
@@ -34,12 +34,12 @@ class Missed(NamedTuple):
 
 
 def missed(context: Context, preemptors: Collection[str]) -> list[Missed]:
-    """Every parked pod that a fresh attempt, by the plain forms and without anything cached, would get on.
+    """Return every parked pod that an uncached attempt with per-node calls would bind or nominate.
 
-    `preemptors` are the UIDs of the pods for which others have been evicted.
+    `preemptors` holds the UIDs of the pods with evicted victims.
     """
     found = []
-    with _plain_forms():
+    with _per_node_calls():
         for queued in _parked(context):
             result = _attempt(context, queued.pod, preemptors)
             if result:
@@ -48,12 +48,12 @@ def missed(context: Context, preemptors: Collection[str]) -> list[Missed]:
 
 
 def parked(context: Context) -> int:
-    """Number of pods that `missed` evaluates."""
+    """Return the number of pods that `missed` evaluates."""
     return len(_parked(context))
 
 
 def _parked(context: Context) -> list[QueuedPod]:
-    """Pods that only an event can bring back, without those that a PreEnqueue plugin keeps out."""
+    """Return the pods that only an event can requeue, except those that a PreEnqueue plugin rejects."""
     tiers = context.queue.known()
     waiting = [q for tier, q in tiers if tier in (Tier.UNSCHEDULABLE, Tier.GATED) and not q.pod.deleting]
     return [q for q in waiting if _may_enter(context.profiles[q.pod.scheduler_name], q.pod)]
@@ -64,10 +64,10 @@ def _may_enter(profile: Profile, pod: Pod) -> bool:
 
 
 def _attempt(context: Context, pod: Pod, preemptors: Collection[str]) -> str:
-    """Result of an attempt made now; "" if it would fail again.
+    """Return the result of an attempt made now; "" if it would fail again.
 
-    Preemption counts for a pod that has had pods evicted from its nominated node, though room there may never suffice.
-    Of others, only the plugins that rejected them are known, not those that keep preemption from helping.
+    Preemption counts for pods with victims evicted from their nominated node, even if the resources freed there never
+    suffice. For other pods only the rejecting plugins are known, not those that make preemption unhelpful.
     """
     profile, cycle = context.profiles[pod.scheduler_name], Cycle(0.0, pod.scheduler_name, pod.uid)
     decider = Decider(profile, context.state, context.queue.nominator, Instrument())
@@ -87,7 +87,7 @@ def _attempt(context: Context, pod: Pod, preemptors: Collection[str]) -> str:
 
 
 def _waits_for_victims(context: Context, pod: Pod, node_name: str, status: Status | None) -> bool:
-    """Return True if pods leave the node that can be cleared for the pod: it is retried once one is gone."""
+    """Return True if pods that can be preempted are terminating on the node: the pod is retried once one is gone."""
     node = context.state.info(node_name)
     if node is None or status is None or status.code is not Code.UNSCHEDULABLE:
         return False
@@ -95,9 +95,9 @@ def _waits_for_victims(context: Context, pod: Pod, node_name: str, status: Statu
 
 
 @contextmanager
-def _plain_forms() -> Iterator[None]:
-    usual, filtering.FEW = filtering.FEW, _PLAIN
+def _per_node_calls() -> Iterator[None]:
+    original, filtering.FEW = filtering.FEW, _ALWAYS_PER_NODE
     try:
         yield
     finally:
-        filtering.FEW = usual
+        filtering.FEW = original

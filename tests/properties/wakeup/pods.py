@@ -1,4 +1,4 @@
-"""Events of pods: created, changed, bound, nominated, ended and deleted."""
+"""Pod events: creation, updates, binding, nomination, termination and deletion."""
 
 from __future__ import annotations
 
@@ -13,42 +13,42 @@ _AMOUNTS: tuple[Manifest, ...] = ({"cpu": "100m"}, {"cpu": "1"}, {"cpu": "2", "m
 
 
 def _one(cluster: Cluster, assigned: bool | None = None) -> Manifest | None:
-    """A pod that has not ended."""
+    """Return a pod that has not terminated, None if there is none."""
     pods = [pod for pod in cluster.pods(assigned) if pod["status"].get("phase") not in ("Succeeded", "Failed")]
-    return cluster.world.one(*pods) if pods else None
+    return cluster.generated.one(*pods) if pods else None
 
 
 def create_pending(cluster: Cluster) -> str:
-    """Objects that the pod refers to appear before it or after it."""
-    world = cluster.world
+    """Create a pending pod; the objects that it refers to appear before or after it."""
+    generated = cluster.generated
     pending = cluster.pods(assigned=False)
     if len(pending) >= _MOST_PENDING:
         return ""
-    name = f"p{world.serial()}-new"
-    if pending and world.chance(0.3):
-        made = world.twin(world.one(*pending), name)
+    name = f"p{generated.serial()}-new"
+    if pending and generated.chance(0.3):
+        made = generated.twin(generated.one(*pending), name)
     else:
-        made = new_pod(world, name, cluster.groups)
-    made["spec"]["schedulerName"] = world.one(*cluster.context.profiles)
+        made = new_pod(generated, name, cluster.groups)
+    made["spec"]["schedulerName"] = generated.one(*cluster.context.profiles)
     return _shown(cluster, made)
 
 
 def create_assigned(cluster: Cluster) -> str:
-    """Another scheduler has placed a pod, maybe on a node that is gone."""
-    world, name = cluster.world, cluster.world.one(*cluster.nodes, "n-gone")
-    serial = world.serial()
-    if world.chance(0.3) and (pending := cluster.pods(assigned=False)):
-        made = world.twin(world.one(*pending), f"a{serial}-new")
+    """Create a pod placed by another scheduler, possibly on a deleted node."""
+    generated, name = cluster.generated, cluster.generated.one(*cluster.nodes, "n-gone")
+    serial = generated.serial()
+    if generated.chance(0.3) and (pending := cluster.pods(assigned=False)):
+        made = generated.twin(generated.one(*pending), f"a{serial}-new")
         without_ports(made)
         made["spec"]["nodeName"] = name
         made["spec"].pop("schedulingGates", None)
     else:
-        made = new_pod(world, f"a{serial}-new", cluster.groups, name)
+        made = new_pod(generated, f"a{serial}-new", cluster.groups, name)
     return _shown(cluster, made)
 
 
 def _shown(cluster: Cluster, pod: Manifest) -> str:
-    if cluster.world.chance(0.7):
+    if cluster.generated.chance(0.7):
         cluster.show_drawn()
         return cluster.show_pod(pod)
     title = cluster.show_pod(pod)
@@ -67,18 +67,18 @@ def delete_assigned(cluster: Cluster) -> str:
 
 
 def delete_terminating(cluster: Cluster) -> str:
-    """A pod that was being deleted, often the victim of a preemption, is gone."""
+    """Complete the deletion of a terminating pod, often a preemption victim."""
     pods = [pod for pod in cluster.pods() if "deletionTimestamp" in pod["metadata"]]
-    return cluster.delete_pod(cluster.world.one(*pods)) if pods else ""
+    return cluster.delete_pod(cluster.generated.one(*pods)) if pods else ""
 
 
 def begin_terminating(cluster: Cluster) -> str:
     pod = _one(cluster)
     if pod is None:
         return ""
-    base.delete(cluster.world, pod)
-    if cluster.world.chance(0.2):
-        pod["metadata"]["labels"] = base.pod_labels(cluster.world)
+    base.delete(cluster.generated, pod)
+    if cluster.generated.chance(0.2):
+        pod["metadata"]["labels"] = base.pod_labels(cluster.generated)
     return f"{cluster.show_pod(pod)} begins to terminate"
 
 
@@ -86,7 +86,7 @@ def end(cluster: Cluster) -> str:
     pod = _one(cluster, assigned=True)
     if pod is None:
         return ""
-    pod["status"]["phase"] = cluster.world.one("Succeeded", "Failed")
+    pod["status"]["phase"] = cluster.generated.one("Succeeded", "Failed")
     return f"{cluster.show_pod(pod)} ends"
 
 
@@ -94,7 +94,7 @@ def relabel(cluster: Cluster) -> str:
     pod = _one(cluster)
     if pod is None:
         return ""
-    pod["metadata"]["labels"] = base.pod_labels(cluster.world)
+    pod["metadata"]["labels"] = base.pod_labels(cluster.generated)
     return f"{cluster.show_pod(pod)} relabelled to {pod['metadata']['labels']}"
 
 
@@ -102,19 +102,19 @@ def resize(cluster: Cluster) -> str:
     pod = _one(cluster)
     if pod is None:
         return ""
-    amounts = cluster.world.one(*_AMOUNTS)
-    resources = cluster.world.one(*pod["spec"]["containers"]).setdefault("resources", {})
+    amounts = cluster.generated.one(*_AMOUNTS)
+    resources = cluster.generated.one(*pod["spec"]["containers"]).setdefault("resources", {})
     resources["requests"] = {**resources.get("requests", {}), **amounts} if amounts else {}
     return f"{cluster.show_pod(pod)} resized to {amounts}"
 
 
 def finish_resize(cluster: Cluster) -> str:
-    """The kubelet has carried a resize out, or it never can."""
+    """Complete a resize in the kubelet, or mark it as infeasible."""
     pods = [pod for pod in cluster.pods(assigned=True) if pod["status"].get("containerStatuses")]
     if not pods:
         return ""
-    pod = cluster.world.one(*pods)
-    if cluster.world.chance(0.5):
+    pod = cluster.generated.one(*pods)
+    if cluster.generated.chance(0.5):
         del pod["status"]["containerStatuses"]
         return f"{cluster.show_pod(pod)}: resize finished"
     condition = {"type": "PodResizePending", "status": "True", "reason": "Infeasible"}
@@ -126,7 +126,7 @@ def tolerate(cluster: Cluster) -> str:
     pod = _one(cluster)
     if pod is None:
         return ""
-    pod["spec"].setdefault("tolerations", []).append(cluster.world.one({"operator": "Exists"}, *_TOLERATIONS))
+    pod["spec"].setdefault("tolerations", []).append(cluster.generated.one({"operator": "Exists"}, *_TOLERATIONS))
     return f"{cluster.show_pod(pod)} tolerates {pod['spec']['tolerations'][-1]}"
 
 
@@ -140,35 +140,35 @@ def lift_gates(cluster: Cluster) -> str:
     pods = [pod for pod in cluster.pods(assigned=False) if pod["spec"].get("schedulingGates")]
     if not pods:
         return ""
-    pod = cluster.world.one(*pods)
-    if cluster.world.chance(0.3):
-        pod["spec"]["nodeSelector"] = {"disk": cluster.world.one("ssd", "hdd")}
-    if cluster.world.chance(0.7):
+    pod = cluster.generated.one(*pods)
+    if cluster.generated.chance(0.3):
+        pod["spec"]["nodeSelector"] = {"disk": cluster.generated.one("ssd", "hdd")}
+    if cluster.generated.chance(0.7):
         del pod["spec"]["schedulingGates"]
     return f"{cluster.show_pod(pod)}: gates {pod['spec'].get('schedulingGates', 'lifted')}"
 
 
 def nominate(cluster: Cluster) -> str:
-    """Another component nominates a pod, or takes a nomination back."""
+    """Nominate a pod by another component, or clear the nomination."""
     pod = _one(cluster, assigned=False)
     if pod is None:
         return ""
     current = pod["status"].get("nominatedNodeName", "")
-    pod["status"]["nominatedNodeName"] = "" if current and cluster.world.chance(0.5) else _node(cluster)
+    pod["status"]["nominatedNodeName"] = "" if current and cluster.generated.chance(0.5) else _node(cluster)
     return f"{cluster.show_pod(pod)} nominated to {pod['status']['nominatedNodeName']!r}"
 
 
 def change_nominated(cluster: Cluster) -> str:
-    """A pod that is nominated somewhere changes, or goes."""
+    """Change or delete a nominated pod."""
     pods = [pod for pod in cluster.pods(assigned=False) if pod["status"].get("nominatedNodeName")]
     if not pods:
         return ""
-    pod = cluster.world.one(*pods)
-    what = cluster.world.one("relabelled", "resized", "deleted", "un-nominated")
+    pod = cluster.generated.one(*pods)
+    what = cluster.generated.one("relabelled", "resized", "deleted", "un-nominated")
     if what == "deleted":
         return cluster.delete_pod(pod)
     if what == "relabelled":
-        pod["metadata"]["labels"] = base.pod_labels(cluster.world)
+        pod["metadata"]["labels"] = base.pod_labels(cluster.generated)
     elif what == "resized":
         for container in pod["spec"]["containers"]:
             container["resources"] = {}
@@ -178,32 +178,32 @@ def change_nominated(cluster: Cluster) -> str:
 
 
 def bind(cluster: Cluster) -> str:
-    """Another scheduler binds a pod that waits here."""
+    """Bind a pending pod by another scheduler."""
     pod = _one(cluster, assigned=False)
     if pod is None:
         return ""
     pod["spec"].pop("schedulingGates", None)
     pod["spec"]["nodeName"] = _node(cluster)
-    pod["status"].update(phase="Running", startTime=cluster.world.start_time())
+    pod["status"].update(phase="Running", startTime=cluster.generated.start_time())
     return f"{cluster.show_pod(pod)} bound to {pod['spec']['nodeName']} by another scheduler"
 
 
 def adopt(cluster: Cluster) -> str:
-    """A controller adopts a pod, or lets it go."""
+    """Add or remove a controller reference."""
     pod, owners = _one(cluster), [*cluster.objects("ReplicaSet"), *cluster.objects("StatefulSet")]
     if pod is None or not owners:
         return ""
-    owner = cluster.world.one(*owners)
+    owner = cluster.generated.one(*owners)
     reference = {key: owner[key] for key in ("apiVersion", "kind")} | {"name": owner["metadata"]["name"], "uid": "o"}
-    pod["metadata"]["ownerReferences"] = [{**reference, "controller": True}] if cluster.world.chance(0.7) else []
+    pod["metadata"]["ownerReferences"] = [{**reference, "controller": True}] if cluster.generated.chance(0.7) else []
     return f"{cluster.show_pod(pod)} owned by {pod['metadata']['ownerReferences']}"
 
 
 def touch(cluster: Cluster) -> str:
-    """A status update that changes nothing for scheduling."""
+    """Update the status without any effect on scheduling."""
     pod = _one(cluster)
     return f"{cluster.show_pod(pod)} touched" if pod else ""
 
 
 def _node(cluster: Cluster) -> str:
-    return cluster.world.one(*cluster.nodes, "n-gone") if cluster.nodes else "n-gone"
+    return cluster.generated.one(*cluster.nodes, "n-gone") if cluster.nodes else "n-gone"

@@ -1,7 +1,6 @@
-"""One cluster and some random events, each followed by a look at the parked pods.
+"""A cluster with random events, each followed by a check of the parked pods.
 
-A story is drawn from its seed and number; each event has a generator of its own, so that a story without some of its
-events is a story too.
+A story depends on its seed and number; each event has its own generator, so that events can be left out.
 """
 
 from __future__ import annotations
@@ -17,10 +16,10 @@ from tests.properties.wakeup.cluster import Cluster
 from tests.properties.wakeup.parked import Missed, missed, parked
 
 EVENTS = 40
-"""Events of a story."""
-Happening = Callable[[Cluster], str]
+"""Number of events of a story."""
+Event = Callable[[Cluster], str]
 
-_EVERYWHERE: dict[Happening, int] = {
+_EVERYWHERE: dict[Event, int] = {
     pods.create_pending: 10,
     pods.create_assigned: 6,
     pods.delete: 2,
@@ -48,7 +47,7 @@ _EVERYWHERE: dict[Happening, int] = {
     objects.replace_namespace: 2,
     objects.change_device_class: 1,
 }
-_OF_GROUP: dict[str, dict[Happening, int]] = {
+_OF_GROUP: dict[str, dict[Event, int]] = {
     "volumes": {
         objects.create_volume: 5,
         objects.pin_volume: 4,
@@ -83,76 +82,76 @@ class Story:
     missed: list[Missed] = field(default_factory=list)
 
 
-def play(seed: int, feature: str, number: int, left_out: Collection[int] = ()) -> Story:
-    """Events up to the first after which a pod stays parked that an attempt would get on."""
+def play(seed: int, feature: str, number: int, skipped: Collection[int] = ()) -> Story:
+    """Play events up to the first after which a pod stays parked although an attempt would succeed."""
     story, cluster = Story(number), Cluster(f"{seed}/{number}", feature)
     cluster.settle()
-    if _look(cluster, story):
-        story.lines.append("    while the cluster was shown")
+    if _check(cluster, story):
+        story.lines.append("    after the initial objects")
         return story
-    happenings = _happenings(cluster)
+    events = _events(cluster)
     for step in range(EVENTS):
-        if step in left_out:
+        if step in skipped:
             continue
-        cluster.world.rng = Random(f"{seed}/{number}/{step}")
-        _refuse_some(cluster)
-        what = _draw(cluster, happenings)
+        cluster.generated.rng = Random(f"{seed}/{number}/{step}")
+        _reject_some(cluster)
+        what = _draw(cluster, events)
         if not what:
             continue
         story.events += 1
         story.lines.append(f"{step:3} {what}")
-        if _look(cluster, story):
+        if _check(cluster, story):
             break
         made = len(cluster.harness.commands)
         cluster.settle()
-        if len(cluster.harness.commands) > made and _look(cluster, story):
-            story.lines.append("    and what came of it")
+        if len(cluster.harness.commands) > made and _check(cluster, story):
+            story.lines.append("    after the attempts that followed")
             break
     return story
 
 
-def _happenings(cluster: Cluster) -> dict[Happening, int]:
-    found = dict(_EVERYWHERE)
+def _events(cluster: Cluster) -> dict[Event, int]:
+    events = dict(_EVERYWHERE)
     for group in cluster.groups:
-        found |= _OF_GROUP.get(group, {})
-    return found
+        events |= _OF_GROUP.get(group, {})
+    return events
 
 
-def _draw(cluster: Cluster, happenings: dict[Happening, int]) -> str:
-    """The first of some events that is possible."""
-    for happening in cluster.world.rng.choices(list(happenings), list(happenings.values()), k=4):
-        if what := happening(cluster):
+def _draw(cluster: Cluster, events: dict[Event, int]) -> str:
+    """Apply the first possible event out of four random ones."""
+    for event in cluster.generated.rng.choices(list(events), list(events.values()), k=4):
+        if what := event(cluster):
             return what
     return ""
 
 
-def _look(cluster: Cluster, story: Story) -> bool:
+def _check(cluster: Cluster, story: Story) -> bool:
     story.looks += parked(cluster.context)
     preemptors = {command.preemptor.uid for command in cluster.harness.commands if isinstance(command, Evict)}
     story.missed = missed(cluster.context, preemptors)
     return bool(story.missed)
 
 
-def _refuse_some(cluster: Cluster) -> None:
-    """Until the next event the API server may refuse bindings and evictions."""
-    chance = cluster.world.rng
+def _reject_some(cluster: Cluster) -> None:
+    """Let the API server reject some bindings and evictions until the next event."""
+    rng = cluster.generated.rng
 
     def binding(pod: Pod, node: str) -> str:
-        return "refused" if chance.random() < refused else ""
+        return "refused" if rng.random() < rejection_rate else ""
 
     def eviction(victim: Pod) -> str:
-        return "refused" if chance.random() < refused else ""
+        return "refused" if rng.random() < rejection_rate else ""
 
-    refused = 0.5 if chance.random() < 0.1 else 0.0
+    rejection_rate = 0.5 if rng.random() < 0.1 else 0.0
     cluster.harness.binding_error, cluster.harness.eviction_error = binding, eviction
 
 
 def shortened(seed: int, feature: str, story: Story) -> Story:
-    """Leave out the events that do not matter, each tried once."""
-    left_out: set[int] = set()
+    """Leave out the events that are not needed, trying each once."""
+    skipped: set[int] = set()
     for step in reversed(range(EVENTS)):
-        shorter = play(seed, feature, story.number, {*left_out, step})
+        shorter = play(seed, feature, story.number, {*skipped, step})
         if shorter.missed:
-            left_out.add(step)
+            skipped.add(step)
             story = shorter
     return story

@@ -1,4 +1,4 @@
-"""Pods of one template that name claims of their own: what was said of one serves the next, unless claims matter."""
+"""Pods of one signature group with different claims: cached results are reused unless a plugin reads claims."""
 
 from __future__ import annotations
 
@@ -10,60 +10,60 @@ from tests.unit.core.decide.test_decider import Bench
 from tests.unit.intree.storage import using
 
 
-class Cellar(FilterPlugin):
-    """Lets a claim be used on the node of its name."""
+class NodeOfClaim(FilterPlugin):
+    """Accept a pod only on the node named like its claim."""
 
-    name = "Cellar"
+    name = "NodeOfClaim"
     reads = Reads.OWN_NODE
     reads_labels = False
-    asked: ClassVar[list[str]] = []
+    evaluated_nodes: ClassVar[list[str]] = []
 
     def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:
-        self.asked.append(node.name)
+        self.evaluated_nodes.append(node.name)
         return None if pod.signature.volume_claims[0].name == node.name else Rejection("elsewhere")
 
 
-class Indifferent(Cellar):
-    """Lets no claim in, whatever its name."""
+class IgnoresClaims(NodeOfClaim):
+    """Reject every pod, whatever its claim."""
 
-    name = "Indifferent"
+    name = "IgnoresClaims"
     reads_claims = False
 
     def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:
-        self.asked.append(node.name)
-        return Rejection("nowhere")
+        self.evaluated_nodes.append(node.name)
+        return Rejection("always rejected")
 
 
-def test_a_pod_with_another_claim_is_asked_about_anew() -> None:
-    bench = Bench(node("n1"), node("n2"), filters=(Cellar,))
-    assert [bench.chosen(using(claim)) for claim in ("n1", "n2", "n1")] == ["n1", "n2", "n1"]
+def test_pod_with_another_claim_is_evaluated_again() -> None:
+    bench = Bench(node("n1"), node("n2"), filters=(NodeOfClaim,))
+    assert [bench.selected_node(using(claim)) for claim in ("n1", "n2", "n1")] == ["n1", "n2", "n1"]
 
 
-def test_it_is_not_where_claims_do_not_matter() -> None:
-    bench = Bench(node("n1"), node("n2"), filters=(Indifferent,))
-    Indifferent.asked.clear()
+def test_cached_result_is_reused_if_plugin_ignores_claims() -> None:
+    bench = Bench(node("n1"), node("n2"), filters=(IgnoresClaims,))
+    IgnoresClaims.evaluated_nodes.clear()
     for claim in ("n1", "n2", "n1"):
-        bench.refused(using(claim))
-    assert Indifferent.asked == ["n1", "n2"]
+        bench.message_for(using(claim))
+    assert IgnoresClaims.evaluated_nodes == ["n1", "n2"]
 
 
-class Archive(FilterPlugin):
-    """Lets in what only reads its claim."""
+class ReadOnlyClaim(FilterPlugin):
+    """Accept pods that use their claim read-only."""
 
-    name = "Archive"
+    name = "ReadOnlyClaim"
     reads = Reads.OWN_NODE
     reads_labels = reads_match_fields = False
 
     def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:
         (volume,) = pod.spec.volumes or ()
-        return None if volume["persistentVolumeClaim"].get("readOnly") else Rejection("it would write")
+        return None if volume["persistentVolumeClaim"].get("readOnly") else Rejection("claim is not read-only")
 
 
-def test_a_pod_that_uses_the_same_claim_otherwise_is_asked_about_anew() -> None:
-    bench = Bench(node("n1"), filters=(Archive,))
-    reading, writing = (
-        pod("p").spec(volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "data", "readOnly": only}}])
-        for only in (True, False)
+def test_pod_with_other_claim_options_is_evaluated_again() -> None:
+    bench = Bench(node("n1"), filters=(ReadOnlyClaim,))
+    read_only_pod, writing_pod = (
+        pod("p").spec(volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "data", "readOnly": read_only}}])
+        for read_only in (True, False)
     )
-    assert bench.chosen(reading) == "n1"
-    assert "it would write" in bench.refused(writing)
+    assert bench.selected_node(read_only_pod) == "n1"
+    assert "claim is not read-only" in bench.message_for(writing_pod)

@@ -1,4 +1,4 @@
-"""What-if trials: who is asked and told what, and what is left as it was."""
+"""Dry runs: which plugins run, how their state follows pods, and what is restored afterwards."""
 
 from __future__ import annotations
 
@@ -34,49 +34,49 @@ from pyscheduler.core.state.without_lower_priority import TableWithoutLowerPrior
 from pyscheduler.intree import PrioritySort
 from pyscheduler.testing import node, pod
 
-_COUNT: StateKey[int] = StateKey("count")
+_POD_COUNT: StateKey[int] = StateKey("count")
 HANDLE = CoreHandle()
 
 
-class Crowd(PreFilterPlugin, FilterPlugin):
-    """Allows two pods on a node, and counts them by what it is told."""
+class MaxTwoPods(PreFilterPlugin, FilterPlugin):
+    """Allow two pods on a node, counted through `add_pod` and `remove_pod`."""
 
-    name = "Crowd"
+    name = "MaxTwoPods"
     reads = Reads.DOMAINS
 
     def pre_filter(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> None:
-        cycle[_COUNT] = 2
+        cycle[_POD_COUNT] = 2
 
     def add_pod(self, cycle: Cycle, pod: Pod, added: Pod, node: NodeInfo) -> None:
         assert added.uid in node.pods
-        cycle[_COUNT] += 1
+        cycle[_POD_COUNT] += 1
 
     def remove_pod(self, cycle: Cycle, pod: Pod, removed: Pod, node: NodeInfo) -> None:
         assert removed.uid not in node.pods
-        cycle[_COUNT] -= 1
+        cycle[_POD_COUNT] -= 1
 
     def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:
-        return Rejection(f"{cycle[_COUNT]} are a crowd") if cycle[_COUNT] >= 2 else None
+        return Rejection(f"{cycle[_POD_COUNT]} pods are too many") if cycle[_POD_COUNT] >= 2 else None
 
 
-class Fixed(FilterPlugin):
-    """Looks at the node object only."""
+class NodeOnly(FilterPlugin):
+    """Read the node object only and count the calls."""
 
-    name = "Fixed"
+    name = "NodeOnly"
     reads = Reads.OWN_NODE
 
     def __init__(self) -> None:
         super().__init__(NoArgs(), HANDLE)
-        self.asked = 0
+        self.calls = 0
 
     def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> None:
-        self.asked += 1
+        self.calls += 1
 
 
-class Stumbles(FilterPlugin):
-    """Raises."""
+class Raises(FilterPlugin):
+    """Raise a fixed exception."""
 
-    name = "Stumbles"
+    name = "Raises"
 
     def __init__(self, error: Exception) -> None:
         super().__init__(NoArgs(), HANDLE)
@@ -87,14 +87,14 @@ class Stumbles(FilterPlugin):
 
 
 @contextmanager
-def trial(*plugins: Plugin, skipped: str = "", promised: Pod | None = None) -> Iterator[tuple[DryRun, Cycle]]:
-    """A trial on node n1, where the pods a and b run."""
+def dry_run(*plugins: Plugin, skipped: str = "", nominated: Pod | None = None) -> Iterator[tuple[DryRun, Cycle]]:
+    """Open a dry run on node n1, which runs the pods a and b."""
     state, nominator = ClusterState(), Nominator()
     state.set_node(node("n1").build())
     for name in ("a", "b"):
         state.add_pod(pod(name).on("n1").build())
-    if promised is not None:
-        nominator.add(promised, "n1")
+    if nominated is not None:
+        nominator.add(nominated, "n1")
     pre_filters = tuple(p for p in plugins if isinstance(p, PreFilterPlugin))
     filters = tuple(p for p in plugins if isinstance(p, FilterPlugin))
     profile = Profile("p", PrioritySort(NoArgs(), HANDLE), pre_filter=pre_filters, filter=filters)
@@ -102,74 +102,74 @@ def trial(*plugins: Plugin, skipped: str = "", promised: Pod | None = None) -> I
     for plugin in pre_filters:
         plugin.pre_filter(cycle, subject, state.table())
     cycle.skipped = frozenset({skipped})
-    with DryRunner({"p": profile}, state, nominator).open(cycle, subject, "n1") as opened:
-        yield opened, cycle
+    with DryRunner({"p": profile}, state, nominator).open(cycle, subject, "n1") as run:
+        yield run, cycle
     row = state.info("n1")
     assert row is not None
     assert list(row.pods) == ["a", "b"]
 
 
 A = pod("a").on("n1").build()
-CROWD = Crowd(NoArgs(), HANDLE)
+MAX_TWO_PODS = MaxTwoPods(NoArgs(), HANDLE)
 
 
-def test_plugins_are_told_of_pods_and_the_cycle_is_put_back() -> None:
-    with trial(CROWD) as (opened, cycle):
-        assert opened.run_filters() == Status(Code.UNSCHEDULABLE, "Crowd", ("2 are a crowd",))
-        opened.remove(A)
-        assert opened.run_filters() is None
-        opened.add(A)
-        assert opened.run_filters() is not None
-        opened.remove(A)
-    assert cycle[_COUNT] == 2
+def test_plugins_see_pod_changes_and_state_is_restored() -> None:
+    with dry_run(MAX_TWO_PODS) as (run, cycle):
+        assert run.run_filters() == Status(Code.UNSCHEDULABLE, "MaxTwoPods", ("2 pods are too many",))
+        run.remove(A)
+        assert run.run_filters() is None
+        run.add(A)
+        assert run.run_filters() is not None
+        run.remove(A)
+    assert cycle[_POD_COUNT] == 2
 
 
-def test_plugins_that_left_themselves_out_are_neither_asked_nor_told() -> None:
-    with trial(CROWD, skipped="Crowd") as (opened, cycle):
-        opened.remove(A)
-        assert cycle[_COUNT] == 2
-        assert opened.run_filters() is None
+def test_skipped_plugins_are_not_called() -> None:
+    with dry_run(MAX_TWO_PODS, skipped="MaxTwoPods") as (run, cycle):
+        run.remove(A)
+        assert cycle[_POD_COUNT] == 2
+        assert run.run_filters() is None
 
 
-def test_promised_places_count_unless_they_are_of_less_important_pods() -> None:
+def test_nominated_pods_count_unless_of_lower_priority() -> None:
     for priority, fits in ((-1, True), (0, False)):
-        with trial(CROWD, promised=pod("promised").priority(priority).build()) as (opened, cycle):
-            opened.remove(A)
-            assert (opened.run_filters() is None) is fits
-            assert cycle[_COUNT] == 1, "what was asked about them is put back, too"
+        with dry_run(MAX_TWO_PODS, nominated=pod("nominated").priority(priority).build()) as (run, cycle):
+            run.remove(A)
+            assert (run.run_filters() is None) is fits
+            assert cycle[_POD_COUNT] == 1, "the state is restored after the nominated pods"
 
 
-def test_what_depends_on_the_node_object_alone_is_asked_until_it_fits() -> None:
-    fixed = Fixed()
-    with trial(fixed, CROWD) as (opened, _):
-        opened.run_filters()
-        opened.remove(A)
-        opened.run_filters()
-        assert fixed.asked == 2
-        opened.add(A)
-        opened.run_filters()
-        assert fixed.asked == 2
+def test_node_only_filter_runs_until_it_accepts() -> None:
+    node_only = NodeOnly()
+    with dry_run(node_only, MAX_TWO_PODS) as (run, _):
+        run.run_filters()
+        run.remove(A)
+        run.run_filters()
+        assert node_only.calls == 2
+        run.add(A)
+        run.run_filters()
+        assert node_only.calls == 2
 
 
-def test_an_answer_of_code_error_is_an_answer_and_a_bug_is_not() -> None:
-    with trial(Stumbles(StatusError("no such class"))) as (opened, _):
-        said = opened.run_filters()
-        assert said is not None
-        assert (said.code, said.reasons) == (Code.ERROR, ('running "Stumbles" filter plugin: no such class',))
-    with pytest.raises(PluginFailed, match="oh"), trial(Stumbles(ValueError("oh"))) as (opened, _):
-        opened.run_filters()
+def test_error_status_is_returned_and_exception_is_raised() -> None:
+    with dry_run(Raises(StatusError("no such class"))) as (run, _):
+        status = run.run_filters()
+        assert status is not None
+        assert (status.code, status.reasons) == (Code.ERROR, ('running "Raises" filter plugin: no such class',))
+    with pytest.raises(PluginFailed, match="oh"), dry_run(Raises(ValueError("oh"))) as (run, _):
+        run.run_filters()
 
 
-def test_an_unknown_node_is_an_error_of_the_caller() -> None:
-    nowhere = DryRunner({}, ClusterState(), Nominator())
-    with pytest.raises(KeyError, match="n9"), nowhere.open(Cycle(0.0, "p", "u"), pod().build(), "n9"):
+def test_unknown_node_raises_key_error() -> None:
+    runner = DryRunner({}, ClusterState(), Nominator())
+    with pytest.raises(KeyError, match="n9"), runner.open(Cycle(0.0, "p", "u"), pod().build(), "n9"):
         pass
 
 
-class Moody(FilterPlugin):
-    """Reads something that makes no sense of node n2."""
+class ErrorOnN2(FilterPlugin):
+    """Return an error status for node n2."""
 
-    name = "Moody"
+    name = "ErrorOnN2"
     reads_in_dry_run = Reads.OWN_NODE
 
     def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> None:
@@ -177,30 +177,32 @@ class Moody(FilterPlugin):
             raise StatusError("no such class")
 
 
-class Picky(FilterPlugin):
-    """Refuses every node."""
+class RejectsAll(FilterPlugin):
+    """Reject every node."""
 
-    name = "Picky"
+    name = "RejectsAll"
     reads = Reads.OWN_NODE
 
     def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection:
         return Rejection("no")
 
 
-def test_a_node_of_which_not_all_is_known_beforehand_takes_a_trial() -> None:
+def test_filter_with_error_status_leaves_nodes_to_dry_runs() -> None:
     state, preemptor = ClusterState(), pod("new").priority(1).build()
     for name in ("n1", "n2"):
         state.set_node(node(name).build())
         state.add_pod(pod(f"on-{name}").on(name).build())
-    profile = Profile("p", PrioritySort(NoArgs(), HANDLE), filter=(Moody(NoArgs(), HANDLE), Picky(NoArgs(), HANDLE)))
-    trials, cycle = DryRunner({"p": profile}, state, Nominator()), Cycle(0.0, "p", "new")
-    assert not trials.filter_without_lower_priority(cycle, preemptor, 1).codes.any()
-    orders = {row: list(known.pods.values()) for row, known in enumerate(state.rows)}
-    assert trials.reprieve_pods(cycle, preemptor, {0: orders[0]}) == {}
-    assert trials.reprieve_pods(cycle, preemptor, orders) == {}
+    profile = Profile(
+        "p", PrioritySort(NoArgs(), HANDLE), filter=(ErrorOnN2(NoArgs(), HANDLE), RejectsAll(NoArgs(), HANDLE))
+    )
+    runner, cycle = DryRunner({"p": profile}, state, Nominator()), Cycle(0.0, "p", "new")
+    assert not runner.filter_without_lower_priority(cycle, preemptor, 1).codes.any()
+    orders = {row: list(row_info.pods.values()) for row, row_info in enumerate(state.rows)}
+    assert runner.reprieve_pods(cycle, preemptor, {0: orders[0]}) == {}
+    assert runner.reprieve_pods(cycle, preemptor, orders) == {}
 
 
-ABOUT_NODES = {
+NODE_ONLY_MEMBERS = {
     "label_keys",
     "allocatable",
     "allowed_pods",
@@ -217,10 +219,10 @@ ABOUT_NODES = {
     "unschedulable",
     "version",
 }
-"""What a NodeTable tells of node objects, whatever pods are there."""
+"""Members of NodeTable that depend on node objects only, not on pods."""
 
 
-def test_a_table_without_some_pods_answers_everything_that_concerns_pods_itself() -> None:
-    asked = {name for name, value in vars(NodeTable).items() if callable(value) or isinstance(value, property)}
-    public = {name for name in asked if not name.startswith("_")} | {"__iter__"}
-    assert public - ABOUT_NODES <= set(vars(TableWithoutLowerPriority))
+def test_reduced_table_overrides_every_pod_related_member() -> None:
+    members = {name for name, value in vars(NodeTable).items() if callable(value) or isinstance(value, property)}
+    public = {name for name in members if not name.startswith("_")} | {"__iter__"}
+    assert public - NODE_ONLY_MEMBERS <= set(vars(TableWithoutLowerPriority))

@@ -1,4 +1,4 @@
-"""Pods of one template of which each names a node: what was said of one serves the next, unless the name matters."""
+"""Pods of one signature group with different named nodes: cached results are reused unless a plugin reads the names."""
 
 from __future__ import annotations
 
@@ -29,88 +29,88 @@ from tests.unit.core.decide.test_decider import HANDLE, Bench
 from tests.unit.intree.test_node_affinity import names
 
 
-class Doorkeeper(FilterPlugin):
-    """Lets a pod in where it has not asked to keep away."""
+class ReadsNames(FilterPlugin):
+    """Accept the nodes that the pod's required node affinity matches."""
 
-    name = "Doorkeeper"
+    name = "ReadsNames"
     reads = Reads.OWN_NODE
     reads_labels = reads_claims = False
-    asked: ClassVar[list[str]] = []
+    evaluated_nodes: ClassVar[list[str]] = []
 
     def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:
-        self.asked.append(node.name)
+        self.evaluated_nodes.append(node.name)
         terms = pod.signature.required_node_terms or ()
-        return None if any(term.matches(node.name, node.labels) for term in terms) else Rejection("keeps away")
+        return None if any(term.matches(node.name, node.labels) for term in terms) else Rejection("not matched")
 
 
-class Indifferent(Doorkeeper):
-    """Lets nobody in, whatever they ask."""
+class IgnoresNames(ReadsNames):
+    """Reject every node, whatever the pod's affinity."""
 
-    name = "Indifferent"
+    name = "IgnoresNames"
     reads_match_fields = False
 
     def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:
-        self.asked.append(node.name)
-        return Rejection("nobody")
+        self.evaluated_nodes.append(node.name)
+        return Rejection("always rejected")
 
 
 def away_from(name: str) -> PodBuilder:
-    """A pod that may go to any node but this one: PreFilter leaves all of them to be asked about."""
+    """Return a pod that excludes one node by name, so that PreFilter does not narrow the search."""
     return pod("p").node_affinity(names("NotIn", name))
 
 
 def on(name: str) -> PodBuilder:
-    """A pod like those of a DaemonSet."""
+    """Return a pod with node affinity to one node by name, like those of a DaemonSet."""
     return pod("p").node_affinity(names("In", name))
 
 
-def test_a_pod_that_names_another_node_is_asked_about_anew() -> None:
-    bench = Bench(node("n1"), node("n2"), filters=(Doorkeeper,))
-    assert [bench.chosen(away_from(name)) for name in ("n1", "n2", "n1")] == ["n2", "n1", "n2"]
+def test_pod_naming_another_node_is_evaluated_again() -> None:
+    bench = Bench(node("n1"), node("n2"), filters=(ReadsNames,))
+    assert [bench.selected_node(away_from(name)) for name in ("n1", "n2", "n1")] == ["n2", "n1", "n2"]
 
 
-def test_it_is_not_where_names_do_not_matter() -> None:
-    bench = Bench(node("n1"), node("n2"), filters=(Indifferent,))
-    Indifferent.asked.clear()
+def test_cached_result_is_reused_if_plugin_ignores_names() -> None:
+    bench = Bench(node("n1"), node("n2"), filters=(IgnoresNames,))
+    IgnoresNames.evaluated_nodes.clear()
     for name in ("n1", "n2", "n1"):
-        bench.refused(away_from(name))
-    assert Indifferent.asked == ["n1", "n2"]
+        bench.message_for(away_from(name))
+    assert IgnoresNames.evaluated_nodes == ["n1", "n2"]
 
 
-def test_each_pod_of_a_daemon_set_gets_the_node_that_it_names() -> None:
+def test_daemon_set_pods_get_their_named_nodes() -> None:
     bench = Bench(node("n1"), node("n2"), node("n3"), filters=(NodeAffinity,))
-    assert [bench.chosen(on(name)) for name in ("n2", "n3", "n1", "n2")] == ["n2", "n3", "n1", "n2"]
+    assert [bench.selected_node(on(name)) for name in ("n2", "n3", "n1", "n2")] == ["n2", "n3", "n1", "n2"]
 
 
-class Roommates(PreFilterPlugin, Doorkeeper):
-    """Has nothing to say as long as no pod is placed that wants to be alone."""
+class SkipsSignature(PreFilterPlugin, ReadsNames):
+    """Return SKIP_SIGNATURE from PreFilter and record the pods."""
 
-    name = "Roommates"
+    name = "SkipsSignature"
     reads_match_fields = False
-    before: ClassVar[list[str]] = []
+    pre_filtered: ClassVar[list[str]] = []
 
     def pre_filter(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Skip | None:
-        self.before.append(pod.name)
+        self.pre_filtered.append(pod.name)
         return SKIP_SIGNATURE
 
 
-def test_what_rests_on_which_templates_are_placed_holds_while_their_pods_come_and_go() -> None:
-    bench = Bench(node("n1"), node("n2"), filters=(NodeAffinity, Roommates))
-    Roommates.before.clear()
+def test_skip_holds_while_pods_of_placed_groups_change() -> None:
+    bench = Bench(node("n1"), node("n2"), filters=(NodeAffinity, SkipsSignature))
+    SkipsSignature.pre_filtered.clear()
     for number, name in enumerate(("n1", "n2", "n1", "n2")):
         placed = pod(f"p{number}").node_affinity(names("In", name))
-        assert bench.chosen(placed) == name
-        bench.state.place(placed.on(name).build(bench.shapes), name)
-    bench.state.place(pod("other").requests(cpu="1").on("n1").build(bench.shapes), "n1")
-    bench.chosen(pod("p4").node_affinity(names("In", "n2")))
+        assert bench.selected_node(placed) == name
+        bench.state.place(placed.on(name).build(bench.signatures), name)
+    bench.state.place(pod("other").requests(cpu="1").on("n1").build(bench.signatures), "n1")
+    bench.selected_node(pod("p4").node_affinity(names("In", "n2")))
 
-    assert Roommates.before == ["p0", "p1", "p4"]  # p1: p0 is the first of its template to be placed
+    assert SkipsSignature.pre_filtered == ["p0", "p1", "p4"]  # p1 runs again: p0 is the first placed pod of its group
 
 
-class Keyholder(Roommates):
-    """Reads which nodes are named, and has nothing to say of this template, or only of this signature."""
+class SkipsGroup(SkipsSignature):
+    """Read the named nodes and return a skip for the signature group."""
 
-    name = "Keyholder"
+    name = "SkipsGroup"
     reads_match_fields = True
     answer = SKIP_SIGNATURE_GROUP
 
@@ -119,60 +119,63 @@ class Keyholder(Roommates):
         return self.answer
 
 
-class CarefulKeyholder(Keyholder):
-    name = "CarefulKeyholder"
+class SkipsSignatureOnly(SkipsGroup):
+    name = "SkipsSignatureOnly"
     answer = SKIP_SIGNATURE
 
 
 @pytest.mark.parametrize(
-    ("asked", "times"),
-    [pytest.param(Keyholder, 1, id="of the template"), pytest.param(CarefulKeyholder, 3, id="of the signature")],
+    ("plugin_class", "times"),
+    [pytest.param(SkipsGroup, 1, id="signature group"), pytest.param(SkipsSignatureOnly, 3, id="signature")],
 )
-def test_a_skip_is_of_all_pods_of_the_template_only_if_it_says_so(asked: type[Keyholder], times: int) -> None:
-    bench = Bench(node("n1"), node("n2"), filters=(NodeAffinity, asked))
-    Roommates.before.clear()
+def test_scope_of_cached_skip(plugin_class: type[SkipsGroup], times: int) -> None:
+    bench = Bench(node("n1"), node("n2"), filters=(NodeAffinity, plugin_class))
+    SkipsSignature.pre_filtered.clear()
     for number, name in enumerate(("n1", "n2", "n1")):
-        assert bench.chosen(pod(f"p{number}").node_affinity(names("In", name))) == name
+        assert bench.selected_node(pod(f"p{number}").node_affinity(names("In", name))) == name
 
-    assert len(Roommates.before) == times
-
-
-def test_a_skip_of_all_pods_of_the_template_ends_when_pods_of_another_come() -> None:
-    bench = Bench(node("n1"), node("n2"), filters=(NodeAffinity, Keyholder))
-    Roommates.before.clear()
-    bench.chosen(on("n1"))
-    bench.state.place(pod("other").on("n2").build(bench.shapes), "n2")
-    bench.chosen(on("n2"))
-    bench.chosen(on("n1"))
-
-    assert len(Roommates.before) == 2
+    assert len(SkipsSignature.pre_filtered) == times
 
 
-def test_a_plugin_that_spoke_of_the_template_may_speak_of_the_shape_next(monkeypatch: pytest.MonkeyPatch) -> None:
-    bench = Bench(node("n1"), node("n2"), filters=(NodeAffinity, Keyholder))
-    Roommates.before.clear()
-    bench.chosen(on("n1"))
-    bench.state.place(pod("other").on("n2").build(bench.shapes), "n2")
-    monkeypatch.setattr(Keyholder, "answer", SKIP_SIGNATURE)
+def test_group_skip_is_dropped_when_another_group_is_placed() -> None:
+    bench = Bench(node("n1"), node("n2"), filters=(NodeAffinity, SkipsGroup))
+    SkipsSignature.pre_filtered.clear()
+    bench.selected_node(on("n1"))
+    bench.state.place(pod("other").on("n2").build(bench.signatures), "n2")
+    bench.selected_node(on("n2"))
+    bench.selected_node(on("n1"))
+
+    assert len(SkipsSignature.pre_filtered) == 2
+
+
+def test_group_skip_may_be_followed_by_signature_skip(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(node("n1"), node("n2"), filters=(NodeAffinity, SkipsGroup))
+    SkipsSignature.pre_filtered.clear()
+    bench.selected_node(on("n1"))
+    bench.state.place(pod("other").on("n2").build(bench.signatures), "n2")
+    monkeypatch.setattr(SkipsGroup, "answer", SKIP_SIGNATURE)
     for name in ("n1", "n2", "n1"):
-        bench.chosen(on(name))
+        bench.selected_node(on(name))
 
-    assert len(Roommates.before) == 4
+    assert len(SkipsSignature.pre_filtered) == 4
 
 
 @pytest.mark.parametrize(
-    ("asked", "for_both"),
-    [pytest.param(Doorkeeper, False, id="it reads names"), pytest.param(Indifferent, True, id="no")],
+    ("plugin_class", "for_both"),
+    [
+        pytest.param(ReadsNames, False, id="plugin reads names"),
+        pytest.param(IgnoresNames, True, id="plugin ignores names"),
+    ],
 )
-def test_what_a_trial_showed_holds_for_a_pod_that_names_another_node_where_names_do_not_matter(
-    asked: type[Doorkeeper], for_both: bool
-) -> None:
-    profile = Profile("p", PrioritySort(PrioritySort.Args(), HANDLE), filter=(asked(asked.Args(), HANDLE),))
-    state, shapes = ClusterState(), PodSignatures()
+def test_dry_run_cache_key_depends_on_names_only_if_read(plugin_class: type[ReadsNames], for_both: bool) -> None:
+    profile = Profile(
+        "p", PrioritySort(PrioritySort.Args(), HANDLE), filter=(plugin_class(plugin_class.Args(), HANDLE),)
+    )
+    state, signatures = ClusterState(), PodSignatures()
     state.set_node(node("n1").build())
-    trials, row = DryRunner({"p": profile}, state, Nominator()), state.info("n1")
+    runner, row = DryRunner({"p": profile}, state, Nominator()), state.info("n1")
     assert row is not None
-    pods = [away_from(name).build(shapes) for name in ("n2", "n3")]
-    one, other = (trials.dry_run_cache_key(Cycle(0.0, "p", each.uid), each, row) for each in pods)
-    assert one is not None
-    assert (one == other) == for_both
+    pods = [away_from(name).build(signatures) for name in ("n2", "n3")]
+    first, second = (runner.dry_run_cache_key(Cycle(0.0, "p", candidate.uid), candidate, row) for candidate in pods)
+    assert first is not None
+    assert (first == second) == for_both

@@ -1,4 +1,4 @@
-"""Kube-scheduler's order: which nodes are found, where the next search starts, and who wins a tie."""
+"""Kube-scheduler's search order: the sample of feasible nodes, the start of the next search, and tie-breaking."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ HANDLE = CoreHandle()
 ZONE = "topology.kubernetes.io/zone"
 
 
-# -- how many are enough -------------------------------------------------------------------------------------------
+# -- sample size ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("nodes", "percentage", "enough"),
     [
-        pytest.param(99, 5, 99, id="small clusters are not cut down"),
+        pytest.param(99, 5, 99, id="small clusters are searched completely"),
         pytest.param(100, 5, 100, id="never below 100"),
         pytest.param(1000, 5, 100, id="5 % would be 50"),
-        pytest.param(1000, 30, 300, id="a share"),
+        pytest.param(1000, 30, 300, id="percentage"),
         pytest.param(1000, 100, 1000, id="all"),
         pytest.param(1000, 0, 420, id="adaptive: 50 - 1000/125 = 42 %"),
         pytest.param(5000, 0, 500, id="adaptive: 10 %"),
@@ -43,7 +43,7 @@ ZONE = "topology.kubernetes.io/zone"
         pytest.param(150, 0, 100, id="adaptive: 49 % would be 73"),
     ],
 )
-def test_so_many_of_the_nodes_are_enough(nodes: int, percentage: int, enough: int) -> None:
+def test_number_of_nodes_to_find(nodes: int, percentage: int, enough: int) -> None:
     assert nodes_to_find(nodes, percentage) == enough
 
 
@@ -51,7 +51,7 @@ def test_so_many_of_the_nodes_are_enough(nodes: int, percentage: int, enough: in
 
 
 def heap_top(totals: Sequence[int]) -> int:
-    """Go's heap.Init with nodeScoreHeap.Less, and what is at the top then: the words of container/heap."""
+    """Transcription of Go's heap.Init with nodeScoreHeap.Less; return the index at the top."""
     heap = list(enumerate(totals))
     n = len(heap)
     for start in range(n // 2 - 1, -1, -1):
@@ -68,33 +68,33 @@ def heap_top(totals: Sequence[int]) -> int:
 
 
 @pytest.mark.parametrize(
-    ("totals", "place"),
+    ("totals", "index"),
     [
-        pytest.param([7], 0, id="one"),
-        pytest.param([7, 7, 7, 7], 0, id="all equal: the first"),
+        pytest.param([7], 0, id="single node"),
+        pytest.param([7, 7, 7, 7], 0, id="all equal: first"),
         pytest.param([1, 7, 7], 1, id="left before right"),
         pytest.param([1, 2, 7, 7], 3, id="the left subtree's leaf before the right child"),
         pytest.param([1, 7, 2, 7, 7], 1, id="a parent before its children"),
-        pytest.param([1, 2, 3, 4, 9, 9, 9], 4, id="deep on the left, though not leftmost"),
+        pytest.param([1, 2, 3, 4, 9, 9, 9], 4, id="left subtree, but not its leftmost leaf"),
     ],
 )
-def test_the_top_of_the_heap(totals: list[int], place: int) -> None:
-    assert heap_top(totals) == place
-    assert top_of_heap(np.array(totals, np.int64)) == place
+def test_top_of_heap(totals: list[int], index: int) -> None:
+    assert heap_top(totals) == index
+    assert top_of_heap(np.array(totals, np.int64)) == index
 
 
-def test_the_top_is_gos_for_any_totals() -> None:
-    chance = random.Random(36)
+def test_top_of_heap_equals_go_for_random_totals() -> None:
+    rng = random.Random(36)
     for _ in range(3000):
-        totals = [chance.randrange(4) for _ in range(chance.randrange(1, 70))]
+        totals = [rng.randrange(4) for _ in range(rng.randrange(1, 70))]
         assert top_of_heap(np.array(totals, np.int64)) == heap_top(totals), totals
 
 
-# -- the way round -------------------------------------------------------------------------------------------------
+# -- search order --------------------------------------------------------------------------------------------------
 
 
 class Search:
-    """A cluster of nodes n0, n1 …; `fits` says which rows fit."""
+    """A search over nodes n0, n1 … with the given start and percentage."""
 
     def __init__(self, nodes: int, percentage: int = 5, scored: bool = True, start: int = 0) -> None:
         self.state = ClusterState()
@@ -111,7 +111,7 @@ class Search:
         return [int(row) for row in rows]
 
 
-def test_the_search_stops_at_the_node_that_would_be_one_too_many_and_goes_on_from_there() -> None:
+def test_search_stops_after_enough_nodes_and_next_one_continues() -> None:
     search = Search(250)
     assert search.visit(range(250)) == list(range(100))
     assert search.start.index == 100
@@ -120,37 +120,37 @@ def test_the_search_stops_at_the_node_that_would_be_one_too_many_and_goes_on_fro
     assert search.start.index == 50
 
 
-def test_nodes_that_do_not_fit_count_as_looked_at_up_to_the_one_too_many() -> None:
-    """Of 250 the odd ones fit: the 101st of them is n201; before it were 100 that fit and 101 that did not."""
+def test_infeasible_nodes_before_the_stop_count_as_processed() -> None:
+    """The odd ones of 250 nodes fit: n201 is the 101st feasible one, after 100 feasible and 101 infeasible nodes."""
     search = Search(250)
     assert search.visit(range(1, 250, 2)) == list(range(1, 200, 2))
     assert search.start.index == 201
 
 
-def test_where_too_few_fit_all_are_looked_at_and_the_start_stays() -> None:
+def test_start_is_unchanged_after_a_full_round() -> None:
     search = Search(250, start=30)
     assert search.visit([10, 40, 20]) == [40, 10, 20]
     assert search.start.index == 30
 
 
-def test_small_clusters_are_gone_round_from_the_same_node() -> None:
+def test_small_cluster_is_searched_from_the_same_start() -> None:
     search = Search(5, start=3)
     assert search.visit(range(5)) == [3, 4, 0, 1, 2]
     assert search.start.index == 3
 
 
-def test_without_score_plugins_the_first_that_fits_is_enough() -> None:
+def test_search_stops_at_first_feasible_node_without_scoring() -> None:
     search = Search(5, scored=False)
     assert [search.visit([1, 2, 4]) for _ in range(4)] == [[1], [2], [4], [1]]
 
 
-def test_of_named_nodes_the_list_is_short_but_the_start_moves_round_all() -> None:
+def test_start_moves_modulo_all_nodes_with_named_nodes() -> None:
     search = Search(10, start=7)
-    assert search.visit([2, 5], among=[2, 3, 5]) == [5, 2]  # 7 mod 3: the second of them comes first
+    assert search.visit([2, 5], among=[2, 3, 5]) == [5, 2]  # 7 mod 3 = 1: the search starts at the second of them
     assert search.start.index == 0
 
 
-def test_a_nominated_node_that_was_refused_and_not_looked_at_again_counts_too() -> None:
+def test_rejected_nominated_node_counts_as_processed() -> None:
     search = Search(250)
     search.visit([i for i in range(250) if i != 240], nominated=240)
     assert search.start.index == 101
@@ -158,7 +158,7 @@ def test_a_nominated_node_that_was_refused_and_not_looked_at_again_counts_too() 
     assert search.start.index == 202
 
 
-def test_a_cluster_that_has_shrunk_below_the_start() -> None:
+def test_start_wraps_after_nodes_were_deleted() -> None:
     search = Search(10, start=8)
     for i in range(5, 10):
         search.state.remove_node(f"n{i}")
@@ -168,22 +168,22 @@ def test_a_cluster_that_has_shrunk_below_the_start() -> None:
 # -- whole attempts ------------------------------------------------------------------------------------------------
 
 
-class Named(PreFilterPlugin):
-    """Leaves the nodes that the pod's `only` label names."""
+class OnlyLabel(PreFilterPlugin):
+    """Restrict the search to the nodes named by the pod's `only` label."""
 
-    name = "Named"
+    name = "OnlyLabel"
 
     def pre_filter(self, cycle: Cycle, pod: Pod, nodes: object) -> NodeNames | Rejection | None:
         only = pod.labels.get("only")
         if only == "":
-            return Rejection("nothing will do")
+            return Rejection("no node allowed")
         return NodeNames(frozenset(only.split("."))) if only else None
 
 
-class Sized(FilterPlugin):
-    """Refuses nodes with a `full` label."""
+class NotFull(FilterPlugin):
+    """Reject nodes with a `full` label."""
 
-    name = "Sized"
+    name = "NotFull"
     reads = Reads.OWN_NODE
 
     def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:
@@ -191,7 +191,7 @@ class Sized(FilterPlugin):
 
 
 class Bench:
-    """A decider in kube-scheduler's order."""
+    """A decider with kube-scheduler's search order."""
 
     def __init__(self, *nodes: NodeBuilder, percentage: int = 0) -> None:
         self.state, self.nominator, self.start = ClusterState(), Nominator(), NextStartNode()
@@ -200,72 +200,72 @@ class Bench:
         self.profile = Profile(
             "default-scheduler",
             PrioritySort(PrioritySort.Args(), HANDLE),
-            pre_filter=(Named(None, HANDLE),),
-            filter=(Sized(None, HANDLE),),
+            pre_filter=(OnlyLabel(None, HANDLE),),
+            filter=(NotFull(None, HANDLE),),
             score=(Weighted(Ranked(None, HANDLE), 1),),
             percentage_of_nodes_to_score=percentage,
         )
         self.decider = Decider(self.profile, self.state, self.nominator, Instrument(), self.start)
 
-    def chosen(self, built: PodBuilder, decider: Decider | None = None) -> str:
-        tried = built.build()
-        decided = (decider or self.decider).decide(Cycle(0.0, "default-scheduler", tried.uid), tried)
-        return decided.node.name if isinstance(decided, Choice) else ""
+    def selected_node(self, built: PodBuilder, decider: Decider | None = None) -> str:
+        built_pod = built.build()
+        result = (decider or self.decider).decide(Cycle(0.0, "default-scheduler", built_pod.uid), built_pod)
+        return result.node.name if isinstance(result, Choice) else ""
 
 
 def rank(i: int, best: int, n: int) -> str:
     return str(n if i == best else i % 7)
 
 
-def test_the_best_node_is_not_found_if_it_is_not_looked_at() -> None:
+def test_best_node_outside_the_sample_is_not_selected() -> None:
     bench = Bench(*(node(f"n{i}").label("rank", rank(i, 120, 1000)) for i in range(150)))
     first = [i % 7 for i in range(100)]
-    assert bench.chosen(pod("a")) == f"n{heap_top(first)}"
+    assert bench.selected_node(pod("a")) == f"n{heap_top(first)}"
     assert bench.start.index == 100
-    assert bench.chosen(pod("b")) == "n120"
+    assert bench.selected_node(pod("b")) == "n120"
 
 
-def test_scores_are_normalised_over_the_nodes_that_were_found_only() -> None:
-    """Ranks are scaled to the best of the sample: next to 1000, ranks 8 and 9 both come to 0 and tie."""
+def test_scores_are_normalized_over_the_sample() -> None:
+    """Ranks are scaled to the best of the sample: compared with 1000, ranks 8 and 9 both become 0 and tie."""
     nodes = [node(f"n{i}").label("rank", {3: "8", 4: "9", 120: "1000"}.get(i, "0")) for i in range(150)]
-    assert Bench(*nodes).chosen(pod("a")) == "n4"
-    assert Bench(*nodes, percentage=100).chosen(pod("a")) == "n120"
+    assert Bench(*nodes).selected_node(pod("a")) == "n4"
+    assert Bench(*nodes, percentage=100).selected_node(pod("a")) == "n120"
 
 
-def test_equal_nodes_are_taken_by_turns_because_the_search_goes_on_where_it_stopped() -> None:
+def test_equal_nodes_alternate_because_searches_continue() -> None:
     bench = Bench(*(node(f"n{i}") for i in range(250)))
-    assert [bench.chosen(pod(f"p{i}")) for i in range(3)] == ["n0", "n120", "n240"]  # 48 % of 250
+    assert [bench.selected_node(pod(f"p{i}")) for i in range(3)] == ["n0", "n120", "n240"]  # 48 % of 250
 
 
-def test_profiles_share_one_start() -> None:
+def test_profiles_share_the_start_index() -> None:
     bench = Bench(*(node(f"n{i}") for i in range(250)))
     other = Decider(bench.profile, bench.state, bench.nominator, Instrument(), bench.start)
-    assert [bench.chosen(pod("a")), bench.chosen(pod("b"), other)] == ["n0", "n120"]
+    assert [bench.selected_node(pod("a")), bench.selected_node(pod("b"), other)] == ["n0", "n120"]
 
 
 @pytest.mark.parametrize(
     ("built", "chosen"),
     [
-        pytest.param(pod("a").nominated("n9"), "n9", id="the nominated node was taken"),
+        pytest.param(pod("a").nominated("n9"), "n9", id="nominated node selected"),
         pytest.param(pod("a").label("only", ""), "", id="PreFilter rejected the pod"),
     ],
 )
-def test_the_start_stays_where_no_search_was_made(built: PodBuilder, chosen: str) -> None:
+def test_start_is_unchanged_without_a_search(built: PodBuilder, chosen: str) -> None:
     bench = Bench(*(node(f"n{i}") for i in range(250)))
-    assert (bench.chosen(built), bench.start.index) == (chosen, 0)
+    assert (bench.selected_node(built), bench.start.index) == (chosen, 0)
 
 
-def test_the_start_moves_though_nothing_fits() -> None:
+def test_start_moves_if_no_node_fits() -> None:
     bench = Bench(*(node(f"n{i}").label("full") for i in range(250)))
     bench.start.index = 249
-    tried = pod("a").label("only", "n1.n2").build()
-    decided = bench.decider.decide(Cycle(0.0, "default-scheduler", tried.uid), tried)
-    assert isinstance(decided, Diagnosis)
+    built_pod = pod("a").label("only", "n1.n2").build()
+    result = bench.decider.decide(Cycle(0.0, "default-scheduler", built_pod.uid), built_pod)
+    assert isinstance(result, Diagnosis)
     assert bench.start.index == 1
 
 
-def test_nodes_are_gone_through_zone_by_zone_and_as_they_were_when_the_list_was_made() -> None:
+def test_nodes_are_searched_zone_by_zone() -> None:
     bench = Bench(*(node(f"n{i}").label(ZONE, "ab"[i // 2]) for i in range(4)))
     assert bench.state.order.names() == ["n0", "n2", "n1", "n3"]
     bench.start.index = 1
-    assert bench.chosen(pod("a")) == "n2"
+    assert bench.selected_node(pod("a")) == "n2"

@@ -1,4 +1,4 @@
-"""What the answers of PostFilter plugins come to together."""
+"""The combined result of several PostFilter plugins."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from pyscheduler.core.instrument import Instrument, Point
 from pyscheduler.testing import pod
 
 VICTIM = pod("victim").build()
-NO, NEVER = Rejection("not a", "nor b"), Rejection("never", resolvable=False)
+RESOLVABLE, UNRESOLVABLE = Rejection("not a", "nor b"), Rejection("never", resolvable=False)
 
 
 class Returns(PostFilterPlugin):
-    """Gives a fixed answer."""
+    """Return or raise a fixed result."""
 
     name = "Returns"
 
@@ -40,7 +40,7 @@ class Returns(PostFilterPlugin):
         return self._answer
 
 
-def outcome(*answers: Answer | Exception) -> PostFilterResult:
+def run(*answers: Answer | Exception) -> PostFilterResult:
     plugins = tuple(Returns(answer) for answer in answers)
     return run_post_filter(plugins, Cycle(0.0, "p", "u"), pod().build(), Diagnosis(1), Instrument())
 
@@ -48,50 +48,64 @@ def outcome(*answers: Answer | Exception) -> PostFilterResult:
 @pytest.mark.parametrize(
     ("answers", "expected"),
     [
-        pytest.param((), PostFilterResult("", ""), id="nobody to ask: an old nomination is void"),
-        pytest.param((NO,), PostFilterResult("not a, nor b"), id="no"),
-        pytest.param((NO, Rejection("c")), PostFilterResult("not a, nor b, c"), id="what all said"),
+        pytest.param((), PostFilterResult("", ""), id="no plugins: nomination is cleared"),
+        pytest.param((RESOLVABLE,), PostFilterResult("not a, nor b"), id="rejection"),
+        pytest.param((RESOLVABLE, Rejection("c")), PostFilterResult("not a, nor b, c"), id="reasons of all plugins"),
         pytest.param(
-            (NO, Nominate("n1", (VICTIM,)), NEVER),
+            (RESOLVABLE, Nominate("n1", (VICTIM,)), UNRESOLVABLE),
             PostFilterResult("", "n1", (VICTIM,), "Returns", Code.SUCCESS, ("not a", "nor b")),
             id="success",
         ),
         pytest.param(
-            (NO, NEVER, NO), PostFilterResult("never", code=NEVER.code), id="an unresolvable no is the only word"
-        ),
-        pytest.param((NO, StatusError("gone"), NO), PostFilterResult("gone", code=Code.ERROR), id="so is an error"),
-        pytest.param(
-            (ClearNomination(NO), Rejection("c")), PostFilterResult("not a, nor b, c", ""), id="the nomination is void"
-        ),
-        pytest.param((ClearNomination(NEVER), NO), PostFilterResult("never", "", code=NEVER.code), id="for good"),
-        pytest.param(
-            (ClearNomination(NO), StatusError("e")), PostFilterResult("e", code=Code.ERROR), id="an error keeps it"
+            (RESOLVABLE, UNRESOLVABLE, RESOLVABLE),
+            PostFilterResult("never", code=UNRESOLVABLE.code),
+            id="unresolvable rejection ends the point",
         ),
         pytest.param(
-            (ClearNomination(NO), Nominate("n")),
+            (RESOLVABLE, StatusError("gone"), RESOLVABLE),
+            PostFilterResult("gone", code=Code.ERROR),
+            id="error ends the point",
+        ),
+        pytest.param(
+            (ClearNomination(RESOLVABLE), Rejection("c")),
+            PostFilterResult("not a, nor b, c", ""),
+            id="nomination is cleared",
+        ),
+        pytest.param(
+            (ClearNomination(UNRESOLVABLE), RESOLVABLE),
+            PostFilterResult("never", "", code=UNRESOLVABLE.code),
+            id="unresolvable rejection clears nomination",
+        ),
+        pytest.param(
+            (ClearNomination(RESOLVABLE), StatusError("e")),
+            PostFilterResult("e", code=Code.ERROR),
+            id="error keeps the nomination",
+        ),
+        pytest.param(
+            (ClearNomination(RESOLVABLE), Nominate("n")),
             PostFilterResult("", "n", (), "Returns", Code.SUCCESS, ("not a", "nor b")),
-            id="another helps",
+            id="later plugin nominates",
         ),
     ],
 )
-def test_answers_together(answers: tuple[Answer, ...], expected: PostFilterResult) -> None:
-    assert outcome(*answers) == expected
+def test_combined_result(answers: tuple[Answer, ...], expected: PostFilterResult) -> None:
+    assert run(*answers) == expected
 
 
-def test_a_plugin_that_raises_is_named() -> None:
+def test_exception_names_the_plugin() -> None:
     with pytest.raises(PluginFailed, match='PostFilter plugin "Returns": ValueError: oh'):
-        outcome(ValueError("oh"))
+        run(ValueError("oh"))
 
 
-def test_the_point_is_timed_with_what_came_of_it() -> None:
-    told: list[tuple[str, ...]] = []
+def test_extension_point_duration_is_recorded_with_status() -> None:
+    recorded: list[tuple[str, ...]] = []
 
     class Timed(Point):
         def __init__(self, *names: str) -> None:
             self.names = names
 
         def leave(self, status: str = "Success") -> None:
-            told.append((*self.names, status))
+            recorded.append((*self.names, status))
 
         def broken(self) -> None:
             self.leave("Error")
@@ -101,7 +115,7 @@ def test_the_point_is_timed_with_what_came_of_it() -> None:
             return Timed(point, profile)
 
     timing = Timing()
-    run_post_filter((Returns(NEVER),), Cycle(0.0, "p", "u"), pod().build(), Diagnosis(1), timing)
+    run_post_filter((Returns(UNRESOLVABLE),), Cycle(0.0, "p", "u"), pod().build(), Diagnosis(1), timing)
     with pytest.raises(PluginFailed):
         run_post_filter((Returns(ValueError()),), Cycle(0.0, "p", "u"), pod().build(), Diagnosis(1), timing)
-    assert told == [("PostFilter", "p", status) for status in ("UnschedulableAndUnresolvable", "Error")]
+    assert recorded == [("PostFilter", "p", status) for status in ("UnschedulableAndUnresolvable", "Error")]

@@ -1,4 +1,4 @@
-"""The best rows, known without looking at all of them."""
+"""TopScores: the rows with the best total, found without scanning all rows."""
 
 from __future__ import annotations
 
@@ -15,60 +15,60 @@ from tests.properties.profiles import assert_caught, quick
 
 ROWS = 9
 Change = tuple[int, int, int]
-"""A row, its new total, and the chance of the pick that follows."""
+"""A row, its new total, and the random bits of the pick that follows."""
 ROW = st.integers(0, ROWS - 1)
 CHANGES = st.lists(st.tuples(ROW, st.integers(0, 3), st.integers(0, 9)), min_size=1, max_size=40)
 
 
-def prove(changes: list[Change]) -> None:
+def check_against_full_scan(changes: list[Change]) -> None:
     totals = np.ones(ROWS, np.int64)
-    kept = TopScores()
-    kept.reset(totals)
-    for row, total, chance in changes:
+    top = TopScores()
+    top.reset(totals)
+    for row, total, bits in changes:
         before, totals[row] = int(totals[row]), total
-        kept.update(row, before, total)
+        top.update(row, before, total)
         best = np.flatnonzero(totals == totals.max())
-        assert kept.pick(partial(int, chance)) == best[chance % len(best)]
+        assert top.pick(partial(int, bits)) == best[bits % len(best)]
 
 
 @pytest.fixture
-def many(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Three rows are so many that they are left in an array, and two may have left it."""
-    monkeypatch.setattr(top_scores, "_LISTED", 2)
-    monkeypatch.setattr(top_scores, "_GONE", 2)
+def small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lower the limits, so that three rows stay in an array from which at most two are removed."""
+    monkeypatch.setattr(top_scores, "_MAX_LISTED", 2)
+    monkeypatch.setattr(top_scores, "_MAX_REMOVED", 2)
 
 
-def test_the_pick_is_that_of_a_look_at_all_rows() -> None:
-    quick(200)(given(CHANGES)(prove))()
+def test_pick_equals_full_scan() -> None:
+    quick(200)(given(CHANGES)(check_against_full_scan))()
 
 
-@pytest.mark.usefixtures("many")
-def test_so_it_is_of_many() -> None:
-    quick(200)(given(CHANGES)(prove))()
+@pytest.mark.usefixtures("small_limits")
+def test_pick_equals_full_scan_with_array_of_rows() -> None:
+    quick(200)(given(CHANGES)(check_against_full_scan))()
 
 
-@pytest.mark.usefixtures("many")
-def test_one_of_many_that_leads_no_more_but_is_picked_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("small_limits")
+def test_property_catches_a_lost_removal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(top_scores, "insort", lambda *_: None)
-    assert_caught(prove, CHANGES, AssertionError)
+    assert_caught(check_against_full_scan, CHANGES, AssertionError)
 
 
-def test_a_row_that_is_forgotten_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    changed = TopScores.update
+def test_property_catches_ignored_update(monkeypatch: pytest.MonkeyPatch) -> None:
+    update = TopScores.update
 
-    def forgetful(self: TopScores, row: int, before: int, now: int) -> None:
+    def ignore_lower_totals(self: TopScores, row: int, before: int, now: int) -> None:
         if now != self._top:
-            changed(self, row, before, now)
+            update(self, row, before, now)
 
-    monkeypatch.setattr(TopScores, "update", forgetful)
-    assert_caught(prove, CHANGES, AssertionError)
+    monkeypatch.setattr(TopScores, "update", ignore_lower_totals)
+    assert_caught(check_against_full_scan, CHANGES, AssertionError)
 
 
-def test_chance_is_asked_only_between_equals() -> None:
-    kept = TopScores()
-    kept.reset(np.array([1, 5, 2]))
+def test_random_bits_are_not_used_for_a_single_best_row() -> None:
+    top = TopScores()
+    top.reset(np.array([1, 5, 2]))
 
-    def chance() -> int:
+    def bits() -> int:
         raise AssertionError("there is one best row")
 
-    assert kept.pick(chance) == 1
+    assert top.pick(bits) == 1
