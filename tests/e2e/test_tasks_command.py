@@ -111,7 +111,7 @@ async def test_a_failure_is_told_by_the_exit_code(tasks: Commands, tmp_path: Pat
     await tasks("submit", "--file", "fails.jsonl")
     code, out, _ = await tasks("run", *tasks.flags, "--once")
     assert code == 1
-    assert "fails Failed: a container ended with an error" in out
+    assert "fails Failed: a container exited with an error" in out
     code, out, _ = await tasks("list", "--phase", "Refused")
     assert "killed before it was submitted" in out
 

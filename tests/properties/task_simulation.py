@@ -155,7 +155,7 @@ class DurableState:
             assert record.attempt >= before.attempt, f"{record.id} went back to attempt {record.attempt}"
             assert record.version >= before.version
             if before.final:
-                same = msgspec.structs.replace(record, told=before.told, cleaned=before.cleaned)
+                same = msgspec.structs.replace(record, acknowledged=before.acknowledged, cleaned=before.cleaned)
                 assert same == before, f"{record.id} left {before.phase}: {record}"
         self.kept.records.update({record.id: record for record in changed})
         self.kept.resource_version = place or self.kept.resource_version
@@ -249,7 +249,7 @@ class TaskSimulation:
                 await owner
                 await self.backend.wait_until_settled()
             async with asyncio.timeout(200.0):
-                while not all(record.told for record in self.backend.tasks().values()):  # noqa: ASYNC110  # virtual
+                while not all(record.acknowledged for record in self.backend.tasks().values()):  # noqa: ASYNC110  # virtual
                     await asyncio.sleep(1.0)
         except TimeoutError:
             assert seconds is not None, f"not settled: {self.backend.tasks()}, {self.cluster.pods}"
@@ -321,7 +321,7 @@ class TaskSimulation:
         assert not self.backend.allocated_resources(), f"something is held: {self.backend.allocated_resources()}"
         for name, record in self.ledger.kept.records.items():
             assert record.settled
-            assert record.told
+            assert record.acknowledged
             assert self.told.get(name) == {record.phase}, f"{name} is {record.phase}, told were {self.told.get(name)}"
             self._check_fate(self.story.tasks[int(name[1:])], record)
 

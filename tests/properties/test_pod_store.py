@@ -179,14 +179,14 @@ def _silent(subscription: Subscription, pod: PodState) -> None:
     subscription._pods.pop(pod.name, None)
 
 
-_forget, _saw, _listed = (getattr(PodSnapshotStore, name) for name in ("_forget", "_saw", "_listed"))
+_forget, _saw, _listed = (getattr(PodSnapshotStore, name) for name in ("_forget", "_merge_pod", "_merge_list"))
 
 PLANTED = {
     "deletions are not remembered": (PodSnapshotStore, "_forget", _no_tombstones),
-    "the last to tell is right": (PodSnapshotStore, "_saw", _no_versions),
-    "a list deletes what is newer than it": (PodSnapshotStore, "_listed", _bold_list),
-    "old states of unknown pods are news": (PodSnapshotStore, "_saw", _all_news),
-    "a subscriber is not told of what went": (Subscription, "went", _silent),
+    "the last to tell is right": (PodSnapshotStore, "_merge_pod", _no_versions),
+    "a list deletes what is newer than it": (PodSnapshotStore, "_merge_list", _bold_list),
+    "old states of unknown pods are news": (PodSnapshotStore, "_merge_pod", _all_news),
+    "a subscriber is not told of what went": (Subscription, "on_delete", _silent),
 }
 
 

@@ -100,7 +100,7 @@ def _unfinalized(*args: Any, **named: Any) -> Json:
 
 
 async def _forgets_to_delete(hands: ApiCallExecutor, pod: PodState) -> None:
-    await hands._unless_gone(hands._client.release_pod(pod.name, pod.uid))
+    await hands._ignore_gone(hands._client.release_pod(pod.name, pod.uid))
 
 
 def _takes_leave_for_gone(manager: TaskPodsLifecycleManager, record: TaskRecord) -> Observation:
@@ -146,7 +146,7 @@ PLANTED: dict[str, tuple[Any, str, Any]] = {
     "pods without the finalizer": (process, "pod_body", _unfinalized),
     "lets go of pods and does not delete them": (ApiCallExecutor, "_release", _forgets_to_delete),
     "what is not seen before the first list does not exist": (lifecycle, "observe", _knows_before_it_sees),
-    "an update of a running task is not counted": (task_table, "_counts_alike", _does_not_count_what_is_next),
+    "an update of a running task is not counted": (task_table, "_has_equal_counts", _does_not_count_what_is_next),
     "told is what was tried to be told": (UpdateQueue, "call", _confirms_at_once),
     "a name that is taken is a refusal": (ApiCallExecutor, "_get_own_pod", _takes_taken_for_refused),
     "a pod that is being deleted has stopped": (TaskPodsLifecycleManager, "_observation", _takes_leave_for_gone),
