@@ -32,10 +32,10 @@ from tests.e2e.client import ApiError
 from tests.e2e.plane import EMBEDDED, REAL, Plane, new_namespace
 from tests.e2e.scheduler import Configured, scheduler
 from tests.e2e.workloads import hollow_nodes
-from tests.faults.fault_actions import GONE, cut_after, gone_event, refuses, says
+from tests.faults.fault_actions import GONE, cut_after, gone_event, reject, send_lines
 from tests.faults.proxy import FaultProxy
 from tests.faults.request_matchers import ProxiedRequest, watches
-from tests.faults.scheduler_under_test import proxied
+from tests.faults.scheduler_under_test import start_proxy
 from tests.faults.soak import cluster
 from tests.faults.waiting import until
 from tests.tasks import platform
@@ -196,10 +196,10 @@ class Chaos:
             return self.witness.ended >= self.settings.tasks * 0.2
 
         await until(begun, self.settings.timeout)
-        for fault in (refuses(GONE), says(gone_event(), after=5)) * self.settings.expired:
+        for fault in (reject(GONE), send_lines(gone_event(), after=5)) * self.settings.expired:
             with self.proxy.rule(watches("pods"), fault, 1) as rule:
                 self.proxy.cut(watches("pods"))
-                await rule.met(1, seconds=60.0)
+                await rule.wait_matched(1, seconds=60.0)
                 self.expired += 1
 
     async def _delete_pods(self) -> None:
@@ -253,7 +253,7 @@ async def chaos(
 ) -> tuple[list[str], dict[str, Any]]:
     """Run in an empty namespace; return the problems found and the figures. `report` receives progress lines."""
     async with AsyncExitStack() as stack:
-        proxy = await stack.enter_async_context(proxied(plane))
+        proxy = await stack.enter_async_context(start_proxy(plane))
         counting = CountingProxy(proxy)
         await stack.enter_async_context(hollow_nodes(plane, namespace, settings.nodes, cpu="16"))
         await stack.enter_async_context(scheduler(plane, Configured(SCHEDULER), folder))
