@@ -1,9 +1,9 @@
-"""`python -m pyscheduler` is the `pyscheduler` command."""
+"""`python -m pyscheduler` runs the `pyscheduler` command."""
 
 import os
 import sys
 
-# Python puts the current directory first, where a plugin's file could take the place of an installed module.
+# Python searches the current directory first, where a plugin's file could shadow an installed module.
 if sys.path and sys.path[0] in ("", os.getcwd()):
     sys.path.append(sys.path.pop(0))
 

@@ -1,4 +1,4 @@
-"""Runs a platform's jobs as pods, one pod each: submit, kill, be told, know what is free. Survives kill -9.
+"""Run a platform's jobs as pods, one pod per job: submit, kill, receive updates, read free resources. Survives kill -9.
 
 budget = FixedBudget(Resources.of({"cpu": "100", "memory": "400Gi"}))
 async with KubernetesClient("jobs", kubeconfig=path) as client:

@@ -1,4 +1,4 @@
-"""The task backend as its owner sees it."""
+"""Public interface of the task backend: submit, update, kill and forget tasks, receive their updates."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ from pyscheduler.backend.task import TaskRecord, TaskSpec, allocated_resources, 
 from pyscheduler.backend.updates import OnUpdate
 
 IMMEDIATE_FIELDS = ("retry", "pending_seconds", "deadline_seconds", "owner")
-"""The fields of a spec that count for a pod that is there already."""
+"""Fields of a spec that take effect while the pod exists."""
 _COMMIT_BATCH = 100
 
 
 class KubernetesTaskBackend:
-    """Runs tasks as pods: submit, watch, account, clean. Use it as an async context manager.
+    """Runs tasks as pods: submits, watches, accounts, cleans up. Use it as an async context manager.
 
-    `client` (a `KubernetesClient`) is opened and closed by whoever made it. `budget` None means no limit. `on_update`
-    is called with every record that changed, in the event loop, one at a time; where it raises, it is called again
-    later. If it is not given, `updates()` tells the same. `clock` gives seconds since the epoch.
+    The caller opens and closes `client` (a `KubernetesClient`). `budget` None means no limit. `on_update` is called
+    with every changed record, in the event loop, one at a time; if it raises, the call is retried later. Without it,
+    `updates()` yields the records. `clock` returns seconds since the epoch.
     """
 
     def __init__(
@@ -59,22 +59,22 @@ class KubernetesTaskBackend:
         self._running: BackendRuntime | None = None
 
     async def __aenter__(self) -> Self:
-        """Take the state, go on where the last process stopped. StateInUse, StateProblem, ClusterProblem."""
+        """Open the state and resume where the last process stopped. StateInUse, StateProblem, ClusterProblem."""
         process = BackendRuntime(self._client, self._state, self._budget, self._settings, self._clock, self._rng)
         await process.start(self._on_update)
         self._running = process
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Stop, and give the state back. Pods go on running; the next process takes them up."""
+        """Stop and close the state. Pods keep running; the next process manages them."""
         if self._running is not None:
             await self._running.stop()
 
     async def submit(self, spec: TaskSpec) -> TaskRecord:
-        """Have the task run; returns its record once it is durable. The same spec again is harmless.
+        """Submit the task and return its record once it is durable. Submitting an equal spec again changes nothing.
 
-        TaskProblem if it cannot be run as written, TaskExists if the id stands for another spec, InsufficientResources if the offer is
-        too small now; BackendStopped.
+        TaskProblem if the spec is invalid, TaskExists if the id has another spec, InsufficientResources if the offer
+        is too small now; BackendStopped.
         """
         process = self._process()
         self._insert(process, spec)
@@ -82,7 +82,10 @@ class KubernetesTaskBackend:
         return self.task(spec.id)
 
     async def submit_all(self, specs: Iterable[TaskSpec]) -> list[TaskRecord]:
-        """Submit all, in order, each as soon as there is room. InsufficientResources only for one larger than the whole budget."""
+        """Submit all, in order, each as soon as the offer has room for it.
+
+        InsufficientResources if a task is larger than the whole budget.
+        """
         process = self._process()
         ids: list[str] = []
         for count, spec in enumerate(specs, 1):
@@ -99,10 +102,11 @@ class KubernetesTaskBackend:
         return [self.task(task) for task in ids]
 
     async def update(self, spec: TaskSpec) -> TaskRecord:
-        """Change a task that is not final. What its pod does not show (retry, pending_seconds, deadline_seconds, owner)
-        counts at once; the rest when the next attempt is made, and until then the larger requests of both are held.
+        """Change the spec of a task that is not final.
 
-        UnknownTask, TaskFinal, TaskProblem, InsufficientResources, BackendStopped.
+        Fields that are not part of the pod (retry, pending_seconds, deadline_seconds, owner) take effect at once, the
+        others with the next attempt; until then the larger of the old and new requests is allocated. UnknownTask,
+        TaskFinal, TaskProblem, InsufficientResources, BackendStopped.
         """
         check(spec)
         process = self._process()
@@ -113,16 +117,16 @@ class KubernetesTaskBackend:
         later = spec if spec != current else None
         if (current, later) != (record.spec, record.next_spec):
             new = msgspec.structs.replace(record, spec=current, next_spec=later, version=record.version + 1)
-            _fits(process, spec.id, allocated_resources(new) - allocated_resources(record))
+            _check_fits(process, spec.id, allocated_resources(new) - allocated_resources(record))
             process.table.change(record, new)
             process.manager.enqueue(spec.id)
         await process.flush()
         return self.task(spec.id)
 
     async def kill(self, task: str) -> TaskRecord:
-        """Have the task ended; returns once that wish is durable. One that succeeds first has succeeded.
+        """Request the end of the task; return its record once the request is durable. UnknownTask, BackendStopped.
 
-        UnknownTask, BackendStopped.
+        If its pod succeeds before it is stopped, the task counts as succeeded.
         """
         process = self._process()
         record = self._newest(process, task)
@@ -133,7 +137,7 @@ class KubernetesTaskBackend:
         return self.task(task)
 
     async def forget(self, task: str) -> None:
-        """Drop a settled task's record; its id is free again. UnknownTask, TaskUnsettled, BackendStopped."""
+        """Delete the record of a settled task; its id can be reused. UnknownTask, TaskUnsettled, BackendStopped."""
         process = self._process()
         if not self._newest(process, task).settled:
             raise TaskUnsettled(f"task {task!r} is not over; kill it first, and wait until it is settled")
@@ -141,55 +145,55 @@ class KubernetesTaskBackend:
         await process.flush()
 
     def task(self, task: str) -> TaskRecord:
-        """The record of a task as it is durable. UnknownTask."""
-        found = self.tasks().get(task)
-        if found is None:
+        """Return the durable record of a task. UnknownTask."""
+        record = self.tasks().get(task)
+        if record is None:
             raise UnknownTask(f"there is no task {task!r}")
-        return found
+        return record
 
     def tasks(self) -> Mapping[str, TaskRecord]:
-        """All records by id as they are durable; it changes with them."""
+        """Return a live view of all durable records, by task id."""
         return MappingProxyType(self._process(allow_stopped=True).table.durable)
 
     def orphans(self) -> dict[str, PodState]:
-        """Pods with the backend's label that are of no task known here, by name. They are left alone."""
+        """Return the pods with the backend's label that belong to no task, by name. The backend never changes them."""
         return self._process(allow_stopped=True).manager.orphans
 
     def allocated_resources(self) -> Resources:
-        """What all tasks together hold now."""
+        """Return the resources allocated to all tasks together."""
         return self._process(allow_stopped=True).table.allocated
 
     def updates(self) -> AsyncGenerator[TaskRecord, None]:
-        """Every change of a record, only the latest if several came meanwhile. Ends when the backend stops.
+        """Yield each changed record, of each task only the latest. Ends when the backend stops.
 
-        A final one counts as told when the next is asked for; until then it is told again, by another iterator or after
-        a restart: (id, version) names an update. RuntimeError if there is an `on_update`.
+        A final record is acknowledged when the next one is requested; until then another iterator, or the next
+        process, delivers it again: (id, version) identifies an update. RuntimeError if there is an `on_update`.
         """
         if self._on_update is not None:
             raise RuntimeError("updates go to on_update; make the backend without it to use updates()")
         return self._process().update_queue.stream()
 
     def offer(self) -> Offer:
-        """What may be used now."""
+        """Return the resources that may be used now."""
         return self._process().quota.offer()
 
     def offers(self) -> AsyncGenerator[Offer, None]:
-        """The offer as it is now, and again whenever resources have come back or the budget has grown."""
+        """Yield the current offer, and a new one whenever resources were released or the budget grew."""
         return self._process().quota.offers()
 
     async def wait_until_settled(self) -> None:
-        """Wait until every task is final and none of its pods is left. BackendStopped if that will not be."""
+        """Wait until every task is final and all its pods are deleted. BackendStopped if the backend stops first."""
         while self._process().table.unsettled:
             await self._process().manager.committed.wait()
 
     def _insert(self, process: BackendRuntime, spec: TaskSpec) -> None:
         check(spec)
-        there = process.table.records.get(spec.id)
-        if there is not None:
-            if spec not in (there.spec, there.next_spec):
+        existing = process.table.records.get(spec.id)
+        if existing is not None:
+            if spec not in (existing.spec, existing.next_spec):
                 raise TaskExists(f"task {spec.id!r} exists with another spec; use update, or another id")
             return
-        _fits(process, spec.id, spec.requests())
+        _check_fits(process, spec.id, spec.requests())
         now = self._clock()
         process.table.change(None, TaskRecord(spec=spec, submitted_at=now, attempt_at=now))
         process.manager.enqueue(spec.id)
@@ -202,7 +206,7 @@ class KubernetesTaskBackend:
         return record
 
     def _process(self, *, allow_stopped: bool = False) -> BackendRuntime:
-        """What runs; `allow_stopped`: also what has run."""
+        """Return the running process; with `allow_stopped` also one that has stopped. BackendStopped."""
         if self._running is None:
             raise BackendStopped("the backend is not started; use it in an `async with` block")
         if not allow_stopped:
@@ -210,7 +214,7 @@ class KubernetesTaskBackend:
         return self._running
 
 
-def _fits(process: BackendRuntime, task: str, more: Resources) -> None:
+def _check_fits(process: BackendRuntime, task: str, more: Resources) -> None:
     lacks = process.quota.offer().missing(more)
     if lacks:
         raise InsufficientResources(f"task {task!r} does not fit into the offer: it lacks {lacks}")

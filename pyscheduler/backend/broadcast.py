@@ -1,4 +1,4 @@
-"""Wakes everyone who waits at the time it rings."""
+"""Event that wakes all current waiters and resets at once."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ import asyncio
 
 
 class BroadcastEvent:
-    """Look first, then wait: whoever waits when it rings goes on; who comes later waits for the next ring."""
+    """Event without memory: `notify_all` wakes the current waiters only, so check the condition before `wait`."""
 
     def __init__(self) -> None:
         self._next: asyncio.Future[None] | None = None
 
     def notify_all(self) -> None:
-        """Wake all who wait now."""
+        """Wake all current waiters."""
         if self._next is not None and not self._next.done():
             self._next.set_result(None)
         self._next = None
 
     async def wait(self) -> None:
-        """Wait for the next ring."""
+        """Wait for the next `notify_all`."""
         if self._next is None:
             self._next = asyncio.get_running_loop().create_future()
         await asyncio.shield(self._next)

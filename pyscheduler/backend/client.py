@@ -1,6 +1,6 @@
-"""Calls of the API server, as few and as plain as the backend needs: JSON that msgspec reads, no client models.
+"""API server client of the backend: the few calls it needs, decoded by msgspec without client models.
 
-kubernetes_asyncio knows kubeconfigs, service accounts and tokens that expire; bodies do not pass through it.
+kubernetes_asyncio handles kubeconfigs, service accounts and expiring tokens; it does not decode bodies.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ T = TypeVar("T")
 PAGE = 500
 DEADLINES = Deadlines()
 MAX_EVENT_BYTES = 64 * 1024 * 1024
-"""Bytes of one watch event; no object is as large."""
+"""Largest accepted watch event in bytes; no object is as large."""
 _GONE = 410
 _JSON, _STRATEGIC = "application/json", "application/strategic-merge-patch+json"
 
 
 class ClusterProblem(Exception):
-    """A call failed. `status` is the HTTP code (0: no answer, and the call may yet have had its effect), `reason` the
-    word that Kubernetes gives (NotFound, AlreadyExists, Invalid …)."""
+    """Failed API call. `status` is the HTTP code (0: no response; the server may have carried out the call), `reason`
+    the status reason of Kubernetes (NotFound, AlreadyExists, Invalid …), `retry_after` in seconds."""
 
     def __init__(self, status: int, reason: str, message: str, retry_after: float = 0.0) -> None:
         super().__init__(message)
@@ -47,56 +47,56 @@ class ClusterProblem(Exception):
 
     @property
     def retriable(self) -> bool:
-        """Whether the same call may well succeed later: rights are granted, quotas freed, servers come back."""
+        """Return True if a retry may succeed: RBAC and quotas change, servers come back."""
         return self.status in (0, 401, 403, 408, 409, 429) or self.status >= 500
 
 
 class PodsApi(Protocol):
-    """What the backend asks of a cluster, in one namespace. Every call raises ClusterProblem where it fails."""
+    """API calls of the backend in one namespace. Every call raises ClusterProblem if it fails."""
 
     async def create_pod(self, body: Json) -> PodState:
-        """409 if there is one of that name."""
+        """Create a pod and return it. 409 if the name exists."""
         ...
 
     async def get_pod(self, name: str) -> PodState:
-        """404 if there is none."""
+        """Return a pod. 404 if it does not exist."""
         ...
 
     async def release_pod(self, name: str, uid: str) -> None:
-        """Take our finalizer off, and no one else's. 404 or 409 if the pod of that uid is gone."""
+        """Remove the backend's finalizer and no other. 404 or 409 if the pod with that uid is gone."""
         ...
 
     async def delete_pod(self, name: str, uid: str, grace: int | None = None) -> None:
-        """Ask for its deletion. 404 or 409 if the pod of that uid is gone."""
+        """Delete a pod; `grace` in seconds, None for the pod's own. 404 or 409 if the pod with that uid is gone."""
         ...
 
     async def list_pods(self, selector: str) -> PodsSnapshot:
-        """All pods with the labels, complete, at one place; never older than what was known when it was asked."""
+        """Return a complete, consistent list of the selected pods, at least as new as the time of the call."""
         ...
 
     def watch_pods(self, selector: str, resource_version: int) -> AsyncGenerator[PodsSnapshot, None]:
-        """What happens after the resource_version, as it comes, until the server ends it. 410: the resource_version is too old."""
+        """Yield changes after `resource_version` until the server closes the watch. 410 if that is too old."""
         ...
 
     async def create_object(self, path: str, body: Json) -> object:
-        """Create any other object in the namespace: `path` is such as "apis/scheduling.x-k8s.io/v1alpha1/podgroups"."""
+        """Create an object in the namespace; `path` as in "apis/scheduling.x-k8s.io/v1alpha1/podgroups"."""
         ...
 
     async def delete_object(self, path: str, name: str) -> None:
-        """Delete such an object."""
+        """Delete an object of the collection `path`."""
         ...
 
     async def list_objects(self, path: str, selector: str = "") -> list[Json]:
-        """All such objects of the namespace with the labels."""
+        """Return all objects of the collection `path` that match the label selector."""
         ...
 
 
 class KubernetesClient:
-    """A `PodsApi` of a real API server, in `namespace`. Use it as an async context manager.
+    """`PodsApi` of a real API server, for `namespace`. Use it as an async context manager.
 
-    `kubeconfig` None means the credentials of the pod this runs in, or none at all where `server` (a URL) is given;
-    `server` goes before the address in the kubeconfig. At most `qps` calls a second over time, `burst` at once
-    (watches do not count), `max_in_flight` under way. `calls` counts them by verb.
+    `kubeconfig` None means in-cluster credentials, or no credentials if `server` (a URL) is given; `server` overrides
+    the address in the kubeconfig. `qps` limits calls per second, `burst` calls at once (watches excluded),
+    `max_in_flight` concurrent calls. `calls` counts calls by verb.
     """
 
     def __init__(
@@ -118,10 +118,10 @@ class KubernetesClient:
         self._api: client.ApiClient | None = None
 
     async def __aenter__(self) -> Self:
-        """ClusterProblem if the credentials are no good."""
-        found = await self._configuration()
-        found.connection_pool_maxsize = self._max_in_flight + 8  # watches beside the calls
-        self._api = client.ApiClient(found)
+        """Load the credentials. ClusterProblem if they cannot be used."""
+        configuration = await self._configuration()
+        configuration.connection_pool_maxsize = self._max_in_flight + 8  # watches need connections too
+        self._api = client.ApiClient(configuration)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -136,7 +136,7 @@ class KubernetesClient:
         return _read(decode_pod, await self._call("get", "GET", self._path("api/v1/pods", name)))
 
     async def release_pod(self, name: str, uid: str) -> None:
-        # As the Job controller does with its own: the uid makes it a conflict if this is another pod of that name.
+        # As the Job controller does: the uid turns the patch of another pod with this name into a conflict.
         change = {"metadata": {"uid": uid, "$deleteFromPrimitiveList/finalizers": [FINALIZER]}}
         await self._call("patch", "PATCH", self._path("api/v1/pods", name), change, content_type=_STRATEGIC)
 
@@ -150,13 +150,13 @@ class KubernetesClient:
         pods: dict[str, PodState] = {}
         limit, token = PAGE, ""
         while True:
-            asked = {"labelSelector": selector, "limit": str(limit or ""), "continue": token}
+            query = {"labelSelector": selector, "limit": str(limit or ""), "continue": token}
             try:
-                page = _read(decode_page, await self._call("list", "GET", self._path("api/v1/pods"), query=asked))
+                page = _read(decode_page, await self._call("list", "GET", self._path("api/v1/pods"), query=query))
             except ClusterProblem as problem:
                 if problem.status != _GONE or not token:
                     raise
-                pods, limit, token = {}, 0, ""  # the pages have expired under us: once more, in one piece
+                pods, limit, token = {}, 0, ""  # the continue token has expired: list again without pages
                 continue
             pods |= page.pods
             token = page.next
@@ -165,8 +165,13 @@ class KubernetesClient:
 
     async def watch_pods(self, selector: str, resource_version: int) -> AsyncGenerator[PodsSnapshot, None]:
         seconds = DEADLINES.watch_seconds(self._rng)
-        asked = {"labelSelector": selector, "watch": "1", "allowWatchBookmarks": "true"}
-        query = {**asked, "resourceVersion": str(resource_version), "timeoutSeconds": str(seconds)}
+        query = {
+            "labelSelector": selector,
+            "watch": "1",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": str(resource_version),
+            "timeoutSeconds": str(seconds),
+        }
         rest = b""
         async with aclosing(self._stream(self._path("api/v1/pods"), query, seconds + DEADLINES.grace)) as chunks:
             async for chunk in chunks:
@@ -175,9 +180,9 @@ class KubernetesClient:
                     raise ClusterProblem(0, "Undecodable", "a line of the watch never ends")
                 if not lines:
                     continue
-                told, error = _events([line for line in lines if line], resource_version)
-                resource_version = told.resource_version or resource_version
-                yield told
+                snapshot, error = _events([line for line in lines if line], resource_version)
+                resource_version = snapshot.resource_version or resource_version
+                yield snapshot
                 if error is not None:
                     raise ClusterProblem(error.status, error.reason, error.message)
 
@@ -185,11 +190,11 @@ class KubernetesClient:
         return _object(await self._call("create", "POST", self._path(path), body))
 
     async def get_object(self, path: str, name: str) -> Json:
-        """Any object of the namespace. 404 if there is none."""
+        """Return an object of the collection `path`. 404 if it does not exist."""
         return _object(await self._call("get", "GET", self._path(path, name)))
 
     async def replace_object(self, path: str, name: str, body: Json) -> Json:
-        """Put `body` in its place, and return it as it is then. 409 if it has not the resourceVersion of `body`."""
+        """Replace the object with `body` and return the result. 409 if its resourceVersion is not that of `body`."""
         return _object(await self._call("update", "PUT", self._path(path, name), body))
 
     async def delete_object(self, path: str, name: str) -> None:
@@ -201,7 +206,7 @@ class KubernetesClient:
         return items
 
     def _path(self, collection: str, name: str = "") -> str:
-        """The address in our namespace of a collection such as "api/v1/pods", or of an object in it."""
+        """Return the URL path of a collection in the namespace such as "api/v1/pods", or of an object in it."""
         version, _, plural = collection.rpartition("/")
         path = f"/{version}/namespaces/{quote(self.namespace)}/{plural}"
         return f"{path}/{quote(name)}" if name else path
@@ -226,26 +231,26 @@ class KubernetesClient:
         timeout = aiohttp.ClientTimeout(total=seconds, sock_connect=DEADLINES.connect)
         try:
             async with asyncio.timeout(seconds):
-                answer = await self._request(method, path, body, query, content_type, timeout)
-                async with answer:
-                    data: bytes = await answer.read()
+                response = await self._request(method, path, body, query, content_type, timeout)
+                async with response:
+                    data: bytes = await response.read()
         except (aiohttp.ClientError, OSError, TimeoutError) as problem:
             raise ClusterProblem(0, "NoAnswer", f"{method} {path}: {_describe(problem)}") from None
-        if answer.status >= 400:
-            raise _status_error(method, path, answer, data)
+        if response.status >= 400:
+            raise _status_error(method, path, response, data)
         return data
 
     async def _stream(self, path: str, query: Mapping[str, str], seconds: float) -> AsyncGenerator[bytes, None]:
-        """The chunks of a watch, which is dead if the server has not ended it within `seconds`."""
+        """Yield the chunks of a watch; it fails if the server has not closed it within `seconds`."""
         self.calls["watch"] += 1
         try:
             timeout = aiohttp.ClientTimeout(total=seconds, sock_connect=DEADLINES.connect)
             async with asyncio.timeout(DEADLINES.answer):
                 opened = await self._request("GET", path, None, query, _JSON, timeout)
-            async with opened as answer:
-                if answer.status >= 400:
-                    raise _status_error("WATCH", path, answer, await answer.read())
-                async for chunk in answer.content.iter_any():
+            async with opened as response:
+                if response.status >= 400:
+                    raise _status_error("WATCH", path, response, await response.read())
+                async for chunk in response.content.iter_any():
                     yield chunk
         except (aiohttp.ClientError, OSError, TimeoutError) as problem:
             raise ClusterProblem(0, "NoAnswer", f"WATCH {path}: {_describe(problem)}") from None
@@ -257,7 +262,7 @@ class KubernetesClient:
             raise RuntimeError("the client is not open; use it in an `async with` block")
         headers = {"Content-Type": content_type, "Accept": _JSON, "User-Agent": "pyscheduler-backend"}
         await self._api.update_params_for_auth(headers, [], ["BearerToken"])
-        answer: aiohttp.ClientResponse = await self._api.rest_client.request(
+        response: aiohttp.ClientResponse = await self._api.rest_client.request(
             method,
             str(self._api.configuration.host).rstrip("/") + path,
             query_params={name: value for name, value in query.items() if value},
@@ -266,30 +271,30 @@ class KubernetesClient:
             _preload_content=False,
             _request_timeout=timeout,
         )
-        return answer
+        return response
 
     async def _configuration(self) -> client.Configuration:
-        found = client.Configuration(host=self._server) if self._server else client.Configuration()
+        loaded = client.Configuration(host=self._server) if self._server else client.Configuration()
         place = f"kubeconfig {self._kubeconfig}" if self._kubeconfig else "in-cluster credentials"
         try:
             if self._kubeconfig is not None:
-                await config.load_kube_config(config_file=str(self._kubeconfig), client_configuration=found)
+                await config.load_kube_config(config_file=str(self._kubeconfig), client_configuration=loaded)
             elif not self._server:
-                config.load_incluster_config(client_configuration=found)  # type: ignore[no-untyped-call]
-        except Exception as problem:  # the library answers a malformed file with whatever it stumbles over
+                config.load_incluster_config(client_configuration=loaded)  # type: ignore[no-untyped-call]
+        except Exception as problem:  # a malformed file makes the library raise almost any exception
             raise ClusterProblem(0, "Credentials", f"{place}: {' '.join(str(problem).split())}") from None
-        found.host = self._server or found.host
-        return found
+        loaded.host = self._server or loaded.host
+        return loaded
 
 
-def _status_error(method: str, path: str, answer: aiohttp.ClientResponse, data: bytes) -> ClusterProblem:
+def _status_error(method: str, path: str, response: aiohttp.ClientResponse, data: bytes) -> ClusterProblem:
     try:
-        said: Any = msgspec.json.decode(data)
-        reason, message = str(said["reason"]), str(said["message"])
+        status: Any = msgspec.json.decode(data)
+        reason, message = str(status["reason"]), str(status["message"])
     except (msgspec.DecodeError, LookupError, TypeError, RecursionError):
-        reason, message = answer.reason or "", data[:200].decode(errors="replace").strip()
-    wait = retry_after(answer.headers.get("Retry-After", ""), time.time()) or 0.0
-    return ClusterProblem(answer.status, reason, f"{method} {path}: {answer.status} {message}", wait)
+        reason, message = response.reason or "", data[:200].decode(errors="replace").strip()
+    wait = retry_after(response.headers.get("Retry-After", ""), time.time()) or 0.0
+    return ClusterProblem(response.status, reason, f"{method} {path}: {response.status} {message}", wait)
 
 
 def _read(decode: Callable[[bytes], T], data: bytes) -> T:
@@ -307,8 +312,8 @@ def _events(lines: list[bytes], since: int) -> tuple[PodsSnapshot, WatchEvent | 
 
 
 def _object(data: bytes) -> Json:
-    found: Json = _read(msgspec.json.Decoder(Json).decode, data)
-    return found
+    decoded: Json = _read(msgspec.json.Decoder(Json).decode, data)
+    return decoded
 
 
 def _describe(problem: Exception) -> str:

@@ -1,8 +1,8 @@
-"""What becomes of a task, and what is to be done about it: pure functions of its record, what is seen, and the time.
+"""Task decisions: pure functions of a task's record, its observed pods and the time.
 
-`observe` says what the record should be; it is written down before anything is done. `act` says the one call that is
-due then. Both may be asked at any time and any number of times: nothing but record and observation decides, so a process that
-was killed between any two steps goes on with the same answer.
+`observe` returns the new record, which is made durable before anything else happens; `act` returns the one API call
+that is due then. Both are idempotent and depend on nothing else, so a process killed between any two steps repeats the
+decision after its restart.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pyscheduler.backend.task import TaskPhase, TaskRecord
 
 
 class CreateRejection(NamedTuple):
-    """The API server does not take the pod; `retriable` if it may take it later (a quota, or rights not granted yet)."""
+    """Rejection of a pod by the API server; `retriable` if it may accept the pod later (quota or RBAC changes)."""
 
     outcome: Outcome
     message: str
@@ -29,20 +29,20 @@ class CreateRejection(NamedTuple):
 
 
 class Observation(msgspec.Struct, frozen=True, kw_only=True):
-    """All that is seen of a task's pods."""
+    """Observed state of a task's pods."""
 
     synced: bool = True
-    """Whether pods that are not seen do not exist."""
+    """True once a complete list was read: a pod that is missing here does not exist."""
     pod: PodState | None = None
-    """The attempt's."""
+    """Pod of the current attempt."""
     deleted: PodState | None = None
-    """The attempt's as it was last; it exists no more."""
+    """Last state of the current attempt's pod, if it was deleted."""
     others: tuple[PodState, ...] = ()
-    """Of earlier attempts, or not the one that the record means: not wanted."""
+    """Leftover pods to delete: of earlier attempts, or with another uid than the record's."""
     busy: bool = False
-    """A call about the task is under way: a pod may come to be that is not seen yet."""
+    """True while an API call for the task is in flight: it may create a pod that is not observed yet."""
     create_unconfirmed: bool = False
-    """A create got no answer, so the pod may exist unseen."""
+    """True if a create got no response: the pod may exist unobserved."""
     rejection: CreateRejection | None = None
 
 
@@ -51,38 +51,38 @@ class Create(NamedTuple):
 
 
 class Delete(NamedTuple):
-    """Ask for the pod's deletion; `grace` None is as its template says, 0 by force."""
+    """Delete the pod; `grace` in seconds, None for the pod's own, 0 to force."""
 
     pod: PodState
     grace: int | None
 
 
 class Release(NamedTuple):
-    """Let go of a pod whose end is on record: the finalizer off, and deleted."""
+    """Remove the finalizer of a pod with a recorded end, and delete the pod."""
 
     pod: PodState
 
 
 class Get(NamedTuple):
-    """Ask whether the attempt's pod exists."""
+    """Read the attempt's pod to find out if it exists."""
 
 
 Call = Create | Delete | Release | Get
 
 
 class NextCall(NamedTuple):
-    """The call that is due, or when to ask again at the latest (math.inf: when something happens)."""
+    """Call that is due, if any, and the latest time of the next decision (math.inf: at the next event)."""
 
     call: Call | None
     wake: float
 
 
 def observe(record: TaskRecord, observation: Observation, now: float, settings: BackendSettings) -> TaskRecord:
-    """What the record should be; the same object if nothing has changed."""
+    """Return the record that follows from the observation; the given object if nothing has changed."""
     if record.final:
-        left = observation.busy or not observation.synced or observation.pod is not None or observation.others
-        return record if left or record.cleaned else msgspec.structs.replace(record, cleaned=True)
-    record = _wanted_end(record, now)
+        pods_left = observation.busy or not observation.synced or observation.pod is not None or observation.others
+        return record if pods_left or record.cleaned else msgspec.structs.replace(record, cleaned=True)
+    record = _with_requested_end(record, now)
     if observation.pod is not None:
         return _with_pod(record, observation.pod, now, settings)
     if observation.deleted is not None:
@@ -97,14 +97,14 @@ def observe(record: TaskRecord, observation: Observation, now: float, settings: 
 
 
 def act(record: TaskRecord, observation: Observation, now: float, settings: BackendSettings) -> NextCall:
-    """What is to be done about a record that is durable."""
+    """Return the call that is due for a durable record."""
     if observation.busy:
         return NextCall(None, math.inf)
-    found = [_next_for_leftover_pod(pod, now, settings) for pod in observation.others]
-    due = next((step for step in found if step.call is not None), None)
+    steps = [_next_for_leftover_pod(pod, now, settings) for pod in observation.others]
+    due = next((step for step in steps if step.call is not None), None)
     if due is not None:
         return due
-    wake = min((step.wake for step in found), default=math.inf)
+    wake = min((step.wake for step in steps), default=math.inf)
     if record.final:
         step = (
             _next_for_leftover_pod(observation.pod, now, settings)
@@ -123,7 +123,7 @@ def act(record: TaskRecord, observation: Observation, now: float, settings: Back
 
 
 def _may_create(record: TaskRecord, observation: Observation) -> bool:
-    """Whether the attempt's pod is missing and nothing of the task runs that would be doubled by it."""
+    """Return True if the attempt's pod is missing and no other pod of the task is running."""
     if record.pod_uid or record.ending is not None or not observation.synced:
         return False
     if observation.rejection is not None and not observation.rejection.retriable:
@@ -131,15 +131,15 @@ def _may_create(record: TaskRecord, observation: Observation) -> bool:
     return all(pod.stopped for pod in observation.others)
 
 
-def _wanted_end(record: TaskRecord, now: float) -> TaskRecord:
-    """With the reason for which the attempt is to end, if the owner or the deadline wants its end."""
+def _with_requested_end(record: TaskRecord, now: float) -> TaskRecord:
+    """Set `ending` if the task was killed or its deadline has passed."""
     if record.killing:
-        wanted: Outcome | None = Outcome.KILLED
+        ending: Outcome | None = Outcome.KILLED
     else:
-        wanted = Outcome.DEADLINE if now >= _deadline(record) else record.ending
-    if wanted == record.ending:
+        ending = Outcome.DEADLINE if now >= _deadline(record) else record.ending
+    if ending == record.ending:
         return record
-    return _changed(record, ending=wanted)
+    return _changed(record, ending=ending)
 
 
 def _with_pod(record: TaskRecord, pod: PodState, now: float, settings: BackendSettings) -> TaskRecord:
@@ -151,21 +151,21 @@ def _with_pod(record: TaskRecord, pod: PodState, now: float, settings: BackendSe
     if pod.deleting:
         lost = pod.delete_at is not None and now >= pod.delete_at + settings.lost_seconds
         return _changed(record, ending=Outcome.NODE_LOST) if lost else record
-    hopeless = _startup_failure(record, pod, now, settings)
-    if hopeless is not None:
-        return _changed(record, ending=hopeless, reason=hopeless.value, message=pod.message or pod.unschedulable)
+    failure = _startup_failure(record, pod, now, settings)
+    if failure is not None:
+        return _changed(record, ending=failure, reason=failure.value, message=pod.message or pod.unschedulable)
     return record
 
 
 def _with_pod_status(record: TaskRecord, pod: PodState) -> TaskRecord:
-    """With what a living pod tells. A task that runs never goes back to Pending within an attempt."""
+    """Copy the status of a live pod into the record. A running attempt never returns to Pending."""
     running = pod.phase == "Running" or record.phase is TaskPhase.RUNNING
     phase = TaskPhase.RUNNING if running else TaskPhase.PENDING
     started = record.started_at if record.started_at is not None or not running else pod.started_at
-    known = (record.phase, record.pod_uid, record.node)
-    word, message = _waiting_reason(record, pod, running=running)
-    # Only a change of the word counts: a scheduler rewrites its message with every attempt.
-    if known == (phase, pod.uid, pod.node or record.node) and word == record.reason:
+    before = (record.phase, record.pod_uid, record.node)
+    reason, message = _waiting_reason(record, pod, running=running)
+    # A new message alone is no update: a scheduler rewrites it with every attempt.
+    if before == (phase, pod.uid, pod.node or record.node) and reason == record.reason:
         return record
     return _changed(
         record,
@@ -173,27 +173,27 @@ def _with_pod_status(record: TaskRecord, pod: PodState) -> TaskRecord:
         pod_uid=pod.uid,
         node=pod.node or record.node,
         started_at=started,
-        reason=word,
+        reason=reason,
         message=message,
         exit_code=None,
     )
 
 
 def _waiting_reason(record: TaskRecord, pod: PodState, *, running: bool) -> tuple[str, str]:
-    """Why it does not run yet, as a word and a sentence; once its end is decided, why that is."""
+    """Return reason and message: why the pod does not run yet, or why it is being ended."""
     if record.ending is not None:
         return record.reason, record.message
     if running:
         return "", ""
-    word = pod.waiting or (Outcome.UNSCHEDULABLE.value if pod.unschedulable else "")
-    return word, (pod.message or pod.unschedulable) if word else ""
+    reason = pod.waiting or (Outcome.UNSCHEDULABLE.value if pod.unschedulable else "")
+    return reason, (pod.message or pod.unschedulable) if reason else ""
 
 
 def _startup_failure(record: TaskRecord, pod: PodState, now: float, settings: BackendSettings) -> Outcome | None:
     started_for = now - pod.started_at if pod.started_at is not None else 0.0
-    found = startup_failure(pod, started_for, settings.image_seconds)
-    if found is not None:
-        return found
+    failure = startup_failure(pod, started_for, settings.image_seconds)
+    if failure is not None:
+        return failure
     if pod.phase != "Pending" or record.phase is TaskPhase.RUNNING:
         return None
     if now < _pending_since(record, pod) + record.spec.pending_seconds:
@@ -204,7 +204,7 @@ def _startup_failure(record: TaskRecord, pod: PodState, now: float, settings: Ba
 
 
 def _without_pod(record: TaskRecord, rejection: CreateRejection | None, now: float) -> TaskRecord:
-    """No pod of this attempt has ever been seen, and none is about to come."""
+    """Return the record of an attempt without a pod: none was observed and no create is in flight."""
     if record.ending is not None:
         return _ended(record, record.ending, None, now)
     if rejection is None:
@@ -217,36 +217,36 @@ def _without_pod(record: TaskRecord, rejection: CreateRejection | None, now: flo
 
 
 def _ended(record: TaskRecord, outcome: Outcome, pod: PodState | None, now: float, message: str = "") -> TaskRecord:
-    """The attempt is over: the task is final, or goes on to the next attempt."""
-    blame = OUTCOME_INFO[outcome].kind
-    failures = {**record.failures, blame.value: record.failures.get(blame.value, 0) + 1}
-    kept = record.message if record.ending is outcome and record.reason == outcome.value else ""
-    said = message or kept or (pod.message if pod is not None else "") or OUTCOME_INFO[outcome].description
-    told: dict[str, object] = {
+    """End the attempt: make the task final or begin its next attempt."""
+    kind = OUTCOME_INFO[outcome].kind
+    failures = {**record.failures, kind.value: record.failures.get(kind.value, 0) + 1}
+    recorded = record.message if record.ending is outcome and record.reason == outcome.value else ""
+    pod_message = pod.message if pod is not None else ""
+    fields: dict[str, object] = {
         "reason": outcome.value,
-        "message": said,
+        "message": message or recorded or pod_message or OUTCOME_INFO[outcome].description,
         "exit_code": pod.exit_code if pod is not None else None,
     }
     if pod is not None:
-        told |= {"node": pod.node, "pod_uid": pod.uid}
-    again = failures[blame.value] <= record.spec.retry.allowed(blame) and now < _deadline(record)
-    if again and not record.killing:
-        return _next_attempt(record, failures, told, now)
+        fields |= {"node": pod.node, "pod_uid": pod.uid}
+    retry = failures[kind.value] <= record.spec.retry.allowed(kind) and now < _deadline(record)
+    if retry and not record.killing:
+        return _next_attempt(record, failures, fields, now)
     phase = TaskPhase.FAILED
     if outcome in (Outcome.SUCCEEDED, Outcome.KILLED):
         phase = TaskPhase.SUCCEEDED if outcome is Outcome.SUCCEEDED else TaskPhase.KILLED
         failures = record.failures
     started = record.started_at if record.started_at is not None or pod is None else pod.started_at
     finished = pod.finished_at if pod is not None and pod.finished_at is not None else now
-    return _changed(record, phase=phase, finished_at=finished, started_at=started, failures=failures, **told)
+    return _changed(record, phase=phase, finished_at=finished, started_at=started, failures=failures, **fields)
 
 
-def _next_attempt(record: TaskRecord, failures: dict[str, int], told: dict[str, object], now: float) -> TaskRecord:
-    """The next attempt, made of what the owner wants by now."""
+def _next_attempt(record: TaskRecord, failures: dict[str, int], fields: dict[str, object], now: float) -> TaskRecord:
+    """Return the record of the next attempt, with the updated spec if there is one."""
     fresh = {"pod_uid": "", "node": "", "started_at": None, "ending": None, "phase": TaskPhase.SUBMITTED}
     return _changed(
         record,
-        **{**told, **fresh},
+        **{**fields, **fresh},
         spec=record.next_spec or record.spec,
         next_spec=None,
         attempt=record.attempt + 1,
@@ -256,14 +256,14 @@ def _next_attempt(record: TaskRecord, failures: dict[str, int], told: dict[str, 
 
 
 def _next_for_leftover_pod(pod: PodState, now: float, settings: BackendSettings) -> NextCall:
-    """What to do about a pod that nobody needs any more."""
+    """Return the next call for a pod that is no longer needed."""
     if pod.stopped:
         return NextCall(Release(pod), math.inf)
     return _stop(pod, now, settings)
 
 
 def _next_for_current_pod(record: TaskRecord, pod: PodState, now: float, settings: BackendSettings) -> NextCall:
-    """What to do about the pod of the attempt under way."""
+    """Return the next call for the pod of the current attempt."""
     if record.ending is not None or pod.deleting:
         return _stop(pod, now, settings)
     limits = [_pending_since(record, pod) + record.spec.pending_seconds if pod.phase == "Pending" else math.inf]
@@ -280,7 +280,7 @@ def _stop(pod: PodState, now: float, settings: BackendSettings) -> NextCall:
 
 
 def _pending_since(record: TaskRecord, pod: PodState) -> float:
-    """Time that went by before there was a pod (we may have been away) does not count."""
+    """Return the start of the pending limit: time before the pod existed (the backend may have been down) is free."""
     return max(record.attempt_at, pod.created_at or 0.0)
 
 

@@ -1,4 +1,4 @@
-"""From the API server's bytes to pod states: only what the backend reads is decoded."""
+"""Decoding of the API server's JSON into pod states; only the fields that the backend reads."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from pyscheduler.kube.numbers import natural
 
 
 class Undecodable(ValueError):
-    """The bytes are not what the API server sends."""
+    """Bytes that are not a valid response of the API server."""
 
 
 class Meta(msgspec.Struct, frozen=True, rename="camel"):
-    """What is read of a pod's metadata."""
+    """Metadata fields of a pod that the backend reads."""
 
     name: str = ""
     uid: str = ""
@@ -73,7 +73,7 @@ class _Status(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class PodDocument(msgspec.Struct, frozen=True):
-    """What is read of a pod; also of the Status that an ERROR event carries."""
+    """Fields read of a pod, or of the Status of an ERROR event."""
 
     metadata: Meta = Meta()
     spec: _Spec = _Spec()
@@ -99,7 +99,7 @@ class _Event(msgspec.Struct, frozen=True):
 
 
 class PodListPage(NamedTuple):
-    """One page of a list: its pods by name, the list's resource_version, and where the next page begins ("" if it is the last)."""
+    """Page of a list: its pods by name, the list's resourceVersion, the continue token ("" on the last page)."""
 
     pods: dict[str, PodState]
     resource_version: int
@@ -107,7 +107,7 @@ class PodListPage(NamedTuple):
 
 
 class WatchEvent(NamedTuple):
-    """One line of a watch; `status` is the code of an ERROR."""
+    """Line of a watch; `status`, `reason` and `message` are those of an ERROR."""
 
     type: str
     pod: PodState
@@ -122,7 +122,7 @@ _event = msgspec.json.Decoder(_Event)
 
 
 def decode_pod(data: bytes) -> PodState:
-    """A pod. Undecodable."""
+    """Decode a pod. Undecodable."""
     try:
         return state_of(_pod.decode(data))
     except (msgspec.DecodeError, ValueError) as problem:
@@ -130,7 +130,7 @@ def decode_pod(data: bytes) -> PodState:
 
 
 def decode_page(data: bytes) -> PodListPage:
-    """One page of a list of pods. Undecodable."""
+    """Decode one page of a list of pods. Undecodable."""
     try:
         page = _list.decode(data)
         states = map(state_of, page.items or ())
@@ -140,39 +140,39 @@ def decode_page(data: bytes) -> PodListPage:
 
 
 def decode_event(line: bytes) -> WatchEvent:
-    """One line of a watch. Undecodable."""
+    """Decode one line of a watch. Undecodable."""
     try:
         event = _event.decode(line)
-        found = event.object
-        return WatchEvent(event.type, state_of(found), found.code, found.reason, found.message)
+        pod = event.object
+        return WatchEvent(event.type, state_of(pod), pod.code, pod.reason, pod.message)
     except (msgspec.DecodeError, ValueError) as problem:
         raise Undecodable(f"a watch event: {problem}") from None
 
 
 def decode_events(lines: list[bytes], since: int) -> tuple[PodsSnapshot, WatchEvent | None]:
-    """What the lines of a watch tell together, `since` being the resource_version before them; and the ERROR that ends them."""
+    """Merge lines of a watch that follow the resourceVersion `since`; also return the ERROR event that ends them."""
     pods: dict[str, PodState] = {}
-    gone: dict[str, PodState] = {}
+    deleted: dict[str, PodState] = {}
     resource_version = since
     for line in lines:
         event = decode_event(line)
         if event.type == "ERROR":
-            return PodsSnapshot(pods=pods, deleted=gone, since=since, resource_version=resource_version), event
+            return PodsSnapshot(pods=pods, deleted=deleted, since=since, resource_version=resource_version), event
         pod = event.pod
         if event.type in ("ADDED", "MODIFIED"):
             pods[pod.name] = pod
         elif event.type == "DELETED":
-            gone[pod.uid] = pod
+            deleted[pod.uid] = pod
             if pod.name in pods and pods[pod.name].uid == pod.uid:
                 del pods[pod.name]
         resource_version = max(resource_version, pod.version)
-    return PodsSnapshot(pods=pods, deleted=gone, since=since, resource_version=resource_version), None
+    return PodsSnapshot(pods=pods, deleted=deleted, since=since, resource_version=resource_version), None
 
 
 def state_of(pod: PodDocument) -> PodState:
-    """What the backend reads of a pod."""
+    """Return the state of a decoded pod."""
     meta, status = pod.metadata, pod.status if isinstance(pod.status, _Status) else _Status()
-    notes = meta.annotations or {}
+    annotations = meta.annotations or {}
     conditions = {c.type: c for c in status.conditions or ()}
     scheduled, disrupted = conditions.get("PodScheduled"), conditions.get("DisruptionTarget")
     statuses = (*(status.init_container_statuses or ()), *(status.container_statuses or ()))
@@ -183,8 +183,8 @@ def state_of(pod: PodDocument) -> PodState:
         name=meta.name,
         uid=meta.uid,
         version=int(meta.resource_version or 0),
-        task=notes.get(TASK_ID, ""),
-        attempt=natural(notes.get(ATTEMPT, "")) or 0,
+        task=annotations.get(TASK_ID, ""),
+        attempt=natural(annotations.get(ATTEMPT, "")) or 0,
         phase=status.phase or "Pending",
         node=pod.spec.node_name,
         has_finalizer=FINALIZER in (meta.finalizers or ()),

@@ -1,34 +1,34 @@
-"""What can go wrong between the backend and its owner. Each message is one line that names the task."""
+"""Exceptions that the backend raises. Each message is one line that names the task."""
 
 from __future__ import annotations
 
 
 class BackendProblem(Exception):
-    """Base of these."""
+    """Base class of the backend's exceptions."""
 
 
 class BackendStopped(BackendProblem):
-    """The backend does not run (any more); the message says why."""
+    """Backend is not running; the message gives the reason."""
 
 
 class UnknownTask(BackendProblem, KeyError):
-    """There is no task with this id."""
+    """No task has this id."""
 
     def __str__(self) -> str:  # KeyError would quote it
         return str(self.args[0])
 
 
 class TaskExists(BackendProblem):
-    """The id stands for a task with another spec."""
+    """Another task with this id has a different spec."""
 
 
 class TaskFinal(BackendProblem):
-    """The task is final and does not change any more."""
+    """Task is final and cannot change any more."""
 
 
 class TaskUnsettled(BackendProblem):
-    """The task is not final, or something of it is still in the cluster."""
+    """Task is not final, or some of its pods still exist."""
 
 
 class InsufficientResources(BackendProblem):
-    """The offer is smaller than the task; the message says what is missing."""
+    """Offer is smaller than the task's requests; the message lists what is missing."""

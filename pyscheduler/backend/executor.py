@@ -1,4 +1,4 @@
-"""Carries out calls: so many at once, those that end something before those that begin something."""
+"""Worker pool for API calls: deletions before creations, with bounded concurrency."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ _MISSING, _CONFLICT = 404, 409
 
 
 class TaskCall(NamedTuple):
-    """One call about one task; the record is the durable one that it was decided on."""
+    """API call for one task, and the durable record that it was decided on."""
 
     record: TaskRecord
     call: Call
 
 
 ResultHandler = Callable[[TaskCall, PodState | ClusterProblem | None], None]
-"""How an task_call went: for a create or a look the pod as the store has it by now."""
+"""Callback with the result of a call: its error, for a create or get the pod as stored, otherwise None."""
 
 
 class ApiCallExecutor:
-    """`on_result` receives how each task_call went. What a create is answered with is merged into the store before that."""
+    """Queue and workers for API calls. A created or read pod is merged into the store before `on_result` is called."""
 
     def __init__(
         self,
@@ -50,41 +50,41 @@ class ApiCallExecutor:
         self._queued = asyncio.Semaphore(0)
 
     def submit(self, task_call: TaskCall) -> None:
-        """Carry it out as soon as there is a hand free."""
+        """Queue the call for the next free worker."""
         (self._creations if isinstance(task_call.call, Create) else self._deletions).append(task_call)
         self._queued.release()
 
     def delete_group(self, gang: str) -> None:
-        """Delete the gang's PodGroup, trying until it works."""
-        task = asyncio.create_task(self._drop(gang), name=f"drop pod group {gang}")
+        """Delete the gang's PodGroup, with retries until it succeeds."""
+        task = asyncio.create_task(self._delete_group(gang), name=f"delete pod group {gang}")
         self._group_deletions.add(task)
         task.add_done_callback(self._group_deletions.discard)
 
     async def run_worker(self) -> None:
-        """One hand: carries out one task_call after the other until cancelled. Run as many as may be under way."""
+        """Execute one queued call after the other until cancelled. Run one per concurrent call."""
         while True:
             await self._queued.acquire()
             task_call = (self._deletions or self._creations).popleft()
             try:
-                answer: PodState | ClusterProblem | None = await self._carry_out(task_call)
+                result: PodState | ClusterProblem | None = await self._execute(task_call)
             except ClusterProblem as problem:
-                answer = problem
-            self._on_result(task_call, answer)
+                result = problem
+            self._on_result(task_call, result)
 
     async def stop(self) -> None:
-        """Leave what is not done."""
+        """Cancel the deletions of PodGroups that are in flight."""
         for task in self._group_deletions:
             task.cancel()
         await asyncio.gather(*self._group_deletions, return_exceptions=True)
 
-    async def _carry_out(self, task_call: TaskCall) -> PodState | None:
+    async def _execute(self, task_call: TaskCall) -> PodState | None:
         call = task_call.call
         if isinstance(call, Create):
             return await self._create(task_call.record)
         if isinstance(call, Get):
             return await self._get(task_call.record)
         if isinstance(call, Delete):
-            await self._unless_gone(self._client.delete_pod(call.pod.name, call.pod.uid, call.grace))
+            await self._ignore_gone(self._client.delete_pod(call.pod.name, call.pod.uid, call.grace))
         else:
             await self._release(call.pod)
         return None
@@ -101,8 +101,8 @@ class ApiCallExecutor:
         self._store.merge(PodsSnapshot(pods={pod.name: pod}))
         newest = self._store.pods.get(pod.name)
         if newest is None:
-            # It went meanwhile, which subscribers hear of; or it bears no label of ours, and is seen by no source.
-            raise ClusterProblem(0, "Unseen", f"pod {pod.name} was created and is not seen")
+            # Deleted meanwhile, which subscribers receive as an event; or without our label, invisible to sources.
+            raise ClusterProblem(0, "Unseen", f"pod {pod.name} was created but is not in the pod store")
         return newest
 
     async def _get(self, record: TaskRecord) -> PodState | None:
@@ -117,32 +117,32 @@ class ApiCallExecutor:
         return self._store.pods.get(pod.name)
 
     async def _get_own_pod(self, record: TaskRecord, name: str) -> PodState:
-        """The pod that has the name already: the one that an earlier try has made. 422 if it is somebody else's."""
+        """Return the pod of the record's attempt under this name. 422 if the pod belongs to another task or owner."""
         try:
             pod = await self._client.get_pod(name)
         except ClusterProblem as problem:
             if problem.status != _MISSING:
                 raise
-            raise ClusterProblem(0, problem.reason, f"pod {name} went while its name was taken") from None
+            raise ClusterProblem(0, problem.reason, f"pod {name} was deleted while it was being created") from None
         if (pod.task, pod.attempt) != (record.id, record.attempt):
             raise ClusterProblem(422, "AlreadyExists", f"pod {name} exists and is not of task {record.id!r}")
         return pod
 
     async def _release(self, pod: PodState) -> None:
         if pod.has_finalizer:
-            await self._unless_gone(self._client.release_pod(pod.name, pod.uid))
+            await self._ignore_gone(self._client.release_pod(pod.name, pod.uid))
         if not (pod.deleting and pod.grace == 0):
-            await self._unless_gone(self._client.delete_pod(pod.name, pod.uid, 0 if pod.deleting else None))
+            await self._ignore_gone(self._client.delete_pod(pod.name, pod.uid, 0 if pod.deleting else None))
 
     @staticmethod
-    async def _unless_gone(call: Awaitable[None]) -> None:
+    async def _ignore_gone(call: Awaitable[None]) -> None:
         try:
             await call
         except ClusterProblem as problem:
             if problem.status not in (_MISSING, _CONFLICT):
                 raise
 
-    async def _drop(self, gang: str) -> None:
+    async def _delete_group(self, gang: str) -> None:
         backoff = ExponentialBackoff(self._rng)
         while True:
             try:

@@ -1,4 +1,4 @@
-"""Keeps the PodGroup of each gang: there before its first pod, gone after its last task."""
+"""PodGroups of gangs: created before a gang's first pod, deleted after its last task."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from pyscheduler.backend.task import TaskSpec
 from pyscheduler.backend.task_table import TaskTable
 from pyscheduler.backend.template import POD_GROUPS, pod_group, selector
 
-_MISSING, _THERE = 404, 409
+_MISSING, _CONFLICT = 404, 409
 
 
 class PodGroups:
-    """The PodGroups of one backend; `table` knows which gangs have tasks."""
+    """PodGroups of one backend; `table` lists the gangs that have tasks."""
 
     def __init__(self, client: PodsApi, table: TaskTable, backend: str) -> None:
         self._client, self._table, self._backend = client, table, backend
-        self._there: set[str] = set()
-        self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._existing: set[str] = set()
+        self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def ensure(self, spec: TaskSpec) -> None:
-        """Have the PodGroup of the task's gang, if it is of one. ClusterProblem."""
+        """Create the PodGroup of the task's gang, if it has one and the group does not exist. ClusterProblem."""
         gang = spec.gang
         if gang is None:
             return
-        async with self._turns[gang.name]:
-            if gang.name in self._there:
+        async with self._locks[gang.name]:
+            if gang.name in self._existing:
                 return
             try:
                 await self._client.create_object(POD_GROUPS, pod_group(spec, self._backend))
@@ -35,16 +35,16 @@ class PodGroups:
                 if problem.status == _MISSING:
                     why = f"gang {gang.name!r}: the cluster has no PodGroups; install the CRD in manifests/: {problem}"
                     raise ClusterProblem(_MISSING, problem.reason, why) from None
-                if problem.status != _THERE:
+                if problem.status != _CONFLICT:
                     raise
-            self._there.add(gang.name)
+            self._existing.add(gang.name)
 
     async def drop(self, gang: str) -> None:
-        """Delete the gang's PodGroup, unless it has tasks again. ClusterProblem."""
-        async with self._turns[gang]:
+        """Delete the gang's PodGroup, unless the gang has tasks again. ClusterProblem."""
+        async with self._locks[gang]:
             if self._table.gang_size(gang):
                 return
-            self._there.discard(gang)
+            self._existing.discard(gang)
             try:
                 await self._client.delete_object(POD_GROUPS, gang)
             except ClusterProblem as problem:
@@ -52,12 +52,12 @@ class PodGroups:
                     raise
 
     async def sweep(self) -> None:
-        """Delete what an earlier process has left. ClusterProblem."""
+        """Delete the unused PodGroups that an earlier process left. ClusterProblem."""
         try:
-            found = await self._client.list_objects(POD_GROUPS, selector(self._backend))
+            groups = await self._client.list_objects(POD_GROUPS, selector(self._backend))
         except ClusterProblem as problem:
             if problem.status == _MISSING:
-                return  # no such kind, no such objects
+                return  # the CRD is not installed, so there are no groups
             raise
-        for group in found:
+        for group in groups:
             await self.drop(str(group["metadata"]["name"]))

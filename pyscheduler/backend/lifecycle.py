@@ -1,8 +1,8 @@
-"""Leads each task from its submission to its end: sees, decides, writes down, acts, tells.
+"""Task controller: observe pods, decide, commit the records, call the API server, notify the owner.
 
-The order of these makes any crash harmless. What is decided is a function of record and pods; it is durable before
-anything is done or told; and what was not done is decided again, because the pod that it is about is kept by our
-finalizer until its end is on record.
+This order makes any crash harmless. A decision is a function of record and pods. It is durable before anything is
+called or delivered. A call that was lost is decided again, because the finalizer keeps the pod until its end is
+recorded.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from pyscheduler.backend.task_table import TaskTable
 from pyscheduler.backend.template import pod_name
 
 REPEAT_SECONDS = 30.0
-"""After which a deletion that was granted, and of which nothing is seen, is asked for again."""
+"""Seconds after which an accepted deletion without visible effect is sent again."""
 _FORBIDDEN, _SERVER_FAILED = 403, 500
 _log = logging.getLogger(__name__)
 
 
 class _TaskRuntime(msgspec.Struct):
-    """What is remembered of one task while this process lives; all of it can be lost."""
+    """In-memory state of one task; a restart may lose it."""
 
     busy: bool = False
     create_unconfirmed: bool = False
@@ -46,15 +46,15 @@ class _TaskRuntime(msgspec.Struct):
     retry_at: float = 0.0
     backoff: ExponentialBackoff | None = None
     deleted: dict[str, PodState] = {}
-    """By uid: pods of it that went and are not on record yet."""
+    """Deleted pods, by uid, until the next decision has recorded their end."""
     accepted_at: dict[tuple[str, str], float] = {}
-    """By uid and kind of call: when it was granted."""
+    """Time when the server accepted a deletion, by pod uid and kind of call."""
 
 
 class TaskPodsLifecycleManager:
-    """The subscriber of the pod store that updates tasks, deletes their pods, and so gives back what they hold.
+    """Subscriber of the pod store that updates task records, deletes finished pods and so releases their resources.
 
-    `notify` is called with each durable record that the owner should see. Nothing is acted on that is not durable.
+    `notify` is called with each durable record that the owner should see. Only durable records lead to calls.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class TaskPodsLifecycleManager:
         rng: random.Random,
     ) -> None:
         self.committed = BroadcastEvent()
-        """Rings after each commit."""
+        """Notified after each commit."""
         self._table, self._settings, self._subscription = table, settings, subscription
         self._notify, self._clock, self._rng = notify, clock, rng
         self._pods: defaultdict[str, dict[str, PodState]] = defaultdict(dict)
@@ -85,67 +85,68 @@ class TaskPodsLifecycleManager:
 
     @property
     def orphans(self) -> dict[str, PodState]:
-        """Pods that bear the backend's label and are of no task that is known here, by name. They are left alone."""
+        """Pods with the backend's label that belong to no task, by name. They are never changed."""
         return {pod.name: pod for pods in self._pods.values() for pod in pods.values() if self._is_orphan(pod)}
 
     def stop(self) -> None:
-        """Have `run` return after the round under way."""
+        """Let `run` return after the current reconciliation."""
         self._stopping = True
         self._wake.set()
 
-    # -- what happens ----------------------------------------------------------------------------------------------
+    # -- events ----------------------------------------------------------------------------------------------------
 
     def enqueue(self, *tasks: str) -> None:
-        """Their records have been changed, or should be looked at again."""
+        """Reconcile these tasks soon; without tasks, commit what has changed."""
         self._dirty.update(dict.fromkeys(tasks))
         self._wake.set()
 
-    async def handle_pods(self, told: PodsSnapshot) -> None:
-        """The store tells. Returns once what came before has been decided; the store merges what comes meanwhile."""
-        self._apply_snapshot(told)
+    async def handle_pods(self, snapshot: PodsSnapshot) -> None:
+        """Handle changed pods. Returns after a reconciliation that is in progress; the store merges later changes."""
+        self._apply_snapshot(snapshot)
         self._wake.set()
         async with self._reconcile_lock:
             pass
 
-    def handle_result(self, task_call: TaskCall, answer: PodState | ClusterProblem | None) -> None:
-        """A call is done: it failed, or was granted; for a create or a look with the newest state of the pod."""
+    def handle_result(self, task_call: TaskCall, result: PodState | ClusterProblem | None) -> None:
+        """Handle the result of a call: its error, for a create or get the newest state of the pod, otherwise None."""
         task, now = task_call.record.id, self._clock()
         runtime = self._runtimes[task]
         runtime.busy = False
         self.enqueue(task)
-        if not isinstance(answer, ClusterProblem):
-            self._granted(runtime, task_call, now)
-            if answer is not None:
-                self._apply_snapshot(PodsSnapshot(pods={answer.name: answer}))  # before we decide that there is none
+        if not isinstance(result, ClusterProblem):
+            self._handle_success(runtime, task_call, now)
+            if result is not None:
+                # At once: the next decision must not conclude that the pod does not exist.
+                self._apply_snapshot(PodsSnapshot(pods={result.name: result}))
             return
-        problem = answer
+        problem = result
         if isinstance(task_call.call, Create) and (problem.status == 0 or problem.status >= _SERVER_FAILED):
             runtime.create_unconfirmed = True
-        refused = isinstance(task_call.call, Create) and 400 <= problem.status < 500
-        if refused and (problem.status == _FORBIDDEN or not problem.retriable):
+        rejected = isinstance(task_call.call, Create) and 400 <= problem.status < 500
+        if rejected and (problem.status == _FORBIDDEN or not problem.retriable):
             outcome = Outcome.QUOTA if "quota" in str(problem) else Outcome.REFUSED
             since = runtime.rejection.since if runtime.rejection is not None else now
             runtime.rejection = CreateRejection(outcome, str(problem), since, problem.retriable)
         runtime.backoff = runtime.backoff or ExponentialBackoff(self._rng)
         runtime.retry_at = now + runtime.backoff.next_delay(problem.retry_after)
-        _log.info("task %r: the call failed, again in %.1f s if need be: %s", task, runtime.retry_at - now, problem)
+        _log.info("task %r: API call failed, retrying in %.1f s if needed: %s", task, runtime.retry_at - now, problem)
 
-    def _granted(self, runtime: _TaskRuntime, task_call: TaskCall, now: float) -> None:
+    def _handle_success(self, runtime: _TaskRuntime, task_call: TaskCall, now: float) -> None:
         runtime.rejection, runtime.backoff, runtime.retry_at = None, None, 0.0
         if isinstance(task_call.call, Create | Get):
             runtime.create_unconfirmed = False
         if isinstance(task_call.call, Delete | Release):
             runtime.accepted_at = {**runtime.accepted_at, _kind(task_call.call): now}
 
-    def _apply_snapshot(self, told: PodsSnapshot) -> None:
-        if told.complete:
+    def _apply_snapshot(self, snapshot: PodsSnapshot) -> None:
+        if snapshot.complete:
             self._synced = True
             self._dirty.update(dict.fromkeys(self._table.records))
-        for pod in told.deleted.values():
+        for pod in snapshot.deleted.values():
             self._handle_deleted(pod)
-        for pod in told.pods.values():
+        for pod in snapshot.pods.values():
             if self._is_orphan(pod):
-                self._warn(pod)
+                self._warn_of_orphan(pod)
             before = self._pods[pod.task].get(pod.name)
             if before is not None and before.uid != pod.uid:
                 self._handle_deleted(before)
@@ -154,10 +155,10 @@ class TaskPodsLifecycleManager:
 
     def _handle_deleted(self, pod: PodState) -> None:
         self._warned.discard(pod.uid)
-        seen = self._pods.get(pod.task, {})
-        if pod.name in seen and seen[pod.name].uid == pod.uid:
-            del seen[pod.name]
-            if not seen:
+        pods = self._pods.get(pod.task, {})
+        if pod.name in pods and pods[pod.name].uid == pod.uid:
+            del pods[pod.name]
+            if not pods:
                 del self._pods[pod.task]
         if pod.task in self._table.records:
             runtime = self._runtimes[pod.task]
@@ -166,22 +167,18 @@ class TaskPodsLifecycleManager:
             self._dirty[pod.task] = None
 
     def _is_orphan(self, pod: PodState) -> bool:
-        known = pod.task in self._table.records
-        return not known or pod.name != pod_name(self._settings.name, pod.task, pod.attempt)
+        has_record = pod.task in self._table.records
+        return not has_record or pod.name != pod_name(self._settings.name, pod.task, pod.attempt)
 
-    def _warn(self, pod: PodState) -> None:
+    def _warn_of_orphan(self, pod: PodState) -> None:
         if pod.uid not in self._warned:
             self._warned.add(pod.uid)
-            _log.warning(
-                "pod %s bears the backend's label but is of no task known here (%r); it is left alone",
-                pod.name,
-                pod.task,
-            )
+            _log.warning("pod %s has the backend's label but no task (%r), ignoring it", pod.name, pod.task)
 
-    # -- rounds ----------------------------------------------------------------------------------------------------
+    # -- reconciliation --------------------------------------------------------------------------------------------
 
     async def run(self, executor: ApiCallExecutor) -> None:
-        """Decide, write down, act, until stopped. StateLost when the state is no longer ours."""
+        """Reconcile until stopped. StateLost when another process has taken the state."""
         self._executor = executor
         backoff = ExponentialBackoff(self._rng)
         while not self._stopping:
@@ -193,7 +190,7 @@ class TaskPodsLifecycleManager:
                 raise
             except StateProblem as problem:
                 pause = backoff.next_delay()
-                _log.error("the state could not be written; again in %.1f s: %s", pause, problem)
+                _log.error("writing the state failed, retrying in %.1f s: %s", pause, problem)
                 await asyncio.sleep(pause)
                 self._wake.set()
             else:
@@ -211,7 +208,7 @@ class TaskPodsLifecycleManager:
             return
 
     async def _reconcile(self) -> None:
-        """One round over all tasks that something has happened to."""
+        """Decide on all dirty tasks, commit their records, notify the owner, then call the API server."""
         self._wake.clear()
         now = self._clock()
         self._fire_timers(now)
@@ -221,19 +218,19 @@ class TaskPodsLifecycleManager:
                 self._decide(task, now)
             due = bool(tasks) or now >= self._resource_version_at + self._settings.place_seconds
             resource_version = self._subscription.resource_version if due else None
-            seen = await self._table.commit(None if resource_version is None else str(resource_version))
+            committed = await self._table.commit(None if resource_version is None else str(resource_version))
             self._resource_version_at = now if due else self._resource_version_at
         except BaseException:
             self._dirty = {**tasks, **self._dirty}
             raise
-        for record in seen:
+        for record in committed:
             self._notify(record)
-            self._drop_group(record)
+            self._delete_unused_group(record)
         self._act_on(tasks)
         self.committed.notify_all()
 
-    def _drop_group(self, record: TaskRecord) -> None:
-        """Its gang's PodGroup is of no use once all its tasks are final."""
+    def _delete_unused_group(self, record: TaskRecord) -> None:
+        """Delete the PodGroup of the task's gang once all tasks of the gang are final."""
         gang = record.spec.gang
         if record.final and gang is not None and not self._table.gang_size(gang.name) and self._executor is not None:
             self._executor.delete_group(gang.name)
@@ -253,14 +250,14 @@ class TaskPodsLifecycleManager:
             record, observation = new, self._observation(new)
         runtime = self._runtimes[task]
         if runtime.deleted:
-            runtime.deleted = {}  # whatever they meant is in the record
+            runtime.deleted = {}  # the record has their end now
 
     def _act_on(self, tasks: Iterable[str]) -> None:
         now = self._clock()
         for task in tasks:
             record = self._table.records.get(task)
             if record is None or task in self._dirty or not self._table.is_durable(task):
-                continue  # it has changed meanwhile: the next round decides on what it is now
+                continue  # changed meanwhile: the next reconciliation decides on the new record
             self._act(record, now)
 
     def _act(self, record: TaskRecord, now: float) -> None:
@@ -280,24 +277,24 @@ class TaskPodsLifecycleManager:
         elif record.settled and record.id not in self._pods:
             del self._runtimes[record.id]
 
-    # -- what is seen ----------------------------------------------------------------------------------------------
+    # -- observation -----------------------------------------------------------------------------------------------
 
     def _observation(self, record: TaskRecord) -> Observation:
         runtime = self._runtimes[record.id]
         name = pod_name(self._settings.name, record.id, record.attempt)
         pod, others = None, []
-        for found in self._pods.get(record.id, {}).values():
-            if (found.uid, "release") in runtime.accepted_at:
-                continue  # let go of
-            if found.name == name and record.pod_uid in ("", found.uid):
-                pod = found
-            elif found.attempt <= record.attempt and not self._is_orphan(found):
-                others.append(found)
-        gone = next((p for p in runtime.deleted.values() if p.name == name and record.pod_uid in ("", p.uid)), None)
+        for candidate in self._pods.get(record.id, {}).values():
+            if (candidate.uid, "release") in runtime.accepted_at:
+                continue  # finalizer removed and pod deleted already
+            if candidate.name == name and record.pod_uid in ("", candidate.uid):
+                pod = candidate
+            elif candidate.attempt <= record.attempt and not self._is_orphan(candidate):
+                others.append(candidate)
+        deleted = next((p for p in runtime.deleted.values() if p.name == name and record.pod_uid in ("", p.uid)), None)
         return Observation(
             synced=self._synced,
             pod=pod,
-            deleted=gone,
+            deleted=deleted,
             others=tuple(others),
             busy=runtime.busy,
             create_unconfirmed=runtime.create_unconfirmed,

@@ -1,4 +1,4 @@
-"""How much may be used now: the limit that a budget sets, less what tasks hold."""
+"""Offers: the resources that may be used now, which is a budget's limit minus what is allocated to tasks."""
 
 from __future__ import annotations
 
@@ -14,52 +14,52 @@ from pyscheduler.backend.task_table import TaskTable
 
 
 class Offer(msgspec.Struct, frozen=True):
-    """What may be used now; `free` None: as much as one likes. Resources that `free` does not name are not limited."""
+    """Resources that may be used now. `free` None means no limit; resources missing in `free` are not limited."""
 
     free: Resources | None = None
 
-    def missing(self, wanted: Resources) -> Resources:
-        """What the offer lacks of so much; nothing where it suffices."""
-        return Resources() if self.free is None else wanted.missing(self.free)
+    def missing(self, requests: Resources) -> Resources:
+        """Return the part of `requests` that exceeds the offer; empty if it fits."""
+        return Resources() if self.free is None else requests.missing(self.free)
 
 
 class Budget(Protocol):
-    """Where the limit comes from."""
+    """Source of the limit."""
 
     async def limit(self, ours: Resources) -> Resources | None:
-        """The most that all tasks together may hold, None for no limit. Asked at start and now and then.
+        """Return the most that all tasks together may use, None for no limit. Called at start and every few seconds.
 
-        `ours` is what the pods of our tasks take at the moment, for budgets that see it among what others take.
-        ClusterProblem if it cannot be told; then the last answer holds.
+        `ours` is what the backend's pods use now, for budgets that count it together with the use of others.
+        ClusterProblem if the limit cannot be read; then the last one stays in use.
         """
         ...
 
 
 class FixedBudget:
-    """A limit that is given once."""
+    """Constant limit."""
 
     def __init__(self, limit: Resources) -> None:
         self._limit = limit
 
-    async def limit(self, ours: Resources) -> Resources:  # noqa: ARG002  # nobody else has a part in it
-        """As given."""
+    async def limit(self, ours: Resources) -> Resources:  # noqa: ARG002  # not shared with others
+        """Return the constant limit."""
         return self._limit
 
 
 class NamespaceQuota:
-    """The limit that the ResourceQuotas of the client's namespace set, less what others in it take.
+    """Limit set by the ResourceQuotas of the client's namespace, minus what others use there.
 
-    Requests are read, and the count of pods; quotas with scopes, and limits, are left to the API server, which refuses
-    a pod that it has no room for: its task then waits.
+    Only requests and the count of pods are read. Scoped quotas and quotas on limits are enforced by the API server,
+    which rejects the pod; its task then waits.
     """
 
     def __init__(self, client: PodsApi) -> None:
         self._client = client
 
     async def limit(self, ours: Resources) -> Resources | None:
-        """What is left to us; None if there is no quota. ClusterProblem."""
+        """Return the quota that remains for the backend; None if there is no quota. ClusterProblem."""
         quotas = await self._client.list_objects("api/v1/resourcequotas")
-        found: dict[str, int] = {}
+        limit: dict[str, int] = {}
         for quota in quotas:
             spec, status = quota.get("spec") or {}, quota.get("status") or {}
             if spec.get("scopes") or spec.get("scopeSelector"):
@@ -67,12 +67,12 @@ class NamespaceQuota:
             hard, used = _read(status.get("hard") or spec.get("hard")), _read(status.get("used"))
             for name, amount in hard.items():
                 others = max(0, used.get(name, 0) - ours.amounts.get(name, 0))
-                found[name] = min(found.get(name, amount), max(0, amount - others))
-        return Resources(found) if found else None
+                limit[name] = min(limit.get(name, amount), max(0, amount - others))
+        return Resources(limit) if limit else None
 
 
 def _read(quantities: Mapping[str, str] | None) -> dict[str, int]:
-    """Of a quota's amounts those that are about requests, by the resource's own name."""
+    """Return the amounts of a quota that limit requests, by resource name."""
     named = {_resource(name): quantity for name, quantity in (quantities or {}).items()}
     return Resources.of({name: q for name, q in named.items() if name}).amounts
 
@@ -86,41 +86,41 @@ def _resource(name: str) -> str:
 
 
 class QuotaAccountant:
-    """The offer as it is now: the last word of the budget, less what is held."""
+    """Current offer: the last limit that the budget returned, minus what is allocated."""
 
     def __init__(self, budget: Budget | None, table: TaskTable) -> None:
         self.changed = BroadcastEvent()
-        """Rings when there may be more."""
+        """Notified when the offer may have grown."""
         self._budget, self._table = budget, table
         self._limit: Resources | None = None
 
     def offer(self) -> Offer:
-        """What may be used now."""
+        """Return the resources that may be used now."""
         return Offer(None if self._limit is None else self._table.allocated.capped(self._limit))
 
-    def missing_from_limit(self, wanted: Resources) -> Resources:
-        """What so much would lack even if nothing were held."""
-        return Offer(self._limit).missing(wanted)
+    def missing_from_limit(self, requests: Resources) -> Resources:
+        """Return the part of `requests` that would not fit even if nothing were allocated."""
+        return Offer(self._limit).missing(requests)
 
     async def refresh(self, ours: Resources) -> None:
-        """Ask the budget. ClusterProblem."""
+        """Read the limit from the budget. ClusterProblem."""
         if self._budget is not None:
             self._limit = await self._budget.limit(ours)
         self.changed.notify_all()
 
     async def offers(self) -> AsyncGenerator[Offer, None]:
-        """The offer now, and again whenever there is more of something than before."""
+        """Yield the current offer, and a new one whenever more of a resource is free than before."""
         before = self.offer()
         yield before
         while True:
             await self.changed.wait()
             now = self.offer()
-            if _more(before, now):
+            if _has_grown(before, now):
                 yield now
             before = now
 
 
-def _more(before: Offer, now: Offer) -> bool:
+def _has_grown(before: Offer, now: Offer) -> bool:
     if before.free is None or now.free is None:
         return before.free is not None
     had = before.free.amounts

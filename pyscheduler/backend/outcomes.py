@@ -1,7 +1,7 @@
-"""How an attempt at a task can end, and what each end means. This table is the policy; `retry` sets its numbers.
+"""Outcomes of an attempt at a task, with the failure kind that decides about a retry. `retry` sets the numbers.
 
-Kinds of ends: by INFRASTRUCTURE (the cluster took the pod away; the task did nothing wrong), by the APPLICATION (it ran
-and failed), by CONFIGURATION (as it is written it cannot run), and those after which nothing is tried again.
+Failure kinds: INFRASTRUCTURE (the cluster removed the pod), APPLICATION (the container ran and failed), CONFIGURATION
+(the task cannot run as specified) and NONE (never retried).
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from typing import NamedTuple
 
 
 class FailureKind(enum.StrEnum):
-    """Whose fault an end is; a retry policy has a number for each of the first three."""
+    """Cause of an outcome; a retry policy has a number of retries for each of the first three."""
 
     INFRASTRUCTURE = "infrastructure"
     APPLICATION = "application"
     CONFIGURATION = "configuration"
     NONE = "nobody"
-    """Never tried again."""
+    """Never retried."""
 
 
 class Outcome(enum.StrEnum):
@@ -44,29 +44,29 @@ class Outcome(enum.StrEnum):
 
 
 class OutcomeInfo(NamedTuple):
-    """Whose fault an outcome is, and the sentence that the owner reads."""
+    """Failure kind of an outcome, and its description for the owner."""
 
     kind: FailureKind
     description: str
 
 
 OUTCOME_INFO: dict[Outcome, OutcomeInfo] = {
-    Outcome.SUCCEEDED: OutcomeInfo(FailureKind.NONE, "every container ended well"),
-    Outcome.FAILED: OutcomeInfo(FailureKind.APPLICATION, "a container ended with an error"),
+    Outcome.SUCCEEDED: OutcomeInfo(FailureKind.NONE, "all containers succeeded"),
+    Outcome.FAILED: OutcomeInfo(FailureKind.APPLICATION, "a container exited with an error"),
     Outcome.OOM_KILLED: OutcomeInfo(FailureKind.APPLICATION, "a container used more memory than its limit"),
     Outcome.EVICTED: OutcomeInfo(FailureKind.INFRASTRUCTURE, "the pod was evicted"),
-    Outcome.PREEMPTED: OutcomeInfo(FailureKind.INFRASTRUCTURE, "the pod gave way to one of higher priority"),
-    Outcome.DISRUPTED: OutcomeInfo(FailureKind.INFRASTRUCTURE, "the cluster took the pod off its node"),
-    Outcome.DELETED: OutcomeInfo(FailureKind.INFRASTRUCTURE, "somebody else deleted the pod"),
+    Outcome.PREEMPTED: OutcomeInfo(FailureKind.INFRASTRUCTURE, "the pod was preempted by a pod of higher priority"),
+    Outcome.DISRUPTED: OutcomeInfo(FailureKind.INFRASTRUCTURE, "the pod was disrupted, for example by a node shutdown"),
+    Outcome.DELETED: OutcomeInfo(FailureKind.INFRASTRUCTURE, "the pod was deleted, but not by the backend"),
     Outcome.NODE_LOST: OutcomeInfo(FailureKind.INFRASTRUCTURE, "the node of the pod was lost"),
-    Outcome.NODE_REFUSED: OutcomeInfo(FailureKind.INFRASTRUCTURE, "the node did not take the pod"),
-    Outcome.GONE: OutcomeInfo(FailureKind.INFRASTRUCTURE, "the pod is gone without a trace"),
+    Outcome.NODE_REFUSED: OutcomeInfo(FailureKind.INFRASTRUCTURE, "the kubelet rejected the pod"),
+    Outcome.GONE: OutcomeInfo(FailureKind.INFRASTRUCTURE, "the pod no longer exists and its end was not observed"),
     Outcome.STUCK: OutcomeInfo(FailureKind.INFRASTRUCTURE, "the pod has a node but did not start in time"),
     Outcome.UNSCHEDULABLE: OutcomeInfo(FailureKind.CONFIGURATION, "no node was found in time"),
-    Outcome.IMAGE: OutcomeInfo(FailureKind.CONFIGURATION, "the image cannot be had"),
-    Outcome.CONFIG: OutcomeInfo(FailureKind.CONFIGURATION, "the container cannot be made as it is configured"),
-    Outcome.REFUSED: OutcomeInfo(FailureKind.CONFIGURATION, "the API server does not take the pod"),
-    Outcome.QUOTA: OutcomeInfo(FailureKind.CONFIGURATION, "the quota of the namespace had no room in time"),
-    Outcome.DEADLINE: OutcomeInfo(FailureKind.NONE, "the task was not done by its deadline"),
-    Outcome.KILLED: OutcomeInfo(FailureKind.NONE, "the owner ended the task"),
+    Outcome.IMAGE: OutcomeInfo(FailureKind.CONFIGURATION, "the image cannot be pulled"),
+    Outcome.CONFIG: OutcomeInfo(FailureKind.CONFIGURATION, "the container cannot be created with this configuration"),
+    Outcome.REFUSED: OutcomeInfo(FailureKind.CONFIGURATION, "the API server rejected the pod"),
+    Outcome.QUOTA: OutcomeInfo(FailureKind.CONFIGURATION, "the quota of the namespace had no room for the pod in time"),
+    Outcome.DEADLINE: OutcomeInfo(FailureKind.NONE, "the task did not finish by its deadline"),
+    Outcome.KILLED: OutcomeInfo(FailureKind.NONE, "the owner killed the task"),
 }

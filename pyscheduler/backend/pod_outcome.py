@@ -1,4 +1,4 @@
-"""Reads from a pod how it ended. One pure function; `outcomes.py` says what each outcome means."""
+"""Outcome of a pod, computed from its status. `outcomes.py` describes each outcome."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pyscheduler.backend.pods import PodState
 
 IMAGE_ERRORS = frozenset({"ErrImagePull", "ImagePullBackOff", "ImageInspectError", "RegistryUnavailable"})
 PERMANENT_IMAGE_ERRORS = frozenset({"InvalidImageName", "ErrImageNeverPull"})
-"""These do not get better by waiting."""
+"""Waiting reasons that do not go away by themselves."""
 CONFIG_ERRORS = frozenset({"CreateContainerConfigError", "CreateContainerError", "RunContainerError"})
 
 _BY_DISRUPTION = {
@@ -17,7 +17,7 @@ _BY_DISRUPTION = {
     "EvictionByEvictionAPI": Outcome.EVICTED,
     "TerminationByKubelet": Outcome.EVICTED,
 }
-"""By the reason of the condition DisruptionTarget (core/v1)."""
+"""Outcome by the reason of the condition DisruptionTarget (core/v1)."""
 _BY_REASON = {
     "Evicted": Outcome.EVICTED,
     "Preempting": Outcome.PREEMPTED,
@@ -27,19 +27,18 @@ _BY_REASON = {
     "Terminated": Outcome.DISRUPTED,
     "DeadlineExceeded": Outcome.DEADLINE,
 }
-"""By status.reason, which the kubelet writes."""
+"""Outcome by status.reason, which the kubelet writes."""
 _SIGNALLED = (128 + 9, 128 + 15)
-"""Exit codes: SIGKILL and SIGTERM."""
+"""Exit codes after SIGKILL and SIGTERM."""
 _TIMESTAMP_RESOLUTION = 1.0
-"""Timestamps of the API have whole seconds."""
+"""API timestamps have whole seconds."""
 
 
 def outcome_of(pod: PodState, ending: Outcome | None) -> Outcome:
-    """How a pod that has stopped, or that is gone and was last seen like this, ended.
+    """Return the outcome of a pod that has stopped, or of a deleted pod by its last state.
 
-    `ending` is why we have ended it ourselves, if we have. A success counts whatever else happened; after that what we
-    wanted; after that who took the pod away; and only then what its containers said, for those that are taken away end
-    with errors too.
+    `ending` is the backend's own reason to end it, if any. Order: success, `ending`, disruption or deletion of the
+    pod, and last the exit codes, because containers of a disrupted pod fail too.
     """
     if pod.phase == "Succeeded":
         return Outcome.SUCCEEDED
@@ -59,15 +58,15 @@ def outcome_of(pod: PodState, ending: Outcome | None) -> Outcome:
 
 
 def _was_stopped(pod: PodState) -> bool:
-    """Whether its container ended by a signal as the kubelet sends them."""
+    """Return True if the container ended by SIGTERM or SIGKILL, the signals of the kubelet."""
     return pod.exit_code in _SIGNALLED and pod.exit_reason != "OOMKilled"
 
 
 def _ended_before_deletion(pod: PodState) -> bool:
-    """Whether its containers had ended by themselves when somebody asked for its deletion.
+    """Return True if the containers had ended before the pod's deletion was requested.
 
-    Times alone do not tell: the API server (1.36.3) moves the time of a deletion to when the kubelet is through with
-    the pod, where a finalizer keeps it.
+    Timestamps alone do not suffice: while a finalizer keeps the pod, the API server (1.36.3) moves the deletion time
+    to when the kubelet has finished with the pod.
     """
     if pod.phase != "Failed" or pod.finished_at is None or pod.delete_at is None:
         return False
@@ -75,9 +74,9 @@ def _ended_before_deletion(pod: PodState) -> bool:
 
 
 def startup_failure(pod: PodState, started_for: float, patience: float) -> Outcome | None:
-    """Why a pod that has not ended never will, None while there is hope.
+    """Return the outcome of a pod that cannot start, None while it still may.
 
-    `started_for` is for how many seconds its node has known it, `patience` how long errors may last that can pass.
+    `started_for`: seconds since the kubelet accepted the pod. `patience`: seconds before a transient error is final.
     """
     if pod.waiting in PERMANENT_IMAGE_ERRORS:
         return Outcome.IMAGE

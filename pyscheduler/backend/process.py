@@ -1,4 +1,4 @@
-"""The parts of a running backend, and what runs them. Whatever part fails for good stops the whole."""
+"""Runtime of a started backend: creates its parts and runs their tasks. A part that fails stops the whole backend."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _log = logging.getLogger(__name__)
 
 
 class BackendRuntime:
-    """One life of a backend, from taking the state to giving it back."""
+    """Backend between opening and closing its state."""
 
     table: TaskTable
     manager: TaskPodsLifecycleManager
@@ -57,12 +57,12 @@ class BackendRuntime:
         self._stopped: BackendStopped | None = None
 
     async def start(self, on_update: OnUpdate | None) -> None:
-        """Take the state and begin. StateInUse, StateProblem; ClusterProblem if the budget cannot be told."""
+        """Open the state and start all parts. StateInUse, StateProblem; ClusterProblem if the budget cannot be read."""
         saved = await self._state.open()
         try:
             self.table = TaskTable(self._state, saved.records, saved.resource_version)
             self.quota = QuotaAccountant(self._budget, self.table)
-            await self.quota.refresh(self._in_cluster())
+            await self.quota.refresh(self._used_by_pods())
         except BaseException:
             await self._state.close()
             raise
@@ -80,22 +80,22 @@ class BackendRuntime:
         polling = PodsPollingSnapshotSource(self._client, labels, store, self._settings.poll_seconds, self._rng)
         watching = PodsWatchSnapshotSource(self._client, labels, store, resource_version, self._rng)
         for record in saved.records.values():
-            if record.final and not record.told:
+            if record.final and not record.acknowledged:
                 self.update_queue.put(record)
         self._managing = self._run("manager", self.manager.run(self._executor))
-        self._run("pods", _serve(subscription, self.manager))
+        self._run("pods", _forward(subscription, self.manager))
         self._run("poll", polling.run())
         self._run("watch", watching.run())
         self._run("quota", self._refresh_budget())
         if any(record.spec.gang is not None for record in saved.records.values()):
-            self._run("pod groups", self._sweep(groups))
+            self._run("pod groups", self._delete_leftover_groups(groups))
         if on_update is not None:
             self._run("updates", self.update_queue.call(on_update))
         for number in range(self._settings.concurrency):
-            self._run(f"hand {number}", self._executor.run_worker())
+            self._run(f"worker {number}", self._executor.run_worker())
 
     async def stop(self) -> None:
-        """Stop after what is being written, write what is left, give the state back."""
+        """Stop after the current reconciliation, commit what has changed, close the state."""
         if self._stopped is None:
             self.manager.stop()
             await asyncio.wait([self._managing])
@@ -109,12 +109,12 @@ class BackendRuntime:
         await self._state.close()
 
     def check(self) -> None:
-        """BackendStopped if it does not run any more."""
+        """Raise BackendStopped if the backend has stopped."""
         if self._stopped is not None:
             raise self._stopped
 
     async def flush(self) -> None:
-        """Wait until all that has been changed is durable. BackendStopped."""
+        """Wait until all changes so far are durable. BackendStopped."""
         self.check()
         self.manager.enqueue()
         await self.table.wait()
@@ -128,13 +128,13 @@ class BackendRuntime:
     def _ended(self, task: asyncio.Task[None]) -> None:
         problem = None if task.cancelled() else task.exception()
         if problem is not None and self._stopped is None:
-            _log.error("the task backend stops: %s", problem, exc_info=problem)
+            _log.error("task backend failed, stopping: %s", problem, exc_info=problem)
             self._halt(BackendStopped(f"the backend stopped: {problem}"))
             for other in self._tasks:
                 other.cancel()
 
     def _halt(self, why: BackendStopped) -> None:
-        """Everyone who waits hears that it is in vain."""
+        """Wake all waiters; they raise BackendStopped or end their iteration."""
         self._stopped = self._stopped or why
         self.table.fail(self._stopped)
         self.update_queue.end()
@@ -142,48 +142,48 @@ class BackendRuntime:
         self.quota.changed.notify_all()
 
     def _confirm(self, record: TaskRecord) -> None:
-        """The owner has seen the end of a task."""
+        """Record that the owner has received the final record of a task."""
         now = self.table.records.get(record.id)
-        if now is not None and now.final and not now.told and now.version == record.version:
-            self.table.change(now, msgspec.structs.replace(now, told=True))
+        if now is not None and now.final and not now.acknowledged and now.version == record.version:
+            self.table.change(now, msgspec.structs.replace(now, acknowledged=True))
             self.manager.enqueue(record.id)
 
-    def _in_cluster(self) -> Resources:
-        """What the pods of our tasks take now, as far as is known: what a quota counts as used by us."""
-        holding = (allocated_resources(r) for r in self.table.durable.values() if r.pod_uid)
-        return sum(holding, NOTHING)
+    def _used_by_pods(self) -> Resources:
+        """Return the resources of existing pods as far as recorded: the backend's share of a quota's `used`."""
+        requests = (allocated_resources(r) for r in self.table.durable.values() if r.pod_uid)
+        return sum(requests, NOTHING)
 
     async def _refresh_budget(self) -> None:
-        """Pass on that something may have come back, and ask the budget now and then."""
+        """Notify offer listeners after each commit, and read the budget every `budget_seconds`."""
         loop = asyncio.get_running_loop()
-        asked = loop.time()
+        refreshed_at = loop.time()
         while True:
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout_at(asked + self._settings.budget_seconds):
+                async with asyncio.timeout_at(refreshed_at + self._settings.budget_seconds):
                     await self.manager.committed.wait()
-            if loop.time() < asked + self._settings.budget_seconds:
+            if loop.time() < refreshed_at + self._settings.budget_seconds:
                 self.quota.changed.notify_all()
                 continue
-            asked = loop.time()
+            refreshed_at = loop.time()
             try:
-                await self.quota.refresh(self._in_cluster())
+                await self.quota.refresh(self._used_by_pods())
             except ClusterProblem as problem:
-                _log.warning("the budget could not be asked; the last answer holds: %s", problem)
+                _log.warning("reading the budget failed, keeping the last limit: %s", problem)
 
-    async def _sweep(self, groups: PodGroups) -> None:
+    async def _delete_leftover_groups(self, groups: PodGroups) -> None:
         backoff = ExponentialBackoff(self._rng)
         while True:
             try:
                 await groups.sweep()
             except ClusterProblem as problem:
                 pause = backoff.next_delay(problem.retry_after)
-                _log.warning("left-over PodGroups could not be deleted; again in %.1f s: %s", pause, problem)
+                _log.warning("deleting left-over PodGroups failed, retrying in %.1f s: %s", pause, problem)
                 await asyncio.sleep(pause)
             else:
                 return
 
 
-async def _serve(subscription: Subscription, manager: TaskPodsLifecycleManager) -> None:
-    """Tell the manager at its own pace."""
+async def _forward(subscription: Subscription, manager: TaskPodsLifecycleManager) -> None:
+    """Pass snapshots to the manager, the next one once it has handled the last."""
     while True:
         await manager.handle_pods(await subscription.next())

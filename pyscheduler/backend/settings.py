@@ -1,4 +1,4 @@
-"""What a backend can be told beside its client, state and budget."""
+"""Settings of a task backend."""
 
 from __future__ import annotations
 
@@ -6,24 +6,24 @@ import msgspec
 
 
 class BackendSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """All times in seconds."""
+    """Settings of a task backend; all times in seconds."""
 
     name: str = "tasks"
-    """Which of several backends in a namespace: a label value. Two of one name would fight over the same pods."""
+    """Name of the backend, unique in its namespace and a valid label value: it selects the backend's pods."""
     scheduler: str = "pyscheduler"
-    """The schedulerName of tasks that name none."""
+    """Default schedulerName of tasks."""
     concurrency: int = 32
-    """Calls under way at once that change pods. How many a second is up to the client."""
+    """Concurrent API calls that change pods. The client limits calls per second."""
     poll_seconds: float = 60.0
-    """How often all pods are listed beside the watch."""
+    """Interval of full pod lists in addition to the watch."""
     image_seconds: float = 120.0
-    """How long an image or a container's configuration may be at fault before the attempt ends."""
+    """Time that image or container configuration errors may last before the attempt ends."""
     lost_seconds: float = 120.0
-    """How long after the end of its grace period a pod that is being deleted may still be there before it is deleted by
-    force. Its containers may go on running on a node that is cut off; who cannot bear that makes this very long."""
+    """Time after the grace period until a pod that is still being deleted is deleted by force. Its containers may keep
+    running on a partitioned node; set this very high if they must never run twice."""
     kill_grace_seconds: int | None = None
-    """What killed pods are given to stop; None: what their template says."""
+    """Grace period of killed pods; None: that of their template."""
     place_seconds: float = 5.0
-    """How often the place in the watch is kept when nothing else is."""
+    """Interval at which the watch's resourceVersion is saved when nothing else is."""
     budget_seconds: float = 30.0
-    """How often the budget is asked."""
+    """Interval at which the budget is read."""

@@ -1,9 +1,9 @@
-"""One picture of the pods, merged from whatever sources there are, in whatever order they tell.
+"""Pod cache that merges snapshots of several sources, in any order of arrival.
 
-What makes any order right is that versions compare. Of each pod the newest state counts. A complete list tells the
-truth as of its place; a watch that goes on from a resource_version that is covered covers more. So everything up to `covered` is
-known, and what claims to be older and is not known has been deleted meanwhile: it is passed over. Only deletions beyond
-what is covered have to be remembered, until it is.
+Any order works because resourceVersions are comparable. The newest state of each pod wins. A complete list covers all
+changes up to its resourceVersion; a watch that starts within the covered range extends it. A pod that is not cached
+but claims a version within the covered range was deleted meanwhile and is ignored. So only deletions beyond the
+covered range are remembered, until a list or watch covers them.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ import asyncio
 from pyscheduler.backend.pods import PodsSnapshot, PodState
 
 MAX_SPANS = 64
-"""Pieces of history beyond what is covered. To forget one costs nothing but time until the next list."""
+"""Most watch ranges kept beyond the covered range. Without a dropped one the next list extends the coverage."""
 
 
 class Subscription:
-    """What one subscriber has not been told yet: the latest of each pod that changed, and each that is gone.
+    """Pending changes of one subscriber: the latest state of each changed pod, and the deleted pods.
 
-    However slow the subscriber, that is at most one state a pod, never a queue of snapshots.
+    A slow subscriber costs at most one state per pod, never a queue of snapshots.
     """
 
     def __init__(self, store: PodSnapshotStore) -> None:
@@ -34,50 +34,50 @@ class Subscription:
 
     @property
     def resource_version(self) -> int | None:
-        """The resource_version up to which the subscriber has been told everything."""
+        """resourceVersion up to which the subscriber has received all changes."""
         return self._resource_version if self._ready.is_set() else self._store.resource_version
 
     def on_update(self, pod: PodState) -> None:
-        """The pod is new or has changed."""
+        """Add a new or changed pod."""
         self._pods[pod.name] = pod
         self._ready.set()
 
     def on_delete(self, pod: PodState) -> None:
-        """The pod is no more."""
-        waiting = self._pods.get(pod.name)
-        if waiting is not None and waiting.uid == pod.uid:
+        """Add a deleted pod."""
+        pending = self._pods.get(pod.name)
+        if pending is not None and pending.uid == pod.uid:
             del self._pods[pod.name]
         self._gone[pod.uid] = pod
         self._ready.set()
 
     def on_synced(self) -> None:
-        """From here on the whole picture is known."""
+        """Deliver a complete snapshot next, unless that has happened."""
         if not self._complete_delivered:
             self._ready.set()
 
     async def next(self) -> PodsSnapshot:
-        """Wait for something to tell. The first snapshot after the picture is whole is `complete`; later ones tell what
-        has changed since the one before."""
+        """Wait for changes and return them. The first snapshot after the store has synced is `complete`; the others
+        hold the changes since the one before."""
         await self._ready.wait()
-        whole = self._store.synced and not self._complete_delivered
-        pods = dict(self._store.pods) if whole else self._pods
-        told = PodsSnapshot(
-            pods=pods, deleted=self._gone, complete=whole, resource_version=self._store.resource_version
+        complete = self._store.synced and not self._complete_delivered
+        pods = dict(self._store.pods) if complete else self._pods
+        snapshot = PodsSnapshot(
+            pods=pods, deleted=self._gone, complete=complete, resource_version=self._store.resource_version
         )
-        self._complete_delivered |= whole
+        self._complete_delivered |= complete
         self._pods, self._gone, self._resource_version = {}, {}, self._store.resource_version
         self._ready.clear()
-        return told
+        return snapshot
 
 
 class PodSnapshotStore:
-    """Merges snapshots and tells subscribers. `resumed`: the resource_version up to which all is accounted for already."""
+    """Merges snapshots and notifies subscribers. `resumed`: resourceVersion that a former process has handled."""
 
     def __init__(self, resumed: int | None = None) -> None:
         self.pods: dict[str, PodState] = {}
-        """By name; not to be changed from outside."""
+        """Pods by name; read-only for callers."""
         self.synced = False
-        """Whether a complete list has been merged: what is not in `pods` does not exist."""
+        """True once a complete list was merged: pods missing in `pods` do not exist."""
         self._covered = -1
         self._resumed, self._delivered_to = resumed, resumed
         self._gone: dict[str, int] = {}
@@ -86,91 +86,91 @@ class PodSnapshotStore:
 
     @property
     def resource_version(self) -> int | None:
-        """The resourceVersion up to which everything has been told: where a watch may go on after a restart."""
+        """resourceVersion up to which all changes were merged; a watch can resume there after a restart."""
         return self._delivered_to
 
     @property
     def history_size(self) -> int:
-        """How many deletions and pieces of history are kept: bounded, and none while sources keep up."""
+        """Number of remembered deletions and watch ranges: bounded, and 0 while the sources keep up."""
         return len(self._gone) + len(self._spans)
 
     def subscribe(self) -> Subscription:
-        """Tell one more; its first snapshot is what there is."""
+        """Return a new subscription; its first snapshot holds the current pods."""
         subscription = Subscription(self)
         self._subscriptions.append(subscription)
         return subscription
 
-    def merge(self, told: PodsSnapshot) -> None:
-        """Take in what a source tells: a complete list, a piece of a watch, or what a call was answered with."""
-        newer = told.complete and (told.resource_version or 0) >= self._covered
-        for pod in told.pods.values():
-            self._saw(pod, exists=newer)
-        for pod in told.deleted.values():
-            self._lost(pod)
-        if told.complete:
-            self._listed(told)
-        elif told.since is not None and told.resource_version is not None:
-            self._spans.append((told.since, told.resource_version))
-        self._join()
+    def merge(self, snapshot: PodsSnapshot) -> None:
+        """Merge a complete list, a part of a watch, or the pod returned by a call."""
+        is_newer = snapshot.complete and (snapshot.resource_version or 0) >= self._covered
+        for pod in snapshot.pods.values():
+            self._merge_pod(pod, exists=is_newer)
+        for pod in snapshot.deleted.values():
+            self._merge_deletion(pod)
+        if snapshot.complete:
+            self._merge_list(snapshot)
+        elif snapshot.since is not None and snapshot.resource_version is not None:
+            self._spans.append((snapshot.since, snapshot.resource_version))
+        self._extend_coverage()
 
-    def _saw(self, pod: PodState, *, exists: bool) -> None:
-        """`exists`: the source knows that it did at a resource_version that is not behind ours."""
-        known = self.pods.get(pod.name)
-        if pod.uid in self._gone or (known is not None and pod.version <= known.version):
+    def _merge_pod(self, pod: PodState, *, exists: bool) -> None:
+        """Store the pod if it is newer. `exists`: it is from a list that is not older than the covered range."""
+        cached = self.pods.get(pod.name)
+        if pod.uid in self._gone or (cached is not None and pod.version <= cached.version):
             return
-        if known is None and self.synced and not exists and pod.version <= self._covered:
+        if cached is None and self.synced and not exists and pod.version <= self._covered:
             return
-        if known is not None and known.uid != pod.uid:
-            self._forget(known, pod.version)  # its name has been given to another
+        if cached is not None and cached.uid != pod.uid:
+            self._forget(cached, pod.version)  # another pod has the name now
         self.pods[pod.name] = pod
         for subscription in self._subscriptions:
             subscription.on_update(pod)
 
-    def _lost(self, pod: PodState) -> None:
-        if pod.uid in self._gone or (self.synced and pod.version <= self._covered and not self._is_known(pod)):
+    def _merge_deletion(self, pod: PodState) -> None:
+        if pod.uid in self._gone or (self.synced and pod.version <= self._covered and not self._is_cached(pod)):
             return
         self._forget(pod, pod.version)
 
-    def _is_known(self, pod: PodState) -> bool:
-        known = self.pods.get(pod.name)
-        return known is not None and known.uid == pod.uid
+    def _is_cached(self, pod: PodState) -> bool:
+        cached = self.pods.get(pod.name)
+        return cached is not None and cached.uid == pod.uid
 
     def _forget(self, pod: PodState, at: int) -> None:
-        """The pod is gone since `at` or earlier."""
-        if self._is_known(pod):
+        """Remove a pod that was deleted at resourceVersion `at` or earlier, and notify subscribers."""
+        if self._is_cached(pod):
             del self.pods[pod.name]
         self._gone[pod.uid] = at
         for subscription in self._subscriptions:
             subscription.on_delete(pod)
 
-    def _listed(self, told: PodsSnapshot) -> None:
-        resource_version = told.resource_version or 0
+    def _merge_list(self, snapshot: PodsSnapshot) -> None:
+        resource_version = snapshot.resource_version or 0
         for name, pod in list(self.pods.items()):
-            listed = told.pods.get(name)
+            listed = snapshot.pods.get(name)
             if pod.version <= resource_version and (listed is None or listed.uid != pod.uid):
                 self._forget(pod, resource_version)
         if not self.synced and self._resumed is not None and self._delivered_to is not None:
-            self._spans.append((self._resumed, self._delivered_to))  # what has been told since the restart
+            self._spans.append((self._resumed, self._delivered_to))  # merged since the restart
         self._covered = max(self._covered, resource_version)
         self.synced = True
         for subscription in self._subscriptions:
             subscription.on_synced()
 
-    def _join(self) -> None:
-        """Move what is covered on over the pieces of history that follow it."""
+    def _extend_coverage(self) -> None:
+        """Extend the covered range by the watch ranges that follow it, and drop what is covered."""
         self._covered, _ = _extended(self._covered, self._spans) if self.synced else (self._covered, None)
-        told_to, beyond = (
+        delivered_to, beyond = (
             _extended(self._delivered_to, self._spans) if self._delivered_to is not None else (-1, self._spans)
         )
-        told_to = max(told_to, self._covered)
-        self._delivered_to = told_to if told_to >= 0 else None
+        delivered_to = max(delivered_to, self._covered)
+        self._delivered_to = delivered_to if delivered_to >= 0 else None
         self._spans = [span for span in beyond if span[1] > self._covered or not self.synced][-MAX_SPANS:]
         if self._gone and self.synced:
             self._gone = {uid: version for uid, version in self._gone.items() if version > self._covered}
 
 
 def _extended(resource_version: int, spans: list[tuple[int, int]]) -> tuple[int, list[tuple[int, int]]]:
-    """How far history goes without a gap from `resource_version`, and the pieces that lie beyond."""
+    """Return the resourceVersion that is reached without a gap, and the ranges beyond the first gap."""
     left = sorted(spans)
     while left and left[0][0] <= resource_version:
         resource_version = max(resource_version, left.pop(0)[1])

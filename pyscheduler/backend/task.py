@@ -1,6 +1,6 @@
-"""A task and what is known of it: plain values, the whole of what survives a restart.
+"""Task specs and records: plain values, and all that survives a restart.
 
-Everything else follows from a `TaskRecord`: the name of its pod, what it holds, what is left to be done about it.
+Everything else follows from a `TaskRecord`: the name of its pod, the allocated resources, the next call.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ Json = dict[str, Any]
 
 
 class TaskProblem(ValueError):
-    """The task is not one that can be run; the message names the task and the field."""
+    """Invalid task spec; the message names the task and the field."""
 
 
 class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How many more attempts are made after ends of each kind, and how long is waited before each (seconds).
+    """Retries allowed per failure kind, and the backoff before each in seconds.
 
-    The numbers count attempts after the first, each kind by itself. The pause doubles from attempt to attempt.
+    Each kind is counted separately. The backoff doubles with each attempt.
     """
 
     infrastructure: int = 5
@@ -35,70 +35,72 @@ class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     backoff_seconds: float = 1.0
     longest_backoff_seconds: float = 60.0
 
-    def allowed(self, blame: FailureKind) -> int:
-        """How many more attempts after ends of this kind."""
-        return 0 if blame is FailureKind.NONE else int(getattr(self, blame.value))
+    def allowed(self, kind: FailureKind) -> int:
+        """Return the number of retries after failures of this kind."""
+        return 0 if kind is FailureKind.NONE else int(getattr(self, kind.value))
 
     def pause(self, attempt: int) -> float:
-        """Seconds to wait after so many attempts before the next."""
+        """Return the seconds to wait after this attempt before the next."""
         return min(self.longest_backoff_seconds, self.backoff_seconds * 2.0 ** min(attempt - 1, 30))
 
 
 class Gang(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Tasks that start together or not at all: `size` of those that name the same gang. The backend keeps its PodGroup
-    (scheduling.x-k8s.io/v1alpha1), which the scheduler's plugin Gang reads."""
+    """Group of tasks that start together or not at all, once `size` tasks with this gang name fit.
+
+    The backend creates its PodGroup (scheduling.x-k8s.io/v1alpha1), which the scheduler plugin Gang reads.
+    """
 
     name: str
     size: int
     timeout_seconds: int | None = None
-    """How long members that have a place wait for the others; None: as the scheduler is configured."""
+    """Seconds that reserved members wait for the others; None: the scheduler's default."""
 
 
 class TaskSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What is to be run: one pod, given either as `pod` (the template: metadata and spec, as in a Job) or in the short
-    form with `image` and what follows it. The other fields hold for both."""
+    """Task to run as one pod, given as `pod` (a template with metadata and spec, as in a Job) or in short form with
+    `image`, `command`, `args`, `env`, `cpu`, `memory` and `resources`. All other fields apply to both."""
 
     id: str
-    """The owner's name for it, of 1 to 253 characters: submitting twice under one id is submitting once."""
+    """Owner's id of the task, 1 to 253 characters. Submitting an id twice creates one task."""
     pod: Json | None = None
     image: str = ""
     command: tuple[str, ...] = ()
     args: tuple[str, ...] = ()
     env: dict[str, str] = {}
     cpu: str = ""
-    """A quantity ("500m"), requested and, as for memory and `resources`, not limited unless `limits` says so."""
+    """CPU request ("500m"). Limits of cpu, memory and `resources` are set in `limits`."""
     memory: str = ""
     resources: dict[str, str] = {}
-    """Further requests by name ("nvidia.com/gpu": "1"); extended resources are limited to the same amount."""
+    """Other requests by resource name ("nvidia.com/gpu": "1"); extended resources get the equal limit."""
     limits: dict[str, str] = {}
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
     priority_class: str = ""
     queue: str = ""
-    """Put on the pod as the label pyscheduler.io/queue; a word for whoever divides resources between owners."""
+    """Value of the pod label pyscheduler.io/queue, for plugins and tools that share resources between queues."""
     gang: Gang | None = None
     node_selector: dict[str, str] = {}
     tolerations: tuple[Toleration, ...] = ()
     scheduler: str = ""
-    """Its schedulerName; "" takes the backend's."""
+    """schedulerName of the pod; "": that of the backend."""
     retry: RetryPolicy = RetryPolicy()
     pending_seconds: float = 600.0
-    """How long an attempt's pod may take to run, or be refused. It then ends as Unschedulable, Stuck, QuotaExceeded."""
+    """Time an attempt may stay Pending or rejected before it ends as Unschedulable, Stuck or QuotaExceeded."""
     deadline_seconds: float | None = None
-    """How long the task may take from its submission, all attempts and pauses together."""
+    """Time limit of the task from its submission, including all attempts and backoffs."""
     owner: Any = None
-    """The owner's own data, given back with every update; JSON."""
+    """JSON data of the owner, included in every update."""
 
     def requests(self) -> Resources:
-        """What its pod asks for, and one pod. TaskProblem if that cannot be read."""
+        """Return the pod's resource requests, including one pod. TaskProblem if a quantity is invalid."""
         return _requests(self)
 
 
 class TaskPhase(enum.StrEnum):
-    """Where a task is. The last three are final: whatever is in one of them stays there."""
+    """Phase of a task. Succeeded, Failed and Killed are final: they never change again."""
 
     SUBMITTED = "Submitted"
-    """Known and durable; its pod is not known to exist."""
+    """Durable, but its pod has not been observed."""
     PENDING = "Pending"
     RUNNING = "Running"
     SUCCEEDED = "Succeeded"
@@ -107,7 +109,7 @@ class TaskPhase(enum.StrEnum):
 
     @property
     def final(self) -> bool:
-        """Whether a task stays in it for ever."""
+        """True if the phase never changes again."""
         return self in _FINAL
 
 
@@ -115,61 +117,61 @@ _FINAL = frozenset({TaskPhase.SUCCEEDED, TaskPhase.FAILED, TaskPhase.KILLED})
 
 
 class TaskRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """All that is known of a task. Times are seconds since the epoch."""
+    """Durable state of a task. Times are seconds since the epoch."""
 
     spec: TaskSpec
-    """As of the attempt under way."""
+    """Spec of the current attempt."""
     phase: TaskPhase = TaskPhase.SUBMITTED
     attempt: int = 1
     pod_uid: str = ""
-    """Of this attempt's pod, "" as long as it is not known to exist."""
+    """Uid of the current attempt's pod, "" until it is observed."""
     node: str = ""
     reason: str = ""
-    """The `Outcome` of the last end, of this attempt or the one before; why the pod waits while there is none."""
+    """`Outcome` of the last attempt that ended; while a pod waits, the reason for that."""
     message: str = ""
     exit_code: int | None = None
     submitted_at: float = 0.0
     attempt_at: float = 0.0
-    """From when on this attempt's pod may be created: later than the end before it by the retry's pause."""
+    """Earliest time to create the current attempt's pod, after the retry backoff."""
     started_at: float | None = None
-    """When this attempt began to run."""
+    """Start time of the current attempt."""
     finished_at: float | None = None
     killing: bool = False
-    """The owner wants its end. Never taken back."""
+    """True once the owner has called `kill`; never reset."""
     ending: Outcome | None = None
-    """Why we are about to end this attempt; kept so that the pod's death is not taken for something else."""
+    """Reason why the backend is ending the attempt, kept so that the pod's exit is not read as another outcome."""
     failures: dict[str, int] = {}
-    """By `FailureKind`: how many attempts have ended so."""
+    """Number of attempts that ended with each `FailureKind`."""
     next_spec: TaskSpec | None = None
-    """What the owner has changed meanwhile that only another pod can follow; the next attempt is made of it."""
-    told: bool = False
-    """The owner has confirmed the final phase."""
+    """Updated spec that needs a new pod; the next attempt uses it."""
+    acknowledged: bool = msgspec.field(default=False, name="told")
+    """True once the owner has received the final record."""
     cleaned: bool = False
-    """Final, and none of its pods is left."""
+    """True once the task is final and all its pods are deleted."""
     version: int = 1
-    """Grows with every change that the owner sees (not by `told` and `cleaned`): (id, version) names an update."""
+    """Incremented with each change except of `acknowledged` and `cleaned`: (id, version) identifies an update."""
 
     @property
     def id(self) -> str:
-        """The task's id."""
+        """Id of the task."""
         return self.spec.id
 
     @property
     def final(self) -> bool:
-        """Whether nothing about it will change but `told` and `cleaned`."""
+        """True if only `acknowledged` and `cleaned` can change."""
         return self.phase.final
 
     @property
     def settled(self) -> bool:
-        """Whether it is final and nothing of it is left in the cluster."""
+        """True if the task is final and all its pods are deleted."""
         return self.final and self.cleaned
 
 
 def allocated_resources(record: TaskRecord) -> Resources:
-    """What the task holds of its owner's resources: its pod's requests from submission on, nothing once it is final.
+    """Return the resources allocated to the task: its pod's requests from submission on, nothing once it is final.
 
-    Between attempts it keeps what it holds. Where the owner has changed the requests of a task while it runs, the
-    larger of both counts until the next attempt, so that neither the pod there is nor the next one lacks anything.
+    They stay allocated between attempts. After an update of the requests the larger of both counts until the next
+    attempt, so that both the current pod and the next one are covered.
     """
     if record.final:
         return NOTHING
@@ -178,7 +180,7 @@ def allocated_resources(record: TaskRecord) -> Resources:
 
 
 def check(spec: TaskSpec) -> None:
-    """TaskProblem if the spec is not one that can be run, as far as can be told without the API server."""
+    """Validate the spec without the API server. TaskProblem if it is invalid."""
     problem = _problem(spec)
     if problem:
         raise TaskProblem(f"task {spec.id[:80]!r}: {problem}")
@@ -191,7 +193,7 @@ def _problem(spec: TaskSpec) -> str:
     if (spec.pod is None) == (not spec.image):
         return "give either pod or image"
     if spec.pod is not None and (spec.command or spec.args or spec.env or spec.cpu or spec.memory or spec.resources):
-        return "command, args, env, cpu, memory and resources go with image; with pod, say it there"
+        return "command, args, env, cpu, memory and resources require image; with pod, set them in its containers"
     if spec.gang is not None and (spec.gang.size < 1 or not spec.gang.name):
         return "gang needs a name and a size of at least 1"
     if spec.pending_seconds <= 0 or (spec.deadline_seconds is not None and spec.deadline_seconds <= 0):
@@ -205,8 +207,8 @@ def _problem(spec: TaskSpec) -> str:
 def _requests(spec: TaskSpec) -> Resources:
     try:
         if spec.pod is None:
-            named = {"cpu": spec.cpu, "memory": spec.memory, **spec.resources}
-            return Resources.of({name: q for name, q in named.items() if q}) + ONE_POD
+            quantities = {"cpu": spec.cpu, "memory": spec.memory, **spec.resources}
+            return Resources.of({name: q for name, q in quantities.items() if q}) + ONE_POD
         decoded = msgspec.convert(spec.pod.get("spec"), PodSpec, strict=False)
         return Resources({n: c for n, c in pod_requests(decoded).real.items() if c}) + ONE_POD
     except (msgspec.ValidationError, QuantityError) as problem:

@@ -1,12 +1,12 @@
-"""The table of tasks, and the guard of its books: nothing changes but on the record that the change was decided on.
+"""Table of task records with compare-and-set changes, and the accounting of allocated resources.
 
-Owner and cluster change the same task at the same time: it is updated or killed while its pod starts to run or ends.
-So every change names the record it was made from (compare-and-set); one that comes too late is refused, and decided
-again on the record as it is. What tasks hold is counted with each change, by the difference that it makes: since a
-final record never changes again but for `told` and `cleaned`, what a task held is given back exactly once.
+Owner and cluster change a task concurrently: it is updated or killed while its pod starts or ends. So each change
+names the record that it is based on; a stale change is rejected and decided again on the newest record. Each change
+also adjusts the allocated resources by its difference. A final record never changes again except for `acknowledged`
+and `cleaned`, so the resources of a task are released exactly once.
 
-There are two forms of each record: the newest, on which is decided, and the durable one, which is what anybody is told
-and what is acted on. `commit` turns the first into the second, many at a time.
+Decisions use the newest form of a record; API calls and updates to the owner use the durable one. `commit` makes the
+newest records durable, many at a time.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pyscheduler.backend.task import TaskRecord, allocated_resources
 
 
 class TaskTable:
-    """Records by id: the newest (`records`) and the durable (`durable`); the sum of what the newest hold (`held`)."""
+    """Records by id: the newest (`records`) and the durable ones (`durable`); resources of the newest (`allocated`)."""
 
     def __init__(self, state: StateStore, records: Mapping[str, TaskRecord], resource_version: str | None) -> None:
         self.records: dict[str, TaskRecord] = dict(records)
@@ -31,7 +31,7 @@ class TaskTable:
         self.resource_version = resource_version
         self.allocated = NOTHING
         self.unsettled = {task for task, record in records.items() if not record.settled}
-        """Tasks whose durable record is not settled, or that are not durable yet."""
+        """Ids of tasks that are not durable yet or not settled in their durable record."""
         self._state = state
         self._gangs: dict[str, int] = {}
         self._changed: dict[str, None] = {}
@@ -43,13 +43,13 @@ class TaskTable:
             self._count(None, record)
 
     def change(self, old: TaskRecord | None, new: TaskRecord) -> bool:
-        """Put `new` in the place of `old` (None: there is none). False, and nothing happens, if that is not there.
+        """Replace `old` (None: no record) by `new`; return False and change nothing if `old` is not the newest record.
 
-        TaskFinal if `old` is final and `new` says something else than that its end is told or cleaned: that is a bug.
+        TaskFinal, a bug, if `old` is final and `new` differs in more than `acknowledged` and `cleaned`.
         """
         if self.records.get(new.id) is not old:
             return False
-        if old is not None and old.final and not _same_end(old, new):
+        if old is not None and old.final and not _keeps_end(old, new):
             raise TaskFinal(f"task {new.id!r} is {old.phase} and cannot become {new.phase}")
         self.records[new.id] = new
         self._changed[new.id] = None
@@ -60,33 +60,35 @@ class TaskTable:
         return True
 
     def forget(self, task: str) -> None:
-        """Drop a record with the next commit."""
+        """Delete a record with the next commit."""
         self._count(self.records.pop(task), None)
         self._changed.pop(task, None)
         self._forgotten[task] = None
 
     def is_durable(self, task: str) -> bool:
-        """Whether the newest record is the durable one."""
+        """Return True if the newest record is durable."""
         return self.records.get(task) is self.durable.get(task)
 
     def gang_size(self, gang: str) -> int:
-        """How many tasks of the gang are not final."""
+        """Return the number of tasks of the gang that are not final."""
         return self._gangs.get(gang, 0)
 
     def gangs(self) -> set[str]:
-        """The gangs that have tasks that are not final."""
+        """Return the gangs with tasks that are not final."""
         return set(self._gangs)
 
     async def wait(self) -> None:
-        """Wait until all that has been changed so far is durable. Somebody has to commit meanwhile."""
+        """Wait until all changes so far are durable; another coroutine must call `commit`."""
         if self._changed or self._forgotten or self._committing.locked():
             future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiting.append(future)
             await future
 
     async def commit(self, resource_version: str | None = None) -> Sequence[TaskRecord]:
-        """Make everything durable that is not, and the resource_version if it is new; returns the records that the owner should
-        see. StateProblem: nothing counts as durable, and the next commit tries all of it again."""
+        """Make all changes and a new resourceVersion durable; return the records that the owner should see.
+
+        StateProblem: nothing counts as durable, and the next commit retries everything.
+        """
         async with self._committing:
             resource_version = resource_version if resource_version != self.resource_version else None
             changed, forgotten, waiting = self._changed, self._forgotten, self._waiting
@@ -106,10 +108,10 @@ class TaskTable:
                 raise
             self.resource_version = resource_version or self.resource_version
             self._wake(waiting)
-            return self._settle(records, forgotten)
+            return self._mark_durable(records, forgotten)
 
     def fail(self, problem: Exception) -> None:
-        """Whoever waits for a commit waits in vain."""
+        """Raise `problem` in all current and later `wait` calls of uncommitted changes."""
         self._failed = problem
         waiting, self._waiting = self._waiting, []
         for future in waiting:
@@ -117,15 +119,15 @@ class TaskTable:
                 future.set_exception(problem)
 
     def recompute_allocated(self) -> Resources:
-        """What all records hold, summed up from nothing: what `held` must be."""
+        """Return the resources of all records, computed anew: must equal `allocated`."""
         return sum((allocated_resources(record) for record in self.records.values()), NOTHING)
 
-    def _settle(self, records: Sequence[TaskRecord], forgotten: Mapping[str, None]) -> Sequence[TaskRecord]:
-        seen = []
+    def _mark_durable(self, records: Sequence[TaskRecord], forgotten: Mapping[str, None]) -> Sequence[TaskRecord]:
+        changed = []
         for record in records:
             before = self.durable.get(record.id)
             if before is None or before.version != record.version:
-                seen.append(record)
+                changed.append(record)
             self.durable[record.id] = record
             if record.settled and self.records.get(record.id) is record:
                 self.unsettled.discard(record.id)
@@ -133,7 +135,7 @@ class TaskTable:
             self.durable.pop(task, None)
             if task not in self.records:
                 self.unsettled.discard(task)
-        return seen
+        return changed
 
     @staticmethod
     def _wake(waiting: list[asyncio.Future[None]]) -> None:
@@ -143,8 +145,8 @@ class TaskTable:
         waiting.clear()
 
     def _count(self, old: TaskRecord | None, new: TaskRecord | None) -> None:
-        """Move the books by the difference between two forms of one record."""
-        if old is not None and new is not None and _counts_alike(old, new):
+        """Adjust resources and gang sizes by the difference between two forms of one record."""
+        if old is not None and new is not None and _has_equal_counts(old, new):
             return
         before, after = (
             allocated_resources(old) if old is not None else NOTHING,
@@ -160,10 +162,11 @@ class TaskTable:
                     self._gangs[gang] = count
 
 
-def _counts_alike(old: TaskRecord, new: TaskRecord) -> bool:
+def _has_equal_counts(old: TaskRecord, new: TaskRecord) -> bool:
     return old.spec is new.spec and old.next_spec is new.next_spec and old.final == new.final
 
 
-def _same_end(old: TaskRecord, new: TaskRecord) -> bool:
-    kept = msgspec.structs.replace(new, told=old.told, cleaned=old.cleaned)
-    return kept == old and new.told >= old.told and new.cleaned >= old.cleaned
+def _keeps_end(old: TaskRecord, new: TaskRecord) -> bool:
+    """Return True if only `acknowledged` and `cleaned` differ, and only from False to True."""
+    reverted = msgspec.structs.replace(new, acknowledged=old.acknowledged, cleaned=old.cleaned)
+    return reverted == old and new.acknowledged >= old.acknowledged and new.cleaned >= old.cleaned

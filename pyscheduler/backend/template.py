@@ -1,4 +1,4 @@
-"""The pod of a task: its name, which follows from the task, and its body."""
+"""Pod of a task: its name, derived from task and attempt, and its body."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ import msgspec
 from pyscheduler.backend.task import Json, TaskRecord, TaskSpec
 
 BACKEND = "pyscheduler.io/backend"
-"""Label: which backend the pod belongs to."""
+"""Label with the name of the pod's backend."""
 TASK = "pyscheduler.io/task"
-"""Label: a hash of the task's id; and the finalizer that keeps a pod until its end has been recorded."""
+"""Label with a hash of the task's id; also the finalizer that keeps a pod until its end is recorded."""
 QUEUE = "pyscheduler.io/queue"
 TASK_ID = "pyscheduler.io/task-id"
-"""Annotation: the id itself."""
+"""Annotation with the task's id."""
 ATTEMPT = "pyscheduler.io/task-attempt"
 FINALIZER = TASK
 POD_GROUP = "scheduling.x-k8s.io/pod-group"
-"""Label: the gang (Coscheduling's, which our plugin Gang reads)."""
+"""Label with the gang: that of the Coscheduling plugin, which the plugin Gang reads too."""
 POD_GROUPS = "apis/scheduling.x-k8s.io/v1alpha1/podgroups"
 
 _NOT_DNS = re.compile(r"[^a-z0-9]+")
@@ -28,23 +28,23 @@ _NATIVE = ("cpu", "memory", "ephemeral-storage")
 
 
 def task_hash(backend: str, task: str) -> str:
-    """Ten hexadecimal digits: tasks of two backends in one namespace do not meet."""
+    """Return ten hexadecimal digits that differ between tasks, also of two backends in one namespace."""
     return hashlib.sha256(f"{backend}\0{task}".encode()).hexdigest()[:10]
 
 
 def pod_name(backend: str, task: str, attempt: int) -> str:
-    """The name of the attempt's pod, fit for a host name. A repeated create finds it taken, and that is all."""
+    """Return the name of the attempt's pod, valid as a host name. A repeated create fails with AlreadyExists."""
     slug = _NOT_DNS.sub("-", task.lower()).strip("-")[:40].strip("-") or "task"
     return f"{slug}-{task_hash(backend, task)}-{attempt}"
 
 
 def selector(backend: str) -> str:
-    """The label selector of all pods of a backend."""
+    """Return the label selector of all pods of a backend."""
     return f"{BACKEND}={backend}"
 
 
 def pod_body(record: TaskRecord, backend: str, scheduler: str) -> Json:
-    """The pod of the record's attempt, as it is sent."""
+    """Return the pod manifest of the record's attempt."""
     spec = record.spec
     template: Json = spec.pod if spec.pod is not None else {}
     meta: Json = template.get("metadata") or {}
@@ -53,14 +53,14 @@ def pod_body(record: TaskRecord, backend: str, scheduler: str) -> Json:
         labels[QUEUE] = spec.queue
     if spec.gang is not None:
         labels[POD_GROUP] = spec.gang.name
-    notes = {**(meta.get("annotations") or {}), **spec.annotations}
+    annotations = {**(meta.get("annotations") or {}), **spec.annotations}
     return {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {
             "name": pod_name(backend, spec.id, record.attempt),
             "labels": labels,
-            "annotations": {**notes, TASK_ID: spec.id, ATTEMPT: str(record.attempt)},
+            "annotations": {**annotations, TASK_ID: spec.id, ATTEMPT: str(record.attempt)},
             "finalizers": [*(meta.get("finalizers") or ()), FINALIZER],
         },
         "spec": _pod_spec(spec, scheduler),
@@ -92,20 +92,20 @@ def _container(spec: TaskSpec) -> Json:
     if spec.env:
         body["env"] = [{"name": name, "value": value} for name, value in spec.env.items()]
     if requests or limits:
-        body["resources"] = {kind: said for kind, said in (("requests", requests), ("limits", limits)) if said}
+        body["resources"] = {kind: amounts for kind, amounts in (("requests", requests), ("limits", limits)) if amounts}
     return body
 
 
 def pod_group(spec: TaskSpec, backend: str) -> Json:
-    """The PodGroup of the task's gang. The task must have one."""
+    """Return the PodGroup manifest of the task's gang. The task must have a gang."""
     gang = spec.gang
     assert gang is not None
-    terms: Json = {"minMember": gang.size}
+    group_spec: Json = {"minMember": gang.size}
     if gang.timeout_seconds is not None:
-        terms["scheduleTimeoutSeconds"] = gang.timeout_seconds
+        group_spec["scheduleTimeoutSeconds"] = gang.timeout_seconds
     return {
         "apiVersion": "scheduling.x-k8s.io/v1alpha1",
         "kind": "PodGroup",
         "metadata": {"name": gang.name, "labels": {BACKEND: backend}},
-        "spec": terms,
+        "spec": group_spec,
     }

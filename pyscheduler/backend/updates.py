@@ -1,4 +1,4 @@
-"""Tells the owner: of each task the latest record that he has not seen, until he has seen its end."""
+"""Delivery of task updates to the owner: the latest undelivered record of each task, at least once."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _log = logging.getLogger(__name__)
 
 
 class UpdateQueue:
-    """Records to be told, at most one a task. `confirm` hears of each final one that the owner has taken."""
+    """Undelivered records, at most one per task. `confirm` is called with each final record that was delivered."""
 
     def __init__(self, confirm: Callable[[TaskRecord], None]) -> None:
         self._confirm = confirm
@@ -27,17 +27,17 @@ class UpdateQueue:
         self._ended = False
 
     def put(self, record: TaskRecord) -> None:
-        """Tell this; what has not been told of the task yet goes under."""
+        """Queue a record; it replaces an undelivered one of its task."""
         self._waiting[record.id] = record
         self._changed.notify_all()
 
     def end(self) -> None:
-        """Nothing more will come: iterators end once they have told what there is."""
+        """End the iterators once they have delivered the queued records."""
         self._ended = True
         self._changed.notify_all()
 
     async def stream(self) -> AsyncGenerator[TaskRecord, None]:
-        """Every record that is put in; it counts as taken when the next one is asked for."""
+        """Yield each queued record; it counts as delivered when the next one is requested."""
         while True:
             while not self._waiting:
                 if self._ended:
@@ -45,17 +45,17 @@ class UpdateQueue:
                 await self._changed.wait()
             task, record = next(iter(self._waiting.items()))
             del self._waiting[task]
-            taken = False
+            delivered = False
             try:
                 yield record
-                taken = True
+                delivered = True
             finally:
-                if not taken:
+                if not delivered:
                     self._waiting.setdefault(task, record)
             self._mark_delivered(record)
 
     async def call(self, on_update: OnUpdate) -> None:
-        """Call the owner with each record, one after the other. Where he raises, later again with what is new then."""
+        """Call `on_update` with each record, one at a time. If it raises, retry later with the then latest record."""
         pause = RETRY_SECONDS
         while True:
             while not self._waiting:
@@ -63,12 +63,12 @@ class UpdateQueue:
             task, record = next(iter(self._waiting.items()))
             del self._waiting[task]
             try:
-                answer = on_update(record)
-                if inspect.isawaitable(answer):
-                    await answer
+                result = on_update(record)
+                if inspect.isawaitable(result):
+                    await result
             except Exception:
                 self._waiting.setdefault(task, record)
-                _log.exception("the owner did not take an update of task %r; again in %g s", task, pause)
+                _log.exception("on_update failed for task %r, retrying in %g s", task, pause)
                 await asyncio.sleep(pause)
                 pause = min(LONGEST_RETRY_SECONDS, 2 * pause)
                 continue

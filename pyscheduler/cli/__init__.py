@@ -1,6 +1,6 @@
-"""The `pyscheduler` command: one file per subcommand; here they are put together and problems become one line.
+"""The `pyscheduler` command. Each subcommand has its own module; expected errors are printed as one line.
 
-Exit codes: 0 done, 1 the request failed with its reason on stderr, 2 wrong usage.
+Exit codes: 0 success, 1 failure with the reason on stderr, 2 wrong usage.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ def app() -> None:
 
 
 def main() -> None:
-    """Run the command line; never a traceback for what a person can mend."""
+    """Run the command line; print expected errors without a traceback."""
     try:
         app()
     except Exception as problem:
-        # The module knows every library that has a way to fail: nothing that a good start should wait for.
+        # Imported here because it imports many libraries, which a successful start should not wait for.
         from pyscheduler.cli.problems import PROBLEMS, describe
 
         if not isinstance(problem, PROBLEMS):

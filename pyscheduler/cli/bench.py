@@ -1,6 +1,6 @@
-"""`pyscheduler bench`: measure a plugin, or the scheduler, beside the real kube-scheduler or alone.
+"""`pyscheduler bench`: measure a plugin, or the scheduler alone or against the real kube-scheduler.
 
-All but the measurement of a plugin lives in the source checkout.
+Except for `bench plugin`, the benchmarks need a source checkout.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _names = click.option(
     "--workload",
     multiple=True,
     metavar="NAME",
-    help="A test case (SchedulingBasic), one of its sizes (SchedulingBasic/500Nodes), or a pattern with *."
-    " May be given several times.",
+    help="Test case (SchedulingBasic), one of its sizes (SchedulingBasic/500Nodes), or a pattern with *."
+    " May be repeated.",
 )
 _labels = click.option(
     "--label",
@@ -37,21 +37,19 @@ _labels = click.option(
 
 @click.group(context_settings={"show_default": True})
 def bench() -> None:
-    """Measure a plugin or, in a checkout of the source after `make test`, the scheduler."""
+    """Measure a plugin or, in a source checkout after `make test`, the scheduler."""
 
 
 def _module(name: str) -> Any:
-    """A module of bench/, which is not installed."""
+    """Import a module of bench/, which is not installed. CommandProblem outside of a checkout."""
     if not (_CHECKOUT / "bench" / "suite.py").is_file():
-        raise CommandProblem(
-            "bench works in a checkout of the source only: git clone, make test, .venv/bin/pyscheduler bench"
-        )
+        raise CommandProblem("bench works in a source checkout only: git clone, make test, .venv/bin/pyscheduler bench")
     if str(_CHECKOUT) not in sys.path:
         sys.path.insert(0, str(_CHECKOUT))
     try:
         return importlib.import_module(f"bench.{name}")
     except ModuleNotFoundError as missing:
-        raise CommandProblem(f"bench needs {missing.name}: run `make test` once, which installs it") from None
+        raise CommandProblem(f"bench needs {missing.name}: install it with `make test`") from None
 
 
 @bench.command
@@ -61,29 +59,29 @@ def _module(name: str) -> Any:
     "--rounds",
     type=click.IntRange(min=1),
     default=3,
-    help="Rounds, in each of which every contender has its turn.",
+    help="Number of rounds; each round runs every contender once.",
 )
 @click.option(
     "--contenders",
     default="pyscheduler,kube-scheduler",
-    help="Who takes part, by commas; the others are compared with the first."
-    " bare-client and bare-client-events bind without deciding; they take part where there is nothing to decide.",
+    help="Contenders, separated by commas; the others are compared with the first."
+    " bare-client and bare-client-events bind pods without a decision, in workloads that need none.",
 )
 @click.option(
     "--param",
     multiple=True,
     metavar="NAME=NUMBER",
-    help="Another size than the workload's: measurePods=2000. May be repeated.",
+    help="Override a size of the workload: measurePods=2000. May be repeated.",
 )
 @click.option(
     "--latency",
     metavar="MS,...",
-    help="Put a proxy between each contender and the API server that makes every call take so many milliseconds longer,"
-    " once for each of these: 5,20,50,100. Without --workload and --label: everything labelled latency.",
+    help="Delay every API call by this many milliseconds through a proxy; with a list (5,20,50,100) run once for each."
+    " Default workloads: all labelled latency.",
 )
-@click.option("--json", type=FILE, metavar="FILE", help="Write figures and turns there as JSON.")
-@click.option("--markdown", type=FILE, metavar="FILE", help="Write the tables there.")
-@click.option("--seconds", type=click.FloatRange(min=1), default=120.0, help="Patience with one turn.")
+@click.option("--json", type=FILE, metavar="FILE", help="Write the results to FILE as JSON.")
+@click.option("--markdown", type=FILE, metavar="FILE", help="Write the tables to FILE.")
+@click.option("--seconds", type=click.FloatRange(min=1), default=120.0, help="Time limit of one run.")
 def compare(
     workload: tuple[str, ...],
     label: tuple[str, ...],
@@ -95,9 +93,10 @@ def compare(
     markdown: Path | None,
     seconds: float,
 ) -> None:
-    """Run workloads with the real kube-scheduler and with this one, turn by turn on one real API server.
+    """Compare this scheduler with the real kube-scheduler, in alternating runs on one real API server.
 
-    Without --workload and --label: everything labelled short. The first time it builds Kubernetes, which needs Go.
+    Without --workload and --label, it runs all workloads labelled short. The first run builds Kubernetes, which needs
+    Go.
     """
     suite, comparison = _module("suite"), _module("compare")
     try:
@@ -116,7 +115,7 @@ def compare(
 @_names
 @_labels
 def list_workloads(workload: tuple[str, ...], label: tuple[str, ...]) -> None:
-    """Show the workloads: what is there before, what is measured, what is aimed at."""
+    """List the workloads with their initial cluster, measured pods and target."""
     suite, listing = _module("suite"), _module("listing")
     try:
         shown = listing.table(suite.select(suite.load(), workload, label))
@@ -125,15 +124,15 @@ def list_workloads(workload: tuple[str, ...], label: tuple[str, ...]) -> None:
     Console(width=None if sys.stdout.isatty() else 160).print(shown)
 
 
-_PLUGIN_HELP = """Measure what PLUGIN costs: each extension point, and a whole decision with it and without it.
+_PLUGIN_HELP = """Measure the cost of PLUGIN: each extension point, and a whole decision with and without it.
 
-PLUGIN is a name (GpuModel) or an import path (module:Class; modules of the current directory count). Times are CPU time
-in microseconds. It needs no checkout and no API server.
+PLUGIN is a name (GpuModel) or an import path (module:Class, also from the current directory). Times are CPU time in
+microseconds. No checkout and no API server is needed.
 
 \b
-The table shows a call for one node or pod, and both forms for all nodes. "not written" means that the plain form
-runs for each node: if that takes longer than a decision without the plugin, write filter_all or score_all.
-A line names a claim in `reads` that is larger than the pod of --pod needs, and what the smaller one would save.
+The table shows the call for one node or pod, and both forms for all nodes. "not written" means that the plain
+form runs for each node: if that takes longer than a decision without the plugin, write filter_all or score_all.
+If `reads` claims more than the pod of --pod needs, a line shows the smaller claim and what it would save.
 
 \b
   pyscheduler bench plugin gpu_model:GpuModel --nodes 5000
@@ -143,10 +142,10 @@ A line names a claim in `reads` that is larger than the pod of --pod needs, and 
 
 @bench.command("plugin", help=_PLUGIN_HELP)
 @click.argument("plugin")
-@click.option("--nodes", type=click.IntRange(min=2), default=2000, help="Nodes of the cluster.")
-@click.option("--args", "arguments", metavar="JSON", default="{}", show_default=False, help="The plugin's args.")
-@click.option("--pod", type=FILE, metavar="FILE", help="Manifest of the pods to be placed; by default, an empty one.")
-@click.option("--node", type=FILE, metavar="FILE", help="Manifest of the nodes; each gets a name, hostname and zone.")
+@click.option("--nodes", type=click.IntRange(min=2), default=2000, help="Number of nodes.")
+@click.option("--args", "arguments", metavar="JSON", default="{}", show_default=False, help="Args of the plugin.")
+@click.option("--pod", type=FILE, metavar="FILE", help="Manifest of the pods to schedule (default: an empty pod).")
+@click.option("--node", type=FILE, metavar="FILE", help="Manifest of the nodes; name, hostname and zone are added.")
 def plugin_cost(plugin: str, nodes: int, arguments: str, pod: Path | None, node: Path | None) -> None:
     from pyscheduler.cli import plugin_cost as measuring
 
@@ -172,11 +171,11 @@ def _mapping(text: str, where: str) -> dict[str, Any]:
 
 
 def _checkout_command(name: str, what: str) -> None:
-    """A command whose options are those of the module `name`, which only a checkout has."""
+    """Add a command that passes its options on to a module of the checkout."""
 
     @bench.command(
         name,
-        help=f"{what}; `{name} --help` has its options.",
+        help=f"{what}; see `{name} --help` for options.",
         context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
         add_help_option=False,
     )
@@ -185,25 +184,25 @@ def _checkout_command(name: str, what: str) -> None:
         _module(name).main(args=context.args, prog_name=context.command_path)
 
 
-_checkout_command("decide", "Measure decisions alone, in process and without an API server")
-_checkout_command("longest", "Measure the longest call of the scheduler's thread, with many nodes and waiting pods")
-_checkout_command("idle", "Measure what pods cost that nothing fits, while they wait")
+_checkout_command("decide", "Measure decisions only, in process and without an API server")
+_checkout_command("longest", "Measure the longest call on the scheduler's thread, with many nodes and waiting pods")
+_checkout_command("idle", "Measure the cost of unschedulable pods while they wait")
 
 
-def _milliseconds(given: str | None) -> list[int]:
-    """Parse whole milliseconds with commas between them; [0], no latency, without any. Raises BadParameter."""
-    found = ["0"] if given is None else [each.strip() for each in given.split(",")]
-    if not all(each.isdecimal() for each in found):
-        raise click.BadParameter(f"{given} is not a list of milliseconds such as 5,20,50", param_hint="--latency")
-    return [int(each) for each in found]
+def _milliseconds(text: str | None) -> list[int]:
+    """Parse comma-separated milliseconds; [0] for None. BadParameter."""
+    numbers = ["0"] if text is None else [number.strip() for number in text.split(",")]
+    if not all(number.isdecimal() for number in numbers):
+        raise click.BadParameter(f"{text} is not a list of milliseconds such as 5,20,50", param_hint="--latency")
+    return [int(number) for number in numbers]
 
 
-def _params(given: Iterable[str]) -> dict[str, int]:
-    """NAME=NUMBER each. Raises BadParameter."""
-    found = {}
-    for each in given:
-        name, _, number = each.partition("=")
+def _params(texts: Iterable[str]) -> dict[str, int]:
+    """Parse NAME=NUMBER texts. BadParameter."""
+    params = {}
+    for text in texts:
+        name, _, number = text.partition("=")
         if not name or not number.isdecimal():
-            raise click.BadParameter(f"{each} is not NAME=NUMBER", param_hint="--param")
-        found[name] = int(number)
-    return found
+            raise click.BadParameter(f"{text} is not NAME=NUMBER", param_hint="--param")
+        params[name] = int(number)
+    return params

@@ -1,7 +1,7 @@
-"""The subcommands by name, each imported when it is asked for.
+"""Subcommands by name, each imported when it is used.
 
-What one of them needs (an operator framework, an API server, a terminal library) takes the others half a second to
-import, and a scheduler that starts has no use for it.
+The libraries of some commands (operator framework, API server, terminal library) take half a second to import, which
+`run` should not wait for.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from pyscheduler.shell.gc_tuning import defer_first_collection
 
 HELP: Final = {
     "up": "Start a cluster in this process: API server, hollow nodes, controllers and the scheduler.",
-    "run": "Schedule the pods whose spec.schedulerName is a profile of FILE; leave all others alone.",
+    "run": "Run the scheduler against a Kubernetes API server.",
     "tasks": "Run a platform's jobs as pods, one pod each: submit, list, kill, watch.",
-    "evaluate": "Say what each plugin says of each node: JSON lines in, JSON lines out.",
-    "config": "Check and show configuration files.",
-    "plugins": "The plugins that configurations can name.",
-    "bench": "Measure a plugin or, in a checkout of the source after `make test`, the scheduler.",
+    "evaluate": "Explain decisions: what each plugin returns for each node, as JSON, without an API server.",
+    "config": "Validate configuration files and show their defaults.",
+    "plugins": "List the installed plugins.",
+    "bench": "Measure a plugin or, in a source checkout after `make test`, the scheduler.",
 }
-"""What `pyscheduler --help` says of each. The module of that name has a command of that name."""
+"""Help line of each command in `pyscheduler --help`; module and function have the command's name."""
 
 
 class Commands(click.Group):
-    """The group of all subcommands."""
+    """Group of all subcommands, which imports a command when it is used."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        names: Any = dict.fromkeys(HELP)  # which is all that a mistyped one is compared with
+        names: Any = dict.fromkeys(HELP)  # click suggests one of these for a mistyped command
         self.commands = names
 
     def list_commands(self, _: click.Context) -> list[str]:
@@ -41,7 +41,7 @@ class Commands(click.Group):
         if cmd_name not in HELP:
             return None
         defer_first_collection()
-        # Nothing here has use for the threads that NumPy's linear algebra starts when it is imported.
+        # NumPy's linear algebra, unused here, would start threads at import.
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
         command: click.Command = getattr(import_module(f"pyscheduler.cli.{cmd_name}"), cmd_name)
         return command

@@ -1,7 +1,7 @@
-"""Flags of kube-scheduler that manifests carry and that mean little here: a command line can stay as it is.
+"""kube-scheduler flags accepted for compatibility, so that existing manifests work unchanged.
 
-What would have no effect says so, once, at start. What would be wrong to ignore ends the start with one line. Those
-that kube-scheduler calls deprecated count as they do there: only where there is no file.
+Flags without an effect log a warning at start; flags that must not be ignored end the start with an error. Flags that
+kube-scheduler has deprecated apply only without --config, as in kube-scheduler.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from pyscheduler.config.durations import parse_duration
 from pyscheduler.shell import logs
 
 KUBERNETES: Final = "1.36"
-"""The version whose scheduler this one follows."""
+"""Kubernetes version of the kube-scheduler that this scheduler matches."""
 _log = logs.get("flags")
-_NO_HTTP2: Final = "HTTP/1.1 is spoken"
-_NO_FILTER: Final = "all metrics are served as they are"
-_NO_BUFFER: Final = "log lines go to stderr as they come"
+_NO_HTTP2: Final = "only HTTP/1.1 is supported"
+_NO_FILTER: Final = "all metrics are served unfiltered"
+_NO_BUFFER: Final = "log lines are written to stderr without a buffer"
 
 
 class Ignored(NamedTuple):
-    """A flag that is taken and not acted on: why, and whether it can stand without a value."""
+    """Flag without an effect, with the reason; `switch` if it may be given without a value."""
 
     name: str
     why: str
@@ -34,20 +34,20 @@ class Ignored(NamedTuple):
 
 
 class Legacy(NamedTuple):
-    """What the flags come to."""
+    """Values of the compatibility flags."""
 
     flag_defaults: Mapping[str, Any]
-    """What counts where there is no file, in the words of the file."""
+    """Configuration fields set by deprecated flags, used without --config."""
     master: str
-    """Where the API server is, whatever the kubeconfig says; "" for what it says."""
+    """URL of the API server, overrides the kubeconfig; "" for that of the kubeconfig."""
     max_unschedulable_seconds: float
-    """Seconds after which an unschedulable pod is tried again without a reason."""
+    """Seconds after which an unschedulable pod is retried without an event."""
 
 
 IGNORED: Final = (
     Ignored("http2-max-streams-per-connection", _NO_HTTP2),
-    Ignored("permit-address-sharing", "a port of a process that has ended is taken anyway", switch=True),
-    Ignored("permit-port-sharing", "a port that another process listens on is not shared", switch=True),
+    Ignored("permit-address-sharing", "the port of an ended process is always reused", switch=True),
+    Ignored("permit-port-sharing", "a port in use by another process cannot be shared", switch=True),
     Ignored("disable-http2-serving", _NO_HTTP2, switch=True),
     Ignored("allow-metric-labels", _NO_FILTER),
     Ignored("allow-metric-labels-manifest", _NO_FILTER),
@@ -58,20 +58,20 @@ IGNORED: Final = (
     Ignored("log-json-split-stream", _NO_BUFFER, switch=True),
     Ignored("log-text-info-buffer-size", _NO_BUFFER),
     Ignored("log-text-split-stream", _NO_BUFFER, switch=True),
-    Ignored("vmodule", "--v holds for all parts"),
-    Ignored("emulation-forward-compatible", f"{KUBERNETES} is followed", switch=True),
+    Ignored("vmodule", "--v applies to all modules"),
+    Ignored("emulation-forward-compatible", f"only {KUBERNETES} is supported", switch=True),
 )
-"""kube-scheduler's flags without an effect here."""
+"""kube-scheduler flags without an effect here."""
 _UNSUPPORTED: Final = {
-    "tls_sni_cert_key": "one certificate is served whatever the name asked for: --tls-cert-file",
-    "tls_curve_preferences": "the curves are OpenSSL's own choice",
+    "tls_sni_cert_key": "SNI certificates are not supported; use --tls-cert-file",
+    "tls_curve_preferences": "not supported; OpenSSL selects the curves",
 }
 DEFAULT_MAX_UNSCHEDULABLE: Final = 300.0
-"""Seconds; 0 stands for it."""
+"""Seconds; also used for a flag value of 0."""
 
 
 def options(command: Callable[..., None]) -> Callable[..., None]:
-    """Gives a command the flags; it takes what counts of them as `legacy`."""
+    """Add the flags to a command, which receives them as `legacy`."""
 
     @wraps(command)
     def with_flags(**values: Any) -> None:
@@ -99,45 +99,49 @@ def _flag_defaults(values: dict[str, Any]) -> dict[str, Any]:
         "qps": values.pop("kube_api_qps"),
         "burst": values.pop("kube_api_burst"),
     }
-    said: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "clientConnection": {key: value for key, value in connection.items() if value is not None} or None,
         "enableProfiling": values.pop("profiling"),
         "enableContentionProfiling": values.pop("contention_profiling"),
     }
-    return {key: value for key, value in said.items() if value is not None}
+    return {key: value for key, value in fields.items() if value is not None}
 
 
 def _reject_unsupported(values: dict[str, Any]) -> None:
-    """BadParameter for what cannot be done, and would be missed."""
+    """Raise BadParameter for flags that are not supported and must not be ignored."""
     for name in ("emulated_version", "min_compatibility_version"):
         version = values.pop(name).removeprefix("kube=").removeprefix("v")
         if version not in ("", KUBERNETES) and not version.startswith(f"{KUBERNETES}."):
             hint = f"--{name.replace('_', '-')}"
-            raise click.BadParameter(f"{version} cannot be followed, {KUBERNETES} alone is", param_hint=hint)
+            raise click.BadParameter(f"{version} is not supported, only {KUBERNETES} is", param_hint=hint)
     for name, problem in _UNSUPPORTED.items():
         if values.pop(name):
             raise click.BadParameter(problem, param_hint=f"--{name.replace('_', '-')}")
 
 
-def _print_version(context: click.Context, _: click.Parameter, asked: bool | None) -> None:
-    if asked and not context.resilient_parsing:
+def _print_version(context: click.Context, _: click.Parameter, requested: bool | None) -> None:
+    if requested and not context.resilient_parsing:
         click.echo(f"pyscheduler {pyscheduler.__version__} (Kubernetes v{KUBERNETES})")
         context.exit()
 
 
 _SUPPORTED: Final = (
-    click.option("--master", default="", metavar="URL", help="Where the API server is; goes before the kubeconfig."),
+    click.option("--master", default="", metavar="URL", help="API server URL; overrides the kubeconfig."),
     click.option(
         "--pod-max-in-unschedulable-pods-duration",
         default="5m0s",
         callback=duration,
         metavar="D",
-        help="After how long an unschedulable pod is tried again without a reason.",
+        help="Retry an unschedulable pod after this time even without an event.",
     ),
-    click.option("--kube-api-content-type", metavar="TYPE", help="clientConnection.contentType, without --config."),
-    click.option("--kube-api-qps", type=float, metavar="N", help="clientConnection.qps, without --config."),
-    click.option("--kube-api-burst", type=int, metavar="N", help="clientConnection.burst, without --config."),
-    switch("--profiling", metavar="[=BOOL]", help="enableProfiling, without --config."),
+    click.option(
+        "--kube-api-content-type", metavar="TYPE", help="Sets clientConnection.contentType if there is no --config."
+    ),
+    click.option("--kube-api-qps", type=float, metavar="N", help="Sets clientConnection.qps if there is no --config."),
+    click.option(
+        "--kube-api-burst", type=int, metavar="N", help="Sets clientConnection.burst if there is no --config."
+    ),
+    switch("--profiling", metavar="[=BOOL]", help="Sets enableProfiling if there is no --config."),
     switch("--contention-profiling", metavar="[=BOOL]", hidden=True),
     click.option("--emulated-version", default="", metavar="V", hidden=True),
     click.option("--min-compatibility-version", default="", metavar="V", hidden=True),
@@ -148,6 +152,6 @@ _SUPPORTED: Final = (
         is_eager=True,
         expose_value=False,
         callback=_print_version,
-        help="Tell the version, and end.",
+        help="Print the version and exit.",
     ),
 )

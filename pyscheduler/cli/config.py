@@ -1,4 +1,4 @@
-"""`pyscheduler config`: look at a configuration before a scheduler has to."""
+"""`pyscheduler config`: validate a configuration and show its defaults."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ _file = click.argument("file", type=FILE)
 
 @click.group
 def config() -> None:
-    """Check and show configuration files."""
+    """Validate configuration files and show their defaults."""
 
 
 @config.command
 @_file
 @feature_gates
 def validate(file: Path, feature_gates: tuple[str, ...]) -> None:
-    """Print every error in FILE (a KubeSchedulerConfiguration) with its YAML path, or say that it is valid."""
+    """Check FILE, a KubeSchedulerConfiguration; print every error with its YAML path."""
     loaded = load(file, gates(feature_gates))
     build_profiles(loaded, CoreHandle())
     for warning in loaded.warnings:
         click.echo(f"{file}: warning: {warning}")
     names = ", ".join(profile.scheduler_name for profile in loaded.profiles)
-    click.echo(f"{file}: valid; schedules pods whose spec.schedulerName is {names}")
+    click.echo(f"{file}: valid; schedules pods with spec.schedulerName {names}")
 
 
 @config.command("show")
 @_file
 @feature_gates
 def show_(file: Path, feature_gates: tuple[str, ...]) -> None:
-    """Print FILE (a KubeSchedulerConfiguration) with every default filled in."""
+    """Print FILE, a KubeSchedulerConfiguration, with all defaults filled in."""
     click.echo(show(load(file, gates(feature_gates))), nl=False)

@@ -1,4 +1,4 @@
-"""The endpoints of `run`: kube-scheduler's flags for them, what is served, and to whom."""
+"""HTTPS endpoints of `run`: kube-scheduler's flags, the pages served, and their authorization."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ if TYPE_CHECKING:
     from pyscheduler.shell.serving.webserver import Request, Response
 
 Flags = Callable[[], Mapping[str, Any]]
-"""Every flag by name, with its value."""
+"""Function that returns the value of every flag by name."""
 _HIDDEN: Final = "(not shown)"
 _PROFILES: Final = ("cmdline", "goroutine", "profile")
 _REVIEWS: Final = ConnectionOptions(connections=2, qps=20, burst=40, deadlines=Deadlines().within(10.0))
-"""Reviews have connections of their own and never take a binding's; nor do strangers keep the API server busy."""
+"""Separate connections with a low rate, so that reviews never delay bindings or load the API server."""
 
 
 class EndpointOptions(msgspec.Struct, frozen=True):
-    """What the flags say; kube-scheduler has them all under these names."""
+    """Values of kube-scheduler's endpoint flags, by their names."""
 
     bind_address: str
     secure_port: int
@@ -66,7 +66,7 @@ class EndpointOptions(msgspec.Struct, frozen=True):
 
     @property
     def review_ttls(self) -> tuple[float, float, float]:
-        """Seconds for which the answers of reviews count: whose a token is, a permission, a refusal."""
+        """Seconds for which token reviews, allowed access reviews and denied access reviews are cached."""
         return (
             parse_duration(self.authentication_token_webhook_cache_ttl),
             parse_duration(self.authorization_webhook_cache_authorized_ttl),
@@ -75,74 +75,89 @@ class EndpointOptions(msgspec.Struct, frozen=True):
 
 
 def _ttl_option(flag: str, what: str) -> Callable[..., Any]:
-    return click.option(flag, default="10s", callback=duration, metavar="D", help=f"For how long {what} is remembered.")
+    return click.option(flag, default="10s", callback=duration, metavar="D", help=f"How long to cache {what}.")
 
 
 def _list(flag: str, *default: str, **more: Any) -> Callable[..., Any]:
-    """An option that is a list, with commas or given several times."""
+    """Return a list option, with commas or repeated."""
 
-    def split(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(word.strip() for each in given for word in each.split(",") if word.strip())
+    def split(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(word.strip() for value in values for word in value.split(",") if word.strip())
 
     return click.option(flag, multiple=True, default=default, callback=split, metavar="NAME,...", **more)
 
 
 _OPTIONS: Final = (
-    click.option("--bind-address", default="0.0.0.0", metavar="A", help="Where the endpoints are served."),
-    click.option("--secure-port", default=10259, metavar="P", help="Their port, HTTPS; 0 serves none."),
     click.option(
-        "--cert-dir", type=FILE, metavar="DIR", help="Where a certificate made here is kept: pyscheduler.crt."
+        "--bind-address", default="0.0.0.0", metavar="A", help="Address of the health, metrics and debug endpoints."
     ),
-    click.option("--tls-cert-file", type=FILE, metavar="FILE", help="The certificate; without one it is made here."),
-    click.option("--tls-private-key-file", type=FILE, metavar="FILE", help="Its key."),
-    click.option("--tls-min-version", default="", metavar="V", help="VersionTLS12 (unless given) or VersionTLS13."),
-    click.option("--tls-cipher-suites", default="", metavar="NAME,...", help="Cipher suites of TLS 1.2."),
+    click.option("--secure-port", default=10259, metavar="P", help="HTTPS port of the endpoints; 0 disables them."),
     click.option(
-        "--client-ca-file", type=FILE, metavar="FILE", help="Who signs clients' certificates; else the cluster's."
+        "--cert-dir", type=FILE, metavar="DIR", help="Directory for the self-signed certificate pyscheduler.crt."
     ),
     click.option(
-        "--authentication-kubeconfig", type=FILE, metavar="FILE", help="Who reviews tokens; else as --kubeconfig."
+        "--tls-cert-file", type=FILE, metavar="FILE", help="Serving certificate (default: a self-signed one)."
+    ),
+    click.option("--tls-private-key-file", type=FILE, metavar="FILE", help="Private key of the serving certificate."),
+    click.option("--tls-min-version", default="", metavar="V", help="VersionTLS12 (default) or VersionTLS13."),
+    click.option("--tls-cipher-suites", default="", metavar="NAME,...", help="Cipher suites for TLS 1.2."),
+    click.option(
+        "--client-ca-file",
+        type=FILE,
+        metavar="FILE",
+        help="CA of client certificates (default: the cluster's client CA).",
+    ),
+    click.option(
+        "--authentication-kubeconfig",
+        type=FILE,
+        metavar="FILE",
+        help="Kubeconfig of the cluster that reviews tokens (default: --kubeconfig).",
     ),
     switch(
         "--authentication-skip-lookup",
         default=False,
         metavar="[=BOOL]",
-        help="Do not look up in the cluster who signs clients' certificates.",
+        help="Do not read the CA of client certificates from the cluster.",
     ),
     switch(
         "--authentication-tolerate-lookup-failure",
         default=True,
         metavar="[=BOOL]",
-        help="Start without, if that fails.",
+        help="Start without the cluster's client CA if it cannot be read.",
     ),
     click.option(
         "--requestheader-client-ca-file",
         type=FILE,
         metavar="FILE",
-        help="Who signs front proxies' certificates; else as the cluster says.",
+        help="CA of front proxies' certificates (default: that of the cluster).",
     ),
-    _list("--requestheader-allowed-names", help="The common names of front proxies; any without."),
-    _list("--requestheader-username-headers", "x-remote-user", help="Where front proxies say for whom they ask."),
+    _list("--requestheader-allowed-names", help="Common names of front proxies (default: any)."),
+    _list(
+        "--requestheader-username-headers", "x-remote-user", help="Headers with the user name, set by front proxies."
+    ),
     _list("--requestheader-uid-headers", hidden=True),
     _list("--requestheader-group-headers", "x-remote-group", hidden=True),
     _list("--requestheader-extra-headers-prefix", "x-remote-extra-", hidden=True),
     click.option(
-        "--authorization-kubeconfig", type=FILE, metavar="FILE", help="Who reviews access; else as --kubeconfig."
+        "--authorization-kubeconfig",
+        type=FILE,
+        metavar="FILE",
+        help="Kubeconfig of the cluster that reviews access (default: --kubeconfig).",
     ),
     click.option(
         "--authorization-always-allow-paths",
         default="/healthz,/readyz,/livez",
         metavar="PATH,...",
-        help="What everybody may ask for; a trailing * stands for anything.",
+        help="Paths served without authorization; a trailing * matches any suffix.",
     ),
-    _ttl_option("--authentication-token-webhook-cache-ttl", "whose a token is"),
-    _ttl_option("--authorization-webhook-cache-authorized-ttl", "a permission"),
-    _ttl_option("--authorization-webhook-cache-unauthorized-ttl", "a refusal"),
+    _ttl_option("--authentication-token-webhook-cache-ttl", "token reviews"),
+    _ttl_option("--authorization-webhook-cache-authorized-ttl", "allowed access reviews"),
+    _ttl_option("--authorization-webhook-cache-unauthorized-ttl", "denied access reviews"),
 )
 
 
 def options(command: Callable[..., None]) -> Callable[..., None]:
-    """Gives a command the flags; it takes what they say as `serving`."""
+    """Add the flags to a command, which receives them as `serving`."""
 
     @wraps(command)
     def with_endpoints(**values: Any) -> None:
@@ -156,9 +171,9 @@ def options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def pages(checks: Checks, scheduler: Scheduler, clock: Clock, flags: Flags) -> dict[str, Page | AsyncPage]:
-    """Pages by path; `flags` are those that the process was started with.
+    """Return the pages by path; `flags` returns the flags of the process.
 
-    To be called on the scheduler's loop; the pages are made in another thread.
+    Call it on the scheduler's event loop; the pages are rendered in another thread.
     """
     from pyscheduler.shell.serving import health
     from pyscheduler.shell.serving.http import json_answer, json_page
@@ -167,24 +182,24 @@ def pages(checks: Checks, scheduler: Scheduler, clock: Clock, flags: Flags) -> d
 
     main, context = MainLoop(asyncio.get_running_loop()), scheduler.machine.context
 
-    def queue(question: Request) -> dict[str, Any]:
+    def queue(request: Request) -> dict[str, Any]:
         from pyscheduler.shell.serving.dumps import Dumps
 
-        return Dumps(context, clock).queue(question)
+        return Dumps(context, clock).queue(request)
 
-    def cache(question: Request) -> dict[str, Any]:
+    def cache(request: Request) -> dict[str, Any]:
         from pyscheduler.shell.serving.dumps import Dumps
 
-        return Dumps(context, clock).cache(question)
+        return Dumps(context, clock).cache(request)
 
     def pods(_: Request) -> list[Pod]:
-        # A replica that only waits would report the same again.
+        # Only the leader reports them, or each replica would report the same.
         return list(context.pods.values()) if scheduler.leads else []
 
-    def resources(found: list[Pod]) -> Response:
+    def resources(pods: list[Pod]) -> Response:
         from pyscheduler.shell.serving import pod_resources
 
-        return pod_resources.answer(found)
+        return pod_resources.answer(pods)
 
     def reset(_: Request) -> Response:
         scheduler.metrics.reset()
@@ -204,19 +219,19 @@ def pages(checks: Checks, scheduler: Scheduler, clock: Clock, flags: Flags) -> d
     return served | _zpages([*served, "/flagz", "/statusz"], clock, flags)
 
 
-def _identity(answer: Response) -> Response:
-    return answer
+def _identity(response: Response) -> Response:
+    return response
 
 
 def _profiles(loop: asyncio.AbstractEventLoop) -> Mapping[str, Page]:
     @cache
-    def real() -> Mapping[str, Page]:
+    def profiler_pages() -> Mapping[str, Page]:
         from pyscheduler.shell.serving.profiling import Profiler
 
         return Profiler(loop).pages()
 
     def page(path: str) -> Page:
-        return lambda question: real()[path](question)
+        return lambda request: profiler_pages()[path](request)
 
     return {path: page(path) for path in ("/debug/pprof/", *(f"/debug/pprof/{name}" for name in _PROFILES))}
 
@@ -224,21 +239,21 @@ def _profiles(loop: asyncio.AbstractEventLoop) -> Mapping[str, Page]:
 def _zpages(paths: Sequence[str], clock: Clock, flags: Flags) -> dict[str, Page]:
     began = clock.wall()
 
-    def flagz(question: Request) -> Response:
+    def flagz(request: Request) -> Response:
         from pyscheduler.shell.serving import zpages
 
-        return zpages.flagz(flags)(question)
+        return zpages.flagz(flags)(request)
 
-    def statusz(question: Request) -> Response:
+    def statusz(request: Request) -> Response:
         from pyscheduler.shell.serving import zpages
 
-        return zpages.statusz(paths, began, clock.wall)(question)
+        return zpages.statusz(paths, began, clock.wall)(request)
 
     return {"/flagz": flagz, "/statusz": statusz}
 
 
 def configz(config: LoadedConfig) -> Mapping[str, Any]:
-    """The configuration with all its defaults, as kube-scheduler shows it; the keys of extenders are left out."""
+    """Return the configuration with all defaults, as kube-scheduler's /configz; extenders' private keys are hidden."""
     from pyscheduler.config.show import documents
 
     kube, ours = documents(config)
@@ -252,9 +267,9 @@ def configz(config: LoadedConfig) -> Mapping[str, Any]:
 async def serve_in_thread(
     options: EndpointOptions, pages: Mapping[str, Page | AsyncPage], calls: Connection, clock: Clock
 ) -> AsyncIterator[None]:
-    """Serve pages over HTTPS from a thread of their own, so that they are answered while the caller's loop is blocked.
+    """Serve pages over HTTPS from a separate thread, so that they respond while the caller's loop is blocked.
 
-    ServerProblem, ConnectionProblem if that cannot be.
+    ServerProblem, ConnectionProblem.
     """
     async with LoopThread("endpoints") as thread:
         await thread.run(partial(serve, options, pages, calls, clock, thread.resources))
@@ -268,10 +283,7 @@ async def serve(
     clock: Clock,
     stack: AsyncExitStack,
 ) -> None:
-    """Serve pages over HTTPS, on the loop that this runs on, until the stack is left.
-
-    ServerProblem, ConnectionProblem if that cannot be.
-    """
+    """Serve pages over HTTPS on the running loop until the stack is closed. ServerProblem, ConnectionProblem."""
     from pyscheduler.shell.serving.allowed_paths import AllowedPaths
     from pyscheduler.shell.serving.http import HttpServer
     from pyscheduler.shell.serving.tls import Tls, TlsOptions
@@ -283,7 +295,7 @@ async def serve(
     tokens = await _review_connection(options.authentication_kubeconfig, calls, clock, stack)
     access = await _review_connection(options.authorization_kubeconfig, calls, clock, stack)
 
-    def made() -> tuple[bytes, bytes]:
+    def make_certificate() -> tuple[bytes, bytes]:
         from pyscheduler.shell.serving.self_signed import make
 
         return make(options.bind_address, clock.wall())
@@ -297,24 +309,24 @@ async def serve(
             options.tls_min_version,
             options.tls_cipher_suites,
         ),
-        made,
+        make_certificate,
         trusted,
     )
 
     @cache
-    def gate() -> AuthorizationFilter:
+    def authorization_filter() -> AuthorizationFilter:
         from pyscheduler.shell.serving.authorization import AuthorizationFilter
         from pyscheduler.shell.serving.front_proxy import user_of
         from pyscheduler.shell.serving.reviews import Reviewer, Seconds
 
         reviewer = Reviewer(tokens, access, clock, Seconds(*options.review_ttls))
-        return AuthorizationFilter(reviewer, allowed, lambda question: user_of(question, *trusted.known))
+        return AuthorizationFilter(reviewer, allowed, lambda request: user_of(request, *trusted.known))
 
-    async def guard(question: Request, served: bool) -> Response | None:
-        # Probes come while the scheduler starts; what they need not know is loaded for whoever comes later.
-        return None if allowed.is_exempt(question) else await gate().refusal(question, served)
+    async def authorize(request: Request, served: bool) -> Response | None:
+        # Probes arrive while the scheduler starts; the filter is imported with the first request that needs it.
+        return None if allowed.is_exempt(request) else await authorization_filter().refusal(request, served)
 
-    server = HttpServer(pages, guard, options.bind_address, options.secure_port, tls.context)
+    server = HttpServer(pages, authorize, options.bind_address, options.secure_port, tls.context)
     await server.start()
     stack.push_async_callback(server.stop)
 
@@ -322,7 +334,7 @@ async def serve(
 async def _review_connection(
     kubeconfig: Path | None, calls: Connection, clock: Clock, stack: AsyncExitStack
 ) -> Connection:
-    """A connection for reviews; nothing is sent before somebody asks for something."""
+    """Return a connection for reviews; it connects with the first request."""
     from pyscheduler.shell.kube.credentials import load
 
     if kubeconfig is None:
@@ -334,12 +346,12 @@ async def _review_connection(
 
 
 async def _authorities(options: EndpointOptions, tokens: Connection, clock: Clock) -> TrustedAuthorities:
-    """Who signs the certificates of clients and of front proxies. ServerProblem if that must be known and is not."""
+    """Return the CAs of clients and front proxies. ServerProblem if a required one cannot be read."""
     from pyscheduler.shell.serving.client_ca import Proxies, TrustedAuthorities
 
     clients = _file("--client-ca-file", options.client_ca_file)
     signer = _file("--requestheader-client-ca-file", options.requestheader_client_ca_file)
-    said = Proxies(
+    proxies = Proxies(
         names=options.requestheader_allowed_names,
         user_headers=options.requestheader_username_headers,
         uid_headers=options.requestheader_uid_headers,
@@ -349,7 +361,7 @@ async def _authorities(options: EndpointOptions, tokens: Connection, clock: Cloc
     lookup = None
     if not options.authentication_skip_lookup and (clients is None or signer is None):
         lookup = await _lookup(options, tokens, clock)
-    return TrustedAuthorities(clients or lookup, lookup, None if signer is None else (signer, said))
+    return TrustedAuthorities(clients or lookup, lookup, None if signer is None else (signer, proxies))
 
 
 def _file(flag: str, file: Path | None) -> FileAuthorities | None:
@@ -373,14 +385,14 @@ async def _lookup(options: EndpointOptions, tokens: Connection, clock: Clock) ->
             await authorities.read()
         except ApiError as problem:
             raise ServerProblem(
-                f"cannot look up who signs clients' certificates: {problem}; name the file with --client-ca-file, "
-                "or start without: --authentication-tolerate-lookup-failure=true"
+                f"cannot read the cluster's client CA: {problem}; set --client-ca-file, "
+                "or start without it: --authentication-tolerate-lookup-failure=true"
             ) from None
     return authorities
 
 
 def dump_on_signal(scheduler: Scheduler, clock: Clock) -> None:
-    """Log what is in the queue and in the cache on SIGUSR2, as kube-scheduler does."""
+    """Log the queue and the cache on SIGUSR2, as kube-scheduler does."""
     dumping: set[asyncio.Task[None]] = set()
 
     def dump() -> None:

@@ -1,4 +1,4 @@
-"""`pyscheduler evaluate`: what each plugin says of each node, for clusters given as JSON; no API server needed."""
+"""`pyscheduler evaluate`: results of each plugin for each node, for clusters given as JSON; needs no API server."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ from pyscheduler.core.snapshot import UnreadableObject, load_snapshot
 
 Json = dict[str, Any]
 _KEYS = ("id", "objects", "pods", "config")
-_MOST_CONFIGS = 64
+_MAX_CONFIGS = 64
 
-_HELP = """Say what each plugin says of each node: JSON lines in, JSON lines out.
+_HELP = """Explain decisions: what each plugin returns for each node, as JSON, without an API server.
 
-Each line of FILE (or of standard input) is a document; each pod in it that has no node gives one line, evaluated by
-itself. No API server is asked and nothing is changed.
+Each line of FILE (or of standard input) is a document. For each of its pods without a node, one line of JSON is
+printed; every pod is evaluated alone, and nothing is changed.
 
 \b
   {"id": any, "objects": [objects of any kind], "pods": ["ns/name", ...], "config": KubeSchedulerConfiguration}
 
-`id` comes back with every answer. `pods` left out means all pods without a node, `config` the one of --config.
+`id` is returned with each result. Defaults: `pods` is all pods without a node, `config` is that of --config.
 
 \b
-Try it, and see docs/evaluate.md for every key of the answer:
+Try it; docs/evaluate.md describes the result:
   echo '{"id": 1, "objects": [
     {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"},
      "status": {"allocatable": {"cpu": "2", "pods": "9"}}},
@@ -47,7 +47,9 @@ Try it, and see docs/evaluate.md for every key of the answer:
      "spec": {"containers": [{"name": "main", "resources": {"requests": {"cpu": "3"}}}]}}
   ]}' | tr -d '\\n' | pyscheduler evaluate
 
-A cluster as it is: kubectl get nodes,pods -A -o json | jq -c '{id: "now", objects: .items}' | pyscheduler evaluate
+\b
+Evaluate the pending pods of a running cluster:
+  kubectl get nodes,pods -A -o json | jq -c '{id: "now", objects: .items}' | pyscheduler evaluate
 """
 
 
@@ -59,15 +61,15 @@ def evaluate(file: str, config: Path | None, feature_gates: tuple[str, ...]) -> 
     on = options.gates(feature_gates)
     evaluator = Evaluator(load(config, on) if config else None, on)
     for line in _lines(file):
-        for answer in evaluator.line(line):
-            sys.stdout.write(json.dumps(answer) + "\n")
-        sys.stdout.flush()  # so that another program can ask and listen by turns
+        for result in evaluator.line(line):
+            sys.stdout.write(json.dumps(result) + "\n")
+        sys.stdout.flush()  # so that another program can alternate between requests and results
 
 
 def _lines(file: str) -> Iterator[bytes]:
     if file == "-":
         if sys.stdin.isatty():
-            print("pyscheduler: reading documents from the keyboard, Ctrl-D ends; see --help", file=sys.stderr)
+            print("pyscheduler: reading documents from the terminal, end with Ctrl-D; see --help", file=sys.stderr)
         yield from sys.stdin.buffer
         return
     try:
@@ -78,28 +80,28 @@ def _lines(file: str) -> Iterator[bytes]:
 
 
 class Evaluator:
-    """Answers documents. Configurations are read once each, so many documents a second can be answered."""
+    """Evaluates documents; caches parsed configurations, so that many documents a second can be evaluated."""
 
     def __init__(self, config: LoadedConfig | None = None, gates: FeatureGates = DEFAULTS) -> None:
-        """`config` is for documents that bring none, the default profile without one; `gates` are for all others."""
+        """`config` is used for documents without one (default: the default profile), `gates` with all others."""
         self._config = config or default(gates)
         _warn_of_extenders(self._config)
         self._gates = gates
         self._configs: dict[str, LoadedConfig] = {}
 
     def line(self, line: str | bytes) -> Iterator[Json]:
-        """The answers to one line of JSON, none for an empty one; what is wrong with it becomes an `error`."""
+        """Yield the results of one line of JSON, none for an empty line; an invalid line yields an `error`."""
         if not line.strip():
             return
         try:
             document = json.loads(line)
         except (ValueError, RecursionError) as problem:
-            yield {"id": None, "error": f"the line is no JSON: {problem}"}
+            yield {"id": None, "error": f"the line is not valid JSON: {problem}"}
             return
-        yield from self.answers(document)
+        yield from self.results(document)
 
-    def answers(self, document: Any) -> Iterator[Json]:
-        """One answer for each pod of a document, or one that says what is wrong with the document."""
+    def results(self, document: Any) -> Iterator[Json]:
+        """Yield one result for each pod of a document, or one `error` if the document is invalid."""
         id_ = document.get("id") if isinstance(document, Mapping) else None
         try:
             self._check(document)
@@ -125,9 +127,9 @@ class Evaluator:
                 yield {"id": id_, "pod": name, "error": "there is no such pod among the objects"}
 
     def machine(self, config: Any = None) -> Machine:
-        """A machine with an empty cluster for a KubeSchedulerConfiguration, None being the evaluator's own.
+        """Return a machine with an empty cluster for a KubeSchedulerConfiguration (default: the evaluator's own).
 
-        ConfigError if it cannot be used.
+        ConfigError if it is invalid.
         """
         loaded = self._config if config is None else self._loaded(config)
         handle = CoreHandle()
@@ -135,18 +137,18 @@ class Evaluator:
 
     def _loaded(self, config: Any) -> LoadedConfig:
         key = json.dumps(config, sort_keys=True)
-        known = self._configs.get(key)
-        if known is None:
-            if len(self._configs) >= _MOST_CONFIGS:
+        cached = self._configs.get(key)
+        if cached is None:
+            if len(self._configs) >= _MAX_CONFIGS:
                 self._configs.clear()
-            known = self._configs[key] = from_value(config, self._gates)
-            _warn_of_extenders(known)
-        return known
+            cached = self._configs[key] = from_value(config, self._gates)
+            _warn_of_extenders(cached)
+        return cached
 
     @staticmethod
     def _check(document: Any) -> None:
         if not isinstance(document, Mapping):
-            raise _BadDocument(f"a document is a mapping with the keys {', '.join(_KEYS)}")
+            raise _BadDocument(f"a document must be a mapping with the keys {', '.join(_KEYS)}")
         for key in document:
             if key not in _KEYS:
                 raise _BadDocument(f'unknown key "{key}"; a document has the keys {", ".join(_KEYS)}')
@@ -158,18 +160,18 @@ class Evaluator:
 
 
 def _warn_of_extenders(config: LoadedConfig) -> None:
-    """What extenders would say is no part of the answers, which come from the document alone."""
+    """Warn that results do not include extenders, since they depend on the document alone."""
     if config.configuration.extenders:
-        print("pyscheduler: extenders: they are left out: evaluate asks no other program", file=sys.stderr)
+        print("pyscheduler: extenders: ignored, because evaluate calls no other program", file=sys.stderr)
 
 
 def _report(context: Context, name: str, source: PodObject) -> Json:
     try:
         pod = context.pods.get(context.uid_of.get(name, "")) or context.shapes.pod(source)
         return report(context, pod)
-    except Exception as error:  # a bug of ours; as in an attempt, it costs its pod only
+    except Exception as error:  # a bug; as in a scheduling attempt, it affects only this pod
         return {"error": f"the attempt failed: {error!r}"}
 
 
 class _BadDocument(Exception):
-    """A document that is none."""
+    """Invalid document."""

@@ -1,4 +1,4 @@
-"""Manifest files for `up --apply`: read whole, checked whole, and only then created, so that nothing is half-done."""
+"""Manifest files for `up --apply`: all are read and validated before the first object is created."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _CRD = "CustomResourceDefinition"
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """One object to be created, and where it was written."""
+    """Object to create, and its place in the file."""
 
     place: str
     object: Json
@@ -35,17 +35,17 @@ class Manifest:
 
 
 def read_manifests(paths: Sequence[Path]) -> list[Manifest]:
-    """Every object in the files, and in the YAML and JSON files of folders. CommandProblem naming file and place."""
+    """Read all objects of files, and of the YAML and JSON files in folders. CommandProblem names file and place."""
     return [manifest for path in paths for file in _files(path) for manifest in _read(file)]
 
 
 def apply(api: Api, manifests: Sequence[Manifest]) -> None:
-    """Create them all, those that others need first. CommandProblem, with nothing created, if one is refused."""
+    """Create all objects, required kinds first. CommandProblem, with nothing created, if the dry run rejects one."""
     ordered = sorted(manifests, key=lambda m: _FIRST.index(m.kind[1]) if m.kind[1] in _FIRST else len(_FIRST))
-    coming = {_defined(m.object) for m in ordered if m.kind[1] == _CRD}
+    new_kinds = {_defined(m.object) for m in ordered if m.kind[1] == _CRD}
     namespaces = {m.object["metadata"]["name"] for m in ordered if m.kind[1] == "Namespace"}
     for manifest in ordered:
-        if manifest.kind not in coming and _namespace(manifest.object) not in namespaces:
+        if manifest.kind not in new_kinds and _namespace(manifest.object) not in namespaces:
             _create(api, manifest, WriteOptions(dry_run=True, validation="Strict"))
     for manifest in ordered:
         _create(api, manifest, WriteOptions(validation="Strict"))
@@ -53,10 +53,10 @@ def apply(api: Api, manifests: Sequence[Manifest]) -> None:
 
 def _files(path: Path) -> list[Path]:
     if path.is_dir():
-        found = sorted(p for p in path.iterdir() if p.suffix in _SUFFIXES)
-        if not found:
+        files = sorted(p for p in path.iterdir() if p.suffix in _SUFFIXES)
+        if not files:
             raise CommandProblem(f"{path}: has no .yaml, .yml or .json files to apply")
-        return found
+        return files
     return [path]
 
 
@@ -99,15 +99,15 @@ def _create(api: Api, manifest: Manifest, options: WriteOptions) -> None:
     namespace = _namespace(manifest.object) if resource.namespaced else ""
     try:
         api.create(resource, namespace, manifest.object, options)
-    except ApiError as refusal:
-        raise CommandProblem(f"{manifest.place}: {refusal.message}") from None
+    except ApiError as error:
+        raise CommandProblem(f"{manifest.place}: {error.message}") from None
 
 
 def _resource(api: Api, manifest: Manifest) -> Resource:
     version, kind = manifest.kind
     resource = api.state.registry.of_kind(version, kind)
     if resource is None:
-        hint = "is its CustomResourceDefinition applied, and are apiVersion and kind spelt right?"
+        hint = "apply its CustomResourceDefinition, or correct apiVersion and kind"
         raise CommandProblem(f"{manifest.place}: kind: no {kind} in {version} is served; {hint}")
     return resource
 
@@ -117,7 +117,7 @@ def _namespace(obj: Json) -> str:
 
 
 def _defined(crd: Json) -> tuple[str, str]:
-    """The apiVersion and kind that a CustomResourceDefinition brings; its first version."""
+    """Return apiVersion and kind of the first version that a CustomResourceDefinition defines."""
     spec = crd.get("spec") or {}
     versions: Iterable[Json] = spec.get("versions") or ({},)
     version = next(iter(versions)).get("name", "")

@@ -1,4 +1,4 @@
-"""Options that several commands share, and what they come to."""
+"""Options shared by several commands, and their parsing."""
 
 from __future__ import annotations
 
@@ -20,26 +20,24 @@ from pyscheduler.shell import logs
 T = TypeVar("T")
 FILE: Final = click.Path(path_type=Path)
 config = click.option(
-    "--config", type=FILE, metavar="FILE", help="KubeSchedulerConfiguration; the default profile without one."
+    "--config", type=FILE, metavar="FILE", help="KubeSchedulerConfiguration file (default: the default profile)."
 )
 feature_gates = click.option(
     "--feature-gates",
     multiple=True,
     metavar="NAME=BOOL,...",
-    help="Feature gates, as kube-scheduler takes them; may be repeated.",
+    help="Feature gates, as in kube-scheduler. May be repeated.",
 )
 
 
-def _integer(given: object) -> int:
-    return int(str(given).removeprefix("="))  # Go takes -v=2 where click takes -v2
+def _integer(text: object) -> int:
+    return int(str(text).removeprefix("="))  # Go accepts -v=2, click -v2
 
 
 verbosity = click.option(
-    "--v", "-v", "verbosity", type=_integer, default=0, metavar="N", help="Log verbosity; higher says more."
+    "--v", "-v", "verbosity", type=_integer, default=0, metavar="N", help="Log verbosity; higher numbers log more."
 )
-logging_format = click.option(
-    "--logging-format", default="text", metavar="text|json", help="How log lines are written."
-)
+logging_format = click.option("--logging-format", default="text", metavar="text|json", help="Format of log lines.")
 
 
 def duration(_: click.Context, __: click.Parameter, text: str | None) -> str | None:
@@ -52,7 +50,7 @@ def duration(_: click.Context, __: click.Parameter, text: str | None) -> str | N
 
 
 def switch(name: str, default: bool | None = None, **more: Any) -> Callable[..., Any]:
-    """An option that is true without a value, as in Go."""
+    """Return a boolean option that may be given without a value, as in Go."""
     return click.option(name, type=bool, default=default, is_flag=False, flag_value="true", **more)
 
 
@@ -60,44 +58,46 @@ _ELECTION: Final = (
     switch(
         "--leader-elect",
         metavar="[=BOOL]",
-        help="Schedule only while holding a Lease, so that several replicas can run.",
+        help="Schedule only while holding the Lease, so that several replicas can run.",
     ),
     click.option(
         "--leader-elect-lease-duration",
         "lease_duration",
         callback=duration,
         metavar="D",
-        help="After how long without a renewal another replica may take over.",
+        help="Another replica may take over this long after the last renewal.",
     ),
     click.option(
         "--leader-elect-renew-deadline",
         "renew_deadline",
         callback=duration,
         metavar="D",
-        help="After how long without a renewal the leader gives up.",
+        help="The leader stops this long after its last renewal.",
     ),
     click.option(
         "--leader-elect-retry-period",
         "retry_period",
         callback=duration,
         metavar="D",
-        help="How long between two tries to acquire or to renew the Lease.",
+        help="Interval between attempts to acquire or renew the Lease.",
     ),
-    click.option("--leader-elect-resource-lock", "resource_lock", metavar="KIND", help="leases, and nothing else."),
-    click.option("--leader-elect-resource-name", "resource_name", metavar="NAME", help="The Lease's name."),
-    click.option("--leader-elect-resource-namespace", "resource_namespace", metavar="NS", help="Its namespace."),
+    click.option("--leader-elect-resource-lock", "resource_lock", metavar="KIND", help="Must be leases."),
+    click.option("--leader-elect-resource-name", "resource_name", metavar="NAME", help="Name of the Lease."),
+    click.option(
+        "--leader-elect-resource-namespace", "resource_namespace", metavar="NS", help="Namespace of the Lease."
+    ),
 )
 
 
 def leader_election(command: Callable[..., T]) -> Callable[..., T]:
-    """The flags of kube-scheduler that go before `leaderElection` of the file; `election` makes sense of them."""
+    """Add kube-scheduler's flags that override `leaderElection` of the file; `election` reads them."""
     for option in reversed(_ELECTION):
         command = option(command)
     return command
 
 
 def election(flags: Mapping[str, Any]) -> dict[str, Any]:
-    """What the flags that were given say, with the keys that the configuration has for it."""
+    """Return the given flags as fields of `leaderElection`."""
     return {camel(name): value for name, value in flags.items() if value is not None}
 
 
@@ -108,7 +108,7 @@ def all_flags(context: click.Context) -> dict[str, Any]:
 
 
 def gates(feature_gates: Iterable[str]) -> FeatureGates:
-    """The gates of `--feature-gates`. BadParameter if they cannot be set so."""
+    """Parse `--feature-gates`. BadParameter if a gate is unknown or cannot be set."""
     try:
         return parse(feature_gates)
     except FeatureGateError as problem:
@@ -121,13 +121,13 @@ def loaded(
     election: Mapping[str, Any] | None = None,
     flag_defaults: Mapping[str, Any] | None = None,
 ) -> LoadedConfig:
-    """The configuration of `--config` with `--feature-gates`, its warnings logged. ConfigError if it cannot be used.
+    """Load the configuration of `--config` and log its warnings. ConfigError if it is invalid.
 
-    `election` takes the place of what it says under leaderElection; `flag_defaults` counts where there is no file.
+    `election` overrides its leaderElection; `flag_defaults` is used without a file.
     """
     on = gates(feature_gates)
     if config and flag_defaults:
-        logs.get("config").warning(f"without effect beside --config: flags for {', '.join(flag_defaults)}")
+        logs.get("config").warning(f"ignored with --config: flags for {', '.join(flag_defaults)}")
     result = load(config, on, election) if config else default(on, election, flag_defaults)
     for warning in result.warnings:
         logs.get("config").warning(warning)
@@ -135,7 +135,7 @@ def loaded(
 
 
 def write(config: LoadedConfig, file: Path) -> None:
-    """Write a configuration with every default filled in. ConfigError if the file cannot be written."""
+    """Write a configuration with all defaults filled in. ConfigError if the file cannot be written."""
     try:
         file.write_text(show(config), encoding="utf-8")
     except OSError as error:
@@ -143,7 +143,7 @@ def write(config: LoadedConfig, file: Path) -> None:
 
 
 def logged(command: Callable[..., None]) -> Callable[..., None]:
-    """Gives a command the flags for logs, which are set up before it runs."""
+    """Add the logging flags to a command; logging is set up before it runs."""
 
     @wraps(command)
     def with_logs(verbosity: int, logging_format: str, **values: Any) -> None:
@@ -154,7 +154,7 @@ def logged(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def logging(format: str, verbosity: int, quiet: bool = False) -> None:
-    """Set up logs; quiet ones tell of problems only. BadParameter for an unknown format."""
+    """Set up logging; `quiet` logs only warnings and errors. BadParameter for an unknown format."""
     if format not in ("text", "json"):
         raise click.BadParameter(f"{format!r} is not text or json", param_hint="--logging-format")
     logs.setup(format, verbosity)
@@ -163,7 +163,7 @@ def logging(format: str, verbosity: int, quiet: bool = False) -> None:
 
 
 def run_async(main: Coroutine[Any, Any, int]) -> int:
-    """Run to the end on the quickest event loop that this platform has; what `main` returns."""
+    """Run the coroutine on uvloop if it is installed, else on asyncio's loop; return its result."""
     try:
         import uvloop
     except ImportError:

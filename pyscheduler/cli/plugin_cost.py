@@ -1,4 +1,4 @@
-"""`pyscheduler bench plugin`: what a plugin costs, call by call and in a whole decision."""
+"""`pyscheduler bench plugin`: cost of a plugin's calls, and of a whole decision with it."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ from pyscheduler.intree import DEFAULT_MULTIPOINT
 Json = dict[str, Any]
 _ROUNDS: Final = 5
 _MIN_SECONDS: Final = 0.02
-"""Seconds of CPU time that a figure is made of, at least."""
+"""Least CPU time of a measurement in seconds."""
 _ZONES: Final = 10
 _PODS_OF_A_ROUND: Final = 50
 
 
 @dataclass(frozen=True)
 class Request:
-    """One measurement: a plugin with its args on so many nodes, for pods like this one."""
+    """Measurement to run: plugin and args, number of nodes, and manifests of pod and node."""
 
     plugin: str
     args: Json
@@ -62,7 +62,7 @@ class Request:
 
 @dataclass(frozen=True)
 class CallCost:
-    """An extension point: microseconds of a call for one node or pod, and of the two forms for all nodes."""
+    """Cost of an extension point in microseconds: a call for one node or pod, and both forms for all nodes."""
 
     point: str
     once: float
@@ -80,7 +80,7 @@ class Cost:
     with_plugin: float
     reads: Reads | None
     minimal_reads: Reads | None
-    """The claim that would do, where it is less than `reads`."""
+    """Smallest sufficient claim, if it is smaller than `reads`."""
     with_minimal_reads: float | None
 
 
@@ -93,18 +93,18 @@ def measure(request: Request) -> Cost:
     except Exception as error:
         text = f"plugin {plugin.name} failed: {describe(error)} ({code_line(error)})"
         raise CommandProblem(text) from None
-    rivals = {"without": _BenchmarkCluster(_config(request, enabled=False), request), "with": cluster}
-    reads, enough = getattr(plugin, "reads", None), infer_reads(plugin, pod, table)
-    if reads is None or enough is None or enough >= reads:
-        enough = None
+    clusters = {"without": _BenchmarkCluster(_config(request, enabled=False), request), "with": cluster}
+    reads, minimal = getattr(plugin, "reads", None), infer_reads(plugin, pod, table)
+    if reads is None or minimal is None or minimal >= reads:
+        minimal = None
     else:
-        rivals["enough"] = _BenchmarkCluster(_config(request, enabled=True), request, enough)
-    took = _decisions(rivals)
-    return Cost(plugin.name, calls, took["without"], took["with"], reads, enough, took.get("enough"))
+        clusters["minimal"] = _BenchmarkCluster(_config(request, enabled=True), request, minimal)
+    took = _decisions(clusters)
+    return Cost(plugin.name, calls, took["without"], took["with"], reads, minimal, took.get("minimal"))
 
 
 def _config(request: Request, enabled: bool) -> LoadedConfig:
-    """The default profile, with the plugin or without it."""
+    """Return the default profile with or without the plugin."""
     is_default = request.plugin in dict(DEFAULT_MULTIPOINT)
     profile: Json = {}
     if enabled != is_default:
@@ -116,10 +116,10 @@ def _config(request: Request, enabled: bool) -> LoadedConfig:
 
 
 class _BenchmarkCluster:
-    """A machine with nodes, on which pods of one template are decided on."""
+    """Machine with nodes that schedules pods of one template."""
 
     def __init__(self, config: LoadedConfig, request: Request, reads: Reads | None = None) -> None:
-        """With `reads`, the plugin that is measured claims that."""
+        """`reads` overrides the claim of the measured plugin."""
         handle = CoreHandle()
         (self.profile,) = build_profiles(config, handle)
         if reads is not None:
@@ -127,23 +127,23 @@ class _BenchmarkCluster:
             plugin.__class__ = type(type(plugin).__name__, (type(plugin),), {"reads": reads})
         self.machine = Machine((self.profile,), handle, None, Settings())
         self._request = request
-        self._made = 0
+        self._created = 0
         for i in range(request.nodes):
             self.machine.handle(NodeChanged(0.0, _node(request.node, i)))
 
     def plugin(self, name: str) -> Plugin:
-        """The plugin that is measured, by its name or its import path."""
-        given = {f"{type(p).__module__}:{type(p).__qualname__}": p for p in self.profile.plugins}
-        return given.get(name) or next(p for p in self.profile.plugins if p.name == name)
+        """Return the measured plugin, by its name or its import path."""
+        by_path = {f"{type(p).__module__}:{type(p).__qualname__}": p for p in self.profile.plugins}
+        return by_path.get(name) or next(p for p in self.profile.plugins if p.name == name)
 
     def pod(self) -> Pod:
-        """A pod of the template."""
+        """Return a pod of the template."""
         return self.machine.context.shapes.pod(self._object("sample"))
 
     def decide(self, pods: int) -> float:
-        """Microseconds of CPU time for a decision; afterwards the cluster is as it was."""
-        names = [f"pod-{self._made + i}" for i in range(pods)]
-        self._made += pods
+        """Schedule and remove pods; return the CPU time of one decision in microseconds."""
+        names = [f"pod-{self._created + i}" for i in range(pods)]
+        self._created += pods
         for name in names:
             self.machine.handle(PodChanged(0.0, self._object(name)))
         began = time.process_time()
@@ -172,21 +172,21 @@ def _node(template: Json, i: int) -> NodeObject:
     return msgspec.convert(node, NodeObject)
 
 
-def _decisions(rivals: Mapping[str, _BenchmarkCluster]) -> dict[str, float]:
-    """Microseconds of a decision in each cluster, measured in turns so that noise meets all alike."""
-    pods = {name: _sample_size(cluster) for name, cluster in rivals.items()}
-    rounds = [{name: cluster.decide(pods[name]) for name, cluster in rivals.items()} for _ in range(_ROUNDS)]
-    return {name: statistics.median(each[name] for each in rounds) for name in rivals}
+def _decisions(clusters: Mapping[str, _BenchmarkCluster]) -> dict[str, float]:
+    """Return microseconds per decision in each cluster, measured in turns so that noise affects all equally."""
+    pods = {name: _sample_size(cluster) for name, cluster in clusters.items()}
+    rounds = [{name: cluster.decide(pods[name]) for name, cluster in clusters.items()} for _ in range(_ROUNDS)]
+    return {name: statistics.median(each[name] for each in rounds) for name in clusters}
 
 
 def _sample_size(cluster: _BenchmarkCluster) -> int:
-    """As many pods as make a figure; the first are slower than the rest, and not counted."""
-    cluster.decide(2)
+    """Return the number of pods that take about the least CPU time of a measurement."""
+    cluster.decide(2)  # warm-up: the first decisions are slower
     return max(5, min(_PODS_OF_A_ROUND, int(_MIN_SECONDS * 1e6 / max(1.0, cluster.decide(5)))))
 
 
 def _calls(plugin: Plugin, pod: Pod, nodes: NodeTable) -> Iterator[CallCost]:
-    """Cost of a call at each extension point that the plugin serves and that decides."""
+    """Measure the call of each extension point that is part of a decision and that the plugin implements."""
     cycle, node = Cycle(0.0, "default-scheduler", pod.uid), next(iter(nodes))
     if isinstance(plugin, PreEnqueuePlugin):
         yield CallCost("PreEnqueue", _timed(lambda: plugin.pre_enqueue(pod)))
@@ -216,7 +216,7 @@ def _calls(plugin: Plugin, pod: Pod, nodes: NodeTable) -> Iterator[CallCost]:
 
 
 def _timed(call: Callable[[], object]) -> float:
-    """Microseconds of CPU time of a call: the quickest of three runs."""
+    """Return the CPU time of a call in microseconds: the fastest of three runs."""
     times, took = 1, 0.0
     while (took := _run(call, times)) < _MIN_SECONDS:
         times = max(2 * times, int(times * _MIN_SECONDS / max(took, 1e-6)))
@@ -231,14 +231,14 @@ def _run(call: Callable[[], object], times: int) -> float:
 
 
 def table(cost: Cost, nodes: int) -> Table:
-    """The calls of a plugin as a table."""
-    shown = Table("extension point", "one call, µs", box=None, pad_edge=False)
-    shown.add_column(f"plain form, {nodes} nodes, µs")
-    shown.add_column(f"NumPy form, {nodes} nodes, µs")
+    """Return the cost of a plugin's calls as a table."""
+    calls = Table("extension point", "one call, µs", box=None, pad_edge=False)
+    calls.add_column(f"plain form, {nodes} nodes, µs")
+    calls.add_column(f"NumPy form, {nodes} nodes, µs")
     for call in cost.calls:
         rest = ("" if call.plain is None else f"{call.plain:,.0f}", _columns(call))
-        shown.add_row(call.point, f"{call.once:,.2f}", *rest)
-    return shown
+        calls.add_row(call.point, f"{call.once:,.2f}", *rest)
+    return calls
 
 
 def _columns(call: CallCost) -> str:
@@ -248,15 +248,15 @@ def _columns(call: CallCost) -> str:
 
 
 def summary(cost: Cost, nodes: int) -> list[str]:
-    """Lines on the cost of a whole decision and on possible savings."""
-    more = cost.with_plugin - cost.baseline
+    """Return lines on the cost of a whole decision and on possible savings."""
+    difference = cost.with_plugin - cost.baseline
     lines = [
         f"One decision on {nodes} nodes: {cost.with_plugin:,.0f} µs with {cost.name},"
-        f" {cost.baseline:,.0f} µs without it ({more:+,.0f} µs)."
+        f" {cost.baseline:,.0f} µs without it ({difference:+,.0f} µs)."
     ]
     if cost.minimal_reads is not None and cost.with_minimal_reads is not None and cost.reads is not None:
         lines.append(
-            f"reads = Reads.{cost.reads.name} claims more than this pod needs: with Reads.{cost.minimal_reads.name} a decision"
-            f" takes {cost.with_minimal_reads:,.0f} µs. Make sure that it holds for every pod before you set it."
+            f"reads = Reads.{cost.reads.name} claims more than this pod needs: with Reads.{cost.minimal_reads.name} a"
+            f" decision takes {cost.with_minimal_reads:,.0f} µs. Before you set it, verify that it holds for every pod."
         )
     return lines

@@ -1,4 +1,4 @@
-"""The least `Reads` that a plugin's answers for one pod need: found by a look at what its Filter and Score read."""
+"""Inference of the smallest sufficient `Reads` of a plugin for one pod, by recording what Filter and Score read."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pyscheduler.api import (
 )
 
 _SAMPLE: Final = 50
-"""Nodes that are looked at."""
+"""Number of nodes in the recorded run."""
 _OF_THE_ROW: Final = frozenset({"node.pods", "node.requested", "node.non_zero_requested", "node.used_ports"})
 _OF_ONE_POD: Final = frozenset(
     f"pod.{name}" for name in ("name", "uid", "key", "created", "conditions", "nominated_node_name", "resource_version")
@@ -28,7 +28,7 @@ _OF_ONE_POD: Final = frozenset(
 
 
 class _Recorder:
-    """Stands for an object and notes the attributes that are read."""
+    """Proxy of an object that records which attributes are read."""
 
     def __init__(self, kind: str, target: Any, seen: set[str]) -> None:
         self._of = kind, target, seen
@@ -48,7 +48,7 @@ class _Recorder:
 
 
 class _RecordedCycle(Cycle):
-    """A cycle that notes what of it is read."""
+    """Cycle that records which of its attributes are read."""
 
     def __init__(self, pod: Pod, seen: set[str]) -> None:
         self.seen: set[str] = set()
@@ -66,9 +66,9 @@ class _RecordedCycle(Cycle):
 
 
 def infer_reads(plugin: Plugin, pod: Pod, nodes: NodeTable) -> Reads | None:
-    """Return the least claim that is right for the pod on these nodes; None if it cannot be determined.
+    """Return the smallest correct claim for the pod on these nodes; None if it cannot be determined.
 
-    That is so where the plugin has state of its own, or leaves the pod alone, or looks at more than a claim can cover.
+    That is the case if the plugin has state, ignores the pod, or reads more than a claim can cover.
     """
     if vars(plugin).keys() - {"args", "handle"}:
         return None
@@ -91,14 +91,14 @@ def infer_reads(plugin: Plugin, pod: Pod, nodes: NodeTable) -> Reads | None:
 
 def _run(plugin: Plugin, pod: Pod, cycle: Cycle, nodes: NodeTable, seen: set[str]) -> None:
     table = cast(NodeTable, _Recorder("table", nodes, seen))
-    few = [cast(NodeInfo, _Recorder("node", node, seen)) for node in islice(nodes, _SAMPLE)]
+    sample = [cast(NodeInfo, _Recorder("node", node, seen)) for node in islice(nodes, _SAMPLE)]
     if isinstance(plugin, PreFilterPlugin):
         plugin.pre_filter(cycle, pod, table)
     if isinstance(plugin, FilterPlugin):
-        for node in few:
+        for node in sample:
             plugin.filter(cycle, pod, node)
     if isinstance(plugin, PreScorePlugin):
         plugin.pre_score(cycle, pod, table)
     if isinstance(plugin, ScorePlugin):
-        for node in few:
+        for node in sample:
             plugin.score(cycle, pod, node)

@@ -1,4 +1,4 @@
-"""`pyscheduler plugins`: which plugins this installation knows."""
+"""`pyscheduler plugins`: list the installed plugins."""
 
 from __future__ import annotations
 
@@ -20,13 +20,16 @@ FORMATS = ("table", "json")
 
 @click.group
 def plugins() -> None:
-    """The plugins that configurations can name."""
+    """List the installed plugins."""
 
 
 @plugins.command("list")
-@click.option("-o", "--output", type=click.Choice(FORMATS), default="table", help="How to print.")
+@click.option("-o", "--output", type=click.Choice(FORMATS), default="table", help="Output format.")
 def list_(output: str) -> None:
-    """Show each plugin: its name, extension points, distribution and default weight; on stderr which are broken."""
+    """List plugins that a configuration can name: extension points, distribution, default weight.
+
+    Plugins that cannot be loaded are reported on stderr.
+    """
     rows = [_row(plugin) for plugin in _registry()]
     if output == "json":
         click.echo(json.dumps([asdict(row) for row in rows], indent=2))
@@ -39,7 +42,7 @@ def list_(output: str) -> None:
 
 
 def _registry() -> Registry:
-    """All that is installed. ConfigError if two have one name."""
+    """Return all installed plugins. ConfigError if two have the same name."""
     report = Report()
     registry = installed(report).registry
     registry.complete()
@@ -52,15 +55,15 @@ def _registry() -> Registry:
 
 @dataclass(frozen=True)
 class PluginRow:
-    """What there is to say of a plugin."""
+    """Row of the list of plugins."""
 
     name: str
     points: tuple[str, ...]
     distribution: str
     default: bool
-    """Whether a profile runs it unless told otherwise."""
+    """True if the default profile enables it."""
     weight: int | None
-    """The weight of its scores where none is given; None if it gives none."""
+    """Default weight of its scores; None if it has no Score."""
 
 
 def _row(plugin: PluginRegistration) -> PluginRow:

@@ -1,4 +1,4 @@
-"""When the PodGroup controller runs beside the scheduler: while it leads, and some plugin reads PodGroups."""
+"""Starts and stops the PodGroup controller: it runs while this replica leads and a plugin reads PodGroups."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ POD_GROUPS: Final = ("scheduling.x-k8s.io", "podgroups")
 
 
 class PodGroupControllerRunner:
-    """Starts and stops the controller, as `on_kinds_changed` has it, until the `async with` block ends.
+    """Runs the controller while the kinds of `on_kinds_changed` include PodGroups, until the `async with` block ends.
 
-    Whoever runs gangs wants to see how they are doing. All others do without kopf, which is slow to import.
+    It updates the status of PodGroups. Clusters without gangs are spared the import of kopf, which is slow.
     """
 
     def __init__(self, kubeconfig: Path | None, server: str = "") -> None:
-        """`kubeconfig` None means the credentials of the pod this runs in; `server` goes before its address."""
+        """`kubeconfig` None means in-cluster credentials; `server` overrides its address."""
         self._kubeconfig, self._server = kubeconfig, server
-        self._wanted = False
+        self._enabled = False
         self._changed = asyncio.Event()
         self._operator: PodGroupOperator | None = None
         self._task: asyncio.Task[None] | None = None
@@ -42,27 +42,26 @@ class PodGroupControllerRunner:
         await self._stop()
 
     def on_kinds_changed(self, kinds: Iterable[ResourceKind]) -> None:
-        """These are the kinds that plugins read while we lead."""
-        self._wanted = any((kind.group, kind.plural) == POD_GROUPS for kind in kinds)
+        """Handle a change of the kinds that plugins read; empty while this replica does not lead."""
+        self._enabled = any((kind.group, kind.plural) == POD_GROUPS for kind in kinds)
         self._changed.set()
 
     async def _run(self) -> None:
         while True:
             await self._changed.wait()
             self._changed.clear()
-            if not self._wanted:
+            if not self._enabled:
                 await self._stop()
             elif self._operator is None:
                 await self._start()
 
     async def _start(self) -> None:
         try:
-            operator = await asyncio.to_thread(
-                _made, self._kubeconfig, self._server
-            )  # attempts go on while it is imported
+            # In a thread, because the import would block scheduling.
+            operator = await asyncio.to_thread(_create_operator, self._kubeconfig, self._server)
             await operator.start()
         except Exception as problem:
-            log.error("PodGroup statuses are not kept", problem)
+            log.error("PodGroup controller failed to start, PodGroup statuses are not updated", problem)
         else:
             self._operator = operator
 
@@ -72,7 +71,7 @@ class PodGroupControllerRunner:
             await operator.stop()
 
 
-def _made(kubeconfig: Path | None, server: str) -> PodGroupOperator:
+def _create_operator(kubeconfig: Path | None, server: str) -> PodGroupOperator:
     from pyscheduler.controllers import operator
 
     return operator.PodGroupOperator(kubeconfig, server=server)

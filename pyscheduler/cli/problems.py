@@ -1,4 +1,4 @@
-"""The exceptions that a person can do something about: shown as lines, without a traceback."""
+"""Expected errors of the command line, printed without a traceback."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pyscheduler.shell.serving.http import ServerProblem
 
 
 class CommandProblem(Exception):
-    """A command cannot do what it was asked; the text says why and what to do."""
+    """Error of a command; the message has the reason and what to do."""
 
 
 PROBLEMS: tuple[type[Exception], ...] = (
@@ -32,5 +32,5 @@ PROBLEMS: tuple[type[Exception], ...] = (
 
 
 def describe(problem: BaseException) -> str:
-    """The problem as a person should read it, each line under the program's name."""
+    """Return the error message, each line prefixed with the program's name."""
     return "\n".join(f"pyscheduler: {line}" for line in str(problem).splitlines())

@@ -1,4 +1,4 @@
-"""What `up` shows: how far the applied workloads have come, and in the end what runs where."""
+"""Output of `up`: progress of the applied workloads, and a table of nodes and their pods."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _WORKLOADS = (("deployments", "apps"), ("replicasets", "apps"), ("jobs", "batch"
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The pods by state, and the workloads that have not created all of theirs yet."""
+    """Number of pods by state, pods without a node, and workloads that have not created all their pods."""
 
     phases: Counter[str] = field(default_factory=Counter)
     unbound: tuple[Json, ...] = ()
@@ -26,12 +26,12 @@ class Progress:
 
     @property
     def done(self) -> bool:
-        """Whether every pod is bound or final, and none is still to be created."""
+        """True if every pod is bound or final, and all pods of the workloads exist."""
         return not self.unbound and not self.unfinished
 
     @property
     def line(self) -> str:
-        """One line for people to watch."""
+        """Progress as one line."""
         total = sum(self.phases.values())
         states = ", ".join(f"{n} {phase.lower()}" for phase, n in sorted(self.phases.items()))
         waiting = f"; creating pods for {', '.join(self.unfinished)}" if self.unfinished else ""
@@ -39,7 +39,7 @@ class Progress:
 
 
 def current_progress(api: Api) -> Progress:
-    """How things stand now."""
+    """Return the progress of all workloads."""
     pods = _objects(api, "pods")
     unbound = tuple(p for p in pods if not p["spec"].get("nodeName") and p["status"].get("phase") not in _FINAL)
     phases = Counter(_state(p) for p in pods)
@@ -53,26 +53,26 @@ def current_progress(api: Api) -> Progress:
 
 
 def node_table(api: Api) -> Table:
-    """A row for each node: how full it is, and the pods on it."""
+    """Return a table with the CPU usage and the pods of each node."""
     pods: dict[str, list[Json]] = defaultdict(list)
     for pod in _objects(api, "pods"):
         pods[pod["spec"].get("nodeName", "")].append(pod)
     table = Table("node", "cpu", "pods", title="What runs where", title_justify="left", show_lines=True)
     for node in _objects(api, "nodes"):
         name = node["metadata"]["name"]
-        here = pods.pop(name, [])
-        table.add_row(name, _cpu(node, here), "\n".join(_pod_line(p) for p in here) or "-")
+        on_node = pods.pop(name, [])
+        table.add_row(name, _cpu(node, on_node), "\n".join(_pod_line(p) for p in on_node) or "-")
     if pods.get(""):
         table.add_row("(none)", "", "\n".join(_pod_line(p) for p in pods[""]))
     return table
 
 
 def pending_reason(pod: Json) -> str:
-    """What the scheduler wrote into the pod's PodScheduled condition."""
+    """Return the pod's name and the message of its PodScheduled condition."""
     conditions = pod["status"].get("conditions") or ()
-    said = next((c for c in conditions if c["type"] == "PodScheduled" and c["status"] == "False"), None)
+    scheduled = next((c for c in conditions if c["type"] == "PodScheduled" and c["status"] == "False"), None)
     meta = pod["metadata"]
-    reason = (said.get("message") or said.get("reason")) if said else _not_tried(pod)
+    reason = (scheduled.get("message") or scheduled.get("reason")) if scheduled else _not_tried(pod)
     return f"{meta['namespace']}/{meta['name']}: {reason}"
 
 
@@ -90,13 +90,13 @@ def _state(pod: Json) -> str:
 
 
 def _has_its_pods(plural: str, obj: Json) -> bool:
-    """Whether the workload's controller has seen it and created what it asks for."""
+    """Return True if the workload's controller has observed it and created all its pods."""
     spec, status = obj["spec"], obj.get("status") or {}
     if plural == "jobs":
-        wanted = spec.get("parallelism", 1)
-        return bool(status.get("active", 0) >= wanted or status.get("succeeded") or status.get("completionTime"))
-    seen = status.get("observedGeneration", 0) >= obj["metadata"].get("generation", 0)
-    return bool(seen and status.get("replicas", 0) >= spec.get("replicas", 1))
+        parallelism = spec.get("parallelism", 1)
+        return bool(status.get("active", 0) >= parallelism or status.get("succeeded") or status.get("completionTime"))
+    observed = status.get("observedGeneration", 0) >= obj["metadata"].get("generation", 0)
+    return bool(observed and status.get("replicas", 0) >= spec.get("replicas", 1))
 
 
 def _cpu(node: Json, pods: list[Json]) -> str:

@@ -1,4 +1,4 @@
-"""`pyscheduler run`: the scheduler itself, against any Kubernetes API server."""
+"""`pyscheduler run`: the scheduler for a Kubernetes API server."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ log = logs.get("run")
     "--kubeconfig",
     type=options.FILE,
     metavar="FILE",
-    help="How to reach the API server; in-cluster credentials without one.",
+    help="Kubeconfig for the API server (default: in-cluster credentials).",
 )
 @click.option(
     "--write-config-to",
     type=options.FILE,
     metavar="FILE",
-    help="Write the configuration there, with every default filled in, and end.",
+    help="Write the configuration with all defaults filled in to FILE and exit.",
 )
 @options.feature_gates
 @options.leader_election
@@ -63,7 +63,17 @@ def run(
     serving: EndpointOptions,
     **election: Any,
 ) -> None:
-    """Schedule the pods whose spec.schedulerName is a profile of FILE; leave all others alone."""
+    """Run the scheduler against a Kubernetes API server.
+
+    It schedules the pods with a spec.schedulerName that is a profile of --config, and ignores all others. The flags
+    are those of kube-scheduler; flags that exist only for compatibility are not listed.
+
+    \b
+    Examples:
+      pyscheduler run --kubeconfig ~/.kube/config
+      pyscheduler run --config scheduler.yaml --leader-elect
+      pyscheduler run --config scheduler.yaml --write-config-to all-defaults.yaml
+    """
     flags = options.election(election)
     configuration = options.loaded(config, feature_gates, flags, legacy.flag_defaults)
     if write_config_to is not None:
@@ -79,14 +89,14 @@ def run(
 
 
 class ProcessFlags(NamedTuple):
-    """What flags say beside the configuration and the endpoints."""
+    """Flags of the process that are neither configuration nor endpoint options."""
 
     kubeconfig: Path | None
     server: str
-    """Where the API server is in spite of the kubeconfig; "" for what that says."""
+    """URL of the API server, overrides the kubeconfig; "" for that of the kubeconfig."""
     max_unschedulable_seconds: float
     flags: Callable[[], Mapping[str, Any]]
-    """All flags by name."""
+    """Function that returns all flags by name."""
 
 
 async def _run(
@@ -107,7 +117,7 @@ async def _run(
         leadership: Leadership = ALWAYS_LEADER
         well: dict[str, Check] = {}
         if config.configuration.leader_election.leader_elect:
-            # A scheduler that is alone starts without it.
+            # Imported here: without leader election the start need not wait for it.
             from pyscheduler.shell.lease_thread import CHECK, elected
 
             health = heartbeat.check
@@ -145,13 +155,13 @@ def _checks(scheduler: Scheduler, live: Mapping[str, Check], well: Mapping[str, 
     def shutdown() -> str | None:
         return "the scheduler is stopping" if scheduler.stopping else None
 
-    # kube-scheduler's second name for it: what has been listed here has also been taken in.
+    # kube-scheduler has both names; here listed objects have also passed through the event handlers.
     ready = {"informer-sync": informers, "sched-handler-sync": informers, "watch": watches, "shutdown": shutdown}
     return Checks(live, well, ready)
 
 
 async def until_signalled(scheduler: Scheduler) -> None:
-    """Run until SIGINT or SIGTERM, then stop gracefully; what the scheduler raises is raised."""
+    """Run until SIGINT or SIGTERM, then stop gracefully. Exceptions of the scheduler are raised."""
     work = asyncio.create_task(scheduler.run())
 
     def stop() -> None:

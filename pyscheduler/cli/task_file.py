@@ -1,4 +1,4 @@
-"""Files of many tasks: YAML documents, each a task or a list of tasks, or JSON with one task a line."""
+"""Task files: YAML documents, each a task or a list of tasks, or JSON with one task per line."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ import yaml
 from pyscheduler.backend.task import TaskProblem, TaskSpec, check
 from pyscheduler.cli.problems import CommandProblem
 
-_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times as quick, where libyaml is
+_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times faster, if libyaml is installed
 
 
 def read_tasks(file: str) -> list[TaskSpec]:
-    """Every task of a file, `-` being standard input. CommandProblem that names file, place and field."""
+    """Read all tasks of a file, `-` for standard input. CommandProblem names file, place and field."""
     text = _text(file)
     lines_of_json = text.lstrip().startswith("{")
-    found = _json_lines(file, text) if lines_of_json else _documents(file, text)
-    specs = [_spec(place, value) for place, value in found]
+    values = _json_lines(file, text) if lines_of_json else _documents(file, text)
+    specs = [_spec(place, value) for place, value in values]
     if not specs:
-        raise CommandProblem(f"{file}: has no tasks; `pyscheduler tasks submit --help` shows what they look like")
+        raise CommandProblem(f"{file}: has no tasks; see `pyscheduler tasks submit --help` for the format")
     return _unique(file, specs)
 
 
 def validated(spec: TaskSpec) -> TaskSpec:
-    """The same. CommandProblem if it could not run as it is written."""
+    """Return the spec if it is valid. CommandProblem otherwise."""
     try:
         check(spec)
     except TaskProblem as problem:
@@ -47,7 +47,7 @@ def _text(file: str) -> str:
 
 def _json_lines(file: str, text: str) -> Iterator[tuple[str, Any]]:
     try:
-        yield file, msgspec.json.decode(text)  # one task, over as many lines as one likes
+        yield file, msgspec.json.decode(text)  # a single task may span several lines
         return
     except msgspec.DecodeError:
         pass
@@ -84,9 +84,9 @@ def _spec(place: str, value: Any) -> TaskSpec:
 
 
 def _unique(file: str, specs: Iterable[TaskSpec]) -> list[TaskSpec]:
-    """Without repetitions. CommandProblem if one id stands for two different tasks."""
+    """Return the specs without duplicates. CommandProblem if an id is used for two different tasks."""
     by_id: dict[str, TaskSpec] = {}
     for spec in specs:
         if by_id.setdefault(spec.id, spec) != spec:
-            raise CommandProblem(f"{file}: the id {spec.id!r} stands for two different tasks")
+            raise CommandProblem(f"{file}: the id {spec.id!r} is used for two different tasks")
     return list(by_id.values())

@@ -1,7 +1,7 @@
-"""`tasks run`: the backend as a process. It takes requests out of the state file's inbox and carries them out.
+"""`tasks run`: the backend as a process that executes the requests in the state file's queue.
 
-Requests leave the inbox once they have been carried out. Tasks wait there for the offer to have room, so that any
-number may be left at once; to kill or forget others need not wait behind them.
+A request is removed once it was executed. Submitted tasks wait in the queue until the offer has room, so any number
+can be queued; kill and forget requests do not wait behind them.
 """
 
 from __future__ import annotations
@@ -34,15 +34,16 @@ from pyscheduler.cli.problems import CommandProblem
 
 T = TypeVar("T")
 _POLL_SECONDS: Final = 0.1
-"""Seconds between two looks whether something new is in the inbox."""
+"""Interval between two reads of the queue in seconds."""
+_ID_IN_USE: Final = "a different task with this id is already queued"
 _BATCH: Final = 200
-"""Tasks that are taken up at once; those beyond can be withdrawn while they wait."""
+"""Tasks submitted in one batch; those beyond it can still be withdrawn from the queue."""
 _REPORT_SECONDS: Final = 1.0
-"""Seconds between two words on what is on offer, and on how things stand."""
+"""Interval between two reports of progress and offer in seconds."""
 
 
 class RunOptions(NamedTuple):
-    """The options of one `run`."""
+    """Options of `tasks run`."""
 
     state: Path
     kubeconfig: Path | None
@@ -57,8 +58,8 @@ class RunOptions(NamedTuple):
 
 
 async def work(flags: RunOptions) -> int:
-    """Work the state until a signal, or until all has ended where that was wished; the exit code."""
-    fixed = _fixed(flags)
+    """Run the backend until a signal, with `once` until all tasks have ended; return the exit code."""
+    fixed = _fixed_budget(flags)
     async with AsyncExitStack() as stack:
         burst = max(1, round(2 * flags.qps))
         client = await stack.enter_async_context(
@@ -71,14 +72,14 @@ async def work(flags: RunOptions) -> int:
             client, SqliteState(flags.state), budget, settings=settings, on_update=reporter.update
         )
         await stack.enter_async_context(backend)
-        box = stack.enter_context(RequestQueue(flags.state))
-        worker = _Worker(box, backend, reporter)
+        queue = stack.enter_context(RequestQueue(flags.state))
+        worker = _Worker(queue, backend, reporter)
         return await _until_signalled(worker.run(flags.once))
 
 
-def _fixed(flags: RunOptions) -> FixedBudget | None:
+def _fixed_budget(flags: RunOptions) -> FixedBudget | None:
     if flags.budget and flags.quota:
-        raise CommandProblem("--budget and --quota are two sources of one budget: give one of them")
+        raise CommandProblem("--budget and --quota exclude each other: use one of them")
     try:
         return FixedBudget(Resources.of(flags.budget)) if flags.budget else None
     except QuantityError as problem:
@@ -86,7 +87,7 @@ def _fixed(flags: RunOptions) -> FixedBudget | None:
 
 
 async def _until_signalled(work: Awaitable[int]) -> int:
-    """What `work` comes to; 0 if a signal ends it before."""
+    """Return the result of `work`, 0 if SIGINT or SIGTERM cancels it."""
     task = asyncio.ensure_future(work)
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, task.cancel)
@@ -97,7 +98,7 @@ async def _until_signalled(work: Awaitable[int]) -> int:
 
 
 class _Reporter:
-    """What people, or programs that read JSON, are told of each change."""
+    """Prints changes of tasks and the progress, as text or JSON."""
 
     def __init__(self, output: str) -> None:
         self.json = output == "json"
@@ -110,11 +111,11 @@ class _Reporter:
             sys.stdout.write(msgspec.json.encode(record).decode() + "\n")
             sys.stdout.flush()
         elif record.final:
-            words = f"{record.id} {record.phase}" + (f": {record.message}" if record.phase == TaskPhase.FAILED else "")
-            print(words, flush=True)
+            message = f": {record.message}" if record.phase == TaskPhase.FAILED else ""
+            print(f"{record.id} {record.phase}{message}", flush=True)
 
     def show_progress(self, text: str) -> None:
-        """How things stand."""
+        """Show the progress as a status line on a terminal, elsewhere as a new line if it has changed."""
         if self._status is not None:
             self._status.start()
             self._status.update(text)
@@ -128,21 +129,21 @@ class _Reporter:
 
 
 class _Worker:
-    """Carries out what is in the inbox."""
+    """Executes the queued requests."""
 
-    def __init__(self, box: RequestQueue, backend: KubernetesTaskBackend, reporter: _Reporter) -> None:
-        self._queue, self._backend, self._reporter = box, backend, reporter
+    def __init__(self, queue: RequestQueue, backend: KubernetesTaskBackend, reporter: _Reporter) -> None:
+        self._queue, self._backend, self._reporter = queue, backend, reporter
         self._queue_lock = asyncio.Lock()
         self._submits: dict[str, QueuedRequest] = {}
-        """Tasks that are to be submitted, by id, in order."""
-        self._taken: set[str] = set()
-        """Those of them that the backend has been given."""
+        """Submit requests by task id, in order."""
+        self._submitting: set[str] = set()
+        """Ids of the tasks that are being submitted to the backend."""
         self._others: list[QueuedRequest] = []
-        self._read = 0
-        """The number of the last request that was read."""
+        self._last_read = 0
+        """Number of the last request that was read."""
 
     async def run(self, once: bool) -> int:
-        """Until cancelled; where `once`, until all tasks have ended: 0 if all have succeeded, else 1."""
+        """Run until cancelled, with `once` until all tasks have ended; return 0 if all succeeded, else 1."""
         jobs: list[Coroutine[Any, Any, None]] = [self._poll(), self._run_submits(), self._run_others(), self._report()]
         tasks = [asyncio.ensure_future(job) for job in jobs]
         if once:
@@ -156,35 +157,35 @@ class _Worker:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             self._reporter.stop()
-        refused = await self._with_queue(self._queue.rejected)
-        well = all(record.phase is TaskPhase.SUCCEEDED for record in self._backend.tasks().values())
-        return 0 if well and not refused else 1
+        rejected = await self._with_queue(self._queue.rejected)
+        all_succeeded = all(record.phase is TaskPhase.SUCCEEDED for record in self._backend.tasks().values())
+        return 0 if all_succeeded and not rejected else 1
 
     async def _poll(self) -> None:
         while True:
-            await self._look()
+            await self._read_new_requests()
             await asyncio.sleep(_POLL_SECONDS)
 
-    async def _look(self) -> None:
-        """Take in what has come since the last look. What is to be killed before it was submitted never is."""
-        refused: dict[str, list[QueuedRequest]] = {}
+    async def _read_new_requests(self) -> None:
+        """Read new requests. A task that is killed before its submission is never submitted."""
+        rejected: dict[str, list[QueuedRequest]] = {}
         done: list[QueuedRequest] = []
-        for one in await self._with_queue(lambda: self._queue.pending(after=self._read)):
-            self._read = one.number
-            request, id = one.request, _id(one)
-            waits = self._submits.get(id)
-            if isinstance(request, Submit) and waits is None:
-                self._submits[id] = one
-            elif isinstance(request, Submit) and waits is not None:
-                same = waits.request == request
-                (done if same else refused.setdefault("another of this id waits already", [])).append(one)
-            elif waits is not None and id not in self._taken:
-                refused.setdefault("killed before it was submitted", []).append(self._submits.pop(id))
-                done.append(one)
+        for queued in await self._with_queue(lambda: self._queue.pending(after=self._last_read)):
+            self._last_read = queued.number
+            request, id = queued.request, _id(queued)
+            pending = self._submits.get(id)
+            if isinstance(request, Submit) and pending is None:
+                self._submits[id] = queued
+            elif isinstance(request, Submit) and pending is not None:
+                is_duplicate = pending.request == request
+                (done if is_duplicate else rejected.setdefault(_ID_IN_USE, [])).append(queued)
+            elif pending is not None and id not in self._submitting:
+                rejected.setdefault("killed before it was submitted", []).append(self._submits.pop(id))
+                done.append(queued)
             else:
-                self._others.append(one)
-        for why, requests in refused.items():
-            await self._with_queue(partial(self._queue.reject, [one.number for one in requests], why))
+                self._others.append(queued)
+        for why, requests in rejected.items():
+            await self._with_queue(partial(self._queue.reject, [queued.number for queued in requests], why))
         await self._done(done)
 
     async def _run_submits(self) -> None:
@@ -193,94 +194,94 @@ class _Worker:
             if not batch:
                 await asyncio.sleep(_POLL_SECONDS)
                 continue
-            self._taken = set(batch)
+            self._submitting = set(batch)
             await self._submit(list(batch.values()))
             for id in batch:
                 del self._submits[id]
-            self._taken = set()
+            self._submitting = set()
 
     async def _submit(self, batch: Sequence[QueuedRequest]) -> None:
-        specs = [w.request.spec for w in batch if isinstance(w.request, Submit)]
+        specs = [queued.request.spec for queued in batch if isinstance(queued.request, Submit)]
         try:
             await self._backend.submit_all(specs)
         except BackendStopped:
             raise
         except (BackendProblem, TaskProblem):
-            for one, spec in zip(batch, specs, strict=True):  # which of them it was, and what of the others
-                await self._execute(one, self._backend.submit_all([spec]))
+            for queued, spec in zip(batch, specs, strict=True):  # one by one, to find the invalid ones
+                await self._execute(queued, self._backend.submit_all([spec]))
         else:
             await self._done(batch)
 
     async def _run_others(self) -> None:
-        """Kill and forget, but for tasks that are just being submitted: those a little later."""
+        """Execute kill and forget requests; those for tasks that are being submitted wait."""
         while True:
-            now = [one for one in self._others if _id(one) not in self._taken][:_BATCH]
-            await asyncio.gather(*(self._end(one) for one in now))
-            ended = {one.number for one in now}
-            self._others = [one for one in self._others if one.number not in ended]
-            if not now:
+            batch = [queued for queued in self._others if _id(queued) not in self._submitting][:_BATCH]
+            await asyncio.gather(*(self._execute_other(queued) for queued in batch))
+            executed = {queued.number for queued in batch}
+            self._others = [queued for queued in self._others if queued.number not in executed]
+            if not batch:
                 await asyncio.sleep(_POLL_SECONDS)
 
-    async def _end(self, one: QueuedRequest) -> None:
-        act = self._backend.kill if isinstance(one.request, Kill) else self._backend.forget
-        await self._execute(one, act(_id(one)))
+    async def _execute_other(self, queued: QueuedRequest) -> None:
+        method = self._backend.kill if isinstance(queued.request, Kill) else self._backend.forget
+        await self._execute(queued, method(_id(queued)))
 
-    async def _execute(self, one: QueuedRequest, act: Coroutine[Any, Any, object]) -> None:
-        """Carry a request out; if that cannot be, note why."""
+    async def _execute(self, queued: QueuedRequest, call: Coroutine[Any, Any, object]) -> None:
+        """Await the call of a request and remove the request, or reject it with the error."""
         try:
-            await act
+            await call
         except BackendStopped:
             raise
         except UnknownTask:
-            await self._done([one])  # it is gone: nothing is left to be killed or forgotten
+            await self._done([queued])  # the task is gone already
         except (BackendProblem, TaskProblem) as problem:
-            await self._with_queue(partial(self._queue.reject, [one.number], str(problem)))
+            await self._with_queue(partial(self._queue.reject, [queued.number], str(problem)))
         else:
-            await self._done([one])
+            await self._done([queued])
 
     async def _done(self, requests: Sequence[QueuedRequest]) -> None:
         if requests:
-            await self._with_queue(lambda: self._queue.done([one.number for one in requests]))
+            await self._with_queue(lambda: self._queue.done([queued.number for queued in requests]))
 
     async def _report(self) -> None:
-        """Say how things stand, and note for others what is on offer."""
-        noted = ""
+        """Report the progress, and store the current offer for other processes."""
+        stored = ""
         while True:
             records = self._backend.tasks().values()
             self._reporter.show_progress(_progress(records, len(self._submits)))
             offer = _offer(self._backend.allocated_resources(), self._backend.offer())
-            if offer != noted:
-                noted = offer
+            if offer != stored:
+                stored = offer
                 await self._with_queue(partial(self._queue.set_meta, "offer", offer))
             await asyncio.sleep(_REPORT_SECONDS)
 
     async def _all_ended(self) -> None:
         while True:
-            await self._look()
+            await self._read_new_requests()
             if not self._submits and not self._others:
                 await self._backend.wait_until_settled()
-                await self._look()
+                await self._read_new_requests()
                 if not self._submits and not self._others:
                     return
             await asyncio.sleep(_POLL_SECONDS)
 
-    async def _with_queue(self, look: Callable[[], T]) -> T:
-        """Another process may be writing: the loop does not wait for it."""
+    async def _with_queue(self, call: Callable[[], T]) -> T:
+        """Run a call of the queue in a thread: it waits while another process writes to the file."""
         async with self._queue_lock:
-            return await asyncio.to_thread(look)
+            return await asyncio.to_thread(call)
 
 
-def _id(one: QueuedRequest) -> str:
-    return one.request.spec.id if isinstance(one.request, Submit) else one.request.id
+def _id(queued: QueuedRequest) -> str:
+    return queued.request.spec.id if isinstance(queued.request, Submit) else queued.request.id
 
 
 def _progress(records: Iterable[TaskRecord], waiting: int) -> str:
-    found = Counter(record.phase for record in records)
-    told = [f"{found[phase]} {phase.lower()}" for phase in TaskPhase if found[phase]]
-    ended = sum(found[phase] for phase in TaskPhase if phase.final)
-    total = found.total() + waiting
-    return f"{ended} of {total} tasks have ended" + f" ({', '.join(told)})" * bool(told)
+    counts = Counter(record.phase for record in records)
+    phases = [f"{counts[phase]} {phase.lower()}" for phase in TaskPhase if counts[phase]]
+    ended = sum(counts[phase] for phase in TaskPhase if phase.final)
+    total = counts.total() + waiting
+    return f"{ended} of {total} tasks have ended" + f" ({', '.join(phases)})" * bool(phases)
 
 
-def _offer(held: Resources, offer: Offer) -> str:
-    return f"held: {held}\nfree: {'as much as one likes' if offer.free is None else offer.free}"
+def _offer(allocated: Resources, offer: Offer) -> str:
+    return f"allocated: {allocated}\nfree: {'unlimited' if offer.free is None else offer.free}"

@@ -1,4 +1,4 @@
-"""How tasks are shown: rows, tables and counts. What waits in the inbox is shown among them."""
+"""Display of tasks as rows, tables and counts, including tasks that are still in the request queue."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pyscheduler.backend.state.request_queue import RequestQueue, Submit
 from pyscheduler.backend.task import TaskPhase, TaskRecord, TaskSpec
 
 WAITING: Final = "Waiting"
-"""Left for whoever works the state, and not taken up yet."""
+"""Phase of tasks in the request queue that the backend has not read yet."""
 REFUSED: Final = "Refused"
 PHASES: Final = (WAITING, *TaskPhase, REFUSED)
 ENDED: Final = (TaskPhase.SUCCEEDED, TaskPhase.FAILED, TaskPhase.KILLED, REFUSED)
@@ -21,13 +21,13 @@ _STYLES: Final = {"Running": "cyan", "Succeeded": "green", "Failed": "red", "Ref
 
 
 class TaskRow(NamedTuple):
-    """One task as it is shown. Times are seconds since 1970, None as long as there is none."""
+    """Displayed task."""
 
     id: str
     phase: str
     spec: TaskSpec
     record: TaskRecord | None = None
-    """None for what is in the inbox."""
+    """Durable record; None for a task in the request queue."""
     why: str = ""
 
     @property
@@ -36,12 +36,12 @@ class TaskRow(NamedTuple):
 
 
 class TaskFilter(NamedTuple):
-    """Which tasks are asked for; what is empty asks for all."""
+    """Filter of tasks; an empty field matches all."""
 
     phases: tuple[str, ...] = ()
     queue: str = ""
     pattern: str = ""
-    """Of the id, with * and ?."""
+    """Pattern of the id, with * and ?."""
 
     def matches(self, row: TaskRow) -> bool:
         return (
@@ -51,69 +51,68 @@ class TaskFilter(NamedTuple):
         )
 
 
-def rows(box: RequestQueue) -> dict[str, TaskRow]:
-    """All tasks by id as they are now, in the order in which they came."""
-    requests = [(waiting.rejection, waiting.request) for waiting in (*box.rejected(), *box.pending())]
-    # Records are read last: what was taken out of the inbox meanwhile is among them.
-    found = {
+def rows(queue: RequestQueue) -> dict[str, TaskRow]:
+    """Return all current tasks by id, in the order of their submission."""
+    requests = [(queued.rejection, queued.request) for queued in (*queue.rejected(), *queue.pending())]
+    # Records are read last, so that a request executed meanwhile shows up as a record.
+    by_id = {
         id: TaskRow(id, record.phase, record.spec, record, _why(record))
-        for id, record in box.read_state().records.items()
+        for id, record in queue.read_state().records.items()
     }
-    for refused, request in requests:
-        if isinstance(request, Submit) and request.spec.id not in found:
-            phase = REFUSED if refused else WAITING
-            found[request.spec.id] = TaskRow(request.spec.id, phase, request.spec, why=refused)
-    return found
+    for rejection, request in requests:
+        if isinstance(request, Submit) and request.spec.id not in by_id:
+            phase = REFUSED if rejection else WAITING
+            by_id[request.spec.id] = TaskRow(request.spec.id, phase, request.spec, why=rejection)
+    return by_id
 
 
-def counts(shown: Iterable[TaskRow]) -> str:
-    """How many there are of each phase, as a line."""
-    found = Counter(row.phase for row in shown)
-    told = ", ".join(f"{found[phase]} {phase.lower()}" for phase in PHASES if found[phase])
-    return told or "no tasks"
+def counts(rows: Iterable[TaskRow]) -> str:
+    """Return the number of tasks in each phase as a line."""
+    by_phase = Counter(row.phase for row in rows)
+    return ", ".join(f"{by_phase[phase]} {phase.lower()}" for phase in PHASES if by_phase[phase]) or "no tasks"
 
 
-def table(shown: Iterable[TaskRow], now: float) -> Any:
-    """A table of them; `now` is the time of day, in seconds since 1970."""
+def table(rows: Iterable[TaskRow], now: float) -> Any:
+    """Return the tasks as a table; `now` in seconds since the epoch."""
     from rich.table import Table
 
-    made = Table(box=None, pad_edge=False)
+    tasks = Table(box=None, pad_edge=False)
     for heading in ("TASK", "PHASE", "TRY", "NODE", "AGE", "WHY"):
-        made.add_column(heading, no_wrap=heading != "WHY", justify="right" if heading in ("TRY", "AGE") else "left")
-    for row in shown:
+        tasks.add_column(heading, no_wrap=heading != "WHY", justify="right" if heading in ("TRY", "AGE") else "left")
+    for row in rows:
         phase = f"[{style}]{row.phase}[/]" if (style := _STYLES.get(row.phase)) else row.phase
         if row.record is None:
-            made.add_row(_plain(row.id), phase, "", "", "", _plain(row.why))
+            tasks.add_row(_escape(row.id), phase, "", "", "", _escape(row.why))
         else:
             record = row.record
             age = duration((record.finished_at or now) - record.submitted_at)
-            made.add_row(_plain(row.id), phase, str(record.attempt), record.node, age, _plain(row.why))
-    return made
+            tasks.add_row(_escape(row.id), phase, str(record.attempt), record.node, age, _escape(row.why))
+    return tasks
 
 
 def line(row: TaskRow) -> str:
-    """One task as a line of text."""
+    """Return a task as a line of text."""
     return " ".join(word for word in (row.id, row.phase, f"({row.why})" if row.why else "") if word)
 
 
 def as_json(row: TaskRow) -> str:
-    """One task as a line of JSON: its record, or the spec that waits."""
+    """Return a task as a line of JSON: its record, or phase and spec of a queued task."""
     if row.record is not None:
         return msgspec.json.encode(row.record).decode()
     return msgspec.json.encode({"spec": row.spec, "phase": row.phase, "message": row.why}).decode()
 
 
 def details(row: TaskRow) -> Mapping[str, Any]:
-    """All that is known of a task, by name; what says nothing is left out."""
+    """Return all fields of a task that are not empty, by name."""
     if row.record is None:
         return {"phase": row.phase, "message": row.why, "spec": msgspec.to_builtins(row.spec)}
-    told: dict[str, Any] = msgspec.to_builtins(row.record)
-    spec = told.pop("spec")
-    return {**told, "phase": str(row.phase), "spec": spec}
+    fields: dict[str, Any] = msgspec.to_builtins(row.record)
+    spec = fields.pop("spec")
+    return {**fields, "phase": str(row.phase), "spec": spec}
 
 
 def duration(seconds: float) -> str:
-    """A time in the largest two units: `1h05m`, `12s`."""
+    """Return a duration in its two largest units: `1h05m`, `12s`."""
     whole = max(0, int(seconds))
     if whole < 60:
         return f"{whole}s"
@@ -135,7 +134,7 @@ def _why(record: TaskRecord) -> str:
     return ": ".join(words)
 
 
-def _plain(text: str) -> str:
+def _escape(text: str) -> str:
     from rich.markup import escape
 
     return escape(text)

@@ -1,4 +1,4 @@
-"""`tasks watch`: a table that follows the state file on a terminal, a line for each change elsewhere."""
+"""`tasks watch`: a live table on a terminal, elsewhere a line for each change."""
 
 from __future__ import annotations
 
@@ -15,52 +15,51 @@ from pyscheduler.cli import task_view
 from pyscheduler.cli.task_view import TaskRow
 
 
-def watch_tasks(box: RequestQueue, ids: Sequence[str], console: Console, every: float) -> int:
-    """Show these tasks, or all where `ids` is empty, until each has ended. 0 if all have succeeded, else 1."""
+def watch_tasks(queue: RequestQueue, ids: Sequence[str], console: Console, poll_seconds: float) -> int:
+    """Show the tasks, all if `ids` is empty, until each has ended; return 0 if all succeeded, else 1."""
     if console.is_terminal:
         with Live(console=console, auto_refresh=False) as live:
-            found = _look(box, ids)
-            while not _over(found):
-                live.update(_picture(found, console.height), refresh=True)
-                _wait(box, every)
-                found = _look(box, ids)
-            live.update(_picture(found, console.height), refresh=True)
+            rows = _read(queue, ids)
+            while not _all_ended(rows):
+                live.update(_render(rows, console.height), refresh=True)
+                _wait_for_change(queue, poll_seconds)
+                rows = _read(queue, ids)
+            live.update(_render(rows, console.height), refresh=True)
     else:
-        found, told = _look(box, ids), dict[str, str]()
-        _print_changes(found, told)
-        while not _over(found):
-            _wait(box, every)
-            found = _look(box, ids)
-            _print_changes(found, told)
-    console.print(task_view.counts(found), soft_wrap=True)
-    return 0 if all(row.phase == TaskPhase.SUCCEEDED for row in found) else 1
+        rows, printed = _read(queue, ids), dict[str, str]()
+        _print_changes(rows, printed)
+        while not _all_ended(rows):
+            _wait_for_change(queue, poll_seconds)
+            rows = _read(queue, ids)
+            _print_changes(rows, printed)
+    console.print(task_view.counts(rows), soft_wrap=True)
+    return 0 if all(row.phase == TaskPhase.SUCCEEDED for row in rows) else 1
 
 
-def _look(box: RequestQueue, ids: Sequence[str]) -> list[TaskRow]:
-    rows = task_view.rows(box)
-    return [rows[id] for id in ids if id in rows] if ids else list(rows.values())
+def _read(queue: RequestQueue, ids: Sequence[str]) -> list[TaskRow]:
+    by_id = task_view.rows(queue)
+    return [by_id[id] for id in ids if id in by_id] if ids else list(by_id.values())
 
 
-def _over(found: Sequence[TaskRow]) -> bool:
-    return all(row.ended for row in found)
+def _all_ended(rows: Sequence[TaskRow]) -> bool:
+    return all(row.ended for row in rows)
 
 
-def _wait(box: RequestQueue, every: float) -> None:
-    """Until the file has changed."""
-    time.sleep(every)
-    while not box.changed():
-        time.sleep(every)
+def _wait_for_change(queue: RequestQueue, poll_seconds: float) -> None:
+    time.sleep(poll_seconds)
+    while not queue.changed():
+        time.sleep(poll_seconds)
 
 
-def _print_changes(found: Sequence[TaskRow], told: dict[str, str]) -> None:
-    for row in found:
+def _print_changes(rows: Sequence[TaskRow], printed: dict[str, str]) -> None:
+    for row in rows:
         text = task_view.line(row)
-        if told.get(row.id) != text:
-            told[row.id] = text
+        if printed.get(row.id) != text:
+            printed[row.id] = text
             print(text, flush=True)
 
 
-def _picture(found: Sequence[TaskRow], height: int) -> Group:
-    """Those that have not ended, as many as there is room for, with those that ended badly; and a line of counts."""
-    shown = [row for row in found if row.phase != TaskPhase.SUCCEEDED][: max(1, height - 4)]
-    return Group(task_view.table(shown, time.time()), Text(f"{len(found)} tasks: {task_view.counts(found)}"))
+def _render(rows: Sequence[TaskRow], height: int) -> Group:
+    """Return a table of the tasks that have not succeeded, cut to the terminal's height, and a line of counts."""
+    shown = [row for row in rows if row.phase != TaskPhase.SUCCEEDED][: max(1, height - 4)]
+    return Group(task_view.table(shown, time.time()), Text(f"{len(rows)} tasks: {task_view.counts(rows)}"))

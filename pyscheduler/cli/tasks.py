@@ -1,4 +1,4 @@
-"""`pyscheduler tasks`: the task backend from the command line. One process works a state file, others talk to it."""
+"""`pyscheduler tasks`: the task backend on the command line. One process runs a state file, others send requests."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ from pyscheduler.cli.task_view import TaskFilter, TaskRow
 
 _HELP = """Run a platform's jobs as pods, one pod each: submit, list, kill, watch.
 
-One process works a state file: it creates the pods, sees them through and cleans up after them. All other commands
-leave requests in that file or look at it, so they work from anywhere on the machine, also while nobody works it.
+`tasks run` is the process that creates the pods of a state file, watches them and cleans up after them. All other
+commands read that file or add requests to it, so they work on the same machine, also while `tasks run` is stopped.
 
 \b
-A first task, in two terminals (a cluster to try it on: pyscheduler up --kubeconfig-out kubeconfig):
+Run a first task, in two terminals (for a test cluster: pyscheduler up --kubeconfig-out kubeconfig):
   pyscheduler tasks run --kubeconfig kubeconfig
   pyscheduler tasks submit hello --image busybox:1.37 --cpu 100m -- echo hello
   pyscheduler tasks watch
 
-Killed at any moment, `run` goes on where it was: no task is lost, none is run twice. docs/tasks.md tells the rest.
+`run` may be killed at any time and resumes at its next start: no task is lost or run twice. See docs/tasks.md.
 """
-_SUBMIT_HELP = """Have tasks run: one from flags, or many from a file.
+_SUBMIT_HELP = """Submit tasks: one from flags, or many from a file.
 
 \b
   pyscheduler tasks submit nightly-7 --image etl:3 --cpu 500m --memory 1Gi --retry application=2 -- load --day 7
   pyscheduler tasks submit --file tasks.yaml
 
-A file has YAML documents, each a task or a list of tasks, or one task a line as JSON. Keys are those of TaskSpec:
+A file has YAML documents, each a task or a list of tasks, or JSON with one task per line. Keys are those of TaskSpec:
 
 \b
-  id: nightly-7                 # the same id again is the same task
-  image: etl:3                  # or `pod:`, a whole pod template with metadata and spec
+  id: nightly-7                 # submitting an id twice creates one task
+  image: etl:3                  # or `pod:`, a pod template with metadata and spec
   command: [load, --day, "7"]
   cpu: 500m
   memory: 1Gi
@@ -51,7 +51,7 @@ A file has YAML documents, each a task or a list of tasks, or one task a line as
 """
 _DEFAULT_STATE = "tasks.db"
 _POLL_SECONDS = 0.3
-"""Seconds between two looks at a file that somebody else works."""
+"""Interval between two reads of the state file in seconds."""
 
 
 @click.group(context_settings={"show_default": True}, help=_HELP)
@@ -67,59 +67,60 @@ def _state(command: Callable[..., None]) -> Callable[..., None]:
         envvar="PYSCHEDULER_TASKS_STATE",
         show_envvar=True,
         metavar="FILE",
-        help="The state file, on a local disk.",
+        help="State file, on a local disk.",
     )(command)
 
 
-def _pairs(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> dict[str, str]:
-    """NAME=VALUE options as a dict."""
-    for text in given:
+def _pairs(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> dict[str, str]:
+    """Parse NAME=VALUE texts. BadParameter."""
+    for text in texts:
         if "=" not in text.strip("="):
             raise click.BadParameter(f"{text!r} is not NAME=VALUE")
-    return dict(text.split("=", 1) for text in given)
+    return dict(text.split("=", 1) for text in texts)
 
 
 def _many(flag: str, help: str, *names: str) -> Callable[..., Any]:
-    told = f"{help} May be repeated."
-    return click.option(flag, *names, multiple=True, callback=_pairs, metavar="NAME=VALUE", help=told)
+    return click.option(
+        flag, *names, multiple=True, callback=_pairs, metavar="NAME=VALUE", help=f"{help} May be repeated."
+    )
 
 
 @tasks.command(help=_SUBMIT_HELP)
 @click.argument("id", required=False)
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 @_state
-@click.option("--file", "-f", metavar="FILE", help="Tasks from a file; - is standard input.")
-@click.option("--image", default="", metavar="I", help="The container's image.")
-@click.option("--cpu", default="", metavar="Q", help="What it asks for: 500m, 2.")
-@click.option("--memory", default="", metavar="Q", help="The same: 512Mi, 4Gi.")
-@_many("--resource", "Further resources it asks for: nvidia.com/gpu=1.", "resources")
-@_many("--limit", "The most it may use: memory=2Gi.", "limits")
+@click.option("--file", "-f", metavar="FILE", help="Read tasks from FILE; - is standard input.")
+@click.option("--image", default="", metavar="I", help="Image of the container.")
+@click.option("--cpu", default="", metavar="Q", help="CPU request: 500m, 2.")
+@click.option("--memory", default="", metavar="Q", help="Memory request: 512Mi, 4Gi.")
+@_many("--resource", "Other resource requests: nvidia.com/gpu=1.", "resources")
+@_many("--limit", "Resource limits: memory=2Gi.", "limits")
 @_many("--env", "Environment variables.")
-@_many("--label", "Labels of its pod.", "labels")
-@_many("--node-selector", "Labels that its node must have.")
-@click.option("--priority-class", default="", metavar="P", help="Its PriorityClass.")
-@click.option("--queue", default="", metavar="Q", help="A word for whoever divides resources between owners.")
-@click.option("--gang", default="", metavar="NAME:SIZE", help="Start with the others of that name, or not at all.")
-@click.option("--scheduler", default="", metavar="S", help="Its scheduler; else that of `run`.")
-@_many("--retry", "More attempts after ends of a kind: application=2, infrastructure=5, configuration=0.")
-@click.option("--pending-seconds", type=float, metavar="S", help="How long an attempt may take to start.")
-@click.option("--deadline-seconds", type=float, metavar="S", help="How long the task may take, all attempts together.")
-@click.option("--watch", is_flag=True, help="Then watch until they have ended; exit 1 if one has not succeeded.")
-def submit(id: str | None, command: tuple[str, ...], state: Path, file: str | None, watch: bool, **given: Any) -> None:
-    wanted = read_tasks(file) if file is not None else [_from_flags(id, command, given)]
-    if file is not None and (id or any(value for name, value in given.items())):
-        raise click.UsageError("--file has everything in it: give either a file, or an ID with flags")
-    with RequestQueue(state, create=True) as box:
-        known = task_view.rows(box)
-        for spec in wanted:
-            _reject_other_spec(known.get(spec.id), spec)
-        new = [spec for spec in wanted if spec.id not in known or known[spec.id].phase == task_view.REFUSED]
-        box.withdraw([spec.id for spec in new])
-        box.put(Submit(spec) for spec in new)
-        again = f", {len(wanted) - len(new)} submitted before" if len(new) < len(wanted) else ""
-        print(f"{len(new)} submitted{again}{_idle_hint(box)}")
+@_many("--label", "Labels of the pod.", "labels")
+@_many("--node-selector", "Node labels that the pod requires.")
+@click.option("--priority-class", default="", metavar="P", help="PriorityClass of the pod.")
+@click.option("--queue", default="", metavar="Q", help="Queue label, for plugins and tools that share resources.")
+@click.option("--gang", default="", metavar="NAME:SIZE", help="Start SIZE tasks of gang NAME together or not at all.")
+@click.option("--scheduler", default="", metavar="S", help="schedulerName of the pod (default: that of `run`).")
+@_many("--retry", "Retries per failure kind: application=2, infrastructure=5, configuration=0.")
+@click.option("--pending-seconds", type=float, metavar="S", help="Time limit for an attempt to start.")
+@click.option("--deadline-seconds", type=float, metavar="S", help="Time limit of the task, including all attempts.")
+@click.option("--watch", is_flag=True, help="Watch the tasks until they have ended; exit 1 if one did not succeed.")
+def submit(id: str | None, command: tuple[str, ...], state: Path, file: str | None, watch: bool, **flags: Any) -> None:
+    specs = read_tasks(file) if file is not None else [_from_flags(id, command, flags)]
+    if file is not None and (id or any(value for name, value in flags.items())):
+        raise click.UsageError("--file cannot be combined with an ID or other flags: use one or the other")
+    with RequestQueue(state, create=True) as queue:
+        rows = task_view.rows(queue)
+        for spec in specs:
+            _reject_other_spec(rows.get(spec.id), spec)
+        new = [spec for spec in specs if spec.id not in rows or rows[spec.id].phase == task_view.REFUSED]
+        queue.withdraw([spec.id for spec in new])
+        queue.put(Submit(spec) for spec in new)
+        repeated = f", {len(specs) - len(new)} submitted before" if len(new) < len(specs) else ""
+        print(f"{len(new)} submitted{repeated}{_idle_hint(queue)}")
         if watch:
-            sys.exit(_watch(box, [spec.id for spec in wanted]))
+            sys.exit(_watch(queue, [spec.id for spec in specs]))
 
 
 @tasks.command(name="list")
@@ -130,127 +131,127 @@ def submit(id: str | None, command: tuple[str, ...], state: Path, file: str | No
     multiple=True,
     type=click.Choice(task_view.PHASES, case_sensitive=False),
     metavar="P",
-    help=f"Only these: {', '.join(task_view.PHASES)}. May be repeated.",
+    help=f"Only tasks in this phase: {', '.join(task_view.PHASES)}. May be repeated.",
 )
-@click.option("--queue", default="", metavar="Q", help="Only those of this queue.")
-@click.option("--id", "pattern", default="", metavar="PATTERN", help="Only ids like this: nightly-*.")
-@click.option("--limit", type=click.IntRange(min=1), default=100, metavar="N", help="The last N only.")
-@click.option("--output", "-o", type=click.Choice(["table", "json"]), default="table", help="json: one line a task.")
+@click.option("--queue", default="", metavar="Q", help="Only tasks of this queue.")
+@click.option("--id", "pattern", default="", metavar="PATTERN", help="Only tasks with a matching id: nightly-*.")
+@click.option("--limit", type=click.IntRange(min=1), default=100, metavar="N", help="Only the last N tasks.")
+@click.option("--output", "-o", type=click.Choice(["table", "json"]), default="table", help="json: one line per task.")
 def list_(state: Path, phases: tuple[str, ...], queue: str, pattern: str, limit: int, output: str) -> None:
-    """Show tasks, and how many there are of each phase."""
-    wanted = TaskFilter(phases, queue, pattern)
-    with RequestQueue(state) as box:
-        found = [row for row in task_view.rows(box).values() if wanted.matches(row)]
+    """List tasks, and count them by phase."""
+    filter = TaskFilter(phases, queue, pattern)
+    with RequestQueue(state) as requests:
+        rows = [row for row in task_view.rows(requests).values() if filter.matches(row)]
         if output == "json":
-            for row in found:
+            for row in rows:
                 print(task_view.as_json(row))
             return
-        if found:
-            _console().print(task_view.table(found[-limit:], time.time()))
-        left_out = f" (the last {limit} shown; --limit shows more)" if len(found) > limit else ""
-        print(f"{task_view.counts(found)}{left_out}{_idle_hint(box)}")
+        if rows:
+            _console().print(task_view.table(rows[-limit:], time.time()))
+        omitted = f" (the last {limit} shown; --limit shows more)" if len(rows) > limit else ""
+        print(f"{task_view.counts(rows)}{omitted}{_idle_hint(requests)}")
 
 
 @tasks.command
 @_state
 @click.argument("id")
 def show(state: Path, id: str) -> None:
-    """Show all that is known of one task, as YAML."""
-    with RequestQueue(state) as box:
-        row = _known(task_view.rows(box), [id])[0]
+    """Show all fields of a task as YAML."""
+    with RequestQueue(state) as queue:
+        row = _select(task_view.rows(queue), [id])[0]
     print(yaml.safe_dump(dict(task_view.details(row)), sort_keys=False, allow_unicode=True), end="")
 
 
 @tasks.command
 @_state
 @click.argument("ids", nargs=-1)
-@click.option("--all", "everything", is_flag=True, help="All tasks that have not ended.")
-@click.option("--queue", default="", metavar="Q", help="All of this queue that have not ended.")
-@click.option("--watch", is_flag=True, help="Then watch until they have ended.")
+@click.option("--all", "everything", is_flag=True, help="Kill all tasks that have not ended.")
+@click.option("--queue", default="", metavar="Q", help="Kill all tasks of this queue that have not ended.")
+@click.option("--watch", is_flag=True, help="Watch the tasks until they have ended.")
 def kill(state: Path, ids: tuple[str, ...], everything: bool, queue: str, watch: bool) -> None:
-    """Have tasks ended. One that succeeds before that has succeeded."""
+    """Kill tasks. A task that succeeds before it is stopped counts as succeeded."""
     if not ids and not everything and not queue:
         raise click.UsageError("name the tasks: ID..., --queue Q or --all")
-    with RequestQueue(state) as box:
-        known = task_view.rows(box)
-        wanted = _known(known, ids) if ids else [row for row in known.values() if TaskFilter(queue=queue).matches(row)]
-        going = [row.id for row in wanted if not row.ended]
-        box.put(Kill(id) for id in going)
-        ended = f", {len(wanted) - len(going)} had ended" if ids and len(going) < len(wanted) else ""
-        print(f"{len(going)} to be killed{ended}{_idle_hint(box)}")
+    with RequestQueue(state) as requests:
+        rows = task_view.rows(requests)
+        selected = _select(rows, ids) if ids else [row for row in rows.values() if TaskFilter(queue=queue).matches(row)]
+        running = [row.id for row in selected if not row.ended]
+        requests.put(Kill(id) for id in running)
+        ended = f", {len(selected) - len(running)} already ended" if ids and len(running) < len(selected) else ""
+        print(f"{len(running)} to be killed{ended}{_idle_hint(requests)}")
         if watch:
-            _watch(box, going)
+            _watch(requests, running)
 
 
 @tasks.command
 @_state
 @click.argument("ids", nargs=-1)
 def watch(state: Path, ids: tuple[str, ...]) -> None:
-    """Watch tasks until all have ended: these, or all there are. Exit 1 if one has not succeeded."""
-    with RequestQueue(state) as box:
-        _known(task_view.rows(box), ids)
-        sys.exit(_watch(box, ids))
+    """Watch tasks, all without IDS, until they have ended. Exits with 1 if one did not succeed."""
+    with RequestQueue(state) as queue:
+        _select(task_view.rows(queue), ids)
+        sys.exit(_watch(queue, ids))
 
 
 @tasks.command
 @_state
 @click.argument("ids", nargs=-1)
-@click.option("--ended", is_flag=True, help="All tasks that have ended.")
+@click.option("--ended", is_flag=True, help="Forget all tasks that have ended.")
 def forget(state: Path, ids: tuple[str, ...], ended: bool) -> None:
-    """Drop tasks that have ended; their ids are free again."""
+    """Delete the records of tasks that have ended; their ids can be reused."""
     if not ids and not ended:
         raise click.UsageError("name the tasks: ID..., or --ended for all that have ended")
-    with RequestQueue(state) as box:
-        known = task_view.rows(box)
-        wanted = _known(known, ids) if ids else [row for row in known.values() if row.ended]
-        going = [row.id for row in wanted if not row.ended]
-        if going:
-            raise CommandProblem(f"task {going[0]!r} has not ended: `pyscheduler tasks kill` ends it")
-        box.withdraw([row.id for row in wanted if row.record is None])
-        box.put(Forget(row.id) for row in wanted if row.record is not None)
-        print(f"{len(wanted)} to be forgotten{_idle_hint(box)}")
+    with RequestQueue(state) as queue:
+        rows = task_view.rows(queue)
+        selected = _select(rows, ids) if ids else [row for row in rows.values() if row.ended]
+        running = [row.id for row in selected if not row.ended]
+        if running:
+            raise CommandProblem(f"task {running[0]!r} has not ended: kill it first with `pyscheduler tasks kill`")
+        queue.withdraw([row.id for row in selected if row.record is None])
+        queue.put(Forget(row.id) for row in selected if row.record is not None)
+        print(f"{len(selected)} to be forgotten{_idle_hint(queue)}")
 
 
 @tasks.command
 @_state
 def offers(state: Path) -> None:
-    """Say what tasks hold, and what more may be used now."""
-    with RequestQueue(state) as box:
-        told = box.get_meta("offer")
-        holder = box.holder()
-    if not told:
-        raise CommandProblem(f"{state}: nobody has worked it yet; `pyscheduler tasks run` does")
-    print(told if holder else f"{told}\nas of when it was last worked; nobody works it now")
+    """Show the resources that tasks use, and those that are free."""
+    with RequestQueue(state) as queue:
+        offer = queue.get_meta("offer")
+        holder = queue.holder()
+    if not offer:
+        raise CommandProblem(f"{state}: has no offer yet; start `pyscheduler tasks run`")
+    print(offer if holder else f"{offer}\nas of the last `pyscheduler tasks run`, which is not running")
 
 
 @tasks.command
 @_state
-@click.option("--kubeconfig", type=options.FILE, metavar="FILE", help="The way to the API server; in-cluster without.")
-@click.option("--namespace", "-n", default="default", metavar="NS", help="Where the pods are.")
-@click.option("--name", default="tasks", metavar="NAME", help="Which of several backends in the namespace this is.")
-@click.option("--scheduler", default="pyscheduler", metavar="S", help="The scheduler of tasks that name none.")
-@_many("--budget", "The most that all tasks together may hold: cpu=64, memory=256Gi, pods=500. Unlimited without.")
-@click.option("--quota", is_flag=True, help="The budget is what the ResourceQuotas of the namespace leave.")
-@click.option("--qps", type=click.FloatRange(min=0), default=200.0, help="API calls a second; 0 for no limit.")
-@click.option("--once", is_flag=True, help="End when all tasks have; exit 1 if one has not succeeded.")
-@click.option("--output", "-o", type=click.Choice(["text", "json"]), default="text", help="json: each change, a line.")
+@click.option("--kubeconfig", type=options.FILE, metavar="FILE", help="Kubeconfig (default: in-cluster credentials).")
+@click.option("--namespace", "-n", default="default", metavar="NS", help="Namespace of the pods.")
+@click.option("--name", default="tasks", metavar="NAME", help="Name of this backend, unique in the namespace.")
+@click.option("--scheduler", default="pyscheduler", metavar="S", help="Default schedulerName of tasks.")
+@_many("--budget", "Limit of all tasks together: cpu=64, memory=256Gi, pods=500 (default: no limit).")
+@click.option("--quota", is_flag=True, help="Limit all tasks together by the ResourceQuotas of the namespace.")
+@click.option("--qps", type=click.FloatRange(min=0), default=200.0, help="API calls per second; 0 for no limit.")
+@click.option("--once", is_flag=True, help="Exit when all tasks have ended, with 1 if one did not succeed.")
+@click.option("--output", "-o", type=click.Choice(["text", "json"]), default="text", help="json: one line per change.")
 @options.logged
-def run(**given: Any) -> None:
-    """Work a state file: create pods for its tasks, see them through, clean up after them.
+def run(**flags: Any) -> None:
+    """Run the tasks of a state file: create their pods, watch them, clean up after them.
 
-    Stop it with Ctrl-C, or kill it: pods go on, and the next run takes them up where they are.
+    Stop it with Ctrl-C, or kill it: the pods keep running, and the next `tasks run` manages them.
     """
     from pyscheduler.cli.task_run import RunOptions, work
 
-    sys.exit(options.run_async(work(RunOptions(**given))))
+    sys.exit(options.run_async(work(RunOptions(**flags))))
 
 
-def _from_flags(id: str | None, command: Sequence[str], given: dict[str, Any]) -> TaskSpec:
+def _from_flags(id: str | None, command: Sequence[str], flags: dict[str, Any]) -> TaskSpec:
     if not id:
         raise click.UsageError("name a task (ID --image I), or a file of tasks (--file FILE)")
-    if not given["image"]:
-        raise click.UsageError("--image says what to run; for a whole pod template use --file")
-    fields = {name: value for name, value in given.items() if value not in ("", None, {}, False)}
+    if not flags["image"]:
+        raise click.UsageError("--image is required; for a pod template use --file")
+    fields = {name: value for name, value in flags.items() if value not in ("", None, {}, False)}
     if "gang" in fields:
         fields["gang"] = _gang(fields["gang"])
     if "retry" in fields:
@@ -268,32 +269,32 @@ def _gang(text: str) -> Gang:
 def _retry(numbers: dict[str, str]) -> RetryPolicy:
     for kind, number in numbers.items():
         if kind not in ("infrastructure", "application", "configuration") or not number.isdecimal():
-            said = f"{kind}={number} is not infrastructure=N, application=N or configuration=N"
-            raise click.BadParameter(said, param_hint="--retry")
+            message = f"{kind}={number} is not infrastructure=N, application=N or configuration=N"
+            raise click.BadParameter(message, param_hint="--retry")
     return RetryPolicy(**{kind: int(number) for kind, number in numbers.items()})
 
 
-def _reject_other_spec(known: TaskRow | None, spec: TaskSpec) -> None:
-    if known is not None and known.phase != task_view.REFUSED and known.spec != spec:
-        raise CommandProblem(f"task {spec.id!r} is there already, and is another one: give this one another id")
+def _reject_other_spec(row: TaskRow | None, spec: TaskSpec) -> None:
+    if row is not None and row.phase != task_view.REFUSED and row.spec != spec:
+        raise CommandProblem(f"task {spec.id!r} already exists with another spec: use another id")
 
 
-def _known(rows: dict[str, TaskRow], ids: Sequence[str]) -> list[TaskRow]:
+def _select(rows: dict[str, TaskRow], ids: Sequence[str]) -> list[TaskRow]:
     missing = [id for id in ids if id not in rows]
     if missing:
         raise CommandProblem(f"there is no task {', '.join(map(repr, missing))}; `pyscheduler tasks list` shows all")
     return [rows[id] for id in ids]
 
 
-def _idle_hint(box: RequestQueue) -> str:
-    """A hint where nobody would do anything about it."""
-    return "" if box.holder() else f"; nobody works {box.path}: `pyscheduler tasks run --state {box.path}` does"
+def _idle_hint(queue: RequestQueue) -> str:
+    """Return a hint to start `tasks run` if no process runs the state file, "" otherwise."""
+    return "" if queue.holder() else f"; not running, start it with `pyscheduler tasks run --state {queue.path}`"
 
 
-def _watch(box: RequestQueue, ids: Sequence[str]) -> int:
+def _watch(queue: RequestQueue, ids: Sequence[str]) -> int:
     from pyscheduler.cli.task_watch import watch_tasks
 
-    return watch_tasks(box, ids, _console(), _POLL_SECONDS)
+    return watch_tasks(queue, ids, _console(), _POLL_SECONDS)
 
 
 def _console() -> Any:

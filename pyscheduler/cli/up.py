@@ -1,4 +1,4 @@
-"""`pyscheduler up`: a whole cluster with a scheduler in one process, for trying things out."""
+"""`pyscheduler up`: a test cluster with API server, hollow nodes, controllers and scheduler in one process."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ _PROFILE = """
 _HEAD = (
     "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nleaderElection: {leaderElect: false}"
 )
-_LOOK_EVERY = 0.1
+_POLL_SECONDS = 0.1
 _NAMES = ("pyscheduler", "default-scheduler")
 
 
 @dataclass(frozen=True, slots=True)
 class UpOptions:
-    """The options of one `up`."""
+    """Options of `up`."""
 
     nodes: int
     node_cpu: str
@@ -64,27 +64,27 @@ class UpOptions:
 
 
 @click.command
-@click.option("--nodes", type=click.IntRange(min=1), default=3, metavar="N", help="How many hollow nodes.")
-@click.option("--node-cpu", default="4", metavar="Q", help="The cpu of each.")
-@click.option("--node-memory", default="32Gi", metavar="Q", help="The memory of each.")
+@click.option("--nodes", type=click.IntRange(min=1), default=3, metavar="N", help="Number of hollow nodes.")
+@click.option("--node-cpu", default="4", metavar="Q", help="CPU of each node.")
+@click.option("--node-memory", default="32Gi", metavar="Q", help="Memory of each node.")
 @click.option(
     "--apply",
     "paths",
     type=options.FILE,
     multiple=True,
     metavar="FILE",
-    help="Manifests to create, a file or a folder; may be repeated.",
+    help="Create the objects of a manifest file or folder. May be repeated.",
 )
 @click.option(
     "--config",
     type=options.FILE,
     metavar="FILE",
-    help="KubeSchedulerConfiguration; QoSSort and Gang on top of the default profile without one.",
+    help="KubeSchedulerConfiguration file (default: the default profile with QoSSort and Gang).",
 )
-@click.option("--kubeconfig-out", type=options.FILE, metavar="FILE", help="Where to write a kubeconfig for kubectl.")
-@click.option("--port", default=0, metavar="P", help="The API server's port; 0 takes a free one.")
+@click.option("--kubeconfig-out", type=options.FILE, metavar="FILE", help="Write a kubeconfig for kubectl to FILE.")
+@click.option("--port", default=0, metavar="P", help="Port of the API server; 0 uses a free one.")
 @click.option("--once", is_flag=True, help="Exit when every pod is bound or final.")
-@click.option("--timeout", default=60.0, metavar="S", help="With --once: give up after so many seconds.")
+@click.option("--timeout", default=60.0, metavar="S", help="With --once: exit after this many seconds at the latest.")
 @options.feature_gates
 @options.verbosity
 @options.logging_format
@@ -104,11 +104,16 @@ def up(
 ) -> None:
     """Start a cluster in this process: API server, hollow nodes, controllers and the scheduler.
 
-    Pods of the schedulers `pyscheduler` and `default-scheduler` are placed. Nodes are hollow: they run no containers.
+    It schedules pods with the schedulerName `pyscheduler` or `default-scheduler`. Hollow nodes run no containers.
+
+    \b
+    Examples:
+      pyscheduler up --nodes 5 --kubeconfig-out kubeconfig
+      pyscheduler up --apply manifests/examples --once
     """
     _check_quantity("--node-cpu", node_cpu)
     _check_quantity("--node-memory", node_memory)
-    options.logging(logging_format, verbosity, quiet=not verbosity)  # people watch the table, not the log
+    options.logging(logging_format, verbosity, quiet=not verbosity)  # log lines would disturb the table
     manifests = read_manifests(paths)
     flags = UpOptions(nodes, node_cpu, node_memory, port, paths, config, manifests, kubeconfig_out, once, timeout)
     on = options.gates(feature_gates)
@@ -117,17 +122,17 @@ def up(
 
 
 def _check_quantity(option: str, text: str) -> None:
-    """BadParameter where the text of an option is no quantity of at least 0."""
+    """Raise BadParameter if the option is not a quantity of at least 0."""
     try:
-        good = value(text) >= 0
+        is_negative = value(text) < 0
     except QuantityError as problem:
         raise click.BadParameter(str(problem), param_hint=option) from None
-    if not good:
-        raise click.BadParameter(f"{text!r} is less than nothing", param_hint=option)
+    if is_negative:
+        raise click.BadParameter(f"{text!r} is negative", param_hint=option)
 
 
 def _default_config(gates: FeatureGates) -> LoadedConfig:
-    """QoS order and gangs for both names, where the plugins are installed; the default profile otherwise."""
+    """Return profiles with QoSSort and Gang for both names if the plugins are installed, else the default profile."""
     if "Gang" not in default().registry:
         return default(gates)
     return loads(f"{_HEAD}\nprofiles:" + "".join(_PROFILE.format(name=name) for name in _NAMES), gates=gates)
@@ -159,7 +164,7 @@ def _greeting(flags: UpOptions, url: str, names: Sequence[str]) -> str:
 
 
 def _builtin() -> list[Manifest]:
-    """The kinds that the plugins of this project read."""
+    """Return the CustomResourceDefinitions that the bundled plugins need."""
     folder = resources.files("pyscheduler.controllers") / "crds"
     return [Manifest(f.name, yaml.safe_load(f.read_text(encoding="utf-8"))) for f in folder.iterdir()]
 
@@ -185,23 +190,24 @@ def _kubeconfig(cluster: EmbeddedCluster, out: Path | None) -> Path:
 async def _watch(
     console: Console, cluster: EmbeddedCluster, working: asyncio.Task[None], flags: UpOptions, kubeconfig: Path
 ) -> int:
-    """Show progress until all is placed (or, without --once, until a signal); the exit code."""
-    say = partial(console.print, soft_wrap=True, highlight=False)
+    """Show progress until all pods are placed (without --once: until a signal); return the exit code."""
+    show = partial(console.print, soft_wrap=True, highlight=False)
     progress = await _until_placed(console, cluster, working, flags)
     console.print(node_table(cluster.server.api))
     if not progress.done:
         for pod in progress.unbound:
-            say(pending_reason(pod), style="red")
+            show(pending_reason(pod), style="red")
     if flags.once:
-        say(f"Keep it running, and look at it from another terminal:\n  {_again(flags)}\n  {_kubectl('kubeconfig')}")
+        commands = f"{_command_without_once(flags)}\n  {_kubectl('kubeconfig')}"
+        show(f"Keep it running, and look at it from another terminal:\n  {commands}")
         return 0 if progress.done else 1
-    say(f"Look at it from another terminal; Ctrl-C ends it:\n  {_kubectl(kubeconfig)}")
+    show(f"Look at it from another terminal; Ctrl-C ends it:\n  {_kubectl(kubeconfig)}")
     await working
     return 0
 
 
-def _again(flags: UpOptions) -> str:
-    """The command line that starts the same cluster and keeps it."""
+def _command_without_once(flags: UpOptions) -> str:
+    """Return the command line that starts the same cluster without --once."""
     program = os.path.relpath(sys.argv[0]) if os.path.isabs(sys.argv[0]) else sys.argv[0]
     size = f"--nodes {flags.nodes} --node-cpu {flags.node_cpu} --node-memory {flags.node_memory}"
     applied = "".join(f" --apply {path}" for path in flags.apply)
@@ -229,4 +235,4 @@ async def _until_placed(
                 status.update(shown)
                 if not console.is_terminal:
                     console.print(shown, soft_wrap=True, highlight=False)
-            await clock.sleep(_LOOK_EVERY)
+            await clock.sleep(_POLL_SECONDS)

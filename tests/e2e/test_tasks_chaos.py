@@ -10,7 +10,7 @@ from tests.e2e.plane import Plane
 from tests.tasks.chaos import ChaosSettings, chaos
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.slow]
-SHORT = ChaosSettings(tasks=300, kills=2, at_once=100, nodes=8, patience=600.0)
+SHORT = ChaosSettings(tasks=300, kills=2, max_pods=100, nodes=8, timeout=600.0)
 
 
 async def test_a_backend_that_is_killed_over_and_over_loses_and_doubles_nothing(

@@ -94,7 +94,7 @@ RUNS = {"pyscheduler.io/run-seconds": "0.2"}
 async def test_tasks_left_before_anybody_works_are_run(tasks: Commands, tmp_path: Path) -> None:
     (tmp_path / "many.jsonl").write_text(lines(*({"id": f"t-{i}", "annotations": RUNS} for i in range(12))))
     code, out, _ = await tasks("submit", "--file", "many.jsonl")
-    assert (code, out.startswith("12 submitted; nobody works tasks.db: `pyscheduler tasks run")) == (0, True)
+    assert (code, out.startswith("12 submitted; not running, start it with `pyscheduler tasks run")) == (0, True)
     code, out, err = await tasks("run", *tasks.flags, "--budget", "pods=3", "--once")
     assert (code, sorted(out.splitlines())) == (0, sorted(f"t-{i} Succeeded" for i in range(12))), err
     _, out, _ = await tasks("list")
@@ -111,7 +111,7 @@ async def test_a_failure_is_told_by_the_exit_code(tasks: Commands, tmp_path: Pat
     await tasks("submit", "--file", "fails.jsonl")
     code, out, _ = await tasks("run", *tasks.flags, "--once")
     assert code == 1
-    assert "fails Failed: a container ended with an error" in out
+    assert "fails Failed: a container exited with an error" in out
     code, out, _ = await tasks("list", "--phase", "Refused")
     assert "killed before it was submitted" in out
 

@@ -18,7 +18,7 @@ from pyscheduler.core.leader_election import LeaseTimings
 from tests.e2e.plane import Plane
 from tests.tasks.records import record
 from tests.tasks.rights import kubeconfig_of
-from tests.tasks.state_contract import Again, StateContract
+from tests.tasks.state_contract import OpenStore, StateContract
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.slow]
 ROOT = Path(__file__).parents[2]
@@ -66,7 +66,7 @@ class TestContract(StateContract):
     """The same stories as for files and memory."""
 
     @pytest.fixture
-    def again(self, client: KubernetesClient) -> Again:
+    def open_store(self, client: KubernetesClient) -> OpenStore:
         return lambda: state(client)
 
 

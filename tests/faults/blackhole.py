@@ -1,4 +1,4 @@
-"""A TCP proxy with connections that can die silently: bytes are swallowed, TCP is acknowledged, nothing is closed."""
+"""TCP proxy with connections that can die silently: bytes are acknowledged and dropped, nothing is closed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Self
 
 
 class Blackhole:
-    """A proxy to one port, TLS untouched. Use it as an async context manager."""
+    """Proxy to one port that passes TLS through. Use it as an async context manager."""
 
     def __init__(self, host: str, port: int) -> None:
         self.port = 0
@@ -32,14 +32,14 @@ class Blackhole:
         await asyncio.sleep(0)
 
     def swallow(self, to_server: bool = True, to_client: bool = True) -> int:
-        """Let what is open die in one direction or both; new connections work. Returns their number."""
+        """Silence the open connections in one direction or both and return their number; new connections work."""
         for line in self._open:
             line.to_server &= not to_server
             line.to_client &= not to_client
         return len(self._open)
 
     def swallow_next(self, connections: int) -> None:
-        """Accept so many further connections and never answer on them."""
+        """Accept the next `connections` connections without ever responding on them."""
         self._dead_on_arrival = connections
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -63,7 +63,7 @@ class Blackhole:
 
 
 class _Line:
-    """A connection of a client and the one to the server that belongs to it."""
+    """Connection of a client and the corresponding one to the server."""
 
     def __init__(self, client: asyncio.StreamWriter, server: asyncio.StreamWriter, works: bool) -> None:
         self.to_server = self.to_client = works
@@ -79,7 +79,7 @@ class _Line:
         while data := await reader.read(1 << 16):
             if self.to_client:
                 self._client.write(data)
-        if self.to_client:  # else the client must not learn that the server has closed
+        if self.to_client:  # a silenced client must not notice that the server has closed
             self.close()
 
     def close(self) -> None:

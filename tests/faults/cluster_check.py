@@ -1,7 +1,7 @@
-"""What became of the cluster, judged by its objects alone: the scheduler is not asked, and nothing of it is imported.
+"""Independent check of a cluster by its objects alone; it imports no code of the scheduler.
 
-A pod has one node for good; no node holds more than it has; a pod that fits somewhere is somewhere; and nobody is
-promised a node that is gone, or one where nobody makes room any more.
+A pod keeps its node; no node is overcommitted; a pod that fits on a node is bound; and no pod is nominated to a node
+that is deleted or has no pods being evicted.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Amounts = dict[str, Fraction]
 
 
 def amount(text: str | int) -> Fraction:
-    """A quantity as Kubernetes writes it, as a number."""
+    """Parse a Kubernetes quantity."""
     written = str(text)
     for suffix, factor in _SUFFIXES.items():
         if written.endswith(suffix):
@@ -39,100 +39,100 @@ def amount(text: str | int) -> Fraction:
 
 
 def requests(pod: Json) -> Amounts:
-    """What a pod takes of its node: the most that its containers want at once, and one place among the pods."""
+    """Return the effective requests of a pod, including init containers, overhead and one pod."""
     taken: Amounts = defaultdict(Fraction)
     for container in pod["spec"]["containers"]:
-        for name, asked in _asked(container).items():
-            taken[name] += asked
+        for name, request in _container_requests(container).items():
+            taken[name] += request
     for container in pod["spec"].get("initContainers", ()):
-        for name, asked in _asked(container).items():
-            taken[name] = max(taken[name], asked)
-    for name, asked in pod["spec"].get("overhead", {}).items():
-        taken[name] += amount(asked)
+        for name, request in _container_requests(container).items():
+            taken[name] = max(taken[name], request)
+    for name, request in pod["spec"].get("overhead", {}).items():
+        taken[name] += amount(request)
     return {**taken, "pods": Fraction(1)}
 
 
-def _asked(container: Json) -> Amounts:
-    asked = container.get("resources", {}).get("requests") or {}
-    return {name: amount(text) for name, text in asked.items()}
+def _container_requests(container: Json) -> Amounts:
+    quantities = container.get("resources", {}).get("requests") or {}
+    return {name: amount(text) for name, text in quantities.items()}
 
 
 def oversold(pods: Iterable[Json], nodes: Iterable[Json]) -> list[str]:
-    """The nodes that hold more than they have."""
-    taken, found = _taken(pods), []
+    """Return the nodes with more requests than allocatable resources, as messages."""
+    taken, wrong = _taken(pods), []
     for node in nodes:
         name = node["metadata"]["name"]
         for resource, has in _free(node, {}).items():
             if taken[name].get(resource, 0) > has:
-                found.append(f"node {name} has {has} of {resource} and holds {taken[name][resource]}")
-    return found
+                wrong.append(f"node {name} has {has} of {resource}, but {taken[name][resource]} are requested")
+    return wrong
 
 
 def left_behind(pods: Iterable[Json], nodes: Iterable[Json]) -> list[str]:
-    """The pods that wait although there is room for them on a node that they may go to."""
-    pods, found = list(pods), []
+    """Return the pending pods that fit on a node, as messages."""
+    pods, wrong = list(pods), []
     taken = _taken(pods)
     room = [(node, _free(node, taken[node["metadata"]["name"]])) for node in nodes if _open(node)]
-    for pod in filter(_waits, pods):
+    for pod in filter(_is_pending, pods):
         wants, selector = requests(pod), pod["spec"].get("nodeSelector") or {}
         for node, free in room:
-            if _carries(node, selector) and all(free.get(name, 0) >= needed for name, needed in wants.items()):
-                found.append(f"pod {_key(pod)} waits, and node {node['metadata']['name']} has room for it")
+            if _has_labels(node, selector) and all(free.get(name, 0) >= needed for name, needed in wants.items()):
+                wrong.append(f"pod {_key(pod)} is pending, but node {node['metadata']['name']} has room for it")
                 break
-    return found
+    return wrong
 
 
 def stale_nominations(pods: Iterable[Json], nodes: Iterable[Json]) -> list[str]:
-    """The pods that are promised a node which is gone, or on which nobody makes room for them."""
+    """Return the pods with a nominated node that is deleted or has no pods being evicted, as messages."""
     pods, names = list(pods), {node["metadata"]["name"] for node in nodes}
     leaving = {pod["spec"].get("nodeName") for pod in pods if pod["metadata"].get("deletionTimestamp")}
-    found = []
-    for pod in filter(_waits, pods):
-        promised = pod.get("status", {}).get("nominatedNodeName")
-        if promised and promised not in names:
-            found.append(f"pod {_key(pod)} is promised node {promised}, which is gone")
-        elif promised and promised not in leaving:
-            found.append(f"pod {_key(pod)} is promised node {promised}, where nobody makes room for it")
-    return found
+    wrong = []
+    for pod in filter(_is_pending, pods):
+        nominated = pod.get("status", {}).get("nominatedNodeName")
+        if nominated and nominated not in names:
+            wrong.append(f"pod {_key(pod)} is nominated to node {nominated}, which does not exist")
+        elif nominated and nominated not in leaving:
+            wrong.append(f"pod {_key(pod)} is nominated to node {nominated}, which has no pods being evicted")
+    return wrong
 
 
 def stranded(pods: Iterable[Json], nodes: Iterable[Json]) -> list[str]:
-    """The pods that were given a node which is not there."""
+    """Return the pods that are bound to a node that does not exist, as messages."""
     names = {node["metadata"]["name"] for node in nodes}
     nowhere = (pod for pod in pods if not _ended(pod) and pod["spec"].get("nodeName", "") not in {"", *names})
-    return [f"pod {_key(pod)} is on node {pod['spec']['nodeName']}, which is gone" for pod in nowhere]
+    return [f"pod {_key(pod)} is on node {pod['spec']['nodeName']}, which does not exist" for pod in nowhere]
 
 
 @dataclass
 class BindingWitness:
-    """Every node that a pod was ever seen to have, by UID and in order; whoever is at work has no part in it."""
+    """Nodes that each pod was observed on, by UID and in order."""
 
     nodes: dict[str, list[str]] = field(default_factory=dict)
     keys: dict[str, str] = field(default_factory=dict)
 
-    def see(self, pod: Json) -> None:
+    def observe(self, pod: Json) -> None:
         uid, node = pod["metadata"]["uid"], pod["spec"].get("nodeName")
-        seen = self.nodes.setdefault(uid, [])
+        observed = self.nodes.setdefault(uid, [])
         self.keys[uid] = _key(pod)
-        if node and node not in seen[-1:]:
-            seen.append(node)
+        if node and node not in observed[-1:]:
+            observed.append(node)
 
-    def bound_twice(self, agreed: Mapping[str, int]) -> list[str]:
-        """The pods that came to have a second node, or were bound more often than the pods of that name were made.
+    def bound_twice(self, accepted: Mapping[str, int]) -> list[str]:
+        """Return the pods with a second node, or with more accepted bindings than bound pods of that name.
 
-        `agreed` is how often the server has agreed to bind the pod of a name.
+        `accepted` is the number of bindings that the server accepted, by pod name.
         """
-        moved = [f"pod {self.keys[uid]} was on {' and '.join(seen)}" for uid, seen in self.nodes.items() if seen[1:]]
+        moved = [f"pod {self.keys[uid]} was on {' and '.join(nodes)}" for uid, nodes in self.nodes.items() if nodes[1:]]
         placed: dict[str, int] = defaultdict(int)
-        for uid, seen in self.nodes.items():
-            placed[self.keys[uid]] += bool(seen)
-        often = (key for key, times in agreed.items() if key in placed and times > placed[key])
-        return moved + [f"the server has bound pod {key} {agreed[key]} times" for key in often]
+        for uid, nodes in self.nodes.items():
+            placed[self.keys[uid]] += bool(nodes)
+        too_often = (key for key, times in accepted.items() if key in placed and times > placed[key])
+        return moved + [f"the server has bound pod {key} {accepted[key]} times" for key in too_often]
 
 
 @asynccontextmanager
 async def witnessing(api: ApiClient, namespace: str) -> AsyncIterator[BindingWitness]:
-    """A witness of a namespace's pods for as long as the block lasts, through restarts of the server too."""
+    """Observe a namespace's pods inside the block, also across restarts of the server."""
     witness, path = BindingWitness(), f"/api/v1/namespaces/{namespace}/pods"
     present = asyncio.Event()
 
@@ -141,11 +141,11 @@ async def witnessing(api: ApiClient, namespace: str) -> AsyncIterator[BindingWit
             with contextlib.suppress(ApiError, OSError, aiohttp.ClientError):
                 listed = await api.get(path)
                 for pod in listed["items"]:
-                    witness.see(pod)
+                    witness.observe(pod)
                 present.set()
                 async for event in api.watch(path, resourceVersion=listed["metadata"]["resourceVersion"]):
                     if event["type"] in ("ADDED", "MODIFIED", "DELETED"):
-                        witness.see(event["object"])
+                        witness.observe(event["object"])
             await asyncio.sleep(0.05)
 
     watching = asyncio.create_task(watch())
@@ -157,23 +157,23 @@ async def witnessing(api: ApiClient, namespace: str) -> AsyncIterator[BindingWit
         await asyncio.gather(watching, return_exceptions=True)
 
 
-async def problems(api: ApiClient, namespace: str, witness: BindingWitness, agreed: Mapping[str, int]) -> list[str]:
-    """All that is wrong with the namespace's pods, and with the nodes, at this moment."""
-    nodes, everybody = await api.list(NODES), await api.list(PODS)
-    ours = [pod for pod in everybody if pod["metadata"]["namespace"] == namespace]
+async def problems(api: ApiClient, namespace: str, witness: BindingWitness, accepted: Mapping[str, int]) -> list[str]:
+    """Return all current problems of the namespace's pods and of the nodes, as messages."""
+    nodes, all_pods = await api.list(NODES), await api.list(PODS)
+    ours = [pod for pod in all_pods if pod["metadata"]["namespace"] == namespace]
     for pod in ours:
-        witness.see(pod)
-    checks = (oversold(everybody, nodes), left_behind(ours, nodes), stale_nominations(ours, nodes))
-    return sum(checks, witness.bound_twice(agreed)) + stranded(ours, nodes)
+        witness.observe(pod)
+    checks = (oversold(all_pods, nodes), left_behind(ours, nodes), stale_nominations(ours, nodes))
+    return sum(checks, witness.bound_twice(accepted)) + stranded(ours, nodes)
 
 
 def _taken(pods: Iterable[Json]) -> dict[str, Amounts]:
-    """What is taken of each node."""
+    """Return the requests of the bound pods by node."""
     taken: dict[str, Amounts] = defaultdict(lambda: defaultdict(Fraction))
     for pod in pods:
         if pod["spec"].get("nodeName") and not _ended(pod):
-            for name, asked in requests(pod).items():
-                taken[pod["spec"]["nodeName"]][name] += asked
+            for name, request in requests(pod).items():
+                taken[pod["spec"]["nodeName"]][name] += request
     return taken
 
 
@@ -183,16 +183,16 @@ def _free(node: Json, taken: Mapping[str, Fraction]) -> Amounts:
 
 
 def _open(node: Json) -> bool:
-    """Whether the node takes pods that tolerate nothing."""
-    keeps_away = any(taint["effect"] != "PreferNoSchedule" for taint in node["spec"].get("taints") or ())
-    return not (keeps_away or node["spec"].get("unschedulable"))
+    """Return True if the node accepts pods without tolerations."""
+    is_tainted = any(taint["effect"] != "PreferNoSchedule" for taint in node["spec"].get("taints") or ())
+    return not (is_tainted or node["spec"].get("unschedulable"))
 
 
-def _carries(node: Json, selector: Mapping[str, str]) -> bool:
+def _has_labels(node: Json, selector: Mapping[str, str]) -> bool:
     return all(node["metadata"].get("labels", {}).get(key) == value for key, value in selector.items())
 
 
-def _waits(pod: Json) -> bool:
+def _is_pending(pod: Json) -> bool:
     spec, leaves = pod["spec"], pod["metadata"].get("deletionTimestamp")
     return not any((spec.get("nodeName"), spec.get("schedulingGates"), leaves, _ended(pod)))
 

@@ -1,6 +1,6 @@
-"""The stage: one cluster, one proxy and one scheduler for all stories; what a fault leaves behind, the next would see.
+"""Fixtures: one cluster, proxy and scheduler for all tests, so that the after-effects of a fault are noticed.
 
-Each story ends with the independent check of the cluster, and with a look at what the scheduler takes by then.
+Each test ends with the independent check of the cluster and of the scheduler's resource usage.
 """
 
 from __future__ import annotations
@@ -12,19 +12,25 @@ import pytest_asyncio
 
 from tests.e2e.conftest import control_plane, namespace
 from tests.e2e.plane import Plane, new_namespace
-from tests.faults.fault_namespace import FaultNamespace, staged
+from tests.faults.fault_namespace import FaultNamespace, fault_namespace
 from tests.faults.proxy import FaultProxy
-from tests.faults.scheduler_under_test import ResourceUsage, SchedulerUnderTest, configuration, proxied, started
+from tests.faults.scheduler_under_test import (
+    ResourceUsage,
+    SchedulerUnderTest,
+    configuration,
+    run_scheduler,
+    start_proxy,
+)
 
 __all__ = ["control_plane", "namespace"]
 WARM_UP = 150
-"""Pods at once, so that it has as many connections as it ever has."""
+"""Pods of the warm-up, enough to open the most connections that the scheduler uses."""
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def proxy(control_plane: Plane) -> AsyncIterator[FaultProxy]:
-    """The way to the API server."""
-    async with proxied(control_plane) as proxy:
+    """Proxy to the API server."""
+    async with start_proxy(control_plane) as proxy:
         yield proxy
 
 
@@ -32,29 +38,29 @@ async def proxy(control_plane: Plane) -> AsyncIterator[FaultProxy]:
 async def subject(
     control_plane: Plane, proxy: FaultProxy, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[SchedulerUnderTest]:
-    """The scheduler that lives through it all."""
+    """Scheduler that all tests share."""
     folder = tmp_path_factory.mktemp("subject")
-    async with started(control_plane, configuration(), folder, proxy) as running:
+    async with run_scheduler(control_plane, configuration(), folder, proxy) as running:
         yield SchedulerUnderTest(running, control_plane.api, proxy)
         assert running.process.returncode is None, running.log.read_text()[-4000:]
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def level(control_plane: Plane, proxy: FaultProxy, subject: SchedulerUnderTest) -> ResourceUsage:
-    """What the scheduler takes at rest, once it has worked: modules are loaded, connections are open."""
+    """Resource usage of the idle scheduler after a warm-up: modules are loaded, connections are open."""
     await new_namespace(control_plane.api, "warm-up")
-    async with staged(control_plane, "warm-up", proxy) as world:
-        await world.flood(WARM_UP, cpu="1m")
-        await world.many_bound(WARM_UP)
-        await world.rewatched()
+    async with fault_namespace(control_plane, "warm-up", proxy) as ns:
+        await ns.create_pods(WARM_UP, cpu="1m")
+        await ns.wait_for_bound(WARM_UP)
+        await ns.restart_watches()
     return await subject.level()
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def world(
+async def ns(
     control_plane: Plane, namespace: str, proxy: FaultProxy, subject: SchedulerUnderTest, level: ResourceUsage
 ) -> AsyncIterator[FaultNamespace]:
-    """A world to do harm to."""
-    async with staged(control_plane, namespace, proxy) as world:
-        yield world
-    await subject.back_at(level)
+    """Namespace of one test; afterwards the scheduler's resource usage must be back at its level."""
+    async with fault_namespace(control_plane, namespace, proxy) as ns:
+        yield ns
+    await subject.wait_until_back_at(level)

@@ -1,4 +1,4 @@
-"""The faults by name: what can happen to a call, and what to a watch."""
+"""Faults that the proxy injects into calls and watches."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from tests.faults.request_matchers import ProxiedRequest
 TOO_MANY, INTERNAL, UNAVAILABLE, GONE = 429, 500, 503, 410
 _REASONS = {429: "TooManyRequests", 500: "InternalError", 503: "ServiceUnavailable", 410: "Expired"}
 TOGETHER = 0.05
-"""Seconds in which lines of a watch count as sent at once."""
+"""Seconds within which lines of a watch form one batch."""
 
 
-def refuses(code: int, retry_after: int | None = None) -> Fault:
-    """The server does not get to see it."""
+def reject(code: int, retry_after: int | None = None) -> Fault:
+    """Respond with an error status without forwarding the call."""
 
     async def fault(exchange: Exchange) -> None:
         await exchange.answer(status(code, _REASONS[code], f"a fault of {code}", retry_after))
@@ -25,57 +25,57 @@ def refuses(code: int, retry_after: int | None = None) -> Fault:
     return fault
 
 
-async def passes(exchange: Exchange) -> None:
-    """Nothing happens to it, whatever other rules say."""
+async def forward(exchange: Exchange) -> None:
+    """Forward the call unchanged; used to exempt it from other rules."""
     await exchange.answer(await exchange.forward())
 
 
-async def hangs_up(exchange: Exchange) -> None:
-    """The connection breaks before the server has seen the call."""
+async def reset_before_request(exchange: Exchange) -> None:
+    """Reset the connection without forwarding the call."""
     exchange.reset()
 
 
-async def loses_the_answer(exchange: Exchange) -> None:
-    """The server has done it, and nobody hears of it."""
+async def lose_response(exchange: Exchange) -> None:
+    """Forward the call, then reset the connection instead of responding."""
     await exchange.forward()
     exchange.reset()
 
 
-async def breaks_off(exchange: Exchange) -> None:
-    """The connection breaks in the middle of the answer."""
+async def reset_mid_response(exchange: Exchange) -> None:
+    """Forward the call, then reset the connection in the middle of the response."""
     await exchange.answer_half(await exchange.forward())
 
 
-async def dies_on_the_way_there(exchange: Exchange) -> None:
-    """All connections die without a sign before the server has seen the call."""
+async def die_before_request(exchange: Exchange) -> None:
+    """Silence all connections without forwarding the call."""
     exchange.silence()
 
 
-async def dies_on_the_way_back(exchange: Exchange) -> None:
-    """The server has done it, and all connections die without a sign before its answer arrives."""
+async def die_before_response(exchange: Exchange) -> None:
+    """Forward the call, then silence all connections before the response."""
     answer = await exchange.forward()
     exchange.silence()
     await exchange.answer(answer)
 
 
-async def says_500_though_done(exchange: Exchange) -> None:
-    """The server has done it and says that it has not, as one does whose etcd answers too late."""
+async def respond_500_after_success(exchange: Exchange) -> None:
+    """Forward the call, then respond with 500, as an API server does after an etcd timeout."""
     await exchange.forward()
     await exchange.answer(status(INTERNAL, "InternalError", "etcdserver: request timed out"))
 
 
-def first(act: Callable[[ProxiedRequest], Awaitable[Any]]) -> Fault:
-    """Something happens in the cluster between the decision and the call."""
+def act_first(act: Callable[[ProxiedRequest], Awaitable[Any]]) -> Fault:
+    """Run an action between the scheduler's decision and its call, then forward the call."""
 
     async def fault(exchange: Exchange) -> None:
-        await act(exchange.asked)
+        await act(exchange.request)
         await exchange.answer(await exchange.forward())
 
     return fault
 
 
 class HeldCalls:
-    """Calls that are held up until the test lets them go; `after` they have reached the server, or before."""
+    """Calls held until the test releases them, before they reach the server or `after` it."""
 
     def __init__(self, after: bool = False) -> None:
         self._after = after
@@ -83,11 +83,11 @@ class HeldCalls:
         self._released = asyncio.Event()
 
     def release(self) -> None:
-        """Let all of them go. Whoever has given up meanwhile is not told, but the server is."""
+        """Forward and answer all held calls; they reach the server even if the client has timed out."""
         self._released.set()
 
     def drop(self) -> None:
-        """They get lost: whoever sent them was quicker to die than they were to arrive."""
+        """Reset the connections of all held calls."""
         self._dropped = True
         self._released.set()
 
@@ -100,8 +100,8 @@ class HeldCalls:
             await exchange.answer(answer or await exchange.forward())
 
 
-def stalls(seconds: float, after: bool = False) -> Fault:
-    """Nothing happens for so long; the client may give up before."""
+def stall(seconds: float, after: bool = False) -> Fault:
+    """Delay the call, or with `after` its response; the client may time out earlier."""
 
     async def fault(exchange: Exchange) -> None:
         answer = await exchange.forward() if after else None
@@ -116,8 +116,8 @@ def stalls(seconds: float, after: bool = False) -> Fault:
 Lines = AsyncIterator[bytes]
 
 
-def changed(change: Callable[[Lines], Lines]) -> Fault:
-    """A watch that tells something else than the server does."""
+def transform(change: Callable[[Lines], Lines]) -> Fault:
+    """Pass the lines of a watch through `change`."""
 
     async def fault(exchange: Exchange) -> None:
         await exchange.stream(change)
@@ -126,7 +126,7 @@ def changed(change: Callable[[Lines], Lines]) -> Fault:
 
 
 def cut_after(count: int) -> Fault:
-    """The connection breaks after so many lines."""
+    """Reset the connection of a watch after `count` lines."""
 
     async def fault(exchange: Exchange) -> None:
         async def some(lines: Lines) -> Lines:
@@ -140,31 +140,31 @@ def cut_after(count: int) -> Fault:
     return fault
 
 
-def says(*lines: bytes, after: int = 0) -> Fault:
-    """A watch that tells so many lines of the server's, then these, and ends."""
+def send_lines(*lines: bytes, after: int = 0) -> Fault:
+    """Send `after` lines of the server, then these lines, and end the watch."""
 
-    async def told(real: Lines) -> Lines:
+    async def altered(real: Lines) -> Lines:
         for _ in range(after):
             yield await anext(real)
         for line in lines:
             yield line
 
-    return changed(told)
+    return transform(altered)
 
 
-def stays_silent_after(*lines: bytes) -> Fault:
-    """A watch that tells these lines and nothing more, though the server would."""
+def send_lines_then_hang(*lines: bytes) -> Fault:
+    """Send these lines, then nothing more, and keep the watch open."""
 
-    async def told(_: Lines) -> Lines:
+    async def altered(_: Lines) -> Lines:
         for line in lines:
             yield line
         await asyncio.Event().wait()
 
-    return changed(told)
+    return transform(altered)
 
 
 def gone_event() -> bytes:
-    """The server has forgotten the version."""
+    """Return the ERROR event for an expired resourceVersion."""
     return event("ERROR", {"kind": "Status", "code": GONE, "reason": "Expired", "message": "too old resource version"})
 
 
@@ -173,22 +173,22 @@ def bookmark(kind: str, version: str) -> bytes:
 
 
 def event(type: str, obj: Any) -> bytes:
-    """A line of a watch."""
+    """Return a watch event as a line."""
     return json.dumps({"type": type, "object": obj}).encode() + b"\n"
 
 
-async def _twice(lines: Lines) -> Lines:
+async def _duplicate(lines: Lines) -> Lines:
     async for line in lines:
         yield line
         yield line
 
 
-twice: Fault = changed(_twice)
-"""A watch that tells everything two times."""
+duplicated: Fault = transform(_duplicate)
+"""Send each line of a watch twice."""
 
 
 class WatchRecorder:
-    """A watch that is told as it is, and remembered line by line."""
+    """Forwards a watch unchanged and records its lines."""
 
     def __init__(self) -> None:
         self.lines: list[bytes] = []
@@ -202,35 +202,35 @@ class WatchRecorder:
         await exchange.stream(kept)
 
 
-def repeating(old: Iterable[bytes]) -> Fault:
-    """A watch that begins with lines of an earlier one, as if the server had forgotten that it told them."""
+def replay(old: Iterable[bytes]) -> Fault:
+    """Send lines of an earlier watch before those of the server."""
     old = list(old)
 
-    async def told(lines: Lines) -> Lines:
+    async def altered(lines: Lines) -> Lines:
         for line in old:
             yield line
         async for line in lines:
             yield line
 
-    return changed(told)
+    return transform(altered)
 
 
-async def _shuffled(lines: Lines) -> Lines:
+async def _reorder(lines: Lines) -> Lines:
     async for batch in _batches(lines):
         by_object: dict[str, list[bytes]] = {}
         for line in batch:
             by_object.setdefault(_uid(line), []).append(line)
-        for told in reversed(by_object.values()):
-            for line in told:
+        for object_lines in reversed(by_object.values()):
+            for line in object_lines:
                 yield line
 
 
-shuffled: Fault = changed(_shuffled)
-"""A watch that tells what happens at once in another order; of one object in the order in which it happened."""
+reordered: Fault = transform(_reorder)
+"""Reorder the objects of each batch of a watch; events of one object keep their order."""
 
 
 async def _batches(lines: Lines) -> AsyncIterator[list[bytes]]:
-    """What comes within a moment, together."""
+    """Group lines that arrive within `TOGETHER` seconds."""
     coming = asyncio.ensure_future(anext(lines, b""))
     try:
         batch: list[bytes] = []

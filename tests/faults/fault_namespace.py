@@ -1,4 +1,4 @@
-"""A few nodes, a namespace and a witness: the stage of every story of a fault."""
+"""Namespace, hollow nodes and binding witness of a fault test."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ AT_ONCE = 16
 
 @dataclass
 class FaultNamespace:
-    """The namespace of one story; its nodes carry its name."""
+    """Namespace of one test, with nodes of its own."""
 
     plane: Plane
     namespace: str
@@ -35,15 +35,15 @@ class FaultNamespace:
 
     @property
     def pods(self) -> str:
-        """Where its pods are."""
+        """Path of the namespace's pods."""
         return f"/api/v1/namespaces/{self.namespace}/pods"
 
     @property
     def bindings(self) -> Matcher:
-        """Which calls bind them."""
+        """Matcher of their bindings."""
         return within(self.namespace, bindings)
 
-    async def pod(
+    async def create_pod(
         self,
         name: str,
         scheduler: str = PLAIN,
@@ -51,62 +51,60 @@ class FaultNamespace:
         labels: dict[str, str] | None = None,
         **fields: object,
     ) -> Json:
-        """Create one; `fields` are of its spec."""
+        """Create a pod; `fields` are set in its spec."""
         spec = pod_spec(scheduler, self.namespace, cpu, **fields)
         return await self.plane.api.create(self.pods, pod(name, spec, labels))
 
-    async def flood(self, count: int, scheduler: str = PLAIN, prefix: str = "p", cpu: str = "100m") -> None:
-        """Create many, a few at a time."""
+    async def create_pods(self, count: int, scheduler: str = PLAIN, prefix: str = "p", cpu: str = "100m") -> None:
+        """Create `count` pods with bounded concurrency."""
         names = iter(f"{prefix}-{i}" for i in range(count))
 
-        async def some() -> None:
+        async def worker() -> None:
             for name in names:
-                await self.pod(name, scheduler, cpu)
+                await self.create_pod(name, scheduler, cpu)
 
-        await asyncio.gather(*(some() for _ in range(AT_ONCE)))
+        await asyncio.gather(*(worker() for _ in range(AT_ONCE)))
 
-    async def bound(self, *names: str, seconds: float = SECONDS) -> dict[str, str]:
-        """The node of each of these pods, once they all have one."""
-        return placed(await self.plane.api.until(self.pods, lambda found: {*names} <= placed(found).keys(), seconds))
+    async def nodes_of(self, *names: str, seconds: float = SECONDS) -> dict[str, str]:
+        """Wait until all these pods are bound; return their nodes by name."""
+        return placed(await self.plane.api.until(self.pods, lambda pods: {*names} <= placed(pods).keys(), seconds))
 
-    async def many_bound(self, count: int, seconds: float = SECONDS) -> None:
-        """Wait until so many pods have a node."""
-        await self.plane.api.until(self.pods, lambda found: len(placed(found)) >= count, seconds)
+    async def wait_for_bound(self, count: int, seconds: float = SECONDS) -> None:
+        """Wait until `count` pods are bound."""
+        await self.plane.api.until(self.pods, lambda pods: len(placed(pods)) >= count, seconds)
 
-    async def all_watched(self, before: Counter[str], seconds: float = SECONDS) -> None:
-        """Wait until each kind that was watched is watched again, and once."""
+    async def wait_for_watches(self, before: Counter[str], seconds: float = SECONDS) -> None:
+        """Wait until exactly the watches of `before` are open."""
 
-        async def again() -> bool:
+        async def are_equal() -> bool:
             return self.proxy.watches == before
 
-        await until(again, seconds)
+        await until(are_equal, seconds)
 
-    async def rewatched(self) -> None:
-        """Cut all watches once, and wait until they are there again."""
+    async def restart_watches(self) -> None:
+        """Cut all watches, and wait until they are open again."""
         before = self.proxy.watches
         self.proxy.cut(watches())
-        await self.all_watched(before)
+        await self.wait_for_watches(before)
 
-    async def well(self, seconds: float = SECONDS) -> None:
-        """Wait until nothing is wrong with the cluster any more; what cannot be mended never is."""
-        deadline, found = asyncio.get_running_loop().time() + seconds, ["not looked yet"]
-        while found:
-            found = await problems(self.plane.api, self.namespace, self.witness, self.proxy.bound)
-            if found:
-                assert asyncio.get_running_loop().time() < deadline, "\n".join(found)
-                await asyncio.sleep(0.1)
+    async def wait_until_consistent(self, seconds: float = SECONDS) -> None:
+        """Wait until the cluster check reports no problems. AssertionError with the problems after `seconds`."""
+        deadline = asyncio.get_running_loop().time() + seconds
+        while current := await problems(self.plane.api, self.namespace, self.witness, self.proxy.bound):
+            assert asyncio.get_running_loop().time() < deadline, "\n".join(current)
+            await asyncio.sleep(0.1)
 
-    async def empty(self) -> None:
-        """Delete all pods, and see them gone."""
+    async def delete_pods(self) -> None:
+        """Delete all pods and wait until they are gone."""
         await self.plane.api.delete(self.pods, gracePeriodSeconds=0)
-        await self.plane.api.until(self.pods, lambda found: not found["items"])
+        await self.plane.api.until(self.pods, lambda pods: not pods["items"])
 
 
 @asynccontextmanager
-async def staged(plane: Plane, namespace: str, proxy: FaultProxy) -> AsyncIterator[FaultNamespace]:
-    """A world for one story; what is wrong with it in the end fails the test."""
+async def fault_namespace(plane: Plane, namespace: str, proxy: FaultProxy) -> AsyncIterator[FaultNamespace]:
+    """Create the nodes and the witness of a test; in the end the cluster must be consistent."""
     async with hollow_nodes(plane, namespace, NODES, cpu=CPU) as hollow, witnessing(plane.api, namespace) as witness:
-        world = FaultNamespace(plane, namespace, proxy, hollow, witness)
-        yield world
-        await world.well()
-        await world.empty()
+        ns = FaultNamespace(plane, namespace, proxy, hollow, witness)
+        yield ns
+        await ns.wait_until_consistent()
+        await ns.delete_pods()

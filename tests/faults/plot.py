@@ -1,4 +1,4 @@
-"""A few lines over time as an SVG file: enough to see a leak, and nothing to install."""
+"""Line plots over time as an SVG file, without a plotting library."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 WIDTH, PANEL, LEFT, GAP = 900, 140, 70, 46
-"""Pixels."""
+"""Sizes in pixels."""
 _COLOUR = "#326ce5"
 
 
 class Line(NamedTuple):
-    """One quantity; `unit` stands behind its name."""
+    """Quantity to plot; `unit` is shown after its name."""
 
     name: str
     unit: str
@@ -19,7 +19,7 @@ class Line(NamedTuple):
 
 
 def svg(title: str, seconds: Sequence[float], lines: Sequence[Line]) -> str:
-    """A panel a line, one above the other, over the same time."""
+    """Return an SVG document with one panel per line over a common time axis."""
     height = GAP + len(lines) * (PANEL + GAP)
     body = [_text(LEFT, 20, title, "bold")]
     for i, line in enumerate(lines):

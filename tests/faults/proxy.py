@@ -1,7 +1,7 @@
-"""Stands between the scheduler and the API server, and makes trouble by rule.
+"""HTTP proxy between the scheduler and the API server that injects faults by rules.
 
-It knows HTTP/1.1 just well enough to tell one call from another. What no rule is about goes through as it is, so that
-behind each fault there is always a real answer: the one that was lost, came late, or was cut in two.
+It implements as much of HTTP/1.1 as needed to match requests. Requests without a rule pass unchanged; a fault loses,
+delays or truncates the real response of the server.
 """
 
 from __future__ import annotations
@@ -32,41 +32,41 @@ _NO_TIMEOUT = aiohttp.ClientTimeout(total=None)
 
 @dataclass(frozen=True)
 class Answer:
-    """What the server said, or what a rule says in its place."""
+    """Response of the server, or of a rule in its place."""
 
     status: int
     body: bytes
     headers: dict[str, str] = field(default_factory=dict)
 
-    def written(self) -> bytes:
-        lines = [f"HTTP/1.1 {self.status} Said", f"Content-Length: {len(self.body)}"]
+    def encode(self) -> bytes:
+        lines = [f"HTTP/1.1 {self.status} Status", f"Content-Length: {len(self.body)}"]
         lines += [f"{name}: {value}" for name, value in self.headers.items()]
         return "\r\n".join([*lines, "", ""]).encode() + self.body
 
 
 class Exchange:
-    """One call under way: what was asked, and what can be done about it."""
+    """Request in progress, with the actions that a fault can take."""
 
-    def __init__(self, proxy: FaultProxy, asked: ProxiedRequest, writer: asyncio.StreamWriter) -> None:
-        self.asked = asked
+    def __init__(self, proxy: FaultProxy, request: ProxiedRequest, writer: asyncio.StreamWriter) -> None:
+        self.request = request
         self._proxy = proxy
         self._writer = writer
 
     async def forward(self) -> Answer:
-        """What the server says to it. Nobody is told yet."""
-        return await self._proxy.ask(self.asked)
+        """Send the request to the server and return its response, without sending it to the client."""
+        return await self._proxy.send(self.request)
 
     async def answer(self, answer: Answer) -> None:
-        """Tell the client."""
-        await self._send(answer.written())
+        """Send a response to the client."""
+        await self._send(answer.encode())
 
     @property
     def is_silent(self) -> bool:
-        """Return True if the client gets nothing any more."""
+        """Return True if the connection to the client is silenced."""
         return self._proxy.is_silent(self._writer)
 
     def silence(self) -> None:
-        """Let this connection and all others that are open die without a sign."""
+        """Silence this connection and all others that are open."""
         self._proxy.silence()
 
     async def _send(self, data: bytes) -> None:
@@ -75,20 +75,20 @@ class Exchange:
             await self._writer.drain()
 
     async def answer_half(self, answer: Answer) -> None:
-        """Tell the client, and break off in the middle of the body."""
-        written = answer.written()
-        self._writer.write(written[: len(written) - len(answer.body) // 2 - 1])
+        """Send half of the body to the client, then reset the connection."""
+        data = answer.encode()
+        self._writer.write(data[: len(data) - len(answer.body) // 2 - 1])
         await self._writer.drain()
-        await asyncio.sleep(0.01)  # let it out before the connection goes
+        await asyncio.sleep(0.01)  # the bytes must leave before the reset
         self.reset()
 
     def reset(self) -> None:
-        """Break the connection."""
+        """Reset the connection."""
         _reset(self._writer)
 
     async def stream(self, change: Callable[[AsyncIterator[bytes]], AsyncIterator[bytes]]) -> None:
-        """A watch whose lines are told as `change` makes them, until it or the server ends; a refusal goes through."""
-        async with self._proxy.opened(self.asked) as upstream:
+        """Stream the lines of a watch through `change` until either side ends; an error status passes unchanged."""
+        async with self._proxy.opened(self.request) as upstream:
             if upstream.status >= 300:
                 await self.answer(await _whole(upstream))
                 return
@@ -102,48 +102,48 @@ Fault = Callable[[Exchange], Awaitable[None]]
 
 
 class Rule:
-    """A fault for the calls that match, `times` of them, or all where that is None."""
+    """Fault for the first `times` matching requests, for all if None."""
 
     def __init__(self, matches: Matcher, fault: Fault, times: int | None) -> None:
         self.matches = matches
         self.fault = fault
-        self.struck: list[ProxiedRequest] = []
-        """The calls that it was about."""
+        self.matched: list[ProxiedRequest] = []
+        """Requests that the fault was applied to."""
         self._left = times
         self._changed = asyncio.Condition()
 
-    def takes(self, asked: ProxiedRequest) -> bool:
-        return self._left != 0 and self.matches(asked)
+    def applies_to(self, request: ProxiedRequest) -> bool:
+        return self._left != 0 and self.matches(request)
 
-    def count(self, asked: ProxiedRequest) -> None:
-        """It is about this call."""
+    def count(self, request: ProxiedRequest) -> None:
+        """Record that the fault is applied to this request."""
         if self._left is not None:
             self._left -= 1
-        self.struck.append(asked)
+        self.matched.append(request)
 
-    async def strike(self, exchange: Exchange) -> None:
-        """Do to it what the rule is there for."""
+    async def apply(self, exchange: Exchange) -> None:
+        """Apply the fault."""
         async with self._changed:
             self._changed.notify_all()
         await self.fault(exchange)
 
-    async def met(self, times: int = 1, seconds: float = SECONDS) -> None:
-        """Wait until it has struck so often: a fault that did not happen shows nothing."""
+    async def wait_matched(self, times: int = 1, seconds: float = SECONDS) -> None:
+        """Wait until the fault was applied that often: without the fault the test proves nothing."""
         async with self._changed, asyncio.timeout(seconds):
-            await self._changed.wait_for(lambda: len(self.struck) >= times)
+            await self._changed.wait_for(lambda: len(self.matched) >= times)
 
 
 class FaultProxy:
-    """A proxy to one API server. Use it as an async context manager."""
+    """Proxy to one API server. Use it as an async context manager."""
 
     def __init__(
         self, server: str, trusting: ssl.SSLContext | None = None, serving: ssl.SSLContext | None = None
     ) -> None:
-        """`trusting` is for the way to the server, `serving` for the way from the client; None is plain HTTP."""
+        """`trusting` is the TLS context to the server, `serving` that for clients; None means plain HTTP."""
         self.log: deque[ProxiedRequest] = deque(maxlen=REMEMBERED)
-        """What was asked, faults counted in."""
+        """Requests received, including those with faults."""
         self.bound: Counter[str] = Counter()
-        """How often the server has agreed to bind the pod `namespace/name`, whether or not anybody heard of it."""
+        """Bindings that the server accepted, by pod as `namespace/name`, also if the response was lost."""
         self.faults = 0
         self._server = server
         self._trusting, self._serving = trusting, serving
@@ -160,13 +160,13 @@ class FaultProxy:
 
     @property
     def connections(self) -> int:
-        """How many connections clients have open."""
+        """Number of open client connections."""
         return len(self._open)
 
     @property
     def watches(self) -> Counter[str]:
-        """The watches under way, by path."""
-        return Counter(asked.path for asked in self._open.values() if asked is not None and asked.is_watch)
+        """Open watches by path."""
+        return Counter(request.path for request in self._open.values() if request is not None and request.is_watch)
 
     async def __aenter__(self) -> Self:
         connector = aiohttp.TCPConnector(limit=0, ssl=self._trusting if self._trusting is not None else True)
@@ -183,7 +183,7 @@ class FaultProxy:
 
     @contextmanager
     def rule(self, matches: Matcher, fault: Fault, times: int | None = None) -> Iterator[Rule]:
-        """Make this trouble until the block ends. Of several rules the one that came last goes first."""
+        """Add a rule until the block ends. The rule added last has precedence."""
         rule = Rule(matches, fault, times)
         self._rules.insert(0, rule)
         try:
@@ -193,7 +193,7 @@ class FaultProxy:
 
     @asynccontextmanager
     async def refusing(self) -> AsyncIterator[None]:
-        """Nobody listens, and all that was open is broken, until the block ends."""
+        """Refuse connections and reset the open ones, until the block ends."""
         self._close()
         try:
             yield
@@ -201,37 +201,37 @@ class FaultProxy:
             await self._listen()
 
     def cut(self, matches: Matcher = anything) -> int:
-        """Break the calls under way that match; how many there were."""
-        doomed = [writer for writer, asked in self._open.items() if asked is not None and matches(asked)]
-        for writer in doomed:
+        """Reset the connections of matching requests in progress; return their number."""
+        matching = [writer for writer, request in self._open.items() if request is not None and matches(request)]
+        for writer in matching:
             del self._open[writer]
             _reset(writer)
-        return len(doomed)
+        return len(matching)
 
     def silence(self) -> int:
-        """Let all open connections die without a sign: TCP lives, bytes are swallowed both ways. Their number."""
+        """Silence all open connections and return their number: TCP stays open, bytes are dropped both ways."""
         self._silent |= self._open.keys()
         return len(self._silent)
 
     def is_silent(self, writer: asyncio.StreamWriter) -> bool:
-        """Return True if nothing may be written to this connection any more."""
+        """Return True if the connection is silenced."""
         return writer in self._silent
 
-    async def ask(self, asked: ProxiedRequest) -> Answer:
-        """Ask the server, and note what it was talked into."""
-        async with self.opened(asked) as upstream:
+    async def send(self, request: ProxiedRequest) -> Answer:
+        """Send the request to the server, count an accepted binding, and return the response."""
+        async with self.opened(request) as upstream:
             answer = await _whole(upstream)
-        if bindings(asked) and answer.status < 300:
-            self.bound[asked.pod] += 1
+        if bindings(request) and answer.status < 300:
+            self.bound[request.pod] += 1
         return answer
 
     @asynccontextmanager
-    async def opened(self, asked: ProxiedRequest) -> AsyncIterator[aiohttp.ClientResponse]:
-        """The server's answer as it comes."""
+    async def opened(self, request: ProxiedRequest) -> AsyncIterator[aiohttp.ClientResponse]:
+        """Send the request to the server and yield its response for streaming."""
         assert self._session is not None
-        headers = {name: value for name, value in asked.headers.items() if name in _PASSED_ON}
-        url = self._server + asked.target
-        async with self._session.request(asked.method, url, data=asked.body or None, headers=headers) as answer:
+        headers = {name: value for name, value in request.headers.items() if name in _PASSED_ON}
+        url = self._server + request.target
+        async with self._session.request(request.method, url, data=request.body or None, headers=headers) as answer:
             yield answer
 
     async def _listen(self) -> None:
@@ -249,59 +249,59 @@ class FaultProxy:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._open[writer] = None
         try:
-            while (asked := await _read(reader)) is not None:
+            while (request := await _read(reader)) is not None:
                 if writer in self._silent:
                     continue
-                self._open[writer] = asked
-                self.log.append(asked)
-                await self._treat(Exchange(self, asked, writer), reader)
+                self._open[writer] = request
+                self.log.append(request)
+                await self._treat(Exchange(self, request, writer), reader)
                 self._open[writer] = None
         except (OSError, aiohttp.ClientError, asyncio.IncompleteReadError):
-            pass  # whoever broke it, the other side is to see it broken
+            pass  # one side broke the connection; closing it below breaks the other side too
         finally:
             self._open.pop(writer, None)
             self._silent.discard(writer)
             writer.transport.abort()
 
     async def _treat(self, exchange: Exchange, reader: asyncio.StreamReader) -> None:
-        rule = next((rule for rule in self._rules if rule.takes(exchange.asked)), None)
+        rule = next((rule for rule in self._rules if rule.applies_to(exchange.request)), None)
         if rule is not None:
-            rule.count(exchange.asked)
+            rule.count(exchange.request)
             self.faults += 1
-        work = asyncio.ensure_future(_through(exchange) if rule is None else rule.strike(exchange))
-        if not exchange.asked.is_watch:
+        work = asyncio.ensure_future(_through(exchange) if rule is None else rule.apply(exchange))
+        if not exchange.request.is_watch:
             await work
             return
-        # A watch whose client has left is over, whether or not the server has something to say.
-        left = asyncio.ensure_future(reader.read(1))
+        # End the watch as soon as the client has closed it, even if the server sends nothing.
+        closed = asyncio.ensure_future(reader.read(1))
         try:
-            await asyncio.wait({work, left}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({work, closed}, return_when=asyncio.FIRST_COMPLETED)
             if work.done():
                 if not exchange.is_silent:
                     work.result()
-                await asyncio.wait({left} if exchange.is_silent else {work})
+                await asyncio.wait({closed} if exchange.is_silent else {work})
         finally:
-            await _ended(work, left)
-        raise ConnectionResetError("the watch is over, and with it its connection")
+            await _cancel(work, closed)
+        raise ConnectionResetError("the watch has ended; close its connection")
 
 
 def _reset(writer: asyncio.StreamWriter) -> None:
-    """Break a connection as a peer does that has died: RST, not FIN."""
+    """Reset a connection like a crashed peer: RST, not FIN."""
     connection = writer.get_extra_info("socket")
     with contextlib.suppress(OSError):
-        if connection is not None:  # else it is gone already
+        if connection is not None:  # None if it is closed already
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     writer.transport.abort()
 
 
 async def _through(exchange: Exchange) -> None:
-    if exchange.asked.is_watch:
+    if exchange.request.is_watch:
         await exchange.stream(lambda lines: lines)
     else:
         await exchange.answer(await exchange.forward())
 
 
-async def _ended(*tasks: asyncio.Future[None] | asyncio.Future[bytes]) -> None:
+async def _cancel(*tasks: asyncio.Future[None] | asyncio.Future[bytes]) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
@@ -315,7 +315,7 @@ async def _whole(upstream: aiohttp.ClientResponse) -> Answer:
 
 
 async def _read(reader: asyncio.StreamReader) -> ProxiedRequest | None:
-    """The next call on a connection, None when there is none."""
+    """Read the next request of a connection, None at its end."""
     try:
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
     except asyncio.IncompleteReadError:
@@ -330,8 +330,8 @@ async def _read(reader: asyncio.StreamReader) -> ProxiedRequest | None:
 
 
 def status(code: int, reason: str, message: str, retry_after: int | None = None) -> Answer:
-    """A refusal as API servers write them."""
-    said = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code}
-    body = json.dumps({**said, "reason": reason, "message": message}).encode()
+    """Return an error response as API servers write it."""
+    fields = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code}
+    body = json.dumps({**fields, "reason": reason, "message": message}).encode()
     headers = {"Content-Type": "application/json"}
     return Answer(code, body, headers if retry_after is None else {**headers, "Retry-After": str(retry_after)})

@@ -1,4 +1,4 @@
-"""What the scheduler asks of the API server, and which calls a rule is about."""
+"""Requests of the scheduler to the API server, and matchers for rules."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _POD = re.compile(r"/api/v1/namespaces/([^/]+)/pods/([^/]+)(/\w+)?")
 
 @dataclass(frozen=True)
 class ProxiedRequest:
-    """A call. `target` is the path with its query, as it was sent; names of headers are in lower case."""
+    """Request through the proxy. `target` is the path with its query; names of headers are in lower case."""
 
     method: str
     target: str
@@ -26,61 +26,61 @@ class ProxiedRequest:
 
     @property
     def pod(self) -> str:
-        """The pod that it is about, as namespace/name; "" for none."""
-        found = _POD.fullmatch(self.path)
-        return f"{found[1]}/{found[2]}" if found else ""
+        """Pod in the path as namespace/name, "" if there is none."""
+        match = _POD.fullmatch(self.path)
+        return f"{match[1]}/{match[2]}" if match else ""
 
 
 Matcher = Callable[[ProxiedRequest], bool]
 
 
 def within(namespace: str, kind: Matcher) -> Matcher:
-    """Calls of one kind that are about the objects of one namespace."""
-    return lambda asked: kind(asked) and f"/namespaces/{namespace}/" in asked.path
+    """Match calls of one kind for objects of one namespace."""
+    return lambda request: kind(request) and f"/namespaces/{namespace}/" in request.path
 
 
-def anything(asked: ProxiedRequest) -> bool:
+def anything(request: ProxiedRequest) -> bool:
     return True
 
 
-def calls(asked: ProxiedRequest) -> bool:
-    """Whatever is answered at once."""
-    return not asked.is_watch
+def calls(request: ProxiedRequest) -> bool:
+    """Match all requests except watches."""
+    return not request.is_watch
 
 
-def bindings(asked: ProxiedRequest) -> bool:
-    return asked.method == "POST" and asked.path.endswith("/binding")
+def bindings(request: ProxiedRequest) -> bool:
+    return request.method == "POST" and request.path.endswith("/binding")
 
 
-def pod_statuses(asked: ProxiedRequest) -> bool:
-    """Conditions and nominations."""
-    return asked.method == "PATCH" and bool(asked.pod) and asked.path.endswith("/status")
+def pod_statuses(request: ProxiedRequest) -> bool:
+    """Match patches of pod conditions and nominations."""
+    return request.method == "PATCH" and bool(request.pod) and request.path.endswith("/status")
 
 
-def evictions(asked: ProxiedRequest) -> bool:
-    return asked.method == "DELETE" and bool(asked.pod)
+def evictions(request: ProxiedRequest) -> bool:
+    return request.method == "DELETE" and bool(request.pod)
 
 
-def events(asked: ProxiedRequest) -> bool:
-    return asked.path.endswith("/events")
+def events(request: ProxiedRequest) -> bool:
+    return request.path.endswith("/events")
 
 
-def leases(asked: ProxiedRequest) -> bool:
-    return "/leases" in asked.path
+def leases(request: ProxiedRequest) -> bool:
+    return "/leases" in request.path
 
 
-def writes(asked: ProxiedRequest) -> bool:
-    return asked.method != "GET"
+def writes(request: ProxiedRequest) -> bool:
+    return request.method != "GET"
 
 
 def lists(plural: str) -> Matcher:
-    return lambda asked: _collection(asked, plural) and not asked.is_watch
+    return lambda request: _collection(request, plural) and not request.is_watch
 
 
 def watches(plural: str = "") -> Matcher:
-    """Watches of one kind, or of all."""
-    return lambda asked: asked.is_watch and (not plural or _collection(asked, plural))
+    """Match watches of one resource, or of all."""
+    return lambda request: request.is_watch and (not plural or _collection(request, plural))
 
 
-def _collection(asked: ProxiedRequest, plural: str) -> bool:
-    return asked.method == "GET" and asked.path.endswith(f"/{plural}")
+def _collection(request: ProxiedRequest, plural: str) -> bool:
+    return request.method == "GET" and request.path.endswith(f"/{plural}")

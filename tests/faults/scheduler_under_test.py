@@ -1,7 +1,7 @@
-"""The scheduler that is put to the test: a process of its own, whose way to the API server leads through the proxy.
+"""Scheduler process of the fault tests, connected to the API server through the proxy.
 
-What it takes of the machine is read from the kernel, and the number of its tasks is counted inside of it; its own word
-counts only for what nobody else can know, the length of its queue.
+Its memory and connections are read from /proc, the number of its asyncio tasks from its log; its own metrics are used
+only for the length of the queue.
 """
 
 from __future__ import annotations
@@ -28,31 +28,31 @@ from tests.faults.proxy import FaultProxy
 from tests.faults.waiting import until
 
 PLAIN, FAULTY = "faults", "faults-faulty"
-"""The names that it schedules for: with kube-scheduler's plugins, and with one more that misbehaves on demand."""
+"""Scheduler names of its profiles: with the default plugins, and with the plugin Faulty in addition."""
 INSIDE = Path(__file__).parent / "inside"
-PATIENCE = 2.0
-"""Seconds after which it gives a call up; in earnest they are 30."""
+CALL_TIMEOUT = 2.0
+"""Timeout of API calls in seconds; 30 in production."""
 GIVEN_UP_AFTER = 5.0
-"""Seconds after which a blocked loop counts as dead; in earnest they are 60."""
+"""Seconds after which a blocked event loop counts as dead; 60 in production."""
 MEMORY_SLACK = 24 * 2**20
-"""Bytes that all stories together may leave behind: the allocator's, not the scheduler's."""
+"""Bytes that memory may grow during all tests, because of the allocator."""
 
 
 class ResourceUsage(NamedTuple):
-    """What the scheduler takes while it has nothing to do."""
+    """Resources that the scheduler uses."""
 
     memory: int
     tasks: int
     connections: int
-    """Beyond those that the proxy knows of."""
+    """Connections to the proxy that the proxy does not have open."""
     waiting: int
-    """Pods in its queue or on the way to a node, and pods that it takes to be there and are not."""
+    """Pods in the queue, in binding cycles, or assumed."""
     watches: int
 
 
 @asynccontextmanager
-async def proxied(plane: Plane) -> AsyncIterator[FaultProxy]:
-    """A proxy to the plane's API server, over TLS where that is."""
+async def start_proxy(plane: Plane) -> AsyncIterator[FaultProxy]:
+    """Start a proxy to the control plane's API server, with TLS if the server has it."""
     if plane.real is None:
         async with FaultProxy(plane.api.server) as proxy:
             yield proxy
@@ -66,7 +66,7 @@ async def proxied(plane: Plane) -> AsyncIterator[FaultProxy]:
 
 
 async def kubeconfig_through(proxy: FaultProxy, plane: Plane, folder: Path) -> Path:
-    """The scheduler's own credentials, for the way through the proxy."""
+    """Write a kubeconfig with the scheduler's credentials and the proxy as server."""
     document = yaml.safe_load((await kubeconfig_of(plane)).read_text())
     document["clusters"][0]["cluster"]["server"] = proxy.url
     path = folder / "kubeconfig"
@@ -76,7 +76,7 @@ async def kubeconfig_through(proxy: FaultProxy, plane: Plane, folder: Path) -> P
 
 
 def configuration(plain: str = PLAIN, faulty: str = FAULTY, sane: bool = False) -> str:
-    """Both profiles, the second like the first if `sane`; pods that fail are tried again soon."""
+    """Return a configuration with both profiles, without the plugin Faulty if `sane`, and with short backoffs."""
     misbehaving = {"name": "faulty:Faulty"}
     binders = {"disabled": [{"name": "*"}], "enabled": [misbehaving, {"name": "DefaultBinder"}]}
     plugins = {} if sane else {"multiPoint": {"enabled": [misbehaving]}, "bind": binders}
@@ -86,19 +86,19 @@ def configuration(plain: str = PLAIN, faulty: str = FAULTY, sane: bool = False) 
 
 
 @asynccontextmanager
-async def started(
+async def run_scheduler(
     plane: Plane,
     text: str,
     folder: Path,
     proxy: FaultProxy | None = None,
-    patience: float = PATIENCE,
+    call_timeout: float = CALL_TIMEOUT,
     watch: float = math.inf,
 ) -> AsyncIterator[SchedulerProcess]:
-    """A scheduler with that configuration, through the proxy if there is one; killed when the block ends.
+    """Run a scheduler with this configuration, through the proxy if there is one; it is killed when the block ends.
 
-    Its calls are given up after `patience` seconds, its watches renewed every `watch` seconds, or sooner.
+    Its calls time out after at most `call_timeout` seconds; its watches are renewed after at most `watch` seconds.
     """
-    os.environ |= {"FAULTS_PATIENCE": str(patience), "FAULTS_WATCH": str(watch)}
+    os.environ |= {"FAULTS_CALL_TIMEOUT": str(call_timeout), "FAULTS_WATCH": str(watch)}
     os.environ["FAULTS_GIVEN_UP_AFTER"] = str(GIVEN_UP_AFTER)
     config = _written(folder, text)
     kubeconfig = None if proxy is None else await kubeconfig_through(proxy, plane, folder)
@@ -108,65 +108,63 @@ async def started(
 
 @dataclass
 class SchedulerUnderTest:
-    """A running scheduler, and the way to look at it from outside."""
+    """Running scheduler, with measurements from outside."""
 
     running: SchedulerProcess
     api: ApiClient
     proxy: FaultProxy
 
     async def level(self) -> ResourceUsage:
-        """What it takes at this moment."""
+        """Return the current resource usage."""
         metrics = await self.metrics()
         connections = self._connections() - self.proxy.connections
         return ResourceUsage(
             self.memory(), await self._tasks(), connections, waiting(metrics), self.proxy.watches.total()
         )
 
-    async def back_at(self, before: ResourceUsage, seconds: float = 60.0) -> None:
-        """Wait until it takes no more than it did, and watches as much: the next story counts on that."""
+    async def wait_until_back_at(self, before: ResourceUsage, seconds: float = 60.0) -> None:
+        """Wait until it uses no more resources than before and has as many watches."""
         deadline = asyncio.get_running_loop().time() + seconds
-        found = await self.level()
-        while not _no_more(found, before):
-            assert asyncio.get_running_loop().time() < deadline, f"{found}, and before {before}"
+        while not _is_at_most(current := await self.level(), before):
+            assert asyncio.get_running_loop().time() < deadline, f"{current}, and before {before}"
             await asyncio.sleep(0.2)
-            found = await self.level()
 
-    async def has_assumed(self, count: int) -> None:
-        """Wait until so many pods have a place that nobody else knows of yet."""
+    async def wait_until_assumed(self, count: int) -> None:
+        """Wait until the cache has exactly `count` assumed pods."""
 
-        async def has() -> bool:
+        async def is_reached() -> bool:
             return assumed(await self.metrics()) == count
 
-        await until(has)
+        await until(is_reached)
 
     async def metrics(self) -> Page:
-        """What it counts."""
+        """Return its metrics."""
         return page(await self.running.text(self.api, "/metrics"))
 
     def memory(self) -> int:
-        """Resident, in bytes."""
+        """Return the resident memory in bytes."""
         pages = int(self._proc("statm").read_text().split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE")
 
     def _connections(self) -> int:
-        """Its sockets whose other end is the proxy."""
+        """Return the number of its TCP connections to the proxy."""
         links = (_target(link) for link in self._proc("fd").iterdir())
-        own = {found[1] for link in links if (found := re.fullmatch(r"socket:\[(\d+)\]", link))}
+        own = {match[1] for link in links if (match := re.fullmatch(r"socket:\[(\d+)\]", link))}
         port = f"{int(self.proxy.url.rpartition(':')[2]):04X}"
         rows = (line.split() for line in self._proc("net/tcp").read_text().splitlines()[1:])
         return sum(row[2].endswith(f":{port}") and row[9] in own for row in rows)
 
     async def _tasks(self) -> int:
-        before = len(self._told())
+        before = len(self._logged_tasks())
         self.running.process.send_signal(signal.SIGUSR1)
 
-        async def told() -> bool:
-            return len(self._told()) > before
+        async def is_logged() -> bool:
+            return len(self._logged_tasks()) > before
 
-        await until(told)
-        return self._told()[-1]
+        await until(is_logged)
+        return self._logged_tasks()[-1]
 
-    def _told(self) -> list[int]:
+    def _logged_tasks(self) -> list[int]:
         return [int(number) for number in re.findall(r"^tasks=(\d+)$", self.running.log.read_text(), re.M)]
 
     def _proc(self, name: str) -> Path:
@@ -174,19 +172,19 @@ class SchedulerUnderTest:
 
 
 def waiting(metrics: Page) -> int:
-    """The pods that it has something left to do for."""
-    counted = ("scheduler_pending_pods", "scheduler_goroutines")
-    return int(sum(number for name in counted for _, number in metrics[name].values)) + assumed(metrics)
+    """Return the number of pods in the queue, in binding cycles, or assumed."""
+    names = ("scheduler_pending_pods", "scheduler_goroutines")
+    return int(sum(number for name in names for _, number in metrics[name].values)) + assumed(metrics)
 
 
 def assumed(metrics: Page) -> int:
-    """The pods that have a place of which the API server has not told yet."""
+    """Return the number of assumed pods."""
     sizes = metrics["scheduler_cache_size"].values
     return int(next(number for labels, number in sizes if labels["type"] == "assumed_pods"))
 
 
 def _written(folder: Path, text: str) -> Path:
-    """The configuration as a file in the folder, which is made."""
+    """Write the configuration to a file in the folder, which is created."""
     folder.mkdir(exist_ok=True)
     file = folder / "config.yaml"
     file.write_text(text)
@@ -196,13 +194,13 @@ def _written(folder: Path, text: str) -> Path:
 def _target(link: Path) -> str:
     try:
         return os.readlink(link)
-    except OSError:  # it has been closed meanwhile
+    except OSError:  # closed meanwhile
         return ""
 
 
-def _no_more(found: ResourceUsage, before: ResourceUsage) -> bool:
+def _is_at_most(current: ResourceUsage, before: ResourceUsage) -> bool:
     return (
-        found.memory <= before.memory + MEMORY_SLACK
-        and found.watches == before.watches
-        and all(now <= then for now, then in zip(found[1:], before[1:], strict=True))
+        current.memory <= before.memory + MEMORY_SLACK
+        and current.watches == before.watches
+        and all(now <= then for now, then in zip(current[1:], before[1:], strict=True))
     )

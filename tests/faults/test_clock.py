@@ -1,4 +1,4 @@
-"""Clocks that jump: what is waited for is waited for no longer, and who leads goes on to lead."""
+"""Clock jumps: pods are bound without extra delay, and the leader keeps its lease."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from tests.e2e.test_failover import Times, holder, without_lease
 from tests.e2e.test_failover import configuration as electing
 from tests.faults.fault_namespace import FaultNamespace
-from tests.faults.scheduler_under_test import configuration, started
+from tests.faults.scheduler_under_test import configuration, run_scheduler
 from tests.faults.waiting import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -28,7 +28,7 @@ SHORT = Times(lease=6.0, deadline=5.0, retry=0.25)
 
 @pytest.fixture
 def clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """By how much the clocks of the schedulers that start from now on are wrong."""
+    """File with the clock offsets of schedulers that start from now on."""
     file = tmp_path / "clock"
     file.write_text("0 0")
     monkeypatch.setenv("FAULTS_CLOCK", str(file))
@@ -36,34 +36,34 @@ def clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def jump(clock: Path, wall: float, now: float = 0.0) -> None:
-    """Have the clocks wrong by so many seconds."""
+    """Set the clock offsets in seconds."""
     clock.write_text(f"{wall} {now}")
 
 
-async def test_under_load(world: FaultNamespace, tmp_path: Path, clock: Path) -> None:
-    name = world.namespace
-    async with started(world.plane, configuration(name, f"{name}-faulty"), tmp_path / "scheduler"):
-        await world.pod("giant", name, cpu="64")
+async def test_pods_are_bound_when_the_clock_jumps(ns: FaultNamespace, tmp_path: Path, clock: Path) -> None:
+    name = ns.namespace
+    async with run_scheduler(ns.plane, configuration(name, f"{name}-faulty"), tmp_path / "scheduler"):
+        await ns.create_pod("giant", name, cpu="64")
         for i, (wall, now) in enumerate(JUMPS.values(), 1):
             jump(clock, wall, now)
-            await world.flood(10, name, prefix=f"after-{i}")
-            await world.many_bound(10 * i)
+            await ns.create_pods(10, name, prefix=f"after-{i}")
+            await ns.wait_for_bound(10 * i)
 
 
-async def test_the_leader_goes_on_to_lead(
-    world: FaultNamespace, tmp_path: Path, clock: Path, monkeypatch: pytest.MonkeyPatch
+async def test_leader_keeps_its_lease_when_its_clock_jumps(
+    ns: FaultNamespace, tmp_path: Path, clock: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await without_lease(world.plane)
-    text = electing(world.namespace, SHORT, 5000)
-    async with started(world.plane, text, tmp_path / "leader") as leader:
-        await until(partial(holder, world.plane))
-        leads = await holder(world.plane)
+    await without_lease(ns.plane)
+    text = electing(ns.namespace, SHORT, 5000)
+    async with run_scheduler(ns.plane, text, tmp_path / "leader") as leader:
+        await until(partial(holder, ns.plane))
+        leads = await holder(ns.plane)
         monkeypatch.delenv("FAULTS_CLOCK")
-        async with started(world.plane, text, tmp_path / "follower"):
+        async with run_scheduler(ns.plane, text, tmp_path / "follower"):
             for i, wall in enumerate((-DAY, DAY), 1):
                 jump(clock, wall)
                 await asyncio.sleep(SHORT.lease + SHORT.retry)
-                assert await holder(world.plane) == leads
-                await world.flood(5, world.namespace, prefix=f"after-{i}")
-                await world.many_bound(5 * i)
+                assert await holder(ns.plane) == leads
+                await ns.create_pods(5, ns.namespace, prefix=f"after-{i}")
+                await ns.wait_for_bound(5 * i)
         assert leader.process.returncode is None

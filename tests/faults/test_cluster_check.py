@@ -1,4 +1,4 @@
-"""The check finds each wrong that it is there to find, and finds nothing else."""
+"""The cluster check reports each kind of problem, and nothing else."""
 
 from __future__ import annotations
 
@@ -37,13 +37,15 @@ LEAVING = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
     ("text", "number"),
     [("100m", Fraction(1, 10)), ("4", 4), ("1Ki", 1024), ("1k", 1000), ("32Gi", 32 * 2**30), ("1e3", 1000), (7, 7)],
 )
-def test_amounts(text: str, number: Fraction) -> None:
+def test_quantity_is_parsed(text: str, number: Fraction) -> None:
     assert amount(text) == number
 
 
-def test_a_pod_takes_the_most_that_it_wants_at_once() -> None:
-    found = pod(spec={"initContainers": [{"resources": {"requests": {"cpu": "3"}}}], "overhead": {"cpu": "500m"}})
-    assert requests(found) == {"cpu": Fraction(7, 2), "pods": 1}
+def test_requests_include_init_containers_and_overhead() -> None:
+    with_init_container = pod(
+        spec={"initContainers": [{"resources": {"requests": {"cpu": "3"}}}], "overhead": {"cpu": "500m"}}
+    )
+    assert requests(with_init_container) == {"cpu": Fraction(7, 2), "pods": 1}
 
 
 @pytest.mark.parametrize(
@@ -53,61 +55,61 @@ def test_a_pod_takes_the_most_that_it_wants_at_once() -> None:
         pytest.param([pod(str(i), "n", "0") for i in range(4)], id="pods"),
     ],
 )
-def test_a_node_that_holds_too_much_is_oversold(pods: list[Json]) -> None:
+def test_overcommitted_node_is_reported(pods: list[Json]) -> None:
     assert len(oversold(pods, [node()])) == 1
     assert oversold(pods[1:], [node()]) == []
 
 
-def test_pods_that_have_ended_take_nothing() -> None:
+def test_ended_pods_use_no_resources() -> None:
     assert oversold([pod(str(i), "n", "4", status={"phase": "Succeeded"}) for i in range(4)], [node()]) == []
 
 
-def test_a_pod_that_fits_and_waits_is_left_behind() -> None:
+def test_pending_pod_that_fits_is_reported() -> None:
     assert len(left_behind([pod()], [node()])) == 1
 
 
 @pytest.mark.parametrize(
     ("waiting", "others"),
     [
-        pytest.param(pod(cpu="5"), [], id="too big"),
+        pytest.param(pod(cpu="5"), [], id="too large"),
         pytest.param(pod(), [pod("other", "n", "3500m")], id="no room left"),
-        pytest.param(pod(spec={"nodeSelector": {"pool": "b"}}), [], id="not for it"),
+        pytest.param(pod(spec={"nodeSelector": {"pool": "b"}}), [], id="node selector"),
         pytest.param(pod(spec={"schedulingGates": [{"name": "x"}]}), [], id="gated"),
-        pytest.param(pod(metadata=LEAVING), [], id="leaving"),
+        pytest.param(pod(metadata=LEAVING), [], id="being deleted"),
     ],
 )
-def test_a_pod_that_may_not_go_anywhere_is_not(waiting: Json, others: list[Json]) -> None:
+def test_pending_pod_that_fits_nowhere_is_not_reported(waiting: Json, others: list[Json]) -> None:
     assert left_behind([waiting, *others], [node()]) == []
 
 
 @pytest.mark.parametrize("spec", [{"unschedulable": True}, {"taints": [{"key": "x", "effect": "NoSchedule"}]}])
-def test_a_node_that_takes_nobody_has_no_room(spec: Json) -> None:
+def test_unschedulable_node_has_no_room(spec: Json) -> None:
     assert left_behind([pod()], [node(**spec)]) == []
 
 
-def test_a_promise_is_stale_where_nobody_makes_room() -> None:
-    promised = pod(status={"nominatedNodeName": "n"})
-    assert len(stale_nominations([promised], [])) == 1
-    assert len(stale_nominations([promised], [node()])) == 1
-    assert stale_nominations([promised, pod("victim", "n", metadata=LEAVING)], [node()]) == []
+def test_nomination_without_evictions_is_reported() -> None:
+    nominated = pod(status={"nominatedNodeName": "n"})
+    assert len(stale_nominations([nominated], [])) == 1
+    assert len(stale_nominations([nominated], [node()])) == 1
+    assert stale_nominations([nominated, pod("victim", "n", metadata=LEAVING)], [node()]) == []
 
 
-def test_a_pod_on_a_node_that_is_gone_is_stranded() -> None:
+def test_pod_on_a_deleted_node_is_reported() -> None:
     assert len(stranded([pod("a", "gone"), pod("b", "n"), pod("c")], [node()])) == 1
 
 
-def test_a_pod_that_moves_was_bound_twice() -> None:
+def test_pod_with_two_nodes_is_reported() -> None:
     witness = BindingWitness()
     for on in ("", "a", "a"):
-        witness.see(pod(on=on))
+        witness.observe(pod(on=on))
     assert witness.bound_twice({"ns/p": 1, "elsewhere/p": 9}) == []
-    witness.see(pod(on="b"))
+    witness.observe(pod(on="b"))
     assert len(witness.bound_twice({})) == 1
 
 
-def test_a_pod_that_the_server_bound_more_often_than_it_was_made_was_bound_twice() -> None:
+def test_pod_bound_more_often_than_created_is_reported() -> None:
     witness = BindingWitness()
-    witness.see(pod(on="a"))
+    witness.observe(pod(on="a"))
     assert len(witness.bound_twice({"ns/p": 2})) == 1
-    witness.see(pod(on="b", metadata={"uid": "another of that name"}))
+    witness.observe(pod(on="b", metadata={"uid": "another of that name"}))
     assert witness.bound_twice({"ns/p": 2}) == []

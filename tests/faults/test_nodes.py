@@ -1,4 +1,4 @@
-"""A node goes while pods are on their way to it."""
+"""Deletion of a node while pods are being bound to it."""
 
 from __future__ import annotations
 
@@ -17,45 +17,47 @@ from tests.faults.scheduler_under_test import FAULTY, SchedulerUnderTest
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 FULL = NODES * 4
-"""Pods of one core that fill the nodes that stay."""
+"""Pods of one core that fill the remaining nodes."""
 KEYS = 20
 
 
-async def short_lived(world: FaultNamespace) -> str:
-    """One more node, the roomiest of all."""
-    template = in_pool(NodeTemplate(f"{world.namespace}-short-lived", cpu="8"), world.namespace)
-    await world.hollow.add(template)
+async def short_lived(ns: FaultNamespace) -> str:
+    """Add a node that is larger than the others, and return its name."""
+    template = in_pool(NodeTemplate(f"{ns.namespace}-short-lived", cpu="8"), ns.namespace)
+    await ns.hollow.add(template)
     return template.name
 
 
-async def test_with_bindings_on_their_way(world: FaultNamespace) -> None:
-    name, gone = await short_lived(world), asyncio.Event()
+async def test_pods_are_bound_elsewhere_when_their_node_is_deleted_during_binding(ns: FaultNamespace) -> None:
+    name, gone = await short_lived(ns), asyncio.Event()
 
-    def to_it(asked: ProxiedRequest) -> bool:
-        return world.bindings(asked) and name.encode() in asked.body
+    def to_it(request: ProxiedRequest) -> bool:
+        return ns.bindings(request) and name.encode() in request.body
 
     async def lost(exchange: Exchange) -> None:
         await gone.wait()
         await exchange.answer(status(INTERNAL, "InternalError", "the node went first"))
 
-    with world.proxy.rule(to_it, lost) as rule:
-        await world.flood(FULL, cpu="1")
-        await rule.met(3)
-        await world.plane.api.delete(f"/api/v1/nodes/{name}")
+    with ns.proxy.rule(to_it, lost) as rule:
+        await ns.create_pods(FULL, cpu="1")
+        await rule.wait_matched(3)
+        await ns.plane.api.delete(f"/api/v1/nodes/{name}")
         gone.set()
-        await world.many_bound(FULL)
+        await ns.wait_for_bound(FULL)
 
 
-async def test_with_pods_parked_by_permit(world: FaultNamespace, subject: SchedulerUnderTest) -> None:
-    name = await short_lived(world)
+async def test_pods_waiting_in_permit_are_bound_elsewhere_when_their_node_is_deleted(
+    ns: FaultNamespace, subject: SchedulerUnderTest
+) -> None:
+    name = await short_lived(ns)
     for i in range(FULL):
-        await world.pod(f"parked-{i}", FAULTY, cpu="1", labels={"parked": "yes"})
-    await subject.has_assumed(FULL)
-    await world.plane.api.delete(f"/api/v1/nodes/{name}")
-    for i in range(KEYS):  # who is parked anew needs another one
-        await world.pod(f"key-{i}", FAULTY, cpu="", labels={"opens": "yes"})
-        found = await world.bound(f"key-{i}")
-        if len(placed(await world.plane.api.get(world.pods))) == FULL + i + 1:
+        await ns.create_pod(f"parked-{i}", FAULTY, cpu="1", labels={"parked": "yes"})
+    await subject.wait_until_assumed(FULL)
+    await ns.plane.api.delete(f"/api/v1/nodes/{name}")
+    for i in range(KEYS):  # pods that wait in Permit again need another key
+        await ns.create_pod(f"key-{i}", FAULTY, cpu="", labels={"opens": "yes"})
+        found = await ns.nodes_of(f"key-{i}")
+        if len(placed(await ns.plane.api.get(ns.pods))) == FULL + i + 1:
             break
         await asyncio.sleep(0.5)
     assert name not in found.values()

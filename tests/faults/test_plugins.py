@@ -1,4 +1,4 @@
-"""Plugins that raise, hang or answer nonsense: each costs its own pod one backoff, and nobody else anything."""
+"""Plugins that raise, hang or return invalid results: only the affected pod is delayed, by one backoff."""
 
 from __future__ import annotations
 
@@ -14,60 +14,60 @@ from tests.e2e.exposition import Page
 from tests.e2e.test_failover import Times, holder, without_lease
 from tests.e2e.test_failover import configuration as electing
 from tests.faults.fault_namespace import FaultNamespace
-from tests.faults.scheduler_under_test import FAULTY, SchedulerUnderTest, configuration, started
+from tests.faults.scheduler_under_test import FAULTY, SchedulerUnderTest, configuration, run_scheduler
 from tests.faults.waiting import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
-DECIDING = ("pre_enqueue", "pre_filter", "filter", "pre_score", "score", "reserve", "permit")
-ACTING = ("pre_bind", "bind", "post_bind")
+SYNC_POINTS = ("pre_enqueue", "pre_filter", "filter", "pre_score", "score", "reserve", "permit")
+ASYNC_POINTS = ("pre_bind", "bind", "post_bind")
 MISBEHAVIOURS = [
-    *(f"{point}.{how}" for point in (*DECIDING, *ACTING) for how in ("raises", "nonsense")),
-    *(f"{point}.cancels" for point in ACTING),
+    *(f"{point}.{how}" for point in (*SYNC_POINTS, *ASYNC_POINTS) for how in ("raises", "nonsense")),
+    *(f"{point}.cancels" for point in ASYNC_POINTS),
 ]
 HANGING = 120
-"""More than there are workers that bind."""
+"""Number of pods with hanging bindings, more than binding workers."""
 QUIET = 3.0
-"""Seconds within which /livez is answered, whatever blocks the loop."""
+"""Seconds within which /livez must respond, even if the event loop is blocked."""
 SHORT = Times(lease=6.0, deadline=4.0, retry=0.5)
 
 
-async def test_a_plugin_that_misbehaves_once_costs_its_pod_one_backoff(world: FaultNamespace) -> None:
+async def test_pod_is_bound_after_a_backoff_when_a_plugin_misbehaves_once(ns: FaultNamespace) -> None:
     names = [fault.replace("_", "-").replace(".", "-") for fault in MISBEHAVIOURS]
     for name, fault in zip(names, MISBEHAVIOURS, strict=True):
-        await world.pod(name, FAULTY, labels={"fault": fault})
-    await world.flood(10, FAULTY)
-    await world.bound(*names)
-    await world.many_bound(len(names) + 10)
+        await ns.create_pod(name, FAULTY, labels={"fault": fault})
+    await ns.create_pods(10, FAULTY)
+    await ns.nodes_of(*names)
+    await ns.wait_for_bound(len(names) + 10)
 
 
-async def test_a_plugin_that_fails_to_make_room_leaves_others_alone(world: FaultNamespace) -> None:
+async def test_other_pods_are_bound_when_post_filter_fails(ns: FaultNamespace) -> None:
     for how in ("raises", "nonsense"):
-        await world.pod(f"giant-{how}", FAULTY, cpu="64", labels={"fault": f"post_filter.{how}"})
-    await world.flood(10, FAULTY)
-    await world.many_bound(10)
+        await ns.create_pod(f"giant-{how}", FAULTY, cpu="64", labels={"fault": f"post_filter.{how}"})
+    await ns.create_pods(10, FAULTY)
+    await ns.wait_for_bound(10)
 
 
-@pytest.mark.parametrize("point", ACTING)
-async def test_pods_whose_bindings_never_end_hold_nobody_up(world: FaultNamespace, tmp_path: Path, point: str) -> None:
-    """More of them than there are workers; and when they are deleted, nothing of them goes on."""
-    name, labels = world.namespace, {"fault": f"{point}.hangs"}
-    async with started(world.plane, configuration(name, f"{name}-faulty"), tmp_path / "hanging") as running:
-        subject = SchedulerUnderTest(running, world.plane.api, world.proxy)
+@pytest.mark.parametrize("point", ASYNC_POINTS)
+async def test_hanging_bindings_do_not_block_other_pods(ns: FaultNamespace, tmp_path: Path, point: str) -> None:
+    """There are more of them than workers; once the pods are deleted, their binding cycles end."""
+    name, labels = ns.namespace, {"fault": f"{point}.hangs"}
+    async with run_scheduler(ns.plane, configuration(name, f"{name}-faulty"), tmp_path / "hanging") as running:
+        subject = SchedulerUnderTest(running, ns.plane.api, ns.proxy)
         for i in range(HANGING):
-            await world.pod(f"hung-{i}", f"{name}-faulty", cpu="10m", labels=labels)
-        await world.flood(20, name)
-        already = HANGING if point == "post_bind" else 0
-        await world.many_bound(20 + already)
+            await ns.create_pod(f"hung-{i}", f"{name}-faulty", cpu="10m", labels=labels)
+        await ns.create_pods(20, name)
+        bound_before = HANGING if point == "post_bind" else 0
+        await ns.wait_for_bound(20 + bound_before)
 
-        async def goes_on() -> float:
+        async def binding_cycles() -> float:
             return binding(await subject.metrics())
 
-        await until(lambda: equals(goes_on, 0 if already else HANGING))
-        await world.plane.api.delete(world.pods, gracePeriodSeconds=0, labelSelector=f"fault={point}.hangs")
-        await until(lambda: equals(goes_on, 0))
-        await world.flood(20, name, prefix="after")
-        await world.many_bound(40)
+        await until(lambda: equals(binding_cycles, 0 if bound_before else HANGING))
+        await ns.plane.api.delete(ns.pods, gracePeriodSeconds=0, labelSelector=f"fault={point}.hangs")
+        await until(lambda: equals(binding_cycles, 0))
+        await ns.create_pods(20, name, prefix="after")
+        await ns.wait_for_bound(40)
 
 
 async def equals(counted: Callable[[], Awaitable[float]], number: float) -> bool:
@@ -75,61 +75,59 @@ async def equals(counted: Callable[[], Awaitable[float]], number: float) -> bool
 
 
 def binding(metrics: Page) -> float:
-    """The binding cycles that have not ended."""
+    """Return the number of running binding cycles."""
     ((_, number),) = metrics["scheduler_goroutines"].values
     return number
 
 
-async def test_pods_whose_preparations_never_end_are_taken_up_by_the_next(
-    world: FaultNamespace, tmp_path: Path
-) -> None:
-    name = world.namespace
-    async with started(world.plane, configuration(name, f"{name}-faulty"), tmp_path / "hanging"):
+async def test_pods_with_hanging_pre_bind_are_bound_by_the_next_scheduler(ns: FaultNamespace, tmp_path: Path) -> None:
+    name = ns.namespace
+    async with run_scheduler(ns.plane, configuration(name, f"{name}-faulty"), tmp_path / "hanging"):
         for i in range(40):
-            await world.pod(f"hung-{i}", f"{name}-faulty", cpu="10m", labels={"fault": "pre_bind.hangs"})
-        await world.flood(20, name)
-        await world.many_bound(20)
-    async with started(world.plane, configuration(name, f"{name}-faulty", sane=True), tmp_path / "after"):
-        await world.many_bound(60)
+            await ns.create_pod(f"hung-{i}", f"{name}-faulty", cpu="10m", labels={"fault": "pre_bind.hangs"})
+        await ns.create_pods(20, name)
+        await ns.wait_for_bound(20)
+    async with run_scheduler(ns.plane, configuration(name, f"{name}-faulty", sane=True), tmp_path / "after"):
+        await ns.wait_for_bound(60)
 
 
-async def test_a_plugin_that_never_comes_back_is_seen_from_outside(world: FaultNamespace, tmp_path: Path) -> None:
-    """Nothing else runs meanwhile, so /livez fails, and the kubelet starts another one."""
-    name = world.namespace
-    async with started(world.plane, configuration(name, f"{name}-faulty"), tmp_path / "blocked") as blocked:
-        await world.flood(5, name, prefix="before")
-        await world.many_bound(5)
-        await world.pod("blocks", f"{name}-faulty", labels={"fault": "filter.blocks"})
-        await world.flood(5, name, prefix="behind")
+async def test_livez_fails_when_a_plugin_blocks_the_loop(ns: FaultNamespace, tmp_path: Path) -> None:
+    """The plugin blocks the event loop, so /livez fails and the kubelet would restart the scheduler."""
+    name = ns.namespace
+    async with run_scheduler(ns.plane, configuration(name, f"{name}-faulty"), tmp_path / "blocked") as blocked:
+        await ns.create_pods(5, name, prefix="before")
+        await ns.wait_for_bound(5)
+        await ns.create_pod("blocks", f"{name}-faulty", labels={"fault": "filter.blocks"})
+        await ns.create_pods(5, name, prefix="behind")
         await until(partial(is_dead, blocked.address))
         assert '"Plugin blocks the scheduling loop" plugin="Faulty"' in blocked.log.read_text()
         blocked.process.kill()
-    async with started(world.plane, configuration(name, f"{name}-faulty", sane=True), tmp_path / "after"):
-        await world.many_bound(11)
+    async with run_scheduler(ns.plane, configuration(name, f"{name}-faulty", sane=True), tmp_path / "after"):
+        await ns.wait_for_bound(11)
 
 
-async def test_a_leader_that_a_plugin_blocks_for_ever_is_followed(world: FaultNamespace, tmp_path: Path) -> None:
-    """Its lease is not renewed once it counts as dead, and it writes nothing more."""
-    await without_lease(world.plane)
-    name = world.namespace
+async def test_standby_takes_over_when_a_plugin_blocks_the_leader(ns: FaultNamespace, tmp_path: Path) -> None:
+    """Once the loop counts as dead, the lease is not renewed and nothing is written."""
+    await without_lease(ns.plane)
+    name = ns.namespace
     document = yaml.safe_load(electing(name, SHORT, 5000))
     faulty = yaml.safe_load(configuration(name, f"{name}-faulty"))["profiles"][1]
     leading, following = ({**document, "profiles": [*document["profiles"], *more]} for more in ([faulty], []))
-    async with started(world.plane, yaml.safe_dump(leading), tmp_path / "leader") as leader:
-        await until(partial(holder, world.plane))
-        leads = await holder(world.plane)
-        await world.pod("blocks", f"{name}-faulty", labels={"fault": "filter.blocks"})
-        async with started(world.plane, yaml.safe_dump(following), tmp_path / "follower"):
-            await world.flood(5, name, prefix="behind")
-            await world.many_bound(5)
-            assert await holder(world.plane) not in ("", leads)
+    async with run_scheduler(ns.plane, yaml.safe_dump(leading), tmp_path / "leader") as leader:
+        await until(partial(holder, ns.plane))
+        leads = await holder(ns.plane)
+        await ns.create_pod("blocks", f"{name}-faulty", labels={"fault": "filter.blocks"})
+        async with run_scheduler(ns.plane, yaml.safe_dump(following), tmp_path / "follower"):
+            await ns.create_pods(5, name, prefix="behind")
+            await ns.wait_for_bound(5)
+            assert await holder(ns.plane) not in ("", leads)
             assert await is_dead(leader.address)
             assert "Not renewing the lease while unhealthy" in leader.log.read_text()
-    await world.plane.api.delete(f"{world.pods}/blocks", gracePeriodSeconds=0)
+    await ns.plane.api.delete(f"{ns.pods}/blocks", gracePeriodSeconds=0)
 
 
 async def is_dead(address: str) -> bool:
-    """Return True if /livez fails; it must be answered all the same."""
+    """Return True if /livez responds with 500."""
     timeout = aiohttp.ClientTimeout(total=QUIET)
     async with (
         aiohttp.ClientSession(timeout=timeout) as session,

@@ -1,4 +1,4 @@
-"""The proxy: what no rule is about goes through as it is, and a fault is what its name says."""
+"""The fault proxy: requests without a rule pass unchanged, and each fault does what its name promises."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from tests.e2e.client import Json
 from tests.faults.fault_actions import (
     HeldCalls,
     WatchRecorder,
-    breaks_off,
     cut_after,
+    duplicated,
     gone_event,
-    hangs_up,
-    loses_the_answer,
-    refuses,
-    repeating,
-    says,
-    stays_silent_after,
-    twice,
+    lose_response,
+    reject,
+    replay,
+    reset_before_request,
+    reset_mid_response,
+    send_lines,
+    send_lines_then_hang,
 )
 from tests.faults.proxy import FaultProxy
 from tests.faults.request_matchers import anything, bindings, lists, watches, writes
@@ -61,60 +61,62 @@ async def names(client: aiohttp.ClientSession, proxy: FaultProxy) -> list[str]:
     return [item["metadata"]["name"] for item in (await listed(client, proxy))["items"]]
 
 
-async def told(client: aiohttp.ClientSession, proxy: FaultProxy, count: int) -> list[str]:
-    """The first events of a watch from the beginning, by type and name."""
-    found: list[str] = []
+async def watched(client: aiohttp.ClientSession, proxy: FaultProxy, count: int) -> list[str]:
+    """Return the first `count` events of a new watch, as type and name."""
+    events: list[str] = []
     async with client.get(f"{proxy.url}{MAPS}?watch=1&resourceVersion=0") as answer:
-        while len(found) < count and (line := await answer.content.readline()):
+        while len(events) < count and (line := await answer.content.readline()):
             event = json.loads(line)
-            found.append(f"{event['type']} {event['object'].get('metadata', {}).get('name', '')}".strip())
-    return found
+            events.append(f"{event['type']} {event['object'].get('metadata', {}).get('name', '')}".strip())
+    return events
 
 
-async def test_calls_and_watches_go_through(proxy: FaultProxy, client: aiohttp.ClientSession) -> None:
+async def test_calls_and_watches_pass_through_without_rules(proxy: FaultProxy, client: aiohttp.ClientSession) -> None:
     assert await make(client, proxy, "a") == 201
     assert await names(client, proxy) == ["a"]
-    assert await told(client, proxy, 1) == ["ADDED a"]
-    assert [asked.method for asked in proxy.log] == ["POST", "GET", "GET"]
+    assert await watched(client, proxy, 1) == ["ADDED a"]
+    assert [request.method for request in proxy.log] == ["POST", "GET", "GET"]
     assert proxy.faults == 0
 
 
-async def test_a_rule_counts_its_strikes_and_ends(proxy: FaultProxy, client: aiohttp.ClientSession) -> None:
-    with proxy.rule(writes, refuses(429, 3), times=2) as rule:
+async def test_rule_ends_after_its_number_of_requests(proxy: FaultProxy, client: aiohttp.ClientSession) -> None:
+    with proxy.rule(writes, reject(429, 3), times=2) as rule:
         assert [await make(client, proxy, "a") for _ in range(3)] == [429, 429, 201]
-    assert (len(rule.struck), proxy.faults) == (2, 2)
-    await rule.met(2)
+    assert (len(rule.matched), proxy.faults) == (2, 2)
+    await rule.wait_matched(2)
 
 
-async def test_what_a_rule_refuses_says_why(proxy: FaultProxy, client: aiohttp.ClientSession) -> None:
-    with proxy.rule(anything, refuses(429, 3)):
+async def test_rejection_is_a_status_with_retry_after(proxy: FaultProxy, client: aiohttp.ClientSession) -> None:
+    with proxy.rule(anything, reject(429, 3)):
         async with client.get(proxy.url + MAPS) as answer:
             assert answer.headers["Retry-After"] == "3"
             assert (await answer.json())["reason"] == "TooManyRequests"
 
 
-@pytest.mark.parametrize(("fault", "done"), [(hangs_up, False), (loses_the_answer, True), (breaks_off, True)])
-async def test_broken_calls(proxy: FaultProxy, client: aiohttp.ClientSession, fault: object, done: bool) -> None:
+@pytest.mark.parametrize(
+    ("fault", "done"), [(reset_before_request, False), (lose_response, True), (reset_mid_response, True)]
+)
+async def test_reset_connections_raise_before_or_after_the_call_took_effect(
+    proxy: FaultProxy, client: aiohttp.ClientSession, fault: object, done: bool
+) -> None:
     with proxy.rule(writes, fault, times=1), pytest.raises(aiohttp.ClientError):  # type: ignore[arg-type]
         await make(client, proxy, "a")
     assert await names(client, proxy) == (["a"] if done else [])
 
 
-async def test_held_calls_arrive_when_they_are_let_go_though_nobody_waits(
-    proxy: FaultProxy, client: aiohttp.ClientSession
-) -> None:
-    held = HeldCalls()
-    with proxy.rule(writes, held, times=1) as rule:
+async def test_held_calls_reach_the_server_when_released(proxy: FaultProxy, client: aiohttp.ClientSession) -> None:
+    held_calls = HeldCalls()
+    with proxy.rule(writes, held_calls, times=1) as rule:
         making = asyncio.create_task(make(client, proxy, "a"))
-        await rule.met()
+        await rule.wait_matched()
         making.cancel()
     assert await names(client, proxy) == []
-    held.release()
+    held_calls.release()
     await until(partial(names, client, proxy))
     assert await names(client, proxy) == ["a"]
 
 
-async def test_nobody_listens_and_then_somebody_does_at_the_same_place(
+async def test_proxy_refuses_connections_and_listens_again_on_the_same_port(
     proxy: FaultProxy, client: aiohttp.ClientSession
 ) -> None:
     assert await names(client, proxy) == []
@@ -124,25 +126,25 @@ async def test_nobody_listens_and_then_somebody_does_at_the_same_place(
     assert await names(client, proxy) == []
 
 
-async def test_watches_that_misbehave(proxy: FaultProxy, client: aiohttp.ClientSession) -> None:
+async def test_watch_faults(proxy: FaultProxy, client: aiohttp.ClientSession) -> None:
     for name in "abc":
         await make(client, proxy, name)
     memory = WatchRecorder()
     everything = ["ADDED a", "ADDED b", "ADDED c"]
     with proxy.rule(watches("configmaps"), memory, times=1):
-        assert await told(client, proxy, 3) == everything
-    with proxy.rule(watches(), twice, times=1):
-        assert await told(client, proxy, 4) == ["ADDED a", "ADDED a", "ADDED b", "ADDED b"]
-    with proxy.rule(watches(), repeating(reversed(memory.lines)), times=1):
-        assert await told(client, proxy, 6) == [*reversed(everything), *everything]
-    with proxy.rule(watches(), says(gone_event(), after=1), times=1):
-        assert await told(client, proxy, 9) == ["ADDED a", "ERROR"]
+        assert await watched(client, proxy, 3) == everything
+    with proxy.rule(watches(), duplicated, times=1):
+        assert await watched(client, proxy, 4) == ["ADDED a", "ADDED a", "ADDED b", "ADDED b"]
+    with proxy.rule(watches(), replay(reversed(memory.lines)), times=1):
+        assert await watched(client, proxy, 6) == [*reversed(everything), *everything]
+    with proxy.rule(watches(), send_lines(gone_event(), after=1), times=1):
+        assert await watched(client, proxy, 9) == ["ADDED a", "ERROR"]
     with proxy.rule(watches(), cut_after(1), times=1), pytest.raises(aiohttp.ClientError):
-        await told(client, proxy, 2)
+        await watched(client, proxy, 2)
 
 
-async def test_a_watch_is_known_while_it_lasts_and_can_be_cut(proxy: FaultProxy, client: aiohttp.ClientSession) -> None:
-    with proxy.rule(watches(), stays_silent_after(gone_event()), times=1):
+async def test_open_watch_is_counted_and_can_be_cut(proxy: FaultProxy, client: aiohttp.ClientSession) -> None:
+    with proxy.rule(watches(), send_lines_then_hang(gone_event()), times=1):
         async with client.get(f"{proxy.url}{MAPS}?watch=1") as answer:
             await answer.content.readline()
             assert proxy.watches == {MAPS: 1}
@@ -153,11 +155,11 @@ async def test_a_watch_is_known_while_it_lasts_and_can_be_cut(proxy: FaultProxy,
     assert proxy.watches == {}
 
 
-async def test_bindings_are_counted_when_the_server_agrees(proxy: FaultProxy, client: aiohttp.ClientSession) -> None:
+async def test_accepted_bindings_are_counted(proxy: FaultProxy, client: aiohttp.ClientSession) -> None:
     pods, spec = f"{proxy.url}/api/v1/namespaces/default/pods", {"containers": [{"name": "c", "image": "i"}]}
     await client.post(pods, json={"metadata": {"name": "p"}, "spec": spec})
     binding = {"metadata": {"name": "p"}, "target": {"kind": "Node", "name": "n"}}
-    with proxy.rule(bindings, loses_the_answer, times=1), pytest.raises(aiohttp.ClientError):
+    with proxy.rule(bindings, lose_response, times=1), pytest.raises(aiohttp.ClientError):
         await client.post(f"{pods}/p/binding", json=binding)
     async with client.post(f"{pods}/p/binding", json=binding) as answer:
         assert answer.status == 409

@@ -156,7 +156,7 @@ class DurableState:
             assert record.attempt >= before.attempt, f"{record.id} went back to attempt {record.attempt}"
             assert record.version >= before.version
             if before.final:
-                same = msgspec.structs.replace(record, told=before.told, cleaned=before.cleaned)
+                same = msgspec.structs.replace(record, acknowledged=before.acknowledged, cleaned=before.cleaned)
                 assert same == before, f"{record.id} left {before.phase}: {record}"
         self.stored.records.update({record.id: record for record in changed})
         self.stored.resource_version = place or self.stored.resource_version
@@ -252,7 +252,7 @@ class TaskSimulation:
                 await owner
                 await self.backend.wait_until_settled()
             async with asyncio.timeout(200.0):
-                while not all(record.told for record in self.backend.tasks().values()):  # noqa: ASYNC110  # virtual
+                while not all(record.acknowledged for record in self.backend.tasks().values()):  # noqa: ASYNC110  # virtual
                     await asyncio.sleep(1.0)
         except TimeoutError:
             assert seconds is not None, f"not settled: {self.backend.tasks()}, {self.cluster.pods}"
@@ -328,7 +328,7 @@ class TaskSimulation:
         assert not self.backend.allocated_resources(), f"resources are allocated: {self.backend.allocated_resources()}"
         for name, record in self.durable_state.stored.records.items():
             assert record.settled
-            assert record.told, f"the update of {name} was not delivered"
+            assert record.acknowledged, f"the update of {name} was not delivered"
             assert self.delivered.get(name) == {record.phase}, (
                 f"{name} is {record.phase}, delivered were {self.delivered.get(name)}"
             )

@@ -184,13 +184,13 @@ def _drop_deletion(subscription: Subscription, pod: PodState) -> None:
     subscription._pods.pop(pod.name, None)
 
 
-_forget, _saw, _listed = (getattr(PodSnapshotStore, name) for name in ("_forget", "_saw", "_listed"))
+_forget, _saw, _listed = (getattr(PodSnapshotStore, name) for name in ("_forget", "_merge_pod", "_merge_list"))
 
 PLANTED = {
     "deletions are not remembered": (PodSnapshotStore, "_forget", _forget_deletions),
-    "the last report wins": (PodSnapshotStore, "_saw", _ignore_versions),
-    "a list deletes newer pods": (PodSnapshotStore, "_listed", _list_with_high_version),
-    "old states of unknown pods are stored": (PodSnapshotStore, "_saw", _always_exists),
+    "the last report wins": (PodSnapshotStore, "_merge_pod", _ignore_versions),
+    "a list deletes newer pods": (PodSnapshotStore, "_merge_list", _list_with_high_version),
+    "old states of unknown pods are stored": (PodSnapshotStore, "_merge_pod", _always_exists),
     "deletions are not reported to subscribers": (Subscription, "on_delete", _drop_deletion),
 }
 

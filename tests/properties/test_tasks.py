@@ -100,7 +100,7 @@ def _body_without_finalizer(*args: Any, **named: Any) -> Json:
 
 
 async def _release_without_delete(executor: ApiCallExecutor, pod: PodState) -> None:
-    await executor._unless_gone(executor._client.release_pod(pod.name, pod.uid))
+    await executor._ignore_gone(executor._client.release_pod(pod.name, pod.uid))
 
 
 def _take_terminating_for_stopped(manager: TaskPodsLifecycleManager, record: TaskRecord) -> Observation:
@@ -146,7 +146,7 @@ PLANTED: dict[str, tuple[Any, str, Any]] = {
     "pods without a finalizer": (process, "pod_body", _body_without_finalizer),
     "releases pods without deleting them": (ApiCallExecutor, "_release", _release_without_delete),
     "pods not seen before the first list do not exist": (lifecycle, "observe", _observe_before_list),
-    "an update of a running task is not accounted": (task_table, "_counts_alike", _ignore_next_resources),
+    "an update of a running task is not accounted": (task_table, "_has_equal_counts", _ignore_next_resources),
     "updates are marked delivered before the call": (UpdateQueue, "call", _mark_delivered_first),
     "an existing name counts as a rejection": (ApiCallExecutor, "_get_own_pod", _reject_existing_name),
     "a terminating pod counts as stopped": (TaskPodsLifecycleManager, "_observation", _take_terminating_for_stopped),

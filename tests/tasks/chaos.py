@@ -1,9 +1,9 @@
-"""The chaos run: a burst of tasks, whose backend is killed over and over while its watches are dropped.
+"""Chaos run: a burst of tasks while the backend is killed repeatedly and its watches are dropped.
 
     python -m tests.tasks.chaos --tasks 5000 --kills 10 --control-plane real --out build/tasks-chaos
 
-The API server, hollow nodes and this scheduler run the pods; the backend is a process of its own, and reaches the API
-server through a proxy that makes trouble. It fails if the audit finds anything. Figures are written either way.
+An API server, hollow nodes and the scheduler run the pods. The backend is a separate process that connects through a
+proxy, which injects faults. The run fails if the audit reports a problem; figures are written in any case.
 """
 
 from __future__ import annotations
@@ -32,179 +32,182 @@ from tests.e2e.client import ApiError
 from tests.e2e.plane import EMBEDDED, REAL, Plane, new_namespace
 from tests.e2e.scheduler import Configured, scheduler
 from tests.e2e.workloads import hollow_nodes
-from tests.faults.fault_actions import GONE, cut_after, gone_event, refuses, says
+from tests.faults.fault_actions import GONE, cut_after, gone_event, reject, send_lines
 from tests.faults.proxy import FaultProxy
 from tests.faults.request_matchers import ProxiedRequest, watches
-from tests.faults.scheduler_under_test import proxied
+from tests.faults.scheduler_under_test import start_proxy
 from tests.faults.soak import cluster
 from tests.faults.waiting import until
 from tests.tasks import platform
-from tests.tasks.audit import Evidence, ReportedUpdates, may_snatch
+from tests.tasks.audit import Evidence, ReportedUpdates, may_delete
 from tests.tasks.kinds import tasks
 from tests.tasks.rights import kubeconfig_through
 from tests.tasks.witness import SeenPod, Witness, caught_up, witnessing
 
 ROOT = Path(__file__).parents[2]
 SCHEDULER = "tasks"
-DROPS = (1.0, 4.0)
-"""Seconds between two moments at which the backend's watches are dropped, from and to."""
-SNATCHERS = 4
-PROGRESS_EVERY = 10.0
-"""Seconds between two lines that say how far it is."""
+DROP_INTERVAL = (1.0, 4.0)
+"""Least and most seconds between two drops of the backend's watches."""
+DELETIONS_AT_ONCE = 4
+PROGRESS_INTERVAL = 10.0
+"""Seconds between two progress lines."""
 
 
 @dataclass(frozen=True)
 class ChaosSettings:
-    """What is to be done to it."""
+    """Load and faults of a chaos run."""
 
     tasks: int = 5_000
     kills: int = 10
     expired: int = 1
-    """How often a watch is answered with 410, and how often one ends with 410 as an event."""
-    at_once: int = 600
+    """Number of watches rejected with 410, and number of watches that end with a 410 event."""
+    max_pods: int = 600
     """Pods that the budget allows."""
     nodes: int = 40
     qps: float = 400.0
-    patience: float = 1_500.0
-    """Seconds for the whole."""
+    timeout: float = 1_500.0
+    """Time limit of the run in seconds."""
     seed: int = 1
 
 
 class CountingProxy:
-    """Counts what goes through a proxy to the API server, by verb and kind."""
+    """Counts the requests through a proxy, by verb and resource."""
 
     def __init__(self, proxy: FaultProxy) -> None:
         self.calls: Counter[str] = Counter()
-        self._ask = proxy.opened
+        self._open = proxy.opened
         proxy.opened = self._counted  # type: ignore[method-assign]  # every call passes there
 
     @asynccontextmanager
-    async def _counted(self, asked: ProxiedRequest) -> AsyncIterator[aiohttp.ClientResponse]:
-        self.calls[verb_of(asked)] += 1
-        async with self._ask(asked) as answer:
-            yield answer
+    async def _counted(self, request: ProxiedRequest) -> AsyncIterator[aiohttp.ClientResponse]:
+        self.calls[verb_of(request)] += 1
+        async with self._open(request) as response:
+            yield response
 
 
-def verb_of(asked: ProxiedRequest) -> str:
-    """As in a Role: `create pods`, `watch pods`."""
-    parts = asked.path.strip("/").split("/")
+def verb_of(request: ProxiedRequest) -> str:
+    """Return verb and resource as in a Role: `create pods`, `watch pods`."""
+    parts = request.path.strip("/").split("/")
     after = parts[parts.index("namespaces") + 2 :] if "namespaces" in parts else parts[-1:]
-    if asked.method == "GET":
-        verb = "watch" if asked.is_watch else "get" if len(after) > 1 else "list"
+    if request.method == "GET":
+        verb = "watch" if request.is_watch else "get" if len(after) > 1 else "list"
     else:
-        verb = {"POST": "create", "PUT": "update"}.get(asked.method, asked.method.lower())
+        verb = {"POST": "create", "PUT": "update"}.get(request.method, request.method.lower())
     return f"{verb} {after[0]}"
 
 
 @dataclass
 class Chaos:
-    """One run."""
+    """One chaos run."""
 
     plane: Plane
-    course: ChaosSettings
+    settings: ChaosSettings
     namespace: str
     folder: Path
     proxy: FaultProxy
     witness: Witness
-    chance: random.Random
-    tell: Callable[[str], None]
-    snatched: Counter[str] = field(default_factory=Counter)
+    rng: random.Random
+    report: Callable[[str], None]
+    deletions: Counter[str] = field(default_factory=Counter)
+    """Pods deleted by another client, by task."""
     starts: int = 0
     dropped: int = 0
     expired: int = 0
 
     async def run(self) -> None:
-        """Until the owner has seen all of its tasks settle. AssertionError if it fails, or takes too long."""
-        work = (self._drop(), self._expire(), self._snatch(), self._tell_progress())
+        """Run until the owner has received the end of all tasks. AssertionError if it fails or takes too long."""
+        work = (self._drop_watches(), self._expire_watches(), self._delete_pods(), self._report_progress())
         helpers = [asyncio.create_task(each) for each in work]
-        lives = asyncio.create_task(self._lives())
+        owners = asyncio.create_task(self._run_owners())
         try:
-            async with asyncio.timeout(self.course.patience):
-                while not lives.done():
+            async with asyncio.timeout(self.settings.timeout):
+                while not owners.done():
                     ended = [helper for helper in helpers if helper.done()]
                     for helper in ended:
                         helper.result()
-                    going = [helper for helper in helpers if helper not in ended]
-                    await asyncio.wait([lives, *going], return_when=asyncio.FIRST_COMPLETED)
-            lives.result()
+                    running = [helper for helper in helpers if helper not in ended]
+                    await asyncio.wait([owners, *running], return_when=asyncio.FIRST_COMPLETED)
+            owners.result()
         finally:
-            for task in (lives, *helpers):
+            for task in (owners, *helpers):
                 task.cancel()
-            await asyncio.gather(lives, *helpers, return_exceptions=True)
-        assert self.expired == 2 * self.course.expired, f"only {self.expired} watches were told that they are too old"
+            await asyncio.gather(owners, *helpers, return_exceptions=True)
+        assert self.expired == 2 * self.settings.expired, f"only {self.expired} watches received 410"
 
-    async def _lives(self) -> None:
-        """One process after another, each killed at a random moment, until the last one ends by itself."""
-        moments = sorted(self.chance.uniform(0.02, 0.95) for _ in range(self.course.kills))
-        for moment in moments:
+    async def _run_owners(self) -> None:
+        """Start owner processes and kill each at a random time; the last one runs to its end."""
+        fractions = sorted(self.rng.uniform(0.02, 0.95) for _ in range(self.settings.kills))
+        for fraction in fractions:
             process = await self._start()
-            await self._reached(moment * self.course.tasks, process)
-            await asyncio.sleep(self.chance.uniform(0.0, 1.0))
+            await self._wait_for_ended(fraction * self.settings.tasks, process)
+            await asyncio.sleep(self.rng.uniform(0.0, 1.0))
             assert process.returncode is None, f"the owner ended before it was killed:\n{self._log()}"
             process.kill()
             await process.wait()
-            await asyncio.sleep(self.chance.choice((0.0, 0.5, 2.0)))
+            await asyncio.sleep(self.rng.choice((0.0, 0.5, 2.0)))
         process = await self._start()
         try:
             code = await process.wait()
         finally:
             if process.returncode is None:
                 process.kill()
-        assert code == 0, f"the owner ended with {code}:\n{self._log()}"
+        assert code == 0, f"the owner exited with {code}:\n{self._log()}"
 
     async def _start(self) -> asyncio.subprocess.Process:
         self.starts += 1
-        wishes = {
+        options = {
             "folder": str(self.folder),
             "namespace": self.namespace,
             "kubeconfig": str(self.folder / "kubeconfig"),
-            "tasks": self.course.tasks,
+            "tasks": self.settings.tasks,
             "pool": self.namespace,
             "scheduler": SCHEDULER,
-            "atOnce": self.course.at_once,
-            "qps": self.course.qps,
+            "maxPods": self.settings.max_pods,
+            "qps": self.settings.qps,
             "pollSeconds": 20.0,
         }
         program = os.environ.get("TASKS_PLATFORM", platform.__name__)
         with (self.folder / "owner.log").open("ab") as log:
             return await asyncio.create_subprocess_exec(
-                sys.executable, "-m", program, json.dumps(wishes), cwd=ROOT, stdout=log, stderr=log
+                sys.executable, "-m", program, json.dumps(options), cwd=ROOT, stdout=log, stderr=log
             )
 
-    async def _reached(self, ended: float, process: asyncio.subprocess.Process) -> None:
+    async def _wait_for_ended(self, count: float, process: asyncio.subprocess.Process) -> None:
+        """Wait until `count` pods have ended, or the process has."""
+
         async def reached() -> bool:
-            return self.witness.ended >= ended or process.returncode is not None
+            return self.witness.ended >= count or process.returncode is not None
 
-        await until(reached, self.course.patience)
+        await until(reached, self.settings.timeout)
 
-    async def _drop(self) -> None:
-        """Cut watches under way, and let some that are new live for a few lines only."""
+    async def _drop_watches(self) -> None:
+        """Cut open watches, and cut some new ones after a few lines."""
         while True:
-            await asyncio.sleep(self.chance.uniform(*DROPS))
+            await asyncio.sleep(self.rng.uniform(*DROP_INTERVAL))
             self.dropped += self.proxy.cut(watches("pods"))
-            if self.chance.random() < 0.3:
+            if self.rng.random() < 0.3:
                 with self.proxy.rule(watches("pods"), cut_after(10), 1):
                     await asyncio.sleep(0.5)
 
-    async def _expire(self) -> None:
-        """Tell watches that their place is too old: as a status, and as an event."""
+    async def _expire_watches(self) -> None:
+        """Let watches fail with 410 Gone, as a status and as an event."""
 
         async def begun() -> bool:
-            return self.witness.ended >= self.course.tasks * 0.2
+            return self.witness.ended >= self.settings.tasks * 0.2
 
-        await until(begun, self.course.patience)
-        for fault in (refuses(GONE), says(gone_event(), after=5)) * self.course.expired:
+        await until(begun, self.settings.timeout)
+        for fault in (reject(GONE), send_lines(gone_event(), after=5)) * self.settings.expired:
             with self.proxy.rule(watches("pods"), fault, 1) as rule:
                 self.proxy.cut(watches("pods"))
-                await rule.met(1, seconds=60.0)
+                await rule.wait_matched(1, seconds=60.0)
                 self.expired += 1
 
-    async def _snatch(self) -> None:
-        """Delete pods of some tasks while they run, as somebody else."""
+    async def _delete_pods(self) -> None:
+        """Delete running pods of some tasks, like another client."""
         while True:
-            victims = [pod for pod in list(self.witness.pods.values()) if may_snatch(pod, self.snatched)]
-            for pod in victims[:SNATCHERS]:
-                self.snatched[pod.task] += 1
+            victims = [pod for pod in list(self.witness.pods.values()) if may_delete(pod, self.deletions)]
+            for pod in victims[:DELETIONS_AT_ONCE]:
+                self.deletions[pod.task] += 1
                 await self._delete(pod)
             await asyncio.sleep(0.2)
 
@@ -216,58 +219,58 @@ class Chaos:
             if problem.status not in (404, 409):
                 raise
 
-    async def _tell_progress(self) -> None:
+    async def _report_progress(self) -> None:
         while True:
-            await asyncio.sleep(PROGRESS_EVERY)
+            await asyncio.sleep(PROGRESS_INTERVAL)
             ended, alive = self.witness.ended, self.witness.alive
-            far = f"{ended:,} pods of {self.course.tasks:,} tasks have ended, {alive:,} are there"
+            pods = f"{ended:,} pods of {self.settings.tasks:,} tasks have ended, {alive:,} are alive"
             killed = max(0, self.starts - 1)
-            self.tell(f"{far}; backend killed {killed} times, {self.dropped} watches dropped")
+            self.report(f"{pods}; backend killed {killed} times, {self.dropped} watches dropped")
 
     def _log(self) -> str:
         return (self.folder / "owner.log").read_text(errors="replace")[-4000:]
 
     async def evidence(self) -> Evidence:
-        """What there is to be audited, once the owner is through."""
+        """Return the results to audit, once the owner has ended."""
         await caught_up(self.plane.api, self.namespace, self.witness)
-        with RequestQueue(self.folder / platform.STATE) as box:
-            records = {id: msgspec.to_builtins(record) for id, record in box.read_state().records.items()}
+        with RequestQueue(self.folder / platform.STATE) as queue:
+            records = {id: msgspec.to_builtins(record) for id, record in queue.read_state().records.items()}
         left = await self.plane.api.list(f"/api/v1/namespaces/{self.namespace}/pods")
         return Evidence(
-            ids=[spec.id for spec in tasks(self.course.tasks, self.namespace, SCHEDULER)],
+            ids=[spec.id for spec in tasks(self.settings.tasks, self.namespace, SCHEDULER)],
             witness=self.witness,
             records=records,
-            told=ReportedUpdates.read(self.folder / platform.JOURNAL),
-            snatched=self.snatched,
-            most=self.course.at_once,
+            reported=ReportedUpdates.read(self.folder / platform.JOURNAL),
+            deletions=self.deletions,
+            max_pods=self.settings.max_pods,
             summary=json.loads((self.folder / platform.SUMMARY).read_text()),
             left=[pod["metadata"]["name"] for pod in left if not pod["metadata"].get("deletionTimestamp")],
         )
 
 
 async def chaos(
-    plane: Plane, namespace: str, course: ChaosSettings, folder: Path, tell: Callable[[str], None] = lambda _: None
+    plane: Plane, namespace: str, settings: ChaosSettings, folder: Path, report: Callable[[str], None] = lambda _: None
 ) -> tuple[list[str], dict[str, Any]]:
-    """Do it in a namespace that is empty; what is wrong in the end, and figures. `tell` hears how far it is."""
+    """Run in an empty namespace; return the problems found and the figures. `report` receives progress lines."""
     async with AsyncExitStack() as stack:
-        proxy = await stack.enter_async_context(proxied(plane))
+        proxy = await stack.enter_async_context(start_proxy(plane))
         counting = CountingProxy(proxy)
-        await stack.enter_async_context(hollow_nodes(plane, namespace, course.nodes, cpu="16"))
+        await stack.enter_async_context(hollow_nodes(plane, namespace, settings.nodes, cpu="16"))
         await stack.enter_async_context(scheduler(plane, Configured(SCHEDULER), folder))
         witness = await stack.enter_async_context(witnessing(plane.api, namespace))
         (folder / "kubeconfig").write_text(await kubeconfig_through(proxy, plane, namespace))
-        run = Chaos(plane, course, namespace, folder, proxy, witness, random.Random(course.seed), tell)
+        run = Chaos(plane, settings, namespace, folder, proxy, witness, random.Random(settings.seed), report)
         began = time.monotonic()
         await run.run()
         seconds = time.monotonic() - began
         evidence = await run.evidence()
-        wrong = evidence.problems()
-        (folder / "wrong.json").write_text(json.dumps(evidence.stories(wrong), indent=1))
-        return wrong, _figures(run, counting, seconds)
+        problems = evidence.problems()
+        (folder / "problems.json").write_text(json.dumps(evidence.histories(problems), indent=1))
+        return problems, _figures(run, counting, seconds)
 
 
 def _figures(run: Chaos, counting: CountingProxy, seconds: float) -> dict[str, Any]:
-    count = run.course.tasks
+    count = run.settings.tasks
     return {
         "tasks": count,
         "seconds": round(seconds, 1),
@@ -277,49 +280,49 @@ def _figures(run: Chaos, counting: CountingProxy, seconds: float) -> dict[str, A
         "watchesDropped": run.dropped,
         "expired": run.expired,
         "podsSeen": len(run.witness.pods),
-        "podsDeletedByOthers": run.snatched.total(),
+        "podsDeletedByOthers": run.deletions.total(),
         "mostPodsAtOnce": run.witness.most_alive,
         "callsPerTask": {verb: round(n / count, 3) for verb, n in sorted(counting.calls.items())},
         "allCallsPerTask": round(counting.calls.total() / count, 2),
     }
 
 
-async def _main(asked: argparse.Namespace, folder: Path) -> list[str]:
-    course = ChaosSettings(asked.tasks, asked.kills, at_once=asked.at_once, seed=asked.seed)
-    async with cluster(asked.control_plane) as plane:
+async def _main(arguments: argparse.Namespace, folder: Path) -> list[str]:
+    settings = ChaosSettings(arguments.tasks, arguments.kills, max_pods=arguments.at_once, seed=arguments.seed)
+    async with cluster(arguments.control_plane) as plane:
         await new_namespace(plane.api, "chaos")
-        wrong, figures = await chaos(plane, "chaos", course, folder, _say)
-    written = {"target": asked.control_plane, "seed": asked.seed, **figures, "wrong": wrong}
-    (asked.out / "chaos.json").write_text(json.dumps(written, indent=2) + "\n")
-    sys.stdout.write(json.dumps(written, indent=2) + "\n")
-    return wrong
+        problems, figures = await chaos(plane, "chaos", settings, folder, _report)
+    results = {"target": arguments.control_plane, "seed": arguments.seed, **figures, "wrong": problems}
+    (arguments.out / "chaos.json").write_text(json.dumps(results, indent=2) + "\n")
+    sys.stdout.write(json.dumps(results, indent=2) + "\n")
+    return problems
 
 
-def _say(line: str) -> None:
+def _report(line: str) -> None:
     sys.stderr.write(f"{line}\n")
 
 
 def main() -> int:
-    """From the command line. Returns the exit code."""
+    """Run from the command line; return the exit code."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--tasks", type=int, default=ChaosSettings.tasks)
     parser.add_argument("--kills", type=int, default=ChaosSettings.kills)
-    parser.add_argument("--at-once", type=int, default=ChaosSettings.at_once)
+    parser.add_argument("--at-once", type=int, default=ChaosSettings.max_pods)
     parser.add_argument("--control-plane", choices=(EMBEDDED, REAL), default=EMBEDDED)
     parser.add_argument("--seed", type=int, default=ChaosSettings.seed)
     parser.add_argument("--out", type=Path, default=Path("build/tasks-chaos"))
-    asked = parser.parse_args()
-    folder: Path = asked.out / "work"
+    arguments = parser.parse_args()
+    folder: Path = arguments.out / "work"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(mode=0o700, parents=True)
-    logging.getLogger("asyncio").setLevel(logging.ERROR)  # it warns of each connection that the proxy has cut
+    logging.getLogger("asyncio").setLevel(logging.ERROR)  # asyncio warns of each connection that the proxy resets
     try:
-        wrong = asyncio.run(_main(asked, folder))
+        problems = asyncio.run(_main(arguments, folder))
     except AssertionError as problem:
-        wrong = [str(problem)]
-    for line in wrong[:50]:
-        _say(line)
-    return 1 if wrong else 0
+        problems = [str(problem)]
+    for line in problems[:50]:
+        _report(line)
+    return 1 if problems else 0
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""ConfigMaps and Leases in memory, with an API server's manners about resourceVersion, and with troubles by order."""
+"""In-memory API server for ConfigMaps and Leases, with resourceVersion conflicts and injected faults."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from pyscheduler.backend.state.objects import CONFIG_MAPS
 from pyscheduler.backend.task import Json
 
 MOST_BYTES = 1024 * 1024
-"""Of a ConfigMap's data."""
+"""Largest data of a ConfigMap."""
 
 
 class FakeObjects:
-    """The server's side. `again` gives every client of it a view of its own, which a test may break."""
+    """Objects of the server; `client` returns a new client, with its own injected faults."""
 
     def __init__(self) -> None:
         self.objects: dict[tuple[str, str], Json] = {}
@@ -29,61 +29,61 @@ class FakeObjects:
         return FakeClient(self)
 
     def data(self, name: str) -> dict[str, str]:
-        """What a ConfigMap says."""
-        found: dict[str, str] = self.objects[CONFIG_MAPS, name]["data"]
-        return found
+        """Return the data of a ConfigMap."""
+        data: dict[str, str] = self.objects[CONFIG_MAPS, name]["data"]
+        return data
 
     def write(self, path: str, name: str, body: Json) -> Json:
-        """Take an object in. ClusterProblem as the API server has it."""
+        """Store an object with a new resourceVersion and return it. ClusterProblem 422 if it is too large."""
         if path == CONFIG_MAPS and len(json.dumps(body.get("data") or {})) > MOST_BYTES:
             raise ClusterProblem(422, "Invalid", "data: Too long: may not be more than 1048576 bytes")
         self._version += 1
-        kept = copy.deepcopy(body)
-        kept["metadata"]["resourceVersion"] = str(self._version)
-        self.objects[path, name] = kept
-        return copy.deepcopy(kept)
+        stored = copy.deepcopy(body)
+        stored["metadata"]["resourceVersion"] = str(self._version)
+        self.objects[path, name] = stored
+        return copy.deepcopy(stored)
 
 
 class FakeClient:
-    """An `Objects`. `trouble` is called before every call with the verb and what it is about, and may raise or wait."""
+    """`ObjectsApi` of the server. `before_call` gets verb and "plural/name" of each call, and may raise or wait."""
 
     def __init__(self, server: FakeObjects) -> None:
         self._server = server
-        self.trouble: Callable[[str, str], Any] = lambda verb, about: None
-        self.lose_answers = 0
-        """So many writes are carried out and answered with a broken connection."""
+        self.before_call: Callable[[str, str], Any] = lambda verb, path: None
+        self.lost_responses = 0
+        """Number of next writes that take effect, but lose their response."""
 
     async def get_object(self, path: str, name: str) -> Json:
-        await self._arrives("get", path, name)
+        await self._handle_call("get", path, name)
         if (path, name) not in self._server.objects:
             raise ClusterProblem(404, "NotFound", f"{name} not found")
         return copy.deepcopy(self._server.objects[path, name])
 
     async def create_object(self, path: str, body: Json) -> Json:
         name = body["metadata"]["name"]
-        await self._arrives("create", path, name)
+        await self._handle_call("create", path, name)
         if (path, name) in self._server.objects:
             raise ClusterProblem(409, "AlreadyExists", f"{path} {name!r} already exists")
-        return self._answered(self._server.write(path, name, body))
+        return self._respond(self._server.write(path, name, body))
 
     async def replace_object(self, path: str, name: str, body: Json) -> Json:
-        await self._arrives("replace", path, name)
-        kept = self._server.objects.get((path, name))
-        if kept is None:
+        await self._handle_call("replace", path, name)
+        stored = self._server.objects.get((path, name))
+        if stored is None:
             raise ClusterProblem(404, "NotFound", f"{path} {name!r} not found")
-        if kept["metadata"]["resourceVersion"] != body["metadata"]["resourceVersion"]:
+        if stored["metadata"]["resourceVersion"] != body["metadata"]["resourceVersion"]:
             raise ClusterProblem(409, "Conflict", "the object has been modified")
-        return self._answered(self._server.write(path, name, body))
+        return self._respond(self._server.write(path, name, body))
 
-    async def _arrives(self, verb: str, path: str, name: str) -> None:
+    async def _handle_call(self, verb: str, path: str, name: str) -> None:
         await asyncio.sleep(0)
-        waiting = self.trouble(verb, f"{path.rpartition('/')[2]}/{name}")
+        waiting = self.before_call(verb, f"{path.rpartition('/')[2]}/{name}")
         if waiting is not None:
             await waiting
         self._server.calls[verb] += 1
 
-    def _answered(self, answer: Json) -> Json:
-        if self.lose_answers:
-            self.lose_answers -= 1
+    def _respond(self, body: Json) -> Json:
+        if self.lost_responses:
+            self.lost_responses -= 1
             raise ClusterProblem(0, "", "the connection was reset")
-        return answer
+        return body

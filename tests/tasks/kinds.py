@@ -1,4 +1,4 @@
-"""The tasks of a chaos run: what each kind does, and what has to become of it."""
+"""Tasks of a chaos run: behaviour and expected result of each kind."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ MILLIS = 100
 
 
 class Kind(NamedTuple):
-    """How many of a hundred tasks are so, what their pods do, and what is right in the end."""
+    """Kind of task: its share in percent, the behaviour of its pods, and the expected result."""
 
     share: int
     annotations: dict[str, str]
     retry: RetryPolicy
     phases: frozenset[str]
-    """The final phases that may be."""
+    """Allowed final phases."""
     pods: int
-    """How many pods such a task has, where nobody else deletes one."""
+    """Number of pods of such a task, unless another client deletes one."""
 
 
 def _runs(seconds: float) -> dict[str, str]:
@@ -31,24 +31,24 @@ def _fails(seconds: float) -> dict[str, str]:
 
 
 _ONCE, _TWICE = RetryPolicy(backoff_seconds=0.2), RetryPolicy(application=1, backoff_seconds=0.2)
-SUCCEEDS, FAILS, RETRIED, SNATCHED, KILLED = "succeeds", "fails", "retried", "snatched", "killed"
+SUCCEEDS, FAILS, RETRIED, DELETED, KILLED = "succeeds", "fails", "retried", "deleted", "killed"
 KINDS = {
     SUCCEEDS: Kind(86, _runs(1), _ONCE, frozenset({"Succeeded"}), 1),
     FAILS: Kind(5, _fails(0.5), _ONCE, frozenset({"Failed"}), 1),
     RETRIED: Kind(4, _fails(0.5), _TWICE, frozenset({"Failed"}), 2),
-    SNATCHED: Kind(3, _runs(3), _ONCE, frozenset({"Succeeded"}), 1),
+    DELETED: Kind(3, _runs(3), _ONCE, frozenset({"Succeeded"}), 1),
     KILLED: Kind(2, _runs(3), _ONCE, frozenset({"Killed", "Succeeded"}), 1),
 }
-"""Pods of the snatched are deleted by somebody else while they run, once each; the owner kills the killed."""
+"""Another client deletes one running pod of each `deleted` task; the owner kills the `killed` tasks."""
 
 
 def kind_of(task: str) -> str:
-    """The kind of a task, by its id."""
+    """Return the kind of a task, from its id."""
     return task.partition("-")[0]
 
 
 def tasks(count: int, pool: str, scheduler: str) -> list[TaskSpec]:
-    """That many, of all kinds, evenly mixed."""
+    """Return `count` tasks of all kinds, evenly mixed."""
     ring = [name for name, kind in KINDS.items() for _ in range(kind.share)]
     names = (ring[i * 37 % len(ring)] for i in range(count))  # 37 and 100 have no factor in common
     return [_task(f"{name}-{i:05}", KINDS[name], pool, scheduler) for i, name in enumerate(names)]

@@ -1,9 +1,9 @@
-"""The owner of the tasks in a chaos run: a process that is killed and started anew until its tasks have settled.
+"""Owner process of a chaos run, which is killed and restarted until its tasks have settled.
 
     python -m tests.tasks.platform '{"folder": …}'
 
-Each time it submits all of its tasks, as an owner does that does not know how far it came. What it is told goes into
-`journal.jsonl`, a line an update, before the backend is answered.
+After each start it submits all its tasks again, like an owner without memory of its progress. It writes each update as
+a line of `journal.jsonl` before it returns from `on_update`.
 """
 
 from __future__ import annotations
@@ -27,23 +27,25 @@ from tests.tasks.kinds import KILLED, kind_of, tasks
 STATE, JOURNAL, SUMMARY = "tasks.db", "journal.jsonl", "summary.json"
 
 
-async def main(wishes: dict[str, Any]) -> None:
-    """Until all has settled."""
-    folder = Path(wishes["folder"])
+async def main(options: dict[str, Any]) -> None:
+    """Submit all tasks and wait until they have settled."""
+    folder = Path(options["folder"])
     journal = os.open(folder / JOURNAL, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
 
-    def note(record: TaskRecord) -> None:
+    def append_to_journal(record: TaskRecord) -> None:
         line = {"id": record.id, "version": record.version, "phase": record.phase, "attempt": record.attempt}
         os.write(journal, (json.dumps(line) + "\n").encode())
 
-    budget = Resources.of({"pods": wishes["atOnce"]})
-    specs = tasks(wishes["tasks"], wishes["pool"], wishes["scheduler"])
-    client = KubernetesClient(wishes["namespace"], kubeconfig=wishes["kubeconfig"], qps=wishes["qps"], burst=500)
-    settings = BackendSettings(name="chaos", poll_seconds=wishes["pollSeconds"])
+    budget = Resources.of({"pods": options["maxPods"]})
+    specs = tasks(options["tasks"], options["pool"], options["scheduler"])
+    client = KubernetesClient(options["namespace"], kubeconfig=options["kubeconfig"], qps=options["qps"], burst=500)
+    settings = BackendSettings(name="chaos", poll_seconds=options["pollSeconds"])
     state = SqliteState(folder / STATE)
     async with (
         client,
-        KubernetesTaskBackend(client, state, FixedBudget(budget), settings=settings, on_update=note) as backend,
+        KubernetesTaskBackend(
+            client, state, FixedBudget(budget), settings=settings, on_update=append_to_journal
+        ) as backend,
     ):
         killing = asyncio.create_task(_kill(backend, [spec.id for spec in specs if kind_of(spec.id) == KILLED]))
         await backend.submit_all(specs)
@@ -59,12 +61,12 @@ async def main(wishes: dict[str, Any]) -> None:
         (folder / SUMMARY).write_text(json.dumps(summary))
 
 
-async def _kill(backend: KubernetesTaskBackend, doomed: list[str]) -> None:
-    """Each soon after it was submitted, in whatever phase it is by then."""
-    left = set(doomed)
-    while left:
-        for id in sorted(left & backend.tasks().keys()):
-            left.discard(id)
+async def _kill(backend: KubernetesTaskBackend, ids: list[str]) -> None:
+    """Kill each task soon after its submission, in any phase."""
+    remaining = set(ids)
+    while remaining:
+        for id in sorted(remaining & backend.tasks().keys()):
+            remaining.discard(id)
             if not backend.task(id).final:
                 await backend.kill(id)
         await asyncio.sleep(0.3)

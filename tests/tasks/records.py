@@ -1,4 +1,4 @@
-"""Records for tests of what keeps them."""
+"""Task records for tests of state stores."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from pyscheduler.backend.task import Gang, RetryPolicy, TaskPhase, TaskRecord, T
 
 
 def spec(id: str, **fields: object) -> TaskSpec:
-    """A small task."""
+    """Return the spec of a small task."""
     return TaskSpec(id=id, image="pause:1", cpu="100m", **fields)  # type: ignore[arg-type]  # any field of a spec
 
 
 def record(id: str, **fields: object) -> TaskRecord:
-    """What is known of a small task."""
+    """Return the record of a small task."""
     return TaskRecord(spec=spec(id), **fields)  # type: ignore[arg-type]  # any field of a record
 
 
 def full_record(id: str) -> TaskRecord:
-    """A record with something in most fields, so that one that is not kept shows."""
+    """Return a record with non-default values in most fields, so that a lost field is noticed."""
     return TaskRecord(
         spec=spec(
             id,
@@ -43,6 +43,6 @@ def full_record(id: str) -> TaskRecord:
         ending=Outcome.KILLED,
         failures={"application": 2},
         next_spec=spec(id, labels={"a": "b"}),
-        told=True,
+        acknowledged=True,
         version=9,
     )

@@ -1,4 +1,4 @@
-"""The backend's own identity in a test: a ServiceAccount with the rights that the example manifests give."""
+"""Kubeconfig of a ServiceAccount with the RBAC rules of the example manifests."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 
 
 async def kubeconfig_of(plane: Plane, namespace: str) -> Path:
-    """A kubeconfig of the backend in a namespace. On the embedded cluster, which has no rights, the administrator's."""
+    """Return the backend's kubeconfig in a namespace; on the embedded cluster, which has no RBAC, the admin's."""
     if plane.real is None:
         return plane.kubeconfig
     for document in yaml.safe_load_all((MANIFESTS / "rights.yaml").read_text()):
@@ -35,9 +35,9 @@ async def kubeconfig_of(plane: Plane, namespace: str) -> Path:
 
 
 async def _until_allowed(api: ApiClient, namespace: str) -> None:
-    """Wait until the API server goes by the rights: it hears of them a moment after they are written."""
-    asked = {"namespace": namespace, "verb": "create", "resource": "pods"}
-    review = {"spec": {"user": f"system:serviceaccount:{namespace}:{NAME}", "resourceAttributes": asked}}
+    """Wait until the API server applies the RBAC rules, which it does a moment after they are written."""
+    attributes = {"namespace": namespace, "verb": "create", "resource": "pods"}
+    review = {"spec": {"user": f"system:serviceaccount:{namespace}:{NAME}", "resourceAttributes": attributes}}
 
     async def allowed() -> bool:
         return bool((await api.create(_REVIEWS, review))["status"]["allowed"])
@@ -46,7 +46,7 @@ async def _until_allowed(api: ApiClient, namespace: str) -> None:
 
 
 async def kubeconfig_through(proxy: FaultProxy, plane: Plane, namespace: str) -> str:
-    """The same for the way through a proxy."""
+    """Return the backend's kubeconfig with the proxy as its server."""
     document = yaml.safe_load((await kubeconfig_of(plane, namespace)).read_text())
     document["clusters"][0]["cluster"]["server"] = proxy.url
     return yaml.safe_dump(document)

@@ -1,7 +1,7 @@
-"""Sees every pod of a namespace from before the first one to the end, straight from the API server.
+"""Independent observer of all pods in a namespace, by its own watch of the API server.
 
-Nothing of the backend is asked, and no code of it is used: what a pod is and whose follows from its labels, annotations
-and phases as they stand in the API. A witness that missed something says so.
+It uses no code of the backend: the task of a pod and its state come from the pod's annotations and phase in the API.
+If its watch may have missed an event, `blind` has the reason.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _GONE = 410
 
 @dataclass
 class SeenPod:
-    """One pod, by UID, and what became of it."""
+    """History of one pod."""
 
     uid: str
     name: str
@@ -32,45 +32,45 @@ class SeenPod:
     attempt: str
     cpu: str
     phases: list[str] = field(default_factory=list)
-    """Each that it was seen in, in order."""
+    """Phases in the order of observation."""
     deleting: bool = False
     stopped: bool = False
-    """Whether it is deleted and nothing of it runs: it had no node yet, or its kubelet is through with it."""
+    """True if it is deleted and no container runs: it had no node, or its kubelet has stopped it."""
     gone: bool = False
-    story: list[Json] = field(default_factory=list)
-    """What each event said of its end, for people who ask what happened."""
+    events: list[Json] = field(default_factory=list)
+    """Fields of each event, for the report of a failed run."""
 
     @property
     def ran(self) -> bool:
-        """Whether its work was begun; one that ended well was, even if nobody saw it run."""
+        """True if its containers were started; a succeeded pod ran even if no event had the phase Running."""
         return "Running" in self.phases or "Succeeded" in self.phases
 
     @property
     def alive(self) -> bool:
-        """Whether it takes room: it is there, and has neither ended nor been stopped."""
+        """True if it uses resources: it exists and has neither ended nor been stopped."""
         return not self.gone and not self.stopped and self.phases[-1] not in ENDS
 
 
 @dataclass
 class Witness:
-    """All that was seen."""
+    """Observed pods and counts."""
 
     pods: dict[str, SeenPod] = field(default_factory=dict)
     of_task: dict[str, list[SeenPod]] = field(default_factory=lambda: defaultdict(list))
     together: list[str] = field(default_factory=list)
-    """Where two pods of one task were alive at once."""
+    """Problems: pods of one task that were alive at the same time."""
     alive: int = 0
     most_alive: int = 0
     ended: int = 0
-    """Pods that have ended or gone."""
+    """Number of pods that ended or were deleted."""
     blind: str = ""
-    """Why something may have been missed, "" if nothing was."""
-    place: str = ""
+    """Reason why events may have been missed, "" if none were."""
+    resource_version: str = ""
 
-    def see(self, event: Json) -> None:
-        """One event of the watch, in its order."""
+    def handle_event(self, event: Json) -> None:
+        """Handle the next event of the watch."""
         item = event["object"]
-        self.place = item["metadata"]["resourceVersion"]
+        self.resource_version = item["metadata"]["resourceVersion"]
         if event["type"] == "BOOKMARK":
             return
         pod = self.pods.get(item["metadata"]["uid"])
@@ -81,22 +81,21 @@ class Witness:
         if not pod.phases or pod.phases[-1] != phase:
             pod.phases.append(phase)
         pod.deleting = pod.deleting or "deletionTimestamp" in item["metadata"]
-        # That a kubelet was told of its start before it was told of its deletion may still be reported after this.
+        # A later event may still report a start that preceded the kubelet's handling of the deletion.
         pod.stopped = pod.stopped or (pod.deleting and item["metadata"].get("deletionGracePeriodSeconds") == 0)
         pod.gone = event["type"] == "DELETED"
-        pod.story.append(_told(event))
+        pod.events.append(_summary(event))
         self._count(pod, before)
 
     def _new(self, item: Json) -> SeenPod:
         metadata = item["metadata"]
-        notes = metadata.get("annotations") or {}
+        annotations = metadata.get("annotations") or {}
         requests = item["spec"]["containers"][0].get("resources", {}).get("requests", {})
-        made = SeenPod(
-            metadata["uid"], metadata["name"], notes.get(TASK, ""), notes.get(ATTEMPT, ""), requests.get("cpu", "")
-        )
-        self.pods[made.uid] = made
-        self.of_task[made.task].append(made)
-        return made
+        task, attempt = annotations.get(TASK, ""), annotations.get(ATTEMPT, "")
+        pod = SeenPod(metadata["uid"], metadata["name"], task, attempt, requests.get("cpu", ""))
+        self.pods[pod.uid] = pod
+        self.of_task[pod.task].append(pod)
+        return pod
 
     def _count(self, pod: SeenPod, before: bool) -> None:
         self.alive += pod.alive - before
@@ -104,23 +103,23 @@ class Witness:
         self.most_alive = max(self.most_alive, self.alive)
         if pod.alive and not before:
             others = [other.name for other in self.of_task[pod.task] if other.alive and other is not pod]
-            self.together += [f"task {pod.task}: pods {other} and {pod.name} were there at once" for other in others]
+            self.together += [f"task {pod.task}: pods {other} and {pod.name} were alive at once" for other in others]
 
 
 @asynccontextmanager
 async def witnessing(api: ApiClient, namespace: str) -> AsyncIterator[Witness]:
-    """A witness of a namespace that has no pods yet, for as long as the block lasts."""
+    """Watch the pods of a namespace, which must be empty, inside the block."""
     witness, path = Witness(), f"/api/v1/namespaces/{namespace}/pods"
     listed = await api.get(path)
-    assert not listed["items"], "there are pods already that nobody has seen come"
-    witness.place = listed["metadata"]["resourceVersion"]
+    assert not listed["items"], "the namespace has pods before the watch begins"
+    witness.resource_version = listed["metadata"]["resourceVersion"]
 
     async def watch_once() -> None:
-        query = {"resourceVersion": witness.place, "allowWatchBookmarks": "true"}
+        query = {"resourceVersion": witness.resource_version, "allowWatchBookmarks": "true"}
         async for event in api.watch(path, **query):
             if event["type"] == "ERROR":
                 raise ApiError("WATCH", path, event["object"].get("code", 0), str(event["object"]))
-            witness.see(event)
+            witness.handle_event(event)
 
     async def watch() -> None:
         while not witness.blind:
@@ -128,9 +127,9 @@ async def witnessing(api: ApiClient, namespace: str) -> AsyncIterator[Witness]:
                 await watch_once()
             except ApiError as problem:
                 if problem.status == _GONE:
-                    witness.blind = f"the witness has missed what came after {witness.place}: {problem}"
+                    witness.blind = f"the witness missed events after {witness.resource_version}: {problem}"
             except (OSError, aiohttp.ClientError):
-                pass  # it goes on where it was
+                pass  # resume at the last resourceVersion
             await asyncio.sleep(0.05)
 
     watching = asyncio.create_task(watch())
@@ -142,12 +141,12 @@ async def witnessing(api: ApiClient, namespace: str) -> AsyncIterator[Witness]:
 
 
 async def caught_up(api: ApiClient, namespace: str, witness: Witness, seconds: float = 30.0) -> None:
-    """Wait until the witness has seen everything that is true by now, by a pod that is made and deleted for it."""
-    path, name = f"/api/v1/namespaces/{namespace}/pods", "last-word"
-    body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": _NOTHING}
-    made = await api.create(path, body)
+    """Wait until the witness has received all events so far, with a marker pod that is created and deleted."""
+    path, name = f"/api/v1/namespaces/{namespace}/pods", "marker"
+    body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": _UNSCHEDULED}
+    created = await api.create(path, body)
     await api.delete(f"{path}/{name}", gracePeriodSeconds=0)
-    uid = made["metadata"]["uid"]
+    uid = created["metadata"]["uid"]
 
     async def seen() -> bool:
         return bool(witness.blind) or (uid in witness.pods and witness.pods[uid].gone)
@@ -157,12 +156,12 @@ async def caught_up(api: ApiClient, namespace: str, witness: Witness, seconds: f
     witness.of_task.pop("", None)
 
 
-_NOTHING: Json = {"schedulerName": "nobody", "containers": [{"name": "main", "image": "pause:1"}]}
+_UNSCHEDULED: Json = {"schedulerName": "none", "containers": [{"name": "main", "image": "pause:1"}]}
 
 
-def _told(event: Json) -> Json:
+def _summary(event: Json) -> Json:
     metadata, status = event["object"]["metadata"], event["object"].get("status", {})
-    kept = ("resourceVersion", "deletionTimestamp", "deletionGracePeriodSeconds", "finalizers")
+    names = ("resourceVersion", "deletionTimestamp", "deletionGracePeriodSeconds", "finalizers")
     states = [container.get("state") for container in status.get("containerStatuses", ())]
-    told = {name: metadata[name] for name in kept if name in metadata}
-    return {"event": event["type"], **told, "phase": status.get("phase"), "states": states}
+    fields = {name: metadata[name] for name in names if name in metadata}
+    return {"event": event["type"], **fields, "phase": status.get("phase"), "states": states}

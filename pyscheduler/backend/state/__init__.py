@@ -1,4 +1,4 @@
-"""State that survives: the table of tasks, and the resource_version in the stream of pod events up to which it accounts."""
+"""Durable state: the task records, and the resourceVersion up to which pod events are included in them."""
 
 from __future__ import annotations
 
@@ -11,45 +11,45 @@ from pyscheduler.backend.task import TaskRecord
 
 
 class StateProblem(Exception):
-    """The state cannot be read or written; the message names the place and says what to do."""
+    """State that cannot be read or written; the message names the place and what to do."""
 
 
 class StateInUse(StateProblem):
-    """Another process has this state."""
+    """State that another process has open."""
 
 
 class StateLost(StateProblem):
-    """This process no longer has the state (its lease is over): it must stop and may write nothing more."""
+    """State that another process may have taken (the lease has expired): this process must stop writing."""
 
 
 class SavedState(msgspec.Struct, frozen=True):
-    """What was there when the state was opened."""
+    """Content of the state when it was opened."""
 
     records: dict[str, TaskRecord] = {}
     resource_version: str | None = None
-    """The resourceVersion that every pod event up to is accounted for; None if there is none yet."""
+    """resourceVersion up to which all pod events are included in the records; None if none was saved."""
 
 
 class StateStore(Protocol):
-    """Where the backend keeps its records. One backend calls it at a time, one call at a time."""
+    """Storage of the backend's records. Only one backend has it open, and it makes one call at a time."""
 
     async def open(self) -> SavedState:
-        """Take the state for this process and read it. StateInUse if another process has it, StateProblem otherwise."""
+        """Lock the state for this process and read it. StateInUse if another process has it, StateProblem."""
         ...
 
     async def commit(
         self, changed: Sequence[TaskRecord], resource_version: str | None = None, forgotten: Sequence[str] = ()
     ) -> None:
-        """Make the records durable, and forget others by id. When it returns it has happened.
+        """Make the records durable and delete others by id; all is durable when the call returns.
 
-        Each record is kept whole or not at all, and the resource_version never before the records of the same commit. A record
-        is wanted as it is in the last commit that had it. StateProblem: it may have happened in part; the backend
-        tries again with everything that is not yet known to be durable. StateLost: it stops.
+        Each record is written completely or not at all, and the resourceVersion never before the records of its
+        commit. Of each record the last committed form counts. StateProblem: a part may be durable; the backend
+        commits again all that is unconfirmed. StateLost: the backend stops.
         """
         ...
 
     async def close(self) -> None:
-        """Give the state back. Harmless when it is not open."""
+        """Unlock and close the state. Does nothing if it is not open."""
         ...
 
 

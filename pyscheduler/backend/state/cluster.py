@@ -1,15 +1,15 @@
-"""The state in the cluster: records in ConfigMaps, a Lease that says whose they are.
+"""State in the cluster, for backends without a disk: records in ConfigMaps, their owner in a Lease.
 
-For backends without a disk of their own. Objects, all named after the state: `NAME` (a Lease, and a ConfigMap with the
-number of shards and the resource_version) and `NAME-0`, `NAME-1` … with the records.
+Objects, all named after the state: `NAME` (a Lease, and a ConfigMap with the number of shards and the resourceVersion)
+and the ConfigMaps `NAME-0`, `NAME-1` … with the records.
 
-Every write carries the resourceVersion that was last seen, and a new owner writes its name into every object before it
-reads a record: what a former owner still has on the way is then refused. Shards are counted in `NAME` before they are
-made, and a new owner makes those that are missing, so that nobody can add one behind its back.
+Fencing: each write carries the last resourceVersion of its object, and a new owner writes its identity into every
+object before it reads a record, so late writes of a former owner fail with a conflict. Shards are counted in `NAME`
+before they are created, and a new owner creates missing ones, so a former owner cannot add a shard unnoticed.
 
-Writes are the scarce thing. At most `WriteLimits.writes_per_second` objects are written, one for all records of a commit that
-share a shard; a commit takes its time, and what changes meanwhile is in the next one. The resource_version is written now and then
-and when the state is closed, since an older one costs only that some events are seen again.
+Writes are expensive for etcd. At most `WriteLimits.writes_per_second` objects are written; the records of a commit
+that share a shard take one write, and changes during a commit go into the next one. The resourceVersion is written
+every few seconds and at close: an older one only means that some events are handled again.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from pyscheduler.core.leader_election import LeaseTimings
 
 
 class WriteLimits(NamedTuple):
-    """How much is asked of the API server."""
+    """Limits of the writes to the API server."""
 
     writes_per_second: float = 10.0
     burst: int = 20
-    """Writes that may go at once after a pause."""
+    """Writes allowed at once after a pause."""
     max_in_flight: int = 4
     place_seconds: float = 5.0
-    """How old the resource_version may become before it is written without need."""
+    """Age of the saved resourceVersion in seconds after which it is written again."""
 
 
 WRITE_LIMITS: Final = WriteLimits()
@@ -49,14 +49,14 @@ _SHARDS, _RESOURCE_VERSION, _FORM = "shards", "place", "form"
 _FORM_NOW: Final = "1"
 _PAUSE, _LONGEST_PAUSE = 0.2, 5.0
 _CLOSING: Final = 10.0
-"""Seconds in which the last writes must be done."""
+"""Time limit of the last writes in seconds."""
 _FORBIDDEN: Final = 403
 _encoder: Final = msgspec.json.Encoder()
 _decoder: Final = msgspec.json.Decoder(TaskRecord)
 
 
 class ClusterState:
-    """A StateStore in a namespace. `wall` tells seconds since 1970."""
+    """StateStore in a namespace. `wall` returns seconds since the epoch."""
 
     def __init__(
         self,
@@ -73,19 +73,19 @@ class ClusterState:
         self._limiter = CallLimiter(write_limits.writes_per_second, write_limits.burst, write_limits.max_in_flight)
         self._open = False
         self._lost: StateLost | None = None
-        self._turn = asyncio.Lock()
+        self._lock = asyncio.Lock()
         self._shards = Shards(limits)
         self._written: dict[str, Json] = {}
-        """Each ConfigMap as the server has it, by name."""
+        """Last ConfigMaps returned by the server, by name."""
         self._dirty: set[int] = set()
-        """The shards of which the server has an older form, or may have."""
+        """Shards that the server has, or may have, in an older form."""
         self._counted = 0
-        """How many shards the server knows of."""
+        """Number of shards recorded on the server."""
         self._resource_version = self._resource_version_written = ""
         self._resource_version_written_at = 0.0
 
     async def open(self) -> SavedState:
-        """Take the state for this process, and read it. StateInUse, StateProblem."""
+        """Acquire the Lease and read the records. StateInUse, StateProblem."""
         await self._owner.acquire()
         try:
             self._shards = Shards(self._limits)
@@ -102,13 +102,13 @@ class ClusterState:
     async def commit(
         self, changed: Sequence[TaskRecord], resource_version: str | None = None, forgotten: Sequence[str] = ()
     ) -> None:
-        """Keep these. StateLost once the state is another's; StateProblem if it could not be done, or has no room.
+        """Write the records. StateLost if another process has the state; StateProblem if a write fails or lacks room.
 
-        What has no room is not kept at all; of what the server refused a part may have been.
+        Without room for all records nothing is written; after a failed write a part may be durable.
         """
         if not self._open:
             raise StateProblem(f"the state {self._name} is not open")
-        async with self._turn:
+        async with self._lock:
             self._check()
             self._dirty |= self._apply(changed, forgotten)
             self._resource_version = self._resource_version if resource_version is None else resource_version
@@ -117,16 +117,16 @@ class ClusterState:
             )
 
     async def close(self) -> None:
-        """Write what is left to be written, and give the state back."""
+        """Write pending changes and release the Lease."""
         if not self._open:
             return
         self._open = False
         try:
-            async with asyncio.timeout(_CLOSING), self._turn:
+            async with asyncio.timeout(_CLOSING), self._lock:
                 self._check()
                 await self._write_all(with_resource_version=True)
         except (StateProblem, TimeoutError):
-            pass  # all that a commit has promised is there; the resource_version is older
+            pass  # all committed records are durable; only the resourceVersion is older
         finally:
             await self._owner.release()
 
@@ -136,7 +136,7 @@ class ClusterState:
         self._owner.check()
 
     def _apply(self, changed: Iterable[TaskRecord], forgotten: Iterable[str]) -> set[int]:
-        """Take the records in; the shards that are to be written. StateProblem, with nothing taken in."""
+        """Apply the changes and return the shards to write. StateProblem, with nothing applied, if there is no room."""
         texts = [(record.id, _encoder.encode(record).decode()) for record in changed]
         touched: set[int] = set()
         before: list[tuple[str, str | None]] = []
@@ -145,17 +145,17 @@ class ClusterState:
                 before.append((id, self._shards.text(id)))
                 touched.add(self._shards.put(id, text))
         except StateProblem:
-            for id, was in reversed(before):
-                if was is None:
+            for id, old_text in reversed(before):
+                if old_text is None:
                     self._shards.drop(id)
                 else:
-                    self._shards.put(id, was)
+                    self._shards.put(id, old_text)
             raise
         dropped = (self._shards.drop(id) for id in forgotten)
         return touched | {number for number in dropped if number is not None}
 
     async def _write_all(self, with_resource_version: bool) -> None:
-        """Write the shards that have changed, then the resource_version: never before the records that it goes with."""
+        """Write the changed shards, then the resourceVersion: never before the records of its commit."""
         if len(self._shards.texts) > self._counted:
             await self._write_head(self._resource_version_written)
         await self._each(sorted(self._dirty), self._write_shard)
@@ -176,40 +176,40 @@ class ClusterState:
         )
 
     async def _fence(self) -> None:
-        """Write our name into every object, so that no write of a former owner is accepted any more."""
+        """Write our identity into every object, so that late writes of a former owner are rejected."""
         head = await self._claim(self._name, {_FORM: _FORM_NOW, _SHARDS: "0", _RESOURCE_VERSION: ""})
         if head.get(_FORM) != _FORM_NOW:
             raise StateProblem(
-                f"ConfigMap {self._name} is of another release of pyscheduler: use that, or another name"
+                f"ConfigMap {self._name} was written by another release of pyscheduler: use that, or another name"
             )
         self._counted = _count(self._name, head)
         self._resource_version = self._resource_version_written = head.get(_RESOURCE_VERSION, "")
         self._resource_version_written_at = _now()
         texts: dict[int, dict[str, str]] = {}
 
-        async def take(number: int) -> None:
+        async def claim_shard(number: int) -> None:
             texts[number] = await self._claim(self._shard(number), {})
 
-        await self._each(range(self._counted), take)
+        await self._each(range(self._counted), claim_shard)
         for number in range(self._counted):
             self._shards.add(texts[number])
 
     async def _claim(self, name: str, fresh: dict[str, str]) -> dict[str, str]:
-        """The data of a ConfigMap with our name in it, made with `fresh` if it is not there."""
+        """Write our identity into a ConfigMap and return its data; create it with `fresh` if it does not exist."""
         pause = _PAUSE
         while True:
-            kept = await self._read(name)
-            if kept is not None and not _is_ours(kept):
-                raise StateProblem(f"ConfigMap {name} is there and is not ours: give the state another name")
-            data = fresh if kept is None else kept.get("data") or {}
-            # A former owner may write between the two calls: then it is read again.
-            if await self._try_write(name, kept, data):
+            current = await self._read(name)
+            if current is not None and not _is_ours(current):
+                raise StateProblem(f"ConfigMap {name} exists and holds no task state: use another name for the state")
+            data = fresh if current is None else current.get("data") or {}
+            # A former owner may write between the two calls: then read again.
+            if await self._try_write(name, current, data):
                 return data
             await asyncio.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
 
     async def _write(self, name: str, data: dict[str, str]) -> None:
-        """Make the ConfigMap say this. StateLost if another has written it, StateProblem if it is refused."""
+        """Write the data. StateLost if another process has written the ConfigMap, StateProblem if it is rejected."""
         data, pause = dict(data), _PAUSE
         while not await self._try_write(name, self._written.get(name), data):
             await asyncio.sleep(pause)
@@ -217,17 +217,17 @@ class ClusterState:
             if await self._was_written(name, data):
                 return
 
-    async def _try_write(self, name: str, known: Json | None, data: dict[str, str]) -> bool:
-        """Replace what is known, or make what is not there; False if that was not done, or nobody knows."""
+    async def _try_write(self, name: str, current: Json | None, data: dict[str, str]) -> bool:
+        """Replace `current`, or create it if None. False after a conflict or if the outcome is unknown."""
         metadata: Json = {"name": name, "labels": _LABELS, "annotations": {_OWNER: self._owner.identity}}
         body: Json = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
         try:
             async with self._limiter.acquire():
                 self._owner.check()
-                if known is None:
+                if current is None:
                     self._written[name] = await self._objects.create_object(CONFIG_MAPS, body)
                 else:
-                    metadata["resourceVersion"] = _version(known)
+                    metadata["resourceVersion"] = _version(current)
                     self._written[name] = await self._objects.replace_object(CONFIG_MAPS, name, body)
         except ClusterProblem as problem:
             if problem.status == CONFLICT or is_ambiguous(problem):
@@ -236,19 +236,19 @@ class ClusterState:
         return True
 
     async def _was_written(self, name: str, data: dict[str, str]) -> bool:
-        """Whether a write whose answer was lost was carried out. StateLost if somebody else has written."""
-        kept = await self._read(name)
-        if _version(kept) == _version(self._written.get(name)):
+        """Return True if a write without a response took effect. StateLost if another process has written."""
+        current = await self._read(name)
+        if _version(current) == _version(self._written.get(name)):
             return False
-        if kept is None or _owner(kept) != self._owner.identity:
-            who = "deleted" if kept is None else f"written by {_owner(kept) or 'somebody else'}"
-            self._lost = StateLost(f"ConfigMap {name} was {who}; nothing is written any more")
+        if current is None or _owner(current) != self._owner.identity:
+            change = "deleted" if current is None else f"written by {_owner(current) or 'another client'}"
+            self._lost = StateLost(f"ConfigMap {name} was {change}; this process stops writing")
             raise self._lost
-        self._written[name] = kept  # an earlier write of ours that nobody waited for, or this one
-        return (kept.get("data") or {}) == data
+        self._written[name] = current  # this write, or an earlier one of ours that timed out
+        return (current.get("data") or {}) == data
 
     async def _read(self, name: str) -> Json | None:
-        """A ConfigMap. StateLost if the Lease runs out before there is an answer, StateProblem if it is refused."""
+        """Read a ConfigMap. StateLost if the Lease expires before a response, StateProblem if it is rejected."""
         pause = _PAUSE
         while True:
             self._owner.check()
@@ -261,18 +261,18 @@ class ClusterState:
             pause = min(2 * pause, _LONGEST_PAUSE)
 
     async def _each(self, numbers: Iterable[int], work: Callable[[int], Awaitable[None]]) -> None:
-        """A few at a time; the first problem is raised once none is under way."""
-        waiting = iter(numbers)
+        """Run `work` for each number with bounded concurrency; raise the first error once all workers have ended."""
+        remaining = iter(numbers)
 
-        async def some() -> None:
-            for number in waiting:
+        async def worker() -> None:
+            for number in remaining:
                 await work(number)
 
-        for ended in await asyncio.gather(
-            *(some() for _ in range(self._write_limits.max_in_flight)), return_exceptions=True
+        for result in await asyncio.gather(
+            *(worker() for _ in range(self._write_limits.max_in_flight)), return_exceptions=True
         ):
-            if isinstance(ended, BaseException):
-                raise ended
+            if isinstance(result, BaseException):
+                raise result
 
     def _shard(self, number: int) -> str:
         return f"{self._name}-{number}"
@@ -289,23 +289,23 @@ def _now() -> float:
     return asyncio.get_running_loop().time()
 
 
-def _version(kept: Json | None) -> str:
-    return "" if kept is None else str(kept["metadata"]["resourceVersion"])
+def _version(config_map: Json | None) -> str:
+    return "" if config_map is None else str(config_map["metadata"]["resourceVersion"])
 
 
-def _owner(kept: Json | None) -> str:
-    return "" if kept is None else str((kept["metadata"].get("annotations") or {}).get(_OWNER, ""))
+def _owner(config_map: Json | None) -> str:
+    return "" if config_map is None else str((config_map["metadata"].get("annotations") or {}).get(_OWNER, ""))
 
 
-def _is_ours(kept: Json) -> bool:
-    return _LABELS.items() <= (kept["metadata"].get("labels") or {}).items()
+def _is_ours(config_map: Json) -> bool:
+    return _LABELS.items() <= (config_map["metadata"].get("labels") or {}).items()
 
 
 def _count(name: str, head: Json) -> int:
     try:
         return int(head[_SHARDS])
     except (KeyError, ValueError):
-        raise StateProblem(f"ConfigMap {name}: {_SHARDS} is no number: {head.get(_SHARDS)!r}") from None
+        raise StateProblem(f"ConfigMap {name}: {_SHARDS} is not a number: {head.get(_SHARDS)!r}") from None
 
 
 def _record(name: str, key: str, text: str) -> TaskRecord:
@@ -317,5 +317,5 @@ def _record(name: str, key: str, text: str) -> TaskRecord:
 
 def _error_message(name: str, problem: ClusterProblem) -> str:
     if problem.status == _FORBIDDEN:
-        return f"ConfigMap {name}: {problem}; the rights that are needed are in manifests/examples/tasks/"
+        return f"ConfigMap {name}: {problem}; see manifests/examples/tasks/ for the required RBAC rules"
     return f"ConfigMap {name}: {problem}"

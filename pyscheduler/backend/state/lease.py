@@ -1,7 +1,7 @@
-"""Whose the state in the cluster is: one Lease says it, its owner renews it, and whoever loses it knows at once.
+"""Ownership of the state in the cluster: a Lease that its owner acquires, renews and releases.
 
-`core/leader_election.py` decides who may take it and until when. The Lease is for people and for those who come later; what makes
-a late write of a former owner fail is the resourceVersion of each object, which a new owner changes (`cluster.py`).
+`core/leader_election.py` decides when it may be acquired and until when it is held. The Lease only elects the owner;
+late writes of a former owner fail because a new owner changes the resourceVersion of each object (`cluster.py`).
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from pyscheduler.backend.state.objects import CONFLICT, LEASES, ObjectsApi, get_
 from pyscheduler.core.leader_election import LeaderElector, Lease, LeaseTimings
 
 TERMS: Final = LeaseTimings(lease_duration=30.0, renew_deadline=20.0, retry_period=5.0)
-"""Seconds. An owner that died without a word keeps others waiting for the first of them."""
+"""Timings in seconds. After a crash of the owner others wait for `lease_duration`."""
 
 
 class StateLease:
-    """One process's claim to the Lease `name`."""
+    """Claim of one process to the Lease `name`."""
 
     def __init__(self, objects: ObjectsApi, name: str, wall: Callable[[], float], terms: LeaseTimings = TERMS) -> None:
-        """`wall` tells seconds since 1970, for people who look at the Lease."""
+        """`wall` returns seconds since the epoch, for the Lease's timestamps."""
         self.identity = f"{socket.gethostname()}_{os.getpid()}_{uuid.uuid4().hex[:8]}"
         self._objects, self._name, self._wall = objects, name, wall
         self._candidate = LeaderElector(self.identity, terms)
@@ -39,38 +39,38 @@ class StateLease:
         self._lost_to = ""
 
     async def acquire(self) -> None:
-        """Own the Lease from now on. StateInUse if somebody else does and is alive; StateProblem.
+        """Acquire the Lease and keep renewing it. StateInUse if another process renews it; StateProblem.
 
-        One that was not given back is waited for until it has run out, which shows that its owner is dead.
+        A Lease that was not released is observed until it expires, which shows that its owner is dead.
         """
-        first = await self._look()
+        first = await self._read()
         while self._candidate.wait(_now()):
             await asyncio.sleep(self._candidate.pause(_now(), 0.0))
-            if await self._look() != first and self._candidate.wait(_now()):
+            if await self._read() != first and self._candidate.wait(_now()):
                 break
         while self._candidate.wait(_now()) or not await self._claim():
-            await self._look()  # it was written at the same moment, or no answer came
+            await self._read()  # another process wrote it at the same time, or no response came
             if self._candidate.holder not in ("", self.identity):
                 raise StateInUse(
-                    f"the Lease {self._name} is held by {self._candidate.holder}: one at a time works a state"
+                    f"the Lease {self._name} is held by {self._candidate.holder}: only one process can use a state"
                 )
         self._renewing = asyncio.create_task(self._renew())
 
     def check(self) -> None:
-        """StateLost if the state is not, or no longer, ours."""
+        """Raise StateLost if this process does not hold the Lease."""
         if not self._candidate.is_leader(_now()):
-            why = f"{self._lost_to} has taken it" if self._lost_to else "it could not be renewed in time"
-            raise StateLost(f"the Lease {self._name} is lost: {why}; nothing is written any more")
+            why = f"{self._lost_to} has acquired it" if self._lost_to else "it could not be renewed in time"
+            raise StateLost(f"the Lease {self._name} is lost: {why}; this process stops writing")
 
     async def release(self) -> None:
-        """Let others have it at once, if it is still ours."""
+        """Release the Lease if it is still held, so that others can acquire it at once."""
         if self._renewing is not None:
             self._renewing.cancel()
             await asyncio.gather(self._renewing, return_exceptions=True)
             self._renewing = None
         if self._candidate.is_leader(_now()):
             self._candidate.resign()
-            with suppress(ClusterProblem):  # it runs out by itself
+            with suppress(ClusterProblem):  # it expires by itself
                 await self._write(self._candidate.resignation(self._now_text()))
 
     async def _renew(self) -> None:
@@ -79,15 +79,15 @@ class StateLease:
             try:
                 if await self._claim():
                     continue
-                await self._look()
+                await self._read()
             except (ClusterProblem, StateProblem):
-                continue  # there is time until the deadline
+                continue  # retry until the renew deadline
             if self._candidate.holder not in ("", self.identity):
                 self._lost_to = self._candidate.holder
                 self._candidate.resign()
 
-    async def _look(self) -> Lease | None:
-        """What the Lease says."""
+    async def _read(self) -> Lease | None:
+        """Read and observe the Lease; None if it does not exist. StateProblem."""
         try:
             self._object = await get_or_none(self._objects, LEASES, self._name)
         except ClusterProblem as problem:
@@ -97,7 +97,7 @@ class StateLease:
         return lease
 
     async def _claim(self) -> bool:
-        """Take the Lease, or renew it; whether that was done. StateProblem if it will not be done either."""
+        """Acquire or renew the Lease; False after a conflict or without a response. StateProblem if it is rejected."""
         claim, sent = self._candidate.claim(self._now_text()), _now()
         try:
             await self._write(claim)

@@ -1,4 +1,4 @@
-"""State that lives as long as the object: for tests, and for owners who keep what they need themselves."""
+"""State in memory: for tests, and for owners with their own storage."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from pyscheduler.backend.task import TaskRecord
 
 
 class MemoryState:
-    """A `StateStore` in memory. Open it again after `close`, or after `crash`, and what was committed is there."""
+    """`StateStore` in memory. After `close` or `crash` it can be opened again with all committed records."""
 
     def __init__(self) -> None:
         self.records: dict[str, TaskRecord] = {}
         self.resource_version: str | None = None
         self.commits = 0
-        self._held = False
+        self._is_open = False
 
     async def open(self) -> SavedState:
-        if self._held:
-            raise StateInUse("this MemoryState is open already; close it first")
-        self._held = True
+        if self._is_open:
+            raise StateInUse("this MemoryState is already open; close it first")
+        self._is_open = True
         return SavedState(dict(self.records), self.resource_version)
 
     async def commit(
@@ -33,6 +33,6 @@ class MemoryState:
         self.resource_version = self.resource_version if resource_version is None else resource_version
 
     async def close(self) -> None:
-        self._held = False
+        self._is_open = False
 
     crash = close

@@ -1,4 +1,4 @@
-"""What the state in the cluster needs of the API server: single ConfigMaps and Leases of one namespace."""
+"""API calls of the state in the cluster: single ConfigMaps and Leases of one namespace."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ _BUSY: Final = (0, 408, 429)
 
 
 class ObjectsApi(Protocol):
-    """A `KubernetesClient` is one. `path` is that of the collection; each call raises ClusterProblem where it fails."""
+    """Calls on single objects, as `KubernetesClient` has them. `path` is the collection. All raise ClusterProblem."""
 
     async def get_object(self, path: str, name: str) -> Json:
-        """404 if there is none."""
+        """Return the object. 404 if it does not exist."""
         ...
 
     async def create_object(self, path: str, body: Json) -> Json:
-        """Create it, and return it with its resourceVersion. 409 if it is there."""
+        """Create the object and return it with its resourceVersion. 409 if it exists."""
         ...
 
     async def replace_object(self, path: str, name: str, body: Json) -> Json:
-        """Replace it whole. 409 if its resourceVersion is no longer that of `body`."""
+        """Replace the object and return it. 409 if its resourceVersion is no longer that of `body`."""
         ...
 
 
 async def get_or_none(objects: ObjectsApi, path: str, name: str) -> Json | None:
-    """The object, None if there is none. ClusterProblem."""
+    """Return the object, None if it does not exist. ClusterProblem."""
     try:
         return await objects.get_object(path, name)
     except ClusterProblem as problem:
@@ -41,5 +41,5 @@ async def get_or_none(objects: ObjectsApi, path: str, name: str) -> Json | None:
 
 
 def is_ambiguous(problem: ClusterProblem) -> bool:
-    """Whether nobody knows if the call was carried out, and it may work a little later."""
+    """Return True if the call may have taken effect or may succeed when retried."""
     return problem.status in _BUSY or problem.status >= 500

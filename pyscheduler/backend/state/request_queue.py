@@ -1,7 +1,7 @@
-"""How other processes talk to the one that works a state file: they leave requests in it, and it takes them out.
+"""Request queue in a state file: other processes add requests, the process that runs the file executes them.
 
-A request stays until it has been carried out, so that a crash in between costs nothing: to submit a task of the same id
-again, or to kill one twice, changes nothing. Nobody needs to be at work while requests are left.
+A request stays in the queue until it was executed, so a crash loses none: requests are idempotent. Requests can be
+queued while no process runs the file.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from pyscheduler.backend.task import TaskSpec
 
 
 class Submit(msgspec.Struct, frozen=True, tag="submit"):
-    """Run this task."""
+    """Submit a task."""
 
     spec: TaskSpec
 
 
 class Kill(msgspec.Struct, frozen=True, tag="kill"):
-    """End this task, whatever it does."""
+    """Kill a task."""
 
     id: str
 
 
 class Forget(msgspec.Struct, frozen=True, tag="forget"):
-    """Drop the record of this task, which has ended."""
+    """Delete the record of a task that has ended."""
 
     id: str
 
@@ -41,7 +41,7 @@ Request: TypeAlias = Submit | Kill | Forget
 
 
 class QueuedRequest(NamedTuple):
-    """A request in the inbox. Lower numbers came first; `refused` says why it will not be done, "" while it may."""
+    """Queued request, ordered by `number`; `rejection` is the reason why it was rejected, "" while it is pending."""
 
     number: int
     request: Request
@@ -54,10 +54,10 @@ _decoder: Final[msgspec.json.Decoder[Request]] = msgspec.json.Decoder(Request)
 
 
 class RequestQueue:
-    """The requests of one state file, and a look at its records without working it. Use it in a `with` block."""
+    """Requests of one state file, and read access to its records without locking it. Use it in a `with` block."""
 
     def __init__(self, path: Path, create: bool = False) -> None:
-        """`create` makes the file if it is not there. StateProblem if it cannot be used."""
+        """Open the file; `create` it if it does not exist. StateProblem if it cannot be used."""
         self.path = path
         self._db = open_state_file(path, create)
         self._seen = -1
@@ -72,61 +72,61 @@ class RequestQueue:
         self._db.close()
 
     def put(self, requests: Iterable[Request]) -> None:
-        """Leave all of these, or none."""
+        """Queue all requests or none."""
         bodies = [(_encoder.encode(request),) for request in requests]
         with sqlite_errors(self.path), transaction(self._db):
             self._db.executemany("INSERT INTO request (body) VALUES (?)", bodies)
 
     def changed(self) -> bool:
-        """Whether another connection has written to the file since this was last asked; at first it has."""
+        """Return True if another connection has written to the file since the last call; True at the first call."""
         with sqlite_errors(self.path):
             (version,) = self._db.execute("PRAGMA data_version").fetchone()
         seen, self._seen = self._seen, version
         return bool(version != seen)
 
     def pending(self, after: int = 0, limit: int = -1) -> list[QueuedRequest]:
-        """The requests that are to be carried out, in order: those that came after a number, `limit` at most."""
+        """Return at most `limit` pending requests with a number above `after`, in order."""
         return self._requests("refused IS NULL AND number > ? ORDER BY number LIMIT ?", (after, limit))
 
     def rejected(self) -> list[QueuedRequest]:
-        """The requests that could not be carried out."""
+        """Return the rejected requests, in order."""
         return self._requests("refused IS NOT NULL ORDER BY number", ())
 
     def done(self, numbers: Sequence[int]) -> None:
-        """These have been carried out, or nobody wants to hear of them any more."""
+        """Remove requests that were executed or withdrawn."""
         with sqlite_errors(self.path), transaction(self._db):
             self._db.executemany("DELETE FROM request WHERE number = ?", [(number,) for number in numbers])
 
     def reject(self, numbers: Sequence[int], why: str) -> None:
-        """These cannot be carried out; whoever looks is told why."""
+        """Mark requests as rejected for the reason `why`."""
         with sqlite_errors(self.path), transaction(self._db):
             self._db.executemany("UPDATE request SET refused = ? WHERE number = ?", [(why, n) for n in numbers])
 
     def withdraw(self, ids: Iterable[str]) -> None:
-        """Drop what was refused of these tasks."""
-        doomed = set(ids)
-        refused = [(w.number, w.request) for w in self.rejected()]
-        self.done([number for number, r in refused if (r.spec.id if isinstance(r, Submit) else r.id) in doomed])
+        """Remove the rejected requests of these tasks."""
+        tasks = set(ids)
+        rejected = [(queued.number, queued.request) for queued in self.rejected()]
+        self.done([number for number, r in rejected if (r.spec.id if isinstance(r, Submit) else r.id) in tasks])
 
     def read_state(self) -> SavedState:
-        """The records as they are now, whoever works them."""
+        """Read the current records."""
         return read(self._db, self.path)
 
     def holder(self) -> str:
-        """Who works the file, "" for nobody."""
+        """Return the process that runs the file, "" if none does."""
         with sqlite_errors(self.path):
             return holder(self.path, self._db)
 
     def set_meta(self, name: str, value: str) -> None:
-        """Keep a word for others to read, such as what there is on offer."""
+        """Store a value for other processes, such as the current offer."""
         with sqlite_errors(self.path), transaction(self._db):
             self._db.execute(_UPSERT_META, (name, value))
 
     def get_meta(self, name: str) -> str:
-        """The word that was kept under a name, "" for none."""
+        """Return the value stored under a name, "" if there is none."""
         with sqlite_errors(self.path):
-            found = self._db.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()
-        return str(found[0]) if found else ""
+            row = self._db.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()
+        return str(row[0]) if row else ""
 
     def _requests(self, condition: str, values: tuple[int, ...]) -> list[QueuedRequest]:
         query = f"SELECT number, body, coalesce(refused, '') FROM request WHERE {condition}"

@@ -1,8 +1,8 @@
-"""Which ConfigMap a record is in, and what each of them says: plain bookkeeping, no calls.
+"""Distribution of records over ConfigMaps ("shards"): plain bookkeeping, no API calls.
 
-A record stays in the shard that it was first put in. Shards are filled one after another, so that tasks which run at
-the same time are mostly neighbours, and what changes together is written together. A shard takes no new records beyond
-`LIMITS.filled` bytes, which leaves those that it has the room to grow up to `LIMITS.full`.
+A record stays in its first shard. Shards are filled one after another, so that tasks of the same time mostly share a
+shard and their changes share a write. A shard takes no new records beyond `LIMITS.filled` bytes, which leaves its
+records room to grow up to `LIMITS.full`.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from pyscheduler.backend.state import StateProblem
 
 
 class ShardLimits(NamedTuple):
-    """Bytes of a shard, keys counted in, and how many shards there may be. A ConfigMap may have 1 MiB."""
+    """Limits of a shard in bytes including keys, and of the number of shards. A ConfigMap may have 1 MiB."""
 
     filled: int = 64 * 1024
-    """Each write writes a whole shard, and etcd keeps every version for minutes: small ones are cheap."""
+    """Small, because each write sends the whole shard and etcd keeps every version for minutes."""
     full: int = 900 * 1024
     shards: int = 512
 
@@ -28,66 +28,66 @@ _KEY_CHARACTERS: Final = 32
 
 
 def key_of(id: str) -> str:
-    """The key of a task's record in its ConfigMap, which takes letters, digits, `-`, `_` and `.` only."""
+    """Return the key of a task's record in its ConfigMap: a hash, as keys allow only letters, digits and `-_.`."""
     return hashlib.sha256(id.encode()).hexdigest()[:_KEY_CHARACTERS]
 
 
 class Shards:
-    """All records, by shard and key. Numbers of shards count from 0."""
+    """Records by shard (numbered from 0) and key."""
 
     def __init__(self, limits: ShardLimits = LIMITS) -> None:
         self.limits = limits
         self.texts: list[dict[str, str]] = []
-        """Of each shard, what its ConfigMap is to say."""
+        """Data of each shard's ConfigMap."""
         self._sizes: list[int] = []
         self._shard_of: dict[str, int] = {}
 
     def add(self, texts: Mapping[str, str]) -> None:
-        """One more shard, which says this already."""
+        """Append a shard with these records."""
         number = len(self.texts)
         self.texts.append(dict(texts))
         self._sizes.append(sum(map(_size, texts, texts.values())))
         self._shard_of.update(dict.fromkeys(texts, number))
 
     def text(self, id: str) -> str | None:
-        """A record as it is kept, None if there is none."""
+        """Return the stored record of a task, None if there is none."""
         number = self._shard_of.get(key_of(id))
         return None if number is None else self.texts[number][key_of(id)]
 
     def put(self, id: str, text: str) -> int:
-        """Keep a record; the shard that is to be written. StateProblem, with nothing changed, if there is no room."""
+        """Store a record and return its shard. StateProblem, with nothing changed, if there is no room."""
         key = key_of(id)
         number = self._shard_of.get(key)
         if number is None:
-            number = self._room(id, _size(key, text))
+            number = self._assign_shard(id, _size(key, text))
             self._shard_of[key] = number
-        was = self.texts[number].get(key)
-        size = self._sizes[number] + _size(key, text) - (0 if was is None else _size(key, was))
+        old_text = self.texts[number].get(key)
+        size = self._sizes[number] + _size(key, text) - (0 if old_text is None else _size(key, old_text))
         if size > self.limits.full:
             raise StateProblem(
-                f"the record of task {id!r} takes {_size(key, text)} bytes, and its ConfigMap would have {size}: "
-                f"{self.limits.full} may be used; keep what tasks carry small, or keep the state in a file"
+                f"the record of task {id!r} has {_size(key, text)} bytes, which makes its ConfigMap {size} bytes, "
+                f"over the limit of {self.limits.full}: use smaller task specs, or keep the state in a file"
             )
         self.texts[number][key], self._sizes[number] = text, size
         return number
 
     def drop(self, id: str) -> int | None:
-        """Forget a record; the shard that is to be written, None if there is no such record."""
+        """Remove a record and return its shard, None if there is no such record."""
         key = key_of(id)
         number = self._shard_of.pop(key, None)
         if number is not None:
             self._sizes[number] -= _size(key, self.texts[number].pop(key))
         return number
 
-    def _room(self, id: str, size: int) -> int:
-        """The shard that a new record goes to."""
+    def _assign_shard(self, id: str, size: int) -> int:
+        """Return the shard for a new record, a new one if all are filled. StateProblem if there is no room."""
         if size > self.limits.full:
             raise StateProblem(
-                f"the record of task {id!r} takes {size} bytes, and a ConfigMap has room for {self.limits.full}: "
-                "keep what tasks carry small, or keep the state in a file"
+                f"the record of task {id!r} has {size} bytes, over the limit of {self.limits.full} per ConfigMap: "
+                "use smaller task specs, or keep the state in a file"
             )
-        for number, taken in enumerate(self._sizes):
-            if taken + size <= self.limits.filled or not taken:
+        for number, used in enumerate(self._sizes):
+            if used + size <= self.limits.filled or not used:
                 return number
         if len(self.texts) == self.limits.shards:
             raise StateProblem(

@@ -1,8 +1,8 @@
-"""The state in one SQLite file on a local disk: the default.
+"""State in one SQLite file on a local disk: the default.
 
-A commit is one transaction, on the disk before `commit` returns. Whoever works the table holds `FILE-hold`, a second
-database that is locked for as long as the process lives: the kernel lets go of the lock when it dies, however it dies.
-Others may read the table meanwhile and leave requests in it (`inbox.py`), but never a record.
+A commit is one transaction, on disk before `commit` returns. The process that runs the file locks `FILE-hold`, a
+second database; the kernel releases the lock however the process dies. Other processes may read the records and queue
+requests (`request_queue.py`), but never write records.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ T = TypeVar("T")
 _RESOURCE_VERSION: Final = "place"
 _HOLDER: Final = "holder"
 _LOCK_TIMEOUT: Final = 1.0
-"""Seconds in which whoever only looks whether the file is held is through with it."""
+"""Seconds to wait for the lock; longer than another process needs to check if the file is locked."""
 _UPSERT_TASK: Final = "INSERT INTO task VALUES (?, ?) ON CONFLICT (id) DO UPDATE SET record = excluded.record"
 _UPSERT_META: Final = "INSERT INTO meta VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
 _encoder: Final = msgspec.json.Encoder()
@@ -35,7 +35,7 @@ _decoder: Final = msgspec.json.Decoder(TaskRecord)
 
 
 class SqliteState:
-    """A StateStore in a file. SQLite is called in a thread of its own, one call after another."""
+    """StateStore in a file. A single thread makes all SQLite calls, one after another."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -44,9 +44,9 @@ class SqliteState:
         self._lock_db: sqlite3.Connection | None = None
 
     async def open(self) -> SavedState:
-        """Take the file for this process, and read it. StateInUse, StateProblem."""
+        """Lock the file for this process and read it. StateInUse, StateProblem."""
         if self._thread is not None:
-            raise StateInUse(f"{self.path} is open here already; close it first")
+            raise StateInUse(f"{self.path} is already open in this process; close it first")
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="state")
         try:
             return await self._call(self._open)
@@ -57,12 +57,12 @@ class SqliteState:
     async def commit(
         self, changed: Sequence[TaskRecord], resource_version: str | None = None, forgotten: Sequence[str] = ()
     ) -> None:
-        """Keep all of it, or none. StateProblem if it cannot be kept. Cancelled, it may have been kept or not."""
+        """Write all changes in one transaction. StateProblem. After cancellation they may be durable or not."""
         rows = [(record.id, record) for record in changed]
         await self._call(lambda: self._commit(rows, resource_version, [(id,) for id in forgotten]))
 
     async def close(self) -> None:
-        """Give the file back."""
+        """Close and unlock the file."""
         if self._thread is not None:
             await self._call(self._close)
             self._thread.shutdown(wait=False)
@@ -99,8 +99,8 @@ class SqliteState:
 
 
 def read(db: sqlite3.Connection, path: Path) -> SavedState:
-    """What a state file says. StateProblem that names the task if a record makes no sense."""
-    with sqlite_errors(path), transaction(db):  # records and resource_version of one moment
+    """Read a state file. StateProblem names the task if a record cannot be decoded."""
+    with sqlite_errors(path), transaction(db):  # a consistent read of both tables
         rows = db.execute("SELECT id, record FROM task ORDER BY rowid").fetchall()
         resource_version = db.execute("SELECT value FROM meta WHERE name = ?", (_RESOURCE_VERSION,)).fetchone()
     return SavedState(
@@ -109,13 +109,13 @@ def read(db: sqlite3.Connection, path: Path) -> SavedState:
 
 
 def holder(path: Path, db: sqlite3.Connection) -> str:
-    """Who works the file at this moment, "" for nobody."""
+    """Return the process that has the file locked now, "" if none does."""
     lock_path = _lock_path(path)
     if not lock_path.exists():
         return ""
-    with closing(sqlite3.connect(lock_path, timeout=0)) as hold:
+    with closing(sqlite3.connect(lock_path, timeout=0)) as lock_db:
         try:
-            hold.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+            lock_db.execute("SELECT count(*) FROM sqlite_schema").fetchone()
         except sqlite3.OperationalError as problem:
             if not _is_busy(problem):
                 raise
@@ -124,18 +124,18 @@ def holder(path: Path, db: sqlite3.Connection) -> str:
 
 
 def _acquire_lock(path: Path, db: sqlite3.Connection) -> sqlite3.Connection:
-    """A connection that keeps others out as long as it is open. StateInUse if another does."""
+    """Return a connection that locks the file while it is open. StateInUse if another process has the lock."""
     lock_path = _lock_path(path)
     with sqlite_errors(lock_path):
-        hold = sqlite3.connect(lock_path, timeout=_LOCK_TIMEOUT, isolation_level=None, check_same_thread=False)
+        lock_db = sqlite3.connect(lock_path, timeout=_LOCK_TIMEOUT, isolation_level=None, check_same_thread=False)
         try:
-            hold.execute("BEGIN EXCLUSIVE")
+            lock_db.execute("BEGIN EXCLUSIVE")
         except sqlite3.Error as problem:
-            hold.close()
+            lock_db.close()
             if _is_busy(problem):
-                raise StateInUse(f"{path} is in use by {_last_holder(db)}: one at a time works a state file") from None
+                raise StateInUse(f"{path} is in use by {_last_holder(db)}: only one process can run it") from None
             raise
-        return hold
+        return lock_db
 
 
 def _lock_path(path: Path) -> Path:
@@ -147,8 +147,8 @@ def _is_busy(problem: sqlite3.Error) -> bool:
 
 
 def _last_holder(db: sqlite3.Connection) -> str:
-    found = db.execute("SELECT value FROM meta WHERE name = ?", (_HOLDER,)).fetchone()
-    return found[0] if found else "another process"
+    row = db.execute("SELECT value FROM meta WHERE name = ?", (_HOLDER,)).fetchone()
+    return row[0] if row else "another process"
 
 
 def _record(path: Path, id: str, text: bytes) -> TaskRecord:

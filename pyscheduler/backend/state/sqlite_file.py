@@ -1,7 +1,7 @@
-"""The file that SQLite keeps the state in: how it is opened, how it is told from others, and what goes wrong with it.
+"""SQLite state file: opening, identification and error messages.
 
-A state file carries our application id and the version of its schema in its header (`PRAGMA application_id` and
-`user_version`), so that neither somebody else's database nor one of a newer release is ever written to.
+The header of a state file has the application id and the schema version (`PRAGMA application_id` and `user_version`),
+so that databases of other programs and of newer releases are never written.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from typing import Final
 from pyscheduler.backend.state import StateProblem
 
 APPLICATION: Final = 0x70795374
-"""`pySt`: what `file` and SQLite show of a state file."""
+"""`pySt`, which `file` and SQLite show."""
 SCHEMA: Final = 1
 BUSY_SECONDS: Final = 10.0
-"""How long one process waits for another's transaction; each takes milliseconds."""
+"""Seconds to wait for the transaction of another process; each takes milliseconds."""
 _TABLES: Final = """
 CREATE TABLE task (id TEXT PRIMARY KEY, record BLOB NOT NULL);
 CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL);
@@ -27,13 +27,13 @@ CREATE TABLE request (number INTEGER PRIMARY KEY AUTOINCREMENT, body BLOB NOT NU
 
 
 def open_state_file(path: Path, create: bool = False) -> sqlite3.Connection:
-    """A connection to a state file, which is made where there is none if `create`.
+    """Return a connection to a state file; create the file if it does not exist and `create` is set.
 
-    The connection may be used from another thread than this, by one thread at a time, and is in autocommit mode.
-    StateProblem where the file is not there, cannot be opened, is not ours, is newer than this release, or is damaged.
+    The connection is in autocommit mode and may be used from any one thread at a time. StateProblem if the file does
+    not exist, cannot be opened, belongs to another program or a newer release, or is damaged.
     """
     if not create and not path.exists():
-        raise StateProblem(f"{path} is not there: `pyscheduler tasks submit` and `tasks run` make a state file")
+        raise StateProblem(f"{path} does not exist: create it with `pyscheduler tasks submit` or `tasks run`")
     with sqlite_errors(path):
         db = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
     try:
@@ -47,7 +47,7 @@ def open_state_file(path: Path, create: bool = False) -> sqlite3.Connection:
 
 @contextmanager
 def sqlite_errors(path: Path) -> Iterator[None]:
-    """What SQLite has to say against a file, as one sentence that names it."""
+    """Turn SQLite errors into a StateProblem that names the file."""
     try:
         yield
     except sqlite3.Error as problem:
@@ -56,52 +56,52 @@ def sqlite_errors(path: Path) -> Iterator[None]:
 
 @contextmanager
 def transaction(db: sqlite3.Connection) -> Iterator[None]:
-    """All that is written in the block is kept, or none of it."""
+    """Run the block as one transaction."""
     db.execute("BEGIN IMMEDIATE")
     try:
         yield
         db.execute("COMMIT")
     except BaseException:
-        if db.in_transaction:  # SQLite has ended it by itself where the disk was full
+        if db.in_transaction:  # SQLite rolls back by itself if the disk is full
             db.execute("ROLLBACK")
         raise
 
 
 def check(db: sqlite3.Connection, path: Path) -> None:
-    """Look at every page of the file. StateProblem if one is damaged."""
-    with sqlite_errors(path), closing(db.execute("PRAGMA quick_check(1)")) as found:
-        (said,) = found.fetchone()
-    if said != "ok":
-        raise StateProblem(_damaged(path, said))
+    """Check every page of the file. StateProblem if one is damaged."""
+    with sqlite_errors(path), closing(db.execute("PRAGMA quick_check(1)")) as rows:
+        (result,) = rows.fetchone()
+    if result != "ok":
+        raise StateProblem(_damaged(path, result))
 
 
 def _prepare(db: sqlite3.Connection, path: Path) -> None:
-    """Make the tables of a new file; look whose an old one is."""
+    """Create the tables of a new file; check the header of an existing one."""
     if not _is_ours(db, path):
         with transaction(db):
-            if not _is_ours(db, path):  # nobody else has made it meanwhile
-                _make(db)
-    # A commit is on the disk before its caller goes on: work that was done must not be forgotten by a power cut either.
+            if not _is_ours(db, path):  # another process may have created it meanwhile
+                _create_tables(db)
+    # A commit must be on disk before it returns, so that a power failure loses no confirmed record.
     db.execute("PRAGMA journal_mode = WAL")
     db.execute("PRAGMA synchronous = FULL")
 
 
 def _is_ours(db: sqlite3.Connection, path: Path) -> bool:
-    """Whether it is a state file; False if it is empty. StateProblem if it is anything else."""
+    """Return True for a state file, False for an empty file. StateProblem if it is anything else."""
     (application,), (schema,) = (db.execute(f"PRAGMA {name}").fetchone() for name in ("application_id", "user_version"))
     if application == APPLICATION:
         if schema != SCHEMA:
             raise StateProblem(
-                f"{path} has schema {schema}, and this release of pyscheduler knows schema {SCHEMA}: "
+                f"{path} has schema {schema}, but this release of pyscheduler supports schema {SCHEMA}: "
                 "use the release that wrote it, or another file"
             )
         return True
     if application or db.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]:
-        raise StateProblem(f"{path} is a database of another program: name another file")
+        raise StateProblem(f"{path} is a database of another program: use another file")
     return False
 
 
-def _make(db: sqlite3.Connection) -> None:
+def _create_tables(db: sqlite3.Connection) -> None:
     for statement in _TABLES.strip().split(";\n"):
         db.execute(statement)
     db.execute(f"PRAGMA application_id = {APPLICATION}")
@@ -111,13 +111,13 @@ def _make(db: sqlite3.Connection) -> None:
 def _sentence(path: Path, problem: sqlite3.Error) -> str:
     name = getattr(problem, "sqlite_errorname", "")
     if name == "SQLITE_NOTADB":
-        return f"{path} is not a state file: name another one"
+        return f"{path} is not a state file: use another file"
     if name.startswith("SQLITE_CORRUPT"):
         return _damaged(path, str(problem))
     if name.startswith("SQLITE_CANTOPEN"):
-        return f"{path} cannot be opened: is its folder there, and may this process write to it?"
+        return f"{path} cannot be opened: check that its directory exists and is writable"
     if name.startswith("SQLITE_READONLY"):
-        return f"{path} cannot be written: this process may only read it"
+        return f"{path} cannot be written: this process has only read permission"
     if name.startswith("SQLITE_BUSY"):
         return f"{path} has been locked by another process for {BUSY_SECONDS:g} s"
     return f"{path}: {problem}"
@@ -125,6 +125,6 @@ def _sentence(path: Path, problem: sqlite3.Error) -> str:
 
 def _damaged(path: Path, what: str) -> str:
     return (
-        f"{path} is damaged ({what}): put it back from a copy, or start with a new file; "
-        "pods that are still there are then reported, not run again"
+        f"{path} is damaged ({what}): restore a backup, or start with a new file; "
+        "existing pods are then reported as orphans, and their tasks are not run again"
     )

@@ -1,7 +1,7 @@
-"""A plugin at every extension point that misbehaves for the pods which ask for it, once for each of them.
+"""Plugin for every extension point that misbehaves once for each pod with the label `fault`.
 
-The label `fault` says where and how: `filter.raises`. The label `parked` keeps a pod waiting in Permit until one comes
-with the label `opens`.
+The label has the point and the fault: `filter.raises`. A pod with the label `parked` waits in Permit until a pod with
+the label `opens` arrives.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from pyscheduler.api import (
 )
 
 NONSENSE: dict[str, Any] = {"score": 10**30, "permit": "later", "pre_filter": "all", "bind": 7, "pre_bind": 7}
-FOR_EVER = 900.0
+PERMIT_TIMEOUT = 900.0
 
 
 class Faulty(
@@ -50,7 +50,7 @@ class Faulty(
     BindPlugin,
     PostBindPlugin,
 ):
-    """Serves every point, and has nothing to say where nobody asks it to misbehave."""
+    """Misbehaves as the label `fault` has it; otherwise it accepts all pods and scores 0."""
 
     name = "Faulty"
 
@@ -59,59 +59,59 @@ class Faulty(
         self._done: set[str] = set()
 
     def pre_enqueue(self, pod: Pod) -> Any:
-        return self._said("pre_enqueue", pod)
+        return self._respond("pre_enqueue", pod)
 
     def pre_filter(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Any:
-        return self._said("pre_filter", pod)
+        return self._respond("pre_filter", pod)
 
     def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Any:
-        return self._said("filter", pod)
+        return self._respond("filter", pod)
 
     def post_filter(self, cycle: Cycle, pod: Pod, diagnosis: Diagnosis) -> Any:
-        return self._said("post_filter", pod, Rejection("Faulty has no idea either"))
+        return self._respond("post_filter", pod, Rejection("Faulty cannot help"))
 
     def pre_score(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Any:
-        return self._said("pre_score", pod)
+        return self._respond("pre_score", pod)
 
     def score(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Any:
-        return self._said("score", pod, 0)
+        return self._respond("score", pod, 0)
 
     def reserve(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Any:
-        return self._said("reserve", pod)
+        return self._respond("reserve", pod)
 
     def unreserve(self, cycle: Cycle, pod: Pod, node_name: str) -> None:
-        self._said("unreserve", pod)
+        self._respond("unreserve", pod)
 
     def permit(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Any:
         if "opens" in pod.labels:
             for waiting in self.handle.waiting_pods():
                 waiting.allow(self.name)
-        return self._said("permit", pod, Wait(FOR_EVER) if "parked" in pod.labels else None)
+        return self._respond("permit", pod, Wait(PERMIT_TIMEOUT) if "parked" in pod.labels else None)
 
     async def pre_bind(self, cycle: Cycle, pod: Pod, node_name: str, api: Any) -> Any:
-        return await self._acted("pre_bind", pod)
+        return await self._respond_async("pre_bind", pod)
 
     async def bind(self, cycle: Cycle, pod: Pod, node_name: str, api: Any) -> Any:
-        return await self._acted("bind", pod, SKIP)
+        return await self._respond_async("bind", pod, SKIP)
 
     async def post_bind(self, cycle: Cycle, pod: Pod, node_name: str, api: Any) -> None:
-        await self._acted("post_bind", pod)
+        await self._respond_async("post_bind", pod)
 
-    def _said(self, point: str, pod: Pod, sense: Any = None) -> Any:
-        """`sense`, unless the pod asks for something else."""
+    def _respond(self, point: str, pod: Pod, normal: Any = None) -> Any:
+        """Misbehave if the pod's label has this point, for the first time; else return `normal`."""
         where, _, how = pod.labels.get("fault", "").partition(".")
         if where != point or pod.uid in self._done:
-            return sense
+            return normal
         self._done.add(pod.uid)
         if how == "raises":
-            raise RuntimeError(f"{point} has had enough of {pod.name}")
+            raise RuntimeError(f"{point} fails for {pod.name}")
         if how == "cancels":
             raise asyncio.CancelledError
         while how == "blocks":
             time.sleep(0.1)
         return NONSENSE.get(point, object())
 
-    async def _acted(self, point: str, pod: Pod, sense: Any = None) -> Any:
+    async def _respond_async(self, point: str, pod: Pod, normal: Any = None) -> Any:
         if pod.labels.get("fault") == f"{point}.hangs":
             await asyncio.Event().wait()
-        return self._said(point, pod, sense)
+        return self._respond(point, pod, normal)

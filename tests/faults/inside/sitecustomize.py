@@ -1,9 +1,8 @@
-"""Lies on the scheduler's PYTHONPATH, so that Python loads it there before anything else.
+"""Test hooks of the scheduler process: Python imports this module at start, from the PYTHONPATH.
 
-It changes four things about the process: each deadline of a call is at most FAULTS_PATIENCE seconds, and watches are
-renewed every FAULTS_WATCH seconds if that is set; a loop that is blocked is given up after FAULTS_GIVEN_UP_AFTER
-seconds instead of sixty; its clocks are shifted as the file of FAULTS_CLOCK specifies; and on SIGUSR1 it logs how many
-tasks it has.
+API calls time out after at most FAULTS_CALL_TIMEOUT seconds, and watches are renewed every FAULTS_WATCH seconds if that
+is set. A blocked event loop counts as dead after FAULTS_GIVEN_UP_AFTER seconds instead of 60. The clocks are shifted by
+the offsets in the file FAULTS_CLOCK. On SIGUSR1 the process logs the number of its asyncio tasks.
 """
 
 from __future__ import annotations
@@ -23,39 +22,37 @@ from pyscheduler.shell import heartbeat
 from pyscheduler.shell.clock import SystemClock
 from pyscheduler.shell.kube.connection import Connection, ConnectionOptions
 
-_patience = float(os.environ["FAULTS_PATIENCE"])
+_patience = float(os.environ["FAULTS_CALL_TIMEOUT"])
 _clock = Path(os.environ.get("FAULTS_CLOCK", ""))
 _watch = float(os.environ.get("FAULTS_WATCH", "inf"))
-_made = Connection.__init__
-_known = [0.0, 0.0]
+_original_init = Connection.__init__
+_offsets = [0.0, 0.0]
 
 
-def _made_impatient(
-    self: Connection, credentials: Any, options: ConnectionOptions, clock: Any, metrics: Any = None
-) -> None:
+def _init_with_short_deadlines(self: Connection, credentials: Any, options: ConnectionOptions, clock: Any, metrics: Any = None) -> None:
     shipped = options.deadlines
     calls = {name: min(getattr(shipped, name), _patience) for name in ("connect", "answer", "read", "grace")}
-    impatient = msgspec.structs.replace(shipped, **calls, watch=min(shipped.watch, _watch))
-    _made(self, credentials, msgspec.structs.replace(options, deadlines=impatient), clock, metrics)
+    deadlines = msgspec.structs.replace(shipped, **calls, watch=min(shipped.watch, _watch))
+    _original_init(self, credentials, msgspec.structs.replace(options, deadlines=deadlines), clock, metrics)
 
 
-def _wrong_by() -> list[float]:
-    """Seconds that the wall clock and the monotonic one are off."""
-    with contextlib.suppress(OSError, ValueError):  # it is being written
+def _clock_offsets() -> list[float]:
+    """Return the offsets of the wall clock and of the monotonic clock in seconds."""
+    with contextlib.suppress(OSError, ValueError):  # the file is being written
         wall, now = _clock.read_text().split()
-        _known[:] = float(wall), float(now)
-    return _known
+        _offsets[:] = float(wall), float(now)
+    return _offsets
 
 
-def _tell_tasks(*_: object) -> None:
+def _log_tasks(*_: object) -> None:
     tasks = len(asyncio.all_tasks(asyncio.get_running_loop()))
     sys.stderr.write(f"\ntasks={tasks}\n")
     sys.stderr.flush()
 
 
-Connection.__init__ = _made_impatient  # type: ignore[method-assign]
+Connection.__init__ = _init_with_short_deadlines  # type: ignore[method-assign]
 heartbeat.DEAD_AFTER = float(os.environ["FAULTS_GIVEN_UP_AFTER"])  # type: ignore[misc]
 if _clock.is_file():
-    SystemClock.wall = staticmethod(lambda: time.time() + _wrong_by()[0])
-    SystemClock.now = staticmethod(lambda: time.monotonic() + _wrong_by()[1])
-signal.signal(signal.SIGUSR1, _tell_tasks)
+    SystemClock.wall = staticmethod(lambda: time.time() + _clock_offsets()[0])
+    SystemClock.now = staticmethod(lambda: time.monotonic() + _clock_offsets()[1])
+signal.signal(signal.SIGUSR1, _log_tasks)

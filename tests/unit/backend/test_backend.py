@@ -1,4 +1,4 @@
-"""What the owner of a backend may rely on, before a cluster in memory and on virtual time."""
+"""Public behaviour of the task backend, with an in-memory cluster on virtual time."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ from tests.properties.task_simulation import SETTINGS, ClusterConnection, CrashS
 from tests.properties.virtual_loop import run
 
 
-class Objects(ClusterConnection):
-    """A wire to a cluster that has other objects too, by path and name."""
+class ObjectsConnection(ClusterConnection):
+    """Connection to a cluster that also has other objects, by path and name."""
 
-    def __init__(self, cluster: Cluster, fuse: CrashSwitch) -> None:
-        super().__init__(cluster, fuse)
+    def __init__(self, cluster: Cluster, switch: CrashSwitch) -> None:
+        super().__init__(cluster, switch)
         self.objects: dict[str, dict[str, Json]] = {}
 
     async def create_object(self, path: str, body: Json) -> None:
@@ -53,20 +53,20 @@ class Objects(ClusterConnection):
         return list(self.objects.get(path, {}).values())
 
 
-class Stage:
-    """A cluster in which every pod meets the fate of its task, `fates`; others run for 20 s at most and succeed."""
+class BackendFixture:
+    """Cluster, connection and state of a backend. Pods end as `fates` has it for their task, others succeed in 20 s."""
 
     def __init__(self, **fates: Fate) -> None:
-        self.chance = random.Random(1)
-        self.cluster = Cluster(self.chance, lambda task, attempt: fates.get(task, Fate.SUCCEED))
-        self.wire = Objects(self.cluster, CrashSwitch(self.chance, 0.0))
+        self.rng = random.Random(1)
+        self.cluster = Cluster(self.rng, lambda task, attempt: fates.get(task, Fate.SUCCEED))
+        self.connection = ObjectsConnection(self.cluster, CrashSwitch(self.rng, 0.0))
         self.state = MemoryState()
 
     @asynccontextmanager
     async def backend(self, cpu: str = "", **more: Any) -> AsyncIterator[KubernetesTaskBackend]:
         budget = more.pop("budget", FixedBudget(Resources.of({"cpu": cpu})) if cpu else None)
         async with KubernetesTaskBackend(
-            self.wire, self.state, budget, settings=SETTINGS, clock=Cluster.now, rng=self.chance, **more
+            self.connection, self.state, budget, settings=SETTINGS, clock=Cluster.now, rng=self.rng, **more
         ) as running:
             yield running
 
@@ -75,35 +75,35 @@ def task(name: str, **more: Any) -> TaskSpec:
     return TaskSpec(id=name, image="x", **{"cpu": "1", **more})
 
 
-Story = Callable[[], Awaitable[None]]
+AsyncTest = Callable[[], Awaitable[None]]
 
 
-def virtual(story: Story) -> Callable[[], None]:
-    """A test on virtual time."""
+def on_virtual_time(function: AsyncTest) -> Callable[[], None]:
+    """Run an async test on virtual time."""
 
-    def played() -> None:
-        run(story())  # type: ignore[arg-type]
+    def test() -> None:
+        run(function())  # type: ignore[arg-type]
 
-    played.__name__, played.__doc__ = story.__name__, story.__doc__
-    return played
+    test.__name__, test.__doc__ = function.__name__, function.__doc__
+    return test
 
 
-@virtual
-async def test_submitting_twice_is_submitting_once() -> None:
-    stage = Stage()
-    async with stage.backend() as backend:
+@on_virtual_time
+async def test_submitting_a_task_twice_creates_one_pod() -> None:
+    fixture = BackendFixture()
+    async with fixture.backend() as backend:
         await backend.submit(task("a"))
         await asyncio.gather(*(backend.submit(task("a")) for _ in range(3)))
         await backend.wait_until_settled()
         assert (await backend.submit(task("a"))).phase is TaskPhase.SUCCEEDED
         with pytest.raises(TaskExists, match="'a' exists with another spec"):
             await backend.submit(task("a", cpu="2"))
-    assert stage.wire.calls["create"] == 1
+    assert fixture.connection.calls["create"] == 1
 
 
-@virtual
-async def test_what_the_offer_has_no_room_for_is_refused() -> None:
-    async with Stage().backend(cpu="3") as backend:
+@on_virtual_time
+async def test_task_larger_than_the_offer_is_rejected() -> None:
+    async with BackendFixture().backend(cpu="3") as backend:
         await backend.submit_all([task("a"), task("b", cpu="1500m")])
         with pytest.raises(InsufficientResources, match="'c' does not fit into the offer: it lacks cpu 500m"):
             await backend.submit(task("c"))
@@ -112,30 +112,30 @@ async def test_what_the_offer_has_no_room_for_is_refused() -> None:
         assert backend.offer().free == Resources({"cpu": 500})
 
 
-@virtual
-async def test_many_tasks_go_through_a_small_offer_in_order() -> None:
+@on_virtual_time
+async def test_submit_all_submits_in_order_as_the_offer_allows() -> None:
     started: list[str] = []
 
-    def hear(record: TaskRecord) -> None:
+    def record_start(record: TaskRecord) -> None:
         if record.phase is TaskPhase.PENDING and record.id not in started:
             started.append(record.id)
 
-    stage = Stage()
-    async with stage.backend(cpu="2", on_update=hear) as backend:
+    fixture = BackendFixture()
+    async with fixture.backend(cpu="2", on_update=record_start) as backend:
         specs = [task(f"t{i:02}") for i in range(12)]
         await backend.submit_all(specs)
         await backend.wait_until_settled()
         assert [record.phase for record in backend.tasks().values()] == [TaskPhase.SUCCEEDED] * 12
         assert sorted(started) == [spec.id for spec in specs]
-        calls = {verb: stage.wire.calls[verb] for verb in ("create", "get", "patch", "delete")}
-        assert calls == {"create": 12, "get": 0, "patch": 12, "delete": 12}, "three calls a task"
+        calls = {verb: fixture.connection.calls[verb] for verb in ("create", "get", "patch", "delete")}
+        assert calls == {"create": 12, "get": 0, "patch": 12, "delete": 12}, "three calls per task"
         with pytest.raises(InsufficientResources, match="larger than the whole budget: it lacks cpu 1"):
             await backend.submit_all([task("huge", cpu="3")])
 
 
-@virtual
-async def test_offers_are_made_again_when_resources_come_back() -> None:
-    async with Stage().backend(cpu="1") as backend:
+@on_virtual_time
+async def test_offer_is_yielded_when_resources_are_released() -> None:
+    async with BackendFixture().backend(cpu="1") as backend:
         offers = backend.offers()
         assert (await anext(offers)).free == Resources({"cpu": 1000})
         await backend.submit(task("a"))
@@ -147,18 +147,18 @@ async def test_offers_are_made_again_when_resources_come_back() -> None:
         await offers.aclose()
 
 
-@virtual
-async def test_an_update_of_a_running_task_counts_at_once_where_its_pod_does_not_show_it() -> None:
-    stage = Stage(a=Fate.UNSCHEDULABLE)
-    async with stage.backend(cpu="4") as backend:
+@on_virtual_time
+async def test_update_applies_pod_fields_with_the_next_attempt_and_other_fields_at_once() -> None:
+    fixture = BackendFixture(a=Fate.UNSCHEDULABLE)
+    async with fixture.backend(cpu="4") as backend:
         await backend.submit(task("a"))
         await asyncio.sleep(5.0)
         await backend.update(task("a", owner={"team": 1}))
-        found = backend.task("a")
-        assert (found.spec.owner, found.next_spec) == ({"team": 1}, None)
+        updated = backend.task("a")
+        assert (updated.spec.owner, updated.next_spec) == ({"team": 1}, None)
         await backend.update(task("a", cpu="3"))
-        found = backend.task("a")
-        assert (found.spec.cpu, found.next_spec.cpu if found.next_spec else "") == ("1", "3")
+        updated = backend.task("a")
+        assert (updated.spec.cpu, updated.next_spec.cpu if updated.next_spec else "") == ("1", "3")
         assert backend.allocated_resources().cpu == 3000
         with pytest.raises(InsufficientResources):
             await backend.update(task("a", cpu="5"))
@@ -168,141 +168,141 @@ async def test_an_update_of_a_running_task_counts_at_once_where_its_pod_does_not
             await backend.update(task("a"))
 
 
-@virtual
-async def test_what_is_asked_of_tasks_that_are_not_there() -> None:
-    async with Stage().backend() as backend:
-        for ask in (backend.kill("a"), backend.forget("a"), backend.update(task("a"))):
+@on_virtual_time
+async def test_unknown_tasks_and_invalid_specs_raise() -> None:
+    async with BackendFixture().backend() as backend:
+        for call in (backend.kill("a"), backend.forget("a"), backend.update(task("a"))):
             with pytest.raises(UnknownTask, match="there is no task 'a'"):
-                await ask
+                await call
         with pytest.raises(TaskProblem, match="task 'a': give either"):
             await backend.submit(TaskSpec(id="a"))
 
 
-@virtual
-async def test_a_settled_task_can_be_forgotten_and_its_id_used_again() -> None:
-    stage = Stage()
-    async with stage.backend() as backend:
+@on_virtual_time
+async def test_id_of_a_forgotten_task_can_be_reused() -> None:
+    fixture = BackendFixture()
+    async with fixture.backend() as backend:
         await backend.submit(task("a"))
         with pytest.raises(TaskUnsettled, match="'a' is not over"):
             await backend.forget("a")
         await backend.wait_until_settled()
         await backend.forget("a")
-        assert (backend.tasks(), stage.state.records) == ({}, {})
+        assert (backend.tasks(), fixture.state.records) == ({}, {})
         await backend.submit(task("a", cpu="2"))
         await backend.wait_until_settled()
-    assert stage.state.records["a"].spec.cpu == "2"
+    assert fixture.state.records["a"].spec.cpu == "2"
 
 
-@virtual
-async def test_an_end_counts_as_told_when_the_next_update_is_asked_for() -> None:
-    stage = Stage()
-    async with stage.backend() as backend:
+@on_virtual_time
+async def test_final_record_is_delivered_again_until_the_next_update_is_requested() -> None:
+    fixture = BackendFixture()
+    async with fixture.backend() as backend:
         await backend.submit(task("a"))
         await backend.wait_until_settled()
         async for record in backend.updates():
             assert record.phase is TaskPhase.SUCCEEDED
-            break  # the owner dies over it
-    assert not stage.state.records["a"].told
-    async with stage.backend() as backend:
+            break  # the owner dies while it handles the record
+    assert not fixture.state.records["a"].acknowledged
+    async with fixture.backend() as backend:
         updates = backend.updates()
         again = await anext(updates)
         assert (again.id, again.version) == (record.id, record.version)
         more = asyncio.create_task(anext(updates))
         await asyncio.sleep(1.0)
-        assert backend.task("a").told
-        assert not more.done(), "it is told once"
+        assert backend.task("a").acknowledged
+        assert not more.done(), "a delivered record is not delivered again"
         more.cancel()
 
 
-@virtual
-async def test_whoever_waits_hears_that_the_state_is_lost() -> None:
-    class Lost(MemoryState):
+@on_virtual_time
+async def test_calls_raise_backend_stopped_when_the_state_is_lost() -> None:
+    class LostState(MemoryState):
         async def commit(
-            self, changed: Sequence[TaskRecord], place: str | None = None, forgotten: Sequence[str] = ()
+            self, changed: Sequence[TaskRecord], resource_version: str | None = None, forgotten: Sequence[str] = ()
         ) -> None:
             raise StateLost("another process has the lease")
 
-    stage = Stage()
-    stage.state = Lost()
-    async with stage.backend() as backend:
+    fixture = BackendFixture()
+    fixture.state = LostState()
+    async with fixture.backend() as backend:
         with pytest.raises(BackendStopped, match="another process has the lease"):
             await backend.submit(task("a"))
         with pytest.raises(BackendStopped):
             await backend.wait_until_settled()
-    assert stage.wire.calls["create"] == 0, "nothing is done that is not written down"
+    assert fixture.connection.calls["create"] == 0, "no API call without a durable record"
 
 
-@virtual
-async def test_a_full_disk_is_waited_for() -> None:
-    class Full(MemoryState):
+@on_virtual_time
+async def test_commit_is_retried_while_the_disk_is_full() -> None:
+    class FullDiskState(MemoryState):
         async def commit(
-            self, changed: Sequence[TaskRecord], place: str | None = None, forgotten: Sequence[str] = ()
+            self, changed: Sequence[TaskRecord], resource_version: str | None = None, forgotten: Sequence[str] = ()
         ) -> None:
             if Cluster.now() < full_until:
                 raise StateProblem("the disk is full")
-            await super().commit(changed, place, forgotten)
+            await super().commit(changed, resource_version, forgotten)
 
     full_until = Cluster.now() + 20.0
-    stage = Stage()
-    stage.state = Full()
-    async with stage.backend() as backend:
+    fixture = BackendFixture()
+    fixture.state = FullDiskState()
+    async with fixture.backend() as backend:
         await backend.submit(task("a"))
         assert Cluster.now() >= full_until
         await backend.wait_until_settled()
 
 
-@virtual
-async def test_pods_that_nobody_knows_are_left_alone_and_reported() -> None:
-    stage = Stage()
-    async with stage.backend() as backend:
+@on_virtual_time
+async def test_pods_without_a_task_are_reported_as_orphans_and_not_deleted() -> None:
+    fixture = BackendFixture()
+    async with fixture.backend() as backend:
         await backend.submit(task("a", cpu="1"))
         await asyncio.sleep(2.0)
-        pod = next(iter(stage.cluster.pods.values()))
+        pod = next(iter(fixture.cluster.pods.values()))
         for name, owner in (("foreign", ""), ("copy", "a")):
             copy = msgspec.structs.replace(
                 pod, name=name, uid=name, task=owner, has_finalizer=False, phase="Running", node="n"
             )
-            stage.cluster.put(copy)
+            fixture.cluster.put(copy)
         await backend.wait_until_settled()
-        assert set(backend.orphans()) == set(stage.cluster.pods) == {"foreign", "copy"}
+        assert set(backend.orphans()) == set(fixture.cluster.pods) == {"foreign", "copy"}
 
 
-@virtual
-async def test_a_gang_has_its_group_as_long_as_it_has_tasks() -> None:
-    stage, path = Stage(), "apis/scheduling.x-k8s.io/v1alpha1/podgroups"
-    crew = Gang(name="crew", size=2)
-    async with stage.backend() as backend:
-        await backend.submit_all([task("a", gang=crew), task("b", gang=crew)])
+@on_virtual_time
+async def test_pod_group_exists_as_long_as_its_gang_has_tasks() -> None:
+    fixture, path = BackendFixture(), "apis/scheduling.x-k8s.io/v1alpha1/podgroups"
+    gang = Gang(name="crew", size=2)
+    async with fixture.backend() as backend:
+        await backend.submit_all([task("a", gang=gang), task("b", gang=gang)])
         await asyncio.sleep(3.0)
-        assert stage.wire.objects[path]["crew"]["spec"] == {"minMember": 2}
+        assert fixture.connection.objects[path]["crew"]["spec"] == {"minMember": 2}
         await backend.wait_until_settled()
         await asyncio.sleep(1.0)
-        assert stage.wire.objects[path] == {}
-    stage.wire.objects[path]["crew"] = {"metadata": {"name": "crew"}}  # as if the process had died before
-    async with stage.backend():
+        assert fixture.connection.objects[path] == {}
+    fixture.connection.objects[path]["crew"] = {"metadata": {"name": "crew"}}  # left by a process that crashed
+    async with fixture.backend():
         await asyncio.sleep(1.0)
-        assert stage.wire.objects[path] == {}
+        assert fixture.connection.objects[path] == {}
 
 
-@virtual
-async def test_a_quota_is_a_budget() -> None:
-    stage = Stage()
+@on_virtual_time
+async def test_offer_follows_the_resource_quotas_of_the_namespace() -> None:
+    fixture = BackendFixture()
     status = {"hard": {"requests.cpu": "4", "pods": "10", "limits.cpu": "1"}, "used": {"requests.cpu": "1500m"}}
     scoped = {"spec": {"scopes": ["Terminating"]}, "status": {"hard": {"pods": "0"}}}
-    stage.wire.objects["api/v1/resourcequotas"] = {"a": {"status": status}, "b": scoped}
-    async with stage.backend(budget=NamespaceQuota(stage.wire)) as backend:
+    fixture.connection.objects["api/v1/resourcequotas"] = {"a": {"status": status}, "b": scoped}
+    async with fixture.backend(budget=NamespaceQuota(fixture.connection)) as backend:
         assert backend.offer().free == Resources({"cpu": 2500, "pods": 10})
         await backend.submit(task("a"))
         assert backend.offer().free == Resources({"cpu": 1500, "pods": 9})
 
 
-@virtual
-async def test_a_backend_that_is_not_started_says_so() -> None:
-    backend = KubernetesTaskBackend(Stage().wire, MemoryState())
+@on_virtual_time
+async def test_calls_raise_backend_stopped_before_start_and_after_stop() -> None:
+    backend = KubernetesTaskBackend(BackendFixture().connection, MemoryState())
     with pytest.raises(BackendStopped, match="not started"):
         await backend.submit(task("a"))
-    stage = Stage()
-    async with stage.backend() as running:
+    fixture = BackendFixture()
+    async with fixture.backend() as running:
         await running.submit(task("a"))
     with pytest.raises(BackendStopped, match="has been stopped"):
         await running.kill("a")

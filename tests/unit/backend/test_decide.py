@@ -1,4 +1,4 @@
-"""What becomes of a task, row by row: pure functions of record, sight and time."""
+"""Task decisions as tables: pure functions of record, observation and time."""
 
 from __future__ import annotations
 
@@ -12,37 +12,38 @@ from pyscheduler.backend.decide import Call, Create, CreateRejection, Delete, Ge
 
 NOW = 10_000.0
 SETTINGS = BackendSettings(image_seconds=60.0, lost_seconds=100.0)
-MANY = RetryPolicy(infrastructure=1, application=1, configuration=1, backoff_seconds=7.0)
+NO_RETRY = RetryPolicy(infrastructure=0)
+ONE_RETRY = RetryPolicy(infrastructure=1, application=1, configuration=1, backoff_seconds=7.0)
 
 
 def record(**fields: Any) -> TaskRecord:
-    """A task whose pod is up, submitted a hundred seconds ago."""
+    """Return the record of a task with a running pod, submitted 100 s ago."""
     spec = TaskSpec(id="t", image="x", **fields.pop("spec", {}))
-    known = {"phase": TaskPhase.RUNNING, "pod_uid": "u", "submitted_at": NOW - 100, "attempt_at": NOW - 100}
-    return TaskRecord(spec=spec, **{**known, **fields})
+    defaults = {"phase": TaskPhase.RUNNING, "pod_uid": "u", "submitted_at": NOW - 100, "attempt_at": NOW - 100}
+    return TaskRecord(spec=spec, **{**defaults, **fields})
 
 
 def pod(**fields: Any) -> PodState:
-    known = {"name": "t-1", "uid": "u", "version": 9, "phase": "Running", "node": "n", "has_finalizer": True}
-    return PodState(**{**known, "created_at": NOW - 90, "started_at": NOW - 80, **fields})
+    defaults = {"name": "t-1", "uid": "u", "version": 9, "phase": "Running", "node": "n", "has_finalizer": True}
+    return PodState(**{**defaults, "created_at": NOW - 90, "started_at": NOW - 80, **fields})
 
 
 ENDED_BY_DELETION = {"deleting": True, "grace": 0, "delete_at": NOW}
 
 ENDS = [
-    pytest.param(pod(phase="Succeeded", exit_code=0), "Succeeded", id="well"),
-    pytest.param(pod(phase="Failed", exit_code=3, exit_reason="Error"), "Failed", id="with an error"),
+    pytest.param(pod(phase="Succeeded", exit_code=0), "Succeeded", id="success"),
+    pytest.param(pod(phase="Failed", exit_code=3, exit_reason="Error"), "Failed", id="exit code 3"),
     pytest.param(pod(phase="Failed", exit_code=137, exit_reason="OOMKilled"), "OOMKilled", id="out of memory"),
     pytest.param(pod(phase="Failed", reason="Evicted"), "Evicted", id="evicted by the kubelet"),
     pytest.param(pod(phase="Failed", exit_code=143, disruption="EvictionByEvictionAPI"), "Evicted", id="API eviction"),
     pytest.param(pod(phase="Failed", exit_code=143, disruption="PreemptionByScheduler"), "Preempted", id="preempted"),
     pytest.param(pod(phase="Failed", exit_code=143, disruption="SomethingNew"), "Disrupted", id="disrupted"),
-    pytest.param(pod(phase="Failed", reason="OutOfcpu"), "NodeRefused", id="refused by the node"),
-    pytest.param(pod(phase="Failed", disruption="DeletionByPodGC"), "NodeLost", id="node object gone"),
+    pytest.param(pod(phase="Failed", reason="OutOfcpu"), "NodeRefused", id="rejected by the kubelet"),
+    pytest.param(pod(phase="Failed", disruption="DeletionByPodGC"), "NodeLost", id="node object deleted"),
     pytest.param(pod(phase="Failed", reason="DeadlineExceeded"), "DeadlineExceeded", id="the pod's own deadline"),
-    pytest.param(pod(**ENDED_BY_DELETION), "Deleted", id="deleted, by force"),
-    pytest.param(pod(phase="Failed", exit_code=143, **ENDED_BY_DELETION), "Deleted", id="deleted, and stopped"),
-    pytest.param(pod(phase="Succeeded", exit_code=0, **ENDED_BY_DELETION), "Succeeded", id="deleted, yet done"),
+    pytest.param(pod(**ENDED_BY_DELETION), "Deleted", id="force deleted"),
+    pytest.param(pod(phase="Failed", exit_code=143, **ENDED_BY_DELETION), "Deleted", id="deleted, stopped by SIGTERM"),
+    pytest.param(pod(phase="Succeeded", exit_code=0, **ENDED_BY_DELETION), "Succeeded", id="deleted, but succeeded"),
     pytest.param(
         pod(phase="Failed", exit_code=3, finished_at=NOW - 50, **ENDED_BY_DELETION), "Failed", id="failed, then deleted"
     ),
@@ -50,22 +51,20 @@ ENDS = [
 
 
 @pytest.mark.parametrize(("end", "reason"), ENDS)
-def test_each_end_has_its_outcome(end: PodState, reason: str) -> None:
-    never = RetryPolicy(infrastructure=0)
-    found = observe(record(spec={"retry": never}), Observation(pod=end), NOW, SETTINGS)
-    assert found.reason == reason
-    assert found.phase is (TaskPhase.SUCCEEDED if reason == "Succeeded" else TaskPhase.FAILED)
-    assert (found.exit_code, found.message != "") == (end.exit_code, True)
+def test_outcome_of_a_stopped_pod(end: PodState, reason: str) -> None:
+    new = observe(record(spec={"retry": NO_RETRY}), Observation(pod=end), NOW, SETTINGS)
+    assert new.reason == reason
+    assert new.phase is (TaskPhase.SUCCEEDED if reason == "Succeeded" else TaskPhase.FAILED)
+    assert (new.exit_code, new.message != "") == (end.exit_code, True)
 
 
 @pytest.mark.parametrize(("end", "reason"), ENDS)
-def test_a_pod_that_is_gone_ended_as_it_was_last_seen(end: PodState, reason: str) -> None:
-    never = RetryPolicy(infrastructure=0)
-    assert observe(record(spec={"retry": never}), Observation(deleted=end), NOW, SETTINGS).reason == reason
+def test_outcome_of_a_deleted_pod_follows_its_last_state(end: PodState, reason: str) -> None:
+    assert observe(record(spec={"retry": NO_RETRY}), Observation(deleted=end), NOW, SETTINGS).reason == reason
 
 
-def test_an_end_that_may_be_retried_leads_to_another_attempt_after_a_pause() -> None:
-    first = record(spec={"retry": MANY}, ending=None, started_at=NOW - 80)
+def test_failure_with_retries_left_begins_the_next_attempt_after_the_backoff() -> None:
+    first = record(spec={"retry": ONE_RETRY}, ending=None, started_at=NOW - 80)
     second = observe(first, Observation(pod=pod(phase="Failed", exit_code=3)), NOW, SETTINGS)
     assert (second.phase, second.attempt, second.attempt_at) == (TaskPhase.SUBMITTED, 2, NOW + 7.0)
     assert (second.pod_uid, second.node, second.started_at, second.failures) == ("", "", None, {"application": 1})
@@ -74,51 +73,55 @@ def test_an_end_that_may_be_retried_leads_to_another_attempt_after_a_pause() -> 
     assert (third.phase, third.attempt) == (TaskPhase.FAILED, 2)
 
 
-def test_the_next_attempt_is_made_of_what_the_owner_wants_by_now() -> None:
-    wanted = TaskSpec(id="t", image="y", retry=MANY)
-    found = observe(record(spec={"retry": MANY}, next_spec=wanted), Observation(pod=pod(phase="Failed")), NOW, SETTINGS)
-    assert (found.spec, found.next_spec) == (wanted, None)
+def test_next_attempt_uses_the_updated_spec() -> None:
+    updated = TaskSpec(id="t", image="y", retry=ONE_RETRY)
+    old = record(spec={"retry": ONE_RETRY}, next_spec=updated)
+    new = observe(old, Observation(pod=pod(phase="Failed")), NOW, SETTINGS)
+    assert (new.spec, new.next_spec) == (updated, None)
 
 
-STAYS = Observation(pod=pod(phase="Pending", node=""))
+PENDING = Observation(pod=pod(phase="Pending", node=""))
 
-TROUBLES = [
-    pytest.param(pod(phase="Pending", waiting="ErrImagePull"), "ImageError", id="an image for 80 s"),
-    pytest.param(pod(phase="Pending", waiting="ErrImagePull", started_at=NOW - 50), None, id="an image for 50 s"),
-    pytest.param(pod(phase="Pending", waiting="InvalidImageName", started_at=NOW), "ImageError", id="a bad name"),
+STARTUP_CASES = [
+    pytest.param(pod(phase="Pending", waiting="ErrImagePull"), "ImageError", id="image error for 80 s"),
+    pytest.param(pod(phase="Pending", waiting="ErrImagePull", started_at=NOW - 50), None, id="image error for 50 s"),
     pytest.param(
-        pod(phase="Pending", waiting="CreateContainerConfigError"), "CreateContainerConfigError", id="a missing secret"
+        pod(phase="Pending", waiting="InvalidImageName", started_at=NOW), "ImageError", id="invalid image name"
+    ),
+    pytest.param(
+        pod(phase="Pending", waiting="CreateContainerConfigError"), "CreateContainerConfigError", id="missing secret"
     ),
     pytest.param(pod(phase="Pending", node="", created_at=NOW - 599), None, id="pending for 599 s"),
     pytest.param(pod(phase="Pending", node="", created_at=NOW - 600), "Unschedulable", id="pending for 600 s"),
-    pytest.param(pod(phase="Pending", created_at=NOW - 600), "Stuck", id="on a node for 600 s"),
-    pytest.param(pod(deleting=True, grace=30, delete_at=NOW - 99), None, id="deleted, 99 s late"),
-    pytest.param(pod(deleting=True, grace=30, delete_at=NOW - 100), "NodeLost", id="deleted, 100 s late"),
-    pytest.param(pod(phase="Unknown"), None, id="unknown"),
+    pytest.param(pod(phase="Pending", created_at=NOW - 600), "Stuck", id="bound for 600 s"),
+    pytest.param(pod(deleting=True, grace=30, delete_at=NOW - 99), None, id="99 s after the grace period"),
+    pytest.param(pod(deleting=True, grace=30, delete_at=NOW - 100), "NodeLost", id="100 s after the grace period"),
+    pytest.param(pod(phase="Unknown"), None, id="phase Unknown"),
 ]
 
 
-@pytest.mark.parametrize(("seen", "ending"), TROUBLES)
-def test_hopeless_attempts_are_ended(seen: PodState, ending: str | None) -> None:
-    begun = NOW - 1000  # the task is old; the pod's own age counts
-    phase = TaskPhase.PENDING if seen.phase == "Pending" else TaskPhase.RUNNING
-    found = observe(record(phase=phase, attempt_at=begun, submitted_at=begun), Observation(pod=seen), NOW, SETTINGS)
-    assert found.ending == ending
-    assert not found.final
-    due = act(found, Observation(pod=seen), NOW, SETTINGS)
+@pytest.mark.parametrize(("observed", "ending"), STARTUP_CASES)
+def test_attempt_that_cannot_start_or_stop_in_time_is_ended(observed: PodState, ending: str | None) -> None:
+    begun = NOW - 1000  # the task is old; only the pod's age counts
+    phase = TaskPhase.PENDING if observed.phase == "Pending" else TaskPhase.RUNNING
+    old = record(phase=phase, attempt_at=begun, submitted_at=begun)
+    new = observe(old, Observation(pod=observed), NOW, SETTINGS)
+    assert new.ending == ending
+    assert not new.final
+    due = act(new, Observation(pod=observed), NOW, SETTINGS)
     assert isinstance(due.call, Delete) == (ending is not None)
     assert due.call is not None or due.wake > NOW
 
 
 def test_time_without_a_pod_does_not_count_as_pending() -> None:
-    """The backend was away between writing the task down and creating its pod."""
-    found = observe(record(phase=TaskPhase.PENDING, attempt_at=NOW - 9000), STAYS, NOW, SETTINGS)
-    assert found.ending is None
+    """The backend was down between the submission and the create."""
+    new = observe(record(phase=TaskPhase.PENDING, attempt_at=NOW - 9000), PENDING, NOW, SETTINGS)
+    assert new.ending is None
 
 
-def test_a_running_task_never_goes_back_to_pending() -> None:
-    found = observe(record(), Observation(pod=pod(phase="Pending")), NOW, SETTINGS)
-    assert found.phase is TaskPhase.RUNNING
+def test_running_task_never_returns_to_pending() -> None:
+    new = observe(record(), Observation(pod=pod(phase="Pending")), NOW, SETTINGS)
+    assert new.phase is TaskPhase.RUNNING
 
 
 KILLED = record(killing=True)
@@ -126,101 +129,115 @@ KILLED_EARLY = record(phase=TaskPhase.SUBMITTED, pod_uid="", killing=True)
 
 
 @pytest.mark.parametrize(
-    ("killed", "sight", "phase"),
+    ("killed", "observation", "phase"),
     [
-        pytest.param(KILLED, Observation(pod=pod()), TaskPhase.RUNNING, id="while it runs, not yet"),
+        pytest.param(KILLED, Observation(pod=pod()), TaskPhase.RUNNING, id="pod is running"),
         pytest.param(
-            KILLED, Observation(pod=pod(phase="Failed", exit_code=143)), TaskPhase.KILLED, id="once it has stopped"
+            KILLED, Observation(pod=pod(phase="Failed", exit_code=143)), TaskPhase.KILLED, id="pod has stopped"
         ),
-        pytest.param(
-            KILLED, Observation(pod=pod(phase="Succeeded")), TaskPhase.SUCCEEDED, id="unless it succeeded first"
-        ),
-        pytest.param(KILLED, Observation(), TaskPhase.KILLED, id="if it is gone"),
-        pytest.param(KILLED_EARLY, Observation(), TaskPhase.KILLED, id="without a pod"),
-        pytest.param(KILLED_EARLY, Observation(busy=True), TaskPhase.SUBMITTED, id="not while a pod may come to be"),
-        pytest.param(
-            KILLED_EARLY, Observation(create_unconfirmed=True), TaskPhase.SUBMITTED, id="not while a pod may be"
-        ),
-        pytest.param(KILLED_EARLY, Observation(synced=False), TaskPhase.SUBMITTED, id="not before pods are known"),
+        pytest.param(KILLED, Observation(pod=pod(phase="Succeeded")), TaskPhase.SUCCEEDED, id="pod succeeded first"),
+        pytest.param(KILLED, Observation(), TaskPhase.KILLED, id="pod is gone"),
+        pytest.param(KILLED_EARLY, Observation(), TaskPhase.KILLED, id="no pod yet"),
+        pytest.param(KILLED_EARLY, Observation(busy=True), TaskPhase.SUBMITTED, id="create in flight"),
+        pytest.param(KILLED_EARLY, Observation(create_unconfirmed=True), TaskPhase.SUBMITTED, id="create unconfirmed"),
+        pytest.param(KILLED_EARLY, Observation(synced=False), TaskPhase.SUBMITTED, id="pods not synced"),
     ],
 )
-def test_a_kill(killed: TaskRecord, sight: Observation, phase: TaskPhase) -> None:
-    assert observe(killed, sight, NOW, SETTINGS).phase is phase
+def test_phase_of_a_killed_task(killed: TaskRecord, observation: Observation, phase: TaskPhase) -> None:
+    assert observe(killed, observation, NOW, SETTINGS).phase is phase
 
 
-def test_after_the_deadline_nothing_is_tried_again() -> None:
-    late = record(spec={"retry": MANY, "deadline_seconds": 100.0})
-    found = observe(late, Observation(pod=pod()), NOW, SETTINGS)
-    assert (found.ending, found.phase) == (Outcome.DEADLINE, TaskPhase.RUNNING)
-    over = observe(found, Observation(pod=pod(phase="Failed", exit_code=143)), NOW, SETTINGS)
-    assert (over.phase, over.reason) == (TaskPhase.FAILED, "DeadlineExceeded")
+def test_task_past_its_deadline_is_not_retried() -> None:
+    late = record(spec={"retry": ONE_RETRY, "deadline_seconds": 100.0})
+    ending = observe(late, Observation(pod=pod()), NOW, SETTINGS)
+    assert (ending.ending, ending.phase) == (Outcome.DEADLINE, TaskPhase.RUNNING)
+    ended = observe(ending, Observation(pod=pod(phase="Failed", exit_code=143)), NOW, SETTINGS)
+    assert (ended.phase, ended.reason) == (TaskPhase.FAILED, "DeadlineExceeded")
 
 
 NEW = record(phase=TaskPhase.SUBMITTED, pod_uid="")
-OLD_RUNS = pod(name="t-0", uid="o", attempt=0)
+OLD_RUNNING = pod(name="t-0", uid="o", attempt=0)
 OLD_ENDED = pod(name="t-0", uid="o", attempt=0, phase="Failed")
-WAITS_FOR_QUOTA = CreateRejection(Outcome.QUOTA, "exceeded quota", NOW - 1, retriable=True)
+QUOTA_REJECTION = CreateRejection(Outcome.QUOTA, "exceeded quota", NOW - 1, retriable=True)
 FINAL = record(phase=TaskPhase.SUCCEEDED)
 
 
 @pytest.mark.parametrize(
-    ("known", "sight", "call"),
+    ("task", "observation", "call"),
     [
-        pytest.param(NEW, Observation(), Create(), id="a pod that is missing"),
-        pytest.param(NEW, Observation(synced=False), None, id="not before it is known what there is"),
+        pytest.param(NEW, Observation(), Create(), id="create a missing pod"),
+        pytest.param(NEW, Observation(synced=False), None, id="not before pods are synced"),
         pytest.param(NEW, Observation(busy=True), None, id="one call at a time"),
-        pytest.param(NEW, Observation(others=(OLD_RUNS,)), Delete(OLD_RUNS, None), id="an old pod first"),
-        pytest.param(NEW, Observation(others=(OLD_ENDED,)), Release(OLD_ENDED), id="an old end first"),
-        pytest.param(NEW, Observation(rejection=WAITS_FOR_QUOTA), Create(), id="a quota may have room by now"),
-        pytest.param(record(), Observation(), None, id="its pod is gone, which is to be written down first"),
         pytest.param(
-            msgspec.structs.replace(NEW, attempt_at=NOW + 5), Observation(), None, id="not before the pause is over"
+            NEW,
+            Observation(others=(OLD_RUNNING,)),
+            Delete(OLD_RUNNING, None),
+            id="delete the running pod of an earlier attempt first",
         ),
-        pytest.param(record(ending=Outcome.KILLED), Observation(pod=pod()), Delete(pod(), None), id="what is to end"),
+        pytest.param(
+            NEW,
+            Observation(others=(OLD_ENDED,)),
+            Release(OLD_ENDED),
+            id="release the ended pod of an earlier attempt first",
+        ),
+        pytest.param(NEW, Observation(rejection=QUOTA_REJECTION), Create(), id="retry a create rejected by quota"),
+        pytest.param(record(), Observation(), None, id="pod is gone, not recorded yet"),
+        pytest.param(
+            msgspec.structs.replace(NEW, attempt_at=NOW + 5), Observation(), None, id="not before the backoff is over"
+        ),
+        pytest.param(
+            record(ending=Outcome.KILLED),
+            Observation(pod=pod()),
+            Delete(pod(), None),
+            id="delete the pod of a killed task",
+        ),
         pytest.param(
             msgspec.structs.replace(NEW, ending=Outcome.KILLED),
             Observation(create_unconfirmed=True),
             Get(),
-            id="look for what may be",
+            id="look for an unconfirmed pod",
         ),
         pytest.param(
-            FINAL, Observation(pod=pod(phase="Succeeded")), Release(pod(phase="Succeeded")), id="what is on record"
+            FINAL,
+            Observation(pod=pod(phase="Succeeded")),
+            Release(pod(phase="Succeeded")),
+            id="release a pod with a recorded end",
         ),
-        pytest.param(FINAL, Observation(pod=pod()), Delete(pod(), None), id="what came to be too late"),
-        pytest.param(FINAL, Observation(), None, id="nothing"),
+        pytest.param(FINAL, Observation(pod=pod()), Delete(pod(), None), id="delete a pod of a final task"),
+        pytest.param(FINAL, Observation(), None, id="final task without a pod"),
     ],
 )
-def test_the_call_that_is_due(known: TaskRecord, sight: Observation, call: Call | None) -> None:
-    found = act(known, sight, NOW, SETTINGS).call
-    assert (type(found), found) == (type(call), call)
+def test_next_call(task: TaskRecord, observation: Observation, call: Call | None) -> None:
+    due = act(task, observation, NOW, SETTINGS).call
+    assert (type(due), due) == (type(call), call)
 
 
 @pytest.mark.parametrize(
     ("rejection", "reason", "final"),
     [
         pytest.param(
-            CreateRejection(Outcome.REFUSED, "no such field", NOW, retriable=False), "Refused", True, id="for good"
+            CreateRejection(Outcome.REFUSED, "no such field", NOW, retriable=False), "Refused", True, id="invalid pod"
         ),
-        pytest.param(WAITS_FOR_QUOTA, "QuotaExceeded", False, id="for want of quota"),
-        pytest.param(WAITS_FOR_QUOTA._replace(since=NOW - 600), "QuotaExceeded", True, id="for too long"),
+        pytest.param(QUOTA_REJECTION, "QuotaExceeded", False, id="quota exceeded"),
+        pytest.param(QUOTA_REJECTION._replace(since=NOW - 600), "QuotaExceeded", True, id="quota exceeded for 600 s"),
     ],
 )
-def test_a_refused_create(rejection: CreateRejection, reason: str, final: bool) -> None:
-    found = observe(NEW, Observation(rejection=rejection), NOW, SETTINGS)
-    assert (found.reason, found.message, found.final) == (reason, rejection.message, final)
+def test_rejected_create(rejection: CreateRejection, reason: str, final: bool) -> None:
+    new = observe(NEW, Observation(rejection=rejection), NOW, SETTINGS)
+    assert (new.reason, new.message, new.final) == (reason, rejection.message, final)
 
 
 @pytest.mark.parametrize(
-    ("sight", "cleaned"),
+    ("observation", "cleaned"),
     [
-        pytest.param(Observation(), True, id="nothing is left"),
-        pytest.param(Observation(synced=False), False, id="not known yet"),
-        pytest.param(Observation(busy=True), False, id="a call is under way"),
-        pytest.param(Observation(pod=pod(phase="Succeeded")), False, id="its pod"),
-        pytest.param(Observation(others=(OLD_ENDED,)), False, id="an old pod"),
+        pytest.param(Observation(), True, id="no pods"),
+        pytest.param(Observation(synced=False), False, id="pods not synced"),
+        pytest.param(Observation(busy=True), False, id="call in flight"),
+        pytest.param(Observation(pod=pod(phase="Succeeded")), False, id="pod exists"),
+        pytest.param(Observation(others=(OLD_ENDED,)), False, id="pod of an earlier attempt exists"),
     ],
 )
-def test_a_final_record_only_becomes_clean(sight: Observation, cleaned: bool) -> None:
-    found = observe(FINAL, sight, NOW, SETTINGS)
-    assert found == msgspec.structs.replace(FINAL, cleaned=cleaned)
-    assert (found is FINAL) != cleaned
+def test_final_record_is_cleaned_once_no_pod_is_left(observation: Observation, cleaned: bool) -> None:
+    new = observe(FINAL, observation, NOW, SETTINGS)
+    assert new == msgspec.structs.replace(FINAL, cleaned=cleaned)
+    assert (new is FINAL) != cleaned

@@ -1,4 +1,4 @@
-"""Pods that somebody else deletes while they run, as a real API server shows them when only the last state is seen."""
+"""Outcome of pods deleted by another client, from the last state that a real API server reports."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pyscheduler.backend.pod_outcome import outcome_of
 from pyscheduler.backend.pods import PodState
 
 
-def last_seen(exit_code: int, exit_reason: str, finished_at: float, delete_at: float) -> PodState:
-    """A pod whose kubelet is through with it, and that our finalizer keeps."""
+def deleted_pod(exit_code: int, exit_reason: str, finished_at: float, delete_at: float) -> PodState:
+    """Return a pod that the kubelet has stopped and only the finalizer keeps."""
     return PodState(
         name="p",
         uid="u",
@@ -27,13 +27,15 @@ def last_seen(exit_code: int, exit_reason: str, finished_at: float, delete_at: f
 @pytest.mark.parametrize(
     ("pod", "outcome"),
     [
-        # Deleted at 100 with 30 s to stop; it stopped at 101, and at 103 the kubelet was through: 103 is what is told.
-        pytest.param(last_seen(143, "Error", 101.0, 103.0), Outcome.DELETED, id="stopped by SIGTERM"),
-        pytest.param(last_seen(137, "Error", 131.0, 133.0), Outcome.DELETED, id="stopped by SIGKILL"),
-        pytest.param(last_seen(1, "Error", 101.0, 101.0), Outcome.DELETED, id="ended as it was deleted"),
-        pytest.param(last_seen(1, "Error", 40.0, 103.0), Outcome.FAILED, id="failed long before it was deleted"),
-        pytest.param(last_seen(137, "OOMKilled", 40.0, 103.0), Outcome.OOM_KILLED, id="out of memory long before"),
+        # Deleted at 100 with a grace period of 30 s; stopped at 101; the kubelet finished at 103, which is reported.
+        pytest.param(deleted_pod(143, "Error", 101.0, 103.0), Outcome.DELETED, id="stopped by SIGTERM"),
+        pytest.param(deleted_pod(137, "Error", 131.0, 133.0), Outcome.DELETED, id="stopped by SIGKILL"),
+        pytest.param(deleted_pod(1, "Error", 101.0, 101.0), Outcome.DELETED, id="failed at its deletion"),
+        pytest.param(deleted_pod(1, "Error", 40.0, 103.0), Outcome.FAILED, id="failed long before its deletion"),
+        pytest.param(
+            deleted_pod(137, "OOMKilled", 40.0, 103.0), Outcome.OOM_KILLED, id="out of memory long before its deletion"
+        ),
     ],
 )
-def test_who_ended_it(pod: PodState, outcome: Outcome) -> None:
+def test_deletion_is_distinguished_from_an_earlier_failure(pod: PodState, outcome: Outcome) -> None:
     assert outcome_of(pod, None) is outcome

@@ -1,4 +1,4 @@
-"""Requests that one process leaves in a state file for another."""
+"""Request queue in a state file, between processes."""
 
 from __future__ import annotations
 
@@ -17,36 +17,36 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "tasks.db"
 
 
-def test_requests_wait_in_order_until_they_are_done(file: Path) -> None:
-    with RequestQueue(file, create=True) as box:
-        box.put([Submit(spec("a")), Submit(spec("b")), Kill("a")])
-    with RequestQueue(file) as box:
-        waiting = box.pending()
-        assert [w.request for w in waiting] == [Submit(spec("a")), Submit(spec("b")), Kill("a")]
-        box.done([waiting[0].number, waiting[2].number])
-        assert [w.request for w in box.pending()] == [Submit(spec("b"))]
+def test_requests_stay_in_order_until_they_are_done(file: Path) -> None:
+    with RequestQueue(file, create=True) as queue:
+        queue.put([Submit(spec("a")), Submit(spec("b")), Kill("a")])
+    with RequestQueue(file) as queue:
+        pending = queue.pending()
+        assert [queued.request for queued in pending] == [Submit(spec("a")), Submit(spec("b")), Kill("a")]
+        queue.done([pending[0].number, pending[2].number])
+        assert [queued.request for queued in queue.pending()] == [Submit(spec("b"))]
 
 
-def test_what_is_refused_waits_no_more_and_says_why(file: Path) -> None:
-    with RequestQueue(file, create=True) as box:
-        box.put([Submit(spec("a")), Kill("b")])
-        box.reject([box.pending()[0].number], "there is no room for it")
-        assert [w.request for w in box.pending()] == [Kill("b")]
-        [refused] = box.rejected()
-        assert (refused.request, refused.rejection) == (Submit(spec("a")), "there is no room for it")
-        box.done([refused.number])
-        assert box.rejected() == []
+def test_rejected_request_has_a_reason_and_is_no_longer_pending(file: Path) -> None:
+    with RequestQueue(file, create=True) as queue:
+        queue.put([Submit(spec("a")), Kill("b")])
+        queue.reject([queue.pending()[0].number], "there is no room for it")
+        assert [queued.request for queued in queue.pending()] == [Kill("b")]
+        [rejected] = queue.rejected()
+        assert (rejected.request, rejected.rejection) == (Submit(spec("a")), "there is no room for it")
+        queue.done([rejected.number])
+        assert queue.rejected() == []
 
 
-def test_no_more_are_taken_at_once_than_asked_for(file: Path) -> None:
-    with RequestQueue(file, create=True) as box:
-        box.put([Kill(str(i)) for i in range(10)])
-        first = box.pending(limit=3)
-        assert [w.request for w in first] == [Kill("0"), Kill("1"), Kill("2")]
-        assert [w.request for w in box.pending(after=first[-1].number, limit=1)] == [Kill("3")]
+def test_pending_returns_at_most_limit_requests_after_a_number(file: Path) -> None:
+    with RequestQueue(file, create=True) as queue:
+        queue.put([Kill(str(i)) for i in range(10)])
+        first = queue.pending(limit=3)
+        assert [queued.request for queued in first] == [Kill("0"), Kill("1"), Kill("2")]
+        assert [queued.request for queued in queue.pending(after=first[-1].number, limit=1)] == [Kill("3")]
 
 
-def test_whoever_works_the_file_sees_that_something_has_come(file: Path) -> None:
+def test_changed_reports_writes_of_other_connections_once(file: Path) -> None:
     with RequestQueue(file, create=True) as ours, RequestQueue(file) as theirs:
         assert ours.changed()
         assert not ours.changed()
@@ -55,40 +55,40 @@ def test_whoever_works_the_file_sees_that_something_has_come(file: Path) -> None
         assert not ours.changed()
 
 
-async def test_others_leave_requests_and_look_while_the_file_is_worked(file: Path) -> None:
+async def test_requests_and_reads_work_while_a_process_holds_the_file(file: Path) -> None:
     store = SqliteState(file)
     await store.open()
     await store.commit([record("a")])
-    with RequestQueue(file) as box:
-        box.put([Kill("a")])
-        assert box.read_state().records == {"a": record("a")}
-        assert box.holder().startswith("process ")
+    with RequestQueue(file) as queue:
+        queue.put([Kill("a")])
+        assert queue.read_state().records == {"a": record("a")}
+        assert queue.holder().startswith("process ")
         await store.commit([record("a", version=2)])
-        assert box.read_state().records["a"].version == 2
+        assert queue.read_state().records["a"].version == 2
         await store.close()
-        assert box.holder() == ""
-        assert box.read_state().records["a"].version == 2
+        assert queue.holder() == ""
+        assert queue.read_state().records["a"].version == 2
 
 
-async def test_to_look_whether_it_is_held_holds_nobody_up(file: Path) -> None:
-    with RequestQueue(file, create=True) as box:
-        assert box.holder() == ""
+async def test_holder_does_not_block_opening_the_file(file: Path) -> None:
+    with RequestQueue(file, create=True) as queue:
+        assert queue.holder() == ""
         store = SqliteState(file)
         await store.open()
-        assert box.holder()
+        assert queue.holder()
         await store.close()
 
 
-def test_words_are_kept_for_others(file: Path) -> None:
-    with RequestQueue(file, create=True) as box:
-        assert box.get_meta("offer") == ""
-        box.set_meta("offer", "cpu 4")
-        box.set_meta("offer", "cpu 3")
-    with RequestQueue(file) as box:
-        assert box.get_meta("offer") == "cpu 3"
+def test_meta_values_are_stored_for_other_processes(file: Path) -> None:
+    with RequestQueue(file, create=True) as queue:
+        assert queue.get_meta("offer") == ""
+        queue.set_meta("offer", "cpu 4")
+        queue.set_meta("offer", "cpu 3")
+    with RequestQueue(file) as queue:
+        assert queue.get_meta("offer") == "cpu 3"
 
 
-def test_a_file_that_is_not_there_is_told(file: Path) -> None:
-    with pytest.raises(StateProblem, match="is not there: `pyscheduler tasks submit` and `tasks run` make"):
+def test_missing_file_raises(file: Path) -> None:
+    with pytest.raises(StateProblem, match="does not exist: create it with `pyscheduler tasks submit` or `tasks run`"):
         RequestQueue(file)
     assert not file.exists()

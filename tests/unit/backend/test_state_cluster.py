@@ -1,4 +1,4 @@
-"""The state in the cluster under an API server's troubles, and between two owners."""
+"""State in the cluster: API errors, fencing between two owners, and limits."""
 
 from __future__ import annotations
 
@@ -11,41 +11,39 @@ import pytest
 
 from pyscheduler.backend.client import ClusterProblem
 from pyscheduler.backend.state import SavedState, StateInUse, StateLost, StateProblem
-from pyscheduler.backend.state.cluster import ClusterState, WriteLimits
+from pyscheduler.backend.state.cluster import WRITE_LIMITS, ClusterState, WriteLimits
 from pyscheduler.backend.state.objects import CONFIG_MAPS
-from pyscheduler.backend.state.shards import ShardLimits
+from pyscheduler.backend.state.shards import LIMITS, ShardLimits
 from tests.tasks.fake_objects import FakeClient, FakeObjects
 from tests.tasks.records import record
-from tests.tasks.virtual_time import in_virtual_time
+from tests.tasks.virtual_time import run_in_virtual_time
 
 SMALL = ShardLimits(filled=2_000, full=3_000, shards=3)
 
 
-def state(
-    client: FakeClient, limits: ShardLimits = ShardLimits(), write_limits: WriteLimits = WriteLimits()
-) -> ClusterState:  # noqa: B008
+def state(client: FakeClient, limits: ShardLimits = LIMITS, write_limits: WriteLimits = WRITE_LIMITS) -> ClusterState:
     return ClusterState(client, "tasks", limits=limits, write_limits=write_limits)
 
 
-def virtually(story: Callable[[], Coroutine[Any, Any, None]]) -> Callable[[], None]:
-    """A test in virtual time."""
+def on_virtual_time(function: Callable[[], Coroutine[Any, Any, None]]) -> Callable[[], None]:
+    """Run an async test on virtual time."""
 
     def test() -> None:
-        in_virtual_time(story())
+        run_in_virtual_time(function())
 
-    test.__name__, test.__doc__ = story.__name__, story.__doc__
+    test.__name__, test.__doc__ = function.__name__, function.__doc__
     return test
 
 
-async def found(server: FakeObjects, limits: ShardLimits = ShardLimits()) -> SavedState:  # noqa: B008
+async def saved_state(server: FakeObjects, limits: ShardLimits = LIMITS) -> SavedState:
     store = state(server.client(), limits)
     saved = await store.open()
     await store.close()
     return saved
 
 
-@virtually
-async def test_a_commit_writes_no_more_than_the_shards_that_changed() -> None:
+@on_virtual_time
+async def test_commit_writes_only_changed_shards() -> None:
     server = FakeObjects()
     store = state(server.client(), SMALL)
     await store.open()
@@ -56,8 +54,8 @@ async def test_a_commit_writes_no_more_than_the_shards_that_changed() -> None:
     assert server.calls["create"] == before["create"]
 
 
-@virtually
-async def test_writes_keep_to_their_pace_and_the_place_is_written_now_and_then() -> None:
+@on_virtual_time
+async def test_writes_are_rate_limited_and_the_resource_version_is_written_periodically() -> None:
     server = FakeObjects()
     store = state(server.client(), write_limits=WriteLimits(writes_per_second=5.0, burst=5))
     await store.open()
@@ -69,65 +67,64 @@ async def test_writes_keep_to_their_pace_and_the_place_is_written_now_and_then()
     assert 100 + seconds / 5.0 - 2 <= written <= 5.0 * seconds + 6 + seconds / 5.0
 
 
-@virtually
-async def test_the_place_is_never_ahead_of_the_records() -> None:
-    """Whatever the server has at any moment, each record of the place's commit is in it."""
+@on_virtual_time
+async def test_saved_resource_version_is_never_ahead_of_the_records() -> None:
+    """At each call, the server has all records of the commit with the saved resourceVersion."""
     server = FakeObjects()
     client = server.client()
     store = state(client, SMALL, WriteLimits(writes_per_second=50.0, place_seconds=0.1))
     await store.open()
 
-    def look(verb: str, path: str) -> None:
-        place = int(server.data("tasks")["place"] or 0)
+    def check_order(verb: str, path: str) -> None:
+        saved = int(server.data("tasks")["place"] or 0)
         shards = [server.data(name) for _, name in server.objects if name.startswith("tasks-")]
         versions = [json.loads(text).get("version", 1) for shard in shards for text in shard.values()]
-        assert not place or (len(versions) == 9 and min(versions) >= place)
+        assert not saved or (len(versions) == 9 and min(versions) >= saved)
 
-    client.trouble = look
+    client.before_call = check_order
     for number in range(2, 60):
-        await store.commit(
-            [record(f"t-{i}", version=number, told=True) for i in range(9)], resource_version=str(number)
-        )
+        records = [record(f"t-{i}", version=number, acknowledged=True) for i in range(9)]
+        await store.commit(records, resource_version=str(number))
     assert int(server.data("tasks")["place"]) > 10
-    client.trouble = lambda verb, path: None
+    client.before_call = lambda verb, path: None
     await store.close()
 
 
-@virtually
-async def test_a_write_whose_answer_was_lost_is_not_taken_for_anothers() -> None:
+@on_virtual_time
+async def test_write_without_a_response_is_recognised_as_own() -> None:
     server = FakeObjects()
     client = server.client()
     store = state(client)
     await store.open()
-    client.lose_answers = 1
+    client.lost_responses = 1
     await store.commit([record("new-shard")])
-    client.lose_answers = 2
+    client.lost_responses = 2
     await store.commit([record("a")], resource_version="3")
     await store.close()
-    assert await found(server) == SavedState({"new-shard": record("new-shard"), "a": record("a")}, "3")
+    assert await saved_state(server) == SavedState({"new-shard": record("new-shard"), "a": record("a")}, "3")
 
 
-@virtually
-async def test_a_server_that_is_away_for_a_while_is_waited_for() -> None:
+@on_virtual_time
+async def test_commit_is_retried_while_the_server_is_unavailable() -> None:
     server = FakeObjects()
     client = server.client()
     store = state(client)
     await store.open()
-    loop, answers = asyncio.get_running_loop(), 8.0 + asyncio.get_running_loop().time()
+    loop, available_at = asyncio.get_running_loop(), 8.0 + asyncio.get_running_loop().time()
 
-    def away(verb: str, path: str) -> None:
-        if loop.time() < answers:
+    def unavailable(verb: str, path: str) -> None:
+        if loop.time() < available_at:
             raise ClusterProblem(503, "ServiceUnavailable", "etcd has no leader")
 
-    client.trouble = away
+    client.before_call = unavailable
     await store.commit([record("a")])
-    assert loop.time() >= answers
+    assert loop.time() >= available_at
     await store.close()
-    assert set((await found(server)).records) == {"a"}
+    assert set((await saved_state(server)).records) == {"a"}
 
 
-@virtually
-async def test_a_refused_write_is_a_problem_and_may_be_tried_again() -> None:
+@on_virtual_time
+async def test_forbidden_write_raises_and_can_be_retried() -> None:
     server = FakeObjects()
     client = server.client()
     store = state(client)
@@ -137,43 +134,42 @@ async def test_a_refused_write_is_a_problem_and_may_be_tried_again() -> None:
         if path == "configmaps/tasks-0":
             raise ClusterProblem(403, "Forbidden", "configmaps is forbidden: User cannot create")
 
-    client.trouble = forbid
+    client.before_call = forbid
     with pytest.raises(StateProblem, match=r"ConfigMap tasks-0: configmaps is forbidden.*manifests/examples/tasks/"):
         await store.commit([record("a")])
-    client.trouble = lambda verb, path: None
+    client.before_call = lambda verb, path: None
     await store.commit([record("b")])
     await store.close()
-    assert set((await found(server)).records) == {"a", "b"}
+    assert set((await saved_state(server)).records) == {"a", "b"}
 
 
-@virtually
-async def test_a_commit_cancelled_with_a_write_on_its_way_costs_nothing() -> None:
+@on_virtual_time
+async def test_commit_cancelled_during_a_write_leaves_the_store_usable() -> None:
     server = FakeObjects()
     client = server.client()
     store = state(client)
     await store.open()
     await store.commit([record("a")])
-    held = asyncio.Event()
+    never = asyncio.Event()
 
     def hold(verb: str, path: str) -> Awaitable[object] | None:
-        return held.wait() if verb == "replace" and path == "configmaps/tasks-0" else None
+        return never.wait() if verb == "replace" and path == "configmaps/tasks-0" else None
 
-    client.trouble = hold
+    client.before_call = hold
     commit = asyncio.create_task(store.commit([record("a", attempt=2)]))
     await asyncio.sleep(1.0)
     commit.cancel()
     await asyncio.gather(commit, return_exceptions=True)
-    client.trouble = lambda verb, path: None
-    # The server got it all the same, as one does whose client has hung up.
-    kept = server.objects[CONFIG_MAPS, "tasks-0"]
-    server.write(CONFIG_MAPS, "tasks-0", kept)
+    client.before_call = lambda verb, path: None
+    # The server completes the write although the client has closed the connection.
+    server.write(CONFIG_MAPS, "tasks-0", server.objects[CONFIG_MAPS, "tasks-0"])
     await store.commit([record("a", attempt=3)])
     await store.close()
-    assert (await found(server)).records == {"a": record("a", attempt=3)}
+    assert (await saved_state(server)).records == {"a": record("a", attempt=3)}
 
 
-@virtually
-async def test_an_owner_that_renews_keeps_others_out_for_ever() -> None:
+@on_virtual_time
+async def test_state_in_use_is_raised_while_the_owner_renews() -> None:
     server = FakeObjects()
     first = state(server.client())
     await first.open()
@@ -185,14 +181,14 @@ async def test_an_owner_that_renews_keeps_others_out_for_ever() -> None:
     await first.close()
 
 
-@virtually
-async def test_the_state_of_one_that_died_is_had_once_its_lease_has_run_out() -> None:
+@on_virtual_time
+async def test_state_of_a_dead_owner_opens_once_its_lease_has_expired() -> None:
     server = FakeObjects()
     dead = server.client()
     first = state(dead)
     await first.open()
     await first.commit([record("a")])
-    dead.trouble = lambda verb, path: asyncio.Event().wait()
+    dead.before_call = lambda verb, path: asyncio.Event().wait()
     began = asyncio.get_running_loop().time()
     second = state(server.client())
     assert set((await second.open()).records) == {"a"}
@@ -200,8 +196,8 @@ async def test_the_state_of_one_that_died_is_had_once_its_lease_has_run_out() ->
     await second.close()
 
 
-@virtually
-async def test_one_that_gives_it_back_keeps_nobody_waiting() -> None:
+@on_virtual_time
+async def test_released_state_opens_at_once() -> None:
     server = FakeObjects()
     first = state(server.client())
     await first.open()
@@ -213,9 +209,9 @@ async def test_one_that_gives_it_back_keeps_nobody_waiting() -> None:
     await second.close()
 
 
-@virtually
-async def test_no_write_after_the_lease_is_lost() -> None:
-    """The Lease cannot be renewed any more, while ConfigMaps could still be written."""
+@on_virtual_time
+async def test_commit_raises_after_the_lease_is_lost() -> None:
+    """The Lease can no longer be renewed, while ConfigMaps can still be written."""
     server = FakeObjects()
     client = server.client()
     store = state(client)
@@ -225,33 +221,33 @@ async def test_no_write_after_the_lease_is_lost() -> None:
         if path == "leases/tasks" and verb == "replace":
             raise ClusterProblem(503, "ServiceUnavailable", "no")
 
-    client.trouble = no_leases
+    client.before_call = no_leases
     await asyncio.sleep(19.0)
     await store.commit([record("a")])
     await asyncio.sleep(2.0)
     with pytest.raises(StateLost, match="it could not be renewed in time"):
         await store.commit([record("b")])
     await store.close()
-    client.trouble = lambda verb, path: None
-    assert set((await found(server)).records) == {"a"}
+    client.before_call = lambda verb, path: None
+    assert set((await saved_state(server)).records) == {"a"}
 
 
-@virtually
-async def test_a_write_that_arrives_after_another_has_taken_over_is_refused() -> None:
-    """The old owner's process was frozen with writes on their way; they arrive when the state is another's."""
+@on_virtual_time
+async def test_late_writes_of_a_former_owner_are_rejected() -> None:
+    """The old owner's process was frozen during its writes; they arrive after another process took the state."""
     server = FakeObjects()
     old = server.client()
     first = state(old, SMALL)
     await first.open()
     await first.commit([record(f"t-{i}") for i in range(10)], resource_version="1")
-    thawed = asyncio.Event()
-    old.trouble = lambda verb, path: thawed.wait()
+    resumed = asyncio.Event()
+    old.before_call = lambda verb, path: resumed.wait()
     changed = [record(f"t-{i}", attempt=2) for i in range(10)]
     late = asyncio.create_task(first.commit([*changed, *(record(f"new-{i}") for i in range(3))], resource_version="2"))
     second = state(server.client(), SMALL)
     saved = await second.open()
     before = {key: value for key, value in server.objects.items() if key[0] == CONFIG_MAPS}
-    thawed.set()
+    resumed.set()
     with pytest.raises(StateLost):
         await late
     with pytest.raises(StateLost):
@@ -261,11 +257,11 @@ async def test_a_write_that_arrives_after_another_has_taken_over_is_refused() ->
     await first.close()
     await second.close()
     expected = {**saved.records, "t-0": record("t-0", attempt=9)}
-    assert (await found(server, SMALL)).records == expected
+    assert (await saved_state(server, SMALL)).records == expected
 
 
-@virtually
-async def test_somebody_who_writes_a_configmap_by_hand_ends_the_store() -> None:
+@on_virtual_time
+async def test_configmap_edited_by_another_client_loses_the_state() -> None:
     server = FakeObjects()
     store = state(server.client())
     await store.open()
@@ -274,27 +270,27 @@ async def test_somebody_who_writes_a_configmap_by_hand_ends_the_store() -> None:
     edited["metadata"]["annotations"] = {}
     server.write(CONFIG_MAPS, "tasks-0", edited)
     for _ in range(2):
-        with pytest.raises(StateLost, match="ConfigMap tasks-0 was written by somebody else"):
+        with pytest.raises(StateLost, match="ConfigMap tasks-0 was written by another client"):
             await store.commit([record("a", attempt=2)])
 
 
-@virtually
-async def test_a_configmap_of_somebody_else_is_left_alone() -> None:
+@on_virtual_time
+async def test_foreign_configmap_is_rejected_and_unchanged() -> None:
     server = FakeObjects()
     server.write(CONFIG_MAPS, "tasks", {"metadata": {"name": "tasks"}, "data": {"theirs": "1"}})
-    with pytest.raises(StateProblem, match="ConfigMap tasks is there and is not ours"):
+    with pytest.raises(StateProblem, match="ConfigMap tasks exists and holds no task state"):
         await state(server.client()).open()
     assert server.data("tasks") == {"theirs": "1"}
 
 
-@virtually
-async def test_what_has_no_room_is_refused_whole_and_the_rest_goes_on() -> None:
+@on_virtual_time
+async def test_commit_without_room_writes_nothing_and_later_commits_succeed() -> None:
     server = FakeObjects()
     store = state(server.client(), SMALL)
     await store.open()
     big = record("big", message="x" * 4_000)
     with pytest.raises(
-        StateProblem, match=r"the record of task 'big' takes .* bytes, and a ConfigMap has room for 3000"
+        StateProblem, match=r"the record of task 'big' has .* bytes, over the limit of 3000 per ConfigMap"
     ):
         await store.commit([record("a"), big])
     await store.commit([record("b")])
@@ -303,11 +299,11 @@ async def test_what_has_no_room_is_refused_whole_and_the_rest_goes_on() -> None:
         await store.commit(many)
     await store.commit([record("b", attempt=2)])
     await store.close()
-    assert (await found(server, SMALL)).records == {"b": record("b", attempt=2)}
+    assert (await saved_state(server, SMALL)).records == {"b": record("b", attempt=2)}
 
 
-@virtually
-async def test_room_that_was_forgotten_is_used_again() -> None:
+@on_virtual_time
+async def test_room_of_forgotten_records_is_reused() -> None:
     server = FakeObjects()
     store = state(server.client(), SMALL)
     await store.open()

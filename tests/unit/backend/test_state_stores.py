@@ -1,4 +1,4 @@
-"""The contract of state stores, for each of them."""
+"""Contract of state stores, run for each implementation."""
 
 from __future__ import annotations
 
@@ -11,33 +11,33 @@ from pyscheduler.backend.state.memory import MemoryState
 from pyscheduler.backend.state.sqlite import SqliteState
 from pyscheduler.core.leader_election import LeaseTimings
 from tests.tasks.fake_objects import FakeObjects
-from tests.tasks.state_contract import Again, StateContract
+from tests.tasks.state_contract import OpenStore, StateContract
 
-QUICK = LeaseTimings(lease_duration=0.4, renew_deadline=0.3, retry_period=0.05)
+SHORT_LEASE = LeaseTimings(lease_duration=0.4, renew_deadline=0.3, retry_period=0.05)
 UNLIMITED = WriteLimits(writes_per_second=1e6, burst=1)
 
 
-class TestInMemory(StateContract):
-    """Kept as long as the object is."""
+class TestMemoryState(StateContract):
+    """State in memory."""
 
     @pytest.fixture
-    def again(self) -> Again:
+    def open_store(self) -> OpenStore:
         state = MemoryState()
         return lambda: state
 
 
-class TestInAFile(StateContract):
-    """Kept on the disk."""
+class TestSqliteState(StateContract):
+    """State in a SQLite file."""
 
     @pytest.fixture
-    def again(self, tmp_path: Path) -> Again:
+    def open_store(self, tmp_path: Path) -> OpenStore:
         return lambda: SqliteState(tmp_path / "tasks.db")
 
 
-class TestInTheCluster(StateContract):
-    """Kept by an API server, which is in memory here."""
+class TestClusterState(StateContract):
+    """State in ConfigMaps of an in-memory API server."""
 
     @pytest.fixture
-    def again(self) -> Again:
+    def open_store(self) -> OpenStore:
         server = FakeObjects()
-        return lambda: ClusterState(server.client(), "tasks", write_limits=UNLIMITED, terms=QUICK)
+        return lambda: ClusterState(server.client(), "tasks", write_limits=UNLIMITED, terms=SHORT_LEASE)

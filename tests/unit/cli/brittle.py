@@ -1,4 +1,4 @@
-"""A plugin that raises where the pod's `break` label says."""
+"""Plugin that raises at the extension point named in the pod's label `break`."""
 
 from __future__ import annotations
 

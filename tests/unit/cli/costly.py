@@ -11,7 +11,7 @@ _TOTAL: StateKey[int] = StateKey("Sums")
 
 
 class Roomy(FilterPlugin):
-    """Reads the pods of the node, and claims to read everything."""
+    """Reads the node's pods, and claims to read everything."""
 
     name = "Roomy"
 
@@ -24,7 +24,7 @@ class Roomy(FilterPlugin):
 
 
 class Labelled(FilterPlugin):
-    """Reads labels, and claims so."""
+    """Reads node labels, and claims exactly that."""
 
     name = "Labelled"
     reads = Reads.OWN_NODE
@@ -34,7 +34,7 @@ class Labelled(FilterPlugin):
 
 
 class Timed(FilterPlugin):
-    """Reads the time, so that EVERYTHING is right."""
+    """Reads the time, so that the claim EVERYTHING is correct."""
 
     name = "Timed"
 
@@ -55,7 +55,7 @@ class Sums(PreScorePlugin, ScorePlugin):
 
 
 class Counts(FilterPlugin):
-    """Has state of its own, so no claim about its reads can be judged."""
+    """Has state, so its reads cannot be inferred."""
 
     name = "Counts"
 

@@ -1,4 +1,4 @@
-"""Wrong input gets one clear line and the right exit code, never a traceback, and leaves nothing half-done."""
+"""Invalid input is reported in one line with the right exit code, without a traceback or partial effects."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ KUBECONFIG = {
 
 
 class Cli(Protocol):
-    """Runs a command line: exit code, standard output, standard error."""
+    """Runs a command line; returns exit code, stdout and stderr."""
 
     def __call__(self, *args: object) -> tuple[int, str, str]: ...
 
@@ -42,7 +42,7 @@ def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> I
         return int(ended.value.code or 0), out, err
 
     yield _run
-    # The command has sent all logs of this process to a stream that ends with the test.
+    # The command has attached a log handler to a stream that is closed after the test.
     logging.getLogger().handlers.clear()
     logging.getLogger("pyscheduler").setLevel(logging.NOTSET)
 
@@ -64,30 +64,30 @@ CONFIGS = [
     pytest.param(
         "profiles: [{schedulerName: a, plugins: {multiPoint: {enabled: [{name: 'no.such.module:Thing'}]}}}]",
         "no.such.module",
-        id="a plugin that cannot be imported",
+        id="plugin that cannot be imported",
     ),
 ]
 
 
 @pytest.mark.parametrize("command", ["validate", "run"])
-@pytest.mark.parametrize(("body", "says"), CONFIGS)
-def test_a_wrong_config_names_the_place(run: Cli, tmp_path: Path, command: str, body: str, says: str) -> None:
+@pytest.mark.parametrize(("body", "message"), CONFIGS)
+def test_error_names_the_place_in_the_config(run: Cli, tmp_path: Path, command: str, body: str, message: str) -> None:
     file = tmp_path / "config.yaml"
     file.write_text(HEAD + body + "\n")
     args = ("config", "validate", file) if command == "validate" else ("run", "--config", file)
     code, _, err = run(*args)
     assert code == 1
-    assert says in err
+    assert message in err
     assert all(line.startswith("pyscheduler: ") for line in err.splitlines())
 
 
-def test_a_config_that_is_not_there(run: Cli, tmp_path: Path) -> None:
+def test_missing_config_is_reported(run: Cli, tmp_path: Path) -> None:
     code, _, err = run("run", "--config", tmp_path / "none.yaml")
     assert (code, err.count("\n")) == (1, 1)
     assert "none.yaml" in err
 
 
-def test_a_kubeconfig_that_leads_nowhere(run: Cli, tmp_path: Path) -> None:
+def test_unreachable_server_is_reported_with_its_kubeconfig(run: Cli, tmp_path: Path) -> None:
     file = tmp_path / "kubeconfig"
     file.write_text(yaml.safe_dump(KUBECONFIG))
     code, _, err = run("run", "--kubeconfig", file)
@@ -113,24 +113,24 @@ MANIFESTS = [
 ]
 
 
-@pytest.mark.parametrize(("text", "place", "says"), MANIFESTS)
-def test_a_malformed_manifest_is_refused_before_anything_is_created(
-    run: Cli, tmp_path: Path, text: str, place: str, says: str
+@pytest.mark.parametrize(("text", "place", "message"), MANIFESTS)
+def test_invalid_manifest_is_rejected_before_anything_is_created(
+    run: Cli, tmp_path: Path, text: str, place: str, message: str
 ) -> None:
     (tmp_path / "good.yaml").write_text("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: fine}\n")
     (tmp_path / "bad.yaml").write_text(text)
     code, out, err = run("up", "--once", "--nodes", 1, "--apply", tmp_path)
     assert code == 1
     assert place in err
-    assert says in err
+    assert message in err
     assert "What runs where" not in out
 
 
-def test_a_port_in_use(run: Cli) -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = taken.getsockname()[1]
+def test_port_in_use_is_reported(run: Cli) -> None:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        port = listener.getsockname()[1]
         code, _, err = run("up", "--once", "--nodes", 1, "--port", port)
     assert (code, err.count("\n")) == (1, 1)
     assert str(port) in err
@@ -151,13 +151,13 @@ def test_a_port_in_use(run: Cli) -> None:
         ("up", "--once", "--feature-gates", "SidecarContainers=false"),
     ],
 )
-def test_wrong_usage_is_2(run: Cli, args: tuple[str, ...]) -> None:
+def test_wrong_usage_exits_with_2(run: Cli, args: tuple[str, ...]) -> None:
     code, _, err = run(*args)
     assert code == 2
     assert "Usage:" in err
 
 
-def test_up_once_tells_why_a_pod_cannot_be_placed(run: Cli, tmp_path: Path) -> None:
+def test_up_once_prints_why_a_pod_is_unschedulable(run: Cli, tmp_path: Path) -> None:
     (tmp_path / "big.yaml").write_text(
         "apiVersion: v1\nkind: Pod\nmetadata: {name: big}\n"
         "spec: {schedulerName: pyscheduler, containers: [{name: c, image: i, resources: {requests: {cpu: 64}}}]}\n"

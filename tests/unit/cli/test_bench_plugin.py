@@ -1,4 +1,4 @@
-"""`pyscheduler bench plugin`: a table of calls, the cost of a decision, and a claim in `reads` that is too large."""
+"""`pyscheduler bench plugin`: table of calls, cost of a decision, and hint at a `reads` that claims too much."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ def run(plugin: str, *options: str) -> Result:
 
 
 def test_table_has_the_extension_points_in_both_forms_and_the_cost_of_a_decision() -> None:
-    shown = run("Roomy")
-    assert shown.exit_code == 0
-    assert "plain form, 30 nodes" in shown.output
-    filters = next(line for line in shown.output.splitlines() if line.startswith("Filter"))
-    assert "not written" in filters
-    assert "One decision on 30 nodes: " in shown.output
+    result = run("Roomy")
+    assert result.exit_code == 0
+    assert "plain form, 30 nodes" in result.output
+    filter_line = next(line for line in result.output.splitlines() if line.startswith("Filter"))
+    assert "not written" in filter_line
+    assert "One decision on 30 nodes: " in result.output
 
 
 @pytest.mark.parametrize(
-    ("plugin", "enough"),
+    ("plugin", "minimal"),
     [("Roomy", "OWN_NODE_AND_PODS"), ("Sums", "DOMAINS"), ("Labelled", ""), ("Timed", ""), ("Counts", "")],
 )
-def test_needless_claim_to_read_everything_is_named(plugin: str, enough: str) -> None:
-    shown = run(plugin)
-    assert shown.exit_code == 0, shown.output
-    if enough:
-        assert f"reads = Reads.EVERYTHING claims more than this pod needs: with Reads.{enough} " in shown.output
+def test_smaller_claim_is_suggested_if_it_suffices(plugin: str, minimal: str) -> None:
+    result = run(plugin)
+    assert result.exit_code == 0, result.output
+    if minimal:
+        assert f"reads = Reads.EVERYTHING claims more than this pod needs: with Reads.{minimal} " in result.output
     else:
-        assert "claims more" not in shown.output
+        assert "claims more" not in result.output
 
 
-def test_plugins_of_kube_scheduler_are_measured_by_name() -> None:
-    shown = CliRunner().invoke(bench, ["plugin", "NodeResourcesFit", "--nodes", "30"])
-    assert shown.exit_code == 0
-    assert "with NodeResourcesFit" in shown.output
+def test_in_tree_plugins_are_measured_by_name() -> None:
+    result = CliRunner().invoke(bench, ["plugin", "NodeResourcesFit", "--nodes", "30"])
+    assert result.exit_code == 0
+    assert "with NodeResourcesFit" in result.output
 
 
 def test_args_pod_and_node_come_from_options(tmp_path: Path) -> None:
@@ -58,5 +58,5 @@ def test_plugin_that_fails_is_reported_in_one_line_with_the_line_of_its_code() -
     assert "costly.py:" in str(problem)
 
 
-def test_plugin_that_does_not_exist_is_a_problem_of_the_configuration() -> None:
+def test_unknown_plugin_is_a_configuration_error() -> None:
     assert isinstance(run("Nothing").exception, ConfigError)

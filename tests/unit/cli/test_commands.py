@@ -1,4 +1,4 @@
-"""A command imports what it needs, and no more: a scheduler must not wait for libraries of other commands."""
+"""Commands import only the modules they need, so that the scheduler starts fast."""
 
 from __future__ import annotations
 
@@ -15,24 +15,25 @@ SLOW = ("kopf", "kubernetes_asyncio", "prometheus_client", "pydantic", "rich", "
 
 
 def imported(code: str) -> set[str]:
-    """The modules that a fresh Python has after running the code."""
+    """Return the modules that a new Python process has imported after running the code."""
     script = f"import sys\n{code}\nprint(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     return set(done.stdout.splitlines()[-1].split())
 
 
-def test_running_needs_none_of_the_slow_libraries() -> None:
+def test_run_imports_no_slow_library() -> None:
     assert imported("import pyscheduler.cli.run").isdisjoint((*SLOW, "pyscheduler.shell.election"))
 
 
-def test_a_configuration_that_names_no_plugin_from_outside_does_not_wait_for_what_finds_them() -> None:
-    own, outside = (f"from pyscheduler.config.load import default\ndefault(){ask}" for ask in ("", ".registry['Gang']"))
-    finder, theirs = "importlib.metadata", "pyscheduler_plugins"
-    assert {finder, theirs}.isdisjoint(imported(f"import pyscheduler.cli.run\n{own}"))
-    assert {finder, theirs} <= imported(outside)
+def test_entry_points_are_read_only_for_plugins_of_other_distributions() -> None:
+    in_tree = "from pyscheduler.config.load import default\ndefault()"
+    external = f"{in_tree}.registry['Gang']"
+    modules = {"importlib.metadata", "pyscheduler_plugins"}
+    assert modules.isdisjoint(imported(f"import pyscheduler.cli.run\n{in_tree}"))
+    assert modules <= imported(external)
 
 
-def test_an_election_needs_none_of_the_slow_libraries() -> None:
+def test_leader_election_imports_no_slow_library() -> None:
     assert imported("import pyscheduler.cli.run, pyscheduler.shell.election").isdisjoint(SLOW)
 
 
@@ -42,12 +43,12 @@ def test_help_imports_no_command() -> None:
 
 
 @pytest.mark.parametrize("name", HELP)
-def test_help_says_what_the_command_says_of_itself(name: str) -> None:
+def test_help_lines_are_equal_in_both_helps(name: str) -> None:
     text = getattr(import_module(f"pyscheduler.cli.{name}"), name).help
     assert text.strip().splitlines()[0] == HELP[name]
 
 
-def test_a_file_of_the_current_directory_does_not_shadow_a_module_that_commands_import(tmp_path: Path) -> None:
+def test_file_in_the_current_directory_does_not_shadow_an_imported_module(tmp_path: Path) -> None:
     (tmp_path / "msgspec.py").write_text("raise RuntimeError('not the installed one')")
     command = [sys.executable, "-m", "pyscheduler", "plugins", "list"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)

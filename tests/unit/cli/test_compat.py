@@ -1,4 +1,4 @@
-"""kube-scheduler's other flags: what counts, what only warns, and what ends the start."""
+"""Compatibility flags of kube-scheduler: supported, ignored with a warning, or rejected."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ clientConnection: {qps: 7, kubeconfig: of-the-file}
 
 
 class Start(NamedTuple):
-    """What the scheduler would have been started with."""
+    """Arguments that the scheduler is started with."""
 
     config: LoadedConfig
     server: tuple[Path | None, str]
-    kept: tuple[float, float, float]
-    longest: float
+    review_ttls: tuple[float, float, float]
+    max_unschedulable_seconds: float
     flags: dict[str, Any]
 
 
 @pytest.fixture
 def starts(monkeypatch: pytest.MonkeyPatch) -> list[Start]:
-    seen: list[Start] = []
+    recorded: list[Start] = []
 
-    async def note(config: LoadedConfig, given: Any, serving: Any, _: Any) -> int:
-        server, longest = (given.kubeconfig, given.server), given.max_unschedulable_seconds
-        seen.append(Start(config, server, serving.review_ttls, longest, given.flags()))
+    async def record(config: LoadedConfig, process: Any, serving: Any, _: Any) -> int:
+        server, longest = (process.kubeconfig, process.server), process.max_unschedulable_seconds
+        recorded.append(Start(config, server, serving.review_ttls, longest, process.flags()))
         return 0
 
-    monkeypatch.setattr(import_module("pyscheduler.cli.run"), "_run", note)
-    return seen
+    monkeypatch.setattr(import_module("pyscheduler.cli.run"), "_run", record)
+    return recorded
 
 
 @pytest.fixture
@@ -56,14 +56,14 @@ def run(*args: str) -> Result:
     return CliRunner().invoke(app, ["run", *args])
 
 
-def test_without_flags_all_is_as_kube_scheduler_has_it(starts: list[Start]) -> None:
+def test_defaults_are_those_of_kube_scheduler(starts: list[Start]) -> None:
     assert run().exit_code == 0
     (start,) = starts
-    assert (start.server, start.kept, start.longest) == ((None, ""), (10.0, 10.0, 10.0), 300.0)
+    assert (start.server, start.review_ttls, start.max_unschedulable_seconds) == ((None, ""), (10.0,) * 3, 300.0)
     assert start.config.configuration.enable_profiling is True
 
 
-def test_deprecated_flags_count_without_a_file(starts: list[Start]) -> None:
+def test_deprecated_flags_apply_without_a_file(starts: list[Start]) -> None:
     flags = ["--kube-api-qps=5.5", "--kube-api-burst=9", "--kube-api-content-type=application/json"]
     assert run(*flags, "--profiling=false").exit_code == 0
     configuration = starts[0].config.configuration
@@ -72,15 +72,15 @@ def test_deprecated_flags_count_without_a_file(starts: list[Start]) -> None:
     assert (configuration.enable_profiling, configuration.enable_contention_profiling) == (False, False)
 
 
-def test_and_beside_a_file_they_do_not(starts: list[Start], file: Path) -> None:
+def test_deprecated_flags_are_ignored_with_a_file(starts: list[Start], file: Path) -> None:
     result = run("--config", str(file), "--kube-api-qps=5", "--profiling=false")
     assert result.exit_code == 0
     configuration = starts[0].config.configuration
     assert (configuration.client_connection.qps, configuration.enable_profiling) == (7, True)
-    assert "without effect beside --config: flags for clientConnection, enableProfiling" in result.output
+    assert "ignored with --config: flags for clientConnection, enableProfiling" in result.output
 
 
-def test_the_address_goes_before_any_kubeconfig(starts: list[Start], file: Path) -> None:
+def test_master_overrides_the_kubeconfig(starts: list[Start], file: Path) -> None:
     run("--master=https://a:1")
     run("--config", str(file), "--master=https://a:1")
     run("--config", str(file), "--kubeconfig=of-the-flag")
@@ -91,26 +91,26 @@ def test_the_address_goes_before_any_kubeconfig(starts: list[Start], file: Path)
     ]
 
 
-def test_times(starts: list[Start]) -> None:
+def test_durations_are_parsed(starts: list[Start]) -> None:
     run(
         *("--authentication-token-webhook-cache-ttl=1s", "--authorization-webhook-cache-authorized-ttl=2m"),
         *("--authorization-webhook-cache-unauthorized-ttl=300ms", "--pod-max-in-unschedulable-pods-duration=1m"),
     )
     run("--pod-max-in-unschedulable-pods-duration=0")
-    assert [(start.kept, start.longest) for start in starts] == [
+    assert [(start.review_ttls, start.max_unschedulable_seconds) for start in starts] == [
         ((1.0, 120.0, 0.3), 60.0),
         ((10.0, 10.0, 10.0), 300.0),
     ]
 
 
 @pytest.mark.parametrize("flag", IGNORED, ids=lambda flag: flag.name)
-def test_what_has_no_effect_is_taken_and_told(starts: list[Start], flag: Ignored) -> None:
+def test_flag_without_effect_logs_a_warning(starts: list[Start], flag: Ignored) -> None:
     result = run(f"--{flag.name}" if flag.switch else f"--{flag.name}=5")
     assert (result.exit_code, len(starts)) == (0, 1)
     assert f"--{flag.name} has no effect: {flag.why}" in result.output
 
 
-def test_what_was_not_wanted_anyway_is_not_told(starts: list[Start]) -> None:
+def test_ignored_flag_set_to_false_logs_nothing(starts: list[Start]) -> None:
     result = run("--permit-port-sharing=false", "--log-json-split-stream=false")
     assert (len(starts), result.output) == (1, "")
 
@@ -118,38 +118,38 @@ def test_what_was_not_wanted_anyway_is_not_told(starts: list[Start]) -> None:
 @pytest.mark.parametrize(
     "flag", ["--emulated-version=1.36", "--emulated-version=kube=v1.36.3", "--min-compatibility-version=1.36", "-v=2"]
 )
-def test_what_is_so_anyway_is_taken(starts: list[Start], flag: str) -> None:
+def test_flag_that_matches_the_behaviour_is_accepted(starts: list[Start], flag: str) -> None:
     assert run(flag).exit_code == 0
     assert len(starts) == 1
 
 
 @pytest.mark.parametrize(
-    ("flag", "told"),
+    ("flag", "message"),
     [
-        ("--emulated-version=1.35", "1.35 cannot be followed, 1.36 alone is"),
-        ("--min-compatibility-version=1.30", "1.30 cannot be followed"),
-        ("--tls-sni-cert-key=a.crt,a.key", "one certificate is served"),
-        ("--tls-curve-preferences=CurveP384", "OpenSSL's own choice"),
+        ("--emulated-version=1.35", "1.35 is not supported, only 1.36 is"),
+        ("--min-compatibility-version=1.30", "1.30 is not supported"),
+        ("--tls-sni-cert-key=a.crt,a.key", "SNI certificates are not supported"),
+        ("--tls-curve-preferences=CurveP384", "OpenSSL selects the curves"),
         ("--pod-max-in-unschedulable-pods-duration=soon", '"soon" is not a duration'),
         ("--kube-api-qps=many", "'many' is not a valid float"),
         ("--profiling=perhaps", "'perhaps' is not a valid boolean"),
         ("-v=lots", "--v"),
     ],
 )
-def test_what_cannot_be_done_is_wrong_usage(starts: list[Start], flag: str, told: str) -> None:
+def test_unsupported_or_invalid_flag_is_wrong_usage(starts: list[Start], flag: str, message: str) -> None:
     result = run(flag)
     assert (result.exit_code, starts) == (2, [])
     assert flag.partition("=")[0] in result.output
-    assert told in result.output
+    assert message in result.output
 
 
-def test_the_version_is_told_and_nothing_done(starts: list[Start]) -> None:
+def test_version_is_printed_and_nothing_started(starts: list[Start]) -> None:
     result = run("--version")
     assert (result.exit_code, starts) == (0, [])
     assert result.output == f"pyscheduler {pyscheduler.__version__} (Kubernetes v1.36)\n"
 
 
-def test_every_flag_is_told_by_its_name(starts: list[Start]) -> None:
+def test_all_flags_are_available_by_name(starts: list[Start]) -> None:
     run("--secure-port=0", "--leader-elect", "--feature-gates=SchedulerQueueingHints=true")
     flags = starts[0].flags
     assert (flags["secure-port"], flags["leader-elect"], flags["v"]) == (0, True, 0)

@@ -1,4 +1,4 @@
-"""The flags of the endpoints, and what is served."""
+"""Flags of the HTTPS endpoints, and /configz."""
 
 from __future__ import annotations
 
@@ -24,44 +24,44 @@ extenders:
 
 
 def parsed(*flags: str) -> EndpointOptions:
-    """What a command is given."""
-    taken: list[EndpointOptions] = []
+    """Return the options that a command receives for the flags."""
+    received: list[EndpointOptions] = []
 
     @click.command
     @endpoints.options
     def command(serving: EndpointOptions) -> None:
-        taken.append(serving)
+        received.append(serving)
 
     result = CliRunner().invoke(command, flags, catch_exceptions=False)
     assert result.exit_code == 0, result.output
-    return taken[0]
+    return received[0]
 
 
-def test_the_defaults_are_kube_schedulers() -> None:
-    plain = parsed()
-    assert (plain.bind_address, plain.secure_port) == ("0.0.0.0", 10259)
-    assert plain.authorization_always_allow_paths == "/healthz,/readyz,/livez"
-    assert (plain.authentication_skip_lookup, plain.authentication_tolerate_lookup_failure) == (False, True)
-    assert plain.tls_cert_file is plain.client_ca_file is plain.cert_dir is None
+def test_defaults_are_those_of_kube_scheduler() -> None:
+    defaults = parsed()
+    assert (defaults.bind_address, defaults.secure_port) == ("0.0.0.0", 10259)
+    assert defaults.authorization_always_allow_paths == "/healthz,/readyz,/livez"
+    assert (defaults.authentication_skip_lookup, defaults.authentication_tolerate_lookup_failure) == (False, True)
+    assert defaults.tls_cert_file is defaults.client_ca_file is defaults.cert_dir is None
 
 
-def test_flags_are_written_as_for_kube_scheduler() -> None:
-    given = parsed(
+def test_flags_have_the_syntax_of_kube_scheduler() -> None:
+    options = parsed(
         "--tls-cert-file=a.crt", "--tls-private-key-file=a.key", "--authentication-skip-lookup=true", "--secure-port=0"
     )
-    assert (given.tls_cert_file, given.tls_private_key_file) == (Path("a.crt"), Path("a.key"))
-    assert (given.authentication_skip_lookup, given.secure_port) == (True, 0)
+    assert (options.tls_cert_file, options.tls_private_key_file) == (Path("a.crt"), Path("a.key"))
+    assert (options.authentication_skip_lookup, options.secure_port) == (True, 0)
 
 
 @pytest.mark.parametrize("flag", ["--authentication-skip-lookup=perhaps", "--secure-port=high"])
-def test_a_flag_that_cannot_be_read_is_wrong_usage(flag: str) -> None:
+def test_invalid_flag_value_is_wrong_usage(flag: str) -> None:
     assert CliRunner().invoke(app, ["run", flag]).exit_code == 2
 
 
-def test_configz_shows_both_documents_and_no_keys() -> None:
-    shown = endpoints.configz(loads(EXTENDER))
-    assert shown["componentconfig"]["kind"] == "KubeSchedulerConfiguration"
-    assert shown["componentconfig"]["podMaxBackoffSeconds"] == 10
-    tls = shown["componentconfig"]["extenders"][0]["tlsConfig"]
+def test_configz_has_both_documents_and_no_private_keys() -> None:
+    document = endpoints.configz(loads(EXTENDER))
+    assert document["componentconfig"]["kind"] == "KubeSchedulerConfiguration"
+    assert document["componentconfig"]["podMaxBackoffSeconds"] == 10
+    tls = document["componentconfig"]["extenders"][0]["tlsConfig"]
     assert (tls["certData"], tls["keyData"]) == ("Y2VydA==", "(not shown)")
-    assert shown["pyscheduler"]["kind"] == "PySchedulerConfiguration"
+    assert document["pyscheduler"]["kind"] == "PySchedulerConfiguration"

@@ -1,4 +1,4 @@
-"""`pyscheduler evaluate`: documents in, answers out, and what becomes of documents that are none."""
+"""`pyscheduler evaluate`: results of documents, and errors of invalid ones."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def document(*objects: NodeBuilder | PodBuilder | Document, **more: Any) -> Docu
     return {"id": 7, "objects": manifests} | more
 
 
-def answers(*objects: NodeBuilder | PodBuilder | Document, **more: Any) -> list[Document]:
-    """The answers, as JSON would bring them."""
+def results(*objects: NodeBuilder | PodBuilder | Document, **more: Any) -> list[Document]:
+    """Return the results of a document."""
     return list(Evaluator().line(json.dumps(document(*objects, **more))))
 
 
-def answer(*objects: NodeBuilder | PodBuilder | Document, **more: Any) -> Document:
-    (only,) = answers(*objects, **more)
+def result_of(*objects: NodeBuilder | PodBuilder | Document, **more: Any) -> Document:
+    (only,) = results(*objects, **more)
     return only
 
 
@@ -47,11 +47,11 @@ def only_scores(*plugins: Document) -> Document:
 # -- the result for a pod -------------------------------------------------------------------------------------------
 
 
-def test_every_node_and_score_of_a_pod_that_fits() -> None:
+def test_result_of_a_feasible_pod_has_all_nodes_and_scores() -> None:
     tainted = node("n3").taint("gpu", effect="NoSchedule")
     config = only_scores({"name": "TaintToleration", "weight": 3}, {"name": "NodeAffinity"})
     preferred = node("n2").taint("slow", effect="PreferNoSchedule")
-    assert answer(node("n1"), preferred, tainted, pod("a"), config=config) == {
+    assert result_of(node("n1"), preferred, tainted, pod("a"), config=config) == {
         "id": 7,
         "pod": "default/a",
         "prefilter": {"status": "Success", "plugin": "", "reasons": [], "nodeNames": None},
@@ -72,11 +72,11 @@ def test_every_node_and_score_of_a_pod_that_fits() -> None:
     }
 
 
-def test_a_pod_that_fits_nowhere() -> None:
+def test_result_of_an_unschedulable_pod_has_reasons_and_preemption() -> None:
     filtered = "0/2 nodes are available: 1 Insufficient cpu, 1 Insufficient memory, 1 node(s) were unschedulable."
-    helpless = "0/2 nodes are available: 2 Preemption is not helpful for scheduling."
-    preemption = f"no new claims to deallocate, preemption: {helpless}"
-    result = answer(
+    not_helpful = "0/2 nodes are available: 2 Preemption is not helpful for scheduling."
+    preemption = f"no new claims to deallocate, preemption: {not_helpful}"
+    result = result_of(
         node("n1", cpu="1", memory="1Gi"), node("n2").unschedulable(), pod("a").requests(cpu="2", memory="2Gi")
     )
     assert result["nodes"]["n1"]["reasons"] == ["Insufficient cpu", "Insufficient memory"]
@@ -92,9 +92,9 @@ def test_a_pod_that_fits_nowhere() -> None:
     assert not {"scores", "total", "choice", "error"} & result.keys()
 
 
-def test_what_preemption_has_to_choose_from() -> None:
+def test_result_has_all_preemption_candidates() -> None:
     running = [pod(f"old{n}").requests(cpu="3").on(f"n{n}") for n in (1, 2)]
-    result = answer(node("n1"), node("n2"), *running, pod("new").priority(9).requests(cpu="4"))
+    result = result_of(node("n1"), node("n2"), *running, pod("new").priority(9).requests(cpu="4"))
     assert result["preemption"]["status"] == "Success"
     assert result["preemption"]["ties"] == ["n1", "n2"]
     chosen = result["preemption"]["nominatedNode"]
@@ -106,31 +106,31 @@ def test_what_preemption_has_to_choose_from() -> None:
     assert result["fit_error_message"] == result["filter_message"] == "0/2 nodes are available: 2 Insufficient cpu."
 
 
-def test_a_gated_pod_is_asked_nothing_else() -> None:
+def test_gated_pod_is_evaluated_by_preenqueue_only() -> None:
     gated = {
         "status": "UnschedulableAndUnresolvable",
         "plugin": "SchedulingGates",
         "reasons": ["waiting for scheduling gates: [wait]"],
     }
-    assert answer(node("n1"), pod("a").gate("wait")) == {"id": 7, "pod": "default/a", "preenqueue": gated}
+    assert result_of(node("n1"), pod("a").gate("wait")) == {"id": 7, "pod": "default/a", "preenqueue": gated}
 
 
-def test_nodes_that_prefilter_leaves_out_are_told_who_did() -> None:
-    result = answer(node("n1", cpu="1"), node("n2"), pod("a").requests(cpu="2").node_affinity(ONLY_N1))
+def test_nodes_excluded_by_prefilter_name_its_plugin() -> None:
+    result = result_of(node("n1", cpu="1"), node("n2"), pod("a").requests(cpu="2").node_affinity(ONLY_N1))
     assert result["prefilter"]["nodeNames"] == ["n1"]
     assert result["nodes"]["n1"]["plugin"] == "NodeResourcesFit"
-    made_up = "node(s) didn't satisfy plugin(s) [NodeAffinity]"
+    message = "node(s) didn't satisfy plugin(s) [NodeAffinity]"
     assert result["nodes"]["n2"] == {
         "feasible": False,
         "plugin": "",
         "code": "UnschedulableAndUnresolvable",
-        "reasons": [made_up],
+        "reasons": [message],
     }
-    assert result["filter_message"] == f"0/2 nodes are available: 1 Insufficient cpu, 1 {made_up}."
+    assert result["filter_message"] == f"0/2 nodes are available: 1 Insufficient cpu, 1 {message}."
 
 
-def test_a_nominated_node_outside_of_prefilters_nodes_keeps_the_plugins_own_reason() -> None:
-    result = answer(node("n1"), node("n2"), pod("a").requests(cpu="9").node_affinity(ONLY_N1).nominated("n2"))
+def test_nominated_node_excluded_by_prefilter_has_the_filter_plugins_reason() -> None:
+    result = result_of(node("n1"), node("n2"), pod("a").requests(cpu="9").node_affinity(ONLY_N1).nominated("n2"))
     own = "node(s) didn't match Pod's node affinity/selector"
     assert result["nodes"]["n2"] == {
         "feasible": False,
@@ -141,26 +141,26 @@ def test_a_nominated_node_outside_of_prefilters_nodes_keeps_the_plugins_own_reas
     assert result["filter_message"] == f"0/2 nodes are available: 1 Insufficient cpu, 1 {own}."
 
 
-def test_nodes_that_prefilter_leaves_out_name_the_plugin_that_rejected_the_nominated_node() -> None:
+def test_nodes_excluded_by_prefilter_also_name_the_plugin_that_rejected_the_nominated_node() -> None:
     nodes = (node("n1", cpu="1"), node("n2"), node("n3", cpu="1").taint("x"))
     affinity_off = profile(plugins={"filter": {"disabled": [{"name": "NodeAffinity"}]}})
-    wanted = pod("a").requests(cpu="2").node_affinity(ONLY_N1).nominated("n3")
-    result = answer(*nodes, wanted, config=affinity_off)
-    made_up = "node(s) didn't satisfy plugin(s) [NodeAffinity TaintToleration]"
-    assert result["nodes"]["n2"]["reasons"] == [made_up]
+    nominated = pod("a").requests(cpu="2").node_affinity(ONLY_N1).nominated("n3")
+    result = result_of(*nodes, nominated, config=affinity_off)
+    message = "node(s) didn't satisfy plugin(s) [NodeAffinity TaintToleration]"
+    assert result["nodes"]["n2"]["reasons"] == [message]
     assert result["nodes"]["n3"]["reasons"] == ["node(s) had untolerated taint(s)"]
-    counted = f"1 Insufficient cpu, 1 {made_up}, 1 node(s) had untolerated taint(s)"
+    counted = f"1 Insufficient cpu, 1 {message}, 1 node(s) had untolerated taint(s)"
     assert result["filter_message"] == f"0/3 nodes are available: {counted}."
 
 
 @pytest.mark.parametrize(
     ("nominated", "error"),
     [
-        pytest.param("n2", "", id="outside of PreFilter's nodes"),
-        pytest.param("n1", 'running "FailsOn" filter plugin: no answer for n1', id="among them"),
+        pytest.param("n2", "", id="excluded by PreFilter"),
+        pytest.param("n1", 'running "FailsOn" filter plugin: no answer for n1', id="not excluded"),
     ],
 )
-def test_an_error_on_the_nominated_node_ends_the_attempt_only_if_the_search_meets_it_too(
+def test_filter_error_on_the_nominated_node_fails_the_pod_unless_prefilter_excludes_the_node(
     nominated: str, error: str
 ) -> None:
     enabled = [{"name": "tests.scenarios.fakes:FailsOn"}]
@@ -168,59 +168,59 @@ def test_an_error_on_the_nominated_node_ends_the_attempt_only_if_the_search_meet
         plugins={"multiPoint": {"enabled": enabled}, "filter": {"disabled": [{"name": "NodeAffinity"}]}},
         pluginConfig=[{"name": "FailsOn", "args": {"node": nominated}}],
     )
-    result = answer(node("n1"), node("n2"), pod("a").node_affinity(ONLY_N1).nominated(nominated), config=config)
+    result = result_of(node("n1"), node("n2"), pod("a").node_affinity(ONLY_N1).nominated(nominated), config=config)
     assert result.get("error", "") == error
     if not error:
         assert result["choice"] == ["n1"]
         assert result["nodes"]["n2"]["plugin"] == ""
 
 
-def test_what_prefilter_refuses_is_told_of_every_node() -> None:
+def test_prefilter_rejection_is_the_result_of_every_node() -> None:
     nowhere = {"matchFields": [*ONLY_N1["matchFields"], {"key": "metadata.name", "operator": "In", "values": ["n2"]}]}
-    result = answer(node("n1"), node("n2"), pod("a").node_affinity(nowhere))
-    refusal = {"plugin": "NodeAffinity", "reasons": ["pod affinity terms conflict"]}
-    assert result["prefilter"] == {"status": "UnschedulableAndUnresolvable", **refusal, "nodeNames": None}
-    verdict = {"feasible": False, "code": "UnschedulableAndUnresolvable", **refusal}
-    assert result["nodes"] == {"n1": verdict, "n2": verdict}
+    result = result_of(node("n1"), node("n2"), pod("a").node_affinity(nowhere))
+    rejection = {"plugin": "NodeAffinity", "reasons": ["pod affinity terms conflict"]}
+    assert result["prefilter"] == {"status": "UnschedulableAndUnresolvable", **rejection, "nodeNames": None}
+    node_result = {"feasible": False, "code": "UnschedulableAndUnresolvable", **rejection}
+    assert result["nodes"] == {"n1": node_result, "n2": node_result}
     assert result["filter_message"] == "0/2 nodes are available: pod affinity terms conflict."
 
 
-def test_one_node_that_fits_is_scored_though_an_attempt_would_just_take_it() -> None:
-    result = answer(node("n1"), pod("a"), config=only_scores({"name": "TaintToleration", "weight": 3}))
+def test_single_feasible_node_is_scored() -> None:
+    result = result_of(node("n1"), pod("a"), config=only_scores({"name": "TaintToleration", "weight": 3}))
     assert (result["total"], result["choice"]) == ({"n1": 300}, ["n1"])
 
 
-def test_without_score_plugins_every_node_is_worth_one() -> None:
-    result = answer(node("n1"), node("n2"), pod("a"), config=only_scores())
+def test_every_node_scores_1_without_score_plugins() -> None:
+    result = result_of(node("n1"), node("n2"), pod("a"), config=only_scores())
     assert (result["scores"], result["weights"]) == ({}, {})
     assert (result["total"], result["choice"]) == ({"n1": 1, "n2": 1}, ["n1", "n2"])
 
 
-def test_all_nodes_are_looked_at_whatever_share_the_configuration_asks_for() -> None:
+def test_all_nodes_are_evaluated_despite_percentage_of_nodes_to_score() -> None:
     nodes = [node(f"n{i}") for i in range(120)]
-    result = answer(*nodes, pod("a"), config={**HEAD, "percentageOfNodesToScore": 1})
+    result = result_of(*nodes, pod("a"), config={**HEAD, "percentageOfNodesToScore": 1})
     assert len(result["total"]) == 120
 
 
 @pytest.mark.parametrize(("cpu", "choice"), [("4", ["n1"]), ("1", ["n2"])])
-def test_the_nominated_node_is_chosen_if_it_fits(cpu: str, choice: list[str]) -> None:
+def test_nominated_node_is_chosen_if_it_is_feasible(cpu: str, choice: list[str]) -> None:
     untainted, worse = node("n2"), node("n1", cpu=cpu).taint("slow", effect="PreferNoSchedule")
-    result = answer(worse, untainted, pod("a").requests(cpu="2").nominated("n1"), config=profile())
+    result = result_of(worse, untainted, pod("a").requests(cpu="2").nominated("n1"), config=profile())
     assert result["choice"] == choice
 
 
-def test_the_nominated_node_is_chosen_though_prefilter_has_left_it_out() -> None:
-    """Filter lets it through only because NodeAffinity's is disabled."""
+def test_nominated_node_is_chosen_although_prefilter_excludes_it() -> None:
+    """It is feasible only because the Filter of NodeAffinity is disabled."""
     config = profile(plugins={"filter": {"disabled": [{"name": "NodeAffinity"}]}})
-    result = answer(node("n1"), node("n2"), pod("a").node_affinity(ONLY_N1).nominated("n2"), config=config)
+    result = result_of(node("n1"), node("n2"), pod("a").node_affinity(ONLY_N1).nominated("n2"), config=config)
     assert (result["choice"], list(result["total"])) == (["n2"], ["n1"])
     assert result["nodes"]["n2"]["plugin"] == ""
 
 
-def test_each_pod_is_evaluated_by_itself_next_to_assigned_and_nominated_ones() -> None:
-    running, promised = pod("c").requests(cpu="2").on("n2"), pod("d").priority(5).requests(cpu="2").nominated("n1")
-    tried = (pod("a").requests(cpu="3"), pod("b").requests(cpu="3"))
-    first, second = answers(node("n1"), node("n2"), *tried, running, promised, pods=["default/a", "default/b"])
+def test_each_pod_is_evaluated_alone_with_assigned_and_nominated_pods() -> None:
+    running, nominated = pod("c").requests(cpu="2").on("n2"), pod("d").priority(5).requests(cpu="2").nominated("n1")
+    pending = (pod("a").requests(cpu="3"), pod("b").requests(cpu="3"))
+    first, second = results(node("n1"), node("n2"), *pending, running, nominated, pods=["default/a", "default/b"])
     assert first["nodes"] == second["nodes"]
     assert {name: result["reasons"] for name, result in first["nodes"].items()} == {
         "n1": ["Insufficient cpu"],
@@ -228,20 +228,20 @@ def test_each_pod_is_evaluated_by_itself_next_to_assigned_and_nominated_ones() -
     }
 
 
-def test_a_node_is_told_with_its_nominated_pods_counted_in_though_others_fit() -> None:
-    promised, small = pod("b").requests(memory="1Gi").nominated("n1"), node("n1", cpu="1", memory="1Gi")
-    result = answer(small, node("n2"), promised, pod("a").requests(cpu="2", memory="1Mi"), pods=["default/a"])
+def test_reasons_of_a_node_include_its_nominated_pods() -> None:
+    nominated, small = pod("b").requests(memory="1Gi").nominated("n1"), node("n1", cpu="1", memory="1Gi")
+    result = result_of(small, node("n2"), nominated, pod("a").requests(cpu="2", memory="1Mi"), pods=["default/a"])
     assert result["nodes"]["n1"]["reasons"] == ["Insufficient cpu", "Insufficient memory"]
     assert result["choice"] == ["n2"]
 
 
-def test_without_nodes() -> None:
+def test_result_without_nodes() -> None:
     text = "no nodes available to schedule pods"
-    assert answer(pod("a")) == {"id": 7, "pod": "default/a", "filter_message": text, "fit_error_message": text}
+    assert result_of(pod("a")) == {"id": 7, "pod": "default/a", "filter_message": text, "fit_error_message": text}
 
 
-def test_a_pod_of_another_scheduler() -> None:
-    assert answer(node("n1"), pod("a").scheduler("x"))["error"] == 'profile not found for scheduler name "x"'
+def test_pod_of_another_scheduler_is_an_error() -> None:
+    assert result_of(node("n1"), pod("a").scheduler("x"))["error"] == 'profile not found for scheduler name "x"'
 
 
 BROKEN = [
@@ -257,36 +257,37 @@ BROKEN = [
 ]
 
 
-@pytest.mark.parametrize(("point", "error", "told"), BROKEN)
-def test_a_plugin_that_raises_ends_its_pod_only(point: str, error: str, told: set[str]) -> None:
+@pytest.mark.parametrize(("point", "error", "keys"), BROKEN)
+def test_plugin_that_raises_fails_only_its_pod(point: str, error: str, keys: set[str]) -> None:
     config = profile(plugins={"multiPoint": {"enabled": [{"name": "tests.unit.cli.brittle:Brittle"}]}})
-    bad, good = answers(node("n1"), pod("bad").label("break", point), pod("good"), config=config)
-    assert (bad["error"], bad.keys() & {"prefilter", "nodes"}) == (error, told)
+    bad, good = results(node("n1"), pod("bad").label("break", point), pod("good"), config=config)
+    assert (bad["error"], bad.keys() & {"prefilter", "nodes"}) == (error, keys)
     assert (bad["prefilter"]["status"] == "Error") == (point == "pre_filter")
     assert good["choice"] == ["n1"]
 
 
-# -- what is taken in ----------------------------------------------------------------------------------------------
+# -- input ---------------------------------------------------------------------------------------------------------
 
 
-def test_other_kinds_reach_the_plugins_that_watch_them_and_unknown_ones_nobody() -> None:
+def test_other_kinds_reach_the_plugins_that_watch_them_and_unknown_kinds_are_ignored() -> None:
     claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "c", "namespace": "default"}}
-    unheard = {"apiVersion": "example.com/v1", "kind": "Whatever"}
+    unknown_kind = {"apiVersion": "example.com/v1", "kind": "Whatever"}
     mounting = pod("a").spec(volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}])
-    known, unknown = answer(node("n1"), claim, unheard, mounting), answer(node("n1"), unheard, mounting)
-    assert unknown["prefilter"]["reasons"] == ['persistentvolumeclaim "c" not found']
-    assert known["prefilter"] != unknown["prefilter"]
+    with_claim = result_of(node("n1"), claim, unknown_kind, mounting)
+    without_claim = result_of(node("n1"), unknown_kind, mounting)
+    assert without_claim["prefilter"]["reasons"] == ['persistentvolumeclaim "c" not found']
+    assert with_claim["prefilter"] != without_claim["prefilter"]
 
 
-def test_pods_are_completed_as_the_api_server_would() -> None:
+def test_pods_are_defaulted_as_by_the_api_server() -> None:
     bare = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": {"containers": [{"name": "c"}]}}
-    assert answer(node("n1"), bare)["pod"] == "default/a"
+    assert result_of(node("n1"), bare)["pod"] == "default/a"
 
 
-def test_asked_are_pods_without_a_node_in_their_order_or_those_named() -> None:
+def test_pods_without_a_node_are_evaluated_in_order_or_those_in_pods() -> None:
     objects = (pod("c"), pod("a"), pod("b").on("n1"), node("n1"))
-    assert [result["pod"] for result in answers(*objects)] == ["default/c", "default/a"]
-    (named, missing) = answers(*objects, pods=["default/b", "default/x"])
+    assert [result["pod"] for result in results(*objects)] == ["default/c", "default/a"]
+    (named, missing) = results(*objects, pods=["default/b", "default/x"])
     assert named["pod"] == "default/b"
     assert missing == {"id": 7, "pod": "default/x", "error": "there is no such pod among the objects"}
 
@@ -310,16 +311,16 @@ MALFORMED = [
 
 
 @pytest.mark.parametrize(("objects", "error"), MALFORMED)
-def test_a_malformed_object_is_named(objects: list[Any], error: str) -> None:
+def test_error_names_the_malformed_object(objects: list[Any], error: str) -> None:
     (result,) = Evaluator().line(json.dumps({"id": [1], "objects": objects}))
     assert result.keys() == {"id", "error"}
     assert result["id"] == [1]
     assert result["error"].startswith(error)
 
 
-NO_DOCUMENTS = [
-    ("{", None, "the line is no JSON: "),
-    ("[]", None, "a document is a mapping with the keys id, objects, pods, config"),
+INVALID_LINES = [
+    ("{", None, "the line is not valid JSON: "),
+    ("[]", None, "a document must be a mapping with the keys id, objects, pods, config"),
     ('{"id": 1, "object": []}', 1, 'unknown key "object"; a document has the keys'),
     ('{"id": 1, "objects": {}}', 1, "objects: must be a list"),
     ('{"id": 1, "pods": "a"}', 1, 'pods: must be a list of "namespace/name"'),
@@ -328,34 +329,34 @@ NO_DOCUMENTS = [
 ]
 
 
-@pytest.mark.parametrize(("line", "id_", "error"), NO_DOCUMENTS)
-def test_a_line_that_is_no_document_gets_one_answer(line: str, id_: int | None, error: str) -> None:
+@pytest.mark.parametrize(("line", "id_", "error"), INVALID_LINES)
+def test_invalid_line_yields_one_error(line: str, id_: int | None, error: str) -> None:
     (result,) = Evaluator().line(line)
     assert result == {"id": id_, "error": result["error"]}
     assert result["error"].startswith(error)
 
 
-def test_empty_lines_and_documents_get_no_answer() -> None:
+def test_empty_lines_and_documents_yield_no_result() -> None:
     assert [*Evaluator().line(" \n"), *Evaluator().line("{}")] == []
 
 
-def test_a_document_brings_its_own_configuration_or_has_the_evaluators() -> None:
+def test_config_of_a_document_overrides_the_evaluators() -> None:
     mine = loads(f"apiVersion: {HEAD['apiVersion']}\nkind: {HEAD['kind']}\nprofiles: [{{schedulerName: mine}}]")
     evaluator = Evaluator(mine)
-    plain = document(node("n1"), pod("a").scheduler("mine"))
-    assert next(evaluator.answers(plain))["choice"] == ["n1"]
-    assert "error" in next(evaluator.answers({**plain, "config": profile()}))
-    assert next(evaluator.answers(plain))["choice"] == ["n1"]
+    without_config = document(node("n1"), pod("a").scheduler("mine"))
+    assert next(evaluator.results(without_config))["choice"] == ["n1"]
+    assert "error" in next(evaluator.results({**without_config, "config": profile()}))
+    assert next(evaluator.results(without_config))["choice"] == ["n1"]
 
 
-def test_extenders_are_left_out_which_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
+def test_extenders_are_ignored_with_one_warning(capsys: pytest.CaptureFixture[str]) -> None:
     config = {**profile(), "extenders": [{"urlPrefix": "http://127.0.0.1:1", "filterVerb": "filter"}]}
     evaluator = Evaluator()
     for _ in range(2):
-        result = next(evaluator.answers(document(node("n1"), pod("a"), config=config)))
+        result = next(evaluator.results(document(node("n1"), pod("a"), config=config)))
         assert result["choice"] == ["n1"]
-    (told,) = capsys.readouterr().err.splitlines()
-    assert told == "pyscheduler: extenders: they are left out: evaluate asks no other program"
+    (warning,) = capsys.readouterr().err.splitlines()
+    assert warning == "pyscheduler: extenders: ignored, because evaluate calls no other program"
 
 
 # -- the command ---------------------------------------------------------------------------------------------------
@@ -363,27 +364,29 @@ def test_extenders_are_left_out_which_is_said_once(capsys: pytest.CaptureFixture
 
 @pytest.fixture
 def command(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    words = ["pyscheduler", "evaluate"]
-    monkeypatch.setattr(sys, "argv", words)
-    return words
+    arguments = ["pyscheduler", "evaluate"]
+    monkeypatch.setattr(sys, "argv", arguments)
+    return arguments
 
 
-def test_a_file_of_documents(command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_documents_are_read_from_a_file(command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "documents.jsonl"
     lines = [json.dumps(document(node("n1"), pod(name))) for name in "ab"]
     file.write_text("\n".join([lines[0], "", "nonsense", lines[1]]))
     command.append(str(file))
     with pytest.raises(SystemExit) as ended:
         main()
-    assert ended.value.code == 0  # a bad document is an answer, not a failure
-    results = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert [a.get("pod") for a in results] == ["default/a", None, "default/b"]
+    assert ended.value.code == 0  # an invalid document yields an error and does not fail the command
+    printed = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [result.get("pod") for result in printed] == ["default/a", None, "default/b"]
 
 
-def test_standard_input(
+def test_documents_are_read_from_standard_input(
     command: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    line = json.dumps(document(node("n1"), pod("é"), id="\ud800")).encode()  # half a character is no reason to stop
+    line = json.dumps(
+        document(node("n1"), pod("é"), id="\ud800")
+    ).encode()  # a lone surrogate must not stop the command
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(line)))
     with pytest.raises(SystemExit) as ended:
         main()
@@ -392,7 +395,7 @@ def test_standard_input(
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "says"),
+    ("arguments", "code", "message"),
     [
         (["nowhere.jsonl"], 1, "nowhere.jsonl: cannot be read: No such file or directory"),
         (["--config", "nowhere.yaml"], 1, "nowhere.yaml"),
@@ -400,17 +403,17 @@ def test_standard_input(
         (["a", "b"], 2, "b"),
     ],
 )
-def test_wrong_usage(
-    command: list[str], words: list[str], code: int, says: str, capsys: pytest.CaptureFixture[str]
+def test_wrong_usage_is_reported(
+    command: list[str], arguments: list[str], code: int, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    command.extend(words)
+    command.extend(arguments)
     with pytest.raises(SystemExit) as ended:
         main()
     assert ended.value.code == code
-    assert says in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
-def test_the_example_of_the_help_works(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_example_in_the_help_works(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     command.append("--help")
     with pytest.raises(SystemExit):
         main()

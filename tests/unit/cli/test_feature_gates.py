@@ -1,4 +1,4 @@
-"""`--feature-gates` reaches what each command builds."""
+"""`--feature-gates` applies to the profiles of each command."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ GROUP = {
 }
 
 
-def said(*args: str, given: str = "") -> str:
-    result = CliRunner().invoke(app, args, input=given, catch_exceptions=False)
+def output(*args: str, stdin: str = "") -> str:
+    result = CliRunner().invoke(app, args, input=stdin, catch_exceptions=False)
     assert result.exit_code == 0
     return result.output
 
@@ -38,22 +38,22 @@ def config_file(tmp_path: Path) -> str:
     return str(file)
 
 
-def test_config_show_has_the_plugins_of_the_gates(tmp_path: Path) -> None:
+def test_config_show_includes_plugins_enabled_by_gates(tmp_path: Path) -> None:
     file = config_file(tmp_path)
-    assert "GangScheduling" not in said("config", "show", file)
-    assert "GangScheduling" in said("config", "show", file, *BOTH)
+    assert "GangScheduling" not in output("config", "show", file)
+    assert "GangScheduling" in output("config", "show", file, *BOTH)
 
 
-def test_config_validate_tells_what_the_gates_do_not_bring(tmp_path: Path) -> None:
+def test_config_validate_warns_of_unsupported_parts_of_gates(tmp_path: Path) -> None:
     file = config_file(tmp_path)
-    assert "feature gate GenericWorkload: " not in said("config", "validate", file)
-    assert "feature gate GenericWorkload: " in said("config", "validate", file, *BOTH)
+    assert "feature gate GenericWorkload: " not in output("config", "validate", file)
+    assert "feature gate GenericWorkload: " in output("config", "validate", file, *BOTH)
 
 
-def test_evaluate_asks_the_plugins_of_the_gates_whatever_the_configuration(tmp_path: Path) -> None:
+def test_evaluate_runs_plugins_enabled_by_gates_with_any_configuration(tmp_path: Path) -> None:
     document: dict[str, Any] = {"id": 1, "objects": [GROUP, MEMBER]}
     both = "\n".join(json.dumps(d) for d in (document, document | {"config": HEAD}))
-    waits = "waiting for minCount pods from a gang to appear in scheduling queue"
-    assert said("evaluate", *BOTH, given=both).count(waits) == 2
-    assert said("evaluate", *BOTH, "--config", config_file(tmp_path), given=both).count(waits) == 2
-    assert waits not in said("evaluate", given=both)
+    rejection = "waiting for minCount pods from a gang to appear in scheduling queue"
+    assert output("evaluate", *BOTH, stdin=both).count(rejection) == 2
+    assert output("evaluate", *BOTH, "--config", config_file(tmp_path), stdin=both).count(rejection) == 2
+    assert rejection not in output("evaluate", stdin=both)

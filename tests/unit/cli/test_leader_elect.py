@@ -1,4 +1,4 @@
-"""The flags of leader election: they go before the file, field by field, and are checked with it."""
+"""Leader election flags override single fields of the file and are validated with it."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ INDEPENDENT = LeaderElection(leader_elect=False)
 
 
 @pytest.fixture
-def ran_with(monkeypatch: pytest.MonkeyPatch) -> list[LoadedConfig]:
-    """The configurations that the scheduler would have run with."""
-    seen: list[LoadedConfig] = []
+def started_with(monkeypatch: pytest.MonkeyPatch) -> list[LoadedConfig]:
+    """Record the configurations that the scheduler is started with."""
+    configs: list[LoadedConfig] = []
 
-    async def note(config: LoadedConfig, *_: Any) -> int:
-        seen.append(config)
+    async def record(config: LoadedConfig, *_: Any) -> int:
+        configs.append(config)
         return 0
 
-    monkeypatch.setattr(import_module("pyscheduler.cli.run"), "_run", note)
-    return seen
+    monkeypatch.setattr(import_module("pyscheduler.cli.run"), "_run", record)
+    return configs
 
 
 def run(*args: str) -> Result:
@@ -38,11 +38,11 @@ def run(*args: str) -> Result:
 @pytest.mark.parametrize(
     ("flags", "expected"),
     [
-        pytest.param([], INDEPENDENT, id="none: no election"),
-        pytest.param(["--leader-elect"], LeaderElection(), id="on"),
-        pytest.param(["--leader-elect", "--v", "2"], LeaderElection(), id="on, with another flag behind it"),
-        pytest.param(["--leader-elect=true"], LeaderElection(), id="on, said in full"),
-        pytest.param(["--leader-elect=false"], INDEPENDENT, id="off"),
+        pytest.param([], INDEPENDENT, id="no flags"),
+        pytest.param(["--leader-elect"], LeaderElection(), id="without a value"),
+        pytest.param(["--leader-elect", "--v", "2"], LeaderElection(), id="without a value, followed by another flag"),
+        pytest.param(["--leader-elect=true"], LeaderElection(), id="=true"),
+        pytest.param(["--leader-elect=false"], INDEPENDENT, id="=false"),
         pytest.param(
             [
                 *("--leader-elect", "--leader-elect-lease-duration=3s", "--leader-elect-renew-deadline", "2s"),
@@ -50,46 +50,46 @@ def run(*args: str) -> Result:
                 *("--leader-elect-resource-name=n", "--leader-elect-resource-namespace=ns"),
             ],
             LeaderElection(True, 3.0, 2.0, 0.5, "leases", "n", "ns"),
-            id="all of them",
+            id="all flags",
         ),
     ],
 )
-def test_without_a_file(ran_with: list[LoadedConfig], flags: list[str], expected: LeaderElection) -> None:
+def test_flags_without_a_file(started_with: list[LoadedConfig], flags: list[str], expected: LeaderElection) -> None:
     assert run(*flags).exit_code == 0
-    assert ran_with[0].configuration.leader_election == expected
+    assert started_with[0].configuration.leader_election == expected
 
 
 @pytest.mark.parametrize(
     ("flags", "expected"),
     [
-        pytest.param([], LeaderElection(lease_duration=20.0, resource_name="mine"), id="none"),
+        pytest.param([], LeaderElection(lease_duration=20.0, resource_name="mine"), id="no flags"),
         pytest.param(
-            ["--leader-elect=false"], LeaderElection(False, lease_duration=20.0, resource_name="mine"), id="one"
+            ["--leader-elect=false"], LeaderElection(False, lease_duration=20.0, resource_name="mine"), id="one flag"
         ),
         pytest.param(
             ["--leader-elect-resource-name=other", "--leader-elect-retry-period=1s"],
             LeaderElection(lease_duration=20.0, retry_period=1.0, resource_name="other"),
-            id="two",
+            id="two flags",
         ),
     ],
 )
-def test_before_a_file(
-    ran_with: list[LoadedConfig], tmp_path: Path, flags: list[str], expected: LeaderElection
+def test_flags_override_the_file(
+    started_with: list[LoadedConfig], tmp_path: Path, flags: list[str], expected: LeaderElection
 ) -> None:
     file = tmp_path / "config.yaml"
     file.write_text(FILE)
     assert run("--config", str(file), *flags).exit_code == 0
-    assert ran_with[0].configuration.leader_election == expected
+    assert started_with[0].configuration.leader_election == expected
 
 
-def test_a_duration_that_is_none_is_wrong_usage(ran_with: list[LoadedConfig]) -> None:
+def test_invalid_duration_is_wrong_usage(started_with: list[LoadedConfig]) -> None:
     result = run("--leader-elect-lease-duration", "soon")
-    assert (result.exit_code, ran_with) == (2, [])
+    assert (result.exit_code, started_with) == (2, [])
     assert "--leader-elect-lease-duration" in result.output
     assert '"soon" is not a duration' in result.output
 
 
-def test_flags_and_file_are_checked_together(ran_with: list[LoadedConfig]) -> None:
+def test_flags_and_defaults_are_validated_together(started_with: list[LoadedConfig]) -> None:
     result = run("--leader-elect", "--leader-elect-lease-duration=5s")
-    assert ran_with == []
+    assert started_with == []
     assert "leaderElection.leaseDuration: Invalid value" in str(result.exception)

@@ -1,4 +1,4 @@
-"""`pyscheduler plugins list` tells what configurations can name, and why something installed is not among it."""
+"""`pyscheduler plugins list` shows the installed plugins, and reports those that cannot be loaded."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ def listed(*options: str) -> Result:
     return CliRunner().invoke(plugins, ["list", *options])
 
 
-def test_those_of_installed_distributions_stand_beside_kube_schedulers() -> None:
+def test_list_has_in_tree_plugins_and_those_of_other_distributions() -> None:
     rows = {row["name"]: row for row in json.loads(listed("--output", "json").stdout)}
     assert (rows["NodeName"]["distribution"], rows["NodeName"]["default"]) == ("pyscheduler", True)
     assert (rows["Gang"]["distribution"], rows["Gang"]["default"]) == ("pyscheduler-plugins", False)
 
 
-def test_one_that_is_broken_is_told_and_the_others_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_broken_plugin_is_reported_and_the_others_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
     offer(monkeypatch, ("Lonely", "nowhere_at_all:Lonely"))
     result = listed()
     assert "NodeName" in result.stdout
     assert result.stderr.startswith('warning: plugin "Lonely" of an unknown distribution cannot be loaded: the module')
 
 
-def test_two_of_one_name_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_plugins_with_the_same_name_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     offer(monkeypatch, ("NodeName", "tests.unit.config.plugins:Impostor"))
     assert isinstance(listed().exception, ConfigError)

@@ -1,4 +1,4 @@
-"""The PodGroup controller runs while somebody who leads reads PodGroups, and at no other time."""
+"""The PodGroup controller runs only while this replica leads and a plugin reads PodGroups."""
 
 from __future__ import annotations
 
@@ -16,67 +16,67 @@ from pyscheduler_plugins.pod_group import POD_GROUP
 
 
 class FakeOperator:
-    """Notes what happens to it; `problem` keeps it from starting."""
+    """Records its calls; `problem` lets `start` fail."""
 
-    happened: list[str]
+    calls: list[str]
     problem = ""
 
     def __init__(self, kubeconfig: Path | None, server: str) -> None:
-        self.happened.append(f"made with {kubeconfig} at {server}")
+        self.calls.append(f"created with {kubeconfig} at {server}")
 
     async def start(self) -> None:
         if self.problem:
             raise ControllerProblem(self.problem)
-        self.happened.append("started")
+        self.calls.append("started")
 
     async def stop(self) -> None:
-        self.happened.append("stopped")
+        self.calls.append("stopped")
 
 
 @pytest.fixture
-def happened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(operator, "PodGroupOperator", FakeOperator)
-    monkeypatch.setattr(FakeOperator, "happened", [], raising=False)
+    monkeypatch.setattr(FakeOperator, "calls", [], raising=False)
     monkeypatch.setattr(FakeOperator, "problem", "")
-    return FakeOperator.happened
+    return FakeOperator.calls
 
 
-async def until(true: Callable[[], bool]) -> None:
+async def until(condition: Callable[[], bool]) -> None:
     for _ in range(500):
-        if true():
+        if condition():
             return
         await asyncio.sleep(0.01)
     raise TimeoutError
 
 
-async def test_it_starts_when_gangs_come_and_stops_when_they_go(happened: list[str]) -> None:
-    async with PodGroupControllerRunner(Path("k"), "s") as keeper:
-        keeper.on_kinds_changed([NODES])
+async def test_controller_starts_and_stops_with_the_kind_pod_group(calls: list[str]) -> None:
+    async with PodGroupControllerRunner(Path("k"), "s") as runner:
+        runner.on_kinds_changed([NODES])
         await asyncio.sleep(0)
-        assert happened == []
-        keeper.on_kinds_changed([NODES, POD_GROUP])
-        await until(lambda: happened[-1:] == ["started"])
-        keeper.on_kinds_changed([POD_GROUP])
-        keeper.on_kinds_changed([NODES])
-        await until(lambda: happened[-1:] == ["stopped"])
-        keeper.on_kinds_changed([POD_GROUP])
-        await until(lambda: happened[-1:] == ["started"])
-    assert happened == ["made with k at s", "started", "stopped", "made with k at s", "started", "stopped"]
+        assert calls == []
+        runner.on_kinds_changed([NODES, POD_GROUP])
+        await until(lambda: calls[-1:] == ["started"])
+        runner.on_kinds_changed([POD_GROUP])
+        runner.on_kinds_changed([NODES])
+        await until(lambda: calls[-1:] == ["stopped"])
+        runner.on_kinds_changed([POD_GROUP])
+        await until(lambda: calls[-1:] == ["started"])
+    assert calls == ["created with k at s", "started", "stopped", "created with k at s", "started", "stopped"]
 
 
-async def test_nobody_who_does_not_lead_starts_it(happened: list[str]) -> None:
+async def test_controller_does_not_start_without_leadership(calls: list[str]) -> None:
     async with PodGroupControllerRunner(None):
         await asyncio.sleep(0)
-    assert happened == []
+    assert calls == []
 
 
-async def test_one_that_cannot_start_is_told_of(
-    happened: list[str], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+async def test_failed_start_is_logged(
+    calls: list[str], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(FakeOperator, "problem", "kubeconfig k: no such file")
     with caplog.at_level(logging.ERROR, "pyscheduler"):
-        async with PodGroupControllerRunner(Path("k"), "s") as keeper:
-            keeper.on_kinds_changed([POD_GROUP])
+        async with PodGroupControllerRunner(Path("k"), "s") as runner:
+            runner.on_kinds_changed([POD_GROUP])
             await until(lambda: bool(caplog.records))
-    assert happened == ["made with k at s"]
-    assert "PodGroup statuses are not kept" in caplog.text
+    assert calls == ["created with k at s"]
+    assert "PodGroup controller failed to start, PodGroup statuses are not updated" in caplog.text

@@ -1,4 +1,4 @@
-"""`pyscheduler tasks` without anybody at work: what is left in the state file, what is shown, what is refused."""
+"""`pyscheduler tasks` while no process runs the state file: queued requests, output and errors."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from pyscheduler.backend.task import Gang, RetryPolicy, TaskPhase, TaskRecord, T
 from pyscheduler.cli import main
 from tests.tasks.records import record
 
-NOBODY = "; nobody works tasks.db: `pyscheduler tasks run --state tasks.db` does\n"
+IDLE = "; not running, start it with `pyscheduler tasks run --state tasks.db`\n"
 
 
 class Cli(Protocol):
-    """Runs `pyscheduler tasks …` in a folder of its own: exit code, standard output, standard error."""
+    """Runs `pyscheduler tasks …` in a temporary folder; returns exit code, stdout and stderr."""
 
     def __call__(self, *args: object) -> tuple[int, str, str]: ...
 
@@ -43,33 +43,33 @@ def tasks(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tm
     return _run
 
 
-def waiting() -> list[Request]:
-    """What is in the inbox."""
-    with RequestQueue(Path("tasks.db")) as box:
-        return [one.request for one in box.pending()]
+def queued() -> list[Request]:
+    """Return the requests in the queue."""
+    with RequestQueue(Path("tasks.db")) as queue:
+        return [one.request for one in queue.pending()]
 
 
-def worked(*records: TaskRecord) -> None:
-    """Somebody has worked the state, and this is where the tasks are."""
+def save(*records: TaskRecord) -> None:
+    """Store records, as a process that ran the state file."""
 
-    async def keep() -> None:
+    async def commit() -> None:
         store = SqliteState(Path("tasks.db"))
         await store.open()
         await store.commit(records)
         await store.close()
 
-    asyncio.run(keep())
+    asyncio.run(commit())
 
 
-def test_a_task_from_flags(tasks: Cli) -> None:
+def test_submit_builds_a_task_from_flags(tasks: Cli) -> None:
     flags = [
         *("--image", "etl:3", "--cpu", "500m", "--memory", "1Gi", "--resource", "nvidia.com/gpu=1"),
         *("--limit", "memory=2Gi", "--env", "DAY=7", "--env", "EQUATION=a=b", "--label", "team=x"),
         *("--node-selector", "zone=a", "--priority-class", "high", "--queue", "night", "--gang", "g:3"),
         *("--retry", "application=2", "--pending-seconds", "30", "--deadline-seconds", "3600", "--scheduler", "s"),
     ]
-    assert tasks("submit", "nightly-7", *flags, "--", "load", "--day", "7") == (0, "1 submitted" + NOBODY, "")
-    [request] = waiting()
+    assert tasks("submit", "nightly-7", *flags, "--", "load", "--day", "7") == (0, "1 submitted" + IDLE, "")
+    [request] = queued()
     assert request == Submit(
         TaskSpec(
             id="nightly-7",
@@ -108,45 +108,45 @@ LINES = '{"id": "a", "image": "i", "cpu": "100m"}\n\n{"id": "b", "image": "i"}\n
 
 
 @pytest.mark.parametrize("text", [YAML, LINES, json.dumps([{"id": i, "image": "i"} for i in "abc"])])
-def test_many_tasks_from_a_file(tasks: Cli, text: str) -> None:
+def test_submit_reads_tasks_from_a_file(tasks: Cli, text: str) -> None:
     Path("many").write_text(text)
-    assert tasks("submit", "--file", "many") == (0, "3 submitted" + NOBODY, "")
-    assert [request.spec.id for request in waiting() if isinstance(request, Submit)] == ["a", "b", "c"]
+    assert tasks("submit", "--file", "many") == (0, "3 submitted" + IDLE, "")
+    assert [request.spec.id for request in queued() if isinstance(request, Submit)] == ["a", "b", "c"]
 
 
-def test_submitting_again_changes_nothing(tasks: Cli) -> None:
+def test_submitting_tasks_again_changes_nothing(tasks: Cli) -> None:
     Path("many").write_text(YAML)
     tasks("submit", "--file", "many")
     tasks("submit", "d", "--image", "i")
-    assert tasks("submit", "--file", "many")[1] == "0 submitted, 3 submitted before" + NOBODY
-    worked(record("e"))
+    assert tasks("submit", "--file", "many")[1] == "0 submitted, 3 submitted before" + IDLE
+    save(record("e"))
     assert tasks("submit", "e", "--image", "pause:1", "--cpu", "100m")[1].startswith("0 submitted, 1 submitted before")
-    assert len(waiting()) == 4
+    assert len(queued()) == 4
 
 
 WRONG = [
     (["submit"], 2, "name a task (ID --image I), or a file of tasks (--file FILE)"),
-    (["submit", "a"], 2, "--image says what to run"),
+    (["submit", "a"], 2, "--image is required"),
     (["submit", "a", "--image", "i", "--cpu", "x"], 1, "pyscheduler: task 'a': cpu: "),
     (["submit", "a", "--image", "i", "--env", "X"], 2, "'X' is not NAME=VALUE"),
     (["submit", "a", "--image", "i", "--gang", "g"], 2, "'g' is not NAME:SIZE"),
     (["submit", "a", "--image", "i", "--retry", "all=3"], 2, "all=3 is not infrastructure=N, application=N"),
     (["submit", "a", "--image", "i", "--pending-seconds", "-1"], 1, "pending_seconds and deadline_seconds must be"),
-    (["submit", "a", "--file", "many"], 2, "give either a file, or an ID with flags"),
+    (["submit", "a", "--file", "many"], 2, "--file cannot be combined with an ID or other flags"),
     (["submit", "--file", "nowhere"], 1, "pyscheduler: nowhere: cannot be read: No such file or directory"),
-    (["list"], 1, "tasks.db is not there: `pyscheduler tasks submit` and `tasks run` make a state file"),
+    (["list"], 1, "tasks.db does not exist: create it with `pyscheduler tasks submit` or `tasks run`"),
     (["kill"], 2, "name the tasks: ID..., --queue Q or --all"),
     (["forget"], 2, "name the tasks: ID..., or --ended"),
     (["list", "--phase", "Lost"], 2, "'Lost' is not one of"),
 ]
 
 
-@pytest.mark.parametrize(("words", "code", "said"), WRONG, ids=lambda value: str(value)[:40])
-def test_what_is_wrong_is_told(tasks: Cli, words: list[str], code: int, said: str) -> None:
+@pytest.mark.parametrize(("arguments", "code", "message"), WRONG, ids=lambda value: str(value)[:40])
+def test_wrong_arguments_are_reported(tasks: Cli, arguments: list[str], code: int, message: str) -> None:
     Path("many").write_text(YAML)
-    ended, out, err = tasks(*words)
-    assert (ended, out) == (code, "")
-    assert said in err
+    exit_code, out, err = tasks(*arguments)
+    assert (exit_code, out) == (code, "")
+    assert message in err
     assert "Traceback" not in err
     assert not Path("tasks.db").exists()
 
@@ -157,39 +157,39 @@ BAD_FILES = [
     ("id: a\nimage: i\n---\nid: 7\nimage: {}", "many: document 2: Expected `str`, got "),
     ('{"id": "a", "image": "i"}\n{"id": "b"}', "many:2: task 'b': give either pod or image"),
     ('{"id": "a", "image": "i"}\n{"id": ', "many:2: is not JSON: "),
-    ("- {id: a, image: i}\n- {id: a, image: j}", "many: the id 'a' stands for two different tasks"),
-    ("", "many: has no tasks; `pyscheduler tasks submit --help` shows what they look like"),
+    ("- {id: a, image: i}\n- {id: a, image: j}", "many: the id 'a' is used for two different tasks"),
+    ("", "many: has no tasks; see `pyscheduler tasks submit --help` for the format"),
 ]
 
 
-@pytest.mark.parametrize(("text", "said"), BAD_FILES, ids=[said for _, said in BAD_FILES])
-def test_a_bad_file_is_refused_whole_with_its_place(tasks: Cli, text: str, said: str) -> None:
+@pytest.mark.parametrize(("text", "message"), BAD_FILES, ids=[message for _, message in BAD_FILES])
+def test_invalid_file_is_rejected_as_a_whole(tasks: Cli, text: str, message: str) -> None:
     Path("many").write_text(text)
     code, out, err = tasks("submit", "--file", "many")
     assert (code, out) == (1, "")
-    assert re.match(f"pyscheduler: {said}", err), err
+    assert re.match(f"pyscheduler: {message}", err), err
     assert len(err.splitlines()) == 1
     assert not Path("tasks.db").exists()
 
 
-def test_an_id_stands_for_one_task(tasks: Cli) -> None:
-    worked(record("a"))
-    said = "pyscheduler: task 'a' is there already, and is another one: give this one another id\n"
-    assert tasks("submit", "a", "--image", "other") == (1, "", said)
-    assert waiting() == []
+def test_id_of_another_task_is_rejected(tasks: Cli) -> None:
+    save(record("a"))
+    message = "pyscheduler: task 'a' already exists with another spec: use another id\n"
+    assert tasks("submit", "a", "--image", "other") == (1, "", message)
+    assert queued() == []
 
 
-def story() -> None:
-    """Tasks of every phase."""
+def save_all_phases() -> None:
+    """Store tasks of every phase."""
     failed = record("failed", phase=TaskPhase.FAILED, reason=Outcome.OOM_KILLED, exit_code=137, message="too much")
-    worked(record("running", phase=TaskPhase.RUNNING, node="n-1"), record("done", phase=TaskPhase.SUCCEEDED), failed)
-    with RequestQueue(Path("tasks.db")) as box:
-        box.put([Submit(TaskSpec(id="waits", image="i", queue="night")), Submit(TaskSpec(id="no", image="i"))])
-        box.reject([box.pending()[1].number], "there will never be room for it")
+    save(record("running", phase=TaskPhase.RUNNING, node="n-1"), record("done", phase=TaskPhase.SUCCEEDED), failed)
+    with RequestQueue(Path("tasks.db")) as queue:
+        queue.put([Submit(TaskSpec(id="waits", image="i", queue="night")), Submit(TaskSpec(id="no", image="i"))])
+        queue.reject([queue.pending()[1].number], "larger than the whole budget")
 
 
-def test_the_list_has_what_runs_what_waits_and_what_was_refused(tasks: Cli) -> None:
-    story()
+def test_list_includes_records_and_queued_and_rejected_tasks(tasks: Cli) -> None:
+    save_all_phases()
     code, out, _ = tasks("list")
     assert code == 0
     assert [line.split()[:2] for line in out.splitlines()[:-1]] == [
@@ -201,8 +201,8 @@ def test_the_list_has_what_runs_what_waits_and_what_was_refused(tasks: Cli) -> N
         ["waits", "Waiting"],
     ]
     assert "OOMKilled: exit code 137: too much" in out
-    assert "there will never be room for it" in out
-    assert out.splitlines()[-1].startswith("1 waiting, 1 running, 1 succeeded, 1 failed, 1 refused; nobody works")
+    assert "larger than the whole budget" in out
+    assert out.splitlines()[-1].startswith("1 waiting, 1 running, 1 succeeded, 1 failed, 1 refused; not running")
 
 
 @pytest.mark.parametrize(
@@ -214,76 +214,76 @@ def test_the_list_has_what_runs_what_waits_and_what_was_refused(tasks: Cli) -> N
         (["--id", "nothing-like-it"], []),
     ],
 )
-def test_the_list_can_be_narrowed(tasks: Cli, flags: list[str], ids: list[str]) -> None:
-    story()
+def test_list_filters_by_phase_queue_and_id(tasks: Cli, flags: list[str], ids: list[str]) -> None:
+    save_all_phases()
     _, out, _ = tasks("list", *flags, "--output", "json")
     assert [json.loads(line)["spec"]["id"] for line in out.splitlines()] == ids
 
 
-def test_no_more_are_listed_than_asked_for(tasks: Cli) -> None:
-    worked(*(record(f"t-{i}") for i in range(9)))
+def test_list_limit_shows_the_last_tasks(tasks: Cli) -> None:
+    save(*(record(f"t-{i}") for i in range(9)))
     _, out, _ = tasks("list", "--limit", "2")
     assert [line.split()[0] for line in out.splitlines()[1:3]] == ["t-7", "t-8"]
     assert out.splitlines()[-1].startswith("9 submitted (the last 2 shown; --limit shows more)")
 
 
-def test_one_task_is_shown_whole(tasks: Cli) -> None:
-    story()
+def test_show_prints_all_fields(tasks: Cli) -> None:
+    save_all_phases()
     shown = yaml.safe_load(tasks("show", "failed")[1])
     assert (shown["phase"], shown["reason"], shown["exit_code"]) == ("Failed", "OOMKilled", 137)
     assert shown["spec"]["image"] == "pause:1"
-    assert yaml.safe_load(tasks("show", "no")[1])["message"] == "there will never be room for it"
+    assert yaml.safe_load(tasks("show", "no")[1])["message"] == "larger than the whole budget"
 
 
-def test_unknown_tasks_are_told(tasks: Cli) -> None:
-    story()
-    for words in (["show", "x"], ["kill", "done", "x"], ["watch", "x"], ["forget", "x"]):
-        code, out, err = tasks(*words)
+def test_unknown_tasks_are_reported(tasks: Cli) -> None:
+    save_all_phases()
+    for arguments in (["show", "x"], ["kill", "done", "x"], ["watch", "x"], ["forget", "x"]):
+        code, out, err = tasks(*arguments)
         assert (code, out) == (1, "")
         assert err == "pyscheduler: there is no task 'x'; `pyscheduler tasks list` shows all\n"
-    assert [r for r in waiting() if not isinstance(r, Submit)] == []
+    assert [r for r in queued() if not isinstance(r, Submit)] == []
 
 
-def test_killing_leaves_a_request_for_each_that_has_not_ended(tasks: Cli) -> None:
-    story()
-    assert tasks("kill", "running", "done")[1] == "1 to be killed, 1 had ended" + NOBODY
-    assert tasks("kill", "--queue", "night")[1] == "1 to be killed" + NOBODY
-    assert [request for request in waiting() if isinstance(request, Kill)] == [Kill("running"), Kill("waits")]
-    assert tasks("kill", "--all")[1] == "2 to be killed" + NOBODY
+def test_kill_queues_a_request_for_each_task_that_has_not_ended(tasks: Cli) -> None:
+    save_all_phases()
+    assert tasks("kill", "running", "done")[1] == "1 to be killed, 1 already ended" + IDLE
+    assert tasks("kill", "--queue", "night")[1] == "1 to be killed" + IDLE
+    assert [request for request in queued() if isinstance(request, Kill)] == [Kill("running"), Kill("waits")]
+    assert tasks("kill", "--all")[1] == "2 to be killed" + IDLE
 
 
-def test_what_has_ended_can_be_forgotten(tasks: Cli) -> None:
-    story()
-    assert tasks("forget", "running")[2] == (
-        "pyscheduler: task 'running' has not ended: `pyscheduler tasks kill` ends it\n"
-    )
-    assert tasks("forget", "--ended")[1] == "3 to be forgotten" + NOBODY
-    assert [request for request in waiting() if isinstance(request, Forget)] == [Forget("done"), Forget("failed")]
+def test_forget_accepts_only_tasks_that_have_ended(tasks: Cli) -> None:
+    save_all_phases()
+    message = "pyscheduler: task 'running' has not ended: kill it first with `pyscheduler tasks kill`\n"
+    assert tasks("forget", "running")[2] == message
+    assert tasks("forget", "--ended")[1] == "3 to be forgotten" + IDLE
+    assert [request for request in queued() if isinstance(request, Forget)] == [Forget("done"), Forget("failed")]
     assert "no" not in tasks("list", "--output", "json")[1].replace("node", "")
 
 
-def test_what_was_refused_may_be_submitted_again_otherwise(tasks: Cli) -> None:
-    story()
+def test_rejected_task_can_be_submitted_with_another_spec(tasks: Cli) -> None:
+    save_all_phases()
     assert tasks("submit", "no", "--image", "smaller")[0] == 0
-    assert Submit(TaskSpec(id="no", image="smaller")) in waiting()
+    assert Submit(TaskSpec(id="no", image="smaller")) in queued()
     assert '"Refused"' not in tasks("list", "--output", "json")[1]
 
 
-def test_watching_ends_when_all_have_and_says_how(tasks: Cli) -> None:
-    worked(record("a", phase=TaskPhase.SUCCEEDED), record("b", phase=TaskPhase.FAILED, reason=Outcome.GONE))
+def test_watch_exits_when_all_tasks_have_ended(tasks: Cli) -> None:
+    save(record("a", phase=TaskPhase.SUCCEEDED), record("b", phase=TaskPhase.FAILED, reason=Outcome.GONE))
     assert tasks("watch", "a")[:2] == (0, "a Succeeded\n1 succeeded\n")
     assert tasks("watch")[:2] == (1, "a Succeeded\nb Failed (Gone)\n1 succeeded, 1 failed\n")
 
 
-def test_offers_need_somebody_who_made_them(tasks: Cli) -> None:
-    worked()
-    assert "nobody has worked it yet; `pyscheduler tasks run` does" in tasks("offers")[2]
-    with RequestQueue(Path("tasks.db")) as box:
-        box.set_meta("offer", "held: nothing\nfree: cpu 4")
-    assert tasks("offers")[1] == ("held: nothing\nfree: cpu 4\nas of when it was last worked; nobody works it now\n")
+def test_offers_shows_the_last_offer(tasks: Cli) -> None:
+    save()
+    assert "has no offer yet; start `pyscheduler tasks run`" in tasks("offers")[2]
+    with RequestQueue(Path("tasks.db")) as queue:
+        queue.set_meta("offer", "allocated: nothing\nfree: cpu 4")
+    hint = "as of the last `pyscheduler tasks run`, which is not running"
+    assert tasks("offers")[1] == f"allocated: nothing\nfree: cpu 4\n{hint}\n"
 
 
-def test_help_teaches(tasks: Cli) -> None:
+def test_help_has_examples(tasks: Cli) -> None:
     _, out, _ = tasks("--help")
     assert "pyscheduler tasks submit hello --image busybox:1.37 --cpu 100m -- echo hello" in out
     assert "docs/tasks.md" in out
