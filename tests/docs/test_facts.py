@@ -39,7 +39,7 @@ def names(cell: str) -> set[str]:
 
 
 def test_the_readme_tells_which_plugins_are_there_and_which_are_not() -> None:
-    told = {row[0]: row[1] for row in rows("README.md", "What is there, and what is not")}
+    told = {row[0]: row[1] for row in rows("README.md", "What works, and what does not yet")}
     assert names(told["kube-scheduler's plugins"]) == {plugin.name for plugin in intree.PLUGINS}
     assert names(told["**not yet: plugins**"]) == set(intree.UNSUPPORTED_PLUGINS)
 
@@ -64,7 +64,7 @@ def signatures(base: type[Plugin]) -> list[str]:
 
 
 def test_the_guide_has_every_level_of_reads() -> None:
-    heading = "`reads`: what an answer depends on"
+    heading = "`reads`: what a result depends on"
     assert [words_in_code(row[0])[0] for row in rows("docs/plugins.md", heading)] == [level.name for level in Reads]
 
 
