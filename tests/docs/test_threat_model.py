@@ -66,4 +66,4 @@ def test_each_probe_waits_longer_than_an_attempt_may_take() -> None:
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
     for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
         assert container[probe]["timeoutSeconds"] >= 5 * TIME_LIMIT, probe
-    assert f"wait {5 * TIME_LIMIT:g} s for an answer" in text_of(PAGE)
+    assert f"wait {5 * TIME_LIMIT:g} s for a response" in text_of(PAGE)
