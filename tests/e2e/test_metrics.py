@@ -47,8 +47,8 @@ def names(heading: str) -> list[str]:
     return [words_in_code(row[0])[0] for row in rows(PAGE, heading)]
 
 
-OTHERWISE = names("What means something else here")
-ABSENT = names("What kube-scheduler has and this does not")
+OTHERWISE = names("Metrics with another meaning here")
+ABSENT = names("kube-scheduler's metrics that are missing")
 
 
 async def test_every_metric_of_kube_scheduler_is_served_or_named(
