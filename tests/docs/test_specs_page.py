@@ -1,4 +1,4 @@
-"""The page of specs names every story, and no other."""
+"""The specs page names every spec test, and no other."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.dockerfile import DOCKERFILE, copied, ignored, instructions, values
+from tests.docs.dockerfile import DOCKERFILE, copied_sources, instructions, is_ignored, values
 from tests.e2e.plane import EMBEDDED, REAL
 from tests.e2e.scheduler import ROOT
 
@@ -84,7 +84,7 @@ class Image:
     def _copy(self, *words: str) -> None:
         *sources, target = words
         for source in sources:
-            for name in (name for name in in_git(source) if not ignored(name)):
+            for name in (name for name in in_git(source) if not is_ignored(name)):
                 copy = self._work / target / Path(name).relative_to(source) if name != source else self._work / source
                 copy.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(ROOT / name, copy)
@@ -128,7 +128,7 @@ def image(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 @pytest.mark.skipif(not (ROOT / ".git").exists(), reason="not a checkout")
 def test_every_source_is_in_git() -> None:
-    assert [source for source in copied() if not in_git(source)] == []
+    assert [source for source in copied_sources() if not in_git(source)] == []
 
 
 def test_the_entrypoint_says_what_it_can_do(image: Image) -> None:
