@@ -1,6 +1,6 @@
 """What Kubernetes' sig-apps specs rely on the scheduler for: workloads of the real controllers on nodes that run pods.
 
-Which spec is told by which story stands in docs/specs.md.
+docs/specs.md maps specs to tests.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ async def all_run(story: Story, image: str, count: int) -> Counter[str]:
     return Counter(story.short(node) for node in placed(found).values())
 
 
-async def test_a_daemon_runs_on_every_node_and_comes_back(story: Story) -> None:
+async def test_daemon_pods_run_on_every_node_and_are_recreated(story: Story) -> None:
     for node in ("a", "b"):
         await story.node(node)
     sets = story.at("apps/v1", "daemonsets")
@@ -60,7 +60,7 @@ async def test_a_daemon_runs_on_every_node_and_comes_back(story: Story) -> None:
 
 
 @pytest.mark.parametrize("by", ["node selector", "node affinity"])
-async def test_a_daemon_follows_the_labels_of_nodes(story: Story, by: str) -> None:
+async def test_daemon_pods_follow_node_labels(story: Story, by: str) -> None:
     for node in ("a", "b"):
         await story.node(node)
     blue = {"key": "color", "operator": "In", "values": ["blue"]}
@@ -75,7 +75,7 @@ async def test_a_daemon_follows_the_labels_of_nodes(story: Story, by: str) -> No
     await story.exactly(set())
 
 
-async def test_a_daemon_runs_on_nodes_that_are_closed_to_others(story: Story) -> None:
+async def test_daemon_pods_run_on_cordoned_and_tainted_nodes(story: Story) -> None:
     await cordon(story, [await story.node("a")], True)
     await story.api.create(story.at("apps/v1", "daemonsets"), workload(story.spec()))
     assert await story.places(1) == {"a": 1}
@@ -83,7 +83,7 @@ async def test_a_daemon_runs_on_nodes_that_are_closed_to_others(story: Story) ->
     assert "1 node(s) were unschedulable" in await story.refused("other")
 
 
-async def test_a_daemon_pod_that_finds_its_node_full_preempts(story: Story) -> None:
+async def test_daemon_pod_preempts_on_a_full_node(story: Story) -> None:
     await story.node("a", cpu="1")
     await story.pod("there", story.spec({"cpu": "800m"}))
     assert await story.bound("there") == "a"
@@ -95,7 +95,7 @@ async def test_a_daemon_pod_that_finds_its_node_full_preempts(story: Story) -> N
 @pytest.mark.parametrize(
     "strategy", [{"maxSurge": 1, "maxUnavailable": 0}, {"maxSurge": 0, "maxUnavailable": 1}], ids=["surge", "in place"]
 )
-async def test_a_daemon_is_updated_node_by_node(story: Story, strategy: Mapping[str, int]) -> None:
+async def test_daemon_set_is_updated_node_by_node(story: Story, strategy: Mapping[str, int]) -> None:
     for node in ("a", "b"):
         await story.node(node, cpu="2")
     sets = story.at("apps/v1", "daemonsets")
@@ -106,7 +106,7 @@ async def test_a_daemon_is_updated_node_by_node(story: Story, strategy: Mapping[
     assert await all_run(story, "pause:2", 2) == {"a": 1, "b": 1}
 
 
-async def test_a_rollout_is_spread_by_itself(story: Story) -> None:
+async def test_rollout_is_spread_independently_of_old_pods(story: Story) -> None:
     for node, cpu in (("a", "64"), ("b", "1")):
         await story.node(node, cpu=cpu)
     constraints = spread(HOSTNAME, LABELS, matchLabelKeys=["pod-template-hash"])
@@ -118,7 +118,7 @@ async def test_a_rollout_is_spread_by_itself(story: Story) -> None:
     assert await all_run(story, "pause:2", 4) == {"a": 2, "b": 2}
 
 
-async def test_a_rollout_of_pods_that_stay_apart_needs_the_old_ones_to_go(story: Story) -> None:
+async def test_rollout_with_anti_affinity_waits_for_deletion_of_old_pods(story: Story) -> None:
     for node in ("a", "b"):
         await story.node(node)
     rolling = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 1}}
@@ -134,7 +134,7 @@ async def test_a_rollout_of_pods_that_stay_apart_needs_the_old_ones_to_go(story:
     assert await story.places(3) == {"a": 1, "b": 1, "c": 1}
 
 
-async def test_a_rollout_on_a_full_node_waits_for_room_or_makes_it_first(story: Story) -> None:
+async def test_rollout_on_a_full_node_needs_room_by_strategy(story: Story) -> None:
     await story.node("a", cpu="2")
     careful = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
     deployments = story.at("apps/v1", "deployments")
@@ -148,7 +148,7 @@ async def test_a_rollout_on_a_full_node_waits_for_room_or_makes_it_first(story: 
     assert await all_run(story, "pause:2", 2) == {"a": 2}
 
 
-async def test_what_a_no_execute_taint_drives_out_is_placed_elsewhere(story: Story) -> None:
+async def test_pods_evicted_by_a_no_execute_taint_are_placed_elsewhere(story: Story) -> None:
     for node in ("a", "b"):
         await story.node(node)
     await story.api.create(story.at("apps/v1", "deployments"), workload(story.spec(), replicas=4))
@@ -159,7 +159,7 @@ async def test_what_a_no_execute_taint_drives_out_is_placed_elsewhere(story: Sto
     assert await all_run(story, "pause:1", 4) == {"b": 4}
 
 
-async def test_a_stateful_set_waits_for_the_pod_before(story: Story) -> None:
+async def test_stateful_set_waits_for_the_previous_pod(story: Story) -> None:
     await story.node("a")
     port = [{"containerPort": 21017, "hostPort": 21017}]
     await story.pod("in-the-way", story.spec(ports=port))
@@ -175,7 +175,7 @@ async def test_a_stateful_set_waits_for_the_pod_before(story: Story) -> None:
     assert await story.bound("web-1") == "b"
 
 
-async def test_a_stateful_set_scales_in_order_and_halts_at_a_pod_that_fits_nowhere(story: Story) -> None:
+async def test_stateful_set_scales_in_order_and_halts_at_an_unschedulable_pod(story: Story) -> None:
     await story.node("a", cpu="2")
     sets = story.at("apps/v1", "statefulsets")
     await story.api.create(sets, workload(story.spec({"cpu": "1"}), serviceName="web", replicas=4))
@@ -187,7 +187,7 @@ async def test_a_stateful_set_scales_in_order_and_halts_at_a_pod_that_fits_nowhe
     await story.exactly({"web-0"})
 
 
-async def test_a_stateful_set_is_updated_from_the_last_pod_to_the_first(story: Story) -> None:
+async def test_stateful_set_is_updated_from_the_last_pod_to_the_first(story: Story) -> None:
     for node in ("a", "b"):
         await story.node(node)
     sets = story.at("apps/v1", "statefulsets")
@@ -210,7 +210,7 @@ def job(spec: Json, **fields: object) -> Json:
     return {"metadata": {"name": "sums"}, "spec": {"template": template, **fields}}
 
 
-async def test_a_job_ends_although_its_pods_fit_one_at_a_time_only(story: Story) -> None:
+async def test_job_completes_when_pods_fit_one_at_a_time(story: Story) -> None:
     await story.node("a", cpu="1")
     jobs = story.at("batch/v1", "jobs")
     indexed = {"completionMode": "Indexed", "completions": 3, "parallelism": 3}
@@ -219,7 +219,7 @@ async def test_a_job_ends_although_its_pods_fit_one_at_a_time_only(story: Story)
     assert done["status"]["completedIndexes"] == "0-2"
 
 
-async def test_a_suspended_job_can_be_sent_elsewhere_before_it_starts(story: Story) -> None:
+async def test_node_selector_of_a_suspended_job_can_be_changed(story: Story) -> None:
     for node in ("a", "b"):
         await story.node(node)
     jobs = story.at("batch/v1", "jobs")
@@ -234,7 +234,7 @@ async def test_a_suspended_job_can_be_sent_elsewhere_before_it_starts(story: Sto
     assert await story.places(1) == {"b": 1}
 
 
-async def test_a_budget_waits_for_the_replacement_of_what_was_evicted(story: Story) -> None:
+async def test_disruption_budget_waits_for_the_replacement_of_an_evicted_pod(story: Story) -> None:
     nodes = [await story.node(node) for node in ("a", "b")]
     await story.api.create(story.at("apps/v1", "deployments"), workload(story.spec(), replicas=2))
     assert (await all_run(story, "pause:1", 2)).total() == 2

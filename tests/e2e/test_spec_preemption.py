@@ -1,6 +1,6 @@
 """What Kubernetes' SchedulerPreemption specs rely on: who has to go for whom, and what all of them are told.
 
-Which spec is told by which story stands in docs/specs.md.
+docs/specs.md maps specs to tests.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ async def two_full_nodes(story: Story) -> None:
 
 
 @pytest.mark.parametrize("urgent", ["high", CRITICAL])
-async def test_the_least_important_pod_makes_room(story: Story, urgent: str) -> None:
+async def test_pod_of_the_lowest_priority_is_preempted(story: Story, urgent: str) -> None:
     await two_full_nodes(story)
     chosen = urgent if urgent == CRITICAL else await story.priority(urgent, 1000)
     await story.pod("preemptor", story.spec({SEAT: "3"}, priorityClassName=chosen))
@@ -35,7 +35,7 @@ async def test_the_least_important_pod_makes_room(story: Story, urgent: str) -> 
     await story.exactly({"medium", "preemptor"})
 
 
-async def test_victim_and_preemptor_are_told_what_happens(story: Story) -> None:
+async def test_victim_and_preemptor_have_conditions_and_nomination(story: Story) -> None:
     node = await story.node("a", extra={SEAT: "5"})
     low, high = await story.priority("low", 1), await story.priority("high", 1000)
     await story.pod("victim", story.spec({SEAT: "3"}, priorityClassName=low))
@@ -67,7 +67,7 @@ async def test_victim_and_preemptor_are_told_what_happens(story: Story) -> None:
     assert condition(bound, "PodScheduled") == {"type": "PodScheduled", "status": "True"}
 
 
-async def test_victims_are_those_that_the_spread_asks_for(story: Story) -> None:
+async def test_victims_are_chosen_by_the_spread_constraint(story: Story) -> None:
     labels = {"app": "spread"}
     low, medium, high = [await story.priority(n, v) for n, v in (("low", 1), ("medium", 100), ("high", 1000))]
     for node in ("a", "b"):
@@ -101,7 +101,7 @@ async def test_replica_sets_preempt_each_other_in_order(story: Story) -> None:
     await story.api.until(f"{sets}/first", lambda found: found["status"].get("readyReplicas") == 2)
 
 
-async def test_a_pod_that_never_preempts_waits(story: Story) -> None:
+async def test_pod_with_preemption_policy_never_waits(story: Story) -> None:
     await story.node("a", extra={SEAT: "5"})
     low = await story.priority("low", 1)
     never = await story.priority("patient", 1000, preemptionPolicy="Never")
@@ -118,7 +118,7 @@ async def test_a_pod_that_never_preempts_waits(story: Story) -> None:
     assert await story.bound("patient") == "a"
 
 
-async def test_a_disruption_budget_sends_preemption_elsewhere(story: Story) -> None:
+async def test_preemption_prefers_victims_without_a_disruption_budget(story: Story) -> None:
     await two_full_nodes(story)
     await story.api.patch(f"{story.pods}/low", {"metadata": {"labels": {"app": "guarded"}}})
     budgets = story.at("policy/v1", "poddisruptionbudgets")
@@ -133,7 +133,7 @@ async def test_a_disruption_budget_sends_preemption_elsewhere(story: Story) -> N
     assert await story.bound("second") == "a", "a budget is kept where that is possible, and only there"
 
 
-async def test_pods_of_all_priorities_at_once_end_up_in_order(story: Story) -> None:
+async def test_pods_of_the_highest_priority_run_when_all_arrive_at_once(story: Story) -> None:
     await story.node("a", extra={SEAT: "10"})
     low, medium, high = [await story.priority(n, v) for n, v in (("low", 1), ("medium", 100), ("high", 1000))]
     for number in range(10):
@@ -148,7 +148,7 @@ async def test_pods_of_all_priorities_at_once_end_up_in_order(story: Story) -> N
     assert {name.partition("-")[0] for name in placed({"items": alive(found)})} == {"high"}
 
 
-async def test_the_room_of_a_victim_is_for_its_preemptor(story: Story) -> None:
+async def test_resources_of_a_victim_are_reserved_for_its_preemptor(story: Story) -> None:
     await story.node("a", extra={SEAT: "5"})
     low, medium, high = [await story.priority(n, v) for n, v in (("low", 1), ("medium", 100), ("high", 1000))]
     await story.pod("victim", story.spec({SEAT: "5"}, priorityClassName=low))
@@ -163,7 +163,7 @@ async def test_the_room_of_a_victim_is_for_its_preemptor(story: Story) -> None:
     assert "nodeName" not in (await story.api.get(f"{story.pods}/opportunist"))["spec"]
 
 
-async def test_a_nomination_yields_to_a_pod_that_matters_more(story: Story) -> None:
+async def test_nomination_is_cleared_for_a_pod_of_higher_priority(story: Story) -> None:
     node = await story.node("a", extra={SEAT: "10"})
     lowest, low, medium, high = [await story.priority(f"p{value}", value) for value in (1, 2, 100, 1000)]
     for name, priority in (("first-victim", lowest), ("second-victim", low)):
@@ -185,7 +185,7 @@ async def test_a_nomination_yields_to_a_pod_that_matters_more(story: Story) -> N
     assert await story.bound("high") == "a"
 
 
-async def test_a_nomination_does_not_outlive_its_node(story: Story) -> None:
+async def test_nomination_ends_with_its_node(story: Story) -> None:
     node = await story.node("a", extra={SEAT: "5"})
     low, high = await story.priority("low", 1), await story.priority("high", 1000)
     await story.pod("victim", story.spec({SEAT: "5"}, priorityClassName=low))

@@ -1,6 +1,6 @@
 """What Kubernetes' DaemonRestart spec relies on: pods go on being placed when the scheduler comes back.
 
-Which spec is told by which story stands in docs/specs.md.
+docs/specs.md maps specs to tests.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 @pytest.mark.parametrize("contender", CONTENDERS)
 @pytest.mark.usefixtures("real_control_plane")
-async def test_pods_are_placed_across_a_restart(control_plane: Plane, tmp_path: Path, contender: str) -> None:
+async def test_pods_are_placed_after_a_restart(control_plane: Plane, tmp_path: Path, contender: str) -> None:
     labels = {"app": "web"}
     async with telling(control_plane, contender) as story:
         for node in ("a", "b"):

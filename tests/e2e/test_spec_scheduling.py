@@ -1,6 +1,6 @@
 """What Kubernetes' SchedulerPredicates and SchedulerPriorities specs rely on: where a pod may and had better go.
 
-Which spec is told by which story stands in docs/specs.md.
+docs/specs.md maps specs to tests.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ NO_HELP = f"{TRIED}Preemption is not helpful for scheduling."
 
 
 @pytest.mark.parametrize("resource", ["cpu", "ephemeral-storage", BEARDS])
-async def test_a_pod_too_many_waits_until_another_goes(story: Story, resource: str) -> None:
+async def test_unschedulable_pod_is_bound_after_another_is_deleted(story: Story, resource: str) -> None:
     extra = {"ephemeral-storage": "10", BEARDS: "10"}
     for node in ("a", "b"):
         await story.node(node, cpu="10", extra=extra)
@@ -36,7 +36,7 @@ async def test_a_pod_too_many_waits_until_another_goes(story: Story, resource: s
     assert await story.bound("additional") == "b"
 
 
-async def test_the_overhead_of_a_runtime_counts_as_the_pods_own(story: Story) -> None:
+async def test_runtime_overhead_counts_as_requests(story: Story) -> None:
     overhead = {"handler": "test", "overhead": {"podFixed": {BEARDS: "250"}}}
     runtime = await story.make("/apis/node.k8s.io/v1/runtimeclasses", "heavy", overhead)
     await story.node("a", extra={BEARDS: "1000"})
@@ -89,7 +89,7 @@ UNMATCHED = "2 node(s) didn't match Pod's node affinity/selector"
         ),
     ],
 )
-async def test_labels_of_nodes_are_respected(story: Story, wish: Wish) -> None:
+async def test_node_selector_and_affinity_match_node_labels(story: Story, wish: Wish) -> None:
     await story.node("a", labels={"disk": "ssd", "size": "3"})
     await story.node("b")
     await story.pod("fits", story.spec(**wish.fits))
@@ -101,7 +101,7 @@ async def test_labels_of_nodes_are_respected(story: Story, wish: Wish) -> None:
     assert await story.bound("refused") == "b"
 
 
-async def test_a_pod_can_ask_for_a_node_by_name(story: Story) -> None:
+async def test_pod_is_bound_to_the_node_named_by_affinity(story: Story) -> None:
     await story.node("a")
     by_name = {"key": "metadata.name", "operator": "In", "values": [await story.node("b")]}
     terms = {"nodeSelectorTerms": [{"matchFields": [by_name]}]}
@@ -111,7 +111,7 @@ async def test_a_pod_can_ask_for_a_node_by_name(story: Story) -> None:
     assert await story.places(3) == {"b": 3}
 
 
-async def test_a_taint_keeps_all_away_that_do_not_tolerate_it(story: Story) -> None:
+async def test_pods_without_toleration_avoid_a_tainted_node(story: Story) -> None:
     await story.node("a", taints=[{"key": "kind", "value": "rare", "effect": "NoSchedule"}])
     tolerates = {"key": "kind", "operator": "Equal", "value": "rare", "effect": "NoSchedule"}
     await story.pod("tolerates", story.spec(tolerations=[tolerates]))
@@ -123,7 +123,7 @@ async def test_a_taint_keeps_all_away_that_do_not_tolerate_it(story: Story) -> N
     assert await story.bound("does-not") == "a"
 
 
-async def test_a_cordoned_node_gets_nothing_until_it_is_open_again(story: Story) -> None:
+async def test_cordoned_node_gets_no_pods_until_uncordoned(story: Story) -> None:
     node = f"/api/v1/nodes/{await story.node('a')}"
     await story.api.patch(node, {"spec": {"unschedulable": True}})
     await story.pod("late")
@@ -136,7 +136,7 @@ def _port(number: int, address: str = "", protocol: str = "TCP") -> Json:
     return {"containerPort": 8080, "hostPort": number, "hostIP": address, "protocol": protocol}
 
 
-async def test_host_ports_of_other_addresses_and_protocols_do_not_meet(story: Story) -> None:
+async def test_host_ports_of_other_addresses_and_protocols_do_not_conflict(story: Story) -> None:
     await story.node("a")
     for name, port in {
         "one": _port(54321, "127.0.0.1"),
@@ -147,7 +147,7 @@ async def test_host_ports_of_other_addresses_and_protocols_do_not_meet(story: St
         assert await story.bound(name) == "a"
 
 
-async def test_a_host_port_on_all_addresses_meets_it_on_one(story: Story) -> None:
+async def test_host_port_on_all_addresses_conflicts_with_one_address(story: Story) -> None:
     await story.node("a")
     await story.pod("all", story.spec(ports=[_port(54322)]))
     assert await story.bound("all") == "a"
@@ -169,7 +169,7 @@ async def test_four_pods_are_spread_evenly_over_two_nodes(story: Story) -> None:
     assert await story.places(4) == {"a": 2, "b": 2}
 
 
-async def test_a_gated_pod_waits_for_its_last_gate(story: Story) -> None:
+async def test_gated_pod_waits_for_removal_of_its_last_gate(story: Story) -> None:
     await story.node("a")
     gates = [{"name": "example.com/quota"}, {"name": "example.com/audit"}]
     await story.pod("gated", story.spec(schedulingGates=gates))
@@ -185,7 +185,7 @@ async def test_a_gated_pod_waits_for_its_last_gate(story: Story) -> None:
     assert await story.bound("gated") == "a"
 
 
-async def test_a_volume_may_name_nodes_that_do_not_exist(story: Story) -> None:
+async def test_volume_may_name_nodes_that_do_not_exist(story: Story) -> None:
     labels = {"disk": "ssd"}
     await story.node("a", labels=labels)
     await story.node("b")
@@ -204,7 +204,7 @@ async def test_a_volume_may_name_nodes_that_do_not_exist(story: Story) -> None:
     assert await story.bound("reader") == "a"
 
 
-async def test_a_limit_range_decides_what_a_pod_asks_for_that_does_not_say(story: Story) -> None:
+async def test_limit_range_sets_default_requests(story: Story) -> None:
     limits = [{"type": "Container", "defaultRequest": {"cpu": "600m"}, "default": {"cpu": "1"}}]
     await story.api.create(story.at("v1", "limitranges"), {"metadata": {"name": "usual"}, "spec": {"limits": limits}})
     await story.node("a", cpu="1")
@@ -214,7 +214,7 @@ async def test_a_limit_range_decides_what_a_pod_asks_for_that_does_not_say(story
     assert await story.refused("second") == f"0/1 nodes are available: 1 Insufficient cpu. {NO_VICTIMS.format(1)}"
 
 
-async def test_pods_that_belong_together_follow_each_other_and_rivals_stay_apart(story: Story) -> None:
+async def test_required_affinity_and_anti_affinity_are_satisfied(story: Story) -> None:
     for node in ("a", "b"):
         await story.node(node)
     web, cache = {"app": "web"}, {"app": "cache"}
@@ -226,7 +226,7 @@ async def test_pods_that_belong_together_follow_each_other_and_rivals_stay_apart
     assert await story.bound("rival") == "a"
 
 
-async def test_a_pod_prefers_nodes_without_those_it_would_rather_not_meet(story: Story) -> None:
+async def test_preferred_anti_affinity_avoids_nodes(story: Story) -> None:
     await story.node("a", cpu="64")
     await story.node("b", cpu="1")
     security = {"security": "S1"}
@@ -239,7 +239,7 @@ async def test_a_pod_prefers_nodes_without_those_it_would_rather_not_meet(story:
     assert await story.bound("second") == "b"
 
 
-async def test_a_pod_prefers_the_node_whose_taints_it_tolerates(story: Story) -> None:
+async def test_node_with_tolerated_taints_is_preferred(story: Story) -> None:
     for node in ("a", "b", "c"):
         taints = [{"key": f"{node}-{n}", "value": "soft", "effect": "PreferNoSchedule"} for n in range(10)]
         await story.node(node, cpu="1" if node == "b" else "64", taints=taints)
@@ -248,7 +248,7 @@ async def test_a_pod_prefers_the_node_whose_taints_it_tolerates(story: Story) ->
     assert await story.bound("picky") == "b"
 
 
-async def test_a_pod_prefers_the_node_that_makes_the_spread_more_even(story: Story) -> None:
+async def test_node_that_evens_the_spread_is_preferred(story: Story) -> None:
     labels = {"app": "even"}
     await story.node("a", cpu="64")
     await story.node("b", cpu="1")
@@ -261,7 +261,7 @@ async def test_a_pod_prefers_the_node_that_makes_the_spread_more_even(story: Sto
 
 
 @pytest.mark.parametrize("owner", ["service", "replication controller"])
-async def test_the_pods_of_one_owner_are_spread_over_zones(story: Story, owner: str) -> None:
+async def test_pods_of_one_owner_are_spread_over_zones(story: Story, owner: str) -> None:
     labels = {"app": "spread"}
     for zone, cpu in {"x": "16", "y": "8", "z": "8"}.items():
         await story.node(zone, cpu=cpu, labels={ZONE: f"{story.namespace}-{zone}"})

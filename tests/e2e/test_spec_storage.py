@@ -1,7 +1,7 @@
 """What Kubernetes' sig-storage specs rely on the scheduler for: pods go where their volumes are, or can be.
 
 The hands of a provisioner are played here; claims and volumes are bound to each other by the real controllers.
-Which spec is told by which story stands in docs/specs.md.
+docs/specs.md maps specs to tests.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ async def provision(story: Story, name: str, wanted: Json) -> None:
 
 
 @pytest.mark.parametrize("by", ["node selector", "node affinity"])
-async def test_a_pod_sent_away_from_its_local_volume_waits(story: Story, by: str) -> None:
+async def test_pod_excluded_from_the_node_of_its_local_volume_waits(story: Story, by: str) -> None:
     for node in ("a", "b"):
         await story.node(node)
     await bound_claim(story, "data", node="a")
@@ -94,7 +94,7 @@ async def test_a_pod_sent_away_from_its_local_volume_waits(story: Story, by: str
     assert await story.bound("home") == "a"
 
 
-async def test_a_claim_that_waits_gets_the_volume_of_the_node_that_suits_its_pod(story: Story) -> None:
+async def test_waiting_claim_is_bound_to_a_volume_of_the_pods_node(story: Story) -> None:
     await story.node("small", cpu="1")
     await story.node("large", cpu="4")
     waiting = await late(story)
@@ -110,7 +110,7 @@ async def test_a_claim_that_waits_gets_the_volume_of_the_node_that_suits_its_pod
         assert "claimRef" not in left["spec"]
 
 
-async def test_two_claims_of_one_pod_are_met_by_one_node(story: Story) -> None:
+async def test_two_claims_of_one_pod_are_bound_on_one_node(story: Story) -> None:
     for node in ("a", "b"):
         await story.node(node)
     waiting = await late(story)
@@ -129,7 +129,7 @@ async def test_two_claims_of_one_pod_are_met_by_one_node(story: Story) -> None:
 
 
 @pytest.mark.parametrize("affinity", ["apart", "together"])
-async def test_a_stateful_set_finds_local_volumes(story: Story, affinity: str) -> None:
+async def test_stateful_set_uses_local_volumes(story: Story, affinity: str) -> None:
     waiting = await late(story)
     for node in ("a", "b", "c"):
         await story.node(node)
@@ -149,7 +149,7 @@ async def test_a_stateful_set_finds_local_volumes(story: Story, affinity: str) -
     assert sorted(places.values()) == ([1, 1, 1] if affinity == "apart" else [3])
 
 
-async def test_pods_that_share_a_claim_follow_its_volume(story: Story) -> None:
+async def test_pods_with_a_shared_claim_run_on_the_node_of_its_volume(story: Story) -> None:
     for node in ("a", "b"):
         await story.node(node)
     waiting = await late(story)
@@ -161,7 +161,7 @@ async def test_pods_that_share_a_claim_follow_its_volume(story: Story) -> None:
     assert await story.places(4) == {"b": 4}
 
 
-async def test_a_volume_of_a_zone_draws_its_pod_there(story: Story) -> None:
+async def test_pod_runs_in_the_zone_of_its_volume(story: Story) -> None:
     zones = {node: story.own(f"zone-{node}") for node in ("a", "b")}
     for node, zone in zones.items():
         await story.node(node, labels={ZONE: zone})
@@ -172,7 +172,7 @@ async def test_a_volume_of_a_zone_draws_its_pod_there(story: Story) -> None:
     assert "1 node(s) had no available volume zone" in await story.refused("astray")
 
 
-async def test_a_claim_that_does_not_wait_has_to_be_bound_first(story: Story) -> None:
+async def test_pod_waits_for_its_immediate_claim_to_be_bound(story: Story) -> None:
     await story.node("a")
     data = await claim(story, "data", story.own("at-once"))
     await story.pod("web", story.spec(volumes=uses("data")))
@@ -181,7 +181,7 @@ async def test_a_claim_that_does_not_wait_has_to_be_bound_first(story: Story) ->
     assert await story.bound("web") == "a"
 
 
-async def test_a_claim_that_is_being_deleted_takes_no_more_pods(story: Story) -> None:
+async def test_pod_with_a_terminating_claim_waits(story: Story) -> None:
     await story.node("a")
     data = await bound_claim(story, "data")
     await story.pod("first", story.spec(volumes=uses("data")))
@@ -191,7 +191,7 @@ async def test_a_claim_that_is_being_deleted_takes_no_more_pods(story: Story) ->
     assert 'persistentvolumeclaim "data" is being deleted' in await story.refused("second")
 
 
-async def test_a_stateful_set_makes_a_lost_claim_again_while_its_pod_waits(story: Story) -> None:
+async def test_stateful_set_recreates_a_deleted_claim_while_its_pod_waits(story: Story) -> None:
     waiting = await late(story)
     body = {
         "serviceName": "web",
@@ -219,7 +219,7 @@ async def test_a_stateful_set_makes_a_lost_claim_again_while_its_pod_waits(story
 # Volumes that are to be made.
 
 
-async def test_a_provisioner_is_told_for_which_node(story: Story) -> None:
+async def test_claim_names_the_selected_node_for_its_provisioner(story: Story) -> None:
     await story.node("a", cpu="1")
     node = await story.node("b", cpu="4")
     data = await claim(story, "data", await late(story, story.own("driver")))
@@ -231,7 +231,7 @@ async def test_a_provisioner_is_told_for_which_node(story: Story) -> None:
     assert await story.bound("web") == "b"
 
 
-async def test_a_class_says_in_which_zones_volumes_can_be_made(story: Story) -> None:
+async def test_allowed_topologies_of_a_class_restrict_nodes(story: Story) -> None:
     zones = {node: story.own(f"zone-{node}") for node in ("a", "b")}
     for node, zone in zones.items():
         await story.node(node, labels={ZONE: zone})
@@ -262,7 +262,7 @@ async def room(story: Story, name: str, storage_class: str, amount: str, node: s
     return f"{path}/{name}"
 
 
-async def test_a_pod_waits_for_storage_capacity(story: Story) -> None:
+async def test_pod_waits_for_storage_capacity(story: Story) -> None:
     for node in ("a", "b"):
         await story.node(node)
     waiting = await driver(story, storageCapacity=True)
@@ -279,7 +279,7 @@ async def test_a_pod_waits_for_storage_capacity(story: Story) -> None:
 
 
 @pytest.mark.parametrize("fields", [{"storageCapacity": False}, {}], ids=["disabled", "unused"])
-async def test_a_driver_that_does_not_tell_its_capacity_is_not_asked(story: Story, fields: Json) -> None:
+async def test_capacity_of_a_driver_without_storage_capacity_is_ignored(story: Story, fields: Json) -> None:
     await story.node("a")
     data = await claim(story, "data", await driver(story, **fields))
     await story.pod("web", story.spec(volumes=uses("data")))
@@ -288,7 +288,7 @@ async def test_a_driver_that_does_not_tell_its_capacity_is_not_asked(story: Stor
     assert await story.bound("web") == "a"
 
 
-async def test_a_provisioner_that_finds_no_room_gets_another_node(story: Story) -> None:
+async def test_pod_is_rescheduled_when_provisioning_finds_no_capacity(story: Story) -> None:
     for node in ("a", "b"):
         await story.node(node)
     waiting = await driver(story, storageCapacity=True)
@@ -318,7 +318,7 @@ async def limit(story: Story, node: str, count: int) -> None:
     await story.make(CSI_NODES, node, csi_node(story, node, count))
 
 
-async def test_a_node_takes_as_many_volumes_as_its_driver_says(story: Story) -> None:
+async def test_volumes_on_a_node_are_limited_by_its_driver(story: Story) -> None:
     await story.node("a")
     await limit(story, "a", 1)
     for name in ("first", "second"):
@@ -334,7 +334,7 @@ async def test_a_node_takes_as_many_volumes_as_its_driver_says(story: Story) -> 
     assert await story.bound("second") == "a"
 
 
-async def test_a_limit_that_is_raised_lets_the_next_volume_in(story: Story) -> None:
+async def test_pod_is_requeued_when_a_volume_limit_is_raised(story: Story) -> None:
     await story.node("a")
     await limit(story, "a", 1)
     for name in ("first", "second"):
@@ -345,7 +345,7 @@ async def test_a_limit_that_is_raised_lets_the_next_volume_in(story: Story) -> N
     assert await story.places(2) == {"a": 2}
 
 
-async def test_volumes_that_live_with_their_pod_are_claimed_and_counted(story: Story) -> None:
+async def test_ephemeral_volumes_are_claimed_and_counted(story: Story) -> None:
     await story.node("a")
     await limit(story, "a", 1)
     waiting = await late(story, story.own("driver"))
@@ -363,7 +363,7 @@ async def test_volumes_that_live_with_their_pod_are_claimed_and_counted(story: S
     )
 
 
-async def test_a_claim_for_one_pod_is_not_given_to_a_second(story: Story) -> None:
+async def test_read_write_once_pod_claim_blocks_a_second_pod(story: Story) -> None:
     for node in ("a", "b"):
         await story.node(node)
     await bound_claim(story, "data", BY_ONE_POD)
@@ -377,7 +377,7 @@ async def test_a_claim_for_one_pod_is_not_given_to_a_second(story: Story) -> Non
     await story.bound("second")
 
 
-async def test_a_claim_for_one_pod_goes_to_the_pod_that_matters_more(story: Story) -> None:
+async def test_pod_of_higher_priority_preempts_for_a_read_write_once_pod_claim(story: Story) -> None:
     for node in ("a", "b"):
         await story.node(node)
     await bound_claim(story, "data", BY_ONE_POD)

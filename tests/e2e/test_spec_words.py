@@ -1,6 +1,6 @@
 """What users and their tools read of the scheduler's work: Events whole, with names and sources, and conditions.
 
-Which spec is told by which story stands in docs/specs.md.
+docs/specs.md maps specs to tests.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def said(event: Json) -> Json:
     return told
 
 
-async def test_a_bound_pod_has_the_event_of_its_binding(story: Story) -> None:
+async def test_bound_pod_has_a_scheduled_event(story: Story) -> None:
     node = await story.node("a")
     await story.pod("web")
     await story.bound("web")
@@ -59,7 +59,7 @@ async def test_a_bound_pod_has_the_event_of_its_binding(story: Story) -> None:
     assert condition(found, "PodScheduled") == {"type": "PodScheduled", "status": "True"}
 
 
-async def test_older_tools_find_who_spoke_in_the_core_event(story: Story) -> None:
+async def test_core_event_names_the_reporting_component(story: Story) -> None:
     await story.node("a")
     await story.pod("web")
     await story.events("web", "Scheduled")
@@ -72,7 +72,7 @@ async def test_older_tools_find_who_spoke_in_the_core_event(story: Story) -> Non
     assert "count" not in event
 
 
-async def test_a_refused_pod_has_a_condition_and_an_event_in_the_same_words(story: Story) -> None:
+async def test_unschedulable_pod_has_an_equal_condition_and_event(story: Story) -> None:
     await story.node("a", extra={SEAT: "1"})
     await story.pod("small", story.spec({SEAT: "1"}))
     await story.bound("small")  # the node is known by now, so that there is one refusal
@@ -100,7 +100,7 @@ async def test_a_refused_pod_has_a_condition_and_an_event_in_the_same_words(stor
     }
 
 
-async def test_a_condition_names_the_generation_that_it_is_about(story: Story) -> None:
+async def test_condition_has_the_observed_generation(story: Story) -> None:
     await story.node("a", taints=[{"key": "kind", "value": "rare", "effect": "NoSchedule"}], extra={SEAT: "1"})
     await story.pod("big", story.spec({SEAT: "2"}))
     await story.refused("big", "untolerated taint")
@@ -114,7 +114,7 @@ async def test_a_condition_names_the_generation_that_it_is_about(story: Story) -
     assert condition(found, "PodScheduled")["observedGeneration"] == 2
 
 
-async def test_a_cluster_without_nodes_says_so(story: Story) -> None:
+async def test_event_reports_a_cluster_without_nodes(story: Story) -> None:
     await story.pod("early")
     await story.refused_as("early", "no nodes available to schedule pods")
     (event,) = await story.events("early", "FailedScheduling")
@@ -123,7 +123,7 @@ async def test_a_cluster_without_nodes_says_so(story: Story) -> None:
     assert await story.bound("early") == "a"
 
 
-async def test_a_pod_that_is_being_deleted_is_passed_over(story: Story) -> None:
+async def test_terminating_pod_is_skipped(story: Story) -> None:
     await story.node("a")
     leaving = pod("leaving", story.spec(schedulingGates=[{"name": "example.com/later"}]))
     leaving["metadata"]["finalizers"] = ["example.com/looked-at"]
@@ -137,7 +137,7 @@ async def test_a_pod_that_is_being_deleted_is_passed_over(story: Story) -> None:
     await story.api.patch(f"{story.pods}/leaving", {"metadata": {"finalizers": None}})
 
 
-async def test_a_victim_has_the_event_of_its_eviction(story: Story) -> None:
+async def test_victim_has_a_preempted_event(story: Story) -> None:
     node = await story.node("a", extra={SEAT: "5"})
     low, high = await story.priority("low", 1), await story.priority("high", 1000)
     victim = await story.pod("victim", story.spec({SEAT: "3"}, priorityClassName=low))
@@ -161,7 +161,7 @@ async def test_a_victim_has_the_event_of_its_eviction(story: Story) -> None:
     }
 
 
-async def test_a_refusal_that_happens_again_is_told_again(story: Story) -> None:
+async def test_repeated_rejection_is_reported_again(story: Story) -> None:
     await story.node("a", extra={SEAT: "2"})
     await story.pod("small", story.spec({SEAT: "1"}))
     await story.bound("small")
