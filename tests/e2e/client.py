@@ -1,6 +1,6 @@
-"""A small JSON client of a Kubernetes API server, so that end-to-end tests say what they ask for and nothing else.
+"""A small JSON client of a Kubernetes API server, so that end-to-end tests contain requests and nothing else.
 
-It reads the kubeconfig by itself (address, authority, client certificate or token) and speaks in plain dictionaries:
+It reads the kubeconfig by itself (address, authority, client certificate or token) and uses plain dictionaries:
 what the suite sees does not pass through any code that is under test.
 """
 
@@ -63,7 +63,7 @@ class ApiClient:
         cluster, user = _current(yaml.safe_load(Path(kubeconfig).read_text()))
         self.server = str(cluster["server"]).rstrip("/")
         self.tls = _tls(cluster, user) if self.server.startswith("https:") else None
-        """How the server and we prove who we are; None for plain HTTP."""
+        """TLS of the server and the client; None for plain HTTP."""
         self._headers = {"Authorization": f"Bearer {user['token']}"} if "token" in user else {}
         self._connections = connections
         self._session: aiohttp.ClientSession | None = None
@@ -101,7 +101,7 @@ class ApiClient:
         return await self._json("POST", path, body)
 
     async def post(self, path: str, body: bytes) -> Json:
-        """The same with bytes that need not be JSON at all."""
+        """POST bytes, which need not be JSON."""
         return await self._json("POST", path, body)
 
     async def replace(self, path: str, body: Json) -> Json:
@@ -121,7 +121,7 @@ class ApiClient:
     ) -> str:
         """A document that is not JSON (/readyz, /metrics), from `server` if given: `https://127.0.0.1:10259`.
 
-        `tls` says whom to trust there, where that is not whom we trust here.
+        `tls` is the CA of that server, if it is another one.
         """
         return await self._send("GET", (server or self.server) + path, query=query, tls=tls)
 
@@ -137,9 +137,9 @@ class ApiClient:
     async def until(
         self, path: str, holds: Callable[[Json], object], seconds: float = UNTIL_SECONDS, **query: str | int
     ) -> Json:
-        """Polls `path` until `holds` is true of its answer, which is returned. Raises TimeoutError with the last one.
+        """Poll `path` until `holds` is true of the response; return it. TimeoutError with the last one.
 
-        What is not there yet counts as "not true", and so does a server that asks for patience.
+        A missing object counts as "not true", and so does a server that is not ready.
         """
         deadline = time.monotonic() + seconds
         last: object = None
@@ -153,7 +153,7 @@ class ApiClient:
                 if error.status not in NOT_YET:
                     raise
             await asyncio.sleep(POLL_SECONDS)
-        raise TimeoutError(f"{path} was not as expected after {seconds:g} s; last seen: {_told(last)[:12000]}")
+        raise TimeoutError(f"{path} was not as expected after {seconds:g} s; last seen: {_as_text(last)[:12000]}")
 
     async def _json(
         self,
@@ -194,8 +194,8 @@ class ApiClient:
         return self._session
 
 
-def _told(found: object) -> str:
-    """What was seen last, in so few words that it can be read: who manages which field helps nobody."""
+def _as_text(found: object) -> str:
+    """Return the last response as readable text, without managedFields."""
     if not isinstance(found, dict):
         return str(found)
     for item in found.get("items", (found,)):

@@ -1,4 +1,4 @@
-"""What the tests of the job patterns share: nodes with a scheduler, and manifests applied as they are shipped."""
+"""Helpers of the job pattern tests: nodes with a scheduler, and the shipped manifests."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ async def crew(plane: Plane, name: str, nodes: int = 3, cpu: str = "4") -> Async
 async def crew_with_scheduler(
     plane: Plane, name: str, folder: Path, nodes: int = 3, cpu: str = "4"
 ) -> AsyncIterator[HollowNodes]:
-    """The same with a scheduler for the pods that name `pyscheduler`, as the examples do."""
+    """Run nodes with a scheduler for pods of `pyscheduler`, as in the examples."""
     async with crew(plane, name, nodes, cpu) as running, scheduler(plane, Configured("pyscheduler", PLUGINS), folder):
         yield running
 
@@ -69,7 +69,7 @@ def documents(file: str, items: Mapping[str, str] | None = None) -> list[Json]:
 
 @dataclass(frozen=True)
 class Bench:
-    """A namespace, and the questions that the tests ask of it."""
+    """A namespace, and the calls of the tests."""
 
     api: ApiClient
     namespace: str
@@ -157,7 +157,7 @@ class Bench:
 
 
 def suspended(document: Json) -> None:
-    """A CronJob starts nothing before it is told."""
+    """Suspend a CronJob until a test resumes it."""
     if document["kind"] == "CronJob":
         document["spec"]["suspend"] = True
 
@@ -173,13 +173,13 @@ def ended(job: Json) -> list[str]:
     return [c["type"] for c in job.get("status", {}).get("conditions", ()) if c["status"] == "True"]
 
 
-def told(job: Json) -> dict[str, str]:
-    """The reason of each condition that is True."""
+def condition_reasons(job: Json) -> dict[str, str]:
+    """Return the reason of each condition that is True, by type."""
     return {c["type"]: c["reason"] for c in job["status"].get("conditions", ()) if c["status"] == "True"}
 
 
 def counts(job: Json) -> dict[str, Any]:
-    """The numbers of a Job's status, and what is not counted yet."""
+    """Return the counters of a Job's status, and its uncounted pods."""
     names = ("active", "ready", "terminating", "succeeded", "failed", "completedIndexes", "failedIndexes")
     kept = {name: job["status"][name] for name in names if name in job["status"]}
     return kept | {"uncounted": job["status"].get("uncountedTerminatedPods")}
@@ -191,12 +191,12 @@ def phases(pods: list[Json]) -> list[str]:
 
 
 def in_phase(phase: str, count: int) -> Callable[[list[Json]], bool]:
-    """Whether so many of the pods are in that phase."""
+    """Return a predicate: so many of the pods are in that phase."""
     return lambda pods: phases(pods).count(phase) == count
 
 
-def staying(pods: list[Json]) -> list[Json]:
-    """The pods that are not about to go."""
+def not_terminating(pods: list[Json]) -> list[Json]:
+    """Return the pods that are not terminating."""
     return [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]
 
 
@@ -211,7 +211,7 @@ def index(pod: Json) -> str:
 
 
 def ago(minutes: int) -> tuple[str, int]:
-    """A daily schedule whose last time was so many minutes ago, and that time in seconds since 1970."""
+    """Return a daily schedule with its last time so many minutes ago, and that time in seconds since 1970."""
     at = (int(time.time()) // 60 - minutes) * 60
     clock = time.gmtime(at)
     return f"{clock.tm_min} {clock.tm_hour} * * *", at

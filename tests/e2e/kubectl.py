@@ -12,7 +12,7 @@ from tests.e2e.plane import Plane
 
 
 async def kubectl(plane: Plane, *words: str) -> str:
-    """What a command says, which must succeed."""
+    """Run a command, which must succeed; return its output."""
     process = await asyncio.create_subprocess_exec(
         await _program(plane),
         "--kubeconfig",

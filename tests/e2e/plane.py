@@ -1,7 +1,7 @@
-"""What an end-to-end test runs against: one small object, be it the embedded cluster or the real control plane.
+"""The cluster of an end-to-end test: the embedded one or the real control plane.
 
-`--control-plane=real` builds and starts the real one. Without a Go toolchain that is a skip that says so; with CI=true
-it is a failure, because there nobody reads skips.
+`--control-plane=real` builds and starts the real one. Without a Go toolchain tests are skipped; with CI=true
+they fail, because skips go unnoticed there.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ class Plane:
     kubeconfig: Path
     api: ApiClient
     real: ControlPlane | None = None
-    """What only the real control plane can do: other identities, a rival kube-scheduler; None on the embedded one."""
+    """The real control plane, for other identities and kube-scheduler; None on the embedded one."""
     embedded: EmbeddedCluster | None = None
-    """The same of the embedded one."""
+    """The embedded cluster; None on the real one."""
 
 
 def opened(target: str, config: pytest.Config) -> AbstractAsyncContextManager[Plane]:

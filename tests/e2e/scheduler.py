@@ -90,7 +90,7 @@ class SchedulerProcess:
         self._tls = tls
 
     async def text(self, api: ApiClient, path: str) -> str:
-        """What its endpoints tell the administrator. ApiError if nothing."""
+        """Return a page of its endpoints, as the administrator. ApiError for an error status."""
         return await api.text(path, self.address, self._tls)
 
     def cpu_seconds(self) -> float:
@@ -120,7 +120,7 @@ async def scheduler(
 async def scheduler_with(
     plane: Plane, config: Path, folder: Path, python_path: Path | None = None, kubeconfig: Path | None = None
 ) -> AsyncIterator[SchedulerProcess]:
-    """The same with a configuration file, and as somebody else than the manifests' service account."""
+    """Run the scheduler with a configuration file, and optionally another user than the manifests' service account."""
     running = await _started(plane, config, folder, python_path, kubeconfig)
     try:
         await _ready(running, plane.api)
@@ -166,7 +166,7 @@ async def _started(
 
 
 def _from_anywhere(*paths: Path) -> tuple[Path, ...]:
-    """The same files for a process in another folder; links stay links, since a mounted ConfigMap changes by one."""
+    """Return absolute paths; links stay links, since a mounted ConfigMap changes by one."""
     return tuple(path.absolute() for path in paths)
 
 
@@ -179,7 +179,7 @@ async def kubeconfig_of(plane: Plane, server: str | None = None) -> Path:
 
 
 def _serving(plane: Plane, folder: Path) -> tuple[list[str], ssl.SSLContext | None]:
-    """How the endpoints are served, and how they are trusted where the administrator does not trust them anyway."""
+    """Return the serving flags, and the client's TLS context where the default does not verify the certificate."""
     if plane.real is not None:
         return plane.real.serving_flags, None
     authority = Authority()
@@ -189,7 +189,7 @@ def _serving(plane: Plane, folder: Path) -> tuple[list[str], ssl.SSLContext | No
 
 
 async def _ready(running: SchedulerProcess, api: ApiClient) -> None:
-    """Wait until /readyz says yes."""
+    """Wait until /readyz succeeds."""
     last: Any = None
     for _ in range(int(READY_SECONDS / 0.1)):
         if running.process.returncode is not None:

@@ -1,4 +1,4 @@
-"""What the comparison with the audit log is worth: it finds a right that nobody uses, and one that is missing."""
+"""The comparison with the audit log finds an unused right, and a missing one."""
 
 from __future__ import annotations
 

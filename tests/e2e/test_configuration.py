@@ -1,6 +1,6 @@
 """The table of configurations put to the real kube-scheduler: what it refuses, in which words, what the rest comes to.
 
-`tests/unit/config/test_table.py` says the same of what is recorded; here nothing is taken on trust.
+`tests/unit/config/test_table.py` checks the recorded results; here they are compared with the real program.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tests.unit.config.table import ACCEPTED, KUBE, ROWS, SAMPLES, recorded
 
 RECORDED = recorded()
 AT_REST = ("GangScheduling", "TopologyPlacementGenerator", "PodGroupPodsCount")
-"""Plugins that do nothing while their gates are off: kube-scheduler asks them all the same."""
+"""Plugins without effect while their gates are off; kube-scheduler still runs them."""
 NOT_HERE = {("reserve", "DynamicResources"), ("preBind", "DynamicResources")}
 """Devices are not allocated yet, so there is none to reserve."""
 NOT_THERE = {("preScore", "ImageLocality")}
@@ -49,7 +49,7 @@ def _id(row: Row) -> str:
 
 
 @pytest.mark.parametrize("row", ROWS, ids=_id)
-def test_it_says_what_is_recorded(row: Row, kube_scheduler: Path, tmp_path: Path) -> None:
+def test_recorded_result_is_current(row: Row, kube_scheduler: Path, tmp_path: Path) -> None:
     answer = ask(kube_scheduler, row.text, tmp_path)
     assert answer.error.replace(str(tmp_path), "") == RECORDED[row.id][KUBE]
 
@@ -69,7 +69,7 @@ def test_it_takes_what_is_shown_and_does_the_same(row: Row, kube_scheduler: Path
 
 
 def _without_ours(shown: str) -> str:
-    """A configuration that is shown, without the plugins that are asked at a point here alone."""
+    """Return a shown configuration without the plugins that run at a point here only."""
     documents = list(yaml.safe_load_all(shown))
     for profile in documents[0]["profiles"]:
         for point, name in NOT_THERE:
@@ -107,8 +107,8 @@ def differences(answer: Answer, ours: dict[str, Any]) -> Iterator[str]:
     ):
         path = f"profiles[{i}]"
         yield from _unlike(written["schedulerName"], mine["schedulerName"], f"{path}.schedulerName")
-        asked = {name for enabled in plugins.values() for name, _ in enabled}
-        for config in [config for config in written.get("pluginConfig", ()) if config["name"] in asked]:
+        enabled_names = {name for enabled in plugins.values() for name, _ in enabled}
+        for config in [config for config in written.get("pluginConfig", ()) if config["name"] in enabled_names]:
             args = {key: value for key, value in config["args"].items() if key not in ("apiVersion", "kind")}
             yield from _unlike(args, mine["args"].get(config["name"]), f"{path}.args.{config['name']}")
         for point, names in mine["plugins"].items():

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 def deployment(name: str, replicas: int, scheduler: str) -> Json:
-    """A Deployment whose pods only `scheduler` may place."""
+    """Return a Deployment with pods for `scheduler`."""
     labels = {"app": name}
     container = {"name": "main", "image": "pause", "resources": {"requests": {"cpu": "10m"}}}
     pod = {"metadata": {"labels": labels}, "spec": {"schedulerName": scheduler, "containers": [container]}}
@@ -28,7 +28,7 @@ def deployment(name: str, replicas: int, scheduler: str) -> Json:
     }
 
 
-async def test_the_real_api_server_tells_the_version_the_module_asks_for(real_control_plane: ControlPlane) -> None:
+async def test_real_api_server_has_the_version_of_the_module(real_control_plane: ControlPlane) -> None:
     version = await real_control_plane.api.get("/version")
 
     assert version["gitVersion"] == kubernetes_version()
@@ -47,7 +47,7 @@ async def test_a_deployment_gets_its_pods_and_they_wait_for_their_scheduler(
     control_plane: Plane, namespace: str
 ) -> None:
     api = control_plane.api
-    await api.create(f"/apis/apps/v1/namespaces/{namespace}/deployments", deployment("web", 2, "nobody"))
+    await api.create(f"/apis/apps/v1/namespaces/{namespace}/deployments", deployment("web", 2, "no-scheduler"))
 
     pods = await api.until(f"/api/v1/namespaces/{namespace}/pods", lambda found: len(found["items"]) == 2)
 

@@ -36,7 +36,7 @@ def test_a_page_is_read() -> None:
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "told"),
+    ("before", "after", "expected"),
     [
         pytest.param('result="scheduled"', 'result="error"', {}, id="values of labels may differ"),
         pytest.param("pending gauge", "pending counter", {}, id="another type is another name to a counter"),
@@ -46,8 +46,8 @@ def test_a_page_is_read() -> None:
         pytest.param("seconds histogram", "seconds gauge", {"seconds": "is a gauge instead of a histogram"}, id="type"),
     ],
 )
-def test_a_difference_is_told(before: str, after: str, told: dict[str, str]) -> None:
-    assert differences(page(THEIRS), page(THEIRS.replace(before, after))) == told
+def test_difference_is_reported(before: str, after: str, expected: dict[str, str]) -> None:
+    assert differences(page(THEIRS), page(THEIRS.replace(before, after))) == expected
 
 
 @pytest.mark.parametrize(("before", "after"), [('le="1"', 'le="1.0"'), ('le="0.1"', 'le="0.2"')])

@@ -1,7 +1,7 @@
-"""Two replicas, one lease: whoever leads ends in the middle of its work, and the other goes on where it was.
+"""Two replicas, one lease: the leader stops during its work, and the other continues.
 
-A pod has its node for good, so what would show a second binding is a refusal that somebody logged, an Event too many,
-or a node that changes. Leases are short here; the gaps that are printed grow with leaseDuration and retryPeriod.
+A bound pod keeps its node, so a second binding would show as a logged rejection, an extra Event, or a changed node.
+Leases are short here; the printed gaps grow with leaseDuration and retryPeriod.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def configuration(name: str, times: Times, rate: float = RATE) -> str:
 
 @dataclass
 class Sightings:
-    """What a watch of the pods has shown: when each came to have a node, and which."""
+    """Times and nodes of bindings, from a watch of the pods."""
 
     nodes: dict[str, str] = field(default_factory=dict)
     times: list[float] = field(default_factory=list)
@@ -125,7 +125,7 @@ async def create_pods(plane: Plane, namespace: str, count: int) -> None:
 
 
 async def holder(plane: Plane) -> str:
-    """Who holds the lease, "" for nobody."""
+    """Return the holder of the lease, "" if there is none."""
     try:
         lease = await plane.api.get(f"{LEASES}/{NAME}")
     except ApiError:
@@ -179,22 +179,22 @@ async def hand_over(plane: Plane, namespace: str, folder: Path, number: signal.S
         await until(lambda: len(seen.nodes) == PODS, times.lease + times.retry + 60)
         gap = seen.gap(ended)
         assert seen.moved == []
-        await _told_once(plane, namespace)
+        await _check_events_are_unique(plane, namespace)
         for each in (leader, follower):
             assert "already assigned" not in each.log.read_text()
             assert "Binding failed" not in each.log.read_text()
     return gap
 
 
-async def _told_once(plane: Plane, namespace: str) -> None:
-    """Nobody told twice of having bound a pod. A leader that was killed may not have come to tell of those it bound."""
+async def _check_events_are_unique(plane: Plane, namespace: str) -> None:
+    """Check that no pod has two Scheduled Events. A killed leader may not have written those of its bindings."""
     path = f"/apis/events.k8s.io/v1/namespaces/{namespace}/events"
     events = await plane.api.until(path, lambda found: len(_scheduled(found)) >= PODS // 2)
     assert set(_scheduled(events).values()) == {1}
 
 
 def _scheduled(events: Json) -> Counter[str]:
-    """How often each pod is said to have been bound."""
+    """Return the number of Scheduled Events by pod."""
     return Counter(e["regarding"]["uid"] for e in events["items"] if e["reason"] == "Scheduled" for _ in _times(e))
 
 
@@ -203,23 +203,23 @@ def _times(event: Json) -> Iterator[None]:
     yield from [None] * (event.get("series") or {}).get("count", 1)
 
 
-def told(how: str, gap: float) -> float:
-    """The gap, shown by `pytest -s`."""
+def report_gap(how: str, gap: float) -> float:
+    """Print the gap, shown by `pytest -s`, and return it."""
     sys.stdout.write(f"\n{how}: {gap:.2f} s without a binding, with {SHORT}\n")
     return gap
 
 
-async def test_a_leader_that_is_killed_is_followed_when_its_lease_has_run_out(
+async def test_standby_takes_over_when_the_lease_of_a_killed_leader_expires(
     control_plane: Plane, namespace: str, tmp_path: Path
 ) -> None:
-    gap = told("kill -9", await hand_over(control_plane, namespace, tmp_path, signal.SIGKILL, SHORT))
+    gap = report_gap("kill -9", await hand_over(control_plane, namespace, tmp_path, signal.SIGKILL, SHORT))
     assert SHORT.lease - SHORT.retry - SLACK < gap < SHORT.lease + SHORT.retry + SLACK
 
 
 async def test_a_leader_that_is_stopped_hands_over_at_once(
     control_plane: Plane, namespace: str, tmp_path: Path
 ) -> None:
-    gap = told("SIGTERM", await hand_over(control_plane, namespace, tmp_path, signal.SIGTERM, SHORT))
+    gap = report_gap("SIGTERM", await hand_over(control_plane, namespace, tmp_path, signal.SIGTERM, SHORT))
     assert gap < SHORT.retry + SLACK
 
 
@@ -242,23 +242,25 @@ async def test_a_leader_that_was_frozen_binds_nothing_when_it_wakes_up(
         await until_held(control_plane, other_than=was)
         before = placed(await control_plane.api.get(pods))
         assert PODS // 4 <= len(before) < PODS
-        asked = await bindings_asked_for(control_plane)
+        requests = await binding_requests(control_plane)
         frozen.process.send_signal(signal.SIGCONT)
         assert await asyncio.wait_for(frozen.process.wait(), 60) == 1
         await asyncio.sleep(1)  # what it may have sent before it ended has arrived by then
-        assert await bindings_asked_for(control_plane) == asked
+        assert await binding_requests(control_plane) == requests
         assert placed(await control_plane.api.get(pods)) == before
         assert "Leaderelection lost" in frozen.log.read_text()
 
 
-async def bindings_asked_for(plane: Plane) -> float:
-    """How often the API server was asked to bind a pod, whatever came of it; the embedded one does not count."""
+async def binding_requests(plane: Plane) -> float:
+    """Return the number of binding requests to the API server; the embedded one does not count."""
     metrics = await plane.api.text("/metrics") if plane.real else ""
     lines = (line for line in metrics.splitlines() if line.startswith("apiserver_request_total{"))
     return sum(float(line.rpartition(" ")[2]) for line in lines if 'subresource="binding"' in line)
 
 
-async def test_who_leads_is_told_in_an_event_on_the_lease(control_plane: Plane, namespace: str, tmp_path: Path) -> None:
+async def test_new_leader_is_reported_in_an_event_on_the_lease(
+    control_plane: Plane, namespace: str, tmp_path: Path
+) -> None:
     text = configuration(namespace, SHORT)
     async with pair(control_plane, text, text, tmp_path):
         leads = f"{await holder(control_plane)} became leader"

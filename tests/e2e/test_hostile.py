@@ -1,4 +1,4 @@
-"""Hostile objects against an API server: what it refuses already, and that what it takes hurts nobody else."""
+"""Hostile objects on an API server: those it rejects, and no harm to others by those it accepts."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ async def test_what_the_api_server_takes_hurts_nobody_else(
 async def test_a_pod_nested_without_end_does_not_keep_others(
     control_plane: Plane, namespace: str, tmp_path: Path
 ) -> None:
-    """Any tenant can write one; it comes in the watch first, and with the list to whoever is started next."""
+    """Any tenant can create one; the watch delivers it first, and the list after the next start."""
     if control_plane.real is None:
         pytest.skip("the embedded API server refuses such objects")
     api, pods = control_plane.api, f"/api/v1/namespaces/{namespace}/pods"
@@ -113,7 +113,7 @@ def _all_placed(wanted: set[str], found: Json) -> bool:
 
 
 def test_amounts_are_decided_on_as_by_kube_scheduler_up_to_what_64_bits_hold(oracle_program: Path) -> None:
-    """Beyond that its sums wrap around or come to nothing, which docs/parity.md tells; ours are right there, too."""
+    """Above that its sums wrap around or become zero (docs/parity.md); ours stay correct."""
     differing, room_where_there_is_none = [], 0
     with Oracle(oracle_program) as oracle:
         for case in cases():
@@ -124,11 +124,11 @@ def test_amounts_are_decided_on_as_by_kube_scheduler_up_to_what_64_bits_hold(ora
                 room_where_there_is_none += _fits(theirs) and not case.fits
                 assert _fits(answers) is case.fits, case.name
     assert differing == []
-    assert room_where_there_is_none > 20, "kube-scheduler adds up right by now: docs/parity.md is to say so"
+    assert room_where_there_is_none > 20, "kube-scheduler now adds up correctly: update docs/parity.md"
 
 
 def _fits(answers: list[Json]) -> bool:
-    """Whether the pod would go to the node; an attempt that ends in an error goes nowhere."""
+    """Return True if the pod would be placed on the node; a failed attempt places none."""
     (answer,) = answers
     return bool("nodes" in answer and answer["nodes"]["n1"]["feasible"])
 
@@ -137,19 +137,19 @@ def _fits(answers: list[Json]) -> bool:
 async def test_the_api_server_takes_amounts_of_any_size(control_plane: Plane, namespace: str) -> None:
     """So they do come; of devices there must be a whole number, which it loses sight of where thousandths overflow."""
     pods = f"/api/v1/namespaces/{namespace}/pods"
-    asking = [case for case in cases() if case.name.endswith((": pod", ": two containers"))]
+    integer_cases = [case for case in cases() if case.name.endswith((": pod", ": two containers"))]
     refused: dict[str, str] = {}
-    for i, case in enumerate(asking):
+    for i, case in enumerate(integer_cases):
         try:
-            await control_plane.api.post(pods, _asking(case, f"asks-{i}"))
+            await control_plane.api.post(pods, _requesting(case, f"requests-{i}"))
         except ApiError as problem:
             refused[case.name.partition(":")[0]] = str(problem)
-    assert all("must be an integer" in said for said in refused.values())
+    assert all("must be an integer" in message for message in refused.values())
     assert {*refused} == ({f"{text} of example.com/gpu" for text in NO_DEVICES} if control_plane.real else set())
 
 
-def _asking(case: Case, name: str) -> bytes:
-    """The case's pod, for nobody to schedule."""
+def _requesting(case: Case, name: str) -> bytes:
+    """Return the case's pod, without a scheduler."""
     manifest = case.document["objects"][-1]
-    spec = {**manifest["spec"], "schedulerName": "nobody"}
+    spec = {**manifest["spec"], "schedulerName": "no-scheduler"}
     return json.dumps({"kind": "Pod", "apiVersion": "v1", "metadata": {"name": name}, "spec": spec}).encode()

@@ -26,7 +26,7 @@ CONFIGS = sorted((ROOT / "manifests").glob("**/config.yaml"))
 
 
 class Image:
-    """What the Dockerfile makes of the files in git, under `root`."""
+    """The image built from the files in git, as folders under `root`."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -57,7 +57,7 @@ class Image:
             shutil.rmtree(folder)
 
     def starts(self, *words: str) -> str:
-        """What the entrypoint says with these arguments; it must succeed."""
+        """Run the entrypoint with these arguments, which must succeed; return its output."""
         (entrypoint,) = values("ENTRYPOINT")
         environment = {**self._environment, "PATH": self._environment["PATH"].replace("$PATH", os.environ["PATH"])}
         command = [str(shutil.which(json.loads(entrypoint)[0], path=environment["PATH"])), *words]
@@ -67,8 +67,8 @@ class Image:
     def installed(self) -> dict[str, str]:
         """The version of each distribution, by its name in small letters."""
         python = self.root / "opt/pyscheduler/bin/python"
-        said: dict[str, str] = json.loads(_output([str(python), "-c", INSTALLED], self._work, self._environment))
-        return {_same(name): version for name, version in said.items()}
+        versions: dict[str, str] = json.loads(_output([str(python), "-c", INSTALLED], self._work, self._environment))
+        return {_same(name): version for name, version in versions.items()}
 
     def files(self) -> dict[str, tuple[int, int]]:
         """Size and time of every file of the virtual environment."""
@@ -131,7 +131,7 @@ def test_every_source_is_in_git() -> None:
     assert [source for source in copied_sources() if not in_git(source)] == []
 
 
-def test_the_entrypoint_says_what_it_can_do(image: Image) -> None:
+def test_entrypoint_prints_its_help(image: Image) -> None:
     assert "Usage: pyscheduler" in image.starts(*json.loads(values("CMD")[0]))
 
 

@@ -1,7 +1,7 @@
 """CronJobs with each concurrency policy, on both clusters.
 
-Nobody waits for the next full minute here: a run is made due by a schedule whose time has just passed and a status
-that says that the last run was long before.
+No test waits for the next full minute: a run is made due by a schedule with a time that has just passed and a status
+with a last run long before.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ async def jobs(bench: Bench, *names: str) -> list[Json]:
 
 
 async def active(bench: Bench, name: str, *names: str) -> Json:
-    """The CronJob, once its status says that these Jobs are active."""
+    """Wait until these Jobs are active in the CronJob's status; return it."""
 
     def holds(found: Json) -> bool:
         return sorted(ref["name"] for ref in found["status"].get("active", ())) == sorted(names)
@@ -86,8 +86,8 @@ async def test_allow_lets_runs_overlap(bench: Bench) -> None:
     over = await active(bench, name)
     assert over["status"]["lastScheduleTime"] == ago_of(second, name)
     assert "lastSuccessfulTime" in over["status"]
-    said = {"SuccessfulCreate", "SawCompletedJob", "SuccessfulDelete"}
-    assert await bench.reasons("CronJob", name, *said) == said
+    reasons = {"SuccessfulCreate", "SawCompletedJob", "SuccessfulDelete"}
+    assert await bench.reasons("CronJob", name, *reasons) == reasons
 
 
 def ago_of(job: str, name: str) -> str:
@@ -115,8 +115,8 @@ async def test_replace_takes_the_run_before_away(bench: Bench) -> None:
     await jobs(bench, second)
     await active(bench, name, second)
     await finish(bench, second)
-    said = {"SuccessfulCreate", "SawCompletedJob", "SuccessfulDelete"}
-    assert await bench.reasons("CronJob", name, *said) == said
+    reasons = {"SuccessfulCreate", "SawCompletedJob", "SuccessfulDelete"}
+    assert await bench.reasons("CronJob", name, *reasons) == reasons
     await bench.pods(holds=lambda pods: len(pods) == 1)
 
 

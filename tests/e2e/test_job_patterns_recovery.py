@@ -9,7 +9,18 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.client import Json
-from tests.e2e.jobs import PLUGINS, Bench, counts, crew, crew_with_scheduler, ended, in_phase, index, nodes_of, staying
+from tests.e2e.jobs import (
+    PLUGINS,
+    Bench,
+    counts,
+    crew,
+    crew_with_scheduler,
+    ended,
+    in_phase,
+    index,
+    nodes_of,
+    not_terminating,
+)
 from tests.e2e.plane import Plane
 from tests.e2e.scheduler import Configured, replica
 
@@ -50,7 +61,7 @@ async def test_what_ran_on_a_lost_node_runs_elsewhere(control_plane: Plane, benc
         pods = await bench.pods(holds=workers_run(3))
         new = [pod for pod in pods if pod["metadata"]["name"] not in stranded]
         assert lost not in nodes_of(new)
-        # Nobody can say that the lost pods have stopped, so the Job waits for them, until somebody says so for them.
+        # The lost pods may still run, so the Job waits until they are force-deleted.
         assert job["status"]["terminating"] == shards
         for name in stranded:
             await bench.api.delete(bench.at("Pod", name), gracePeriodSeconds=0)
@@ -64,22 +75,22 @@ def impatient(document: Json) -> None:
 
 
 async def declare_lost(bench: Bench, node: str) -> None:
-    """Say of a silent node what the node lifecycle controller says after its grace period, which is long here."""
+    """Set the condition that the node lifecycle controller sets after its grace period, which is long here."""
     words = {"reason": "NodeStatusUnknown", "message": "Kubelet stopped posting node status."}
     unknown = {"type": "Ready", "status": "Unknown", **words}
     await bench.api.patch(f"/api/v1/nodes/{node}/status", {"status": {"conditions": [unknown]}}, "strategic")
 
 
 def is_shard(pod: Json) -> bool:
-    """Whether it is a pod of the Job."""
+    """Return True for a pod of the Job."""
     return "batch.kubernetes.io/job-name" in pod["metadata"]["labels"]
 
 
 def workers_run(count: int) -> Callable[[list[Json]], bool]:
-    """Whether so many workers run that are not about to go."""
+    """Return True if so many workers run and are not terminating."""
 
     def holds(pods: list[Json]) -> bool:
-        return in_phase("Running", count)([pod for pod in staying(pods) if not is_shard(pod)])
+        return in_phase("Running", count)([pod for pod in not_terminating(pods) if not is_shard(pod)])
 
     return holds
 
@@ -111,5 +122,5 @@ def bound(pods: list[Json]) -> list[str]:
 
 
 def more_bound_than(count: int) -> Callable[[list[Json]], bool]:
-    """Whether more pods than that have a node, or all have."""
+    """Return True if more pods than that have a node, or all have."""
     return lambda pods: len(bound(pods)) > count or len(bound(pods)) == 6

@@ -11,7 +11,7 @@ import pytest_asyncio
 import yaml
 
 from tests.e2e.client import ApiClient, ApiError, Json
-from tests.e2e.jobs import EXAMPLES, Bench, crew_with_scheduler, documents, in_phase, suspended, told
+from tests.e2e.jobs import EXAMPLES, Bench, condition_reasons, crew_with_scheduler, documents, in_phase, suspended
 from tests.e2e.kubectl import kubectl
 from tests.e2e.plane import Plane
 from tests.e2e.scheduler import install
@@ -38,7 +38,7 @@ def bench(control_plane: Plane, namespace: str) -> Bench:
 
 @pytest_asyncio.fixture(loop_scope="session", autouse=True)
 async def classes(control_plane: Plane) -> AsyncIterator[None]:
-    """What has no namespace to go with."""
+    """Cluster-scoped objects of the example."""
     yield
     for document in documents("data-sync/priorities.yaml"):
         with suppress(ApiError):  # kubectl has taken it away
@@ -46,7 +46,7 @@ async def classes(control_plane: Plane) -> AsyncIterator[None]:
 
 
 async def apply(bench: Bench) -> None:
-    """The whole example in the test's namespace; full syncs start when they are told."""
+    """The whole example in the test's namespace; full syncs start when resumed."""
     for name in resources():
         for document in documents(f"data-sync/{name}"):
             if document["kind"] != "Namespace":
@@ -63,7 +63,7 @@ async def workers(bench: Bench, wanted: dict[str, int]) -> None:
 
 
 def available(count: int) -> Callable[[Json], bool]:
-    """Whether a Deployment has so many workers to rely on."""
+    """Return True if a Deployment has so many available workers."""
     return lambda found: found.get("status", {}).get("availableReplicas") == count
 
 
@@ -89,7 +89,7 @@ async def test_incremental_work_goes_first_and_full_syncs_get_done(
         await workers(bench, {**WORKERS, "clicks-incremental": 6})
         for name, job in started.items():
             done = await bench.complete(job, 120)
-            assert told(done) == COMPLETE
+            assert condition_reasons(done) == COMPLETE
             # The policies of orders and clicks forgive it when a pod gives way; customers are retried in place.
             assert name == "customers-full" or "failed" not in done["status"]
         gave_way = {event["involvedObject"]["name"] for event in await preempted(bench.api, bench.namespace)}
@@ -105,7 +105,7 @@ async def zone(api: ApiClient, pod: Json) -> str:
 
 
 async def preempted(api: ApiClient, namespace: str) -> list[Json]:
-    """The Events that tell of preemption."""
+    """Return the Events of preemption."""
     path = f"/api/v1/namespaces/{namespace}/events"
     found = await api.until(path, lambda found: found["items"], fieldSelector="reason=Preempted")
     items: list[Json] = found["items"]
@@ -113,7 +113,7 @@ async def preempted(api: ApiClient, namespace: str) -> list[Json]:
 
 
 def restarts(pod: Json) -> int:
-    """How often its container was started again."""
+    """Return the restarts of its container."""
     return int(pod["status"]["containerStatuses"][0]["restartCount"])
 
 

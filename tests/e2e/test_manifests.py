@@ -1,4 +1,4 @@
-"""What `kubectl apply -k manifests/` puts into a cluster is all that the scheduler needs, rights included."""
+"""`kubectl apply -k manifests/` installs everything that the scheduler needs, permissions included."""
 
 from __future__ import annotations
 

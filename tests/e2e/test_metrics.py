@@ -1,6 +1,6 @@
 """Our /metrics beside kube-scheduler's: both schedule the same pods, and what they serve is compared name by name.
 
-What may differ stands in docs/metrics.md, from where it is read: neither may have what the other side of it denies.
+docs/metrics.md lists the allowed differences, and is read here.
 """
 
 from __future__ import annotations
@@ -57,9 +57,9 @@ async def test_every_metric_of_kube_scheduler_is_served_or_named(
     api = control_plane.api
     async with hollow_nodes(control_plane, namespace, 2, cpu="2"):
         async with real_control_plane.kube_scheduler(Configured(f"{namespace}-theirs").document()) as rival:
-            theirs = await told(Story(api, namespace, f"{namespace}-theirs"), rival.metrics)
+            theirs = await run_story(Story(api, namespace, f"{namespace}-theirs"), rival.metrics)
         async with scheduler(control_plane, Configured(f"{namespace}-ours"), tmp_path) as running:
-            ours = await told(Story(api, namespace, f"{namespace}-ours"), lambda: running.text(api, "/metrics"))
+            ours = await run_story(Story(api, namespace, f"{namespace}-ours"), lambda: running.text(api, "/metrics"))
     assert differences(theirs, ours) == {}
     assert sorted(name for name in theirs if name not in ours and not named(name, ABSENT)) == []
     assert sorted(name for name in ours if named(name, ABSENT)) == []
@@ -78,7 +78,7 @@ def waiting(found: Page) -> dict[str, float]:
 
 
 def evaluated(found: Page) -> set[tuple[str, str]]:
-    """The plugins whose evaluations are counted, by extension point."""
+    """Plugins with counted evaluations, by extension point."""
     return {
         (labels["extension_point"], labels["plugin"]) for labels in found["scheduler_plugin_evaluation_total"].series
     }
@@ -118,8 +118,8 @@ class Story:
         return await self.api.create(self._pods, pod(name, pod_spec(self.name, self._pool, cpu, **fields)))
 
 
-async def told(story: Story, fetch: Fetch) -> Page:
-    """What a scheduler serves once all this has happened."""
+async def run_story(story: Story, fetch: Fetch) -> Page:
+    """Return a scheduler's page after the story."""
     async with story.happening():
         return await settled(fetch)
 
@@ -140,11 +140,11 @@ LATE = (
     "scheduler_plugin_execution_duration_seconds",
     "scheduler_queueing_hint_execution_duration_seconds",
 )
-"""What kube-scheduler shows a second after it has happened."""
+"""Series that kube-scheduler updates a second later."""
 
 
 def is_settled(found: Page) -> bool:
-    """Whether all pods that fit are counted as bound, the others as waiting, and plugins have been timed."""
+    """Return True if all pods that fit are counted as bound, the others as pending, and plugins were timed."""
     if any(name not in found or not found[name].series for name in LATE):
         return False
     attempts = found["scheduler_schedule_attempts_total"].values

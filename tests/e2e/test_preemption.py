@@ -41,20 +41,20 @@ async def test_a_pod_takes_the_place_of_a_less_important_one(
         node = placed(found)["victim"]
         nodes.kill(node)  # a kubelet that takes its time: what is deleted goes on to run
         await api.create(pods, pod("urgent", pod_spec(namespace, namespace, cpu="1", priorityClassName=urgent)))
-        told = await api.until(f"{pods}/victim", lambda found: found["metadata"].get("deletionTimestamp"))
-        condition = next(c for c in told["status"]["conditions"] if c["type"] == "DisruptionTarget")
+        victim = await api.until(f"{pods}/victim", lambda found: found["metadata"].get("deletionTimestamp"))
+        condition = next(c for c in victim["status"]["conditions"] if c["type"] == "DisruptionTarget")
         assert (condition["status"], condition["reason"]) == ("True", "PreemptionByScheduler")
         assert condition["message"] == f"{namespace}: preempting to accommodate a higher priority pod"
         waiting = await api.until(f"{pods}/urgent", lambda found: found["status"].get("nominatedNodeName") == node)
-        assert (told["status"]["phase"], waiting["spec"].get("nodeName")) == ("Running", None)
+        assert (victim["status"]["phase"], waiting["spec"].get("nodeName")) == ("Running", None)
         nodes.revive(node)
         bound = await api.until(f"{pods}/urgent", lambda found: found["spec"].get("nodeName"))
         assert bound["spec"]["nodeName"] == node
         # It was not the end of the object that made room, but that of its containers.
         assert (await api.get(f"{pods}/victim"))["status"]["phase"] == "Failed"
         await api.patch(f"{pods}/victim", {"metadata": {"finalizers": None}})
-        said = await api.until(f"/apis/events.k8s.io/v1/namespaces/{namespace}/events", _preempted)
-        (event,) = _preempted(said)
+        events = await api.until(f"/apis/events.k8s.io/v1/namespaces/{namespace}/events", _preempted)
+        (event,) = _preempted(events)
         assert event["regarding"]["name"] == "victim"
         assert event["related"]["name"] == "urgent"
         assert event["note"] == f"Preempted by pod {bound['metadata']['uid']} on node {node}"

@@ -1,4 +1,4 @@
-"""The configuration file changes while pods come: what it says is followed, a broken one is refused, nobody is lost."""
+"""The configuration file changes while pods arrive: valid files apply, invalid ones are rejected, no pod is lost."""
 
 from __future__ import annotations
 
@@ -107,10 +107,10 @@ async def _check_packed(control_plane: Plane, namespace: str) -> None:
     assert len(set(placed(found).values())) <= 2
 
 
-async def test_a_plugin_that_comes_by_a_reload_knows_what_it_watches(
+async def test_plugin_added_by_a_reload_has_its_watched_objects(
     control_plane: Plane, namespace: str, tmp_path: Path
 ) -> None:
-    """PodGroups are not followed at first; the gang waits for its third member once they are, and is told of."""
+    """PodGroups are not watched at first; after the reload the gang waits for its third member and is reported."""
     api, pods = control_plane.api, f"/api/v1/namespaces/{namespace}/pods"
     groups = f"/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{namespace}/podgroups"
     mounted = Mounted(tmp_path / "mount", Configured(namespace).document())

@@ -1,7 +1,7 @@
 """The overlays on an API server that enforces RBAC: nothing that the scheduler needs is refused, and no right is idle.
 
 Each overlay is applied with kubectl; the command of its Deployment then runs as a process with the credentials that the
-pod would have. What it asked for, and what it was answered, is read from the API server's audit log.
+pod would have. Its requests and their results are read from the API server's audit log.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ CONFIG_MAPS = "/api/v1/namespaces/kube-system/configmaps"
 SERVICE_ACCOUNT = "system:serviceaccount:kube-system:pyscheduler"
 KUBE_SCHEDULER = "system:kube-scheduler"
 SELDOM = {
-    Right("", "pods", "get"): "only after a binding whose answer was lost",
+    Right("", "pods", "get"): "only after a binding with a lost response",
     Right("scheduling.k8s.io", "podgroups", "list"): "only with the feature gate GangScheduling",
     Right("scheduling.k8s.io", "podgroups", "watch"): "only with the feature gate GangScheduling",
-    Right("authentication.k8s.io", "tokenreviews", "create"): "only when somebody with a token asks for metrics",
-    Right("authorization.k8s.io", "subjectaccessreviews", "create"): "only when somebody asks for metrics",
+    Right("authentication.k8s.io", "tokenreviews", "create"): "only when metrics are requested with a token",
+    Right("authorization.k8s.io", "subjectaccessreviews", "create"): "only when metrics are requested",
 }
 """Rights that the demands give no reason to use, and what would."""
 
 
 @dataclass
 class Audited:
-    """A control plane, and the log of what it was asked for."""
+    """A control plane and its audit log."""
 
     plane: Plane
     log: AuditLog
@@ -102,7 +102,7 @@ async def test_a_kind_that_its_user_may_not_read_does_not_hold_it_up(audited: Au
     async with scheduler_with(plane, tmp_path / "config.yaml", tmp_path, kubeconfig=user) as running:
         demands = await demanding(plane, "gangs", "default-scheduler")
         await demands.all()
-    assert {asked.right.resource for asked in forbidden(audited.log.of(KUBE_SCHEDULER))} >= {"podgroups"}
+    assert {request.right.resource for request in forbidden(audited.log.of(KUBE_SCHEDULER))} >= {"podgroups"}
     assert "Going on without a kind that may not be listed" in running.log.read_text()
 
 
@@ -112,15 +112,13 @@ async def test_its_pods_satisfy_the_restricted_standard(audited: Audited, tmp_pa
     assert await refusal(audited.plane, overlay, template) == ""
 
 
-async def test_the_default_scheduler_asks_for_a_file_of_its_node_and_for_its_owner(
-    audited: Audited, tmp_path: Path
-) -> None:
+async def test_default_scheduler_overlay_needs_a_host_path_and_root(audited: Audited, tmp_path: Path) -> None:
     template = await applied(audited.plane, "default-scheduler", tmp_path)
-    told = await refusal(audited.plane, "default-scheduler", template)
-    assert "hostPath" in told
-    assert "runAsNonRoot" in told
-    assert "capabilities" not in told
-    assert "allowPrivilegeEscalation" not in told
+    message = await refusal(audited.plane, "default-scheduler", template)
+    assert "hostPath" in message
+    assert "runAsNonRoot" in message
+    assert "capabilities" not in message
+    assert "allowPrivilegeEscalation" not in message
 
 
 async def applied(plane: Plane, overlay: str, folder: Path) -> Json:
@@ -162,7 +160,7 @@ async def bound_by_hand(plane: Plane, user: str) -> list[str]:
 
 
 async def refusal(plane: Plane, overlay: str, template: Json) -> str:
-    """What a namespace that enforces the Pod Security Standard "restricted" says of a pod, "" if it takes it."""
+    """Return the rejection of a pod by the Pod Security Standard "restricted", "" if it is admitted."""
     name = f"restricted-{overlay}"
     labels = {"pod-security.kubernetes.io/enforce": "restricted"}
     await plane.api.create("/api/v1/namespaces", {"metadata": {"name": name, "labels": labels}})

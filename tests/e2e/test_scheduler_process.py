@@ -1,4 +1,4 @@
-"""How the other stories start a scheduler: a process in a folder of its own."""
+"""The scheduler process that other tests start, in its own folder."""
 
 from __future__ import annotations
 

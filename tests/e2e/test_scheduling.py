@@ -57,7 +57,7 @@ async def test_a_deployment_runs_and_every_pod_has_its_event(
 
 
 def _scheduled(found: Json, reporter: str) -> set[str]:
-    """The pods that `reporter` said it has assigned."""
+    """Return the pods with a Scheduled Event of `reporter`."""
     return {
         e["regarding"]["name"]
         for e in found["items"]
@@ -81,7 +81,7 @@ async def test_a_job_runs_to_completion(control_plane: Plane, namespace: str, tm
         assert done["status"]["succeeded"] == 6
 
 
-async def test_a_pod_that_fits_nowhere_is_told_why_and_comes_back_when_there_is_room(
+async def test_unschedulable_pod_has_a_reason_and_is_bound_when_there_is_room(
     control_plane: Plane, namespace: str, tmp_path: Path
 ) -> None:
     api, pods = control_plane.api, f"/api/v1/namespaces/{namespace}/pods"
@@ -90,11 +90,11 @@ async def test_a_pod_that_fits_nowhere_is_told_why_and_comes_back_when_there_is_
         scheduler(control_plane, Configured(namespace), tmp_path),
     ):
         await api.create(pods, pod("big", pod_spec(namespace, namespace, cpu="6")))
-        told = await api.until(f"{pods}/big", unscheduled)
-        assert "2 Insufficient cpu" in unscheduled(told)
+        pending = await api.until(f"{pods}/big", unscheduled)
+        assert "2 Insufficient cpu" in unscheduled(pending)
         events = f"/apis/events.k8s.io/v1/namespaces/{namespace}/events"
-        said = await api.until(events, lambda found: found["items"])
-        assert (said["items"][0]["reason"], said["items"][0]["note"]) == ("FailedScheduling", unscheduled(told))
+        found = await api.until(events, lambda found: found["items"])
+        assert (found["items"][0]["reason"], found["items"][0]["note"]) == ("FailedScheduling", unscheduled(pending))
         template = in_pool(NodeTemplate(f"{namespace}-large", cpu="8"), namespace)
         await nodes.add(template)
         await api.until(f"{pods}/big", lambda found: found["spec"].get("nodeName") == template.name)
@@ -115,8 +115,8 @@ async def test_a_burst_is_bound_in_qos_order_on_a_full_node(
         async with scheduler(control_plane, Configured(namespace, QOS), tmp_path):
             found = await api.until(pods, lambda found: len(placed(found)) == 3)
             assert set(placed(found)) == {"guaranteed-0", "guaranteed-1", "guaranteed-2"}
-            told = await api.until(f"{pods}/best-effort-0", unscheduled)
-            assert "1 Too many pods" in unscheduled(told)
+            pending = await api.until(f"{pods}/best-effort-0", unscheduled)
+            assert "1 Too many pods" in unscheduled(pending)
 
 
 _SOME = {"cpu": "100m", "memory": "64Mi"}

@@ -1,4 +1,4 @@
-"""What Kubernetes' SchedulerPreemption specs rely on: who has to go for whom, and what all of them are told.
+"""Kubernetes' SchedulerPreemption specs: victims, nominations, conditions.
 
 docs/specs.md maps specs to tests.
 """
@@ -18,7 +18,7 @@ CRITICAL = "system-cluster-critical"
 
 
 async def two_full_nodes(story: Story) -> None:
-    """Five seats on each node, three taken: by a pod of low priority on `a`, of medium on `b`."""
+    """Create two nodes with five seats, three in use: by a pod of low priority on `a`, of medium on `b`."""
     for node, name, value in (("a", "low", 1), ("b", "medium", 100)):
         await story.node(node, extra={SEAT: "5"})
         taking = story.spec({SEAT: "3"}, on=node, priorityClassName=await story.priority(name, value))
@@ -40,7 +40,7 @@ async def test_victim_and_preemptor_have_conditions_and_nomination(story: Story)
     low, high = await story.priority("low", 1), await story.priority("high", 1000)
     await story.pod("victim", story.spec({SEAT: "3"}, priorityClassName=low))
     assert await story.bound("victim") == "a"
-    story.silence("a")
+    story.stop_kubelet("a")
     await story.pod("preemptor", story.spec({SEAT: "3"}, priorityClassName=high))
     victim = await story.api.until(f"{story.pods}/victim", lambda found: "deletionTimestamp" in found["metadata"])
     assert condition(victim, "DisruptionTarget") == {
@@ -60,7 +60,7 @@ async def test_victim_and_preemptor_have_conditions_and_nomination(story: Story)
         "reason": "Unschedulable",
         "observedGeneration": 1,
     }
-    await story.gone("victim")
+    await story.delete_pod("victim")
     assert await story.bound("preemptor") == "a"
     bound = await story.api.get(f"{story.pods}/preemptor")
     assert "nominatedNodeName" not in bound["status"]
@@ -93,7 +93,7 @@ async def test_replica_sets_preempt_each_other_in_order(story: Story) -> None:
         await story.api.create(sets, {"metadata": {"name": name}, "spec": body})
         assert await story.places(replicas, f"app={name}") == {"a": replicas}
     await story.api.until(f"{sets}/second", lambda found: found["status"].get("readyReplicas", 0) == 0)
-    # Those that had to go are made again, and wait.
+    # Victims are recreated, and wait.
     left = {"readyReplicas": 1, "replicas": 3}
     await story.api.until(f"{sets}/first", lambda found: left.items() <= found["status"].items())
     await story.api.delete(f"{sets}/third", propagationPolicy="Background")
@@ -108,13 +108,13 @@ async def test_pod_with_preemption_policy_never_waits(story: Story) -> None:
     await story.pod("there", story.spec({SEAT: "3"}, priorityClassName=low))
     assert await story.bound("there") == "a"
     await story.pod("patient", story.spec({SEAT: "3"}, priorityClassName=never))
-    assert await story.refused("patient") == (
+    assert await story.unschedulable("patient") == (
         f"0/1 nodes are available: 1 Insufficient {SEAT}. "
         "no new claims to deallocate, preemption: not eligible due to preemptionPolicy=Never."
     )
     assert (await story.api.get(f"{story.pods}/patient"))["spec"]["preemptionPolicy"] == "Never"
     await story.exactly({"there", "patient"})
-    await story.gone("there")
+    await story.delete_pod("there")
     assert await story.bound("patient") == "a"
 
 
@@ -130,7 +130,7 @@ async def test_preemption_prefers_victims_without_a_disruption_budget(story: Sto
     assert await story.bound("preemptor") == "b"
     await story.exactly({"low", "preemptor"})
     await story.pod("second", story.spec({SEAT: "3"}, priorityClassName=high))
-    assert await story.bound("second") == "a", "a budget is kept where that is possible, and only there"
+    assert await story.bound("second") == "a", "a budget is violated only if there is no other node"
 
 
 async def test_pods_of_the_highest_priority_run_when_all_arrive_at_once(story: Story) -> None:
@@ -153,12 +153,12 @@ async def test_resources_of_a_victim_are_reserved_for_its_preemptor(story: Story
     low, medium, high = [await story.priority(n, v) for n, v in (("low", 1), ("medium", 100), ("high", 1000))]
     await story.pod("victim", story.spec({SEAT: "5"}, priorityClassName=low))
     assert await story.bound("victim") == "a"
-    story.silence("a")
+    story.stop_kubelet("a")
     await story.pod("preemptor", story.spec({SEAT: "5"}, priorityClassName=high))
     await story.api.until(f"{story.pods}/preemptor", lambda found: found["status"].get("nominatedNodeName"))
     await story.pod("opportunist", story.spec({SEAT: "5"}, priorityClassName=medium))
-    assert f"1 Insufficient {SEAT}" in await story.refused("opportunist")
-    await story.gone("victim")
+    assert f"1 Insufficient {SEAT}" in await story.unschedulable("opportunist")
+    await story.delete_pod("victim")
     assert await story.bound("preemptor") == "a"
     assert "nodeName" not in (await story.api.get(f"{story.pods}/opportunist"))["spec"]
 
@@ -169,7 +169,7 @@ async def test_nomination_is_cleared_for_a_pod_of_higher_priority(story: Story) 
     for name, priority in (("first-victim", lowest), ("second-victim", low)):
         await story.pod(name, story.spec({SEAT: "5"}, priorityClassName=priority))
         assert await story.bound(name) == "a"
-    story.silence("a")
+    story.stop_kubelet("a")
 
     def nominated(found: Json) -> bool:
         return bool(found["status"].get("nominatedNodeName") == node)
@@ -180,8 +180,8 @@ async def test_nomination_is_cleared_for_a_pod_of_higher_priority(story: Story) 
     await story.pod("high", story.spec({SEAT: "10"}, priorityClassName=high))
     await story.api.until(f"{story.pods}/high", nominated)
     await story.api.until(f"{story.pods}/medium", lambda found: not nominated(found))
-    await story.gone("first-victim")
-    await story.gone("second-victim")
+    await story.delete_pod("first-victim")
+    await story.delete_pod("second-victim")
     assert await story.bound("high") == "a"
 
 
@@ -190,7 +190,7 @@ async def test_nomination_ends_with_its_node(story: Story) -> None:
     low, high = await story.priority("low", 1), await story.priority("high", 1000)
     await story.pod("victim", story.spec({SEAT: "5"}, priorityClassName=low))
     assert await story.bound("victim") == "a"
-    story.silence("a")
+    story.stop_kubelet("a")
     await story.pod("preemptor", story.spec({SEAT: "5"}, priorityClassName=high))
     await story.api.until(f"{story.pods}/preemptor", lambda found: found["status"].get("nominatedNodeName") == node)
     await story.api.delete(f"/api/v1/nodes/{node}")

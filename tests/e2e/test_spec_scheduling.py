@@ -1,4 +1,4 @@
-"""What Kubernetes' SchedulerPredicates and SchedulerPriorities specs rely on: where a pod may and had better go.
+"""Kubernetes' SchedulerPredicates and SchedulerPriorities specs.
 
 docs/specs.md maps specs to tests.
 """
@@ -11,7 +11,7 @@ from typing import NamedTuple
 import pytest
 
 from tests.e2e.client import Json
-from tests.e2e.story import HOSTNAME, ZONE, Story, apart, condition, on_nodes_with, spread, together
+from tests.e2e.story import HOSTNAME, ZONE, Story, condition, on_nodes_with, pod_affinity, pod_anti_affinity, spread
 from tests.e2e.volumes import VOLUMES
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -30,30 +30,30 @@ async def test_unschedulable_pod_is_bound_after_another_is_deleted(story: Story,
         await story.pod(f"filler-{node}", story.spec({resource: "7"}, on=node))
         assert await story.bound(f"filler-{node}") == node
     await story.pod("additional", story.spec({resource: "5"}))
-    told = await story.refused("additional")
-    assert told == f"0/2 nodes are available: 2 Insufficient {resource}. {NO_VICTIMS.format(2)}"
-    await story.gone("filler-b")
+    message = await story.unschedulable("additional")
+    assert message == f"0/2 nodes are available: 2 Insufficient {resource}. {NO_VICTIMS.format(2)}"
+    await story.delete_pod("filler-b")
     assert await story.bound("additional") == "b"
 
 
 async def test_runtime_overhead_counts_as_requests(story: Story) -> None:
     overhead = {"handler": "test", "overhead": {"podFixed": {BEARDS: "250"}}}
-    runtime = await story.make("/apis/node.k8s.io/v1/runtimeclasses", "heavy", overhead)
+    runtime = await story.create("/apis/node.k8s.io/v1/runtimeclasses", "heavy", overhead)
     await story.node("a", extra={BEARDS: "1000"})
     await story.pod("filler", story.spec({BEARDS: "500"}, runtimeClassName=runtime))
     assert await story.bound("filler") == "a"
     await story.pod("heavy", story.spec({BEARDS: "200"}, runtimeClassName=runtime))
-    told = await story.refused("heavy")
-    assert told == f"0/1 nodes are available: 1 Insufficient {BEARDS}. {NO_VICTIMS.format(1)}"
+    message = await story.unschedulable("heavy")
+    assert message == f"0/1 nodes are available: 1 Insufficient {BEARDS}. {NO_VICTIMS.format(1)}"
     await story.pod("light", story.spec({BEARDS: "200"}))
     assert await story.bound("light") == "a"
 
 
 class Wish(NamedTuple):
-    """What pods wish for, and what `b` has to become so that the one who is refused at first gets it too."""
+    """Specs of two pods, and the labels that `b` needs so that the rejected one fits too."""
 
     fits: Json
-    """Of the pod that node `a` suits from the start."""
+    """Of the pod that fits node `a` from the start."""
     refused: Json
     message: str
     labels: Mapping[str, str]
@@ -95,8 +95,8 @@ async def test_node_selector_and_affinity_match_node_labels(story: Story, wish: 
     await story.pod("fits", story.spec(**wish.fits))
     assert await story.bound("fits") == "a"
     await story.pod("refused", story.spec(**wish.refused))
-    told = await story.refused("refused")
-    assert told == f"0/2 nodes are available: {wish.message}. {NO_HELP.format(2)}"
+    message = await story.unschedulable("refused")
+    assert message == f"0/2 nodes are available: {wish.message}. {NO_HELP.format(2)}"
     await story.label("b", **wish.labels)
     assert await story.bound("refused") == "b"
 
@@ -117,9 +117,9 @@ async def test_pods_without_toleration_avoid_a_tainted_node(story: Story) -> Non
     await story.pod("tolerates", story.spec(tolerations=[tolerates]))
     assert await story.bound("tolerates") == "a"
     await story.pod("does-not", story.spec(tolerations=[{**tolerates, "value": "other"}]))
-    told = await story.refused("does-not")
-    assert told == f"0/1 nodes are available: 1 node(s) had untolerated taint(s). {NO_HELP.format(1)}"
-    await story.api.patch(f"/api/v1/nodes/{story.own('a')}", {"spec": {"taints": None}})
+    message = await story.unschedulable("does-not")
+    assert message == f"0/1 nodes are available: 1 node(s) had untolerated taint(s). {NO_HELP.format(1)}"
+    await story.api.patch(f"/api/v1/nodes/{story.full_name('a')}", {"spec": {"taints": None}})
     assert await story.bound("does-not") == "a"
 
 
@@ -127,7 +127,9 @@ async def test_cordoned_node_gets_no_pods_until_uncordoned(story: Story) -> None
     node = f"/api/v1/nodes/{await story.node('a')}"
     await story.api.patch(node, {"spec": {"unschedulable": True}})
     await story.pod("late")
-    await story.refused_as("late", f"0/1 nodes are available: 1 node(s) were unschedulable. {NO_HELP.format(1)}")
+    await story.unschedulable_with(
+        "late", f"0/1 nodes are available: 1 node(s) were unschedulable. {NO_HELP.format(1)}"
+    )
     await story.api.patch(node, {"spec": {"unschedulable": False}})
     assert await story.bound("late") == "a"
 
@@ -152,10 +154,10 @@ async def test_host_port_on_all_addresses_conflicts_with_one_address(story: Stor
     await story.pod("all", story.spec(ports=[_port(54322)]))
     assert await story.bound("all") == "a"
     await story.pod("one", story.spec(ports=[_port(54322, "127.0.0.1")]))
-    told = await story.refused("one")
+    message = await story.unschedulable("one")
     ports = "1 node(s) didn't have free ports for the requested pod ports"
-    assert told == f"0/1 nodes are available: {ports}. {NO_VICTIMS.format(1)}"
-    await story.gone("all")
+    assert message == f"0/1 nodes are available: {ports}. {NO_VICTIMS.format(1)}"
+    await story.delete_pod("all")
     assert await story.bound("one") == "a"
 
 
@@ -189,11 +191,11 @@ async def test_volume_may_name_nodes_that_do_not_exist(story: Story) -> None:
     labels = {"disk": "ssd"}
     await story.node("a", labels=labels)
     await story.node("b")
-    hosts = {"key": HOSTNAME, "operator": "In", "values": [story.own("nowhere"), story.own("a")]}
+    hosts = {"key": HOSTNAME, "operator": "In", "values": [story.full_name("nowhere"), story.full_name("a")]}
     needs = {"required": {"nodeSelectorTerms": [{"matchExpressions": [hosts]}]}}
-    shape = {"accessModes": ["ReadWriteOnce"], "storageClassName": story.own("manual")}
+    shape = {"accessModes": ["ReadWriteOnce"], "storageClassName": story.full_name("manual")}
     source = {"capacity": {"storage": "1Gi"}, "local": {"path": "/mnt/test"}, "nodeAffinity": needs}
-    made = await story.make(VOLUMES, "disk", {"spec": {**shape, **source}})
+    made = await story.create(VOLUMES, "disk", {"spec": {**shape, **source}})
     await story.api.until(f"{VOLUMES}/{made}", lambda found: found["status"].get("phase") == "Available")
     claim = {**shape, "resources": {"requests": {"storage": "1Gi"}}}
     claims = story.at("v1", "persistentvolumeclaims")
@@ -211,16 +213,16 @@ async def test_limit_range_sets_default_requests(story: Story) -> None:
     await story.pod("first")
     assert await story.bound("first") == "a"
     await story.pod("second")
-    assert await story.refused("second") == f"0/1 nodes are available: 1 Insufficient cpu. {NO_VICTIMS.format(1)}"
+    assert await story.unschedulable("second") == f"0/1 nodes are available: 1 Insufficient cpu. {NO_VICTIMS.format(1)}"
 
 
 async def test_required_affinity_and_anti_affinity_are_satisfied(story: Story) -> None:
     for node in ("a", "b"):
         await story.node(node)
     web, cache = {"app": "web"}, {"app": "cache"}
-    await story.pod("cache", story.spec(affinity=together(web)), cache)
-    await story.refused("cache", "0/2 nodes are available: 2 node(s) didn't match pod affinity rules")
-    await story.pod("web", story.spec(on="b", affinity=apart({"app": "rival"})), web)
+    await story.pod("cache", story.spec(affinity=pod_affinity(web)), cache)
+    await story.unschedulable("cache", "0/2 nodes are available: 2 node(s) didn't match pod affinity rules")
+    await story.pod("web", story.spec(on="b", affinity=pod_anti_affinity({"app": "rival"})), web)
     assert await story.bound("cache") == await story.bound("web") == "b"
     await story.pod("rival", story.spec(), {"app": "rival"})
     assert await story.bound("rival") == "a"

@@ -1,4 +1,4 @@
-"""What users and their tools read of the scheduler's work: Events whole, with names and sources, and conditions.
+"""Events with names and sources, and conditions, as users and their tools read them.
 
 docs/specs.md maps specs to tests.
 """
@@ -17,26 +17,26 @@ from tests.e2e.workloads import pod
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 SEAT = "example.com/seat"
-TOLD_BY = {"reportingController": NAME, "reportingInstance": f"{NAME}-{socket.gethostname()}"}
+REPORTER = {"reportingController": NAME, "reportingInstance": f"{NAME}-{socket.gethostname()}"}
 
 
 def reference(item: Json) -> Json:
-    """How an Event names a pod; the version of the pod is left out, it is one of several."""
+    """Return an Event's reference to a pod, without the resourceVersion."""
     meta = item["metadata"]
     return {"apiVersion": "v1", "kind": "Pod", **{key: meta[key] for key in ("name", "namespace", "uid")}}
 
 
-def said(event: Json) -> Json:
-    """An Event without its times and the versions of pods; its name must be `<pod>.<suffix>`."""
+def normalized(event: Json) -> Json:
+    """Return an Event without its times and the versions of pods; its name must be `<pod>.<suffix>`."""
     meta = event["metadata"]
     assert re.fullmatch(re.escape(event["regarding"]["name"]) + r"\.[0-9a-f]+", meta["name"])
     assert meta["namespace"] == event["regarding"]["namespace"]
     assert event["eventTime"]
-    told = {key: value for key, value in event.items() if key not in ("metadata", "eventTime", "series")}
+    content = {key: value for key, value in event.items() if key not in ("metadata", "eventTime", "series")}
     for side in ("regarding", "related"):
-        if side in told:
-            told[side] = {key: value for key, value in told[side].items() if key != "resourceVersion"}
-    return told
+        if side in content:
+            content[side] = {key: value for key, value in content[side].items() if key != "resourceVersion"}
+    return content
 
 
 async def test_bound_pod_has_a_scheduled_event(story: Story) -> None:
@@ -45,8 +45,8 @@ async def test_bound_pod_has_a_scheduled_event(story: Story) -> None:
     await story.bound("web")
     found = await story.api.get(f"{story.pods}/web")
     (event,) = await story.events("web", "Scheduled")
-    assert said(event) == {
-        **TOLD_BY,
+    assert normalized(event) == {
+        **REPORTER,
         "action": "Binding",
         "reason": "Scheduled",
         "type": "Normal",
@@ -75,9 +75,9 @@ async def test_core_event_names_the_reporting_component(story: Story) -> None:
 async def test_unschedulable_pod_has_an_equal_condition_and_event(story: Story) -> None:
     await story.node("a", extra={SEAT: "1"})
     await story.pod("small", story.spec({SEAT: "1"}))
-    await story.bound("small")  # the node is known by now, so that there is one refusal
+    await story.bound("small")  # the node is in the cache now, so there is one rejection
     await story.pod("big", story.spec({SEAT: "2"}))
-    message = await story.refused("big")
+    message = await story.unschedulable("big")
     found = await story.api.get(f"{story.pods}/big")
     assert condition(found, "PodScheduled") == {
         "type": "PodScheduled",
@@ -87,8 +87,8 @@ async def test_unschedulable_pod_has_an_equal_condition_and_event(story: Story) 
         "observedGeneration": 1,
     }
     (event,) = await story.events("big", "FailedScheduling")
-    assert said(event) == {
-        **TOLD_BY,
+    assert normalized(event) == {
+        **REPORTER,
         "action": "Scheduling",
         "reason": "FailedScheduling",
         "type": "Warning",
@@ -103,7 +103,7 @@ async def test_unschedulable_pod_has_an_equal_condition_and_event(story: Story) 
 async def test_condition_has_the_observed_generation(story: Story) -> None:
     await story.node("a", taints=[{"key": "kind", "value": "rare", "effect": "NoSchedule"}], extra={SEAT: "1"})
     await story.pod("big", story.spec({SEAT: "2"}))
-    await story.refused("big", "untolerated taint")
+    await story.unschedulable("big", "untolerated taint")
     tolerates = [{"key": "kind", "operator": "Exists", "effect": "NoSchedule"}]
     before = (await story.api.get(f"{story.pods}/big"))["spec"]["tolerations"]
     await story.api.patch(f"{story.pods}/big", {"spec": {"tolerations": [*before, *tolerates]}})
@@ -116,7 +116,7 @@ async def test_condition_has_the_observed_generation(story: Story) -> None:
 
 async def test_event_reports_a_cluster_without_nodes(story: Story) -> None:
     await story.pod("early")
-    await story.refused_as("early", "no nodes available to schedule pods")
+    await story.unschedulable_with("early", "no nodes available to schedule pods")
     (event,) = await story.events("early", "FailedScheduling")
     assert event["note"] == "no nodes available to schedule pods"
     await story.node("a")
@@ -145,11 +145,11 @@ async def test_victim_has_a_preempted_event(story: Story) -> None:
     preemptor = await story.pod("preemptor", story.spec({SEAT: "3"}, priorityClassName=high))
     await story.bound("preemptor")
     (event,) = await story.events("victim", "Preempted")
-    told = said(event)
-    related = told.pop("related", None)  # kube-scheduler 1.36 means to say it, and does not
+    content = normalized(event)
+    related = content.pop("related", None)  # kube-scheduler 1.36 tries to set it, and does not
     assert related == (reference(preemptor) if story.scheduler == PYSCHEDULER else None)
-    assert told == {
-        **TOLD_BY,
+    assert content == {
+        **REPORTER,
         "action": "Preempting",
         "reason": "Preempted",
         "type": "Normal",
@@ -166,10 +166,10 @@ async def test_repeated_rejection_is_reported_again(story: Story) -> None:
     await story.pod("small", story.spec({SEAT: "1"}))
     await story.bound("small")
     await story.pod("big", story.spec({SEAT: "3"}))
-    message = await story.refused("big")
+    message = await story.unschedulable("big")
     await story.events("big", "FailedScheduling")
-    await story.gone("small")
-    told = await story.events("big", "FailedScheduling", times=2)
-    assert {event["note"] for event in told} == {message}
-    # By its condition the first refusal changes the pod, and kube-scheduler begins a series for each version of a pod.
-    assert len(told) == (1 if story.scheduler == PYSCHEDULER else 2)
+    await story.delete_pod("small")
+    content = await story.events("big", "FailedScheduling", times=2)
+    assert {event["note"] for event in content} == {message}
+    # The first rejection changes the pod's condition, and kube-scheduler starts a series per version of a pod.
+    assert len(content) == (1 if story.scheduler == PYSCHEDULER else 2)

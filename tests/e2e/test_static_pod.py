@@ -34,7 +34,7 @@ KUBEADM = (
     f"--kubeconfig={CONF}",
     "--leader-elect=true",
 )
-"""What kubeadm 1.36 has a static pod run."""
+"""The command of kubeadm 1.36's static pod."""
 HARDENED = (
     *("--profiling=false", "--tls-min-version=VersionTLS12", "-v=2", "--leader-elect-lease-duration=30s"),
     *("--leader-elect-renew-deadline=20s", "--leader-elect-retry-period=1s"),
@@ -66,7 +66,7 @@ async def started(arguments: Sequence[str], folder: Path) -> AsyncIterator[Path]
 
 
 async def probed(port: int, path: str) -> int:
-    """What the kubelet's probe gets, which looks at no certificate; 0 while nobody answers."""
+    """Return the status of the kubelet's probe, which verifies no certificate; 0 without a response."""
     try:
         async with (
             aiohttp.ClientSession() as session,
@@ -129,9 +129,9 @@ async def test_the_address_of_the_flag_goes_before_the_kubeconfigs(
 
 
 def flags_of(*command: str) -> set[str]:
-    """The flags that a program's help tells."""
-    told = subprocess.run([*command, "--help"], capture_output=True, text=True, check=True).stdout
-    return set(re.findall(r"^ +(?:-\w, )?--([a-z0-9-]+)", told, re.MULTILINE))
+    """Return the flags in a program's help."""
+    help_text = subprocess.run([*command, "--help"], capture_output=True, text=True, check=True).stdout
+    return set(re.findall(r"^ +(?:-\w, )?--([a-z0-9-]+)", help_text, re.MULTILINE))
 
 
 async def test_every_flag_of_kube_scheduler_is_known(control_plane: Plane) -> None:

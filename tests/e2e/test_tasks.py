@@ -115,16 +115,16 @@ async def test_tasks_succeed_and_fail_and_nothing_is_left(stage: Stage) -> None:
     well = [stage.task(f"well-{i}", seconds=0.5) for i in range(10)]
     ill = [stage.task(f"ill-{i}", fails=0.5) for i in range(3)]
     async with stage.backend() as backend:
-        told: dict[str, TaskRecord] = {}
+        records: dict[str, TaskRecord] = {}
         await backend.submit_all([*well, *ill])
         async with asyncio.timeout(SECONDS):
             async for record in backend.updates():
-                told[record.id] = record
-                if len(told) == 13 and all(record.final for record in told.values()):
+                records[record.id] = record
+                if len(records) == 13 and all(record.final for record in records.values()):
                     break
         await settle(backend)
-        assert {r.id for r in told.values() if r.phase is TaskPhase.SUCCEEDED} == {spec.id for spec in well}
-        failed = [record for record in told.values() if record.phase is TaskPhase.FAILED]
+        assert {r.id for r in records.values() if r.phase is TaskPhase.SUCCEEDED} == {spec.id for spec in well}
+        failed = [record for record in records.values() if record.phase is TaskPhase.FAILED]
         assert {(r.reason, r.exit_code, r.attempt) for r in failed} == {("Failed", 1, 1)}
         assert not backend.allocated_resources()
     assert await stage.left() == []
@@ -132,7 +132,7 @@ async def test_tasks_succeed_and_fail_and_nothing_is_left(stage: Stage) -> None:
     assert calls == {"create": 13, "patch": 13, "delete": 13}, "three calls a task"
 
 
-async def test_a_task_that_fails_is_tried_as_often_as_its_policy_says(stage: Stage) -> None:
+async def test_failing_task_is_retried_by_its_policy(stage: Stage) -> None:
     retry = RetryPolicy(application=2, backoff_seconds=0.1)
     async with stage.backend() as backend:
         await backend.submit(stage.task("stubborn", fails=0.3, retry=retry))
@@ -176,8 +176,8 @@ async def test_pods_that_others_delete_are_made_again(stage: Stage) -> None:
     assert await stage.left() == []
 
 
-async def test_an_end_that_came_while_nobody_looked_is_found(stage: Stage) -> None:
-    """Pods end, one is deleted by somebody, and one is taken away by force, while there is no backend."""
+async def test_outcome_while_the_backend_is_down_is_recorded(stage: Stage) -> None:
+    """Pods end, one is deleted, and one is force-deleted, while the backend is down."""
     state, api = MemoryState(), stage.plane.api
     async with stage.backend(state) as backend:
         await backend.submit(stage.task("taken"))
@@ -199,7 +199,7 @@ async def test_an_end_that_came_while_nobody_looked_is_found(stage: Stage) -> No
     assert await stage.left() == []
 
 
-async def test_a_task_that_cannot_be_is_told_why(stage: Stage) -> None:
+async def test_impossible_task_fails_with_a_reason(stage: Stage) -> None:
     broken = TaskSpec(id="broken", pod={"spec": {"containers": [{"name": "Not A Name", "image": "x"}]}})
     async with stage.backend() as backend:
         await backend.submit(broken)

@@ -1,4 +1,4 @@
-"""`pyscheduler tasks` as people use it: one process works a state file, others talk to it."""
+"""`pyscheduler tasks` from the command line: one process runs a state file, others send requests to it."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ async def test_tasks_left_before_anybody_works_are_run(tasks: Commands, tmp_path
     assert (await tasks("submit", "--file", "many.jsonl"))[1].startswith("0 submitted, 12 submitted before")
 
 
-async def test_a_failure_is_told_by_the_exit_code(tasks: Commands, tmp_path: Path) -> None:
+async def test_failure_sets_the_exit_code(tasks: Commands, tmp_path: Path) -> None:
     await tasks("submit", "wrong", "--image", "pause:1")
     ends = json.dumps({"id": "fails", "image": "i", "annotations": {"pyscheduler.io/fail-after-seconds": "0.2"}})
     code, out, err = await tasks("kill", "wrong")
@@ -126,10 +126,10 @@ async def test_submit_watch_kill_and_offers_while_it_works(tasks: Commands) -> N
         assert out == "1 submitted\n"
         _, out, _ = await tasks("submit", "huge", "--image", "pause:1", "--cpu", "2")
 
-        async def told() -> bool:
+        async def has_reported() -> bool:
             return "free: cpu 0, pods 0" in (await tasks("offers"))[1]
 
-        await until(told, 60.0)
+        await until(has_reported, 60.0)
         assert tasks.phase("waits") == "Waiting"
         assert (await tasks("kill", "long-0", "--watch"))[0] == 0
         await tasks.until("waits", "Running")

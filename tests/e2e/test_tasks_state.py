@@ -23,7 +23,7 @@ from tests.tasks.state_contract import Again, StateContract
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.slow]
 ROOT = Path(__file__).parents[2]
 QUICK = LeaseTimings(lease_duration=6.0, renew_deadline=5.0, retry_period=0.3)
-"""What a busy machine can keep to."""
+"""Settings for a busy machine."""
 UNLIMITED = WriteLimits(writes_per_second=10_000.0, burst=100)
 WRITER = """
 import asyncio, sys
@@ -63,7 +63,7 @@ def state(client: KubernetesClient) -> ClusterState:
 
 
 class TestContract(StateContract):
-    """The same stories as for files and memory."""
+    """Run the tests of file and memory stores."""
 
     @pytest.fixture
     def again(self, client: KubernetesClient) -> Again:
@@ -84,7 +84,7 @@ async def test_killed_in_the_middle_of_commits(namespace: str, kubeconfig: Path,
         saved = await store.open()
         await store.close()
         versions = {r.version for r in saved.records.values()}
-        assert versions <= {last, last + 1}  # each record whole: what was told is kept, what was under way may be
+        assert versions <= {last, last + 1}  # delivered updates are kept, one in flight may be
         assert len(saved.records) == 200
         assert int(saved.resource_version or 0) <= min(versions)  # it is never ahead of the records that it goes with
 

@@ -26,8 +26,8 @@ async def test_a_pod_is_bound_once_its_claim_is(control_plane: Plane, namespace:
         scheduler(control_plane, Configured(namespace), tmp_path),
     ):
         await api.create(f"{core}/pods", pod("web", pod_spec(namespace, namespace, volumes=uses)))
-        told = await api.until(f"{core}/pods/web", _message)
-        assert 'persistentvolumeclaim "data" not found' in _message(told)
+        found = await api.until(f"{core}/pods/web", _message)
+        assert 'persistentvolumeclaim "data" not found' in _message(found)
         await api.create(
             f"{core}/persistentvolumeclaims",
             {"metadata": {"name": "data"}, "spec": {**WANTED, "storageClassName": namespace}},

@@ -6,12 +6,12 @@ from tests.e2e.client import ApiClient, Json
 
 CLASSES, VOLUMES = "/apis/storage.k8s.io/v1/storageclasses", "/api/v1/persistentvolumes"
 WANTED: Json = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
-"""What every claim asks for."""
+"""The request of every claim."""
 _SELECTED = "volume.kubernetes.io/selected-node"
 
 
 def selected_node(claim: Json) -> str:
-    """The node for which the scheduler asks to have the claim's volume made, "" while there is none."""
+    """Return the selected node of a claim, "" while there is none."""
     return str(claim["metadata"].get("annotations", {}).get(_SELECTED, ""))
 
 
@@ -23,7 +23,7 @@ def volume(name: str, storage_class: str) -> Json:
 
 
 async def make_volume(api: ApiClient, name: str, claim: Json) -> None:
-    """What a provisioner does, and the volume controller after it; the class is called `name` too."""
+    """Act as provisioner and volume controller; the class is called `name` too."""
     meta = claim["metadata"]
     made = volume(name, name)
     made["spec"]["claimRef"] = {key: meta[key] for key in ("namespace", "name", "uid")}

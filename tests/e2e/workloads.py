@@ -1,4 +1,4 @@
-"""Objects for end-to-end tests, and the questions that they ask of a cluster.
+"""Objects for end-to-end tests, and helpers that read a cluster.
 
 Every test has nodes of its own: they carry the label `pool`, and its pods select it, so that tests that share a
 cluster do not share room.
@@ -31,7 +31,7 @@ async def hollow_nodes(
 
 @asynccontextmanager
 async def hollow(plane: Plane, templates: Sequence[NodeTemplate] = ()) -> AsyncIterator[HollowNodes]:
-    """The same of these templates. What `add` adds to them is for the test to delete."""
+    """Run nodes of these templates. The test must delete nodes that it adds."""
     client = HttpClient(plane.api.server, tls=plane.api.tls)
     try:
         async with (
@@ -80,7 +80,7 @@ def deployment(name: str, replicas: int, spec: Json) -> Json:
 
 
 def job(name: str, completions: int, parallelism: int, spec: Json) -> Json:
-    """A Job whose pods exit well after a second on hollow nodes."""
+    """Return a Job with pods that succeed after a second on hollow nodes."""
     template = {
         "metadata": {"annotations": {"pyscheduler.io/run-seconds": "1"}},
         "spec": {**spec, "restartPolicy": "Never"},
@@ -99,7 +99,7 @@ def placed(found: Json) -> dict[str, str]:
 
 
 def running(found: Json) -> int:
-    """How many pods of a list are Running."""
+    """Return the number of Running pods in a list."""
     return sum(p["status"]["phase"] == "Running" for p in found["items"])
 
 

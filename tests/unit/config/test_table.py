@@ -52,7 +52,7 @@ def test_what_is_wrong_is_told_in_full_with_path_and_line(row: Row) -> None:
 
 @pytest.mark.parametrize("row", ROWS, ids=_id)
 def test_kube_scheduler_says_the_same(row: Row) -> None:
-    """As recorded; tests/e2e/test_configuration.py asks it again."""
+    """As recorded; tests/e2e/test_configuration.py compares it with the real program."""
     said, ours = RECORDED[row.id][KUBE], RECORDED[row.id][OURS]
     assert sorted(ours) == sorted(row.says), "python -m tests.unit.config.table writes down what is said now"
     if row.verdict:
