@@ -24,7 +24,7 @@ Json = dict[str, Any]
 Objects = list[Json]
 
 _DEPTHS = re.compile(r'(?:\{"(?:f:)?a":\s*){300,}')
-"""What hostile tests nest deeper than Python reads it begins so."""
+"""Prefix of JSON that hostile tests nest deeper than Python can read."""
 
 PATCH_TYPES = {
     "merge": "application/merge-patch+json",

@@ -37,7 +37,7 @@ _PATHS = {
 }
 HOUR = 3600
 SECONDS = 60.0
-"""How long anything may take here; most of it is the ten seconds that a Job waits after a failure."""
+"""Seconds that a step may take; mostly a Job's backoff of ten seconds."""
 
 Change = Callable[[Json], None]
 

@@ -55,13 +55,13 @@ def test_recorded_result_is_current(row: Row, kube_scheduler: Path, tmp_path: Pa
 
 
 @pytest.mark.parametrize("row", [row for row in ACCEPTED if not row.verdict], ids=_id)
-def test_it_comes_to_the_same(row: Row, kube_scheduler: Path, tmp_path: Path) -> None:
+def test_configuration_has_the_same_result_as_in_kube_scheduler(row: Row, kube_scheduler: Path, tmp_path: Path) -> None:
     answer = ask(kube_scheduler, row.text, tmp_path)
     assert list(differences(answer, view(loads(located(row.text, tmp_path))))) == []
 
 
 @pytest.mark.parametrize("row", SAMPLES, ids=_id)
-def test_it_takes_what_is_shown_and_does_the_same(row: Row, kube_scheduler: Path, tmp_path: Path) -> None:
+def test_kube_scheduler_accepts_the_shown_configuration(row: Row, kube_scheduler: Path, tmp_path: Path) -> None:
     loaded = loads(located(row.text, tmp_path))
     answer = ask(kube_scheduler, _without_ours(show(loaded)), tmp_path)
     assert answer.error == ""
@@ -78,7 +78,7 @@ def _without_ours(shown: str) -> str:
     return yaml.safe_dump_all(documents)
 
 
-def test_a_difference_is_seen(kube_scheduler: Path, tmp_path: Path) -> None:
+def test_planted_difference_is_detected(kube_scheduler: Path, tmp_path: Path) -> None:
     """Ours of another file: another field, another plugin, another weight, other args."""
     answer = ask(kube_scheduler, SAMPLES[0].text, tmp_path)
     ours = view(loads(located(SAMPLES[0].text, tmp_path)))

@@ -35,7 +35,7 @@ async def test_real_api_server_has_the_version_of_the_module(real_control_plane:
     assert (version["major"], version["minor"]) == ("1", "36")
 
 
-async def test_a_namespace_gets_its_default_service_account(control_plane: Plane, namespace: str) -> None:
+async def test_namespace_gets_its_default_service_account(control_plane: Plane, namespace: str) -> None:
     path = f"/api/v1/namespaces/{namespace}/serviceaccounts/default"
 
     account = await control_plane.api.until(path, lambda found: True)
@@ -43,9 +43,7 @@ async def test_a_namespace_gets_its_default_service_account(control_plane: Plane
     assert account["metadata"]["namespace"] == namespace
 
 
-async def test_a_deployment_gets_its_pods_and_they_wait_for_their_scheduler(
-    control_plane: Plane, namespace: str
-) -> None:
+async def test_pods_of_a_deployment_wait_for_their_scheduler(control_plane: Plane, namespace: str) -> None:
     api = control_plane.api
     await api.create(f"/apis/apps/v1/namespaces/{namespace}/deployments", deployment("web", 2, "no-scheduler"))
 
@@ -55,7 +53,7 @@ async def test_a_deployment_gets_its_pods_and_they_wait_for_their_scheduler(
     assert not any(pod["spec"].get("nodeName") for pod in pods["items"])
 
 
-async def test_a_user_without_a_role_is_refused(real_control_plane: ControlPlane) -> None:
+async def test_user_without_a_role_is_forbidden(real_control_plane: ControlPlane) -> None:
     async with ApiClient(real_control_plane.kubeconfig_for("mallory", ["visitors"])) as visitor:
         with pytest.raises(ApiError, match='User "mallory" cannot list resource "pods"') as refused:
             await visitor.list("/api/v1/pods")
@@ -63,7 +61,7 @@ async def test_a_user_without_a_role_is_refused(real_control_plane: ControlPlane
     assert (refused.value.status, refused.value.reason) == (403, "Forbidden")
 
 
-async def test_a_service_account_is_known_by_its_token(real_control_plane: ControlPlane, namespace: str) -> None:
+async def test_service_account_is_authenticated_by_its_token(real_control_plane: ControlPlane, namespace: str) -> None:
     await real_control_plane.api.until(f"/api/v1/namespaces/{namespace}/serviceaccounts/default", lambda found: True)
     kubeconfig = await real_control_plane.kubeconfig_for_service_account(namespace, "default")
     review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
@@ -74,9 +72,7 @@ async def test_a_service_account_is_known_by_its_token(real_control_plane: Contr
     assert answer["status"]["userInfo"]["username"] == f"system:serviceaccount:{namespace}:default"
 
 
-async def test_made_nodes_are_ready_and_the_rival_scheduler_binds_to_them(
-    real_control_plane: ControlPlane, namespace: str
-) -> None:
+async def test_kube_scheduler_binds_pods_to_ready_nodes(real_control_plane: ControlPlane, namespace: str) -> None:
     api = real_control_plane.api
     names = await create_nodes(api, 3, NodeShape(prefix=f"{namespace}-", zones=2))
     nodes = [await api.get(f"/api/v1/nodes/{name}") for name in names]

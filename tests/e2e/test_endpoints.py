@@ -142,19 +142,19 @@ async def _until_allowed(api: ApiClient, user: str) -> None:
 
 
 @pytest.mark.parametrize("path", HEALTH)
-async def test_health_is_everybodys(both: Both, path: str) -> None:
+async def test_health_needs_no_credentials(both: Both, path: str) -> None:
     assert await both.ours.get(path) == (200, "ok") == await both.theirs.get(path)
 
 
 @pytest.mark.parametrize("path", [path for path in (*SHARED, *OURS) if path not in HEALTH])
-async def test_without_credentials_nothing_else_answers(both: Both, path: str) -> None:
+async def test_other_paths_are_forbidden_without_credentials(both: Both, path: str) -> None:
     ours, theirs = await both.ours.get(path), await both.theirs.get(path)
     assert ours.status == 403
     assert ours.refusal == theirs.refusal
 
 
 @pytest.mark.parametrize("path", [*HEALTH, "/metrics", "/nowhere"])
-async def test_a_token_that_is_nobodys_opens_nothing(both: Both, path: str) -> None:
+async def test_invalid_token_is_unauthorized(both: Both, path: str) -> None:
     ours, theirs = await both.ours.get(path, "nonsense"), await both.theirs.get(path, "nonsense")
     assert ours.status == 401
     assert ours.refusal == theirs.refusal
@@ -169,29 +169,29 @@ async def test_service_account_gets_the_paths_of_its_role(both: Both, scraper: s
 
 
 @pytest.mark.parametrize("method", ["HEAD", "POST", "DELETE", "PUT"])
-async def test_to_get_is_not_to_do_anything_else(both: Both, scraper: str, method: str) -> None:
+async def test_permission_to_get_allows_no_other_method(both: Both, scraper: str, method: str) -> None:
     ours = await both.ours.get("/metrics", scraper, method)
     assert ours.status == (await both.theirs.get("/metrics", scraper, method)).status == 403
 
 
 @pytest.mark.parametrize("path", SHARED)
-async def test_the_administrators_certificate_opens_all_that_is_there(both: Both, path: str) -> None:
+async def test_administrator_may_read_every_path(both: Both, path: str) -> None:
     ours = await both.ours.get(path, tls=both.administrator())
     theirs = await both.theirs.get(path, tls=both.administrator())
     assert ours.status == theirs.status
 
 
 @pytest.mark.parametrize("path", OURS)
-async def test_the_administrator_sees_what_is_ours(both: Both, path: str) -> None:
+async def test_administrator_may_read_our_paths(both: Both, path: str) -> None:
     assert (await both.ours.get(path, tls=both.administrator())).status == 200
 
 
-async def test_the_administrator_has_metrics_counted_anew(both: Both) -> None:
+async def test_administrator_may_reset_metrics(both: Both) -> None:
     ours = await both.ours.get("/metrics", method="DELETE", tls=both.administrator())
     assert ours == (200, "metrics reset\n") == await both.theirs.get("/metrics", "", "DELETE", both.administrator())
 
 
-async def test_configz_is_what_kube_scheduler_shows(both: Both) -> None:
+async def test_configz_equals_kube_schedulers(both: Both) -> None:
     shown = [
         json.loads((await server.get("/configz", tls=both.administrator())).body)["componentconfig"]
         for server in (both.ours, both.theirs)

@@ -136,18 +136,18 @@ def test_entrypoint_prints_its_help(image: Image) -> None:
 
 
 @pytest.mark.parametrize("config", CONFIGS, ids=lambda config: config.parent.name)
-def test_the_configuration_of_each_overlay_is_valid_in_it(image: Image, config: Path) -> None:
+def test_configuration_of_each_overlay_is_valid_in_the_image(image: Image, config: Path) -> None:
     mounted = image.root / "etc/pyscheduler/config.yaml"
     mounted.write_text(config.read_text())
     assert "valid; schedules pods" in image.starts("config", "validate", "config.yaml")
 
 
-def test_nothing_is_written_where_it_is_installed(image: Image) -> None:
+def test_installation_folder_is_not_written(image: Image) -> None:
     image.starts("plugins", "list")
     assert image.files() == image.as_built
 
 
-def test_it_has_the_tested_versions(image: Image) -> None:
+def test_image_has_the_tested_versions(image: Image) -> None:
     pins = dict(line.split("==") for line in (ROOT / "constraints.txt").read_text().splitlines() if "==" in line)
     tested = {_same(name): version for name, version in pins.items()}
     ours, installed = {"pyscheduler", "pyscheduler-plugins"}, image.installed()

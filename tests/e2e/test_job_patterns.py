@@ -62,7 +62,7 @@ async def test_one_job_per_item(bench: Bench) -> None:
     assert await bench.reasons("Job", "report-orders", *reasons) == reasons
 
 
-async def test_a_status_has_these_fields_and_its_events_these_words(bench: Bench) -> None:
+async def test_job_status_and_events_have_the_expected_fields(bench: Bench) -> None:
     await bench.apply("per-item.yaml", items={"ITEM": "orders"})
     status = (await bench.complete("report-orders"))["status"]
     assert set(status) == {
@@ -80,7 +80,7 @@ async def test_a_status_has_these_fields_and_its_events_these_words(bench: Bench
     ]
 
 
-async def test_a_queue_with_one_pod_per_item(bench: Bench) -> None:
+async def test_queue_with_one_pod_per_item(bench: Bench) -> None:
     await bench.apply("queue.yaml")
     await bench.apply("queue-pod-per-item.yaml")
     job = await bench.complete("queue-pod-per-item")
@@ -90,7 +90,7 @@ async def test_a_queue_with_one_pod_per_item(bench: Bench) -> None:
     await bench.api.until(queue, lambda found: found.get("status", {}).get("availableReplicas") == 1)
 
 
-async def test_a_queue_with_a_varying_number_of_pods(bench: Bench) -> None:
+async def test_queue_with_a_varying_number_of_pods(bench: Bench) -> None:
     await bench.apply("queue-varying-pods.yaml", endless)
     name = "queue-varying-pods"
     await bench.pods(name, in_phase("Running", 3))
@@ -139,7 +139,7 @@ async def test_indexed_pods_have_their_index_and_are_spread(bench: Bench) -> Non
     assert counts(job) == {**NOTHING_LEFT, "succeeded": 5, "completedIndexes": "0-4"}
 
 
-async def test_each_index_fails_for_itself(bench: Bench) -> None:
+async def test_indexes_fail_independently(bench: Bench) -> None:
     await bench.apply("indexed-limits.yaml")
     name = "indexed-limits"
     job = await bench.failed(name)
@@ -156,7 +156,7 @@ async def test_each_index_fails_for_itself(bench: Bench) -> None:
     assert "FailedIndexes" in await bench.reasons("Job", name, "FailedIndexes")
 
 
-async def test_a_leader_that_is_done_ends_its_gang(bench: Bench) -> None:
+async def test_success_of_the_leader_completes_the_gang(bench: Bench) -> None:
     await bench.apply("indexed-leader.yaml")
     name = "indexed-leader"
     job = await bench.complete(name)
@@ -187,7 +187,7 @@ def restarts(pods: list[Json]) -> dict[str, int]:
     return {p["metadata"]["name"]: p["status"]["containerStatuses"][0]["restartCount"] for p in pods}
 
 
-async def test_on_failure_retries_in_place(bench: Bench) -> None:
+async def test_restart_policy_on_failure_retries_in_place(bench: Bench) -> None:
     await bench.apply("retry-in-place.yaml")
     job = await bench.complete("retry-in-place")
     assert counts(job) == {**NOTHING_LEFT, "succeeded": 1}
@@ -195,14 +195,14 @@ async def test_on_failure_retries_in_place(bench: Bench) -> None:
     assert list(restarts([pod]).values()) == [1]
 
 
-async def test_never_retries_with_another_pod(bench: Bench) -> None:
+async def test_restart_policy_never_retries_with_another_pod(bench: Bench) -> None:
     await bench.apply("retry-elsewhere.yaml")
     job = await bench.complete("retry-elsewhere")
     assert (condition_reasons(job), counts(job)) == (COMPLETE, {**NOTHING_LEFT, "succeeded": 1, "failed": 1})
     assert phases(await bench.pods("retry-elsewhere")) == ["Failed", "Succeeded"]
 
 
-async def test_a_job_gives_up_at_its_backoff_limit(bench: Bench) -> None:
+async def test_job_fails_at_its_backoff_limit(bench: Bench) -> None:
     await bench.apply("backoff-limit.yaml")
     job = await bench.failed("backoff-limit")
     assert condition_reasons(job) == {"FailureTarget": "BackoffLimitExceeded", "Failed": "BackoffLimitExceeded"}
@@ -210,7 +210,7 @@ async def test_a_job_gives_up_at_its_backoff_limit(bench: Bench) -> None:
     assert "BackoffLimitExceeded" in await bench.reasons("Job", "backoff-limit", "BackoffLimitExceeded")
 
 
-async def test_an_exit_code_ends_the_job_and_an_eviction_costs_nothing(bench: Bench) -> None:
+async def test_failure_policy_fails_on_exit_code_and_ignores_eviction(bench: Bench) -> None:
     await bench.apply("pod-failure-policy.yaml", endless)
     name = "pod-failure-policy"
     first = await bench.pods(name, in_phase("Running", 2))
@@ -227,7 +227,7 @@ async def test_an_exit_code_ends_the_job_and_an_eviction_costs_nothing(bench: Be
     assert counts(job)["uncounted"] == {}
 
 
-async def test_a_job_that_takes_too_long_is_stopped_and_cleaned_up(bench: Bench) -> None:
+async def test_job_is_stopped_at_its_deadline_and_deleted(bench: Bench) -> None:
     await bench.apply("deadline.yaml")
     job = await bench.failed("deadline")
     assert condition_reasons(job) == {"FailureTarget": "DeadlineExceeded", "Failed": "DeadlineExceeded"}
@@ -265,7 +265,9 @@ async def test_sync_workers_run_and_are_replaced_one_by_one(bench: Bench) -> Non
          "spec.jobTemplate.spec.backoffLimit: Invalid value: -1: must be greater than or equal to 0"),
     ],
 )  # fmt: skip
-async def test_what_cannot_be_is_refused_in_the_same_words(bench: Bench, file: str, change: Json, words: str) -> None:
+async def test_invalid_jobs_are_rejected_with_the_same_message(
+    bench: Bench, file: str, change: Json, words: str
+) -> None:
     def spoil(document: Json) -> None:
         document["spec"] = merged(document["spec"], change)
 

@@ -95,7 +95,7 @@ def ago_of(job: str, name: str) -> str:
     return timestamp(int(job.removeprefix(f"{name}-")) * 60)
 
 
-async def test_forbid_waits_until_the_run_before_is_over(bench: Bench) -> None:
+async def test_forbid_waits_for_the_previous_run(bench: Bench) -> None:
     name = await start(bench, "Forbid")
     first = await bench.due(name, 4)
     await active(bench, name, first)
@@ -107,7 +107,7 @@ async def test_forbid_waits_until_the_run_before_is_over(bench: Bench) -> None:
     assert later["status"]["startTime"] >= done["status"]["completionTime"]
 
 
-async def test_replace_takes_the_run_before_away(bench: Bench) -> None:
+async def test_replace_deletes_the_previous_run(bench: Bench) -> None:
     name = await start(bench, "Replace")
     first = await bench.due(name, 4)
     await active(bench, name, first)
@@ -120,7 +120,7 @@ async def test_replace_takes_the_run_before_away(bench: Bench) -> None:
     await bench.pods(holds=lambda pods: len(pods) == 1)
 
 
-async def test_a_run_that_is_too_late_is_left_out_and_suspension_holds(bench: Bench) -> None:
+async def test_late_and_suspended_runs_are_skipped(bench: Bench) -> None:
     name = await start(bench, "Allow")
     await bench.due(name, 12)
     await bench.patch("CronJob", name, {"spec": {"suspend": True}})

@@ -34,7 +34,7 @@ def bench(control_plane: Plane, namespace: str) -> Bench:
     return Bench(control_plane.api, namespace)
 
 
-async def test_a_pod_that_is_deleted_is_run_again(control_plane: Plane, bench: Bench, tmp_path: Path) -> None:
+async def test_deleted_pod_is_replaced(control_plane: Plane, bench: Bench, tmp_path: Path) -> None:
     async with crew_with_scheduler(control_plane, bench.namespace, tmp_path):
         await bench.apply("recovery.yaml")
         first = await bench.pods("recovery", in_phase("Running", 3))
@@ -46,7 +46,7 @@ async def test_a_pod_that_is_deleted_is_run_again(control_plane: Plane, bench: B
         assert Counter(map(index, pods)) == dict.fromkeys("012345", 1)
 
 
-async def test_what_ran_on_a_lost_node_runs_elsewhere(control_plane: Plane, bench: Bench, tmp_path: Path) -> None:
+async def test_pods_of_a_lost_node_run_elsewhere(control_plane: Plane, bench: Bench, tmp_path: Path) -> None:
     async with crew_with_scheduler(control_plane, bench.namespace, tmp_path) as nodes:
         await bench.apply("recovery.yaml")
         await bench.apply("sync-workers.yaml", impatient)
@@ -95,9 +95,7 @@ def workers_run(count: int) -> Callable[[list[Json]], bool]:
     return holds
 
 
-async def test_a_scheduler_that_is_killed_leaves_nothing_undone_and_nothing_twice(
-    control_plane: Plane, bench: Bench, tmp_path: Path
-) -> None:
+async def test_killed_scheduler_loses_and_duplicates_no_pod(control_plane: Plane, bench: Bench, tmp_path: Path) -> None:
     config = tmp_path / "config.yaml"
     config.write_text(Configured("pyscheduler", PLUGINS).document())
     async with crew(control_plane, bench.namespace, nodes=2, cpu="2"):

@@ -16,7 +16,7 @@ import pytest
 from tests.controlplane.cluster import ControlPlane
 from tests.docs.pages import rows, words_in_code
 from tests.e2e.client import ApiClient, Json
-from tests.e2e.exposition import Page, differences, named, page
+from tests.e2e.metrics_page import Page, differences, named, page
 from tests.e2e.plane import Plane
 from tests.e2e.scheduler import Configured, scheduler
 from tests.e2e.workloads import hollow_nodes, placed, pod, pod_spec, unscheduled
@@ -51,7 +51,7 @@ OTHERWISE = names("Metrics with another meaning here")
 ABSENT = names("kube-scheduler's metrics that are missing")
 
 
-async def test_every_metric_of_kube_scheduler_is_served_or_named(
+async def test_every_kube_scheduler_metric_is_served_or_listed_as_missing(
     control_plane: Plane, real_control_plane: ControlPlane, namespace: str, tmp_path: Path
 ) -> None:
     api = control_plane.api
@@ -65,7 +65,8 @@ async def test_every_metric_of_kube_scheduler_is_served_or_named(
     assert sorted(name for name in ours if named(name, ABSENT)) == []
     assert [name for name in OTHERWISE if name not in ours] == []
     missing = {
-        name: theirs[name].having(label) - ours[name].having(label) - WITHOUT_WORK for name, label in SAME_VALUES
+        name: theirs[name].label_values(label) - ours[name].label_values(label) - WITHOUT_WORK
+        for name, label in SAME_VALUES
     }
     assert {name: values for name, values in missing.items() if values} == {}
     assert evaluated(theirs) - evaluated(ours) == set()

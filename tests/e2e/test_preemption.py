@@ -16,9 +16,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 
 
-async def test_a_pod_takes_the_place_of_a_less_important_one(
-    control_plane: Plane, namespace: str, tmp_path: Path
-) -> None:
+async def test_pod_preempts_one_of_lower_priority(control_plane: Plane, namespace: str, tmp_path: Path) -> None:
     api, pods = control_plane.api, f"/api/v1/namespaces/{namespace}/pods"
     urgent = f"{namespace}-urgent"
     await api.create(
@@ -62,7 +60,7 @@ async def test_a_pod_takes_the_place_of_a_less_important_one(
     await api.delete(f"{CLASSES}/{urgent}")
 
 
-async def test_a_bound_pod_takes_no_nomination(control_plane: Plane, namespace: str) -> None:
+async def test_api_server_rejects_a_nomination_of_a_bound_pod(control_plane: Plane, namespace: str) -> None:
     """So the scheduler must not write one late."""
     pods = f"/api/v1/namespaces/{namespace}/pods"
     await control_plane.api.create(pods, pod("bound", pod_spec(namespace, namespace, nodeName="somewhere")))

@@ -39,14 +39,14 @@ async def made(control_plane: Plane, namespace: str, name: str) -> Pod:
     return built.uid(created["metadata"]["uid"]).build()
 
 
-async def test_a_binding_binds(control_plane: Plane, namespace: str, connection: Connection) -> None:
+async def test_protobuf_binding_binds_the_pod(control_plane: Plane, namespace: str, connection: Connection) -> None:
     subject = await made(control_plane, namespace, "a")
     path = f"/api/v1/namespaces/{namespace}/pods/a"
     await connection.request("POST", f"{path}/binding", protobuf.binding(subject, "somewhere"), PROTOBUF)
     assert (await control_plane.api.get(path))["spec"]["nodeName"] == "somewhere"
 
 
-async def test_a_refusal_is_understood(namespace: str, connection: Connection) -> None:
+async def test_protobuf_error_is_decoded(namespace: str, connection: Connection) -> None:
     path = f"/api/v1/namespaces/{namespace}/pods/missing/binding"
     missing = pod("missing").namespace(namespace).build()
     with pytest.raises(ApiError, match='"missing" not found') as refused:
@@ -55,7 +55,7 @@ async def test_a_refusal_is_understood(namespace: str, connection: Connection) -
 
 
 @pytest.mark.parametrize("times", [1, 3])
-async def test_an_event_is_the_same_in_either_form(
+async def test_event_is_equal_in_json_and_protobuf(
     control_plane: Plane, namespace: str, connection: Connection, times: int
 ) -> None:
     about, related = (pod(name).namespace(namespace).build() for name in ("a", "b"))

@@ -57,7 +57,7 @@ async def _keep_coming(control_plane: Plane, namespace: str, created: list[str])
         await asyncio.sleep(0.04)
 
 
-async def test_a_changed_file_takes_effect_under_load_and_a_broken_one_does_not(
+async def test_valid_file_is_reloaded_under_load_and_invalid_one_rejected(
     control_plane: Plane, namespace: str, tmp_path: Path
 ) -> None:
     api, pods = control_plane.api, f"/api/v1/namespaces/{namespace}/pods"
@@ -135,7 +135,9 @@ async def test_plugin_added_by_a_reload_has_its_watched_objects(
         await api.until(f"{groups}/crew", lambda found: found.get("status", {}).get("scheduled") == 3)
 
 
-async def test_profiles_and_extenders_come_and_go(control_plane: Plane, namespace: str, tmp_path: Path) -> None:
+async def test_profiles_and_extenders_are_added_and_removed(
+    control_plane: Plane, namespace: str, tmp_path: Path
+) -> None:
     """A pod of a profile that is not there yet waits for nothing else, and is sent to an extender that comes too."""
     api, pods, other = control_plane.api, f"/api/v1/namespaces/{namespace}/pods", f"{namespace}-other"
 

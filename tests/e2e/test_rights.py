@@ -55,9 +55,7 @@ async def audited(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempP
         yield Audited(plane, log)
 
 
-async def test_the_second_scheduler_has_all_the_rights_that_it_needs_and_no_others(
-    audited: Audited, tmp_path: Path
-) -> None:
+async def test_second_scheduler_has_exactly_the_permissions_that_it_needs(audited: Audited, tmp_path: Path) -> None:
     plane = audited.plane
     template = await applied(plane, "second-scheduler", tmp_path)
     assert plane.real is not None
@@ -73,9 +71,7 @@ async def test_the_second_scheduler_has_all_the_rights_that_it_needs_and_no_othe
     assert SELDOM.keys() <= rights, "what is not granted needs no excuse"
 
 
-async def test_the_default_scheduler_gets_by_with_the_rights_of_kube_scheduler(
-    audited: Audited, tmp_path: Path
-) -> None:
+async def test_default_scheduler_works_with_kube_schedulers_permissions(audited: Audited, tmp_path: Path) -> None:
     plane = audited.plane
     await applied(plane, "default-scheduler", tmp_path)
     assert plane.real is not None
@@ -90,7 +86,7 @@ async def test_the_default_scheduler_gets_by_with_the_rights_of_kube_scheduler(
     assert binding in used(requests)
 
 
-async def test_a_kind_that_its_user_may_not_read_does_not_hold_it_up(audited: Audited, tmp_path: Path) -> None:
+async def test_forbidden_kind_does_not_block_the_start(audited: Audited, tmp_path: Path) -> None:
     plane = audited.plane
     await applied(plane, "default-scheduler", tmp_path)
     await kubectl(plane, "apply", "-f", str(ROOT / "manifests" / "base" / "crds"))
@@ -107,7 +103,7 @@ async def test_a_kind_that_its_user_may_not_read_does_not_hold_it_up(audited: Au
 
 
 @pytest.mark.parametrize("overlay", ["second-scheduler", "batch"])
-async def test_its_pods_satisfy_the_restricted_standard(audited: Audited, tmp_path: Path, overlay: str) -> None:
+async def test_pods_satisfy_the_restricted_standard(audited: Audited, tmp_path: Path, overlay: str) -> None:
     template = await applied(audited.plane, overlay, tmp_path)
     assert await refusal(audited.plane, overlay, template) == ""
 

@@ -20,6 +20,6 @@ def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return Path("work")
 
 
-async def test_its_folder_may_be_named_from_where_one_stands(control_plane: Plane, namespace: str, work: Path) -> None:
+async def test_folder_may_be_a_relative_path(control_plane: Plane, namespace: str, work: Path) -> None:
     async with scheduler(control_plane, Configured(namespace), work) as running:
         assert await running.text(control_plane.api, "/readyz") == "ok"

@@ -34,9 +34,7 @@ class PreferQuiet(ScorePlugin):
 '''
 
 
-async def test_a_deployment_runs_and_every_pod_has_its_event(
-    control_plane: Plane, namespace: str, tmp_path: Path
-) -> None:
+async def test_pods_of_a_deployment_run_and_have_events(control_plane: Plane, namespace: str, tmp_path: Path) -> None:
     api, pods = control_plane.api, f"/api/v1/namespaces/{namespace}/pods"
     theirs = pod("theirs", pod_spec("default-scheduler", namespace))
     async with hollow_nodes(control_plane, namespace, 50), scheduler(control_plane, Configured(namespace), tmp_path):
@@ -66,14 +64,12 @@ def _scheduled(found: Json, reporter: str) -> set[str]:
 
 
 @pytest.mark.skipif(not hasattr(os, "SCHED_BATCH"), reason="only Linux has policies to choose from")
-async def test_the_api_server_is_not_put_aside_for_each_of_its_answers(
-    control_plane: Plane, namespace: str, tmp_path: Path
-) -> None:
+async def test_scheduler_runs_under_the_batch_policy(control_plane: Plane, namespace: str, tmp_path: Path) -> None:
     async with scheduler(control_plane, Configured(namespace), tmp_path) as running:
         assert os.sched_getscheduler(running.process.pid) == os.SCHED_BATCH
 
 
-async def test_a_job_runs_to_completion(control_plane: Plane, namespace: str, tmp_path: Path) -> None:
+async def test_job_runs_to_completion(control_plane: Plane, namespace: str, tmp_path: Path) -> None:
     api, jobs = control_plane.api, f"/apis/batch/v1/namespaces/{namespace}/jobs"
     async with hollow_nodes(control_plane, namespace, 2), scheduler(control_plane, Configured(namespace), tmp_path):
         await api.create(jobs, job("pieces", 6, 3, pod_spec(namespace, namespace)))
@@ -101,9 +97,7 @@ async def test_unschedulable_pod_has_a_reason_and_is_bound_when_there_is_room(
         await api.delete(f"/api/v1/nodes/{template.name}")
 
 
-async def test_a_burst_is_bound_in_qos_order_on_a_full_node(
-    control_plane: Plane, namespace: str, tmp_path: Path
-) -> None:
+async def test_burst_is_bound_in_qos_order_on_a_full_node(control_plane: Plane, namespace: str, tmp_path: Path) -> None:
     api, pods = control_plane.api, f"/api/v1/namespaces/{namespace}/pods"
     classes = {"best-effort": {}, "burstable": {"requests": _SOME}, "guaranteed": {"requests": _SOME, "limits": _SOME}}
     async with hollow_nodes(control_plane, namespace, 1, pods="3"):
@@ -122,9 +116,7 @@ async def test_a_burst_is_bound_in_qos_order_on_a_full_node(
 _SOME = {"cpu": "100m", "memory": "64Mi"}
 
 
-async def test_a_gang_of_eight_with_room_for_seven_waits_as_one(
-    control_plane: Plane, namespace: str, tmp_path: Path
-) -> None:
+async def test_gang_of_eight_with_room_for_seven_waits(control_plane: Plane, namespace: str, tmp_path: Path) -> None:
     api, pods = control_plane.api, f"/api/v1/namespaces/{namespace}/pods"
     groups = f"/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{namespace}/podgroups"
     async with (
@@ -148,9 +140,7 @@ async def test_a_gang_of_eight_with_room_for_seven_waits_as_one(
         await api.delete(f"/api/v1/nodes/{namespace}-8")
 
 
-async def test_a_plugin_from_a_file_of_the_users_own_decides(
-    control_plane: Plane, namespace: str, tmp_path: Path
-) -> None:
+async def test_plugin_from_a_user_file_decides(control_plane: Plane, namespace: str, tmp_path: Path) -> None:
     api, pods = control_plane.api, f"/api/v1/namespaces/{namespace}/pods"
     mine = tmp_path / "mine"
     mine.mkdir()

@@ -16,12 +16,12 @@ from tests.e2e.workloads import placed
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 ONCE, BY_ONE_POD = "ReadWriteOnce", "ReadWriteOncePod"
-NOBODY = "kubernetes.io/no-provisioner"
+NO_PROVISIONER = "kubernetes.io/no-provisioner"
 LABELS = {"app": "web"}
 DRIVERS, CSI_NODES = "/apis/storage.k8s.io/v1/csidrivers", "/apis/storage.k8s.io/v1/csinodes"
 
 
-async def late(story: Story, provisioner: str = NOBODY, **fields: object) -> str:
+async def late(story: Story, provisioner: str = NO_PROVISIONER, **fields: object) -> str:
     """Create a StorageClass with WaitForFirstConsumer; return its full name."""
     mode = {"volumeBindingMode": "WaitForFirstConsumer"}
     return await story.create(CLASSES, "late", {"provisioner": provisioner, **mode, **fields})

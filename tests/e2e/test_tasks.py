@@ -1,4 +1,4 @@
-"""The task backend before an API server: submit, fail, retry, kill, deletion by others, gangs, offers, restarts."""
+"""The task backend with an API server: submit, fail, retry, kill, deletion by others, gangs, offers, restarts."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ SECONDS, POLL_SECONDS = 60.0, 0.05
 
 
 class Stage:
-    """A namespace of the test's own, on nodes and under a scheduler (`ground` names both) that all of them share."""
+    """The test's namespace, with nodes and a scheduler that all tests share (`ground` names both)."""
 
     def __init__(self, plane: Plane, namespace: str, ground: str) -> None:
         self.plane, self.namespace, self.ground = plane, namespace, ground
@@ -47,7 +47,7 @@ class Stage:
         self.calls: dict[str, int] = {}
 
     def task(self, name: str, seconds: float | None = None, fails: float | None = None, **more: object) -> TaskSpec:
-        """A task that runs, or fails, after so many seconds; with neither it runs for ever."""
+        """Return a task that succeeds or fails after so many seconds; with neither it runs forever."""
         notes = {RUNS: seconds, FAILS: fails}
         return TaskSpec(
             id=name,
@@ -62,7 +62,7 @@ class Stage:
     async def backend(
         self, state: MemoryState | None = None, budget: FixedBudget | None = None
     ) -> AsyncIterator[KubernetesTaskBackend]:
-        """A life of the backend."""
+        """Run a backend."""
         settings = BackendSettings(name=self.namespace, scheduler=self.ground, kill_grace_seconds=2)
         async with KubernetesClient(self.namespace, kubeconfig=self.plane.kubeconfig) as client:
             try:
@@ -72,7 +72,7 @@ class Stage:
                 self.calls = dict(client.calls)
 
     async def pod_of(self, backend: KubernetesTaskBackend, task: str, phase: TaskPhase) -> str:
-        """The name of the task's pod, once the task is in the phase."""
+        """Wait until the task is in the phase; return the name of its pod."""
         await until(backend, task, lambda record: record.phase is phase)
         found = await self.plane.api.get(self.pods)
         uid = backend.task(task).pod_uid
@@ -80,13 +80,13 @@ class Stage:
         return names[uid]
 
     async def left(self) -> list[Json]:
-        """The pods that there are."""
+        """Return the existing pods."""
         items: list[Json] = (await self.plane.api.get(self.pods))["items"]
         return items
 
 
 async def until(backend: KubernetesTaskBackend, task: str, holds: Callable[[TaskRecord], bool]) -> TaskRecord:
-    """Wait until something holds of the task's record, which is returned."""
+    """Wait until a predicate of the task's record is true; return the record."""
     for _ in range(int(SECONDS / POLL_SECONDS)):
         if holds(backend.task(task)):
             return backend.task(task)
@@ -111,7 +111,7 @@ def stage(control_plane: Plane, namespace: str, ground: str) -> Stage:
     return Stage(control_plane, namespace, ground)
 
 
-async def test_tasks_succeed_and_fail_and_nothing_is_left(stage: Stage) -> None:
+async def test_tasks_succeed_and_fail_without_leaving_objects(stage: Stage) -> None:
     well = [stage.task(f"well-{i}", seconds=0.5) for i in range(10)]
     ill = [stage.task(f"ill-{i}", fails=0.5) for i in range(3)]
     async with stage.backend() as backend:
@@ -142,7 +142,7 @@ async def test_failing_task_is_retried_by_its_policy(stage: Stage) -> None:
     assert await stage.left() == []
 
 
-async def test_a_killed_task_is_killed_wherever_it_is(stage: Stage) -> None:
+async def test_task_is_killed_in_every_phase(stage: Stage) -> None:
     nowhere = stage.task("nowhere", node_selector={POOL: "there-is-none"})
     async with stage.backend() as backend:
         await backend.submit_all([stage.task("runs"), nowhere])
@@ -157,7 +157,7 @@ async def test_a_killed_task_is_killed_wherever_it_is(stage: Stage) -> None:
     assert await stage.left() == []
 
 
-async def test_pods_that_others_delete_are_made_again(stage: Stage) -> None:
+async def test_pods_deleted_by_others_are_recreated(stage: Stage) -> None:
     api = stage.plane.api
     async with stage.backend() as backend:
         await backend.submit_all([stage.task("one"), stage.task("two"), stage.task("three")])
@@ -209,7 +209,7 @@ async def test_impossible_task_fails_with_a_reason(stage: Stage) -> None:
     assert "spec.containers[0].name" in record.message
 
 
-async def test_the_offer_is_used_up_and_comes_back(stage: Stage) -> None:
+async def test_offer_shrinks_and_recovers(stage: Stage) -> None:
     budget = FixedBudget(Resources.of({"cpu": "250m"}))
     async with stage.backend(budget=budget) as backend:
         await backend.submit_all([stage.task("a", seconds=0.5), stage.task("b")])
@@ -225,7 +225,7 @@ async def test_the_offer_is_used_up_and_comes_back(stage: Stage) -> None:
         assert backend.offer().free == Resources.of({"cpu": "250m"})
 
 
-async def test_a_gang_starts_as_one_and_its_group_goes_with_it(stage: Stage) -> None:
+async def test_gang_starts_together_and_its_group_is_deleted(stage: Stage) -> None:
     api, groups = stage.plane.api, f"/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{stage.namespace}/podgroups"
     crew = [stage.task(f"crew-{i}", seconds=0.5, gang=Gang(name="crew", size=4)) for i in range(4)]
     async with stage.backend() as backend:
@@ -240,8 +240,8 @@ async def test_a_gang_starts_as_one_and_its_group_goes_with_it(stage: Stage) -> 
         await api.until(groups, lambda found: found["items"] == [])
 
 
-async def test_a_preempted_task_is_tried_again(stage: Stage) -> None:
-    """Its own priority class, and the scheduler's preemption, seen from the backend."""
+async def test_preempted_task_is_retried(stage: Stage) -> None:
+    """Uses a priority class and the scheduler's preemption."""
     api, name = stage.plane.api, f"{stage.namespace}-high"
     classes = "/apis/scheduling.k8s.io/v1/priorityclasses"
     await api.create(classes, {"metadata": {"name": name}, "value": 1000})

@@ -91,7 +91,7 @@ def lines(*tasks: Mapping[str, object]) -> str:
 RUNS = {"pyscheduler.io/run-seconds": "0.2"}
 
 
-async def test_tasks_left_before_anybody_works_are_run(tasks: Commands, tmp_path: Path) -> None:
+async def test_tasks_submitted_before_run_starts_are_run(tasks: Commands, tmp_path: Path) -> None:
     (tmp_path / "many.jsonl").write_text(lines(*({"id": f"t-{i}", "annotations": RUNS} for i in range(12))))
     code, out, _ = await tasks("submit", "--file", "many.jsonl")
     assert (code, out.startswith("12 submitted; nobody works tasks.db: `pyscheduler tasks run")) == (0, True)
@@ -116,7 +116,7 @@ async def test_failure_sets_the_exit_code(tasks: Commands, tmp_path: Path) -> No
     assert "killed before it was submitted" in out
 
 
-async def test_submit_watch_kill_and_offers_while_it_works(tasks: Commands) -> None:
+async def test_submit_watch_kill_and_offers_during_run(tasks: Commands) -> None:
     async with tasks.working("--budget", "cpu=1", "--budget", "pods=4"):
         for number in range(4):
             await tasks("submit", f"long-{number}", "--image", "pause:1", "--cpu", "250m")
@@ -145,7 +145,7 @@ async def test_submit_watch_kill_and_offers_while_it_works(tasks: Commands) -> N
         assert (await tasks("list"))[1] == "no tasks\n"
 
 
-async def test_a_second_run_is_refused_in_one_line(tasks: Commands, tmp_path: Path) -> None:
+async def test_second_run_is_rejected_with_one_line(tasks: Commands, tmp_path: Path) -> None:
     async with tasks.working() as first:
 
         async def held() -> bool:
@@ -159,7 +159,7 @@ async def test_a_second_run_is_refused_in_one_line(tasks: Commands, tmp_path: Pa
         assert len(err.splitlines()) == 1
 
 
-async def test_killed_it_goes_on_where_it_was(tasks: Commands, tmp_path: Path) -> None:
+async def test_killed_run_continues_from_its_state(tasks: Commands, tmp_path: Path) -> None:
     seconds = {"pyscheduler.io/run-seconds": "10"}  # so that none ends before it is killed
     (tmp_path / "many.jsonl").write_text(lines(*({"id": f"t-{i}", "annotations": seconds} for i in range(5))))
     await tasks("submit", "--file", "many.jsonl")

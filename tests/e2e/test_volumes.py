@@ -15,7 +15,7 @@ from tests.e2e.workloads import hollow_nodes, pod, pod_spec
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
-async def test_a_pod_is_bound_once_its_claim_is(control_plane: Plane, namespace: str, tmp_path: Path) -> None:
+async def test_pod_is_bound_after_its_claim(control_plane: Plane, namespace: str, tmp_path: Path) -> None:
     api, core = control_plane.api, f"/api/v1/namespaces/{namespace}"
     claim = f"{core}/persistentvolumeclaims/data"
     late = {"provisioner": "test.example.com/maker", "volumeBindingMode": "WaitForFirstConsumer"}

@@ -14,7 +14,7 @@ Labels = Mapping[str, str]
 
 @dataclass(frozen=True)
 class Family:
-    """One metric. `buckets` are bounds as they are written, `values` the samples that are no part of a histogram."""
+    """One metric. `buckets` are bounds as written, `values` the samples outside of histograms."""
 
     type: str
     series: tuple[Labels, ...]
@@ -24,11 +24,11 @@ class Family:
 
     @property
     def labels(self) -> frozenset[frozenset[str]]:
-        """The names of the labels that series have: one set, if all is well."""
+        """Return the label names of the series: a single set if they are consistent."""
         return frozenset(frozenset(series) for series in self.series)
 
-    def having(self, label: str) -> set[str]:
-        """The values of a label."""
+    def label_values(self, label: str) -> set[str]:
+        """Return the values of a label."""
         return {series[label] for series in self.series if label in series}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.e2e.exposition import differences, named, page
+from tests.e2e.metrics_page import differences, named, page
 
 THEIRS = """
 # HELP attempts_total Attempts.
@@ -23,7 +23,7 @@ seconds_count{point="Bind"} 2
 """
 
 
-def test_a_page_is_read() -> None:
+def test_page_is_parsed() -> None:
     found = page(THEIRS)
     assert {name: family.type for name, family in found.items()} == {
         "attempts_total": "counter",
@@ -31,7 +31,7 @@ def test_a_page_is_read() -> None:
         "seconds": "histogram",
     }
     assert found["seconds"].buckets == {("0.1", "1", "+Inf")}
-    assert found["seconds"].having("point") == {"Bind"}
+    assert found["seconds"].label_values("point") == {"Bind"}
     assert found["pending"].values == (({"queue": "active"}, 1.0),)
 
 
@@ -51,10 +51,10 @@ def test_difference_is_reported(before: str, after: str, expected: dict[str, str
 
 
 @pytest.mark.parametrize(("before", "after"), [('le="1"', 'le="1.0"'), ('le="0.1"', 'le="0.2"')])
-def test_buckets_are_compared_as_they_are_written(before: str, after: str) -> None:
+def test_buckets_are_compared_literally(before: str, after: str) -> None:
     assert list(differences(page(THEIRS), page(THEIRS.replace(before, after)))) == ["seconds"]
 
 
-def test_lists_may_name_families() -> None:
+def test_lists_may_contain_prefixes() -> None:
     assert named("go_threads", ["go_*"])
     assert not named("cargo_threads", ["go_*", "cargo"])
