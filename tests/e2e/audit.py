@@ -19,7 +19,7 @@ _SECONDS, _POLL_SECONDS = 20.0, 0.2
 
 
 class Right(NamedTuple):
-    """A verb on a resource; `resource` has the subresource behind a slash, as roles write it."""
+    """A verb on a resource; `resource` includes the subresource after a slash, as in roles."""
 
     group: str
     resource: str

@@ -43,7 +43,7 @@ EVENT_BYTES = 2**21  # one watch event is one line; etcd takes objects of up to 
 
 
 class ApiError(Exception):
-    """The API server refused; `status` is the HTTP code, `reason` the word Kubernetes gives (NotFound, Conflict …)."""
+    """An error of the API server; `status` is the HTTP code, `reason` Kubernetes' reason (NotFound, Conflict …)."""
 
     def __init__(self, method: str, path: str, status: int, body: str) -> None:
         try:
@@ -57,7 +57,7 @@ class ApiError(Exception):
 
 
 class ApiClient:
-    """Calls one API server as the kubeconfig's current user. Use it as an async context manager."""
+    """Client of one API server as the kubeconfig's current user. Use it as an async context manager."""
 
     def __init__(self, kubeconfig: Path | str, connections: int = 32) -> None:
         cluster, user = _current(yaml.safe_load(Path(kubeconfig).read_text()))
@@ -83,11 +83,11 @@ class ApiClient:
             await self._session.close()
 
     async def get(self, path: str, **query: str | int) -> Json:
-        """One object, or a list as the API server gives it. `path` starts with /api or /apis."""
+        """Return one object, or a list. `path` starts with /api or /apis."""
         return await self._json("GET", path, query=query)
 
     async def list(self, path: str, **query: str | int) -> Objects:
-        """All items of a collection, page by page."""
+        """Return all items of a collection, read in pages."""
         items: Objects = []
         page = await self.get(path, **{"limit": PAGE, **query})
         items += page["items"]
@@ -105,11 +105,11 @@ class ApiClient:
         return await self._json("POST", path, body)
 
     async def replace(self, path: str, body: Json) -> Json:
-        """PUTs a whole object."""
+        """PUT a whole object."""
         return await self._json("PUT", path, body)
 
     async def patch(self, path: str, body: Any, kind: str = "merge", **query: str | int) -> Json:
-        """Patches an object; `kind` is merge, strategic, json or apply (which needs fieldManager in the query)."""
+        """Patch an object; `kind` is merge, strategic, json or apply (which needs fieldManager in the query)."""
         return await self._json("PATCH", path, body, query, PATCH_TYPES[kind])
 
     async def delete(self, path: str, body: Json | None = None, **query: str | int) -> Json:
@@ -119,14 +119,14 @@ class ApiClient:
     async def text(
         self, path: str, server: str | None = None, tls: ssl.SSLContext | None = None, **query: str | int
     ) -> str:
-        """A document that is not JSON (/readyz, /metrics), from `server` if given: `https://127.0.0.1:10259`.
+        """Return a document that is not JSON (/readyz, /metrics), from `server` if given: `https://127.0.0.1:10259`.
 
         `tls` is the CA of that server, if it is another one.
         """
         return await self._send("GET", (server or self.server) + path, query=query, tls=tls)
 
     async def watch(self, path: str, **query: str | int) -> AsyncIterator[Json]:
-        """The events of a watch, until the server ends it."""
+        """Yield the events of a watch, until the server ends it."""
         query = {**query, "watch": "true"}
         async with self._opened().get(self.server + path, params=query, timeout=NO_TIMEOUT) as answer:
             if answer.status >= 400:
@@ -205,7 +205,7 @@ def _as_text(found: object) -> str:
 
 
 def _current(kubeconfig: Json) -> tuple[Json, Json]:
-    """The cluster and the user of the current context."""
+    """Return the cluster and the user of the current context."""
     context = _named(kubeconfig, "contexts", "context", kubeconfig["current-context"])
     cluster = _named(kubeconfig, "clusters", "cluster", context["cluster"])
     return cluster, _named(kubeconfig, "users", "user", context["user"]) if context.get("user") else {}
@@ -235,7 +235,7 @@ def _pem(entry: Json, name: str) -> str | None:
 
 
 def _without_depths(text: str) -> str:
-    """JSON with null for what hostile tests have nested too deep for Python."""
+    """Decode JSON, with null for values that hostile tests nest too deep for Python."""
     while depths := _DEPTHS.search(text):
         closing = "}" * (depths[0].count("{") + (text[depths.end()] == "{"))
         text = text[: depths.start()] + "null" + text[text.index(closing, depths.end()) + len(closing) :]

@@ -1,4 +1,4 @@
-"""The fixtures of the end-to-end suite; `pytest tests/e2e --control-plane=real` is what `make e2e` runs.
+"""The fixtures of the end-to-end suite; `pytest tests/e2e --control-plane=real` is run by `make e2e`.
 
 The plane lives as long as the session, and so must the event loop of every test that uses it. Each module sets:
 
@@ -22,7 +22,7 @@ from tests.e2e.story import CONTENDERS, Story, contending, new_story
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def control_plane(request: pytest.FixtureRequest) -> AsyncIterator[Plane]:
-    """The one cluster of this session."""
+    """The cluster of this session."""
     target = request.config.getoption("--control-plane", default=EMBEDDED)
     async with opened(target, request.config) as plane:
         yield plane
@@ -38,7 +38,7 @@ def real_control_plane(control_plane: Plane) -> ControlPlane:
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def namespace(control_plane: Plane) -> AsyncIterator[str]:
-    """A namespace of the test's own, deleted afterwards with all that is in it."""
+    """The test's namespace, deleted afterwards with its contents."""
     name = f"test-{uuid.uuid4().hex[:8]}"
     await new_namespace(control_plane.api, name)
     yield name

@@ -33,7 +33,7 @@ class Demands(NamedTuple):
         await self._bound("plain")
 
     async def a_volume_that_is_there(self) -> None:
-        """The scheduler picks the volume for the claim, and writes that to the volume."""
+        """A claim that the scheduler binds to a volume."""
         made = f"{self.namespace}-there"
         await self._class(made, "kubernetes.io/no-provisioner")
         await self.plane.api.create(VOLUMES, volume(made, made))
@@ -42,7 +42,7 @@ class Demands(NamedTuple):
         await self._bound("reader")
 
     async def a_volume_that_is_to_be_made(self) -> None:
-        """The scheduler writes to the claim for which node the volume is wanted."""
+        """A claim on which the scheduler sets the selected node."""
         made = f"{self.namespace}-made"
         await self._class(made, "test.example.com/maker")
         await self._claim("made", made)

@@ -25,7 +25,7 @@ REFUSED, REFUSED_FOR_GOOD = "not on the list", "never on the list"
 
 
 class Extender:
-    """The service's verbs."""
+    """The verbs of the service."""
 
     def __init__(self, api: ApiClient, log: Path) -> None:
         self._api = api
@@ -96,7 +96,7 @@ def _order(args: Json, annotation: str) -> str:
 
 
 async def application(kubeconfig: Path, log: Path) -> web.Application:
-    """The service."""
+    """Return the service."""
     app = web.Application(client_max_size=1 << 26)
     api = await ApiClient(kubeconfig).__aenter__()
     extender = Extender(api, log)

@@ -44,7 +44,7 @@ Change = Callable[[Json], None]
 
 @asynccontextmanager
 async def crew(plane: Plane, name: str, nodes: int = 3, cpu: str = "4") -> AsyncIterator[HollowNodes]:
-    """Hollow nodes, dealt out over two zones."""
+    """Run hollow nodes in two zones."""
     templates = node_templates(nodes, cpu=cpu, zones=("zone-a", "zone-b"), prefix=f"{name}-")
     async with hollow(plane, templates) as running:
         yield running
@@ -60,7 +60,7 @@ async def crew_with_scheduler(
 
 
 def documents(file: str, items: Mapping[str, str] | None = None) -> list[Json]:
-    """The objects of an example; `items` stand in for its `$NAMES`."""
+    """Return the objects of an example, with `items` for its `$NAMES`."""
     text = (EXAMPLES / file).read_text()
     for name, value in (items or {}).items():
         text = text.replace(f"${name}", value)
@@ -75,7 +75,7 @@ class Bench:
     namespace: str
 
     def at(self, kind: str, name: str = "") -> str:
-        """The path of a kind, or of one object."""
+        """Return the path of a kind, or of one object."""
         return _PATHS[kind].format(self.namespace) + (f"/{name}" if name else "")
 
     async def apply(self, file: str, change: Change | None = None, items: Mapping[str, str] | None = None) -> None:
@@ -94,19 +94,19 @@ class Bench:
                 raise
 
     async def job(self, name: str, holds: Callable[[Json], object], seconds: float = SECONDS) -> Json:
-        """A Job once that is true of it."""
+        """Wait until a predicate of a Job is true; return the Job."""
         return await self.api.until(self.at("Job", name), holds, seconds)
 
     async def complete(self, name: str, seconds: float = SECONDS) -> Json:
-        """A Job once it is Complete."""
+        """Wait until a Job is Complete; return it."""
         return await self.job(name, lambda job: "Complete" in ended(job), seconds)
 
     async def failed(self, name: str, seconds: float = SECONDS) -> Json:
-        """A Job once it is Failed."""
+        """Wait until a Job is Failed; return it."""
         return await self.job(name, lambda job: "Failed" in ended(job), seconds)
 
     async def pods(self, of: str = "", holds: Callable[[list[Json]], object] | None = None) -> list[Json]:
-        """The pods of a Job, all if none is named, once that is true of them."""
+        """Wait until a predicate of a Job's pods is true, of all pods if none is named; return them."""
         query = {"labelSelector": f"batch.kubernetes.io/job-name={of}"} if of else {}
         wanted = holds if holds is not None else lambda _: True
         found = await self.api.until(self.at("Pod"), lambda found: wanted(found["items"]), SECONDS, **query)
@@ -114,11 +114,11 @@ class Bench:
         return items
 
     async def reasons(self, kind: str, name: str, *expected: str) -> set[str]:
-        """The reasons of the Events about an object, when all the expected are among them: they come in no order."""
+        """Wait for Events with all expected reasons about an object, in any order; return the reasons."""
         return {event["reason"] for event in await self.events(kind, name, *expected)}
 
     async def events(self, kind: str, name: str, *expected: str) -> list[Json]:
-        """The Events about an object, when all the expected reasons are among them."""
+        """Wait for Events with all expected reasons about an object; return them."""
         selector = f"involvedObject.kind={kind},involvedObject.name={name}"
         path = f"/api/v1/namespaces/{self.namespace}/events"
         found = await self.api.until(
@@ -128,48 +128,48 @@ class Bench:
         return items
 
     async def end(self, pods: list[Json]) -> None:
-        """Let pods end that are `endless`."""
+        """End the runs of `endless` pods."""
         for pod in pods:
             await self.patch("Pod", pod["metadata"]["name"], {"metadata": {"annotations": {RUN_SECONDS: "0"}}})
 
     async def hold(self, cron_job: str) -> None:
-        """Make a suspended CronJob one that ran last an hour ago."""
+        """Set the last run of a suspended CronJob to an hour ago."""
         last = {"status": {"lastScheduleTime": timestamp(time.time() - HOUR)}}
         await self.patch("CronJob", cron_job, last, "/status")
 
     async def due(self, cron_job: str, minutes: int) -> str:
-        """Make its run of so many minutes ago due. Returns the name of the Job that it is to start."""
+        """Make its run of so many minutes ago due; return the name of the Job that it will start."""
         schedule, at = ago(minutes)
-        # A change of the schedule alone is looked at when it is due next; that of another field at once.
+        # The controller handles a change of the schedule when it is due next; of another field at once.
         await self.patch("CronJob", cron_job, {"spec": {"schedule": schedule, "suspend": True}})
         await self.patch("CronJob", cron_job, {"spec": {"suspend": False}})
         return f"{cron_job}-{at // 60}"
 
     async def gone(self, kind: str, name: str) -> None:
-        """Waits until there is no such object."""
+        """Wait until the object does not exist."""
         await self.api.until(
             self.at(kind), lambda found: name not in {item["metadata"]["name"] for item in found["items"]}, SECONDS
         )
 
     async def patch(self, kind: str, name: str, patch: Json, part: str = "") -> Json:
-        """A merge patch of an object or its subresource."""
+        """Apply a merge patch to an object or its subresource."""
         return await self.api.patch(self.at(kind, name) + part, patch)
 
 
 def suspended(document: Json) -> None:
-    """Suspend a CronJob until a test resumes it."""
+    """Change the document of a CronJob: suspended until a test resumes it."""
     if document["kind"] == "CronJob":
         document["spec"]["suspend"] = True
 
 
 def endless(document: Json) -> None:
-    """The pods of a Job or CronJob run until the test lets them end, so that it may take its time to look at them."""
+    """Let pods of a Job or CronJob run until the test ends them."""
     spec = document["spec"].get("jobTemplate", document)["spec"]
     spec["template"]["metadata"]["annotations"][RUN_SECONDS] = "3600"
 
 
 def ended(job: Json) -> list[str]:
-    """The types of a Job's conditions that are True, in order."""
+    """Return the types of a Job's conditions that are True, in order."""
     return [c["type"] for c in job.get("status", {}).get("conditions", ()) if c["status"] == "True"]
 
 
@@ -186,7 +186,7 @@ def counts(job: Json) -> dict[str, Any]:
 
 
 def phases(pods: list[Json]) -> list[str]:
-    """The phases of pods, sorted."""
+    """Return the phases of pods, sorted."""
     return sorted(pod["status"]["phase"] for pod in pods)
 
 
@@ -201,12 +201,12 @@ def not_terminating(pods: list[Json]) -> list[Json]:
 
 
 def nodes_of(pods: list[Json]) -> set[str]:
-    """The nodes that pods are on."""
+    """Return the nodes of pods."""
     return {pod["spec"]["nodeName"] for pod in pods if pod["spec"].get("nodeName")}
 
 
 def index(pod: Json) -> str:
-    """A pod's completion index."""
+    """Return a pod's completion index."""
     return str(pod["metadata"]["annotations"]["batch.kubernetes.io/job-completion-index"])
 
 

@@ -1,4 +1,4 @@
-"""The real kubectl: the one that is installed, or one that is built beside the control plane."""
+"""The real kubectl: installed, or built with the control plane."""
 
 from __future__ import annotations
 

@@ -91,5 +91,5 @@ def build_in_view(config: pytest.Config) -> None:
 
 
 def _fail(error: Exception) -> NoReturn:
-    """Ends the fixture with the one line that the error has, without a traceback."""
+    """Fail the fixture with the error's one line, without a traceback."""
     pytest.fail(str(error), pytrace=False)

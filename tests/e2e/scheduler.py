@@ -1,4 +1,4 @@
-"""The scheduler under test: a process of its own, as users run it, with no more rights than the manifests give it."""
+"""The scheduler under test: a process with the permissions of the manifests."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Configured:
     args: Sequence[Json] = ()
 
     def document(self) -> str:
-        """The file's text: unlimited requests, no leader election."""
+        """Return the file's text: unlimited requests, no leader election."""
         profile: Json = {"schedulerName": self.name, "plugins": dict(self.plugins), "pluginConfig": list(self.args)}
         return yaml.safe_dump(
             {
@@ -94,12 +94,12 @@ class SchedulerProcess:
         return await api.text(path, self.address, self._tls)
 
     def cpu_seconds(self) -> float:
-        """User and system time that it has used."""
+        """Return its user and system time."""
         fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def peak_memory(self) -> int:
-        """The most memory that it has had, in bytes."""
+        """Return its peak memory in bytes."""
         status = Path(f"/proc/{self.process.pid}/status").read_text()
         line = next(line for line in status.splitlines() if line.startswith("VmHWM"))
         return int(line.split()[1]) * 1024
@@ -134,7 +134,7 @@ async def scheduler_with(
 async def replica(
     plane: Plane, config: Path, folder: Path, python_path: Path | None = None, kubeconfig: Path | None = None
 ) -> AsyncIterator[SchedulerProcess]:
-    """One that the test may stop, freeze or kill: whatever is left of it when the block ends is killed."""
+    """Run a scheduler that the test may stop, freeze or kill; it is killed at the end."""
     running = await _started(plane, config, folder, python_path, kubeconfig)
     try:
         await _ready(running, plane.api)
@@ -171,7 +171,7 @@ def _from_anywhere(*paths: Path) -> tuple[Path, ...]:
 
 
 async def kubeconfig_of(plane: Plane, server: str | None = None) -> Path:
-    """With the rights that the manifests give, where there are rights; `server` may be a proxy's URL."""
+    """Return a kubeconfig with the manifests' permissions, on the real control plane; `server` may be a proxy's URL."""
     await install(plane.api)
     if plane.real is None:
         return plane.kubeconfig

@@ -1,4 +1,4 @@
-"""The table of configurations put to the real kube-scheduler: what it refuses, in which words, what the rest comes to.
+"""The table of configurations, loaded by the real kube-scheduler: errors, messages and results.
 
 `tests/unit/config/test_table.py` checks the recorded results; here they are compared with the real program.
 """
@@ -26,12 +26,12 @@ AT_REST = ("GangScheduling", "TopologyPlacementGenerator", "PodGroupPodsCount")
 NOT_HERE = {("reserve", "DynamicResources"), ("preBind", "DynamicResources")}
 """Devices are not allocated yet, so there is none to reserve."""
 NOT_THERE = {("preScore", "ImageLocality")}
-"""It looks its images up once for all nodes."""
+"""ImageLocality looks up images once for all nodes."""
 
 
 @pytest.fixture(scope="module")
 def kube_scheduler(request: pytest.FixtureRequest) -> Path:
-    """The built kube-scheduler. Without Go a reason to skip, under CI a failure."""
+    """The built kube-scheduler; skips without Go, fails under CI."""
     if request.config.getoption("--control-plane", default="embedded") != REAL:
         pytest.skip("needs the real kube-scheduler: pytest tests/e2e --control-plane=real")
     try:
@@ -79,7 +79,7 @@ def _without_ours(shown: str) -> str:
 
 
 def test_planted_difference_is_detected(kube_scheduler: Path, tmp_path: Path) -> None:
-    """Ours of another file: another field, another plugin, another weight, other args."""
+    """A changed configuration: another field, another plugin, another weight, other args."""
     answer = ask(kube_scheduler, SAMPLES[0].text, tmp_path)
     ours = view(loads(located(SAMPLES[0].text, tmp_path)))
     ours["parallelism"] = 3
@@ -96,7 +96,7 @@ def test_planted_difference_is_detected(kube_scheduler: Path, tmp_path: Path) ->
 
 
 def differences(answer: Answer, ours: dict[str, Any]) -> Iterator[str]:
-    """Where what kube-scheduler wrote is not what it is here; what is here beyond that are defaults that it omits."""
+    """Yield the differences of kube-scheduler's output to ours; extra values here are defaults that it omits."""
     for key, value in answer.written.items():
         adaptive = key == "percentageOfNodesToScore" and value == 0 and ours.get(key) is None
         if key not in ("apiVersion", "kind", "profiles") and not adaptive:

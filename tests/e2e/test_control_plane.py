@@ -1,4 +1,4 @@
-"""Smoke tests of the cluster itself: if one of these fails, the other end-to-end tests mean nothing."""
+"""Smoke tests of the cluster itself: if one fails, the other end-to-end tests are meaningless."""
 
 from __future__ import annotations
 
@@ -91,5 +91,5 @@ async def test_kube_scheduler_binds_pods_to_ready_nodes(real_control_plane: Cont
 
 
 def all_bound(count: int) -> Callable[[Json], bool]:
-    """True of a list that has `count` pods, each with its node."""
+    """Return a predicate: the list has `count` pods, all bound."""
     return lambda found: sum("nodeName" in pod["spec"] for pod in found["items"]) == count

@@ -81,7 +81,7 @@ class EndpointClient:
 
 
 class Both(NamedTuple):
-    """Ours and kube-scheduler, and what both of them trust."""
+    """Both schedulers and their CA."""
 
     ours: EndpointClient
     theirs: EndpointClient
@@ -216,7 +216,7 @@ async def test_resource_metrics_equal_kube_schedulers(both: Both, namespace: str
 async def _resources(
     server: EndpointClient, both: Both, namespace: str
 ) -> set[tuple[frozenset[tuple[str, str]], float]]:
-    """The samples of a namespace."""
+    """Return the samples of a namespace."""
     page = await server.get("/metrics/resources", tls=both.administrator())
     families = text_string_to_metric_families(page.body)
     samples = [s for family in families for s in family.samples if s.labels["namespace"] == namespace]

@@ -31,7 +31,7 @@ FORMS = pytest.mark.parametrize("names", [False, True], ids=["whole nodes", "nam
 
 @dataclass(frozen=True)
 class Running:
-    """An extender that runs."""
+    """A running extender."""
 
     url: str
     log: Path
@@ -44,7 +44,7 @@ class Running:
 
 @asynccontextmanager
 async def extender(plane: Plane, folder: Path) -> AsyncIterator[Running]:
-    """The extender's process, until the block ends."""
+    """Run the extender's process."""
     (port,) = free_ports(1)
     running = Running(f"http://127.0.0.1:{port}", folder / "calls.jsonl")
     command = [sys.executable, "-m", "tests.e2e.extender", port, plane.kubeconfig, running.log]
@@ -68,7 +68,7 @@ async def _answers(plane: Plane, running: Running) -> None:
 
 
 def configuration(name: str, url: str, names: bool) -> str:
-    """A file for either scheduler."""
+    """Return a configuration for either scheduler."""
     settings: Json = {"urlPrefix": url, "nodeCacheCapable": names, "httpTimeout": "10s", "weight": 50}
     verbs = {f"{verb}Verb": verb for verb in ("filter", "prioritize", "preempt", "bind")}
     return yaml.safe_dump(
@@ -83,7 +83,7 @@ def configuration(name: str, url: str, names: bool) -> str:
 
 
 def running_scheduler(contender: str, plane: Plane, config: str, folder: Path) -> AbstractAsyncContextManager[Any]:
-    """This scheduler or the real one."""
+    """Run this scheduler or the real one."""
     if contender == "kube-scheduler":
         if plane.real is None:
             pytest.skip("needs the real control plane: pytest tests/e2e --control-plane=real")
@@ -94,7 +94,7 @@ def running_scheduler(contender: str, plane: Plane, config: str, folder: Path) -
 
 
 def ordered(name: str, spec: Json, **orders: str) -> Json:
-    """A pod with orders for the extender."""
+    """Return a pod with annotations for the extender."""
     made = pod(name, spec)
     made["metadata"]["annotations"] = {
         {"keep": KEEP, "prefer": PREFER, "preempt": PREEMPT}[word]: order for word, order in orders.items()

@@ -1,4 +1,4 @@
-"""The image without docker: the Dockerfile's steps in a folder that stands for the root, then its entrypoint.
+"""The image without docker: the Dockerfile's steps in a folder as root, then its entrypoint.
 
 It downloads what the image installs, so it runs with the real control plane only, which is downloaded too.
 """
@@ -35,7 +35,7 @@ class Image:
         self.as_built: dict[str, tuple[int, int]] = {}
 
     def build(self) -> None:
-        """Carry out all stages; what the last one does not copy is gone afterwards, as in the image."""
+        """Run all stages; only files that the last one copies remain, as in the image."""
         (self.root / "tmp").mkdir()
         kept: list[str] = []
         for word, rest in instructions(DOCKERFILE):
@@ -65,13 +65,13 @@ class Image:
         return _output(command, cwd=self._work, environment=environment)
 
     def installed(self) -> dict[str, str]:
-        """The version of each distribution, by its name in small letters."""
+        """Return the version of each distribution, by lower-case name."""
         python = self.root / "opt/pyscheduler/bin/python"
         versions: dict[str, str] = json.loads(_output([str(python), "-c", INSTALLED], self._work, self._environment))
         return {_same(name): version for name, version in versions.items()}
 
     def files(self) -> dict[str, tuple[int, int]]:
-        """Size and time of every file of the virtual environment."""
+        """Return size and time of every file of the virtual environment."""
         found = (path for path in (self.root / "opt").rglob("*") if path.is_file())
         return {str(path): (path.stat().st_size, path.stat().st_mtime_ns) for path in found}
 
@@ -93,12 +93,12 @@ class Image:
         return self.root / path.removeprefix("/")
 
     def _moved(self, line: str) -> str:
-        """The line with every absolute path put below `root`."""
+        """Return the line with every absolute path below `root`."""
         return re.sub(r"(?<=[\s=])/(?=\w)", f"{self.root}/", line)
 
 
 def in_git(path: str) -> list[str]:
-    """The files at or below a path."""
+    """Return the files at or below a path."""
     return _output(["git", "ls-files", path], ROOT, dict(os.environ)).splitlines()
 
 
@@ -109,13 +109,13 @@ def _output(command: list[str], cwd: Path, environment: dict[str, str]) -> str:
 
 
 def _same(name: str) -> str:
-    """A distribution's name as pip compares it."""
+    """Return a distribution's name as pip normalizes it."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
 @pytest.fixture(scope="module")
 def image(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Image]:
-    """Built once, and then read-only as in the pod."""
+    """The image, built once and read-only as in the pod."""
     if request.config.getoption("--control-plane", default=EMBEDDED) != REAL:
         pytest.skip("downloads what the image installs: pytest tests/e2e --control-plane=real")
     made = Image(tmp_path_factory.mktemp("image"))

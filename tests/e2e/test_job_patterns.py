@@ -1,4 +1,4 @@
-"""The job patterns of docs/jobs.md, as they are shipped, on the embedded cluster and on the real control plane.
+"""The shipped job patterns of docs/jobs.md, on the embedded cluster and on the real control plane.
 
 Assertions on conditions, counts and Events hold on both: that is how the embedded Job controller is kept to the
 real one.
@@ -278,11 +278,11 @@ async def test_invalid_jobs_are_rejected_with_the_same_message(
 
 
 def merged(spec: Json, change: Json) -> Json:
-    """The spec with a merge patch applied."""
+    """Return the spec with a merge patch applied."""
     both = {name: merged(spec.get(name, {}), part) if isinstance(part, dict) else part for name, part in change.items()}
     return {name: part for name, part in {**spec, **both}.items() if part is not None}
 
 
 def image(pod: Json) -> str:
-    """The image of a pod's container."""
+    """Return the image of a pod's container."""
     return str(pod["spec"]["containers"][0]["image"])

@@ -32,7 +32,7 @@ def bench(control_plane: Plane, namespace: str) -> Bench:
 
 
 async def start(bench: Bench, policy: str) -> str:
-    """The example of that policy, suspended, as if it had run last an hour ago. Returns its name."""
+    """Create the example of that policy, suspended, with a last run an hour ago; return its name."""
 
     def held(document: Json) -> None:
         suspended(document)
@@ -44,13 +44,13 @@ async def start(bench: Bench, policy: str) -> str:
 
 
 async def finish(bench: Bench, job: str) -> Json:
-    """The Job, once its run has been let end, and is complete."""
+    """End the Job's run and wait until it is Complete; return it."""
     await bench.end(await bench.pods(job, in_phase("Running", 1)))
     return await bench.complete(job)
 
 
 async def jobs(bench: Bench, *names: str) -> list[Json]:
-    """The Jobs there are, once it is these."""
+    """Wait until exactly these Jobs exist; return them."""
     found = await bench.api.until(
         bench.at("Job"),
         lambda found: sorted(job["metadata"]["name"] for job in found["items"]) == sorted(names),
@@ -91,7 +91,7 @@ async def test_allow_lets_runs_overlap(bench: Bench) -> None:
 
 
 def ago_of(job: str, name: str) -> str:
-    """The time in a Job's name."""
+    """Return the time in a Job's name."""
     return timestamp(int(job.removeprefix(f"{name}-")) * 60)
 
 

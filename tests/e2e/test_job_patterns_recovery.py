@@ -1,4 +1,4 @@
-"""Jobs and sync workers get over the loss of a pod, of a node and of the scheduler, on both clusters."""
+"""Jobs and sync workers recover from the loss of a pod, a node and the scheduler, on both clusters."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ async def test_deleted_pod_is_replaced(control_plane: Plane, bench: Bench, tmp_p
 async def test_pods_of_a_lost_node_run_elsewhere(control_plane: Plane, bench: Bench, tmp_path: Path) -> None:
     async with crew_with_scheduler(control_plane, bench.namespace, tmp_path) as nodes:
         await bench.apply("recovery.yaml")
-        await bench.apply("sync-workers.yaml", impatient)
+        await bench.apply("sync-workers.yaml", shorten_tolerations)
         running = await bench.pods(holds=in_phase("Running", 6))
         lost = next(pod["spec"]["nodeName"] for pod in running if is_shard(pod))
         stranded = {pod["metadata"]["name"]: pod for pod in running if pod["spec"]["nodeName"] == lost}
@@ -68,8 +68,8 @@ async def test_pods_of_a_lost_node_run_elsewhere(control_plane: Plane, bench: Be
         assert counts(await bench.complete("recovery")) == {**DONE, "failed": shards}
 
 
-def impatient(document: Json) -> None:
-    """The workers leave a lost node after two seconds, as the Job's pods do: the test waits for it."""
+def shorten_tolerations(document: Json) -> None:
+    """Let the workers tolerate a lost node for two seconds only, like the Job's pods."""
     for toleration in document["spec"]["template"]["spec"]["tolerations"]:
         toleration["tolerationSeconds"] = 2
 
@@ -115,7 +115,7 @@ async def test_killed_scheduler_loses_and_duplicates_no_pod(control_plane: Plane
 
 
 def bound(pods: list[Json]) -> list[str]:
-    """The names of the pods that have a node."""
+    """Return the names of the bound pods."""
     return [pod["metadata"]["name"] for pod in pods if pod["spec"].get("nodeName")]
 
 

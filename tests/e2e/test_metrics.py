@@ -1,4 +1,4 @@
-"""Our /metrics beside kube-scheduler's: both schedule the same pods, and what they serve is compared name by name.
+"""Our /metrics and kube-scheduler's: both schedule the same pods, and their metrics are compared by name.
 
 docs/metrics.md lists the allowed differences, and is read here.
 """
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 PAGE = "docs/metrics.md"
 SMALL = 60
-"""Pods that just fit: so many that kube-scheduler, which draws them by chance, has timed plugins for some."""
+"""Pods that just fit: enough that kube-scheduler, which samples them randomly, has timed plugins for some."""
 CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 SAME_VALUES = (
     ("scheduler_schedule_attempts_total", "result"),
@@ -36,14 +36,14 @@ SAME_VALUES = (
     ("scheduler_framework_extension_point_duration_seconds", "extension_point"),
 )
 WITHOUT_WORK = {"PreBind", "Permit", "PostBind", "Sign"}
-"""Extension points that kube-scheduler times for every pod, and we only where a plugin has something to do."""
+"""Extension points that kube-scheduler times for every pod, and we only with work for a plugin."""
 WAITING = {"NodeResourcesFit": 1, "SchedulingGates": 1}
-"""The pods that wait in the end, by the plugin that keeps them."""
+"""Pods that are pending at the end, by rejecting plugin."""
 Fetch = Callable[[], Awaitable[str]]
 
 
 def names(heading: str) -> list[str]:
-    """The metrics of a table."""
+    """Return the metrics of a table."""
     return [words_in_code(row[0])[0] for row in rows(PAGE, heading)]
 
 
@@ -74,19 +74,19 @@ async def test_every_kube_scheduler_metric_is_served_or_listed_as_missing(
 
 
 def waiting(found: Page) -> dict[str, float]:
-    """Pods that wait, by the plugin that keeps them waiting."""
+    """Return pending pods by rejecting plugin."""
     return {labels["plugin"]: value for labels, value in found["scheduler_unschedulable_pods"].values if value}
 
 
 def evaluated(found: Page) -> set[tuple[str, str]]:
-    """Plugins with counted evaluations, by extension point."""
+    """Return the plugins with counted evaluations, by extension point."""
     return {
         (labels["extension_point"], labels["plugin"]) for labels in found["scheduler_plugin_evaluation_total"].series
     }
 
 
 class Story:
-    """Pods that are bound, one that fits nowhere, one that is gated, one that takes another's place; then they go."""
+    """Bound pods, an unschedulable, a gated and a preempting one; deleted at the end."""
 
     def __init__(self, api: ApiClient, namespace: str, name: str) -> None:
         """`name` is the scheduler's."""
@@ -97,7 +97,7 @@ class Story:
 
     @asynccontextmanager
     async def happening(self) -> AsyncIterator[None]:
-        """All of it, up to where the unschedulable and the gated pod wait."""
+        """Run the story until the unschedulable and the gated pod are pending."""
         urgent = f"{self.name}-urgent"
         await self.api.create(CLASSES, {"metadata": {"name": urgent}, "value": 1000})
         for i in range(SMALL):
@@ -126,7 +126,7 @@ async def run_story(story: Story, fetch: Fetch) -> Page:
 
 
 async def settled(fetch: Fetch, seconds: float = 60.0) -> Page:
-    """The page once it has every pod's outcome: some are counted a moment after others see them."""
+    """Wait until the page has every pod's outcome, since some are counted later; return it."""
     deadline = time.monotonic() + seconds
     while True:
         found = page(await fetch())

@@ -1,4 +1,4 @@
-"""The comparison itself: it has to see what it is there to see."""
+"""Tests of the comparison itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Preemption, end to end: a full node, a pod that matters more, and what its victim and its owner get to see."""
+"""Preemption, end to end: a full node, a pod of higher priority, conditions and Events of victim and preemptor."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ async def test_pod_preempts_one_of_lower_priority(control_plane: Plane, namespac
 
 
 async def test_api_server_rejects_a_nomination_of_a_bound_pod(control_plane: Plane, namespace: str) -> None:
-    """So the scheduler must not write one late."""
+    """The scheduler must not write a nomination after the binding."""
     pods = f"/api/v1/namespaces/{namespace}/pods"
     await control_plane.api.create(pods, pod("bound", pod_spec(namespace, namespace, nodeName="somewhere")))
     with pytest.raises(ApiError, match="may not be set on pods that are already bound to a node") as refused:

@@ -30,7 +30,7 @@ async def connection(control_plane: Plane) -> AsyncIterator[Connection]:
 
 
 async def made(control_plane: Plane, namespace: str, name: str) -> Pod:
-    """A pending pod that no scheduler looks for."""
+    """A pending pod without a scheduler."""
     built = pod(name).namespace(namespace)
     spec = {"schedulerName": "no-scheduler", "containers": [{"name": "main", "image": "pause"}]}
     created = await control_plane.api.create(

@@ -22,7 +22,7 @@ _TAKEN = "pyscheduler_config_last_reload_successful"
 
 
 class Mounted:
-    """A folder as the kubelet mounts a ConfigMap: `..data` is a link that is swapped, the file a link through it."""
+    """A folder like the kubelet's mount of a ConfigMap: `..data` is a replaced link, the file a link through it."""
 
     def __init__(self, folder: Path, text: str) -> None:
         self._folder = folder
@@ -94,7 +94,7 @@ async def test_valid_file_is_reloaded_under_load_and_invalid_one_rejected(
 
 
 async def _check_packed(control_plane: Plane, namespace: str) -> None:
-    """Ten pods more go to the fullest node, and to the next once that has as many pods as it takes.
+    """Ten more pods go to the fullest node, and to the next when that reaches its pod limit.
 
     They are so large that each makes its node the fullest, however many were so before.
     """
@@ -138,7 +138,7 @@ async def test_plugin_added_by_a_reload_has_its_watched_objects(
 async def test_profiles_and_extenders_are_added_and_removed(
     control_plane: Plane, namespace: str, tmp_path: Path
 ) -> None:
-    """A pod of a profile that is not there yet waits for nothing else, and is sent to an extender that comes too."""
+    """A pending pod of a new profile is scheduled after the reload, with the new extender."""
     api, pods, other = control_plane.api, f"/api/v1/namespaces/{namespace}/pods", f"{namespace}-other"
 
     def of(name: str, scheduler: str) -> Json:

@@ -1,4 +1,4 @@
-"""The overlays on an API server that enforces RBAC: nothing that the scheduler needs is refused, and no right is idle.
+"""The overlays on an API server that enforces RBAC: no request of the scheduler is rejected, and no permission unused.
 
 Each overlay is applied with kubectl; the command of its Deployment then runs as a process with the credentials that the
 pod would have. Its requests and their results are read from the API server's audit log.
@@ -34,7 +34,7 @@ SELDOM = {
     Right("authentication.k8s.io", "tokenreviews", "create"): "only when metrics are requested with a token",
     Right("authorization.k8s.io", "subjectaccessreviews", "create"): "only when metrics are requested",
 }
-"""Rights that the demands give no reason to use, and what would."""
+"""Rights that the demands do not use, and the reason."""
 
 
 @dataclass
@@ -47,7 +47,7 @@ class Audited:
 
 @pytest_asyncio.fixture(loop_scope="session", scope="module")
 async def audited(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Audited]:
-    """A control plane of this module's own."""
+    """The control plane of this module."""
     if request.config.getoption("--control-plane", default=EMBEDDED) != REAL:
         pytest.skip("needs the real control plane: pytest tests/e2e --control-plane=real")
     log = AuditLog(tmp_path_factory.mktemp("audit"))
@@ -130,13 +130,13 @@ async def applied(plane: Plane, overlay: str, folder: Path) -> Json:
 
 
 async def demanding(plane: Plane, namespace: str, scheduler: str) -> Demands:
-    """Demands in a new namespace."""
+    """Return demands in a new namespace."""
     await new_namespace(plane.api, namespace)
     return Demands(plane, namespace, scheduler)
 
 
 async def roles(plane: Plane) -> list[Json]:
-    """The roles that the base brings along for the scheduler itself."""
+    """Return the base's roles for the scheduler."""
     kinds = "/apis/rbac.authorization.k8s.io/v1"
     return [
         await plane.api.get(f"{kinds}/clusterroles/pyscheduler"),
@@ -145,7 +145,7 @@ async def roles(plane: Plane) -> list[Json]:
 
 
 async def bound_by_hand(plane: Plane, user: str) -> list[str]:
-    """The bindings that give a user rights, but for those that the API server makes when it starts."""
+    """Return a user's role bindings, without the API server's built-in ones."""
     kinds = ("clusterrolebindings", "rolebindings")
     made = [b for kind in kinds for b in await plane.api.list(f"/apis/rbac.authorization.k8s.io/v1/{kind}")]
     named = [b for b in made if any(subject["name"] == user for subject in b.get("subjects", ()))]

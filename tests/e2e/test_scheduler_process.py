@@ -14,7 +14,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 @pytest.fixture
 def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder, named from where one stands."""
+    """A folder with a relative path."""
     (tmp_path / "work").mkdir()
     monkeypatch.chdir(tmp_path)
     return Path("work")

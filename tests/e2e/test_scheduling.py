@@ -1,4 +1,4 @@
-"""The main job, end to end: a scheduler process, an API server, nodes that run pods, and controllers that make them."""
+"""Scheduling, end to end: a scheduler process, an API server, controllers, and nodes that run pods."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from pyscheduler.api import Cycle, NodeInfo, Pod, Reads, ScorePlugin
 
 
 class PreferQuiet(ScorePlugin):
-    """Prefers nodes with the label quiet=yes."""
+    """A plugin that prefers nodes with the label quiet=yes."""
 
     name = "PreferQuiet"
     reads = Reads.OWN_NODE

@@ -53,7 +53,7 @@ class Wish(NamedTuple):
     """Specs of two pods, and the labels that `b` needs so that the rejected one fits too."""
 
     fits: Json
-    """Of the pod that fits node `a` from the start."""
+    """Fields of the pod that fits node `a` from the start."""
     refused: Json
     message: str
     labels: Mapping[str, str]

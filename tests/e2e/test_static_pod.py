@@ -1,4 +1,4 @@
-"""In a static pod's place: command lines as kubeadm writes them for kube-scheduler, and as people harden them."""
+"""Command lines of static pods: kubeadm's for kube-scheduler, and hardened ones."""
 
 from __future__ import annotations
 

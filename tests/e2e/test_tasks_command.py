@@ -33,7 +33,7 @@ class Commands:
         self._folder, self._kubeconfig, self.namespace = folder, kubeconfig, namespace
 
     async def __call__(self, *words: str) -> tuple[int | None, str, str]:
-        """Exit code, standard output, standard error."""
+        """Return exit code, standard output, standard error."""
         process = await self._started(*words)
         out, err = await asyncio.wait_for(process.communicate(), 60.0)
         assert "Traceback" not in err.decode()
@@ -56,7 +56,7 @@ class Commands:
         return ("--kubeconfig", str(self._kubeconfig), "-n", self.namespace, "--scheduler", self.namespace)
 
     def phase(self, task: str) -> str:
-        """As `list` shows it, without the time that it takes a command to start."""
+        """Return the phase that `list` shows, without starting a process."""
         with RequestQueue(self._folder / "tasks.db") as box:
             found = task_view.rows(box).get(task)
         return "" if found is None else found.phase

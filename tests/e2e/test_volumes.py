@@ -1,4 +1,4 @@
-"""Volumes, end to end: a claim that waits for its pod is given the pod's node, a volume is made, the pod is bound."""
+"""Volumes, end to end: a claim gets its selected node, a volume is provisioned, the pod is bound."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Claims and volumes for end-to-end tests, and the hands that no scheduler has: a provisioner's."""
+"""Claims and volumes for end-to-end tests, and a provisioner."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def selected_node(claim: Json) -> str:
 
 
 def volume(name: str, storage_class: str) -> Json:
-    """A volume that fits every claim of the class."""
+    """Return a volume that fits every claim of the class."""
     given = {"accessModes": WANTED["accessModes"], "capacity": {"storage": "1Gi"}, "storageClassName": storage_class}
     source = {"csi": {"driver": "test.example.com", "volumeHandle": name}}
     return {"metadata": {"name": name}, "spec": {**given, **source}}
