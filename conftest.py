@@ -1,4 +1,4 @@
-"""What holds for every test: property tests draw the same examples in every run, and are not timed."""
+"""Hypothesis profile and command line options of all tests: the same examples in every run, without deadlines."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ settings.load_profile("pyscheduler")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Adds --control-plane."""
-    choices, text = ("embedded", "real"), "what the tests that need a cluster run against"
+    """Add --control-plane."""
+    choices, text = ("embedded", "real"), "control plane for tests that need a cluster"
     parser.addoption("--control-plane", choices=choices, default="embedded", help=text)

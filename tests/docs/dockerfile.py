@@ -1,4 +1,4 @@
-"""The Dockerfile and .dockerignore as data: instructions, and what of a path reaches the builder."""
+"""The Dockerfile and .dockerignore as data: instructions, and the paths that reach the builder."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _IGNORE = (ROOT / ".dockerignore").read_text().splitlines()
 
 
 def instructions(text: str) -> list[tuple[str, str]]:
-    """Each instruction and the rest of its line; lines that go on are joined."""
+    """Return each instruction and the rest of its line; continued lines are joined."""
     joined = re.sub(r"\\\n\s*", "", re.sub(r"^\s*#.*\n", "", text, flags=re.M))
     return [(word, rest) for word, _, rest in (line.partition(" ") for line in joined.splitlines()) if word]
 
@@ -22,19 +22,19 @@ def values(name: str) -> list[str]:
     return [rest for word, rest in instructions(DOCKERFILE) if word == name]
 
 
-def copied() -> list[str]:
-    """What is copied from the folder that is built."""
+def copied_sources() -> list[str]:
+    """Return the sources of COPY instructions in the build context."""
     return [source for rest in values("COPY") if "--from=" not in rest for source in shlex.split(rest)[:-1]]
 
 
-def ignored(path: str) -> bool:
-    """Docker's rule: the last pattern that matches the path or a folder above it decides."""
+def is_ignored(path: str) -> bool:
+    """Return True if .dockerignore excludes the path: the last pattern that matches it or a parent folder decides."""
     out = False
     for pattern in (line for line in _IGNORE if line and not line.startswith("#")):
-        keep = pattern.startswith("!")
+        include = pattern.startswith("!")
         above = [path, *map(str, PurePosixPath(path).parents)]
         if any(_matches(folder, pattern.removeprefix("!")) for folder in above if folder != "."):
-            out = not keep
+            out = not include
     return out
 
 

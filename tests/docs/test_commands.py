@@ -1,4 +1,4 @@
-"""Every command of the pages works: those that need nothing but Python are run, the others are checked for sense."""
+"""Commands in the pages work: those that need only Python are run, of the others flags and files are checked."""
 
 from __future__ import annotations
 
@@ -16,65 +16,70 @@ from pyscheduler.cli import main
 from tests.docs.pages import PAGES, ROOT, commands
 
 COMMANDS = [(page, command) for page in PAGES for command in commands(page)]
-ELSEWHERE = ("docker", "kubectl", "$EDITOR", ".")
-"""Programs that need what a test has not got."""
-REFUSED = {"--timeout 5": "node(s) would have too little headroom"}
-"""Commands that show a plugin at work: they exit 1, with the reason on the screen."""
+EXTERNAL_PROGRAMS = ("docker", "kubectl", "$EDITOR", ".")
+"""Programs that are not available in tests."""
+EXPECTED_FAILURES = {"--timeout 5": "node(s) would have too little headroom"}
+"""Commands that exit 1, with the message that they print."""
 
 
-def of(*starts: str) -> list[str]:
+def commands_starting_with(*starts: str) -> list[str]:
     return [command for _, command in COMMANDS if command.startswith(starts)]
 
 
-def test_every_command_is_of_a_known_kind() -> None:
-    known = ("pyscheduler ", "make ", "cd ", *(f"{word} " for word in ELSEWHERE))
-    assert [command for _, command in COMMANDS if not command.startswith(known)] == []
+def test_every_command_starts_with_an_expected_program() -> None:
+    expected = ("pyscheduler ", "make ", "cd ", *(f"{word} " for word in EXTERNAL_PROGRAMS))
+    assert [command for _, command in COMMANDS if not command.startswith(expected)] == []
 
 
-@pytest.mark.parametrize("command", of("make "))
-def test_make_knows_the_target(command: str) -> None:
+@pytest.mark.parametrize("command", commands_starting_with("make "))
+def test_make_target_exists(command: str) -> None:
     _, target = command.split()
     assert re.search(rf"^{target}:.*## ", (ROOT / "Makefile").read_text(), re.M)
 
 
-@pytest.mark.parametrize("command", of("pyscheduler config ", "pyscheduler plugins ", "pyscheduler evaluate "))
-def test_commands_that_only_look_succeed(
+@pytest.mark.parametrize(
+    "command", commands_starting_with("pyscheduler config ", "pyscheduler plugins ", "pyscheduler evaluate ")
+)
+def test_read_only_command_succeeds(
     command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(folder_of(command))
     monkeypatch.setattr(sys, "argv", shlex.split(command))
-    with pytest.raises(SystemExit) as ended:
+    with pytest.raises(SystemExit) as exit_info:
         main()
-    assert ended.value.code == 0
+    assert exit_info.value.code == 0
     assert capsys.readouterr().out
 
 
-@pytest.mark.parametrize("command", of("pyscheduler run ", "pyscheduler up "))
-def test_options_and_files_are_there(
+@pytest.mark.parametrize("command", commands_starting_with("pyscheduler run ", "pyscheduler up "))
+def test_flags_and_files_exist(
     command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     _, name, *words = shlex.split(command)
     monkeypatch.setattr(sys, "argv", ["pyscheduler", name, "--help"])
     with pytest.raises(SystemExit):
         main()
-    offered = capsys.readouterr().out
+    help_text = capsys.readouterr().out
     for word in words:
         if word.startswith("--"):
-            assert re.search(rf"{word}\b", offered), f"{name} has no {word}"
+            assert re.search(rf"{word}\b", help_text), f"{name} has no {word}"
         elif "/" in word and not word.startswith("~"):
             assert (folder_of(command) / word).exists(), word
 
 
-CLUSTERS = ["pyscheduler up --once --nodes 4 --apply manifests/examples", *of("pyscheduler up --once ")]
-"""The first is what `make run` does."""
+CLUSTERS = [
+    "pyscheduler up --once --nodes 4 --apply manifests/examples",
+    *commands_starting_with("pyscheduler up --once "),
+]
+"""The first is the command of `make run`."""
 
 
 @pytest.fixture(scope="module")
-def started() -> Iterator[dict[str, subprocess.Popen[str]]]:
-    """All of them, started at once because they mostly wait."""
-    running = {command: start(command) for command in CLUSTERS}
-    yield running
-    for process in running.values():
+def clusters() -> Iterator[dict[str, subprocess.Popen[str]]]:
+    """Processes of all commands, started at once because they mostly wait."""
+    processes = {command: start(command) for command in CLUSTERS}
+    yield processes
+    for process in processes.values():
         process.kill()
         process.communicate()
 
@@ -93,24 +98,24 @@ def start(command: str) -> subprocess.Popen[str]:
 
 
 @pytest.mark.parametrize("command", CLUSTERS)
-def test_clusters_start_place_the_pods_and_end(command: str, started: dict[str, subprocess.Popen[str]]) -> None:
-    out, err = started[command].communicate(timeout=90)
-    reason = next((reason for option, reason in REFUSED.items() if option in command), "")
-    assert started[command].returncode == (1 if reason else 0), err
+def test_cluster_starts_and_places_the_pods(command: str, clusters: dict[str, subprocess.Popen[str]]) -> None:
+    out, err = clusters[command].communicate(timeout=90)
+    reason = next((reason for option, reason in EXPECTED_FAILURES.items() if option in command), "")
+    assert clusters[command].returncode == (1 if reason else 0), err
     assert "What runs where" in out
     assert reason in out
     assert "Traceback" not in out + err
 
 
-def test_make_run_is_the_command_above() -> None:
+def test_make_run_uses_the_first_command() -> None:
     assert CLUSTERS[0].replace("4", "$(NODES)") in (ROOT / "Makefile").read_text()
 
 
 def folder_of(command: str) -> Path:
-    """Where the page has gone (`cd`) before the command."""
+    """Return the working directory of a command, after the `cd` commands before it."""
     for page, other in COMMANDS:
         if other == command:
             lines = commands(page)
-            gone = [line for line in lines[: lines.index(command)] if line.startswith("cd ")]
-            return ROOT / gone[-1].removeprefix("cd ") if gone else ROOT
+            changes = [line for line in lines[: lines.index(command)] if line.startswith("cd ")]
+            return ROOT / changes[-1].removeprefix("cd ") if changes else ROOT
     return ROOT

@@ -1,4 +1,4 @@
-"""The image can be built: what it copies is there and not ignored, and it installs what the Makefile installs."""
+"""The image can be built: its sources exist and are not ignored, and it installs what the Makefile installs."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from tests.docs.dockerfile import copied, ignored, values
+from tests.docs.dockerfile import copied_sources, is_ignored, values
 from tests.docs.pages import ROOT
 from tools.audit import required
 
 
-def test_what_is_copied_is_there_and_not_ignored() -> None:
-    assert copied()
-    for source in copied():
+def test_copied_sources_exist_and_are_not_ignored() -> None:
+    assert copied_sources()
+    for source in copied_sources():
         assert (ROOT / source).exists(), source
-        assert not ignored(source), source
+        assert not is_ignored(source), source
 
 
 def test_every_module_and_data_file_reaches_the_builder() -> None:
     for package in ("pyscheduler", "plugins/pyscheduler_plugins"):
-        wanted = [p for p in (ROOT / package).rglob("*") if p.suffix in (".py", ".yaml") or p.name == "py.typed"]
-        lost = [str(p) for p in wanted if ignored(str(p.relative_to(ROOT)))]
-        assert wanted
-        assert not lost
+        needed = [p for p in (ROOT / package).rglob("*") if p.suffix in (".py", ".yaml") or p.name == "py.typed"]
+        missing = [str(p) for p in needed if is_ignored(str(p.relative_to(ROOT)))]
+        assert needed
+        assert not missing
 
 
-def test_nothing_else_does() -> None:
+def test_other_files_are_ignored() -> None:
     for path in (".git/HEAD", ".venv/bin/python", "tests/docs/pages.py", "plugins/tests/test_gang.py"):
-        assert ignored(path), path
-    assert ignored("pyscheduler/core/__pycache__/machine.cpython-313.pyc")
+        assert is_ignored(path), path
+    assert is_ignored("pyscheduler/core/__pycache__/machine.cpython-313.pyc")
 
 
 def test_both_distributions_are_installed() -> None:
@@ -42,7 +42,7 @@ def test_both_distributions_are_installed() -> None:
     assert re.search(r"pip wheel .* \. \./plugins\b", run)
     assert re.search(r"pip install .*--no-index --no-deps /wheels/\*\.whl", run)
     files = {"requirements.txt", "requirements-build.txt", "pyproject.toml", "README.md", "LICENSE"}
-    assert {*files, "pyscheduler", "plugins"} == set(copied())
+    assert {*files, "pyscheduler", "plugins"} == set(copied_sources())
 
 
 def test_nothing_is_installed_from_an_index_without_hashes() -> None:
@@ -50,7 +50,7 @@ def test_nothing_is_installed_from_an_index_without_hashes() -> None:
     installs = re.findall(r"pip install ([^&]*)", run)
     assert len(installs) == 3
     assert all("--require-hashes -r " in words or "--no-index" in words for words in installs)
-    assert "--no-build-isolation" in run, "else pip would fetch the newest"
+    assert "--no-build-isolation" in run, "otherwise pip downloads the newest build tools"
 
 
 @pytest.mark.parametrize("name", ["requirements.txt", "requirements-build.txt"])
@@ -61,42 +61,46 @@ def test_every_requirement_of_the_image_has_one_version_and_hashes(name: str) ->
         assert all(re.fullmatch("sha256:[0-9a-f]{64}", each) for each in hashes)
 
 
-def test_the_image_runs_on_the_versions_of_the_constraints() -> None:
+def test_image_uses_the_versions_of_the_constraints() -> None:
     pins = dict(line.split("==") for line in (ROOT / "constraints.txt").read_text().splitlines()[1:])
     tested = {canonicalize_name(name): version for name, version in pins.items()}
-    runs = {Requirement(each).name: Requirement(each) for each in requirements("requirements.txt")}
-    assert all(tested[canonicalize_name(name)] in found.specifier for name, found in runs.items() if name in tested)
+    installed = {Requirement(each).name: Requirement(each) for each in requirements("requirements.txt")}
+    assert all(
+        tested[canonicalize_name(name)] in requirement.specifier
+        for name, requirement in installed.items()
+        if name in tested
+    )
     needed = {canonicalize_name(name) for name in required(["pyscheduler", "pyscheduler-plugins"])}
-    assert needed <= {canonicalize_name(name) for name in runs}
+    assert needed <= {canonicalize_name(name) for name in installed}
 
 
-def test_what_builds_is_new_enough() -> None:
-    (wanted,) = re.findall(r'^requires = \["setuptools>=(\d+)"\]', (ROOT / "pyproject.toml").read_text(), re.M)
+def test_build_requirements_are_new_enough() -> None:
+    (minimum,) = re.findall(r'^requires = \["setuptools>=(\d+)"\]', (ROOT / "pyproject.toml").read_text(), re.M)
     (pinned,) = requirements("requirements-build.txt")
-    assert int(pinned.split("==")[1].split(".")[0]) >= int(wanted)
+    assert int(pinned.split("==")[1].split(".")[0]) >= int(minimum)
 
 
-def test_both_stages_are_of_one_python_and_named_by_digest() -> None:
+def test_both_stages_use_one_python_pinned_by_digest() -> None:
     images = [rest.split()[0].split("@") for rest in values("FROM")]
-    (built_in, _), (runs_in, _) = images
-    assert runs_in.replace("-slim", "") == built_in, "the same but for the compiler"
+    (builder, _), (runtime, _) = images
+    assert runtime.replace("-slim", "") == builder, "they differ in the compiler only"
     assert all(re.fullmatch("sha256:[0-9a-f]{64}", digest) for _, digest in images)
 
 
 def requirements(name: str) -> dict[str, list[str]]:
-    """The requirements of a file of hashes, each with its hashes."""
+    """Return the requirements of a file, each with its hashes."""
     joined = (ROOT / name).read_text().replace("\\\n", "")
     lines = [line.split("--hash=") for line in joined.splitlines() if not line.startswith("#")]
     return {requirement.strip(): [each.strip() for each in hashes] for requirement, *hashes in lines}
 
 
-def test_what_the_metadata_names_is_copied() -> None:
+def test_readme_of_the_metadata_is_copied_sources() -> None:
     readme = re.search(r'^readme = "(.+)"', (ROOT / "pyproject.toml").read_text(), re.M)
     assert readme
-    assert readme[1] in copied()
+    assert readme[1] in copied_sources()
 
 
-def test_the_image_is_what_the_deployment_expects() -> None:
+def test_image_matches_the_deployment() -> None:
     pod = yaml.safe_load((ROOT / "manifests" / "base" / "deployment.yaml").read_text())["spec"]["template"]["spec"]
     (container,), user = pod["containers"], pod["securityContext"]
     assert values("USER") == [f"{user['runAsUser']}:{user['runAsGroup']}"]
@@ -110,7 +114,7 @@ def test_the_image_is_what_the_deployment_expects() -> None:
     assert Path(container["args"][1].removeprefix("--config=")).parent == Path(mounts["config"])
 
 
-def test_the_version_of_the_image_is_ours() -> None:
+def test_image_has_the_version_of_the_package() -> None:
     version = re.search(r'^version = "(.+)"', (ROOT / "pyproject.toml").read_text(), re.M)
     assert version
     images = yaml.safe_load((ROOT / "manifests" / "base" / "kustomization.yaml").read_text())["images"]

@@ -1,4 +1,4 @@
-"""Every example in the pages is a file that runs, and the pages repeat it word for word."""
+"""Every example in the pages is a file that runs, and the pages repeat it literally."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from pyscheduler.config.plugin_class import check_class
 from pyscheduler.testing import Harness, assert_forms_agree, node, pod
 from tests.docs.pages import EXAMPLES, PAGES, ROOT, Block, blocks
 
-# Its examples start servers; its own tests hold it to its word.
-OURS = [block for page in PAGES if page != "docs/embedded.md" for block in blocks(page)]
+# Its examples start servers and have their own tests.
+BLOCKS = [block for page in PAGES if page != "docs/embedded.md" for block in blocks(page)]
 
 
 @pytest.fixture(autouse=True)
@@ -27,24 +27,24 @@ def _examples_can_be_imported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(EXAMPLES)
 
 
-def of(*languages: str) -> list[Block]:
-    return [block for block in OURS if block.language in languages]
+def blocks_in(*languages: str) -> list[Block]:
+    return [block for block in BLOCKS if block.language in languages]
 
 
 def label(block: Block) -> str:
     return f"{block.page}:{block.source or block.language}"
 
 
-@pytest.mark.parametrize("block", [b for b in OURS if b.source], ids=label)
-def test_the_page_repeats_the_file(block: Block) -> None:
+@pytest.mark.parametrize("block", [b for b in BLOCKS if b.source], ids=label)
+def test_page_repeats_the_file(block: Block) -> None:
     assert block.text == (ROOT / block.source).read_text(encoding="utf-8")
 
 
-def test_all_python_in_the_pages_is_in_files() -> None:
-    assert [label(block) for block in of("python") if not block.source] == []
+def test_python_of_the_pages_is_in_files() -> None:
+    assert [label(block) for block in blocks_in("python") if not block.source] == []
 
 
-@pytest.mark.parametrize("block", of("yaml"), ids=label)
+@pytest.mark.parametrize("block", blocks_in("yaml"), ids=label)
 def test_configurations_load(block: Block) -> None:
     if "kind: KubeSchedulerConfiguration" in block.text:
         assert loads(block.text).warnings == ()
@@ -52,18 +52,18 @@ def test_configurations_load(block: Block) -> None:
         assert list(yaml.safe_load_all(block.text))
 
 
-@pytest.mark.parametrize("block", of("toml"), ids=label)
-def test_entry_points_lead_to_their_plugins(block: Block) -> None:
+@pytest.mark.parametrize("block", blocks_in("toml"), ids=label)
+def test_entry_points_load_their_plugins(block: Block) -> None:
     for name, reference in tomllib.loads(block.text)["project"]["entry-points"][GROUP].items():
         assert check_class(load_class(reference)) == name
 
 
-def test_the_tests_of_the_guide_pass() -> None:
+def test_tests_of_the_guide_pass() -> None:
     module = importlib.import_module("test_gpu_model")
-    stories = [story for name, story in vars(module).items() if name.startswith("test_")]
-    assert len(stories) == 2
-    for story in stories:
-        story()
+    tests = [test for name, test in vars(module).items() if name.startswith("test_")]
+    assert len(tests) == 2
+    for test in tests:
+        test()
 
 
 def config(*plugins: str) -> str:
@@ -72,7 +72,7 @@ def config(*plugins: str) -> str:
     return f"{head}profiles:\n- plugins:\n    multiPoint:\n      enabled:{enabled}\n"
 
 
-def test_headroom_leaves_half_of_the_cpu_free() -> None:
+def test_headroom_reserves_half_of_the_cpu() -> None:
     harness = Harness((EXAMPLES / "headroom.yaml").read_text())
     harness.add(node("n", cpu="2"))
     for name in ("a", "b", "c"):
@@ -82,7 +82,7 @@ def test_headroom_leaves_half_of_the_cpu_free() -> None:
     assert harness.pending_message("c").startswith("0/1 nodes are available: 1 node(s) would have too little headroom.")
 
 
-def test_maintenance_ends_when_its_object_goes() -> None:
+def test_node_is_usable_after_its_maintenance_object_is_deleted() -> None:
     module = importlib.import_module("maintenance")
     harness = Harness(config("maintenance:Maintenance"))
     work = {"metadata": {"name": "disks"}, "spec": {"nodeName": "n"}}
@@ -100,7 +100,7 @@ def test_maintenance_ends_when_its_object_goes() -> None:
     assert harness.assignments == {"a": "n"}
 
 
-def test_a_pair_is_bound_together() -> None:
+def test_pair_is_bound_together() -> None:
     harness = Harness(config("pair:Pair"))
     harness.add(node("n"), pod("a").label("pair", "x"))
     harness.run()
@@ -110,7 +110,7 @@ def test_a_pair_is_bound_together() -> None:
     assert set(harness.assignments) == {"a", "b", "alone"}
 
 
-def test_one_of_a_pair_gives_its_place_back_in_time() -> None:
+def test_single_pod_of_a_pair_times_out() -> None:
     harness = Harness(config("pair:Pair"))
     harness.add(node("n"), pod("a").label("pair", "x"))
     harness.run()
@@ -118,7 +118,7 @@ def test_one_of_a_pair_gives_its_place_back_in_time() -> None:
     assert "rejected due to timeout after waiting 30s at plugin Pair" in harness.pending_message("a")
 
 
-def test_pods_start_as_licences_have_tokens() -> None:
+def test_pods_are_bound_as_licences_have_tokens() -> None:
     module = importlib.import_module("licence")
     harness = Harness(config("licence:LicenceToken"))
     cad = {"metadata": {"name": "cad"}, "spec": {"tokens": 1}}
@@ -130,7 +130,7 @@ def test_pods_start_as_licences_have_tokens() -> None:
     waits = 'waiting for plugin "LicenceToken": no token of licence cad is free'
     assert [harness.pending_message(name) for name in (second, third)] == [waits, waits]
     harness.delete_pod(first)
-    assert len(harness.assignments) == 0, "two have a place, and there is one token"
+    assert len(harness.assignments) == 0, "two pods have a node, and there is one token"
     harness.add_object(module.LICENCE, {**cad, "spec": {"tokens": 2}})
     assert set(harness.assignments) == {second, third}
 
@@ -147,8 +147,8 @@ def test_packing_fills_one_node_first() -> None:
     assert_forms_agree(plugin, pod("new").request(gpu, "1").build(), [n.build() for n in nodes], running)
 
 
-class Racks:
-    """An API server with one node, and a note of what was patched."""
+class FakeApi:
+    """An API server with one node, which records patches."""
 
     def __init__(self, labels: Mapping[str, str]) -> None:
         self._node = {"metadata": {"name": "n", "labels": dict(labels)}}
@@ -163,19 +163,19 @@ class Racks:
         return {}
 
 
-def note(racks: Racks, noted: Pod) -> Any:
+def run_rack_note(api: FakeApi, target: Pod) -> Any:
     plugin = importlib.import_module("rack_note").RackNote(None, Harness().handle)
-    return asyncio.run(plugin.pre_bind(None, noted, "n", racks))
+    return asyncio.run(plugin.pre_bind(None, target, "n", api))
 
 
-def test_the_rack_is_written_into_the_pod() -> None:
-    racks = Racks({"rack": "r7"})
-    assert note(racks, pod("a").build()) is None
-    assert racks.patched == [("/api/v1/namespaces/default/pods/a", {"metadata": {"annotations": {"rack": "r7"}}})]
+def test_rack_is_written_to_the_pod() -> None:
+    api = FakeApi({"rack": "r7"})
+    assert run_rack_note(api, pod("a").build()) is None
+    assert api.patched == [("/api/v1/namespaces/default/pods/a", {"metadata": {"annotations": {"rack": "r7"}}})]
 
 
-def test_without_a_rack_the_pod_is_not_bound() -> None:
-    assert note(Racks({}), pod("a").build()) == Rejection("node(s) had no rack label")
+def test_pod_is_not_bound_to_a_node_without_a_rack() -> None:
+    assert run_rack_note(FakeApi({}), pod("a").build()) == Rejection("node(s) had no rack label")
     harness = Harness(config("rack_note:RackNote"))
     harness.add(node("n"), pod("a"))
     harness.run()

@@ -1,4 +1,4 @@
-"""What the pages list is what the code has: plugins, extension points, settings, metrics, permissions, exit codes."""
+"""Lists in the pages equal those of the code: plugins, extension points, settings, metrics, permissions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_pages_stay_short(page: str, limit: int) -> None:
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if page.startswith("docs/adr/")])
-def test_records_of_choices_have_one_form(page: str) -> None:
+def test_decision_records_have_one_form(page: str) -> None:
     text = text_of(page)
     assert re.findall(r"^## (.+)$", text, re.M) == ["Context", "Decision", "Consequences"]
     assert text.startswith(f"# {int(page.removeprefix('docs/adr/')[:4])}. ")
@@ -38,54 +38,54 @@ def names(cell: str) -> set[str]:
     return {name.strip() for name in cell.split(",")}
 
 
-def test_the_readme_tells_which_plugins_are_there_and_which_are_not() -> None:
-    told = {row[0]: row[1] for row in rows("README.md", "What is there, and what is not")}
-    assert names(told["kube-scheduler's plugins"]) == {plugin.name for plugin in intree.PLUGINS}
-    assert names(told["**not yet: plugins**"]) == set(intree.UNSUPPORTED_PLUGINS)
+def test_readme_lists_the_plugins_and_those_that_are_missing() -> None:
+    documented = {row[0]: row[1] for row in rows("README.md", "What works, and what does not yet")}
+    assert names(documented["kube-scheduler's plugins"]) == {plugin.name for plugin in intree.PLUGINS}
+    assert names(documented["**not yet: plugins**"]) == set(intree.UNSUPPORTED_PLUGINS)
 
 
-def test_the_guide_has_every_extension_point_with_its_methods() -> None:
-    told: dict[str, list[str]] = {}
+def test_guide_lists_every_extension_point_with_its_methods() -> None:
+    documented: dict[str, list[str]] = {}
     point = ""
     for cells in rows("docs/plugins.md", "The extension points"):
         if cells[0]:
             point = cells[0]
             assert words_in_code(cells[1]) == [POINTS[point].__name__]
-        told.setdefault(point, []).extend(words_in_code(cells[2]))
-    assert list(told) == list(POINTS)
+        documented.setdefault(point, []).extend(words_in_code(cells[2]))
+    assert list(documented) == list(POINTS)
     for point, base in POINTS.items():
-        assert set(told[point]) == set(signatures(base)), point
+        assert set(documented[point]) == set(signatures(base)), point
 
 
 def signatures(base: type[Plugin]) -> list[str]:
-    """The methods that a base class adds, as the guide writes them."""
+    """Return the methods that a base class adds, as in the guide."""
     own = {name: method for name, method in vars(base).items() if inspect.isfunction(method) and name[0] != "_"}
     return [f"{name}({', '.join(list(inspect.signature(method).parameters)[1:])})" for name, method in own.items()]
 
 
-def test_the_guide_has_every_level_of_reads() -> None:
-    heading = "`reads`: what an answer depends on"
+def test_guide_lists_every_level_of_reads() -> None:
+    heading = "`reads`: what a result depends on"
     assert [words_in_code(row[0])[0] for row in rows("docs/plugins.md", heading)] == [level.name for level in Reads]
 
 
-def test_the_page_of_metrics_lists_each_with_its_type_and_labels() -> None:
-    told: dict[str, tuple[str, set[str]]] = {}
+def test_metrics_page_lists_each_with_its_type_and_labels() -> None:
+    documented: dict[str, tuple[str, set[str]]] = {}
     for name, kind, labels, _ in rows("docs/metrics.md", "What is served"):
-        told[words_in_code(name)[0]] = (kind, names(labels) - {""})
-    process = {name for name in told if name.startswith("process_")}
+        documented[words_in_code(name)[0]] = (kind, names(labels) - {""})
+    process = {name for name in documented if name.startswith("process_")}
     assert process == {"process_cpu_seconds_total"}
-    assert {name: told[name] for name in told.keys() - process - {"pyscheduler_build_info"}} == dict(
+    assert {name: documented[name] for name in documented.keys() - process - {"pyscheduler_build_info"}} == dict(
         map(exposed, Metrics().all)
     )
 
 
 def exposed(metric: Metric) -> tuple[str, tuple[str, set[str]]]:
-    """A metric's name as Prometheus sees it, its type and its labels."""
+    """Return a metric's name in Prometheus, its type and its labels."""
     family = to_metric_family(metric)
     return family.name + ("_total" if family.type == "counter" else ""), (family.type, set(metric.labels))
 
 
-ODD = """
+CONFIG_WITH_WARNINGS = """
 apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
 percentageOfNodesToScore: 50
@@ -93,15 +93,15 @@ parallelism: 4
 """
 
 
-def test_configuration_lists_every_setting_that_only_warns() -> None:
-    told = [words_in_code(row[0])[0] for row in rows("docs/configuration.md", "What is accepted with a warning")]
-    assert sorted(told) == sorted(warning.split(":")[0] for warning in loads(ODD).warnings)
+def test_configuration_page_lists_every_setting_that_warns() -> None:
+    documented = [words_in_code(row[0])[0] for row in rows("docs/configuration.md", "What is accepted with a warning")]
+    assert sorted(documented) == sorted(warning.split(":")[0] for warning in loads(CONFIG_WITH_WARNINGS).warnings)
 
 
-def test_operations_tells_of_every_permission() -> None:
-    told = " ".join(row[0] for row in rows("docs/operations.md", "RBAC"))
+def test_operations_page_lists_every_permission() -> None:
+    documented = " ".join(row[0] for row in rows("docs/operations.md", "RBAC"))
     for file in ("cluster-role.yaml", "lease-role.yaml"):
         for role in yaml.safe_load_all((ROOT / "manifests" / "base" / file).read_text()):
             for rule in role.get("rules", ()):
                 for word in (*rule["resources"], *rule["verbs"]):
-                    assert word in told, f"{file} allows {rule['verbs']} on {rule['resources']}"
+                    assert word in documented, f"{file} allows {rule['verbs']} on {rule['resources']}"

@@ -1,4 +1,4 @@
-"""What the pages point to is there: files, headings, examples, and the source files that they name."""
+"""Links, headings, examples and source files named in the pages exist."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def test_links_resolve(page: str) -> None:
     for link in links(page):
         target, _, anchor = link.partition("#")
         file = (ROOT / page).parent / target if target else ROOT / page
-        assert file.exists(), f"{page}: {link} leads nowhere"
+        assert file.exists(), f"{page}: {link} does not exist"
         if anchor:
             found = anchors(str(file.resolve().relative_to(ROOT)))
             assert anchor in found, f"{page}: {link} names no heading of {sorted(found)}"
@@ -27,7 +27,7 @@ def test_links_resolve(page: str) -> None:
 def test_files_named_in_code_exist(page: str) -> None:
     named = [word for word in words_in_code(prose(page)) if _FILE.match(word) and not word.startswith("/")]
     missing = [word for word in named if not any((base / word).exists() for base in _BASES)]
-    assert not missing, f"{page} names files that are not there: {missing}"
+    assert not missing, f"{page} names missing files: {missing}"
 
 
 @pytest.mark.parametrize("folder", ["config", "manifests/examples", "docs/examples"])

@@ -1,4 +1,4 @@
-"""The table of plugins tells each one's extension points and args as they are."""
+"""The plugin table lists each plugin's extension points and args."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def test_every_plugin_of_kube_scheduler_is_in_the_table() -> None:
     assert list(TABLE) == [*(plugin.name for plugin in intree.PLUGINS), *intree.UNSUPPORTED_PLUGINS]
 
 
-def test_points_and_args_are_those_of_the_plugins() -> None:
+def test_table_has_the_points_and_args_of_each_plugin() -> None:
     for plugin in intree.PLUGINS:
         points, args, parity = TABLE[plugin.name]
         assert points.split(", ") == list(points_of(plugin)), plugin.name
@@ -24,5 +24,5 @@ def test_points_and_args_are_those_of_the_plugins() -> None:
         assert parity
 
 
-def test_what_is_not_there_says_so() -> None:
+def test_unsupported_plugins_are_marked() -> None:
     assert all(TABLE[name][2].startswith("not there") for name in intree.UNSUPPORTED_PLUGINS)

@@ -1,4 +1,4 @@
-"""The page of tasks: its example runs, and its tables are what the code has."""
+"""The tasks page: its example runs, and its tables equal the code's."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.faults.soak import cluster
 PAGE = "docs/tasks.md"
 
 
-async def test_the_first_task_runs(
+async def test_first_task_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.syspath_prepend(EXAMPLES)
@@ -39,17 +39,19 @@ async def test_the_first_task_runs(
     assert capsys.readouterr().out.splitlines()[-1].startswith("hello Succeeded")
 
 
-def test_the_file_of_tasks_is_one() -> None:
+def test_tasks_file_is_read() -> None:
     ids = [spec.id for spec in read_tasks(str(EXAMPLES / "tasks.yaml"))]
     assert ids == ["orders-full", "orders-incremental", "with-a-volume"]
 
 
-def test_the_table_of_outcomes_is_the_code_s() -> None:
-    told = {words_in_code(row[0])[0]: (row[1], row[2]) for row in rows(PAGE, "How tasks end")}
-    assert told == {str(outcome): (str(meaning.kind), meaning.description) for outcome, meaning in OUTCOME_INFO.items()}
+def test_outcome_table_equals_the_code() -> None:
+    documented = {words_in_code(row[0])[0]: (row[1], row[2]) for row in rows(PAGE, "How tasks end")}
+    assert documented == {
+        str(outcome): (str(meaning.kind), meaning.description) for outcome, meaning in OUTCOME_INFO.items()
+    }
 
 
-def test_the_numbers_are_the_code_s() -> None:
+def test_numbers_equal_the_code() -> None:
     retry, text = RetryPolicy(), text_of(PAGE)
     assert f"`retry.infrastructure` ({retry.infrastructure} more" in text
     assert f"`retry.application` ({retry.application})" in text
@@ -58,16 +60,16 @@ def test_the_numbers_are_the_code_s() -> None:
     assert f"({LIMITS.shards} ConfigMaps)" in text
 
 
-def test_the_table_of_rights_is_the_manifest() -> None:
+def test_permission_table_equals_the_manifest() -> None:
     documents = yaml.safe_load_all((ROOT / "manifests/examples/tasks/rights.yaml").read_text())
     [role] = [document for document in documents if document["kind"] == "Role"]
-    given = {resource: set(rule["verbs"]) for rule in role["rules"] for resource in rule["resources"]}
-    told = {name: set(row[1].split(", ")) for row in rows(PAGE, "Rights") for name in words_in_code(row[0])}
-    assert told == given
+    granted = {resource: set(rule["verbs"]) for rule in role["rules"] for resource in rule["resources"]}
+    documented = {name: set(row[1].split(", ")) for row in rows(PAGE, "Rights") for name in words_in_code(row[0])}
+    assert documented == granted
 
 
 @pytest.mark.parametrize("command", [c for c in commands(PAGE) if c.startswith("pyscheduler tasks ")])
-def test_every_command_is_understood(command: str) -> None:
+def test_every_command_parses(command: str) -> None:
     _, _, name, *words = shlex.split(command)
     subcommand = tasks.commands[name]
     assert subcommand.make_context(name, words, resilient_parsing=False).params
@@ -75,6 +77,6 @@ def test_every_command_is_understood(command: str) -> None:
         assert (ROOT / file).exists()
 
 
-def test_every_command_is_on_the_page() -> None:
-    told = {word for row in rows(PAGE, "From the command line") for word in words_in_code(row[0])}
-    assert told == set(tasks.commands)
+def test_every_command_is_documented() -> None:
+    documented = {word for row in rows(PAGE, "From the command line") for word in words_in_code(row[0])}
+    assert documented == set(tasks.commands)

@@ -1,4 +1,4 @@
-"""What the threat model says is shown: every row names a test, every test that is named exists, and so do bounds."""
+"""Every row of the threat model names an existing test, and its bounds equal the code's."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ NAMED = [match for word in words_in_code(text_of(PAGE)) if (match := _TEST.match
 
 @cache
 def names_in(file: str) -> set[str]:
-    """The names of the tests in a file."""
+    """Return the names of the tests in a file."""
     return set(re.findall(r"^\s*(?:async )?def (test_\w+)\(", (ROOT / file).read_text(encoding="utf-8"), re.MULTILINE))
 
 
 @pytest.mark.parametrize("named", [pytest.param(match, id=match["name"]) for match in NAMED])
-def test_a_test_that_is_named_exists(named: re.Match[str]) -> None:
+def test_named_test_exists(named: re.Match[str]) -> None:
     assert named["name"] in names_in(named["file"])
 
 
 @pytest.mark.parametrize("heading", ["One object", "Many objects"])
 def test_every_abuse_has_a_bound_and_a_test(heading: str) -> None:
-    told = list(rows(PAGE, heading))
-    assert len(told) > 5
-    for what, bound, shown in told:
-        assert what
+    table = list(rows(PAGE, heading))
+    assert len(table) > 5
+    for attack, bound, tests in table:
+        assert attack
         assert bound
-        assert any(_TEST.match(word) for word in words_in_code(shown)), what
+        assert any(_TEST.match(word) for word in words_in_code(tests)), attack
 
 
 def test_every_test_of_abuse_is_named() -> None:
@@ -47,7 +47,7 @@ def test_every_test_of_abuse_is_named() -> None:
     assert abuses <= {match["name"] for match in NAMED}
 
 
-def test_the_bounds_are_those_of_the_code() -> None:
+def test_bounds_equal_the_code() -> None:
     page = text_of(PAGE)
     assert f"may evaluate {EVALUATION_LIMIT:,} terms over nodes: {EVALUATION_LIMIT // 5_000} terms over 5,000" in page
     assert f"{NODE_BLOCK} nodes for requirements on nodes, {POD_BLOCK} for terms of pod" in page
@@ -61,9 +61,9 @@ def test_the_bounds_are_those_of_the_code() -> None:
     assert f"at {max(prices):,} plain pods at most" in page
 
 
-def test_each_probe_waits_longer_than_an_attempt_may_take() -> None:
+def test_probe_timeout_exceeds_the_limit_of_an_attempt() -> None:
     (deployment,) = yaml.safe_load_all((ROOT / "manifests/base/deployment.yaml").read_text(encoding="utf-8"))
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
     for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
         assert container[probe]["timeoutSeconds"] >= 5 * TIME_LIMIT, probe
-    assert f"wait {5 * TIME_LIMIT:g} s for an answer" in text_of(PAGE)
+    assert f"wait {5 * TIME_LIMIT:g} s for a response" in text_of(PAGE)

@@ -1,4 +1,4 @@
-"""Who asked the API server for what, by its own audit log; and what roles grant, in the same words."""
+"""Requests of each user in the API server's audit log, and the rights that roles grant."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SECONDS, _POLL_SECONDS = 20.0, 0.2
 
 
 class Right(NamedTuple):
-    """A verb on a resource; `resource` has the subresource behind a slash, as roles write it."""
+    """A verb on a resource; `resource` includes the subresource after a slash, as in roles."""
 
     group: str
     resource: str
@@ -27,7 +27,7 @@ class Right(NamedTuple):
 
 
 class AuditedRequest(NamedTuple):
-    """A request for an object or a collection, and the code of its answer."""
+    """A request for an object or a collection, and the code of its response."""
 
     right: Right
     name: str
@@ -47,13 +47,15 @@ class AuditLog:
         self.options = Options(extra={"kube-apiserver": flags})
 
     def of(self, user: str) -> list[AuditedRequest]:
-        """What a user has asked for so far, requests that are no resource's left out."""
+        """Return a user's requests for resources so far."""
         lines = self._log.read_text().splitlines(keepends=True)
         events = [json.loads(line) for line in lines if line.endswith("\n")]  # the last one may be half written
-        return [_asked(event) for event in events if event["user"]["username"] == user and "objectRef" in event]
+        return [
+            _audited_request(event) for event in events if event["user"]["username"] == user and "objectRef" in event
+        ]
 
     async def all_of(self, user: str, expected: set[Right]) -> list[AuditedRequest]:
-        """The same once these rights were used, or after a while: a line is written when its answer has been given."""
+        """Return a user's requests once these rights were used, or after a timeout: lines follow responses."""
         deadline = time.monotonic() + _SECONDS
         while True:
             requests = self.of(user)
@@ -62,7 +64,7 @@ class AuditLog:
             await asyncio.sleep(_POLL_SECONDS)
 
 
-def _asked(event: Json) -> AuditedRequest:
+def _audited_request(event: Json) -> AuditedRequest:
     about = event["objectRef"]
     resource = "/".join(filter(None, (about["resource"], about.get("subresource"))))
     right = Right(about.get("apiGroup", ""), resource, event["verb"])
@@ -70,17 +72,17 @@ def _asked(event: Json) -> AuditedRequest:
 
 
 def forbidden(requests: Iterable[AuditedRequest]) -> set[AuditedRequest]:
-    """The requests that were refused for want of a right."""
-    return {asked for asked in requests if asked.code == _FORBIDDEN}
+    """Return the requests that were rejected with 403."""
+    return {request for request in requests if request.code == _FORBIDDEN}
 
 
 def used(requests: Iterable[AuditedRequest]) -> set[Right]:
-    """The rights that the requests rest on."""
-    return {asked.right for asked in requests if asked.code != _FORBIDDEN}
+    """Return the rights that the requests used."""
+    return {request.right for request in requests if request.code != _FORBIDDEN}
 
 
 def granted(roles: Iterable[Json]) -> set[Right]:
-    """Every right in the rules of roles."""
+    """Return every right in the rules of roles."""
     return {right for role in roles for rule in role["rules"] for right in _of_rule(rule)}
 
 

@@ -1,6 +1,6 @@
-"""A small JSON client of a Kubernetes API server, so that end-to-end tests say what they ask for and nothing else.
+"""A small JSON client of a Kubernetes API server, so that end-to-end tests contain requests and nothing else.
 
-It reads the kubeconfig by itself (address, authority, client certificate or token) and speaks in plain dictionaries:
+It reads the kubeconfig by itself (address, authority, client certificate or token) and uses plain dictionaries:
 what the suite sees does not pass through any code that is under test.
 """
 
@@ -24,7 +24,7 @@ Json = dict[str, Any]
 Objects = list[Json]
 
 _DEPTHS = re.compile(r'(?:\{"(?:f:)?a":\s*){300,}')
-"""What hostile tests nest deeper than Python reads it begins so."""
+"""Prefix of JSON that hostile tests nest deeper than Python can read."""
 
 PATCH_TYPES = {
     "merge": "application/merge-patch+json",
@@ -43,7 +43,7 @@ EVENT_BYTES = 2**21  # one watch event is one line; etcd takes objects of up to 
 
 
 class ApiError(Exception):
-    """The API server refused; `status` is the HTTP code, `reason` the word Kubernetes gives (NotFound, Conflict …)."""
+    """An error of the API server; `status` is the HTTP code, `reason` Kubernetes' reason (NotFound, Conflict …)."""
 
     def __init__(self, method: str, path: str, status: int, body: str) -> None:
         try:
@@ -57,13 +57,13 @@ class ApiError(Exception):
 
 
 class ApiClient:
-    """Calls one API server as the kubeconfig's current user. Use it as an async context manager."""
+    """Client of one API server as the kubeconfig's current user. Use it as an async context manager."""
 
     def __init__(self, kubeconfig: Path | str, connections: int = 32) -> None:
         cluster, user = _current(yaml.safe_load(Path(kubeconfig).read_text()))
         self.server = str(cluster["server"]).rstrip("/")
         self.tls = _tls(cluster, user) if self.server.startswith("https:") else None
-        """How the server and we prove who we are; None for plain HTTP."""
+        """TLS of the server and the client; None for plain HTTP."""
         self._headers = {"Authorization": f"Bearer {user['token']}"} if "token" in user else {}
         self._connections = connections
         self._session: aiohttp.ClientSession | None = None
@@ -83,11 +83,11 @@ class ApiClient:
             await self._session.close()
 
     async def get(self, path: str, **query: str | int) -> Json:
-        """One object, or a list as the API server gives it. `path` starts with /api or /apis."""
+        """Return one object, or a list. `path` starts with /api or /apis."""
         return await self._json("GET", path, query=query)
 
     async def list(self, path: str, **query: str | int) -> Objects:
-        """All items of a collection, page by page."""
+        """Return all items of a collection, read in pages."""
         items: Objects = []
         page = await self.get(path, **{"limit": PAGE, **query})
         items += page["items"]
@@ -101,15 +101,15 @@ class ApiClient:
         return await self._json("POST", path, body)
 
     async def post(self, path: str, body: bytes) -> Json:
-        """The same with bytes that need not be JSON at all."""
+        """POST bytes, which need not be JSON."""
         return await self._json("POST", path, body)
 
     async def replace(self, path: str, body: Json) -> Json:
-        """PUTs a whole object."""
+        """PUT a whole object."""
         return await self._json("PUT", path, body)
 
     async def patch(self, path: str, body: Any, kind: str = "merge", **query: str | int) -> Json:
-        """Patches an object; `kind` is merge, strategic, json or apply (which needs fieldManager in the query)."""
+        """Patch an object; `kind` is merge, strategic, json or apply (which needs fieldManager in the query)."""
         return await self._json("PATCH", path, body, query, PATCH_TYPES[kind])
 
     async def delete(self, path: str, body: Json | None = None, **query: str | int) -> Json:
@@ -119,14 +119,14 @@ class ApiClient:
     async def text(
         self, path: str, server: str | None = None, tls: ssl.SSLContext | None = None, **query: str | int
     ) -> str:
-        """A document that is not JSON (/readyz, /metrics), from `server` if given: `https://127.0.0.1:10259`.
+        """Return a document that is not JSON (/readyz, /metrics), from `server` if given: `https://127.0.0.1:10259`.
 
-        `tls` says whom to trust there, where that is not whom we trust here.
+        `tls` is the CA of that server, if it is another one.
         """
         return await self._send("GET", (server or self.server) + path, query=query, tls=tls)
 
     async def watch(self, path: str, **query: str | int) -> AsyncIterator[Json]:
-        """The events of a watch, until the server ends it."""
+        """Yield the events of a watch, until the server ends it."""
         query = {**query, "watch": "true"}
         async with self._opened().get(self.server + path, params=query, timeout=NO_TIMEOUT) as answer:
             if answer.status >= 400:
@@ -137,9 +137,9 @@ class ApiClient:
     async def until(
         self, path: str, holds: Callable[[Json], object], seconds: float = UNTIL_SECONDS, **query: str | int
     ) -> Json:
-        """Polls `path` until `holds` is true of its answer, which is returned. Raises TimeoutError with the last one.
+        """Poll `path` until `holds` is true of the response; return it. TimeoutError with the last one.
 
-        What is not there yet counts as "not true", and so does a server that asks for patience.
+        A missing object counts as "not true", and so does a server that is not ready.
         """
         deadline = time.monotonic() + seconds
         last: object = None
@@ -153,7 +153,7 @@ class ApiClient:
                 if error.status not in NOT_YET:
                     raise
             await asyncio.sleep(POLL_SECONDS)
-        raise TimeoutError(f"{path} was not as expected after {seconds:g} s; last seen: {_told(last)[:12000]}")
+        raise TimeoutError(f"{path} was not as expected after {seconds:g} s; last seen: {_as_text(last)[:12000]}")
 
     async def _json(
         self,
@@ -194,8 +194,8 @@ class ApiClient:
         return self._session
 
 
-def _told(found: object) -> str:
-    """What was seen last, in so few words that it can be read: who manages which field helps nobody."""
+def _as_text(found: object) -> str:
+    """Return the last response as readable text, without managedFields."""
     if not isinstance(found, dict):
         return str(found)
     for item in found.get("items", (found,)):
@@ -205,7 +205,7 @@ def _told(found: object) -> str:
 
 
 def _current(kubeconfig: Json) -> tuple[Json, Json]:
-    """The cluster and the user of the current context."""
+    """Return the cluster and the user of the current context."""
     context = _named(kubeconfig, "contexts", "context", kubeconfig["current-context"])
     cluster = _named(kubeconfig, "clusters", "cluster", context["cluster"])
     return cluster, _named(kubeconfig, "users", "user", context["user"]) if context.get("user") else {}
@@ -235,7 +235,7 @@ def _pem(entry: Json, name: str) -> str | None:
 
 
 def _without_depths(text: str) -> str:
-    """JSON with null for what hostile tests have nested too deep for Python."""
+    """Decode JSON, with null for values that hostile tests nest too deep for Python."""
     while depths := _DEPTHS.search(text):
         closing = "}" * (depths[0].count("{") + (text[depths.end()] == "{"))
         text = text[: depths.start()] + "null" + text[text.index(closing, depths.end()) + len(closing) :]

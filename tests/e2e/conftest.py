@@ -1,6 +1,6 @@
-"""The fixtures of the end-to-end suite; `pytest tests/e2e --control-plane=real` is what `make e2e` runs.
+"""The fixtures of the end-to-end suite; `pytest tests/e2e --control-plane=real` is run by `make e2e`.
 
-The plane lives as long as the session, and so must the event loop of every test that uses it. Each module says:
+The plane lives as long as the session, and so must the event loop of every test that uses it. Each module sets:
 
     pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -17,12 +17,12 @@ import pytest_asyncio
 
 from tests.controlplane.cluster import ControlPlane
 from tests.e2e.plane import EMBEDDED, Plane, new_namespace, opened
-from tests.e2e.story import CONTENDERS, Story, contending, telling
+from tests.e2e.story import CONTENDERS, Story, contending, new_story
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def control_plane(request: pytest.FixtureRequest) -> AsyncIterator[Plane]:
-    """The one cluster of this session."""
+    """The cluster of this session."""
     target = request.config.getoption("--control-plane", default=EMBEDDED)
     async with opened(target, request.config) as plane:
         yield plane
@@ -30,7 +30,7 @@ async def control_plane(request: pytest.FixtureRequest) -> AsyncIterator[Plane]:
 
 @pytest.fixture
 def real_control_plane(control_plane: Plane) -> ControlPlane:
-    """The real control plane; a test that asks for it is skipped on the embedded cluster."""
+    """The real control plane; tests with this fixture are skipped on the embedded cluster."""
     if control_plane.real is None:
         pytest.skip("needs the real control plane: pytest tests/e2e --control-plane=real")
     return control_plane.real
@@ -38,7 +38,7 @@ def real_control_plane(control_plane: Plane) -> ControlPlane:
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def namespace(control_plane: Plane) -> AsyncIterator[str]:
-    """A namespace of the test's own, deleted afterwards with all that is in it."""
+    """The test's namespace, deleted afterwards with its contents."""
     name = f"test-{uuid.uuid4().hex[:8]}"
     await new_namespace(control_plane.api, name)
     yield name
@@ -59,6 +59,6 @@ async def contender(
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def story(contender: str, control_plane: Plane) -> AsyncIterator[Story]:
-    """A story for the scheduler whose turn it is."""
-    async with telling(control_plane, contender) as told:
-        yield told
+    """A story for the current scheduler."""
+    async with new_story(control_plane, contender) as created:
+        yield created

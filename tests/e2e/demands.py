@@ -1,4 +1,4 @@
-"""All that a cluster asks of its scheduler, as one story, so that it has reason to use every right that it has."""
+"""Everything that a cluster may demand of its scheduler, so that it uses every right that it has."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ GROUP_LABEL = "scheduling.x-k8s.io/pod-group"
 
 
 class Demands(NamedTuple):
-    """Makes demands on the scheduler `name`, in a namespace whose name also names the nodes and all else."""
+    """Makes demands on the scheduler `name`, in a namespace; its name is also the prefix of nodes and other objects."""
 
     plane: Plane
     namespace: str
     name: str
 
     async def all(self) -> None:
-        """One node of one core: each demand is met, or told to be in vain, before the next is made."""
+        """One node of one core: each demand is met, or reported as unschedulable, before the next."""
         async with hollow_nodes(self.plane, self.namespace, 1, cpu="1"):
             await self.a_plain_pod()
             await self.a_volume_that_is_there()
@@ -33,7 +33,7 @@ class Demands(NamedTuple):
         await self._bound("plain")
 
     async def a_volume_that_is_there(self) -> None:
-        """The scheduler picks the volume for the claim, and writes that to the volume."""
+        """A claim that the scheduler binds to a volume."""
         made = f"{self.namespace}-there"
         await self._class(made, "kubernetes.io/no-provisioner")
         await self.plane.api.create(VOLUMES, volume(made, made))
@@ -42,7 +42,7 @@ class Demands(NamedTuple):
         await self._bound("reader")
 
     async def a_volume_that_is_to_be_made(self) -> None:
-        """The scheduler writes to the claim for which node the volume is wanted."""
+        """A claim on which the scheduler sets the selected node."""
         made = f"{self.namespace}-made"
         await self._class(made, "test.example.com/maker")
         await self._claim("made", made)
@@ -52,19 +52,21 @@ class Demands(NamedTuple):
         await self._bound("writer")
 
     async def a_pod_too_many_and_one_that_matters_more(self) -> None:
-        """A pod that never fits is tried again when the victim goes, and told of a second time."""
+        """A pod that never fits is retried when the victim is deleted, and reported a second time."""
         urgent = f"{self.namespace}-urgent"
         await self.plane.api.create(PRIORITIES, {"metadata": {"name": urgent}, "value": 1000})
         await self._pod("victim", "600m")
         await self._bound("victim")
         await self._pod("giant", "100")
-        await self.plane.api.until(self._events, lambda found: _told_of(found, "giant"))
+        await self.plane.api.until(self._events, lambda found: _failed_scheduling(found, "giant"))
         await self._pod("urgent", "600m", priorityClassName=urgent)
         await self._bound("urgent")
-        await self.plane.api.until(self._events, lambda found: any("series" in e for e in _told_of(found, "giant")))
+        await self.plane.api.until(
+            self._events, lambda found: any("series" in e for e in _failed_scheduling(found, "giant"))
+        )
 
     async def a_gang(self) -> None:
-        """Two members of a PodGroup, which says so in its status."""
+        """Two members of a PodGroup, counted in its status."""
         groups = f"/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{self.namespace}/podgroups"
         group = {"apiVersion": "scheduling.x-k8s.io/v1alpha1", "kind": "PodGroup", "metadata": {"name": "pair"}}
         await self.plane.api.create(groups, {**group, "spec": {"minMember": 2}})
@@ -103,5 +105,5 @@ def _uses(claim: str) -> Json:
     return {"name": claim, "persistentVolumeClaim": {"claimName": claim}}
 
 
-def _told_of(events: Json, name: str) -> list[Json]:
+def _failed_scheduling(events: Json, name: str) -> list[Json]:
     return [e for e in events["items"] if e["reason"] == "FailedScheduling" and e["regarding"]["name"] == name]

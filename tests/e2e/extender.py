@@ -1,9 +1,9 @@
-"""An extender as people write them for kube-scheduler: a small web service that reads its orders from annotations.
+"""A typical kube-scheduler extender: a small web service controlled by annotations.
 
     python -m tests.e2e.extender PORT KUBECONFIG LOG
 
-It answers in the form in which it is asked, with whole nodes or with names, and writes every call to LOG as a line of
-JSON. It knows nothing of who asks: kube-scheduler and this scheduler are the same to it.
+It responds in the form of the request, with whole nodes or with names, and writes every call to LOG as a line of JSON.
+It treats kube-scheduler and this scheduler alike.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from aiohttp import web
 from tests.e2e.client import ApiClient, Json
 
 KEEP, PREFER, PREEMPT = (f"extender.example.com/{word}" for word in ("keep", "prefer", "preempt"))
-"""Annotations of pods: the nodes that it may have, separated by commas; the best one; the one to preempt on."""
+"""Annotations of pods: allowed nodes, separated by commas; the best node; the node for preemption."""
 NEVER = "extender.example.com/never"
-"""A label of nodes that nobody may have."""
+"""A label of nodes that it rejects for every pod."""
 BOUND_BY = "extender.example.com/bound"
 REFUSED, REFUSED_FOR_GOOD = "not on the list", "never on the list"
 
 
 class Extender:
-    """The service's verbs."""
+    """The verbs of the service."""
 
     def __init__(self, api: ApiClient, log: Path) -> None:
         self._api = api
@@ -84,7 +84,7 @@ class Extender:
 
 
 def _names(args: Json) -> dict[str, Json | None]:
-    """The nodes that are asked about; themselves, where they are sent."""
+    """Return the nodes of a request by name; the objects, if it has them."""
     if args["NodeNames"] is not None:
         return dict.fromkeys(args["NodeNames"])
     return {node["metadata"]["name"]: node for node in args["Nodes"]["items"]}
@@ -96,7 +96,7 @@ def _order(args: Json, annotation: str) -> str:
 
 
 async def application(kubeconfig: Path, log: Path) -> web.Application:
-    """The service."""
+    """Return the service."""
     app = web.Application(client_max_size=1 << 26)
     api = await ApiClient(kubeconfig).__aenter__()
     extender = Extender(api, log)

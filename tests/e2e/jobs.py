@@ -1,4 +1,4 @@
-"""What the tests of the job patterns share: nodes with a scheduler, and manifests applied as they are shipped."""
+"""Helpers of the job pattern tests: nodes with a scheduler, and the shipped manifests."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ _PATHS = {
 }
 HOUR = 3600
 SECONDS = 60.0
-"""How long anything may take here; most of it is the ten seconds that a Job waits after a failure."""
+"""Seconds that a step may take; mostly a Job's backoff of ten seconds."""
 
 Change = Callable[[Json], None]
 
 
 @asynccontextmanager
 async def crew(plane: Plane, name: str, nodes: int = 3, cpu: str = "4") -> AsyncIterator[HollowNodes]:
-    """Hollow nodes, dealt out over two zones."""
+    """Run hollow nodes in two zones."""
     templates = node_templates(nodes, cpu=cpu, zones=("zone-a", "zone-b"), prefix=f"{name}-")
     async with hollow(plane, templates) as running:
         yield running
@@ -54,13 +54,13 @@ async def crew(plane: Plane, name: str, nodes: int = 3, cpu: str = "4") -> Async
 async def crew_with_scheduler(
     plane: Plane, name: str, folder: Path, nodes: int = 3, cpu: str = "4"
 ) -> AsyncIterator[HollowNodes]:
-    """The same with a scheduler for the pods that name `pyscheduler`, as the examples do."""
+    """Run nodes with a scheduler for pods of `pyscheduler`, as in the examples."""
     async with crew(plane, name, nodes, cpu) as running, scheduler(plane, Configured("pyscheduler", PLUGINS), folder):
         yield running
 
 
 def documents(file: str, items: Mapping[str, str] | None = None) -> list[Json]:
-    """The objects of an example; `items` stand in for its `$NAMES`."""
+    """Return the objects of an example, with `items` for its `$NAMES`."""
     text = (EXAMPLES / file).read_text()
     for name, value in (items or {}).items():
         text = text.replace(f"${name}", value)
@@ -69,13 +69,13 @@ def documents(file: str, items: Mapping[str, str] | None = None) -> list[Json]:
 
 @dataclass(frozen=True)
 class Bench:
-    """A namespace, and the questions that the tests ask of it."""
+    """A namespace, and the calls of the tests."""
 
     api: ApiClient
     namespace: str
 
     def at(self, kind: str, name: str = "") -> str:
-        """The path of a kind, or of one object."""
+        """Return the path of a kind, or of one object."""
         return _PATHS[kind].format(self.namespace) + (f"/{name}" if name else "")
 
     async def apply(self, file: str, change: Change | None = None, items: Mapping[str, str] | None = None) -> None:
@@ -94,19 +94,19 @@ class Bench:
                 raise
 
     async def job(self, name: str, holds: Callable[[Json], object], seconds: float = SECONDS) -> Json:
-        """A Job once that is true of it."""
+        """Wait until a predicate of a Job is true; return the Job."""
         return await self.api.until(self.at("Job", name), holds, seconds)
 
     async def complete(self, name: str, seconds: float = SECONDS) -> Json:
-        """A Job once it is Complete."""
+        """Wait until a Job is Complete; return it."""
         return await self.job(name, lambda job: "Complete" in ended(job), seconds)
 
     async def failed(self, name: str, seconds: float = SECONDS) -> Json:
-        """A Job once it is Failed."""
+        """Wait until a Job is Failed; return it."""
         return await self.job(name, lambda job: "Failed" in ended(job), seconds)
 
     async def pods(self, of: str = "", holds: Callable[[list[Json]], object] | None = None) -> list[Json]:
-        """The pods of a Job, all if none is named, once that is true of them."""
+        """Wait until a predicate of a Job's pods is true, of all pods if none is named; return them."""
         query = {"labelSelector": f"batch.kubernetes.io/job-name={of}"} if of else {}
         wanted = holds if holds is not None else lambda _: True
         found = await self.api.until(self.at("Pod"), lambda found: wanted(found["items"]), SECONDS, **query)
@@ -114,11 +114,11 @@ class Bench:
         return items
 
     async def reasons(self, kind: str, name: str, *expected: str) -> set[str]:
-        """The reasons of the Events about an object, when all the expected are among them: they come in no order."""
+        """Wait for Events with all expected reasons about an object, in any order; return the reasons."""
         return {event["reason"] for event in await self.events(kind, name, *expected)}
 
     async def events(self, kind: str, name: str, *expected: str) -> list[Json]:
-        """The Events about an object, when all the expected reasons are among them."""
+        """Wait for Events with all expected reasons about an object; return them."""
         selector = f"involvedObject.kind={kind},involvedObject.name={name}"
         path = f"/api/v1/namespaces/{self.namespace}/events"
         found = await self.api.until(
@@ -128,90 +128,90 @@ class Bench:
         return items
 
     async def end(self, pods: list[Json]) -> None:
-        """Let pods end that are `endless`."""
+        """End the runs of `endless` pods."""
         for pod in pods:
             await self.patch("Pod", pod["metadata"]["name"], {"metadata": {"annotations": {RUN_SECONDS: "0"}}})
 
     async def hold(self, cron_job: str) -> None:
-        """Make a suspended CronJob one that ran last an hour ago."""
+        """Set the last run of a suspended CronJob to an hour ago."""
         last = {"status": {"lastScheduleTime": timestamp(time.time() - HOUR)}}
         await self.patch("CronJob", cron_job, last, "/status")
 
     async def due(self, cron_job: str, minutes: int) -> str:
-        """Make its run of so many minutes ago due. Returns the name of the Job that it is to start."""
+        """Make its run of so many minutes ago due; return the name of the Job that it will start."""
         schedule, at = ago(minutes)
-        # A change of the schedule alone is looked at when it is due next; that of another field at once.
+        # The controller handles a change of the schedule when it is due next; of another field at once.
         await self.patch("CronJob", cron_job, {"spec": {"schedule": schedule, "suspend": True}})
         await self.patch("CronJob", cron_job, {"spec": {"suspend": False}})
         return f"{cron_job}-{at // 60}"
 
     async def gone(self, kind: str, name: str) -> None:
-        """Waits until there is no such object."""
+        """Wait until the object does not exist."""
         await self.api.until(
             self.at(kind), lambda found: name not in {item["metadata"]["name"] for item in found["items"]}, SECONDS
         )
 
     async def patch(self, kind: str, name: str, patch: Json, part: str = "") -> Json:
-        """A merge patch of an object or its subresource."""
+        """Apply a merge patch to an object or its subresource."""
         return await self.api.patch(self.at(kind, name) + part, patch)
 
 
 def suspended(document: Json) -> None:
-    """A CronJob starts nothing before it is told."""
+    """Change the document of a CronJob: suspended until a test resumes it."""
     if document["kind"] == "CronJob":
         document["spec"]["suspend"] = True
 
 
 def endless(document: Json) -> None:
-    """The pods of a Job or CronJob run until the test lets them end, so that it may take its time to look at them."""
+    """Let pods of a Job or CronJob run until the test ends them."""
     spec = document["spec"].get("jobTemplate", document)["spec"]
     spec["template"]["metadata"]["annotations"][RUN_SECONDS] = "3600"
 
 
 def ended(job: Json) -> list[str]:
-    """The types of a Job's conditions that are True, in order."""
+    """Return the types of a Job's conditions that are True, in order."""
     return [c["type"] for c in job.get("status", {}).get("conditions", ()) if c["status"] == "True"]
 
 
-def told(job: Json) -> dict[str, str]:
-    """The reason of each condition that is True."""
+def condition_reasons(job: Json) -> dict[str, str]:
+    """Return the reason of each condition that is True, by type."""
     return {c["type"]: c["reason"] for c in job["status"].get("conditions", ()) if c["status"] == "True"}
 
 
 def counts(job: Json) -> dict[str, Any]:
-    """The numbers of a Job's status, and what is not counted yet."""
+    """Return the counters of a Job's status, and its uncounted pods."""
     names = ("active", "ready", "terminating", "succeeded", "failed", "completedIndexes", "failedIndexes")
     kept = {name: job["status"][name] for name in names if name in job["status"]}
     return kept | {"uncounted": job["status"].get("uncountedTerminatedPods")}
 
 
 def phases(pods: list[Json]) -> list[str]:
-    """The phases of pods, sorted."""
+    """Return the phases of pods, sorted."""
     return sorted(pod["status"]["phase"] for pod in pods)
 
 
 def in_phase(phase: str, count: int) -> Callable[[list[Json]], bool]:
-    """Whether so many of the pods are in that phase."""
+    """Return a predicate: so many of the pods are in that phase."""
     return lambda pods: phases(pods).count(phase) == count
 
 
-def staying(pods: list[Json]) -> list[Json]:
-    """The pods that are not about to go."""
+def not_terminating(pods: list[Json]) -> list[Json]:
+    """Return the pods that are not terminating."""
     return [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]
 
 
 def nodes_of(pods: list[Json]) -> set[str]:
-    """The nodes that pods are on."""
+    """Return the nodes of pods."""
     return {pod["spec"]["nodeName"] for pod in pods if pod["spec"].get("nodeName")}
 
 
 def index(pod: Json) -> str:
-    """A pod's completion index."""
+    """Return a pod's completion index."""
     return str(pod["metadata"]["annotations"]["batch.kubernetes.io/job-completion-index"])
 
 
 def ago(minutes: int) -> tuple[str, int]:
-    """A daily schedule whose last time was so many minutes ago, and that time in seconds since 1970."""
+    """Return a daily schedule with its last time so many minutes ago, and that time in seconds since 1970."""
     at = (int(time.time()) // 60 - minutes) * 60
     clock = time.gmtime(at)
     return f"{clock.tm_min} {clock.tm_hour} * * *", at

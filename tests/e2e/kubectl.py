@@ -1,4 +1,4 @@
-"""The real kubectl: the one that is installed, or one that is built beside the control plane."""
+"""The real kubectl: installed, or built with the control plane."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.e2e.plane import Plane
 
 
 async def kubectl(plane: Plane, *words: str) -> str:
-    """What a command says, which must succeed."""
+    """Run a command, which must succeed; return its output."""
     process = await asyncio.create_subprocess_exec(
         await _program(plane),
         "--kubeconfig",

@@ -1,7 +1,7 @@
-"""What an end-to-end test runs against: one small object, be it the embedded cluster or the real control plane.
+"""The cluster of an end-to-end test: the embedded one or the real control plane.
 
-`--control-plane=real` builds and starts the real one. Without a Go toolchain that is a skip that says so; with CI=true
-it is a failure, because there nobody reads skips.
+`--control-plane=real` builds and starts the real one. Without a Go toolchain tests are skipped; with CI=true
+they fail, because skips go unnoticed there.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ class Plane:
     kubeconfig: Path
     api: ApiClient
     real: ControlPlane | None = None
-    """What only the real control plane can do: other identities, a rival kube-scheduler; None on the embedded one."""
+    """The real control plane, for other identities and kube-scheduler; None on the embedded one."""
     embedded: EmbeddedCluster | None = None
-    """The same of the embedded one."""
+    """The embedded cluster; None on the real one."""
 
 
 def opened(target: str, config: pytest.Config) -> AbstractAsyncContextManager[Plane]:
-    """The plane named by `target`, as an async context manager."""
+    """Return the plane named by `target`, as an async context manager."""
     return real(config) if target == REAL else _embedded()
 
 
 @asynccontextmanager
 async def _embedded() -> AsyncIterator[Plane]:
-    # Tests wait for Jobs that try again; here they need not wait for ten seconds, as with the real controllers.
+    # Tests wait for retries of Jobs; the real controllers' backoff is ten seconds.
     settings = ClusterSettings(controllers=ControllerSettings(job_backoff_seconds=1.0))
     async with EmbeddedCluster(nodes=0, settings=settings) as cluster, ApiClient(cluster.kubeconfig) as api:
         yield Plane(EMBEDDED, cluster.kubeconfig, api, embedded=cluster)
@@ -54,7 +54,7 @@ async def _embedded() -> AsyncIterator[Plane]:
 
 @asynccontextmanager
 async def real(config: pytest.Config, options: Options | None = None) -> AsyncIterator[Plane]:
-    """A real control plane, built first where that is needed."""
+    """Run a real control plane, built first if needed."""
     build_in_view(config)
     plane = ControlPlane(options)
     try:
@@ -68,13 +68,13 @@ async def real(config: pytest.Config, options: Options | None = None) -> AsyncIt
 
 
 async def new_namespace(api: ApiClient, name: str) -> None:
-    """A namespace that takes pods: before it has its service account, the API server waits a second, and refuses."""
+    """Create a namespace and wait for its service account, before which the API server rejects pods."""
     await api.create("/api/v1/namespaces", {"metadata": {"name": name}})
     await api.until(f"/api/v1/namespaces/{name}/serviceaccounts/default", bool)
 
 
 def build_in_view(config: pytest.Config) -> None:
-    """Builds the binaries where they are missing; minutes pass, so the progress is shown past pytest's capture."""
+    """Build missing binaries; this takes minutes, so progress is shown outside pytest's capture."""
     capture = config.pluginmanager.getplugin("capturemanager")
     try:
         if capture is None:
@@ -91,5 +91,5 @@ def build_in_view(config: pytest.Config) -> None:
 
 
 def _fail(error: Exception) -> NoReturn:
-    """Ends the fixture with the one line that the error has, without a traceback."""
+    """Fail the fixture with the error's one line, without a traceback."""
     pytest.fail(str(error), pytrace=False)

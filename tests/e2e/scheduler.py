@@ -1,4 +1,4 @@
-"""The scheduler under test: a process of its own, as users run it, with no more rights than the manifests give it."""
+"""The scheduler under test: a process with the permissions of the manifests."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Configured:
     args: Sequence[Json] = ()
 
     def document(self) -> str:
-        """The file's text: unlimited requests, no leader election."""
+        """Return the file's text: unlimited requests, no leader election."""
         profile: Json = {"schedulerName": self.name, "plugins": dict(self.plugins), "pluginConfig": list(self.args)}
         return yaml.safe_dump(
             {
@@ -90,16 +90,16 @@ class SchedulerProcess:
         self._tls = tls
 
     async def text(self, api: ApiClient, path: str) -> str:
-        """What its endpoints tell the administrator. ApiError if nothing."""
+        """Return a page of its endpoints, as the administrator. ApiError for an error status."""
         return await api.text(path, self.address, self._tls)
 
     def cpu_seconds(self) -> float:
-        """User and system time that it has used."""
+        """Return its user and system time."""
         fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def peak_memory(self) -> int:
-        """The most memory that it has had, in bytes."""
+        """Return its peak memory in bytes."""
         status = Path(f"/proc/{self.process.pid}/status").read_text()
         line = next(line for line in status.splitlines() if line.startswith("VmHWM"))
         return int(line.split()[1]) * 1024
@@ -120,7 +120,7 @@ async def scheduler(
 async def scheduler_with(
     plane: Plane, config: Path, folder: Path, python_path: Path | None = None, kubeconfig: Path | None = None
 ) -> AsyncIterator[SchedulerProcess]:
-    """The same with a configuration file, and as somebody else than the manifests' service account."""
+    """Run the scheduler with a configuration file, and optionally another user than the manifests' service account."""
     running = await _started(plane, config, folder, python_path, kubeconfig)
     try:
         await _ready(running, plane.api)
@@ -134,7 +134,7 @@ async def scheduler_with(
 async def replica(
     plane: Plane, config: Path, folder: Path, python_path: Path | None = None, kubeconfig: Path | None = None
 ) -> AsyncIterator[SchedulerProcess]:
-    """One that the test may stop, freeze or kill: whatever is left of it when the block ends is killed."""
+    """Run a scheduler that the test may stop, freeze or kill; it is killed at the end."""
     running = await _started(plane, config, folder, python_path, kubeconfig)
     try:
         await _ready(running, plane.api)
@@ -166,12 +166,12 @@ async def _started(
 
 
 def _from_anywhere(*paths: Path) -> tuple[Path, ...]:
-    """The same files for a process in another folder; links stay links, since a mounted ConfigMap changes by one."""
+    """Return absolute paths; links stay links, since a mounted ConfigMap changes by one."""
     return tuple(path.absolute() for path in paths)
 
 
 async def kubeconfig_of(plane: Plane, server: str | None = None) -> Path:
-    """With the rights that the manifests give, where there are rights; `server` may be a proxy's URL."""
+    """Return a kubeconfig with the manifests' permissions, on the real control plane; `server` may be a proxy's URL."""
     await install(plane.api)
     if plane.real is None:
         return plane.kubeconfig
@@ -179,7 +179,7 @@ async def kubeconfig_of(plane: Plane, server: str | None = None) -> Path:
 
 
 def _serving(plane: Plane, folder: Path) -> tuple[list[str], ssl.SSLContext | None]:
-    """How the endpoints are served, and how they are trusted where the administrator does not trust them anyway."""
+    """Return the serving flags, and the client's TLS context where the default does not verify the certificate."""
     if plane.real is not None:
         return plane.real.serving_flags, None
     authority = Authority()
@@ -189,7 +189,7 @@ def _serving(plane: Plane, folder: Path) -> tuple[list[str], ssl.SSLContext | No
 
 
 async def _ready(running: SchedulerProcess, api: ApiClient) -> None:
-    """Wait until /readyz says yes."""
+    """Wait until /readyz succeeds."""
     last: Any = None
     for _ in range(int(READY_SECONDS / 0.1)):
         if running.process.returncode is not None:

@@ -1,4 +1,4 @@
-"""What the comparison with the audit log is worth: it finds a right that nobody uses, and one that is missing."""
+"""The comparison with the audit log finds an unused right, and a missing one."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ def line(user: str, verb: str, about: dict[str, str] | None, code: int = 200) ->
     return json.dumps(event if about is None else {**event, "objectRef": about})
 
 
-def test_a_rule_grants_each_verb_on_each_resource() -> None:
+def test_rule_grants_each_verb_on_each_resource() -> None:
     assert len(granted([ROLE])) == 8
     assert {LIST, PATCH, Right("apps", "pods", "patch")} <= granted([ROLE])
 
 
-def test_the_log_is_read_in_the_words_of_roles(tmp_path: Path) -> None:
+def test_audit_log_is_read_as_rights(tmp_path: Path) -> None:
     log = AuditLog(tmp_path)
     status = {"resource": "pods", "subresource": "status", "name": "web", "apiVersion": "v1"}
     lines = [

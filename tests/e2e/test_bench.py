@@ -1,4 +1,4 @@
-"""What the benchmark asks of the real API server beside objects."""
+"""Requests of the benchmark to the real API server besides objects."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 async def forced(api: ApiClient) -> int:
-    """How often the API server has been made to collect its garbage."""
+    """Return the number of forced garbage collections of the API server."""
     found = re.search(r"^go_gc_cycles_forced_gc_cycles_total (\d+)$", await api.text("/metrics"), re.MULTILINE)
     assert found, "the API server has no such metric"
     return int(found[1])
 
 
-async def test_the_api_server_collects_its_garbage_when_it_is_asked_to(real_control_plane: ControlPlane) -> None:
+async def test_api_server_collects_garbage_on_request(real_control_plane: ControlPlane) -> None:
     before = await forced(real_control_plane.api)
     async with bulk.connect(real_control_plane.api) as calls:
         await calls.collect_garbage()

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from tests.e2e.client import ApiError
-from tests.e2e.exposition import page
+from tests.e2e.metrics_page import page
 from tests.e2e.plane import Plane
 from tests.e2e.scheduler import SchedulerProcess, replica
 from tests.e2e.test_failover import LEASES, NAME, Times, configuration, holder, until_held, without_lease
@@ -25,14 +25,14 @@ SHORT = Times(lease=6.0, deadline=4.0, retry=0.5)
 BLOCKED = 9.0
 """Seconds: longer than the lease."""
 PROMPT = 3.0
-"""Seconds in which probes and scrapes are answered meanwhile."""
+"""Seconds within which probes and scrapes must be answered meanwhile."""
 POLL = 0.1
 """Seconds."""
 POINTS = {"filter": "Filter", "pre_bind": "PreBind"}
 
 
 def blocking(name: str) -> str:
-    """The configuration of a replica with the plugin."""
+    """Return the configuration of a replica with the plugin."""
     document = yaml.safe_load(configuration(name, SHORT, rate=5000))
     document["profiles"][0]["plugins"] = {"multiPoint": {"enabled": [{"name": "blocking:Blocking"}]}}
     return yaml.safe_dump(document)
@@ -40,7 +40,7 @@ def blocking(name: str) -> str:
 
 @asynccontextmanager
 async def replicas(plane: Plane, name: str, folder: Path) -> AsyncIterator[tuple[SchedulerProcess, SchedulerProcess]]:
-    """A leader and a standby, both with the plugin."""
+    """Run a leader and a standby, both with the plugin."""
     await without_lease(plane)
     files = [folder / each / "config.yaml" for each in "ab"]
     for file in files:
@@ -53,14 +53,14 @@ async def replicas(plane: Plane, name: str, folder: Path) -> AsyncIterator[tuple
 
 
 async def blocked_by(plane: Plane, running: SchedulerProcess) -> dict[str, str]:
-    """The labels of what blocks the scheduler, by its own metric; none while nothing does."""
+    """Return the labels of the blocking plugin from the metric; empty while the loop runs."""
     async with asyncio.timeout(PROMPT):
         family = page(await running.text(plane.api, "/metrics")).get("pyscheduler_loop_blocked_seconds")
     return dict(family.series[0]) if family is not None and family.series else {}
 
 
 async def named(plane: Plane, running: SchedulerProcess) -> dict[str, str]:
-    """Wait until the metric names what blocks the scheduler."""
+    """Wait until the metric names the blocking plugin."""
     for _ in range(int(BLOCKED / POLL)):
         found = await blocked_by(plane, running)
         if found:
@@ -75,7 +75,7 @@ async def prompt(plane: Plane, running: SchedulerProcess, path: str) -> str:
 
 
 @pytest.mark.parametrize("method", POINTS)
-async def test_a_blocking_plugin_costs_no_lease_and_is_named_while_probes_are_answered(
+async def test_blocking_plugin_is_named_and_keeps_lease_and_probes(
     control_plane: Plane, namespace: str, tmp_path: Path, method: str
 ) -> None:
     plane, pods = control_plane, f"/api/v1/namespaces/{namespace}/pods"
@@ -108,9 +108,7 @@ async def test_a_blocking_plugin_costs_no_lease_and_is_named_while_probes_are_an
         assert await blocked_by(plane, leader) == {}
 
 
-async def test_dumps_are_refused_with_503_while_the_loop_is_blocked(
-    control_plane: Plane, namespace: str, tmp_path: Path
-) -> None:
+async def test_dumps_return_503_while_the_loop_is_blocked(control_plane: Plane, namespace: str, tmp_path: Path) -> None:
     plane, pods = control_plane, f"/api/v1/namespaces/{namespace}/pods"
     spec = pod_spec(namespace, namespace, cpu="10m")
     async with (

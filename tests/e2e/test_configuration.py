@@ -1,6 +1,6 @@
-"""The table of configurations put to the real kube-scheduler: what it refuses, in which words, what the rest comes to.
+"""The table of configurations, loaded by the real kube-scheduler: errors, messages and results.
 
-`tests/unit/config/test_table.py` says the same of what is recorded; here nothing is taken on trust.
+`tests/unit/config/test_table.py` checks the recorded results; here they are compared with the real program.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from tests.unit.config.table import ACCEPTED, KUBE, ROWS, SAMPLES, recorded
 
 RECORDED = recorded()
 AT_REST = ("GangScheduling", "TopologyPlacementGenerator", "PodGroupPodsCount")
-"""Plugins that do nothing while their gates are off: kube-scheduler asks them all the same."""
+"""Plugins without effect while their gates are off; kube-scheduler still runs them."""
 NOT_HERE = {("reserve", "DynamicResources"), ("preBind", "DynamicResources")}
 """Devices are not allocated yet, so there is none to reserve."""
 NOT_THERE = {("preScore", "ImageLocality")}
-"""It looks its images up once for all nodes."""
+"""ImageLocality looks up images once for all nodes."""
 
 
 @pytest.fixture(scope="module")
 def kube_scheduler(request: pytest.FixtureRequest) -> Path:
-    """The built kube-scheduler. Without Go a reason to skip, under CI a failure."""
+    """The built kube-scheduler; skips without Go, fails under CI."""
     if request.config.getoption("--control-plane", default="embedded") != REAL:
         pytest.skip("needs the real kube-scheduler: pytest tests/e2e --control-plane=real")
     try:
@@ -49,19 +49,19 @@ def _id(row: Row) -> str:
 
 
 @pytest.mark.parametrize("row", ROWS, ids=_id)
-def test_it_says_what_is_recorded(row: Row, kube_scheduler: Path, tmp_path: Path) -> None:
+def test_recorded_result_is_current(row: Row, kube_scheduler: Path, tmp_path: Path) -> None:
     answer = ask(kube_scheduler, row.text, tmp_path)
     assert answer.error.replace(str(tmp_path), "") == RECORDED[row.id][KUBE]
 
 
 @pytest.mark.parametrize("row", [row for row in ACCEPTED if not row.difference], ids=_id)
-def test_it_comes_to_the_same(row: Row, kube_scheduler: Path, tmp_path: Path) -> None:
+def test_configuration_has_the_same_result_as_in_kube_scheduler(row: Row, kube_scheduler: Path, tmp_path: Path) -> None:
     answer = ask(kube_scheduler, row.text, tmp_path)
     assert list(differences(answer, view(loads(located(row.text, tmp_path))))) == []
 
 
 @pytest.mark.parametrize("row", SAMPLES, ids=_id)
-def test_it_takes_what_is_shown_and_does_the_same(row: Row, kube_scheduler: Path, tmp_path: Path) -> None:
+def test_kube_scheduler_accepts_the_shown_configuration(row: Row, kube_scheduler: Path, tmp_path: Path) -> None:
     loaded = loads(located(row.text, tmp_path))
     answer = ask(kube_scheduler, _without_ours(show(loaded)), tmp_path)
     assert answer.error == ""
@@ -69,7 +69,7 @@ def test_it_takes_what_is_shown_and_does_the_same(row: Row, kube_scheduler: Path
 
 
 def _without_ours(shown: str) -> str:
-    """A configuration that is shown, without the plugins that are asked at a point here alone."""
+    """Return a shown configuration without the plugins that run at a point here only."""
     documents = list(yaml.safe_load_all(shown))
     for profile in documents[0]["profiles"]:
         for point, name in NOT_THERE:
@@ -78,8 +78,8 @@ def _without_ours(shown: str) -> str:
     return yaml.safe_dump_all(documents)
 
 
-def test_a_difference_is_seen(kube_scheduler: Path, tmp_path: Path) -> None:
-    """Ours of another file: another field, another plugin, another weight, other args."""
+def test_planted_difference_is_detected(kube_scheduler: Path, tmp_path: Path) -> None:
+    """A changed configuration: another field, another plugin, another weight, other args."""
     answer = ask(kube_scheduler, SAMPLES[0].text, tmp_path)
     ours = view(loads(located(SAMPLES[0].text, tmp_path)))
     ours["parallelism"] = 3
@@ -96,7 +96,7 @@ def test_a_difference_is_seen(kube_scheduler: Path, tmp_path: Path) -> None:
 
 
 def differences(answer: Answer, ours: dict[str, Any]) -> Iterator[str]:
-    """Where what kube-scheduler wrote is not what it is here; what is here beyond that are defaults that it omits."""
+    """Yield the differences of kube-scheduler's output to ours; extra values here are defaults that it omits."""
     for key, value in answer.written.items():
         adaptive = key == "percentageOfNodesToScore" and value == 0 and ours.get(key) is None
         if key not in ("apiVersion", "kind", "profiles") and not adaptive:
@@ -107,8 +107,8 @@ def differences(answer: Answer, ours: dict[str, Any]) -> Iterator[str]:
     ):
         path = f"profiles[{i}]"
         yield from _unlike(written["schedulerName"], mine["schedulerName"], f"{path}.schedulerName")
-        asked = {name for enabled in plugins.values() for name, _ in enabled}
-        for config in [config for config in written.get("pluginConfig", ()) if config["name"] in asked]:
+        enabled_names = {name for enabled in plugins.values() for name, _ in enabled}
+        for config in [config for config in written.get("pluginConfig", ()) if config["name"] in enabled_names]:
             args = {key: value for key, value in config["args"].items() if key not in ("apiVersion", "kind")}
             yield from _unlike(args, mine["args"].get(config["name"]), f"{path}.args.{config['name']}")
         for point, names in mine["plugins"].items():

@@ -1,4 +1,4 @@
-"""Smoke tests of the cluster itself: if one of these fails, the other end-to-end tests mean nothing."""
+"""Smoke tests of the cluster itself: if one fails, the other end-to-end tests are meaningless."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 def deployment(name: str, replicas: int, scheduler: str) -> Json:
-    """A Deployment whose pods only `scheduler` may place."""
+    """Return a Deployment with pods for `scheduler`."""
     labels = {"app": name}
     container = {"name": "main", "image": "pause", "resources": {"requests": {"cpu": "10m"}}}
     pod = {"metadata": {"labels": labels}, "spec": {"schedulerName": scheduler, "containers": [container]}}
@@ -28,14 +28,14 @@ def deployment(name: str, replicas: int, scheduler: str) -> Json:
     }
 
 
-async def test_the_real_api_server_tells_the_version_the_module_asks_for(real_control_plane: ControlPlane) -> None:
+async def test_real_api_server_has_the_version_of_the_module(real_control_plane: ControlPlane) -> None:
     version = await real_control_plane.api.get("/version")
 
     assert version["gitVersion"] == kubernetes_version()
     assert (version["major"], version["minor"]) == ("1", "36")
 
 
-async def test_a_namespace_gets_its_default_service_account(control_plane: Plane, namespace: str) -> None:
+async def test_namespace_gets_its_default_service_account(control_plane: Plane, namespace: str) -> None:
     path = f"/api/v1/namespaces/{namespace}/serviceaccounts/default"
 
     account = await control_plane.api.until(path, lambda found: True)
@@ -43,11 +43,9 @@ async def test_a_namespace_gets_its_default_service_account(control_plane: Plane
     assert account["metadata"]["namespace"] == namespace
 
 
-async def test_a_deployment_gets_its_pods_and_they_wait_for_their_scheduler(
-    control_plane: Plane, namespace: str
-) -> None:
+async def test_pods_of_a_deployment_wait_for_their_scheduler(control_plane: Plane, namespace: str) -> None:
     api = control_plane.api
-    await api.create(f"/apis/apps/v1/namespaces/{namespace}/deployments", deployment("web", 2, "nobody"))
+    await api.create(f"/apis/apps/v1/namespaces/{namespace}/deployments", deployment("web", 2, "no-scheduler"))
 
     pods = await api.until(f"/api/v1/namespaces/{namespace}/pods", lambda found: len(found["items"]) == 2)
 
@@ -55,7 +53,7 @@ async def test_a_deployment_gets_its_pods_and_they_wait_for_their_scheduler(
     assert not any(pod["spec"].get("nodeName") for pod in pods["items"])
 
 
-async def test_a_user_without_a_role_is_refused(real_control_plane: ControlPlane) -> None:
+async def test_user_without_a_role_is_forbidden(real_control_plane: ControlPlane) -> None:
     async with ApiClient(real_control_plane.kubeconfig_for("mallory", ["visitors"])) as visitor:
         with pytest.raises(ApiError, match='User "mallory" cannot list resource "pods"') as refused:
             await visitor.list("/api/v1/pods")
@@ -63,7 +61,7 @@ async def test_a_user_without_a_role_is_refused(real_control_plane: ControlPlane
     assert (refused.value.status, refused.value.reason) == (403, "Forbidden")
 
 
-async def test_a_service_account_is_known_by_its_token(real_control_plane: ControlPlane, namespace: str) -> None:
+async def test_service_account_is_authenticated_by_its_token(real_control_plane: ControlPlane, namespace: str) -> None:
     await real_control_plane.api.until(f"/api/v1/namespaces/{namespace}/serviceaccounts/default", lambda found: True)
     kubeconfig = await real_control_plane.kubeconfig_for_service_account(namespace, "default")
     review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
@@ -74,9 +72,7 @@ async def test_a_service_account_is_known_by_its_token(real_control_plane: Contr
     assert answer["status"]["userInfo"]["username"] == f"system:serviceaccount:{namespace}:default"
 
 
-async def test_made_nodes_are_ready_and_the_rival_scheduler_binds_to_them(
-    real_control_plane: ControlPlane, namespace: str
-) -> None:
+async def test_kube_scheduler_binds_pods_to_ready_nodes(real_control_plane: ControlPlane, namespace: str) -> None:
     api = real_control_plane.api
     names = await create_nodes(api, 3, NodeShape(prefix=f"{namespace}-", zones=2))
     nodes = [await api.get(f"/api/v1/nodes/{name}") for name in names]
@@ -95,5 +91,5 @@ async def test_made_nodes_are_ready_and_the_rival_scheduler_binds_to_them(
 
 
 def all_bound(count: int) -> Callable[[Json], bool]:
-    """True of a list that has `count` pods, each with its node."""
+    """Return a predicate: the list has `count` pods, all bound."""
     return lambda found: sum("nodeName" in pod["spec"] for pod in found["items"]) == count

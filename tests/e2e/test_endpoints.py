@@ -1,4 +1,4 @@
-"""Who gets what of the scheduler's endpoints, on a real API server, side by side with the real kube-scheduler."""
+"""Access to the scheduler's endpoints on a real API server, compared with the real kube-scheduler."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ SHARED = (
     "//metrics",
     "/metrics/",
 )
-"""Paths of which kube-scheduler says the same."""
+"""Paths with the same response in kube-scheduler."""
 OURS = (
     *("/healthz/ping", "/readyz/ping", "/readyz/informer-sync", "/debug/queue", "/debug/cache"),
     *("/flagz", "/statusz", "/debug/pprof/cmdline", "/debug/pprof/goroutine", "/debug/pprof/profile?seconds=1"),
@@ -52,8 +52,8 @@ REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 
 
-class Said(NamedTuple):
-    """What somebody was told."""
+class EndpointResponse(NamedTuple):
+    """Status and body of a response."""
 
     status: int
     body: str
@@ -64,22 +64,24 @@ class Said(NamedTuple):
 
 
 class EndpointClient:
-    """One scheduler's endpoints, asked by anybody."""
+    """Client of one scheduler's endpoints."""
 
     def __init__(self, session: aiohttp.ClientSession, address: str) -> None:
         self._session = session
         self._address = address
 
-    async def say(self, path: str, token: str = "", method: str = "GET", tls: ssl.SSLContext | None = None) -> Said:
+    async def get(
+        self, path: str, token: str = "", method: str = "GET", tls: ssl.SSLContext | None = None
+    ) -> EndpointResponse:
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         url = URL(f"{self._address}{path}", encoded=True)
         trusted = tls if tls is not None else True
         async with self._session.request(method, url, headers=headers, ssl=trusted) as answer:
-            return Said(answer.status, await answer.text())
+            return EndpointResponse(answer.status, await answer.text())
 
 
 class Both(NamedTuple):
-    """Ours and kube-scheduler, and what both of them trust."""
+    """Both schedulers and their CA."""
 
     ours: EndpointClient
     theirs: EndpointClient
@@ -130,68 +132,68 @@ async def scraper(both: Both, namespace: str) -> AsyncIterator[str]:
 
 
 async def _until_allowed(api: ApiClient, user: str) -> None:
-    """Wait until the API server knows the binding: a no would be remembered for ten seconds."""
-    asking = {"spec": {"user": user, "nonResourceAttributes": {"path": "/metrics", "verb": "get"}}}
+    """Wait until the API server applies the binding: a denial would be cached for ten seconds."""
+    review = {"spec": {"user": user, "nonResourceAttributes": {"path": "/metrics", "verb": "get"}}}
     for _ in range(POLLS):
-        if (await api.create(REVIEWS, asking))["status"]["allowed"]:
+        if (await api.create(REVIEWS, review))["status"]["allowed"]:
             return
         await asyncio.sleep(POLL_SECONDS)
     raise TimeoutError
 
 
 @pytest.mark.parametrize("path", HEALTH)
-async def test_health_is_everybodys(both: Both, path: str) -> None:
-    assert await both.ours.say(path) == (200, "ok") == await both.theirs.say(path)
+async def test_health_needs_no_credentials(both: Both, path: str) -> None:
+    assert await both.ours.get(path) == (200, "ok") == await both.theirs.get(path)
 
 
 @pytest.mark.parametrize("path", [path for path in (*SHARED, *OURS) if path not in HEALTH])
-async def test_without_credentials_nothing_else_answers(both: Both, path: str) -> None:
-    ours, theirs = await both.ours.say(path), await both.theirs.say(path)
+async def test_other_paths_are_forbidden_without_credentials(both: Both, path: str) -> None:
+    ours, theirs = await both.ours.get(path), await both.theirs.get(path)
     assert ours.status == 403
     assert ours.refusal == theirs.refusal
 
 
 @pytest.mark.parametrize("path", [*HEALTH, "/metrics", "/nowhere"])
-async def test_a_token_that_is_nobodys_opens_nothing(both: Both, path: str) -> None:
-    ours, theirs = await both.ours.say(path, "nonsense"), await both.theirs.say(path, "nonsense")
+async def test_invalid_token_is_unauthorized(both: Both, path: str) -> None:
+    ours, theirs = await both.ours.get(path, "nonsense"), await both.theirs.get(path, "nonsense")
     assert ours.status == 401
     assert ours.refusal == theirs.refusal
 
 
 @pytest.mark.parametrize("path", [*SHARED, *OURS])
-async def test_a_service_account_gets_what_its_role_says(both: Both, scraper: str, path: str) -> None:
-    ours, theirs = await both.ours.say(path, scraper), await both.theirs.say(path, scraper)
+async def test_service_account_gets_the_paths_of_its_role(both: Both, scraper: str, path: str) -> None:
+    ours, theirs = await both.ours.get(path, scraper), await both.theirs.get(path, scraper)
     assert ours.status == theirs.status == (200 if path in (*HEALTH, "/metrics") else 403)
     if ours.status == 403:
         assert ours.refusal == theirs.refusal
 
 
 @pytest.mark.parametrize("method", ["HEAD", "POST", "DELETE", "PUT"])
-async def test_to_get_is_not_to_do_anything_else(both: Both, scraper: str, method: str) -> None:
-    ours = await both.ours.say("/metrics", scraper, method)
-    assert ours.status == (await both.theirs.say("/metrics", scraper, method)).status == 403
+async def test_permission_to_get_allows_no_other_method(both: Both, scraper: str, method: str) -> None:
+    ours = await both.ours.get("/metrics", scraper, method)
+    assert ours.status == (await both.theirs.get("/metrics", scraper, method)).status == 403
 
 
 @pytest.mark.parametrize("path", SHARED)
-async def test_the_administrators_certificate_opens_all_that_is_there(both: Both, path: str) -> None:
-    ours = await both.ours.say(path, tls=both.administrator())
-    theirs = await both.theirs.say(path, tls=both.administrator())
+async def test_administrator_may_read_every_path(both: Both, path: str) -> None:
+    ours = await both.ours.get(path, tls=both.administrator())
+    theirs = await both.theirs.get(path, tls=both.administrator())
     assert ours.status == theirs.status
 
 
 @pytest.mark.parametrize("path", OURS)
-async def test_the_administrator_sees_what_is_ours(both: Both, path: str) -> None:
-    assert (await both.ours.say(path, tls=both.administrator())).status == 200
+async def test_administrator_may_read_our_paths(both: Both, path: str) -> None:
+    assert (await both.ours.get(path, tls=both.administrator())).status == 200
 
 
-async def test_the_administrator_has_metrics_counted_anew(both: Both) -> None:
-    ours = await both.ours.say("/metrics", method="DELETE", tls=both.administrator())
-    assert ours == (200, "metrics reset\n") == await both.theirs.say("/metrics", "", "DELETE", both.administrator())
+async def test_administrator_may_reset_metrics(both: Both) -> None:
+    ours = await both.ours.get("/metrics", method="DELETE", tls=both.administrator())
+    assert ours == (200, "metrics reset\n") == await both.theirs.get("/metrics", "", "DELETE", both.administrator())
 
 
-async def test_configz_is_what_kube_scheduler_shows(both: Both) -> None:
+async def test_configz_equals_kube_schedulers(both: Both) -> None:
     shown = [
-        json.loads((await server.say("/configz", tls=both.administrator())).body)["componentconfig"]
+        json.loads((await server.get("/configz", tls=both.administrator())).body)["componentconfig"]
         for server in (both.ours, both.theirs)
     ]
     ours, theirs = ({key: value for key, value in config.items() if key != "profiles"} for config in shown)
@@ -200,9 +202,9 @@ async def test_configz_is_what_kube_scheduler_shows(both: Both) -> None:
     assert (ours["apiVersion"], ours["kind"]) == (theirs["apiVersion"], theirs["kind"])
 
 
-async def test_resources_are_told_as_kube_scheduler_tells_them(both: Both, namespace: str) -> None:
-    spec = pod_spec("nobody", namespace, cpu="250m")
-    await both.plane.api.create(f"/api/v1/namespaces/{namespace}/pods", pod("asking", spec))
+async def test_resource_metrics_equal_kube_schedulers(both: Both, namespace: str) -> None:
+    spec = pod_spec("no-scheduler", namespace, cpu="250m")
+    await both.plane.api.create(f"/api/v1/namespaces/{namespace}/pods", pod("requesting", spec))
     for _ in range(POLLS):
         ours, theirs = [await _resources(server, both, namespace) for server in (both.ours, both.theirs)]
         if ours == theirs and ours:
@@ -214,8 +216,8 @@ async def test_resources_are_told_as_kube_scheduler_tells_them(both: Both, names
 async def _resources(
     server: EndpointClient, both: Both, namespace: str
 ) -> set[tuple[frozenset[tuple[str, str]], float]]:
-    """The samples of a namespace."""
-    told = await server.say("/metrics/resources", tls=both.administrator())
-    families = text_string_to_metric_families(told.body)
+    """Return the samples of a namespace."""
+    page = await server.get("/metrics/resources", tls=both.administrator())
+    families = text_string_to_metric_families(page.body)
     samples = [s for family in families for s in family.samples if s.labels["namespace"] == namespace]
     return {(frozenset({**s.labels, "metric": s.name}.items()), s.value) for s in samples}

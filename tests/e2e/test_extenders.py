@@ -1,4 +1,4 @@
-"""One extender, written against kube-scheduler's protocol: kube-scheduler and this scheduler do what it says alike."""
+"""An extender for kube-scheduler's protocol has the same effect on kube-scheduler and this scheduler."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ from tests.e2e.workloads import hollow_nodes, placed, pod, pod_spec, unscheduled
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.slow]
 
 CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
-BOTH = pytest.mark.parametrize("who", ["pyscheduler", "kube-scheduler"])
+BOTH = pytest.mark.parametrize("contender", ["pyscheduler", "kube-scheduler"])
 FORMS = pytest.mark.parametrize("names", [False, True], ids=["whole nodes", "names"])
 
 
 @dataclass(frozen=True)
 class Running:
-    """An extender that runs."""
+    """A running extender."""
 
     url: str
     log: Path
 
     def calls(self, verb: str) -> list[Json]:
-        """What it was sent with a verb, oldest first."""
+        """Return the arguments of the calls with a verb, oldest first."""
         lines = [json.loads(line) for line in self.log.read_text().splitlines()] if self.log.exists() else []
         return [line["args"] for line in lines if line["verb"] == verb]
 
 
 @asynccontextmanager
 async def extender(plane: Plane, folder: Path) -> AsyncIterator[Running]:
-    """The extender's process, until the block ends."""
+    """Run the extender's process."""
     (port,) = free_ports(1)
     running = Running(f"http://127.0.0.1:{port}", folder / "calls.jsonl")
     command = [sys.executable, "-m", "tests.e2e.extender", port, plane.kubeconfig, running.log]
@@ -68,8 +68,8 @@ async def _answers(plane: Plane, running: Running) -> None:
 
 
 def configuration(name: str, url: str, names: bool) -> str:
-    """A file for either scheduler."""
-    asked: Json = {"urlPrefix": url, "nodeCacheCapable": names, "httpTimeout": "10s", "weight": 50}
+    """Return a configuration for either scheduler."""
+    settings: Json = {"urlPrefix": url, "nodeCacheCapable": names, "httpTimeout": "10s", "weight": 50}
     verbs = {f"{verb}Verb": verb for verb in ("filter", "prioritize", "preempt", "bind")}
     return yaml.safe_dump(
         {
@@ -77,14 +77,14 @@ def configuration(name: str, url: str, names: bool) -> str:
             "kind": "KubeSchedulerConfiguration",
             "leaderElection": {"leaderElect": False},
             "profiles": [{"schedulerName": name}],
-            "extenders": [{**asked, **verbs}],
+            "extenders": [{**settings, **verbs}],
         }
     )
 
 
-def running_scheduler(who: str, plane: Plane, config: str, folder: Path) -> AbstractAsyncContextManager[Any]:
-    """This scheduler or the real one."""
-    if who == "kube-scheduler":
+def running_scheduler(contender: str, plane: Plane, config: str, folder: Path) -> AbstractAsyncContextManager[Any]:
+    """Run this scheduler or the real one."""
+    if contender == "kube-scheduler":
         if plane.real is None:
             pytest.skip("needs the real control plane: pytest tests/e2e --control-plane=real")
         return plane.real.kube_scheduler(config)
@@ -94,7 +94,7 @@ def running_scheduler(who: str, plane: Plane, config: str, folder: Path) -> Abst
 
 
 def ordered(name: str, spec: Json, **orders: str) -> Json:
-    """A pod with orders for the extender."""
+    """Return a pod with annotations for the extender."""
     made = pod(name, spec)
     made["metadata"]["annotations"] = {
         {"keep": KEEP, "prefer": PREFER, "preempt": PREEMPT}[word]: order for word, order in orders.items()
@@ -104,15 +104,15 @@ def ordered(name: str, spec: Json, **orders: str) -> Json:
 
 @BOTH
 @FORMS
-async def test_pods_go_where_the_extender_says(
-    control_plane: Plane, namespace: str, tmp_path: Path, who: str, names: bool
+async def test_pods_run_on_the_nodes_of_the_extender(
+    control_plane: Plane, namespace: str, tmp_path: Path, contender: str, names: bool
 ) -> None:
     api, pods = control_plane.api, f"/api/v1/namespaces/{namespace}/pods"
     spec = pod_spec(namespace, namespace)
     async with (
         hollow_nodes(control_plane, namespace, 4),
-        extender(control_plane, tmp_path) as asked,
-        running_scheduler(who, control_plane, configuration(namespace, asked.url, names), tmp_path),
+        extender(control_plane, tmp_path) as service,
+        running_scheduler(contender, control_plane, configuration(namespace, service.url, names), tmp_path),
     ):
         nodes = sorted(
             n["metadata"]["name"] for n in await api.list("/api/v1/nodes", labelSelector=f"pool={namespace}")
@@ -127,11 +127,11 @@ async def test_pods_go_where_the_extender_says(
         bound = [p["metadata"]["name"] for p in found["items"] if BOUND_BY in p["metadata"].get("annotations", {})]
         assert sorted(bound) == ["both", "kept", "preferred"]
         await api.until(f"{pods}/nowhere", lambda found: unscheduled(found) == _refusal(names))
-    _speaks_the_protocol(asked, names)
+    _check_protocol(service, names)
 
 
 def _refusal(names: bool) -> str:
-    """What is told of a pod that the extender lets nowhere; sent names only, it cannot see the label of a node."""
+    """Return the message of a pod that the extender rejects everywhere; with names only, it has no node labels."""
     refused, helped = "4 not on the list", "4 No preemption victims found for incoming pod"
     if not names:
         refused = "1 never on the list, 3 not on the list"
@@ -140,24 +140,24 @@ def _refusal(names: bool) -> str:
     return f"{available}: {refused}. no new claims to deallocate, preemption: {available}: {helped}."
 
 
-def _speaks_the_protocol(asked: Running, names: bool) -> None:
-    """Keys and forms are the same whoever asks."""
+def _check_protocol(service: Running, names: bool) -> None:
+    """Check keys and forms of the requests, which are equal for both schedulers."""
     for verb in ("filter", "prioritize"):
-        for args in asked.calls(verb):
+        for args in service.calls(verb):
             assert set(args) == {"Pod", "Nodes", "NodeNames"}
             assert set(args["Pod"]) == {"metadata", "spec", "status"}
             assert "managedFields" not in args["Pod"]["metadata"]
             assert (args["Nodes"] is None, args["NodeNames"] is None) == (names, not names)
             for node in [] if names else args["Nodes"]["items"]:
                 assert set(node) == {"metadata", "spec", "status"}
-    for args in asked.calls("bind"):
+    for args in service.calls("bind"):
         assert set(args) == {"PodName", "PodNamespace", "PodUID", "Node"}
 
 
 @BOTH
 @FORMS
-async def test_the_extender_says_who_makes_room(
-    control_plane: Plane, namespace: str, tmp_path: Path, who: str, names: bool
+async def test_extender_chooses_the_victims(
+    control_plane: Plane, namespace: str, tmp_path: Path, contender: str, names: bool
 ) -> None:
     api, pods, urgent = control_plane.api, f"/api/v1/namespaces/{namespace}/pods", f"{namespace}-urgent"
     kind = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"}
@@ -165,8 +165,8 @@ async def test_the_extender_says_who_makes_room(
     spec = pod_spec(namespace, namespace, cpu="1")
     async with (
         hollow_nodes(control_plane, namespace, 3, cpu="1"),
-        extender(control_plane, tmp_path) as asked,
-        running_scheduler(who, control_plane, configuration(namespace, asked.url, names), tmp_path),
+        extender(control_plane, tmp_path) as service,
+        running_scheduler(contender, control_plane, configuration(namespace, service.url, names), tmp_path),
     ):
         for i in range(3):
             await api.create(pods, pod(f"low-{i}", spec))
@@ -177,7 +177,7 @@ async def test_the_extender_says_who_makes_room(
         left = await api.until(pods, lambda found: len(found["items"]) == 3)
         assert sorted(p["metadata"]["name"] for p in left["items"]) == ["low-0", "low-2", "urgent"]
     await api.delete(f"{CLASSES}/{urgent}")
-    for args in asked.calls("preempt"):
+    for args in service.calls("preempt"):
         assert set(args) == {"Pod", "NodeNameToVictims", "NodeNameToMetaVictims"}
         victims = args["NodeNameToMetaVictims" if names else "NodeNameToVictims"]
         assert args["NodeNameToVictims" if names else "NodeNameToMetaVictims"] is None

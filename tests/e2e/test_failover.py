@@ -1,7 +1,7 @@
-"""Two replicas, one lease: whoever leads ends in the middle of its work, and the other goes on where it was.
+"""Two replicas, one lease: the leader stops during its work, and the other continues.
 
-A pod has its node for good, so what would show a second binding is a refusal that somebody logged, an Event too many,
-or a node that changes. Leases are short here; the gaps that are printed grow with leaseDuration and retryPeriod.
+A bound pod keeps its node, so a second binding would show as a logged rejection, an extra Event, or a changed node.
+Leases are short here; the printed gaps grow with leaseDuration and retryPeriod.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.slow]
 
 PODS = 300
 RATE = 50
-"""Bindings a second, so that there is a middle to be hit."""
+"""Bindings a second, so that the leader stops during its work."""
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
 NAME = "pyscheduler"
 SLACK = 6.0
-"""Seconds for a busy machine: fewer than would hide that a lease was waited for, or was not."""
+"""Seconds of tolerance for a busy machine, too few to hide a wait for a lease."""
 
 
 @dataclass(frozen=True)
 class Times:
-    """Of leaderElection, in seconds."""
+    """Durations of leaderElection, in seconds."""
 
     lease: float = 15.0
     deadline: float = 10.0
@@ -49,7 +49,7 @@ SHORT = Times()
 
 
 def configuration(name: str, times: Times, rate: float = RATE) -> str:
-    """A scheduler of that name that leads by the Lease which the manifests allow it."""
+    """Return the configuration of a scheduler of that name with the Lease of the manifests."""
     document = yaml.safe_load(Configured(name).document())
     document["clientConnection"] = {"qps": rate, "burst": 1}
     document["leaderElection"] = {
@@ -65,7 +65,7 @@ def configuration(name: str, times: Times, rate: float = RATE) -> str:
 
 @dataclass
 class Sightings:
-    """What a watch of the pods has shown: when each came to have a node, and which."""
+    """Times and nodes of bindings, from a watch of the pods."""
 
     nodes: dict[str, str] = field(default_factory=dict)
     times: list[float] = field(default_factory=list)
@@ -80,7 +80,7 @@ class Sightings:
             self.moved.append(uid)
 
     def gap(self, since: float) -> float:
-        """The longest time without a binding, from just before `since` on."""
+        """Return the longest time without a binding, from just before `since`."""
         before = [t for t in self.times if t < since]
         times = before[-1:] + [t for t in self.times if t >= since]
         return max(b - a for a, b in pairwise(times))
@@ -88,7 +88,7 @@ class Sightings:
 
 @asynccontextmanager
 async def sightings(plane: Plane, namespace: str) -> AsyncIterator[Sightings]:
-    """A watch of the namespace's pods for as long as the block lasts."""
+    """Watch the namespace's pods."""
     seen, path = Sightings(), f"/api/v1/namespaces/{namespace}/pods"
     version = (await plane.api.get(path))["metadata"]["resourceVersion"]
 
@@ -120,12 +120,12 @@ async def create_pods(plane: Plane, namespace: str, count: int) -> None:
         for i in names:
             await plane.api.create(path, pod(f"p-{i}", spec))
 
-    # A few at a time: leases are short, and a flood would cost the leader its own.
+    # A few at a time: leases are short, and a flood would cost the leader its lease.
     await asyncio.gather(*(some() for _ in range(4)))
 
 
 async def holder(plane: Plane) -> str:
-    """Who holds the lease, "" for nobody."""
+    """Return the holder of the lease, "" if there is none."""
     try:
         lease = await plane.api.get(f"{LEASES}/{NAME}")
     except ApiError:
@@ -134,14 +134,14 @@ async def holder(plane: Plane) -> str:
 
 
 async def without_lease(plane: Plane) -> None:
-    """No earlier test's lease is left to be waited for."""
+    """Delete the lease of earlier tests."""
     if await holder(plane):
         await plane.api.delete(f"{LEASES}/{NAME}")
 
 
 @asynccontextmanager
 async def pair(plane: Plane, leading: str, following: str, folder: Path) -> AsyncIterator[list[SchedulerProcess]]:
-    """A leader and a standby with these configurations."""
+    """Run a leader and a standby with these configurations."""
     await without_lease(plane)
     folders = [folder / "a", folder / "b"]
     for each, text in zip(folders, (leading, following), strict=True):
@@ -162,7 +162,7 @@ async def until_held(plane: Plane, other_than: str = "", seconds: float = 60.0) 
 
 
 async def hand_over(plane: Plane, namespace: str, folder: Path, number: signal.Signals, times: Times) -> float:
-    """End the leader in the middle of its work; the seconds until the other binds, all else being as it should be."""
+    """Stop the leader during its work and check the outcome; return the seconds until the other binds."""
     text = configuration(namespace, times)
     async with (
         hollow_nodes(plane, namespace, 10),
@@ -179,54 +179,52 @@ async def hand_over(plane: Plane, namespace: str, folder: Path, number: signal.S
         await until(lambda: len(seen.nodes) == PODS, times.lease + times.retry + 60)
         gap = seen.gap(ended)
         assert seen.moved == []
-        await _told_once(plane, namespace)
+        await _check_events_are_unique(plane, namespace)
         for each in (leader, follower):
             assert "already assigned" not in each.log.read_text()
             assert "Binding failed" not in each.log.read_text()
     return gap
 
 
-async def _told_once(plane: Plane, namespace: str) -> None:
-    """Nobody told twice of having bound a pod. A leader that was killed may not have come to tell of those it bound."""
+async def _check_events_are_unique(plane: Plane, namespace: str) -> None:
+    """Check that no pod has two Scheduled Events. A killed leader may not have written those of its bindings."""
     path = f"/apis/events.k8s.io/v1/namespaces/{namespace}/events"
     events = await plane.api.until(path, lambda found: len(_scheduled(found)) >= PODS // 2)
     assert set(_scheduled(events).values()) == {1}
 
 
 def _scheduled(events: Json) -> Counter[str]:
-    """How often each pod is said to have been bound."""
+    """Return the number of Scheduled Events by pod."""
     return Counter(e["regarding"]["uid"] for e in events["items"] if e["reason"] == "Scheduled" for _ in _times(e))
 
 
 def _times(event: Json) -> Iterator[None]:
-    """As often as it happened."""
+    """Yield once per occurrence of an Event."""
     yield from [None] * (event.get("series") or {}).get("count", 1)
 
 
-def told(how: str, gap: float) -> float:
-    """The gap, shown by `pytest -s`."""
+def report_gap(how: str, gap: float) -> float:
+    """Print the gap, shown by `pytest -s`, and return it."""
     sys.stdout.write(f"\n{how}: {gap:.2f} s without a binding, with {SHORT}\n")
     return gap
 
 
-async def test_a_leader_that_is_killed_is_followed_when_its_lease_has_run_out(
+async def test_standby_takes_over_when_the_lease_of_a_killed_leader_expires(
     control_plane: Plane, namespace: str, tmp_path: Path
 ) -> None:
-    gap = told("kill -9", await hand_over(control_plane, namespace, tmp_path, signal.SIGKILL, SHORT))
+    gap = report_gap("kill -9", await hand_over(control_plane, namespace, tmp_path, signal.SIGKILL, SHORT))
     assert SHORT.lease - SHORT.retry - SLACK < gap < SHORT.lease + SHORT.retry + SLACK
 
 
-async def test_a_leader_that_is_stopped_hands_over_at_once(
-    control_plane: Plane, namespace: str, tmp_path: Path
-) -> None:
-    gap = told("SIGTERM", await hand_over(control_plane, namespace, tmp_path, signal.SIGTERM, SHORT))
+async def test_stopped_leader_releases_the_lease_at_once(control_plane: Plane, namespace: str, tmp_path: Path) -> None:
+    gap = report_gap("SIGTERM", await hand_over(control_plane, namespace, tmp_path, signal.SIGTERM, SHORT))
     assert gap < SHORT.retry + SLACK
 
 
-async def test_a_leader_that_was_frozen_binds_nothing_when_it_wakes_up(
+async def test_frozen_leader_binds_nothing_when_it_resumes(
     control_plane: Plane, namespace: str, tmp_path: Path
 ) -> None:
-    # The standby has another scheduler's name: whatever of these pods gets a node now, gets it from the frozen one.
+    # The standby has another scheduler name: only the frozen one could bind these pods.
     texts = configuration(namespace, SHORT), configuration(f"{namespace}-other", SHORT)
     pods = f"/api/v1/namespaces/{namespace}/pods"
     async with (
@@ -242,23 +240,25 @@ async def test_a_leader_that_was_frozen_binds_nothing_when_it_wakes_up(
         await until_held(control_plane, other_than=was)
         before = placed(await control_plane.api.get(pods))
         assert PODS // 4 <= len(before) < PODS
-        asked = await bindings_asked_for(control_plane)
+        requests = await binding_requests(control_plane)
         frozen.process.send_signal(signal.SIGCONT)
         assert await asyncio.wait_for(frozen.process.wait(), 60) == 1
-        await asyncio.sleep(1)  # what it may have sent before it ended has arrived by then
-        assert await bindings_asked_for(control_plane) == asked
+        await asyncio.sleep(1)  # its last calls have arrived by then
+        assert await binding_requests(control_plane) == requests
         assert placed(await control_plane.api.get(pods)) == before
         assert "Leaderelection lost" in frozen.log.read_text()
 
 
-async def bindings_asked_for(plane: Plane) -> float:
-    """How often the API server was asked to bind a pod, whatever came of it; the embedded one does not count."""
+async def binding_requests(plane: Plane) -> float:
+    """Return the number of binding requests to the API server; the embedded one does not count."""
     metrics = await plane.api.text("/metrics") if plane.real else ""
     lines = (line for line in metrics.splitlines() if line.startswith("apiserver_request_total{"))
     return sum(float(line.rpartition(" ")[2]) for line in lines if 'subresource="binding"' in line)
 
 
-async def test_who_leads_is_told_in_an_event_on_the_lease(control_plane: Plane, namespace: str, tmp_path: Path) -> None:
+async def test_new_leader_is_reported_in_an_event_on_the_lease(
+    control_plane: Plane, namespace: str, tmp_path: Path
+) -> None:
     text = configuration(namespace, SHORT)
     async with pair(control_plane, text, text, tmp_path):
         leads = f"{await holder(control_plane)} became leader"

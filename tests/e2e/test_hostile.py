@@ -1,4 +1,4 @@
-"""Hostile objects against an API server: what it refuses already, and that what it takes hurts nobody else."""
+"""Hostile objects on an API server: those it rejects, and no harm to others by those it accepts."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ pytestmark = pytest.mark.slow
 
 NEIGHBOURS = 60
 NO_DEVICES = ("9223372036854776", "1" + "0" * 30)
-"""Amounts that the API server takes for no whole number of devices."""
+"""Amounts that the API server rejects as numbers of devices."""
 TOLERANT = b'"spec": {"tolerations":[{"operator":"Exists"}],'
 MOST_MEMORY = 1 << 30
-"""Bytes at the highest, with a dozen objects of up to a megabyte and a half in the cluster."""
+"""Maximum bytes of memory, with a dozen objects of up to 1.5 MB in the cluster."""
 
 
 DEEP = "a field manager of 9,900 levels"
 
 
 def posted(name: str, hostile: Hostile, namespace: str) -> bytes:
-    """The hostile pod as the tenant posts it: under a name of its own, for this test's scheduler and nodes."""
+    """Return the hostile pod with its own name, for this test's scheduler and nodes."""
     made = hostile.make()
     if isinstance(made, bytes):
         made = made.replace(b'"hostile"', json.dumps(name).encode(), 1).replace(b',"uid":"hostile"', b"")
@@ -54,7 +54,7 @@ def posted(name: str, hostile: Hostile, namespace: str) -> bytes:
 
 
 @pytest.mark.asyncio(loop_scope="session")
-async def test_what_the_api_server_takes_hurts_nobody_else(
+async def test_accepted_hostile_objects_do_not_affect_other_pods(
     control_plane: Plane, namespace: str, tmp_path: Path
 ) -> None:
     api, pods = control_plane.api, f"/api/v1/namespaces/{namespace}/pods"
@@ -81,10 +81,8 @@ async def test_what_the_api_server_takes_hurts_nobody_else(
 
 
 @pytest.mark.asyncio(loop_scope="session")
-async def test_a_pod_nested_without_end_does_not_keep_others(
-    control_plane: Plane, namespace: str, tmp_path: Path
-) -> None:
-    """Any tenant can write one; it comes in the watch first, and with the list to whoever is started next."""
+async def test_deeply_nested_pod_does_not_block_others(control_plane: Plane, namespace: str, tmp_path: Path) -> None:
+    """Any tenant can create one; the watch delivers it first, and the list after the next start."""
     if control_plane.real is None:
         pytest.skip("the embedded API server refuses such objects")
     api, pods = control_plane.api, f"/api/v1/namespaces/{namespace}/pods"
@@ -112,8 +110,8 @@ def _all_placed(wanted: set[str], found: Json) -> bool:
     return placed(found).keys() == wanted
 
 
-def test_amounts_are_decided_on_as_by_kube_scheduler_up_to_what_64_bits_hold(oracle_program: Path) -> None:
-    """Beyond that its sums wrap around or come to nothing, which docs/parity.md tells; ours are right there, too."""
+def test_decisions_on_amounts_equal_kube_schedulers_within_64_bits(oracle_program: Path) -> None:
+    """Above that its sums wrap around or become zero (docs/parity.md); ours stay correct."""
     differing, room_where_there_is_none = [], 0
     with Oracle(oracle_program) as oracle:
         for case in cases():
@@ -124,32 +122,32 @@ def test_amounts_are_decided_on_as_by_kube_scheduler_up_to_what_64_bits_hold(ora
                 room_where_there_is_none += _fits(theirs) and not case.fits
                 assert _fits(answers) is case.fits, case.name
     assert differing == []
-    assert room_where_there_is_none > 20, "kube-scheduler adds up right by now: docs/parity.md is to say so"
+    assert room_where_there_is_none > 20, "kube-scheduler now adds up correctly: update docs/parity.md"
 
 
 def _fits(answers: list[Json]) -> bool:
-    """Whether the pod would go to the node; an attempt that ends in an error goes nowhere."""
+    """Return True if the pod would be placed on the node; a failed attempt places none."""
     (answer,) = answers
     return bool("nodes" in answer and answer["nodes"]["n1"]["feasible"])
 
 
 @pytest.mark.asyncio(loop_scope="session")
-async def test_the_api_server_takes_amounts_of_any_size(control_plane: Plane, namespace: str) -> None:
-    """So they do come; of devices there must be a whole number, which it loses sight of where thousandths overflow."""
+async def test_api_server_accepts_amounts_of_any_size(control_plane: Plane, namespace: str) -> None:
+    """So the scheduler receives them; devices must be integers, except where thousandths overflow."""
     pods = f"/api/v1/namespaces/{namespace}/pods"
-    asking = [case for case in cases() if case.name.endswith((": pod", ": two containers"))]
+    integer_cases = [case for case in cases() if case.name.endswith((": pod", ": two containers"))]
     refused: dict[str, str] = {}
-    for i, case in enumerate(asking):
+    for i, case in enumerate(integer_cases):
         try:
-            await control_plane.api.post(pods, _asking(case, f"asks-{i}"))
+            await control_plane.api.post(pods, _requesting(case, f"requests-{i}"))
         except ApiError as problem:
             refused[case.name.partition(":")[0]] = str(problem)
-    assert all("must be an integer" in said for said in refused.values())
+    assert all("must be an integer" in message for message in refused.values())
     assert {*refused} == ({f"{text} of example.com/gpu" for text in NO_DEVICES} if control_plane.real else set())
 
 
-def _asking(case: Case, name: str) -> bytes:
-    """The case's pod, for nobody to schedule."""
+def _requesting(case: Case, name: str) -> bytes:
+    """Return the case's pod, without a scheduler."""
     manifest = case.document["objects"][-1]
-    spec = {**manifest["spec"], "schedulerName": "nobody"}
+    spec = {**manifest["spec"], "schedulerName": "no-scheduler"}
     return json.dumps({"kind": "Pod", "apiVersion": "v1", "metadata": {"name": name}, "spec": spec}).encode()

@@ -1,4 +1,4 @@
-"""The image without docker: the Dockerfile's steps in a folder that stands for the root, then its entrypoint.
+"""The image without docker: the Dockerfile's steps in a folder as root, then its entrypoint.
 
 It downloads what the image installs, so it runs with the real control plane only, which is downloaded too.
 """
@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.dockerfile import DOCKERFILE, copied, ignored, instructions, values
+from tests.docs.dockerfile import DOCKERFILE, copied_sources, instructions, is_ignored, values
 from tests.e2e.plane import EMBEDDED, REAL
 from tests.e2e.scheduler import ROOT
 
@@ -26,7 +26,7 @@ CONFIGS = sorted((ROOT / "manifests").glob("**/config.yaml"))
 
 
 class Image:
-    """What the Dockerfile makes of the files in git, under `root`."""
+    """The image built from the files in git, as folders under `root`."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -35,7 +35,7 @@ class Image:
         self.as_built: dict[str, tuple[int, int]] = {}
 
     def build(self) -> None:
-        """Carry out all stages; what the last one does not copy is gone afterwards, as in the image."""
+        """Run all stages; only files that the last one copies remain, as in the image."""
         (self.root / "tmp").mkdir()
         kept: list[str] = []
         for word, rest in instructions(DOCKERFILE):
@@ -57,7 +57,7 @@ class Image:
             shutil.rmtree(folder)
 
     def starts(self, *words: str) -> str:
-        """What the entrypoint says with these arguments; it must succeed."""
+        """Run the entrypoint with these arguments, which must succeed; return its output."""
         (entrypoint,) = values("ENTRYPOINT")
         environment = {**self._environment, "PATH": self._environment["PATH"].replace("$PATH", os.environ["PATH"])}
         command = [str(shutil.which(json.loads(entrypoint)[0], path=environment["PATH"])), *words]
@@ -65,13 +65,13 @@ class Image:
         return _output(command, cwd=self._work, environment=environment)
 
     def installed(self) -> dict[str, str]:
-        """The version of each distribution, by its name in small letters."""
+        """Return the version of each distribution, by lower-case name."""
         python = self.root / "opt/pyscheduler/bin/python"
-        said: dict[str, str] = json.loads(_output([str(python), "-c", INSTALLED], self._work, self._environment))
-        return {_same(name): version for name, version in said.items()}
+        versions: dict[str, str] = json.loads(_output([str(python), "-c", INSTALLED], self._work, self._environment))
+        return {_same(name): version for name, version in versions.items()}
 
     def files(self) -> dict[str, tuple[int, int]]:
-        """Size and time of every file of the virtual environment."""
+        """Return size and time of every file of the virtual environment."""
         found = (path for path in (self.root / "opt").rglob("*") if path.is_file())
         return {str(path): (path.stat().st_size, path.stat().st_mtime_ns) for path in found}
 
@@ -84,7 +84,7 @@ class Image:
     def _copy(self, *words: str) -> None:
         *sources, target = words
         for source in sources:
-            for name in (name for name in in_git(source) if not ignored(name)):
+            for name in (name for name in in_git(source) if not is_ignored(name)):
                 copy = self._work / target / Path(name).relative_to(source) if name != source else self._work / source
                 copy.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(ROOT / name, copy)
@@ -93,12 +93,12 @@ class Image:
         return self.root / path.removeprefix("/")
 
     def _moved(self, line: str) -> str:
-        """The line with every absolute path put below `root`."""
+        """Return the line with every absolute path below `root`."""
         return re.sub(r"(?<=[\s=])/(?=\w)", f"{self.root}/", line)
 
 
 def in_git(path: str) -> list[str]:
-    """The files at or below a path."""
+    """Return the files at or below a path."""
     return _output(["git", "ls-files", path], ROOT, dict(os.environ)).splitlines()
 
 
@@ -109,13 +109,13 @@ def _output(command: list[str], cwd: Path, environment: dict[str, str]) -> str:
 
 
 def _same(name: str) -> str:
-    """A distribution's name as pip compares it."""
+    """Return a distribution's name as pip normalizes it."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
 @pytest.fixture(scope="module")
 def image(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Image]:
-    """Built once, and then read-only as in the pod."""
+    """The image, built once and read-only as in the pod."""
     if request.config.getoption("--control-plane", default=EMBEDDED) != REAL:
         pytest.skip("downloads what the image installs: pytest tests/e2e --control-plane=real")
     made = Image(tmp_path_factory.mktemp("image"))
@@ -128,26 +128,26 @@ def image(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 @pytest.mark.skipif(not (ROOT / ".git").exists(), reason="not a checkout")
 def test_every_source_is_in_git() -> None:
-    assert [source for source in copied() if not in_git(source)] == []
+    assert [source for source in copied_sources() if not in_git(source)] == []
 
 
-def test_the_entrypoint_says_what_it_can_do(image: Image) -> None:
+def test_entrypoint_prints_its_help(image: Image) -> None:
     assert "Usage: pyscheduler" in image.starts(*json.loads(values("CMD")[0]))
 
 
 @pytest.mark.parametrize("config", CONFIGS, ids=lambda config: config.parent.name)
-def test_the_configuration_of_each_overlay_is_valid_in_it(image: Image, config: Path) -> None:
+def test_configuration_of_each_overlay_is_valid_in_the_image(image: Image, config: Path) -> None:
     mounted = image.root / "etc/pyscheduler/config.yaml"
     mounted.write_text(config.read_text())
     assert "valid; schedules pods" in image.starts("config", "validate", "config.yaml")
 
 
-def test_nothing_is_written_where_it_is_installed(image: Image) -> None:
+def test_installation_folder_is_not_written(image: Image) -> None:
     image.starts("plugins", "list")
     assert image.files() == image.as_built
 
 
-def test_it_has_the_tested_versions(image: Image) -> None:
+def test_image_has_the_tested_versions(image: Image) -> None:
     pins = dict(line.split("==") for line in (ROOT / "constraints.txt").read_text().splitlines() if "==" in line)
     tested = {_same(name): version for name, version in pins.items()}
     ours, installed = {"pyscheduler", "pyscheduler-plugins"}, image.installed()

@@ -1,6 +1,6 @@
-"""The job patterns of docs/jobs.md, as they are shipped, on the embedded cluster and on the real control plane.
+"""The shipped job patterns of docs/jobs.md, on the embedded cluster and on the real control plane.
 
-What a test says of conditions, counts and Events holds on both: that is how the embedded Job controller is kept to the
+Assertions on conditions, counts and Events hold on both: that is how the embedded Job controller is kept to the
 real one.
 """
 
@@ -15,6 +15,7 @@ import pytest_asyncio
 from tests.e2e.client import ApiError, Json
 from tests.e2e.jobs import (
     Bench,
+    condition_reasons,
     counts,
     crew_with_scheduler,
     ended,
@@ -22,9 +23,8 @@ from tests.e2e.jobs import (
     in_phase,
     index,
     nodes_of,
+    not_terminating,
     phases,
-    staying,
-    told,
 )
 from tests.e2e.plane import Plane
 
@@ -53,16 +53,16 @@ async def test_one_job_per_item(bench: Bench) -> None:
         await bench.apply("per-item.yaml", items={"ITEM": item})
     for item in items:
         job = await bench.complete(f"report-{item}")
-        assert told(job) == COMPLETE
+        assert condition_reasons(job) == COMPLETE
         assert counts(job) == {**NOTHING_LEFT, "succeeded": 1}
     pods = await bench.pods()
     assert sorted(pod["metadata"]["labels"]["item"] for pod in pods) == sorted(items)
     assert all(TRACKING not in pod["metadata"].get("finalizers", ()) for pod in pods)
-    said = {"SuccessfulCreate", "Completed"}
-    assert await bench.reasons("Job", "report-orders", *said) == said
+    reasons = {"SuccessfulCreate", "Completed"}
+    assert await bench.reasons("Job", "report-orders", *reasons) == reasons
 
 
-async def test_a_status_has_these_fields_and_its_events_these_words(bench: Bench) -> None:
+async def test_job_status_and_events_have_the_expected_fields(bench: Bench) -> None:
     await bench.apply("per-item.yaml", items={"ITEM": "orders"})
     status = (await bench.complete("report-orders"))["status"]
     assert set(status) == {
@@ -80,17 +80,17 @@ async def test_a_status_has_these_fields_and_its_events_these_words(bench: Bench
     ]
 
 
-async def test_a_queue_with_one_pod_per_item(bench: Bench) -> None:
+async def test_queue_with_one_pod_per_item(bench: Bench) -> None:
     await bench.apply("queue.yaml")
     await bench.apply("queue-pod-per-item.yaml")
     job = await bench.complete("queue-pod-per-item")
-    assert (told(job), counts(job)) == (COMPLETE, {**NOTHING_LEFT, "succeeded": 6})
+    assert (condition_reasons(job), counts(job)) == (COMPLETE, {**NOTHING_LEFT, "succeeded": 6})
     assert len(await bench.pods("queue-pod-per-item")) == 6
     queue = bench.at("Deployment", "queue")
     await bench.api.until(queue, lambda found: found.get("status", {}).get("availableReplicas") == 1)
 
 
-async def test_a_queue_with_a_varying_number_of_pods(bench: Bench) -> None:
+async def test_queue_with_a_varying_number_of_pods(bench: Bench) -> None:
     await bench.apply("queue-varying-pods.yaml", endless)
     name = "queue-varying-pods"
     await bench.pods(name, in_phase("Running", 3))
@@ -98,14 +98,14 @@ async def test_a_queue_with_a_varying_number_of_pods(bench: Bench) -> None:
     await bench.pods(name, in_phase("Running", 5))
     await bench.patch("Job", name, {"spec": {"parallelism": 2}})
     await bench.job(name, lambda job: job["status"].get("active") == 2)
-    await bench.end(staying(await bench.pods(name, lambda pods: len(staying(pods)) == 2)))
+    await bench.end(not_terminating(await bench.pods(name, lambda pods: len(not_terminating(pods)) == 2)))
     job = await bench.complete(name)
-    assert (told(job), counts(job)) == (COMPLETE, {**NOTHING_LEFT, "succeeded": 2})
-    said = {"SuccessfulCreate", "SuccessfulDelete", "Completed"}
-    assert await bench.reasons("Job", name, *said) == said
+    assert (condition_reasons(job), counts(job)) == (COMPLETE, {**NOTHING_LEFT, "succeeded": 2})
+    reasons = {"SuccessfulCreate", "SuccessfulDelete", "Completed"}
+    assert await bench.reasons("Job", name, *reasons) == reasons
 
 
-async def test_fixed_completions_start_when_they_are_told(bench: Bench) -> None:
+async def test_fixed_completions_start_when_resumed(bench: Bench) -> None:
     await bench.apply("fixed-completions.yaml")
     name = "fixed-completions"
     held = await bench.job(name, lambda job: ended(job) == ["Suspended"])
@@ -118,11 +118,11 @@ async def test_fixed_completions_start_when_they_are_told(bench: Bench) -> None:
     assert "failed" not in paused["status"]
     await bench.patch("Job", name, {"spec": {"suspend": False}})
     job = await bench.complete(name)
-    assert (told(job), counts(job)) == (COMPLETE, {**NOTHING_LEFT, "succeeded": 8})
+    assert (condition_reasons(job), counts(job)) == (COMPLETE, {**NOTHING_LEFT, "succeeded": 8})
     assert {"Suspended", "Resumed"} <= await bench.reasons("Job", name, "Suspended", "Resumed", "Completed")
 
 
-async def test_indexed_pods_know_who_they_are_and_are_spread(bench: Bench) -> None:
+async def test_indexed_pods_have_their_index_and_are_spread(bench: Bench) -> None:
     await bench.apply("indexed.yaml", endless)
     pods = await bench.pods("indexed", in_phase("Running", 5))
     assert sorted(map(index, pods)) == list("01234")
@@ -139,11 +139,11 @@ async def test_indexed_pods_know_who_they_are_and_are_spread(bench: Bench) -> No
     assert counts(job) == {**NOTHING_LEFT, "succeeded": 5, "completedIndexes": "0-4"}
 
 
-async def test_each_index_fails_for_itself(bench: Bench) -> None:
+async def test_indexes_fail_independently(bench: Bench) -> None:
     await bench.apply("indexed-limits.yaml")
     name = "indexed-limits"
     job = await bench.failed(name)
-    assert told(job) == {"FailureTarget": "FailedIndexes", "Failed": "FailedIndexes"}
+    assert condition_reasons(job) == {"FailureTarget": "FailedIndexes", "Failed": "FailedIndexes"}
     expected = {"succeeded": 2, "failed": 4, "completedIndexes": "0,1", "failedIndexes": "2,3"}
     assert counts(job) == {**NOTHING_LEFT, **expected}
     pods = await bench.pods(name)
@@ -156,17 +156,17 @@ async def test_each_index_fails_for_itself(bench: Bench) -> None:
     assert "FailedIndexes" in await bench.reasons("Job", name, "FailedIndexes")
 
 
-async def test_a_leader_that_is_done_ends_its_gang(bench: Bench) -> None:
+async def test_success_of_the_leader_completes_the_gang(bench: Bench) -> None:
     await bench.apply("indexed-leader.yaml")
     name = "indexed-leader"
     job = await bench.complete(name)
-    assert told(job) == {"SuccessCriteriaMet": "SuccessPolicy", "Complete": "SuccessPolicy"}
+    assert condition_reasons(job) == {"SuccessCriteriaMet": "SuccessPolicy", "Complete": "SuccessPolicy"}
     assert job["status"]["conditions"][-1]["message"] == "Matched rules at index 0"
     assert counts(job) == {**NOTHING_LEFT, "succeeded": 1, "completedIndexes": "0"}
     assert phases(await bench.pods(name, lambda pods: len(pods) == 1)) == ["Succeeded"]
 
 
-async def test_bare_pods_live_as_their_restart_policy_says(bench: Bench) -> None:
+async def test_bare_pods_restart_by_their_policy(bench: Bench) -> None:
     await bench.apply("bare-pods.yaml")
 
     def over(pods: list[Json]) -> bool:
@@ -183,11 +183,11 @@ async def test_bare_pods_live_as_their_restart_policy_says(bench: Bench) -> None
 
 
 def restarts(pods: list[Json]) -> dict[str, int]:
-    """How often the container of each pod was started again."""
+    """Return the restarts of each pod's container."""
     return {p["metadata"]["name"]: p["status"]["containerStatuses"][0]["restartCount"] for p in pods}
 
 
-async def test_on_failure_retries_in_place(bench: Bench) -> None:
+async def test_restart_policy_on_failure_retries_in_place(bench: Bench) -> None:
     await bench.apply("retry-in-place.yaml")
     job = await bench.complete("retry-in-place")
     assert counts(job) == {**NOTHING_LEFT, "succeeded": 1}
@@ -195,22 +195,22 @@ async def test_on_failure_retries_in_place(bench: Bench) -> None:
     assert list(restarts([pod]).values()) == [1]
 
 
-async def test_never_retries_with_another_pod(bench: Bench) -> None:
+async def test_restart_policy_never_retries_with_another_pod(bench: Bench) -> None:
     await bench.apply("retry-elsewhere.yaml")
     job = await bench.complete("retry-elsewhere")
-    assert (told(job), counts(job)) == (COMPLETE, {**NOTHING_LEFT, "succeeded": 1, "failed": 1})
+    assert (condition_reasons(job), counts(job)) == (COMPLETE, {**NOTHING_LEFT, "succeeded": 1, "failed": 1})
     assert phases(await bench.pods("retry-elsewhere")) == ["Failed", "Succeeded"]
 
 
-async def test_a_job_gives_up_at_its_backoff_limit(bench: Bench) -> None:
+async def test_job_fails_at_its_backoff_limit(bench: Bench) -> None:
     await bench.apply("backoff-limit.yaml")
     job = await bench.failed("backoff-limit")
-    assert told(job) == {"FailureTarget": "BackoffLimitExceeded", "Failed": "BackoffLimitExceeded"}
+    assert condition_reasons(job) == {"FailureTarget": "BackoffLimitExceeded", "Failed": "BackoffLimitExceeded"}
     assert counts(job) == {**NOTHING_LEFT, "failed": 2}
     assert "BackoffLimitExceeded" in await bench.reasons("Job", "backoff-limit", "BackoffLimitExceeded")
 
 
-async def test_an_exit_code_ends_the_job_and_an_eviction_costs_nothing(bench: Bench) -> None:
+async def test_failure_policy_fails_on_exit_code_and_ignores_eviction(bench: Bench) -> None:
     await bench.apply("pod-failure-policy.yaml", endless)
     name = "pod-failure-policy"
     first = await bench.pods(name, in_phase("Running", 2))
@@ -219,7 +219,7 @@ async def test_an_exit_code_ends_the_job_and_an_eviction_costs_nothing(bench: Be
     await bench.api.create(f"{bench.at('Pod', evicted)}/eviction", eviction)
     await bench.end([pod for pod in first if index(pod) == "1"])
     job = await bench.failed(name)
-    assert told(job) == {"FailureTarget": "PodFailurePolicy", "Failed": "PodFailurePolicy"}
+    assert condition_reasons(job) == {"FailureTarget": "PodFailurePolicy", "Failed": "PodFailurePolicy"}
     message = job["status"]["conditions"][-1]["message"]
     assert message.startswith(f"Container work for pod {bench.namespace}/{name}-1-")
     assert message.endswith("failed with exit code 42 matching FailJob rule at index 1")
@@ -227,10 +227,10 @@ async def test_an_exit_code_ends_the_job_and_an_eviction_costs_nothing(bench: Be
     assert counts(job)["uncounted"] == {}
 
 
-async def test_a_job_that_takes_too_long_is_stopped_and_cleaned_up(bench: Bench) -> None:
+async def test_job_is_stopped_at_its_deadline_and_deleted(bench: Bench) -> None:
     await bench.apply("deadline.yaml")
     job = await bench.failed("deadline")
-    assert told(job) == {"FailureTarget": "DeadlineExceeded", "Failed": "DeadlineExceeded"}
+    assert condition_reasons(job) == {"FailureTarget": "DeadlineExceeded", "Failed": "DeadlineExceeded"}
     assert counts(job) == {**NOTHING_LEFT, "failed": 1}
     await bench.gone("Job", "deadline")
     assert await bench.pods("deadline", lambda pods: pods == []) == []
@@ -265,7 +265,9 @@ async def test_sync_workers_run_and_are_replaced_one_by_one(bench: Bench) -> Non
          "spec.jobTemplate.spec.backoffLimit: Invalid value: -1: must be greater than or equal to 0"),
     ],
 )  # fmt: skip
-async def test_what_cannot_be_is_refused_in_the_same_words(bench: Bench, file: str, change: Json, words: str) -> None:
+async def test_invalid_jobs_are_rejected_with_the_same_message(
+    bench: Bench, file: str, change: Json, words: str
+) -> None:
     def spoil(document: Json) -> None:
         document["spec"] = merged(document["spec"], change)
 
@@ -276,11 +278,11 @@ async def test_what_cannot_be_is_refused_in_the_same_words(bench: Bench, file: s
 
 
 def merged(spec: Json, change: Json) -> Json:
-    """The spec with a merge patch applied."""
+    """Return the spec with a merge patch applied."""
     both = {name: merged(spec.get(name, {}), part) if isinstance(part, dict) else part for name, part in change.items()}
     return {name: part for name, part in {**spec, **both}.items() if part is not None}
 
 
 def image(pod: Json) -> str:
-    """The image of a pod's container."""
+    """Return the image of a pod's container."""
     return str(pod["spec"]["containers"][0]["image"])

@@ -1,7 +1,7 @@
 """CronJobs with each concurrency policy, on both clusters.
 
-Nobody waits for the next full minute here: a run is made due by a schedule whose time has just passed and a status
-that says that the last run was long before.
+No test waits for the next full minute: a run is made due by a schedule with a time that has just passed and a status
+with a last run long before.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def bench(control_plane: Plane, namespace: str) -> Bench:
 
 
 async def start(bench: Bench, policy: str) -> str:
-    """The example of that policy, suspended, as if it had run last an hour ago. Returns its name."""
+    """Create the example of that policy, suspended, with a last run an hour ago; return its name."""
 
     def held(document: Json) -> None:
         suspended(document)
@@ -44,13 +44,13 @@ async def start(bench: Bench, policy: str) -> str:
 
 
 async def finish(bench: Bench, job: str) -> Json:
-    """The Job, once its run has been let end, and is complete."""
+    """End the Job's run and wait until it is Complete; return it."""
     await bench.end(await bench.pods(job, in_phase("Running", 1)))
     return await bench.complete(job)
 
 
 async def jobs(bench: Bench, *names: str) -> list[Json]:
-    """The Jobs there are, once it is these."""
+    """Wait until exactly these Jobs exist; return them."""
     found = await bench.api.until(
         bench.at("Job"),
         lambda found: sorted(job["metadata"]["name"] for job in found["items"]) == sorted(names),
@@ -61,7 +61,7 @@ async def jobs(bench: Bench, *names: str) -> list[Json]:
 
 
 async def active(bench: Bench, name: str, *names: str) -> Json:
-    """The CronJob, once its status says that these Jobs are active."""
+    """Wait until these Jobs are active in the CronJob's status; return it."""
 
     def holds(found: Json) -> bool:
         return sorted(ref["name"] for ref in found["status"].get("active", ())) == sorted(names)
@@ -86,16 +86,16 @@ async def test_allow_lets_runs_overlap(bench: Bench) -> None:
     over = await active(bench, name)
     assert over["status"]["lastScheduleTime"] == ago_of(second, name)
     assert "lastSuccessfulTime" in over["status"]
-    said = {"SuccessfulCreate", "SawCompletedJob", "SuccessfulDelete"}
-    assert await bench.reasons("CronJob", name, *said) == said
+    reasons = {"SuccessfulCreate", "SawCompletedJob", "SuccessfulDelete"}
+    assert await bench.reasons("CronJob", name, *reasons) == reasons
 
 
 def ago_of(job: str, name: str) -> str:
-    """The time in a Job's name."""
+    """Return the time in a Job's name."""
     return timestamp(int(job.removeprefix(f"{name}-")) * 60)
 
 
-async def test_forbid_waits_until_the_run_before_is_over(bench: Bench) -> None:
+async def test_forbid_waits_for_the_previous_run(bench: Bench) -> None:
     name = await start(bench, "Forbid")
     first = await bench.due(name, 4)
     await active(bench, name, first)
@@ -107,7 +107,7 @@ async def test_forbid_waits_until_the_run_before_is_over(bench: Bench) -> None:
     assert later["status"]["startTime"] >= done["status"]["completionTime"]
 
 
-async def test_replace_takes_the_run_before_away(bench: Bench) -> None:
+async def test_replace_deletes_the_previous_run(bench: Bench) -> None:
     name = await start(bench, "Replace")
     first = await bench.due(name, 4)
     await active(bench, name, first)
@@ -115,12 +115,12 @@ async def test_replace_takes_the_run_before_away(bench: Bench) -> None:
     await jobs(bench, second)
     await active(bench, name, second)
     await finish(bench, second)
-    said = {"SuccessfulCreate", "SawCompletedJob", "SuccessfulDelete"}
-    assert await bench.reasons("CronJob", name, *said) == said
+    reasons = {"SuccessfulCreate", "SawCompletedJob", "SuccessfulDelete"}
+    assert await bench.reasons("CronJob", name, *reasons) == reasons
     await bench.pods(holds=lambda pods: len(pods) == 1)
 
 
-async def test_a_run_that_is_too_late_is_left_out_and_suspension_holds(bench: Bench) -> None:
+async def test_late_and_suspended_runs_are_skipped(bench: Bench) -> None:
     name = await start(bench, "Allow")
     await bench.due(name, 12)
     await bench.patch("CronJob", name, {"spec": {"suspend": True}})

@@ -1,4 +1,4 @@
-"""The data-sync example as a whole, on both clusters: full syncs give way to incremental ones, and lose nothing."""
+"""The data-sync example as a whole, on both clusters: incremental workers preempt full syncs, which lose nothing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest_asyncio
 import yaml
 
 from tests.e2e.client import ApiClient, ApiError, Json
-from tests.e2e.jobs import EXAMPLES, Bench, crew_with_scheduler, documents, in_phase, suspended, told
+from tests.e2e.jobs import EXAMPLES, Bench, condition_reasons, crew_with_scheduler, documents, in_phase, suspended
 from tests.e2e.kubectl import kubectl
 from tests.e2e.plane import Plane
 from tests.e2e.scheduler import install
@@ -26,7 +26,7 @@ COMPLETE = {"SuccessCriteriaMet": "CompletionsReached", "Complete": "Completions
 
 
 def resources() -> list[str]:
-    """The files of the example, as its kustomization lists them."""
+    """Return the files of the example in the order of its kustomization."""
     listed: list[str] = yaml.safe_load((FOLDER / "kustomization.yaml").read_text())["resources"]
     return listed
 
@@ -38,15 +38,15 @@ def bench(control_plane: Plane, namespace: str) -> Bench:
 
 @pytest_asyncio.fixture(loop_scope="session", autouse=True)
 async def classes(control_plane: Plane) -> AsyncIterator[None]:
-    """What has no namespace to go with."""
+    """Cluster-scoped objects of the example."""
     yield
     for document in documents("data-sync/priorities.yaml"):
-        with suppress(ApiError):  # kubectl has taken it away
+        with suppress(ApiError):  # deleted by kubectl
             await control_plane.api.delete(f"{CLASSES}/{document['metadata']['name']}")
 
 
 async def apply(bench: Bench) -> None:
-    """The whole example in the test's namespace; full syncs start when they are told."""
+    """Apply the whole example in the test's namespace; full syncs start when resumed."""
     for name in resources():
         for document in documents(f"data-sync/{name}"):
             if document["kind"] != "Namespace":
@@ -57,23 +57,23 @@ async def apply(bench: Bench) -> None:
 
 
 async def workers(bench: Bench, wanted: dict[str, int]) -> None:
-    """Waits until all workers are available."""
+    """Wait until all workers are available."""
     for name, count in wanted.items():
         await bench.api.until(bench.at("Deployment", name), available(count), 60)
 
 
 def available(count: int) -> Callable[[Json], bool]:
-    """Whether a Deployment has so many workers to rely on."""
+    """Return True if a Deployment has so many available workers."""
     return lambda found: found.get("status", {}).get("availableReplicas") == count
 
 
 def of(pods: list[Json], sync: str, source: str = "") -> list[Json]:
-    """The pods of one kind of sync, of one source if it is named."""
+    """Return the pods of one kind of sync, of one source if it is named."""
     wanted = {"sync": sync} | ({"source": source} if source else {})
     return [pod for pod in pods if wanted.items() <= pod["metadata"]["labels"].items()]
 
 
-async def test_incremental_work_goes_first_and_full_syncs_get_done(
+async def test_incremental_workers_preempt_full_syncs_which_complete(
     control_plane: Plane, bench: Bench, tmp_path: Path
 ) -> None:
     async with crew_with_scheduler(control_plane, bench.namespace, tmp_path, nodes=4, cpu="2"):
@@ -84,13 +84,13 @@ async def test_incremental_work_goes_first_and_full_syncs_get_done(
         assert len({await zone(bench.api, pod) for pod in orders}) == 2
         started = {name: await bench.due(name, 4) for name in FULL}
         await bench.pods(started["orders-full"], in_phase("Running", 4))
-        # Many clicks come in: there is no room for four more workers but that of the full syncs.
+        # Four more workers only fit in place of full syncs.
         await bench.patch("Deployment", "clicks-incremental", {"spec": {"replicas": 6}})
         await workers(bench, {**WORKERS, "clicks-incremental": 6})
         for name, job in started.items():
             done = await bench.complete(job, 120)
-            assert told(done) == COMPLETE
-            # The policies of orders and clicks forgive it when a pod gives way; customers are retried in place.
+            assert condition_reasons(done) == COMPLETE
+            # The policies of orders and clicks ignore preemption; customers are retried in place.
             assert name == "customers-full" or "failed" not in done["status"]
         gave_way = {event["involvedObject"]["name"] for event in await preempted(bench.api, bench.namespace)}
         assert gave_way
@@ -99,13 +99,13 @@ async def test_incremental_work_goes_first_and_full_syncs_get_done(
 
 
 async def zone(api: ApiClient, pod: Json) -> str:
-    """The zone of a pod's node."""
+    """Return the zone of a pod's node."""
     node = await api.get(f"/api/v1/nodes/{pod['spec']['nodeName']}")
     return str(node["metadata"]["labels"]["topology.kubernetes.io/zone"])
 
 
 async def preempted(api: ApiClient, namespace: str) -> list[Json]:
-    """The Events that tell of preemption."""
+    """Return the Events of preemption."""
     path = f"/api/v1/namespaces/{namespace}/events"
     found = await api.until(path, lambda found: found["items"], fieldSelector="reason=Preempted")
     items: list[Json] = found["items"]
@@ -113,11 +113,11 @@ async def preempted(api: ApiClient, namespace: str) -> list[Json]:
 
 
 def restarts(pod: Json) -> int:
-    """How often its container was started again."""
+    """Return the restarts of its container."""
     return int(pod["status"]["containerStatuses"][0]["restartCount"])
 
 
-async def test_kubectl_applies_it_as_it_is(control_plane: Plane, bench: Bench) -> None:
+async def test_kubectl_applies_the_example(control_plane: Plane, bench: Bench) -> None:
     await install(bench.api)
     await kubectl(control_plane, "apply", "-k", str(FOLDER))
     there = Bench(bench.api, "data-sync")

@@ -1,4 +1,4 @@
-"""What `kubectl apply -k manifests/` puts into a cluster is all that the scheduler needs, rights included."""
+"""`kubectl apply -k manifests/` installs everything that the scheduler needs, permissions included."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DEPLOYMENT = "/apis/apps/v1/namespaces/kube-system/deployments/pyscheduler"
 CONFIG_MAPS = "/api/v1/namespaces/kube-system/configmaps"
 
 
-async def test_the_manifests_deploy_a_second_scheduler(control_plane: Plane, namespace: str, tmp_path: Path) -> None:
+async def test_manifests_deploy_a_second_scheduler(control_plane: Plane, namespace: str, tmp_path: Path) -> None:
     api, pods = control_plane.api, f"/api/v1/namespaces/{namespace}/pods"
     await kubectl(control_plane, "apply", "-k", str(ROOT / "manifests"))
     deployment = await api.get(DEPLOYMENT)

@@ -1,6 +1,6 @@
-"""Our /metrics beside kube-scheduler's: both schedule the same pods, and what they serve is compared name by name.
+"""Our /metrics and kube-scheduler's: both schedule the same pods, and their metrics are compared by name.
 
-What may differ stands in docs/metrics.md, from where it is read: neither may have what the other side of it denies.
+docs/metrics.md lists the allowed differences, and is read here.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import pytest
 from tests.controlplane.cluster import ControlPlane
 from tests.docs.pages import rows, words_in_code
 from tests.e2e.client import ApiClient, Json
-from tests.e2e.exposition import Page, differences, named, page
+from tests.e2e.metrics_page import Page, differences, named, page
 from tests.e2e.plane import Plane
 from tests.e2e.scheduler import Configured, scheduler
 from tests.e2e.workloads import hollow_nodes, placed, pod, pod_spec, unscheduled
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 PAGE = "docs/metrics.md"
 SMALL = 60
-"""Pods that just fit: so many that kube-scheduler, which draws them by chance, has timed plugins for some."""
+"""Pods that just fit: enough that kube-scheduler, which samples them randomly, has timed plugins for some."""
 CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 SAME_VALUES = (
     ("scheduler_schedule_attempts_total", "result"),
@@ -36,36 +36,37 @@ SAME_VALUES = (
     ("scheduler_framework_extension_point_duration_seconds", "extension_point"),
 )
 WITHOUT_WORK = {"PreBind", "Permit", "PostBind", "Sign"}
-"""Extension points that kube-scheduler times for every pod, and we only where a plugin has something to do."""
+"""Extension points that kube-scheduler times for every pod, and we only with work for a plugin."""
 WAITING = {"NodeResourcesFit": 1, "SchedulingGates": 1}
-"""The pods that wait in the end, by the plugin that keeps them."""
+"""Pods that are pending at the end, by rejecting plugin."""
 Fetch = Callable[[], Awaitable[str]]
 
 
 def names(heading: str) -> list[str]:
-    """The metrics of a table."""
+    """Return the metrics of a table."""
     return [words_in_code(row[0])[0] for row in rows(PAGE, heading)]
 
 
-OTHERWISE = names("What means something else here")
-ABSENT = names("What kube-scheduler has and this does not")
+OTHERWISE = names("Metrics with another meaning here")
+ABSENT = names("kube-scheduler's metrics that are missing")
 
 
-async def test_every_metric_of_kube_scheduler_is_served_or_named(
+async def test_every_kube_scheduler_metric_is_served_or_listed_as_missing(
     control_plane: Plane, real_control_plane: ControlPlane, namespace: str, tmp_path: Path
 ) -> None:
     api = control_plane.api
     async with hollow_nodes(control_plane, namespace, 2, cpu="2"):
         async with real_control_plane.kube_scheduler(Configured(f"{namespace}-theirs").document()) as rival:
-            theirs = await told(Story(api, namespace, f"{namespace}-theirs"), rival.metrics)
+            theirs = await run_story(Story(api, namespace, f"{namespace}-theirs"), rival.metrics)
         async with scheduler(control_plane, Configured(f"{namespace}-ours"), tmp_path) as running:
-            ours = await told(Story(api, namespace, f"{namespace}-ours"), lambda: running.text(api, "/metrics"))
+            ours = await run_story(Story(api, namespace, f"{namespace}-ours"), lambda: running.text(api, "/metrics"))
     assert differences(theirs, ours) == {}
     assert sorted(name for name in theirs if name not in ours and not named(name, ABSENT)) == []
     assert sorted(name for name in ours if named(name, ABSENT)) == []
     assert [name for name in OTHERWISE if name not in ours] == []
     missing = {
-        name: theirs[name].having(label) - ours[name].having(label) - WITHOUT_WORK for name, label in SAME_VALUES
+        name: theirs[name].label_values(label) - ours[name].label_values(label) - WITHOUT_WORK
+        for name, label in SAME_VALUES
     }
     assert {name: values for name, values in missing.items() if values} == {}
     assert evaluated(theirs) - evaluated(ours) == set()
@@ -73,19 +74,19 @@ async def test_every_metric_of_kube_scheduler_is_served_or_named(
 
 
 def waiting(found: Page) -> dict[str, float]:
-    """Pods that wait, by the plugin that keeps them waiting."""
+    """Return pending pods by rejecting plugin."""
     return {labels["plugin"]: value for labels, value in found["scheduler_unschedulable_pods"].values if value}
 
 
 def evaluated(found: Page) -> set[tuple[str, str]]:
-    """The plugins whose evaluations are counted, by extension point."""
+    """Return the plugins with counted evaluations, by extension point."""
     return {
         (labels["extension_point"], labels["plugin"]) for labels in found["scheduler_plugin_evaluation_total"].series
     }
 
 
 class Story:
-    """Pods that are bound, one that fits nowhere, one that is gated, one that takes another's place; then they go."""
+    """Bound pods, an unschedulable, a gated and a preempting one; deleted at the end."""
 
     def __init__(self, api: ApiClient, namespace: str, name: str) -> None:
         """`name` is the scheduler's."""
@@ -96,7 +97,7 @@ class Story:
 
     @asynccontextmanager
     async def happening(self) -> AsyncIterator[None]:
-        """All of it, up to where the unschedulable and the gated pod wait."""
+        """Run the story until the unschedulable and the gated pod are pending."""
         urgent = f"{self.name}-urgent"
         await self.api.create(CLASSES, {"metadata": {"name": urgent}, "value": 1000})
         for i in range(SMALL):
@@ -118,14 +119,14 @@ class Story:
         return await self.api.create(self._pods, pod(name, pod_spec(self.name, self._pool, cpu, **fields)))
 
 
-async def told(story: Story, fetch: Fetch) -> Page:
-    """What a scheduler serves once all this has happened."""
+async def run_story(story: Story, fetch: Fetch) -> Page:
+    """Return a scheduler's page after the story."""
     async with story.happening():
         return await settled(fetch)
 
 
 async def settled(fetch: Fetch, seconds: float = 60.0) -> Page:
-    """The page once it has every pod's outcome: some are counted a moment after others see them."""
+    """Wait until the page has every pod's outcome, since some are counted later; return it."""
     deadline = time.monotonic() + seconds
     while True:
         found = page(await fetch())
@@ -140,11 +141,11 @@ LATE = (
     "scheduler_plugin_execution_duration_seconds",
     "scheduler_queueing_hint_execution_duration_seconds",
 )
-"""What kube-scheduler shows a second after it has happened."""
+"""Series that kube-scheduler updates a second later."""
 
 
 def is_settled(found: Page) -> bool:
-    """Whether all pods that fit are counted as bound, the others as waiting, and plugins have been timed."""
+    """Return True if all pods that fit are counted as bound, the others as pending, and plugins were timed."""
     if any(name not in found or not found[name].series for name in LATE):
         return False
     attempts = found["scheduler_schedule_attempts_total"].values

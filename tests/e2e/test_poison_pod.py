@@ -1,6 +1,6 @@
-"""One pod with 30,000 node affinity terms beside 1,000 nodes: among the dearest pods that the API server takes.
+"""One pod with 30,000 node affinity terms beside 1,000 nodes: among the most expensive pods there are.
 
-It costs neither of two replicas the lease, and its neighbours are bound within 5 s. The same story is run with
+It costs neither of two replicas the lease, and its neighbours are bound within 5 s. The same test is run with
 kube-scheduler, for comparison: `pytest -s` shows the seconds.
 """
 
@@ -37,7 +37,7 @@ PATIENCE = 300.0
 
 
 def poison(scheduler: str, pool: str) -> Json:
-    """A pod with many node affinity terms that no node matches, so that all of them are evaluated on each node."""
+    """Return a pod with many node affinity terms that match no node, so all are evaluated on each node."""
     terms = [
         {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "Gt", "values": [str(n)]}]}
         for n in range(TERMS)
@@ -86,7 +86,7 @@ async def test_replica_keeps_the_lease_while_an_attempt_takes_long(
             assert seconds < PROMPT
 
 
-async def test_kube_scheduler_in_the_same_story(
+async def test_kube_scheduler_with_the_same_pod(
     control_plane: Plane, real_control_plane: ControlPlane, namespace: str
 ) -> None:
     document = Configured(namespace).document()

@@ -1,4 +1,4 @@
-"""Preemption, end to end: a full node, a pod that matters more, and what its victim and its owner get to see."""
+"""Preemption, end to end: a full node, a pod of higher priority, conditions and Events of victim and preemptor."""
 
 from __future__ import annotations
 
@@ -16,9 +16,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 
 
-async def test_a_pod_takes_the_place_of_a_less_important_one(
-    control_plane: Plane, namespace: str, tmp_path: Path
-) -> None:
+async def test_pod_preempts_one_of_lower_priority(control_plane: Plane, namespace: str, tmp_path: Path) -> None:
     api, pods = control_plane.api, f"/api/v1/namespaces/{namespace}/pods"
     urgent = f"{namespace}-urgent"
     await api.create(
@@ -41,20 +39,20 @@ async def test_a_pod_takes_the_place_of_a_less_important_one(
         node = placed(found)["victim"]
         nodes.kill(node)  # a kubelet that takes its time: what is deleted goes on to run
         await api.create(pods, pod("urgent", pod_spec(namespace, namespace, cpu="1", priorityClassName=urgent)))
-        told = await api.until(f"{pods}/victim", lambda found: found["metadata"].get("deletionTimestamp"))
-        condition = next(c for c in told["status"]["conditions"] if c["type"] == "DisruptionTarget")
+        victim = await api.until(f"{pods}/victim", lambda found: found["metadata"].get("deletionTimestamp"))
+        condition = next(c for c in victim["status"]["conditions"] if c["type"] == "DisruptionTarget")
         assert (condition["status"], condition["reason"]) == ("True", "PreemptionByScheduler")
         assert condition["message"] == f"{namespace}: preempting to accommodate a higher priority pod"
         waiting = await api.until(f"{pods}/urgent", lambda found: found["status"].get("nominatedNodeName") == node)
-        assert (told["status"]["phase"], waiting["spec"].get("nodeName")) == ("Running", None)
+        assert (victim["status"]["phase"], waiting["spec"].get("nodeName")) == ("Running", None)
         nodes.revive(node)
         bound = await api.until(f"{pods}/urgent", lambda found: found["spec"].get("nodeName"))
         assert bound["spec"]["nodeName"] == node
         # It was not the end of the object that made room, but that of its containers.
         assert (await api.get(f"{pods}/victim"))["status"]["phase"] == "Failed"
         await api.patch(f"{pods}/victim", {"metadata": {"finalizers": None}})
-        said = await api.until(f"/apis/events.k8s.io/v1/namespaces/{namespace}/events", _preempted)
-        (event,) = _preempted(said)
+        events = await api.until(f"/apis/events.k8s.io/v1/namespaces/{namespace}/events", _preempted)
+        (event,) = _preempted(events)
         assert event["regarding"]["name"] == "victim"
         assert event["related"]["name"] == "urgent"
         assert event["note"] == f"Preempted by pod {bound['metadata']['uid']} on node {node}"
@@ -62,8 +60,8 @@ async def test_a_pod_takes_the_place_of_a_less_important_one(
     await api.delete(f"{CLASSES}/{urgent}")
 
 
-async def test_a_bound_pod_takes_no_nomination(control_plane: Plane, namespace: str) -> None:
-    """So the scheduler must not write one late."""
+async def test_api_server_rejects_a_nomination_of_a_bound_pod(control_plane: Plane, namespace: str) -> None:
+    """The scheduler must not write a nomination after the binding."""
     pods = f"/api/v1/namespaces/{namespace}/pods"
     await control_plane.api.create(pods, pod("bound", pod_spec(namespace, namespace, nodeName="somewhere")))
     with pytest.raises(ApiError, match="may not be set on pods that are already bound to a node") as refused:

@@ -1,4 +1,4 @@
-"""What is sent in protobuf, the real API server reads as it reads JSON; and what it refuses is understood."""
+"""The real API server reads our protobuf like JSON, and its errors are decoded."""
 
 from __future__ import annotations
 
@@ -30,32 +30,32 @@ async def connection(control_plane: Plane) -> AsyncIterator[Connection]:
 
 
 async def made(control_plane: Plane, namespace: str, name: str) -> Pod:
-    """A pending pod that no scheduler looks for."""
+    """A pending pod without a scheduler."""
     built = pod(name).namespace(namespace)
-    spec = {"schedulerName": "nobody", "containers": [{"name": "main", "image": "pause"}]}
+    spec = {"schedulerName": "no-scheduler", "containers": [{"name": "main", "image": "pause"}]}
     created = await control_plane.api.create(
         f"/api/v1/namespaces/{namespace}/pods", {"metadata": {"name": name}, "spec": spec}
     )
     return built.uid(created["metadata"]["uid"]).build()
 
 
-async def test_a_binding_binds(control_plane: Plane, namespace: str, connection: Connection) -> None:
+async def test_protobuf_binding_binds_the_pod(control_plane: Plane, namespace: str, connection: Connection) -> None:
     subject = await made(control_plane, namespace, "a")
     path = f"/api/v1/namespaces/{namespace}/pods/a"
     await connection.request("POST", f"{path}/binding", protobuf.binding(subject, "somewhere"), PROTOBUF)
     assert (await control_plane.api.get(path))["spec"]["nodeName"] == "somewhere"
 
 
-async def test_a_refusal_is_understood(namespace: str, connection: Connection) -> None:
+async def test_protobuf_error_is_decoded(namespace: str, connection: Connection) -> None:
     path = f"/api/v1/namespaces/{namespace}/pods/missing/binding"
-    nobody = pod("missing").namespace(namespace).build()
+    missing = pod("missing").namespace(namespace).build()
     with pytest.raises(ApiError, match='"missing" not found') as refused:
-        await connection.request("POST", path, protobuf.binding(nobody, "somewhere"), PROTOBUF)
+        await connection.request("POST", path, protobuf.binding(missing, "somewhere"), PROTOBUF)
     assert (refused.value.status, refused.value.reason) == (404, "NotFound")
 
 
 @pytest.mark.parametrize("times", [1, 3])
-async def test_an_event_is_the_same_in_either_form(
+async def test_event_is_equal_in_json_and_protobuf(
     control_plane: Plane, namespace: str, connection: Connection, times: int
 ) -> None:
     about, related = (pod(name).namespace(namespace).build() for name in ("a", "b"))
@@ -71,6 +71,6 @@ async def test_an_event_is_the_same_in_either_form(
         event = await control_plane.api.get(f"{path}/{series.name}")
         del event["metadata"]
         for reference in ("regarding", "related"):
-            assert not event[reference].pop("resourceVersion", "")  # these pods have none; JSON says so
+            assert not event[reference].pop("resourceVersion", "")  # these pods have none; JSON has an empty one
         read.append(event)
     assert read[0] == read[1]

@@ -1,4 +1,4 @@
-"""The configuration file changes while pods come: what it says is followed, a broken one is refused, nobody is lost."""
+"""The configuration file changes while pods arrive: valid files apply, invalid ones are rejected, no pod is lost."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _TAKEN = "pyscheduler_config_last_reload_successful"
 
 
 class Mounted:
-    """A folder as the kubelet mounts a ConfigMap: `..data` is a link that is swapped, the file a link through it."""
+    """A folder like the kubelet's mount of a ConfigMap: `..data` is a replaced link, the file a link through it."""
 
     def __init__(self, folder: Path, text: str) -> None:
         self._folder = folder
@@ -57,7 +57,7 @@ async def _keep_coming(control_plane: Plane, namespace: str, created: list[str])
         await asyncio.sleep(0.04)
 
 
-async def test_a_changed_file_takes_effect_under_load_and_a_broken_one_does_not(
+async def test_valid_file_is_reloaded_under_load_and_invalid_one_rejected(
     control_plane: Plane, namespace: str, tmp_path: Path
 ) -> None:
     api, pods = control_plane.api, f"/api/v1/namespaces/{namespace}/pods"
@@ -94,7 +94,7 @@ async def test_a_changed_file_takes_effect_under_load_and_a_broken_one_does_not(
 
 
 async def _check_packed(control_plane: Plane, namespace: str) -> None:
-    """Ten pods more go to the fullest node, and to the next once that has as many pods as it takes.
+    """Ten more pods go to the fullest node, and to the next when that reaches its pod limit.
 
     They are so large that each makes its node the fullest, however many were so before.
     """
@@ -107,10 +107,10 @@ async def _check_packed(control_plane: Plane, namespace: str) -> None:
     assert len(set(placed(found).values())) <= 2
 
 
-async def test_a_plugin_that_comes_by_a_reload_knows_what_it_watches(
+async def test_plugin_added_by_a_reload_has_its_watched_objects(
     control_plane: Plane, namespace: str, tmp_path: Path
 ) -> None:
-    """PodGroups are not followed at first; the gang waits for its third member once they are, and is told of."""
+    """PodGroups are not watched at first; after the reload the gang waits for its third member and is reported."""
     api, pods = control_plane.api, f"/api/v1/namespaces/{namespace}/pods"
     groups = f"/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{namespace}/podgroups"
     mounted = Mounted(tmp_path / "mount", Configured(namespace).document())
@@ -135,8 +135,10 @@ async def test_a_plugin_that_comes_by_a_reload_knows_what_it_watches(
         await api.until(f"{groups}/crew", lambda found: found.get("status", {}).get("scheduled") == 3)
 
 
-async def test_profiles_and_extenders_come_and_go(control_plane: Plane, namespace: str, tmp_path: Path) -> None:
-    """A pod of a profile that is not there yet waits for nothing else, and is sent to an extender that comes too."""
+async def test_profiles_and_extenders_are_added_and_removed(
+    control_plane: Plane, namespace: str, tmp_path: Path
+) -> None:
+    """A pending pod of a new profile is scheduled after the reload, with the new extender."""
     api, pods, other = control_plane.api, f"/api/v1/namespaces/{namespace}/pods", f"{namespace}-other"
 
     def of(name: str, scheduler: str) -> Json:

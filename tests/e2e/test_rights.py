@@ -1,7 +1,7 @@
-"""The overlays on an API server that enforces RBAC: nothing that the scheduler needs is refused, and no right is idle.
+"""The overlays on an API server that enforces RBAC: no request of the scheduler is rejected, and no permission unused.
 
 Each overlay is applied with kubectl; the command of its Deployment then runs as a process with the credentials that the
-pod would have. What it asked for, and what it was answered, is read from the API server's audit log.
+pod would have. Its requests and their results are read from the API server's audit log.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ CONFIG_MAPS = "/api/v1/namespaces/kube-system/configmaps"
 SERVICE_ACCOUNT = "system:serviceaccount:kube-system:pyscheduler"
 KUBE_SCHEDULER = "system:kube-scheduler"
 SELDOM = {
-    Right("", "pods", "get"): "only after a binding whose answer was lost",
+    Right("", "pods", "get"): "only after a binding with a lost response",
     Right("scheduling.k8s.io", "podgroups", "list"): "only with the feature gate GangScheduling",
     Right("scheduling.k8s.io", "podgroups", "watch"): "only with the feature gate GangScheduling",
-    Right("authentication.k8s.io", "tokenreviews", "create"): "only when somebody with a token asks for metrics",
-    Right("authorization.k8s.io", "subjectaccessreviews", "create"): "only when somebody asks for metrics",
+    Right("authentication.k8s.io", "tokenreviews", "create"): "only when metrics are requested with a token",
+    Right("authorization.k8s.io", "subjectaccessreviews", "create"): "only when metrics are requested",
 }
-"""Rights that the demands give no reason to use, and what would."""
+"""Rights that the demands do not use, and the reason."""
 
 
 @dataclass
 class Audited:
-    """A control plane, and the log of what it was asked for."""
+    """A control plane and its audit log."""
 
     plane: Plane
     log: AuditLog
@@ -47,7 +47,7 @@ class Audited:
 
 @pytest_asyncio.fixture(loop_scope="session", scope="module")
 async def audited(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Audited]:
-    """A control plane of this module's own."""
+    """The control plane of this module."""
     if request.config.getoption("--control-plane", default=EMBEDDED) != REAL:
         pytest.skip("needs the real control plane: pytest tests/e2e --control-plane=real")
     log = AuditLog(tmp_path_factory.mktemp("audit"))
@@ -55,9 +55,7 @@ async def audited(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempP
         yield Audited(plane, log)
 
 
-async def test_the_second_scheduler_has_all_the_rights_that_it_needs_and_no_others(
-    audited: Audited, tmp_path: Path
-) -> None:
+async def test_second_scheduler_has_exactly_the_permissions_that_it_needs(audited: Audited, tmp_path: Path) -> None:
     plane = audited.plane
     template = await applied(plane, "second-scheduler", tmp_path)
     assert plane.real is not None
@@ -73,9 +71,7 @@ async def test_the_second_scheduler_has_all_the_rights_that_it_needs_and_no_othe
     assert SELDOM.keys() <= rights, "what is not granted needs no excuse"
 
 
-async def test_the_default_scheduler_gets_by_with_the_rights_of_kube_scheduler(
-    audited: Audited, tmp_path: Path
-) -> None:
+async def test_default_scheduler_works_with_kube_schedulers_permissions(audited: Audited, tmp_path: Path) -> None:
     plane = audited.plane
     await applied(plane, "default-scheduler", tmp_path)
     assert plane.real is not None
@@ -90,7 +86,7 @@ async def test_the_default_scheduler_gets_by_with_the_rights_of_kube_scheduler(
     assert binding in used(requests)
 
 
-async def test_a_kind_that_its_user_may_not_read_does_not_hold_it_up(audited: Audited, tmp_path: Path) -> None:
+async def test_forbidden_kind_does_not_block_the_start(audited: Audited, tmp_path: Path) -> None:
     plane = audited.plane
     await applied(plane, "default-scheduler", tmp_path)
     await kubectl(plane, "apply", "-f", str(ROOT / "manifests" / "base" / "crds"))
@@ -102,25 +98,23 @@ async def test_a_kind_that_its_user_may_not_read_does_not_hold_it_up(audited: Au
     async with scheduler_with(plane, tmp_path / "config.yaml", tmp_path, kubeconfig=user) as running:
         demands = await demanding(plane, "gangs", "default-scheduler")
         await demands.all()
-    assert {asked.right.resource for asked in forbidden(audited.log.of(KUBE_SCHEDULER))} >= {"podgroups"}
+    assert {request.right.resource for request in forbidden(audited.log.of(KUBE_SCHEDULER))} >= {"podgroups"}
     assert "Optional resource is forbidden, continuing without it" in running.log.read_text()
 
 
 @pytest.mark.parametrize("overlay", ["second-scheduler", "batch"])
-async def test_its_pods_satisfy_the_restricted_standard(audited: Audited, tmp_path: Path, overlay: str) -> None:
+async def test_pods_satisfy_the_restricted_standard(audited: Audited, tmp_path: Path, overlay: str) -> None:
     template = await applied(audited.plane, overlay, tmp_path)
     assert await refusal(audited.plane, overlay, template) == ""
 
 
-async def test_the_default_scheduler_asks_for_a_file_of_its_node_and_for_its_owner(
-    audited: Audited, tmp_path: Path
-) -> None:
+async def test_default_scheduler_overlay_needs_a_host_path_and_root(audited: Audited, tmp_path: Path) -> None:
     template = await applied(audited.plane, "default-scheduler", tmp_path)
-    told = await refusal(audited.plane, "default-scheduler", template)
-    assert "hostPath" in told
-    assert "runAsNonRoot" in told
-    assert "capabilities" not in told
-    assert "allowPrivilegeEscalation" not in told
+    message = await refusal(audited.plane, "default-scheduler", template)
+    assert "hostPath" in message
+    assert "runAsNonRoot" in message
+    assert "capabilities" not in message
+    assert "allowPrivilegeEscalation" not in message
 
 
 async def applied(plane: Plane, overlay: str, folder: Path) -> Json:
@@ -136,13 +130,13 @@ async def applied(plane: Plane, overlay: str, folder: Path) -> Json:
 
 
 async def demanding(plane: Plane, namespace: str, scheduler: str) -> Demands:
-    """Demands in a new namespace."""
+    """Return demands in a new namespace."""
     await new_namespace(plane.api, namespace)
     return Demands(plane, namespace, scheduler)
 
 
 async def roles(plane: Plane) -> list[Json]:
-    """The roles that the base brings along for the scheduler itself."""
+    """Return the base's roles for the scheduler."""
     kinds = "/apis/rbac.authorization.k8s.io/v1"
     return [
         await plane.api.get(f"{kinds}/clusterroles/pyscheduler"),
@@ -151,7 +145,7 @@ async def roles(plane: Plane) -> list[Json]:
 
 
 async def bound_by_hand(plane: Plane, user: str) -> list[str]:
-    """The bindings that give a user rights, but for those that the API server makes when it starts."""
+    """Return a user's role bindings, without the API server's built-in ones."""
     kinds = ("clusterrolebindings", "rolebindings")
     made = [b for kind in kinds for b in await plane.api.list(f"/apis/rbac.authorization.k8s.io/v1/{kind}")]
     named = [b for b in made if any(subject["name"] == user for subject in b.get("subjects", ()))]
@@ -162,7 +156,7 @@ async def bound_by_hand(plane: Plane, user: str) -> list[str]:
 
 
 async def refusal(plane: Plane, overlay: str, template: Json) -> str:
-    """What a namespace that enforces the Pod Security Standard "restricted" says of a pod, "" if it takes it."""
+    """Return the rejection of a pod by the Pod Security Standard "restricted", "" if it is admitted."""
     name = f"restricted-{overlay}"
     labels = {"pod-security.kubernetes.io/enforce": "restricted"}
     await plane.api.create("/api/v1/namespaces", {"metadata": {"name": name, "labels": labels}})

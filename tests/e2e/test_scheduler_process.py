@@ -1,4 +1,4 @@
-"""How the other stories start a scheduler: a process in a folder of its own."""
+"""The scheduler process that other tests start, in its own folder."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 @pytest.fixture
 def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder, named from where one stands."""
+    """A folder with a relative path."""
     (tmp_path / "work").mkdir()
     monkeypatch.chdir(tmp_path)
     return Path("work")
 
 
-async def test_its_folder_may_be_named_from_where_one_stands(control_plane: Plane, namespace: str, work: Path) -> None:
+async def test_folder_may_be_a_relative_path(control_plane: Plane, namespace: str, work: Path) -> None:
     async with scheduler(control_plane, Configured(namespace), work) as running:
         assert await running.text(control_plane.api, "/readyz") == "ok"

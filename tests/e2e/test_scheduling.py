@@ -1,4 +1,4 @@
-"""The main job, end to end: a scheduler process, an API server, nodes that run pods, and controllers that make them."""
+"""Scheduling, end to end: a scheduler process, an API server, controllers, and nodes that run pods."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from pyscheduler.api import Cycle, NodeInfo, Pod, Reads, ScorePlugin
 
 
 class PreferQuiet(ScorePlugin):
-    """Prefers nodes with the label quiet=yes."""
+    """A plugin that prefers nodes with the label quiet=yes."""
 
     name = "PreferQuiet"
     reads = Reads.OWN_NODE
@@ -34,9 +34,7 @@ class PreferQuiet(ScorePlugin):
 '''
 
 
-async def test_a_deployment_runs_and_every_pod_has_its_event(
-    control_plane: Plane, namespace: str, tmp_path: Path
-) -> None:
+async def test_pods_of_a_deployment_run_and_have_events(control_plane: Plane, namespace: str, tmp_path: Path) -> None:
     api, pods = control_plane.api, f"/api/v1/namespaces/{namespace}/pods"
     theirs = pod("theirs", pod_spec("default-scheduler", namespace))
     async with hollow_nodes(control_plane, namespace, 50), scheduler(control_plane, Configured(namespace), tmp_path):
@@ -57,7 +55,7 @@ async def test_a_deployment_runs_and_every_pod_has_its_event(
 
 
 def _scheduled(found: Json, reporter: str) -> set[str]:
-    """The pods that `reporter` said it has assigned."""
+    """Return the pods with a Scheduled Event of `reporter`."""
     return {
         e["regarding"]["name"]
         for e in found["items"]
@@ -66,14 +64,12 @@ def _scheduled(found: Json, reporter: str) -> set[str]:
 
 
 @pytest.mark.skipif(not hasattr(os, "SCHED_BATCH"), reason="only Linux has policies to choose from")
-async def test_the_api_server_is_not_put_aside_for_each_of_its_answers(
-    control_plane: Plane, namespace: str, tmp_path: Path
-) -> None:
+async def test_scheduler_runs_under_the_batch_policy(control_plane: Plane, namespace: str, tmp_path: Path) -> None:
     async with scheduler(control_plane, Configured(namespace), tmp_path) as running:
         assert os.sched_getscheduler(running.process.pid) == os.SCHED_BATCH
 
 
-async def test_a_job_runs_to_completion(control_plane: Plane, namespace: str, tmp_path: Path) -> None:
+async def test_job_runs_to_completion(control_plane: Plane, namespace: str, tmp_path: Path) -> None:
     api, jobs = control_plane.api, f"/apis/batch/v1/namespaces/{namespace}/jobs"
     async with hollow_nodes(control_plane, namespace, 2), scheduler(control_plane, Configured(namespace), tmp_path):
         await api.create(jobs, job("pieces", 6, 3, pod_spec(namespace, namespace)))
@@ -81,7 +77,7 @@ async def test_a_job_runs_to_completion(control_plane: Plane, namespace: str, tm
         assert done["status"]["succeeded"] == 6
 
 
-async def test_a_pod_that_fits_nowhere_is_told_why_and_comes_back_when_there_is_room(
+async def test_unschedulable_pod_has_a_reason_and_is_bound_when_there_is_room(
     control_plane: Plane, namespace: str, tmp_path: Path
 ) -> None:
     api, pods = control_plane.api, f"/api/v1/namespaces/{namespace}/pods"
@@ -90,20 +86,18 @@ async def test_a_pod_that_fits_nowhere_is_told_why_and_comes_back_when_there_is_
         scheduler(control_plane, Configured(namespace), tmp_path),
     ):
         await api.create(pods, pod("big", pod_spec(namespace, namespace, cpu="6")))
-        told = await api.until(f"{pods}/big", unscheduled)
-        assert "2 Insufficient cpu" in unscheduled(told)
+        pending = await api.until(f"{pods}/big", unscheduled)
+        assert "2 Insufficient cpu" in unscheduled(pending)
         events = f"/apis/events.k8s.io/v1/namespaces/{namespace}/events"
-        said = await api.until(events, lambda found: found["items"])
-        assert (said["items"][0]["reason"], said["items"][0]["note"]) == ("FailedScheduling", unscheduled(told))
+        found = await api.until(events, lambda found: found["items"])
+        assert (found["items"][0]["reason"], found["items"][0]["note"]) == ("FailedScheduling", unscheduled(pending))
         template = in_pool(NodeTemplate(f"{namespace}-large", cpu="8"), namespace)
         await nodes.add(template)
         await api.until(f"{pods}/big", lambda found: found["spec"].get("nodeName") == template.name)
         await api.delete(f"/api/v1/nodes/{template.name}")
 
 
-async def test_a_burst_is_bound_in_qos_order_on_a_full_node(
-    control_plane: Plane, namespace: str, tmp_path: Path
-) -> None:
+async def test_burst_is_bound_in_qos_order_on_a_full_node(control_plane: Plane, namespace: str, tmp_path: Path) -> None:
     api, pods = control_plane.api, f"/api/v1/namespaces/{namespace}/pods"
     classes = {"best-effort": {}, "burstable": {"requests": _SOME}, "guaranteed": {"requests": _SOME, "limits": _SOME}}
     async with hollow_nodes(control_plane, namespace, 1, pods="3"):
@@ -115,16 +109,14 @@ async def test_a_burst_is_bound_in_qos_order_on_a_full_node(
         async with scheduler(control_plane, Configured(namespace, QOS), tmp_path):
             found = await api.until(pods, lambda found: len(placed(found)) == 3)
             assert set(placed(found)) == {"guaranteed-0", "guaranteed-1", "guaranteed-2"}
-            told = await api.until(f"{pods}/best-effort-0", unscheduled)
-            assert "1 Too many pods" in unscheduled(told)
+            pending = await api.until(f"{pods}/best-effort-0", unscheduled)
+            assert "1 Too many pods" in unscheduled(pending)
 
 
 _SOME = {"cpu": "100m", "memory": "64Mi"}
 
 
-async def test_a_gang_of_eight_with_room_for_seven_waits_as_one(
-    control_plane: Plane, namespace: str, tmp_path: Path
-) -> None:
+async def test_gang_of_eight_with_room_for_seven_waits(control_plane: Plane, namespace: str, tmp_path: Path) -> None:
     api, pods = control_plane.api, f"/api/v1/namespaces/{namespace}/pods"
     groups = f"/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{namespace}/podgroups"
     async with (
@@ -148,9 +140,7 @@ async def test_a_gang_of_eight_with_room_for_seven_waits_as_one(
         await api.delete(f"/api/v1/nodes/{namespace}-8")
 
 
-async def test_a_plugin_from_a_file_of_the_users_own_decides(
-    control_plane: Plane, namespace: str, tmp_path: Path
-) -> None:
+async def test_plugin_from_a_user_file_decides(control_plane: Plane, namespace: str, tmp_path: Path) -> None:
     api, pods = control_plane.api, f"/api/v1/namespaces/{namespace}/pods"
     mine = tmp_path / "mine"
     mine.mkdir()

@@ -1,6 +1,6 @@
-"""What Kubernetes' sig-apps specs rely on the scheduler for: workloads of the real controllers on nodes that run pods.
+"""Kubernetes' sig-apps specs: workloads of the real controllers on nodes that run pods.
 
-Which spec is told by which story stands in docs/specs.md.
+docs/specs.md maps specs to tests.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from tests.e2e.client import ApiError, Json
-from tests.e2e.story import HOSTNAME, Story, alive, apart, on_nodes_with, spread
+from tests.e2e.story import HOSTNAME, Story, alive, on_nodes_with, pod_anti_affinity, spread
 from tests.e2e.workloads import placed, running, unscheduled
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -20,18 +20,18 @@ LABELS = {"app": "web"}
 
 
 def workload(spec: Json, **fields: object) -> Json:
-    """A DaemonSet, Deployment or StatefulSet called web."""
+    """Return a DaemonSet, Deployment or StatefulSet called web."""
     template = {"metadata": {"labels": LABELS}, "spec": spec}
     return {"metadata": {"name": "web"}, "spec": {"selector": {"matchLabels": LABELS}, "template": template, **fields}}
 
 
 def changed(image: str) -> Json:
-    """The patch that gives it another template."""
+    """Return a patch with another template."""
     return {"spec": {"template": {"spec": {"containers": [{"name": "main", "image": image}]}}}}
 
 
 async def all_run(story: Story, image: str, count: int) -> Counter[str]:
-    """Where `count` running pods of an image are, once there are just these."""
+    """Wait until exactly `count` pods of an image run; return their number by node."""
 
     def holds(found: Json) -> bool:
         images = [item["spec"]["containers"][0]["image"] for item in found["items"]]
@@ -41,7 +41,7 @@ async def all_run(story: Story, image: str, count: int) -> Counter[str]:
     return Counter(story.short(node) for node in placed(found).values())
 
 
-async def test_a_daemon_runs_on_every_node_and_comes_back(story: Story) -> None:
+async def test_daemon_pods_run_on_every_node_and_are_recreated(story: Story) -> None:
     for node in ("a", "b"):
         await story.node(node)
     sets = story.at("apps/v1", "daemonsets")
@@ -50,7 +50,7 @@ async def test_a_daemon_runs_on_every_node_and_comes_back(story: Story) -> None:
     await story.node("c")
     assert await story.places(3) == {"a": 1, "b": 1, "c": 1}
     pods = {story.short(node): name for name, node in placed(await story.api.get(story.pods)).items()}
-    await story.gone(pods["a"])
+    await story.delete_pod(pods["a"])
     await story.api.patch(f"{story.pods}/{pods['b']}/status", {"status": {"phase": "Failed"}})
     lost = {pods["a"], pods["b"]}
     await story.api.until(story.pods, lambda found: len(placed(found)) == 3 and not lost & placed(found).keys())
@@ -60,7 +60,7 @@ async def test_a_daemon_runs_on_every_node_and_comes_back(story: Story) -> None:
 
 
 @pytest.mark.parametrize("by", ["node selector", "node affinity"])
-async def test_a_daemon_follows_the_labels_of_nodes(story: Story, by: str) -> None:
+async def test_daemon_pods_follow_node_labels(story: Story, by: str) -> None:
     for node in ("a", "b"):
         await story.node(node)
     blue = {"key": "color", "operator": "In", "values": ["blue"]}
@@ -75,15 +75,15 @@ async def test_a_daemon_follows_the_labels_of_nodes(story: Story, by: str) -> No
     await story.exactly(set())
 
 
-async def test_a_daemon_runs_on_nodes_that_are_closed_to_others(story: Story) -> None:
+async def test_daemon_pods_run_on_cordoned_and_tainted_nodes(story: Story) -> None:
     await cordon(story, [await story.node("a")], True)
     await story.api.create(story.at("apps/v1", "daemonsets"), workload(story.spec()))
     assert await story.places(1) == {"a": 1}
     await story.pod("other")
-    assert "1 node(s) were unschedulable" in await story.refused("other")
+    assert "1 node(s) were unschedulable" in await story.unschedulable("other")
 
 
-async def test_a_daemon_pod_that_finds_its_node_full_preempts(story: Story) -> None:
+async def test_daemon_pod_preempts_on_a_full_node(story: Story) -> None:
     await story.node("a", cpu="1")
     await story.pod("there", story.spec({"cpu": "800m"}))
     assert await story.bound("there") == "a"
@@ -95,7 +95,7 @@ async def test_a_daemon_pod_that_finds_its_node_full_preempts(story: Story) -> N
 @pytest.mark.parametrize(
     "strategy", [{"maxSurge": 1, "maxUnavailable": 0}, {"maxSurge": 0, "maxUnavailable": 1}], ids=["surge", "in place"]
 )
-async def test_a_daemon_is_updated_node_by_node(story: Story, strategy: Mapping[str, int]) -> None:
+async def test_daemon_set_is_updated_node_by_node(story: Story, strategy: Mapping[str, int]) -> None:
     for node in ("a", "b"):
         await story.node(node, cpu="2")
     sets = story.at("apps/v1", "daemonsets")
@@ -106,7 +106,7 @@ async def test_a_daemon_is_updated_node_by_node(story: Story, strategy: Mapping[
     assert await all_run(story, "pause:2", 2) == {"a": 1, "b": 1}
 
 
-async def test_a_rollout_is_spread_by_itself(story: Story) -> None:
+async def test_rollout_is_spread_independently_of_old_pods(story: Story) -> None:
     for node, cpu in (("a", "64"), ("b", "1")):
         await story.node(node, cpu=cpu)
     constraints = spread(HOSTNAME, LABELS, matchLabelKeys=["pod-template-hash"])
@@ -118,12 +118,14 @@ async def test_a_rollout_is_spread_by_itself(story: Story) -> None:
     assert await all_run(story, "pause:2", 4) == {"a": 2, "b": 2}
 
 
-async def test_a_rollout_of_pods_that_stay_apart_needs_the_old_ones_to_go(story: Story) -> None:
+async def test_rollout_with_anti_affinity_waits_for_deletion_of_old_pods(story: Story) -> None:
     for node in ("a", "b"):
         await story.node(node)
     rolling = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 1}}
     deployments = story.at("apps/v1", "deployments")
-    await story.api.create(deployments, workload(story.spec(affinity=apart(LABELS)), replicas=2, strategy=rolling))
+    await story.api.create(
+        deployments, workload(story.spec(affinity=pod_anti_affinity(LABELS)), replicas=2, strategy=rolling)
+    )
     assert await all_run(story, "pause:1", 2) == {"a": 1, "b": 1}
     await story.api.patch(f"{deployments}/web", changed("pause:2"), "strategic")
     assert await all_run(story, "pause:2", 2) == {"a": 1, "b": 1}
@@ -134,52 +136,52 @@ async def test_a_rollout_of_pods_that_stay_apart_needs_the_old_ones_to_go(story:
     assert await story.places(3) == {"a": 1, "b": 1, "c": 1}
 
 
-async def test_a_rollout_on_a_full_node_waits_for_room_or_makes_it_first(story: Story) -> None:
+async def test_rollout_on_a_full_node_needs_room_by_strategy(story: Story) -> None:
     await story.node("a", cpu="2")
     careful = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
     deployments = story.at("apps/v1", "deployments")
     await story.api.create(deployments, workload(story.spec({"cpu": "1"}), replicas=2, strategy=careful))
     assert await all_run(story, "pause:1", 2) == {"a": 2}
     await story.api.patch(f"{deployments}/web", changed("pause:2"), "strategic")
-    told = await story.api.until(story.pods, lambda found: any(unscheduled(item) for item in found["items"]))
-    assert len(placed(told)) == 2
+    found = await story.api.until(story.pods, lambda found: any(unscheduled(item) for item in found["items"]))
+    assert len(placed(found)) == 2
     ruthless = {"spec": {"strategy": {"type": "Recreate", "rollingUpdate": None}}}
     await story.api.patch(f"{deployments}/web", ruthless)
     assert await all_run(story, "pause:2", 2) == {"a": 2}
 
 
-async def test_what_a_no_execute_taint_drives_out_is_placed_elsewhere(story: Story) -> None:
+async def test_pods_evicted_by_a_no_execute_taint_are_placed_elsewhere(story: Story) -> None:
     for node in ("a", "b"):
         await story.node(node)
     await story.api.create(story.at("apps/v1", "deployments"), workload(story.spec(), replicas=4))
     assert (await all_run(story, "pause:1", 4)).total() == 4
     drain = [{"key": "example.com/drain", "value": "yes", "effect": "NoExecute"}]
-    await story.api.patch(f"/api/v1/nodes/{story.own('a')}", {"spec": {"taints": drain}})
-    await story.api.until(story.pods, lambda found: set(placed(found).values()) == {story.own("b")})
+    await story.api.patch(f"/api/v1/nodes/{story.full_name('a')}", {"spec": {"taints": drain}})
+    await story.api.until(story.pods, lambda found: set(placed(found).values()) == {story.full_name("b")})
     assert await all_run(story, "pause:1", 4) == {"b": 4}
 
 
-async def test_a_stateful_set_waits_for_the_pod_before(story: Story) -> None:
+async def test_stateful_set_waits_for_the_previous_pod(story: Story) -> None:
     await story.node("a")
     port = [{"containerPort": 21017, "hostPort": 21017}]
     await story.pod("in-the-way", story.spec(ports=port))
     assert await story.bound("in-the-way") == "a"
     sets = story.at("apps/v1", "statefulsets")
     await story.api.create(sets, workload(story.spec(ports=port), serviceName="web", replicas=2))
-    assert "1 node(s) didn't have free ports" in await story.refused("web-0")
+    assert "1 node(s) didn't have free ports" in await story.unschedulable("web-0")
     await story.exactly({"in-the-way", "web-0"})
-    await story.gone("in-the-way")
+    await story.delete_pod("in-the-way")
     assert await story.bound("web-0") == "a"
-    assert "1 node(s) didn't have free ports" in await story.refused("web-1")
+    assert "1 node(s) didn't have free ports" in await story.unschedulable("web-1")
     await story.node("b")
     assert await story.bound("web-1") == "b"
 
 
-async def test_a_stateful_set_scales_in_order_and_halts_at_a_pod_that_fits_nowhere(story: Story) -> None:
+async def test_stateful_set_scales_in_order_and_halts_at_an_unschedulable_pod(story: Story) -> None:
     await story.node("a", cpu="2")
     sets = story.at("apps/v1", "statefulsets")
     await story.api.create(sets, workload(story.spec({"cpu": "1"}), serviceName="web", replicas=4))
-    assert "1 Insufficient cpu" in await story.refused("web-2")
+    assert "1 Insufficient cpu" in await story.unschedulable("web-2")
     await story.exactly({"web-0", "web-1", "web-2"})
     await story.node("b", cpu="2")
     assert await story.places(4) == {"a": 2, "b": 2}
@@ -187,11 +189,11 @@ async def test_a_stateful_set_scales_in_order_and_halts_at_a_pod_that_fits_nowhe
     await story.exactly({"web-0"})
 
 
-async def test_a_stateful_set_is_updated_from_the_last_pod_to_the_first(story: Story) -> None:
+async def test_stateful_set_is_updated_from_the_last_pod_to_the_first(story: Story) -> None:
     for node in ("a", "b"):
         await story.node(node)
     sets = story.at("apps/v1", "statefulsets")
-    body = workload(story.spec(affinity=apart(LABELS)), serviceName="web", replicas=2)
+    body = workload(story.spec(affinity=pod_anti_affinity(LABELS)), serviceName="web", replicas=2)
     await story.api.create(sets, body)
     assert await all_run(story, "pause:1", 2) == {"a": 1, "b": 1}
     canary = {"spec": {"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 1}}}}
@@ -204,13 +206,13 @@ async def test_a_stateful_set_is_updated_from_the_last_pod_to_the_first(story: S
 
 
 def job(spec: Json, **fields: object) -> Json:
-    """A Job called sums whose pods end well after half a second."""
+    """Create a Job called sums with pods that succeed after half a second."""
     metadata = {"annotations": {"pyscheduler.io/run-seconds": "0.2"}}
     template = {"metadata": metadata, "spec": {**spec, "restartPolicy": "Never"}}
     return {"metadata": {"name": "sums"}, "spec": {"template": template, **fields}}
 
 
-async def test_a_job_ends_although_its_pods_fit_one_at_a_time_only(story: Story) -> None:
+async def test_job_completes_when_pods_fit_one_at_a_time(story: Story) -> None:
     await story.node("a", cpu="1")
     jobs = story.at("batch/v1", "jobs")
     indexed = {"completionMode": "Indexed", "completions": 3, "parallelism": 3}
@@ -219,7 +221,7 @@ async def test_a_job_ends_although_its_pods_fit_one_at_a_time_only(story: Story)
     assert done["status"]["completedIndexes"] == "0-2"
 
 
-async def test_a_suspended_job_can_be_sent_elsewhere_before_it_starts(story: Story) -> None:
+async def test_node_selector_of_a_suspended_job_can_be_changed(story: Story) -> None:
     for node in ("a", "b"):
         await story.node(node)
     jobs = story.at("batch/v1", "jobs")
@@ -228,13 +230,13 @@ async def test_a_suspended_job_can_be_sent_elsewhere_before_it_starts(story: Sto
         f"{jobs}/sums", lambda found: any(c["type"] == "Suspended" for c in found["status"].get("conditions", ()))
     )
     await story.exactly(set())
-    elsewhere = {"spec": {"nodeSelector": {HOSTNAME: story.own("b")}}}
+    elsewhere = {"spec": {"nodeSelector": {HOSTNAME: story.full_name("b")}}}
     await story.api.patch(f"{jobs}/sums", {"spec": {"template": elsewhere}})
     await story.api.patch(f"{jobs}/sums", {"spec": {"suspend": False}})
     assert await story.places(1) == {"b": 1}
 
 
-async def test_a_budget_waits_for_the_replacement_of_what_was_evicted(story: Story) -> None:
+async def test_disruption_budget_waits_for_the_replacement_of_an_evicted_pod(story: Story) -> None:
     nodes = [await story.node(node) for node in ("a", "b")]
     await story.api.create(story.at("apps/v1", "deployments"), workload(story.spec(), replicas=2))
     assert (await all_run(story, "pause:1", 2)).total() == 2
@@ -255,12 +257,12 @@ async def test_a_budget_waits_for_the_replacement_of_what_was_evicted(story: Sto
 
 
 async def cordon(story: Story, nodes: Sequence[str], closed: bool) -> None:
-    """Closes nodes to new pods, or opens them."""
+    """Cordon or uncordon nodes."""
     for node in nodes:
         await story.api.patch(f"/api/v1/nodes/{node}", {"spec": {"unschedulable": closed}})
 
 
 async def evict(story: Story, name: str) -> None:
-    """Asks for an eviction. ApiError if a budget does not allow it."""
+    """Evict a pod. ApiError if a budget does not allow it."""
     eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name}}
     await story.api.create(f"{story.pods}/{name}/eviction", eviction)

@@ -1,6 +1,6 @@
-"""What Kubernetes' SchedulerPreemption specs rely on: who has to go for whom, and what all of them are told.
+"""Kubernetes' SchedulerPreemption specs: victims, nominations, conditions.
 
-Which spec is told by which story stands in docs/specs.md.
+docs/specs.md maps specs to tests.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ CRITICAL = "system-cluster-critical"
 
 
 async def two_full_nodes(story: Story) -> None:
-    """Five seats on each node, three taken: by a pod of low priority on `a`, of medium on `b`."""
+    """Create two nodes with five seats, three in use: by a pod of low priority on `a`, of medium on `b`."""
     for node, name, value in (("a", "low", 1), ("b", "medium", 100)):
         await story.node(node, extra={SEAT: "5"})
         taking = story.spec({SEAT: "3"}, on=node, priorityClassName=await story.priority(name, value))
@@ -27,7 +27,7 @@ async def two_full_nodes(story: Story) -> None:
 
 
 @pytest.mark.parametrize("urgent", ["high", CRITICAL])
-async def test_the_least_important_pod_makes_room(story: Story, urgent: str) -> None:
+async def test_pod_of_the_lowest_priority_is_preempted(story: Story, urgent: str) -> None:
     await two_full_nodes(story)
     chosen = urgent if urgent == CRITICAL else await story.priority(urgent, 1000)
     await story.pod("preemptor", story.spec({SEAT: "3"}, priorityClassName=chosen))
@@ -35,12 +35,12 @@ async def test_the_least_important_pod_makes_room(story: Story, urgent: str) -> 
     await story.exactly({"medium", "preemptor"})
 
 
-async def test_victim_and_preemptor_are_told_what_happens(story: Story) -> None:
+async def test_victim_and_preemptor_have_conditions_and_nomination(story: Story) -> None:
     node = await story.node("a", extra={SEAT: "5"})
     low, high = await story.priority("low", 1), await story.priority("high", 1000)
     await story.pod("victim", story.spec({SEAT: "3"}, priorityClassName=low))
     assert await story.bound("victim") == "a"
-    story.silence("a")
+    story.stop_kubelet("a")
     await story.pod("preemptor", story.spec({SEAT: "3"}, priorityClassName=high))
     victim = await story.api.until(f"{story.pods}/victim", lambda found: "deletionTimestamp" in found["metadata"])
     assert condition(victim, "DisruptionTarget") == {
@@ -60,14 +60,14 @@ async def test_victim_and_preemptor_are_told_what_happens(story: Story) -> None:
         "reason": "Unschedulable",
         "observedGeneration": 1,
     }
-    await story.gone("victim")
+    await story.delete_pod("victim")
     assert await story.bound("preemptor") == "a"
     bound = await story.api.get(f"{story.pods}/preemptor")
     assert "nominatedNodeName" not in bound["status"]
     assert condition(bound, "PodScheduled") == {"type": "PodScheduled", "status": "True"}
 
 
-async def test_victims_are_those_that_the_spread_asks_for(story: Story) -> None:
+async def test_victims_are_chosen_by_the_spread_constraint(story: Story) -> None:
     labels = {"app": "spread"}
     low, medium, high = [await story.priority(n, v) for n, v in (("low", 1), ("medium", 100), ("high", 1000))]
     for node in ("a", "b"):
@@ -93,7 +93,7 @@ async def test_replica_sets_preempt_each_other_in_order(story: Story) -> None:
         await story.api.create(sets, {"metadata": {"name": name}, "spec": body})
         assert await story.places(replicas, f"app={name}") == {"a": replicas}
     await story.api.until(f"{sets}/second", lambda found: found["status"].get("readyReplicas", 0) == 0)
-    # Those that had to go are made again, and wait.
+    # Victims are recreated, and wait.
     left = {"readyReplicas": 1, "replicas": 3}
     await story.api.until(f"{sets}/first", lambda found: left.items() <= found["status"].items())
     await story.api.delete(f"{sets}/third", propagationPolicy="Background")
@@ -101,24 +101,24 @@ async def test_replica_sets_preempt_each_other_in_order(story: Story) -> None:
     await story.api.until(f"{sets}/first", lambda found: found["status"].get("readyReplicas") == 2)
 
 
-async def test_a_pod_that_never_preempts_waits(story: Story) -> None:
+async def test_pod_with_preemption_policy_never_waits(story: Story) -> None:
     await story.node("a", extra={SEAT: "5"})
     low = await story.priority("low", 1)
     never = await story.priority("patient", 1000, preemptionPolicy="Never")
     await story.pod("there", story.spec({SEAT: "3"}, priorityClassName=low))
     assert await story.bound("there") == "a"
     await story.pod("patient", story.spec({SEAT: "3"}, priorityClassName=never))
-    assert await story.refused("patient") == (
+    assert await story.unschedulable("patient") == (
         f"0/1 nodes are available: 1 Insufficient {SEAT}. "
         "no new claims to deallocate, preemption: not eligible due to preemptionPolicy=Never."
     )
     assert (await story.api.get(f"{story.pods}/patient"))["spec"]["preemptionPolicy"] == "Never"
     await story.exactly({"there", "patient"})
-    await story.gone("there")
+    await story.delete_pod("there")
     assert await story.bound("patient") == "a"
 
 
-async def test_a_disruption_budget_sends_preemption_elsewhere(story: Story) -> None:
+async def test_preemption_prefers_victims_without_a_disruption_budget(story: Story) -> None:
     await two_full_nodes(story)
     await story.api.patch(f"{story.pods}/low", {"metadata": {"labels": {"app": "guarded"}}})
     budgets = story.at("policy/v1", "poddisruptionbudgets")
@@ -130,10 +130,10 @@ async def test_a_disruption_budget_sends_preemption_elsewhere(story: Story) -> N
     assert await story.bound("preemptor") == "b"
     await story.exactly({"low", "preemptor"})
     await story.pod("second", story.spec({SEAT: "3"}, priorityClassName=high))
-    assert await story.bound("second") == "a", "a budget is kept where that is possible, and only there"
+    assert await story.bound("second") == "a", "a budget is violated only if there is no other node"
 
 
-async def test_pods_of_all_priorities_at_once_end_up_in_order(story: Story) -> None:
+async def test_pods_of_the_highest_priority_run_when_all_arrive_at_once(story: Story) -> None:
     await story.node("a", extra={SEAT: "10"})
     low, medium, high = [await story.priority(n, v) for n, v in (("low", 1), ("medium", 100), ("high", 1000))]
     for number in range(10):
@@ -148,28 +148,28 @@ async def test_pods_of_all_priorities_at_once_end_up_in_order(story: Story) -> N
     assert {name.partition("-")[0] for name in placed({"items": alive(found)})} == {"high"}
 
 
-async def test_the_room_of_a_victim_is_for_its_preemptor(story: Story) -> None:
+async def test_resources_of_a_victim_are_reserved_for_its_preemptor(story: Story) -> None:
     await story.node("a", extra={SEAT: "5"})
     low, medium, high = [await story.priority(n, v) for n, v in (("low", 1), ("medium", 100), ("high", 1000))]
     await story.pod("victim", story.spec({SEAT: "5"}, priorityClassName=low))
     assert await story.bound("victim") == "a"
-    story.silence("a")
+    story.stop_kubelet("a")
     await story.pod("preemptor", story.spec({SEAT: "5"}, priorityClassName=high))
     await story.api.until(f"{story.pods}/preemptor", lambda found: found["status"].get("nominatedNodeName"))
     await story.pod("opportunist", story.spec({SEAT: "5"}, priorityClassName=medium))
-    assert f"1 Insufficient {SEAT}" in await story.refused("opportunist")
-    await story.gone("victim")
+    assert f"1 Insufficient {SEAT}" in await story.unschedulable("opportunist")
+    await story.delete_pod("victim")
     assert await story.bound("preemptor") == "a"
     assert "nodeName" not in (await story.api.get(f"{story.pods}/opportunist"))["spec"]
 
 
-async def test_a_nomination_yields_to_a_pod_that_matters_more(story: Story) -> None:
+async def test_nomination_is_cleared_for_a_pod_of_higher_priority(story: Story) -> None:
     node = await story.node("a", extra={SEAT: "10"})
     lowest, low, medium, high = [await story.priority(f"p{value}", value) for value in (1, 2, 100, 1000)]
     for name, priority in (("first-victim", lowest), ("second-victim", low)):
         await story.pod(name, story.spec({SEAT: "5"}, priorityClassName=priority))
         assert await story.bound(name) == "a"
-    story.silence("a")
+    story.stop_kubelet("a")
 
     def nominated(found: Json) -> bool:
         return bool(found["status"].get("nominatedNodeName") == node)
@@ -180,17 +180,17 @@ async def test_a_nomination_yields_to_a_pod_that_matters_more(story: Story) -> N
     await story.pod("high", story.spec({SEAT: "10"}, priorityClassName=high))
     await story.api.until(f"{story.pods}/high", nominated)
     await story.api.until(f"{story.pods}/medium", lambda found: not nominated(found))
-    await story.gone("first-victim")
-    await story.gone("second-victim")
+    await story.delete_pod("first-victim")
+    await story.delete_pod("second-victim")
     assert await story.bound("high") == "a"
 
 
-async def test_a_nomination_does_not_outlive_its_node(story: Story) -> None:
+async def test_nomination_ends_with_its_node(story: Story) -> None:
     node = await story.node("a", extra={SEAT: "5"})
     low, high = await story.priority("low", 1), await story.priority("high", 1000)
     await story.pod("victim", story.spec({SEAT: "5"}, priorityClassName=low))
     assert await story.bound("victim") == "a"
-    story.silence("a")
+    story.stop_kubelet("a")
     await story.pod("preemptor", story.spec({SEAT: "5"}, priorityClassName=high))
     await story.api.until(f"{story.pods}/preemptor", lambda found: found["status"].get("nominatedNodeName") == node)
     await story.api.delete(f"/api/v1/nodes/{node}")

@@ -1,6 +1,6 @@
-"""What Kubernetes' DaemonRestart spec relies on: pods go on being placed when the scheduler comes back.
+"""Kubernetes' DaemonRestart spec: pods are placed after the scheduler restarts.
 
-Which spec is told by which story stands in docs/specs.md.
+docs/specs.md maps specs to tests.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.plane import Plane
-from tests.e2e.story import CONTENDERS, contending, telling
+from tests.e2e.story import CONTENDERS, contending, new_story
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 @pytest.mark.parametrize("contender", CONTENDERS)
 @pytest.mark.usefixtures("real_control_plane")
-async def test_pods_are_placed_across_a_restart(control_plane: Plane, tmp_path: Path, contender: str) -> None:
+async def test_pods_are_placed_after_a_restart(control_plane: Plane, tmp_path: Path, contender: str) -> None:
     labels = {"app": "web"}
-    async with telling(control_plane, contender) as story:
+    async with new_story(control_plane, contender) as story:
         for node in ("a", "b"):
             await story.node(node, cpu="2")
         controllers = story.at("v1", "replicationcontrollers")

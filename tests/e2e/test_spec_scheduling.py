@@ -1,6 +1,6 @@
-"""What Kubernetes' SchedulerPredicates and SchedulerPriorities specs rely on: where a pod may and had better go.
+"""Kubernetes' SchedulerPredicates and SchedulerPriorities specs.
 
-Which spec is told by which story stands in docs/specs.md.
+docs/specs.md maps specs to tests.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import NamedTuple
 import pytest
 
 from tests.e2e.client import Json
-from tests.e2e.story import HOSTNAME, ZONE, Story, apart, condition, on_nodes_with, spread, together
+from tests.e2e.story import HOSTNAME, ZONE, Story, condition, on_nodes_with, pod_affinity, pod_anti_affinity, spread
 from tests.e2e.volumes import VOLUMES
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -23,37 +23,37 @@ NO_HELP = f"{TRIED}Preemption is not helpful for scheduling."
 
 
 @pytest.mark.parametrize("resource", ["cpu", "ephemeral-storage", BEARDS])
-async def test_a_pod_too_many_waits_until_another_goes(story: Story, resource: str) -> None:
+async def test_unschedulable_pod_is_bound_after_another_is_deleted(story: Story, resource: str) -> None:
     extra = {"ephemeral-storage": "10", BEARDS: "10"}
     for node in ("a", "b"):
         await story.node(node, cpu="10", extra=extra)
         await story.pod(f"filler-{node}", story.spec({resource: "7"}, on=node))
         assert await story.bound(f"filler-{node}") == node
     await story.pod("additional", story.spec({resource: "5"}))
-    told = await story.refused("additional")
-    assert told == f"0/2 nodes are available: 2 Insufficient {resource}. {NO_VICTIMS.format(2)}"
-    await story.gone("filler-b")
+    message = await story.unschedulable("additional")
+    assert message == f"0/2 nodes are available: 2 Insufficient {resource}. {NO_VICTIMS.format(2)}"
+    await story.delete_pod("filler-b")
     assert await story.bound("additional") == "b"
 
 
-async def test_the_overhead_of_a_runtime_counts_as_the_pods_own(story: Story) -> None:
+async def test_runtime_overhead_counts_as_requests(story: Story) -> None:
     overhead = {"handler": "test", "overhead": {"podFixed": {BEARDS: "250"}}}
-    runtime = await story.make("/apis/node.k8s.io/v1/runtimeclasses", "heavy", overhead)
+    runtime = await story.create("/apis/node.k8s.io/v1/runtimeclasses", "heavy", overhead)
     await story.node("a", extra={BEARDS: "1000"})
     await story.pod("filler", story.spec({BEARDS: "500"}, runtimeClassName=runtime))
     assert await story.bound("filler") == "a"
     await story.pod("heavy", story.spec({BEARDS: "200"}, runtimeClassName=runtime))
-    told = await story.refused("heavy")
-    assert told == f"0/1 nodes are available: 1 Insufficient {BEARDS}. {NO_VICTIMS.format(1)}"
+    message = await story.unschedulable("heavy")
+    assert message == f"0/1 nodes are available: 1 Insufficient {BEARDS}. {NO_VICTIMS.format(1)}"
     await story.pod("light", story.spec({BEARDS: "200"}))
     assert await story.bound("light") == "a"
 
 
 class Wish(NamedTuple):
-    """What pods wish for, and what `b` has to become so that the one who is refused at first gets it too."""
+    """Specs of two pods, and the labels that `b` needs so that the rejected one fits too."""
 
     fits: Json
-    """Of the pod that node `a` suits from the start."""
+    """Fields of the pod that fits node `a` from the start."""
     refused: Json
     message: str
     labels: Mapping[str, str]
@@ -89,19 +89,19 @@ UNMATCHED = "2 node(s) didn't match Pod's node affinity/selector"
         ),
     ],
 )
-async def test_labels_of_nodes_are_respected(story: Story, wish: Wish) -> None:
+async def test_node_selector_and_affinity_match_node_labels(story: Story, wish: Wish) -> None:
     await story.node("a", labels={"disk": "ssd", "size": "3"})
     await story.node("b")
     await story.pod("fits", story.spec(**wish.fits))
     assert await story.bound("fits") == "a"
     await story.pod("refused", story.spec(**wish.refused))
-    told = await story.refused("refused")
-    assert told == f"0/2 nodes are available: {wish.message}. {NO_HELP.format(2)}"
+    message = await story.unschedulable("refused")
+    assert message == f"0/2 nodes are available: {wish.message}. {NO_HELP.format(2)}"
     await story.label("b", **wish.labels)
     assert await story.bound("refused") == "b"
 
 
-async def test_a_pod_can_ask_for_a_node_by_name(story: Story) -> None:
+async def test_pod_is_bound_to_the_node_named_by_affinity(story: Story) -> None:
     await story.node("a")
     by_name = {"key": "metadata.name", "operator": "In", "values": [await story.node("b")]}
     terms = {"nodeSelectorTerms": [{"matchFields": [by_name]}]}
@@ -111,23 +111,25 @@ async def test_a_pod_can_ask_for_a_node_by_name(story: Story) -> None:
     assert await story.places(3) == {"b": 3}
 
 
-async def test_a_taint_keeps_all_away_that_do_not_tolerate_it(story: Story) -> None:
+async def test_pods_without_toleration_avoid_a_tainted_node(story: Story) -> None:
     await story.node("a", taints=[{"key": "kind", "value": "rare", "effect": "NoSchedule"}])
     tolerates = {"key": "kind", "operator": "Equal", "value": "rare", "effect": "NoSchedule"}
     await story.pod("tolerates", story.spec(tolerations=[tolerates]))
     assert await story.bound("tolerates") == "a"
     await story.pod("does-not", story.spec(tolerations=[{**tolerates, "value": "other"}]))
-    told = await story.refused("does-not")
-    assert told == f"0/1 nodes are available: 1 node(s) had untolerated taint(s). {NO_HELP.format(1)}"
-    await story.api.patch(f"/api/v1/nodes/{story.own('a')}", {"spec": {"taints": None}})
+    message = await story.unschedulable("does-not")
+    assert message == f"0/1 nodes are available: 1 node(s) had untolerated taint(s). {NO_HELP.format(1)}"
+    await story.api.patch(f"/api/v1/nodes/{story.full_name('a')}", {"spec": {"taints": None}})
     assert await story.bound("does-not") == "a"
 
 
-async def test_a_cordoned_node_gets_nothing_until_it_is_open_again(story: Story) -> None:
+async def test_cordoned_node_gets_no_pods_until_uncordoned(story: Story) -> None:
     node = f"/api/v1/nodes/{await story.node('a')}"
     await story.api.patch(node, {"spec": {"unschedulable": True}})
     await story.pod("late")
-    await story.refused_as("late", f"0/1 nodes are available: 1 node(s) were unschedulable. {NO_HELP.format(1)}")
+    await story.unschedulable_with(
+        "late", f"0/1 nodes are available: 1 node(s) were unschedulable. {NO_HELP.format(1)}"
+    )
     await story.api.patch(node, {"spec": {"unschedulable": False}})
     assert await story.bound("late") == "a"
 
@@ -136,7 +138,7 @@ def _port(number: int, address: str = "", protocol: str = "TCP") -> Json:
     return {"containerPort": 8080, "hostPort": number, "hostIP": address, "protocol": protocol}
 
 
-async def test_host_ports_of_other_addresses_and_protocols_do_not_meet(story: Story) -> None:
+async def test_host_ports_of_other_addresses_and_protocols_do_not_conflict(story: Story) -> None:
     await story.node("a")
     for name, port in {
         "one": _port(54321, "127.0.0.1"),
@@ -147,15 +149,15 @@ async def test_host_ports_of_other_addresses_and_protocols_do_not_meet(story: St
         assert await story.bound(name) == "a"
 
 
-async def test_a_host_port_on_all_addresses_meets_it_on_one(story: Story) -> None:
+async def test_host_port_on_all_addresses_conflicts_with_one_address(story: Story) -> None:
     await story.node("a")
     await story.pod("all", story.spec(ports=[_port(54322)]))
     assert await story.bound("all") == "a"
     await story.pod("one", story.spec(ports=[_port(54322, "127.0.0.1")]))
-    told = await story.refused("one")
+    message = await story.unschedulable("one")
     ports = "1 node(s) didn't have free ports for the requested pod ports"
-    assert told == f"0/1 nodes are available: {ports}. {NO_VICTIMS.format(1)}"
-    await story.gone("all")
+    assert message == f"0/1 nodes are available: {ports}. {NO_VICTIMS.format(1)}"
+    await story.delete_pod("all")
     assert await story.bound("one") == "a"
 
 
@@ -169,7 +171,7 @@ async def test_four_pods_are_spread_evenly_over_two_nodes(story: Story) -> None:
     assert await story.places(4) == {"a": 2, "b": 2}
 
 
-async def test_a_gated_pod_waits_for_its_last_gate(story: Story) -> None:
+async def test_gated_pod_waits_for_removal_of_its_last_gate(story: Story) -> None:
     await story.node("a")
     gates = [{"name": "example.com/quota"}, {"name": "example.com/audit"}]
     await story.pod("gated", story.spec(schedulingGates=gates))
@@ -185,15 +187,15 @@ async def test_a_gated_pod_waits_for_its_last_gate(story: Story) -> None:
     assert await story.bound("gated") == "a"
 
 
-async def test_a_volume_may_name_nodes_that_do_not_exist(story: Story) -> None:
+async def test_volume_may_name_nodes_that_do_not_exist(story: Story) -> None:
     labels = {"disk": "ssd"}
     await story.node("a", labels=labels)
     await story.node("b")
-    hosts = {"key": HOSTNAME, "operator": "In", "values": [story.own("nowhere"), story.own("a")]}
+    hosts = {"key": HOSTNAME, "operator": "In", "values": [story.full_name("nowhere"), story.full_name("a")]}
     needs = {"required": {"nodeSelectorTerms": [{"matchExpressions": [hosts]}]}}
-    shape = {"accessModes": ["ReadWriteOnce"], "storageClassName": story.own("manual")}
+    shape = {"accessModes": ["ReadWriteOnce"], "storageClassName": story.full_name("manual")}
     source = {"capacity": {"storage": "1Gi"}, "local": {"path": "/mnt/test"}, "nodeAffinity": needs}
-    made = await story.make(VOLUMES, "disk", {"spec": {**shape, **source}})
+    made = await story.create(VOLUMES, "disk", {"spec": {**shape, **source}})
     await story.api.until(f"{VOLUMES}/{made}", lambda found: found["status"].get("phase") == "Available")
     claim = {**shape, "resources": {"requests": {"storage": "1Gi"}}}
     claims = story.at("v1", "persistentvolumeclaims")
@@ -204,29 +206,29 @@ async def test_a_volume_may_name_nodes_that_do_not_exist(story: Story) -> None:
     assert await story.bound("reader") == "a"
 
 
-async def test_a_limit_range_decides_what_a_pod_asks_for_that_does_not_say(story: Story) -> None:
+async def test_limit_range_sets_default_requests(story: Story) -> None:
     limits = [{"type": "Container", "defaultRequest": {"cpu": "600m"}, "default": {"cpu": "1"}}]
     await story.api.create(story.at("v1", "limitranges"), {"metadata": {"name": "usual"}, "spec": {"limits": limits}})
     await story.node("a", cpu="1")
     await story.pod("first")
     assert await story.bound("first") == "a"
     await story.pod("second")
-    assert await story.refused("second") == f"0/1 nodes are available: 1 Insufficient cpu. {NO_VICTIMS.format(1)}"
+    assert await story.unschedulable("second") == f"0/1 nodes are available: 1 Insufficient cpu. {NO_VICTIMS.format(1)}"
 
 
-async def test_pods_that_belong_together_follow_each_other_and_rivals_stay_apart(story: Story) -> None:
+async def test_required_affinity_and_anti_affinity_are_satisfied(story: Story) -> None:
     for node in ("a", "b"):
         await story.node(node)
     web, cache = {"app": "web"}, {"app": "cache"}
-    await story.pod("cache", story.spec(affinity=together(web)), cache)
-    await story.refused("cache", "0/2 nodes are available: 2 node(s) didn't match pod affinity rules")
-    await story.pod("web", story.spec(on="b", affinity=apart({"app": "rival"})), web)
+    await story.pod("cache", story.spec(affinity=pod_affinity(web)), cache)
+    await story.unschedulable("cache", "0/2 nodes are available: 2 node(s) didn't match pod affinity rules")
+    await story.pod("web", story.spec(on="b", affinity=pod_anti_affinity({"app": "rival"})), web)
     assert await story.bound("cache") == await story.bound("web") == "b"
     await story.pod("rival", story.spec(), {"app": "rival"})
     assert await story.bound("rival") == "a"
 
 
-async def test_a_pod_prefers_nodes_without_those_it_would_rather_not_meet(story: Story) -> None:
+async def test_preferred_anti_affinity_avoids_nodes(story: Story) -> None:
     await story.node("a", cpu="64")
     await story.node("b", cpu="1")
     security = {"security": "S1"}
@@ -239,7 +241,7 @@ async def test_a_pod_prefers_nodes_without_those_it_would_rather_not_meet(story:
     assert await story.bound("second") == "b"
 
 
-async def test_a_pod_prefers_the_node_whose_taints_it_tolerates(story: Story) -> None:
+async def test_node_with_tolerated_taints_is_preferred(story: Story) -> None:
     for node in ("a", "b", "c"):
         taints = [{"key": f"{node}-{n}", "value": "soft", "effect": "PreferNoSchedule"} for n in range(10)]
         await story.node(node, cpu="1" if node == "b" else "64", taints=taints)
@@ -248,7 +250,7 @@ async def test_a_pod_prefers_the_node_whose_taints_it_tolerates(story: Story) ->
     assert await story.bound("picky") == "b"
 
 
-async def test_a_pod_prefers_the_node_that_makes_the_spread_more_even(story: Story) -> None:
+async def test_node_that_evens_the_spread_is_preferred(story: Story) -> None:
     labels = {"app": "even"}
     await story.node("a", cpu="64")
     await story.node("b", cpu="1")
@@ -261,7 +263,7 @@ async def test_a_pod_prefers_the_node_that_makes_the_spread_more_even(story: Sto
 
 
 @pytest.mark.parametrize("owner", ["service", "replication controller"])
-async def test_the_pods_of_one_owner_are_spread_over_zones(story: Story, owner: str) -> None:
+async def test_pods_of_one_owner_are_spread_over_zones(story: Story, owner: str) -> None:
     labels = {"app": "spread"}
     for zone, cpu in {"x": "16", "y": "8", "z": "8"}.items():
         await story.node(zone, cpu=cpu, labels={ZONE: f"{story.namespace}-{zone}"})

@@ -1,6 +1,6 @@
-"""What users and their tools read of the scheduler's work: Events whole, with names and sources, and conditions.
+"""Events with names and sources, and conditions, as users and their tools read them.
 
-Which spec is told by which story stands in docs/specs.md.
+docs/specs.md maps specs to tests.
 """
 
 from __future__ import annotations
@@ -17,36 +17,36 @@ from tests.e2e.workloads import pod
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 SEAT = "example.com/seat"
-TOLD_BY = {"reportingController": NAME, "reportingInstance": f"{NAME}-{socket.gethostname()}"}
+REPORTER = {"reportingController": NAME, "reportingInstance": f"{NAME}-{socket.gethostname()}"}
 
 
 def reference(item: Json) -> Json:
-    """How an Event names a pod; the version of the pod is left out, it is one of several."""
+    """Return an Event's reference to a pod, without the resourceVersion."""
     meta = item["metadata"]
     return {"apiVersion": "v1", "kind": "Pod", **{key: meta[key] for key in ("name", "namespace", "uid")}}
 
 
-def said(event: Json) -> Json:
-    """An Event without its times and the versions of pods; its name must be `<pod>.<suffix>`."""
+def normalized(event: Json) -> Json:
+    """Return an Event without its times and the versions of pods; its name must be `<pod>.<suffix>`."""
     meta = event["metadata"]
     assert re.fullmatch(re.escape(event["regarding"]["name"]) + r"\.[0-9a-f]+", meta["name"])
     assert meta["namespace"] == event["regarding"]["namespace"]
     assert event["eventTime"]
-    told = {key: value for key, value in event.items() if key not in ("metadata", "eventTime", "series")}
+    content = {key: value for key, value in event.items() if key not in ("metadata", "eventTime", "series")}
     for side in ("regarding", "related"):
-        if side in told:
-            told[side] = {key: value for key, value in told[side].items() if key != "resourceVersion"}
-    return told
+        if side in content:
+            content[side] = {key: value for key, value in content[side].items() if key != "resourceVersion"}
+    return content
 
 
-async def test_a_bound_pod_has_the_event_of_its_binding(story: Story) -> None:
+async def test_bound_pod_has_a_scheduled_event(story: Story) -> None:
     node = await story.node("a")
     await story.pod("web")
     await story.bound("web")
     found = await story.api.get(f"{story.pods}/web")
     (event,) = await story.events("web", "Scheduled")
-    assert said(event) == {
-        **TOLD_BY,
+    assert normalized(event) == {
+        **REPORTER,
         "action": "Binding",
         "reason": "Scheduled",
         "type": "Normal",
@@ -59,7 +59,7 @@ async def test_a_bound_pod_has_the_event_of_its_binding(story: Story) -> None:
     assert condition(found, "PodScheduled") == {"type": "PodScheduled", "status": "True"}
 
 
-async def test_older_tools_find_who_spoke_in_the_core_event(story: Story) -> None:
+async def test_core_event_names_the_reporting_component(story: Story) -> None:
     await story.node("a")
     await story.pod("web")
     await story.events("web", "Scheduled")
@@ -72,12 +72,12 @@ async def test_older_tools_find_who_spoke_in_the_core_event(story: Story) -> Non
     assert "count" not in event
 
 
-async def test_a_refused_pod_has_a_condition_and_an_event_in_the_same_words(story: Story) -> None:
+async def test_unschedulable_pod_has_an_equal_condition_and_event(story: Story) -> None:
     await story.node("a", extra={SEAT: "1"})
     await story.pod("small", story.spec({SEAT: "1"}))
-    await story.bound("small")  # the node is known by now, so that there is one refusal
+    await story.bound("small")  # the node is in the cache now, so there is one rejection
     await story.pod("big", story.spec({SEAT: "2"}))
-    message = await story.refused("big")
+    message = await story.unschedulable("big")
     found = await story.api.get(f"{story.pods}/big")
     assert condition(found, "PodScheduled") == {
         "type": "PodScheduled",
@@ -87,8 +87,8 @@ async def test_a_refused_pod_has_a_condition_and_an_event_in_the_same_words(stor
         "observedGeneration": 1,
     }
     (event,) = await story.events("big", "FailedScheduling")
-    assert said(event) == {
-        **TOLD_BY,
+    assert normalized(event) == {
+        **REPORTER,
         "action": "Scheduling",
         "reason": "FailedScheduling",
         "type": "Warning",
@@ -100,10 +100,10 @@ async def test_a_refused_pod_has_a_condition_and_an_event_in_the_same_words(stor
     }
 
 
-async def test_a_condition_names_the_generation_that_it_is_about(story: Story) -> None:
+async def test_condition_has_the_observed_generation(story: Story) -> None:
     await story.node("a", taints=[{"key": "kind", "value": "rare", "effect": "NoSchedule"}], extra={SEAT: "1"})
     await story.pod("big", story.spec({SEAT: "2"}))
-    await story.refused("big", "untolerated taint")
+    await story.unschedulable("big", "untolerated taint")
     tolerates = [{"key": "kind", "operator": "Exists", "effect": "NoSchedule"}]
     before = (await story.api.get(f"{story.pods}/big"))["spec"]["tolerations"]
     await story.api.patch(f"{story.pods}/big", {"spec": {"tolerations": [*before, *tolerates]}})
@@ -114,16 +114,16 @@ async def test_a_condition_names_the_generation_that_it_is_about(story: Story) -
     assert condition(found, "PodScheduled")["observedGeneration"] == 2
 
 
-async def test_a_cluster_without_nodes_says_so(story: Story) -> None:
+async def test_event_reports_a_cluster_without_nodes(story: Story) -> None:
     await story.pod("early")
-    await story.refused_as("early", "no nodes available to schedule pods")
+    await story.unschedulable_with("early", "no nodes available to schedule pods")
     (event,) = await story.events("early", "FailedScheduling")
     assert event["note"] == "no nodes available to schedule pods"
     await story.node("a")
     assert await story.bound("early") == "a"
 
 
-async def test_a_pod_that_is_being_deleted_is_passed_over(story: Story) -> None:
+async def test_terminating_pod_is_skipped(story: Story) -> None:
     await story.node("a")
     leaving = pod("leaving", story.spec(schedulingGates=[{"name": "example.com/later"}]))
     leaving["metadata"]["finalizers"] = ["example.com/looked-at"]
@@ -137,7 +137,7 @@ async def test_a_pod_that_is_being_deleted_is_passed_over(story: Story) -> None:
     await story.api.patch(f"{story.pods}/leaving", {"metadata": {"finalizers": None}})
 
 
-async def test_a_victim_has_the_event_of_its_eviction(story: Story) -> None:
+async def test_victim_has_a_preempted_event(story: Story) -> None:
     node = await story.node("a", extra={SEAT: "5"})
     low, high = await story.priority("low", 1), await story.priority("high", 1000)
     victim = await story.pod("victim", story.spec({SEAT: "3"}, priorityClassName=low))
@@ -145,11 +145,11 @@ async def test_a_victim_has_the_event_of_its_eviction(story: Story) -> None:
     preemptor = await story.pod("preemptor", story.spec({SEAT: "3"}, priorityClassName=high))
     await story.bound("preemptor")
     (event,) = await story.events("victim", "Preempted")
-    told = said(event)
-    related = told.pop("related", None)  # kube-scheduler 1.36 means to say it, and does not
+    content = normalized(event)
+    related = content.pop("related", None)  # kube-scheduler 1.36 tries to set it, and does not
     assert related == (reference(preemptor) if story.scheduler == PYSCHEDULER else None)
-    assert told == {
-        **TOLD_BY,
+    assert content == {
+        **REPORTER,
         "action": "Preempting",
         "reason": "Preempted",
         "type": "Normal",
@@ -161,15 +161,15 @@ async def test_a_victim_has_the_event_of_its_eviction(story: Story) -> None:
     }
 
 
-async def test_a_refusal_that_happens_again_is_told_again(story: Story) -> None:
+async def test_repeated_rejection_is_reported_again(story: Story) -> None:
     await story.node("a", extra={SEAT: "2"})
     await story.pod("small", story.spec({SEAT: "1"}))
     await story.bound("small")
     await story.pod("big", story.spec({SEAT: "3"}))
-    message = await story.refused("big")
+    message = await story.unschedulable("big")
     await story.events("big", "FailedScheduling")
-    await story.gone("small")
-    told = await story.events("big", "FailedScheduling", times=2)
-    assert {event["note"] for event in told} == {message}
-    # By its condition the first refusal changes the pod, and kube-scheduler begins a series for each version of a pod.
-    assert len(told) == (1 if story.scheduler == PYSCHEDULER else 2)
+    await story.delete_pod("small")
+    content = await story.events("big", "FailedScheduling", times=2)
+    assert {event["note"] for event in content} == {message}
+    # The first rejection changes the pod's condition, and kube-scheduler starts a series per version of a pod.
+    assert len(content) == (1 if story.scheduler == PYSCHEDULER else 2)

@@ -1,4 +1,4 @@
-"""In a static pod's place: command lines as kubeadm writes them for kube-scheduler, and as people harden them."""
+"""Command lines of static pods: kubeadm's for kube-scheduler, and hardened ones."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ KUBEADM = (
     f"--kubeconfig={CONF}",
     "--leader-elect=true",
 )
-"""What kubeadm 1.36 has a static pod run."""
+"""The command of kubeadm 1.36's static pod."""
 HARDENED = (
     *("--profiling=false", "--tls-min-version=VersionTLS12", "-v=2", "--leader-elect-lease-duration=30s"),
     *("--leader-elect-renew-deadline=20s", "--leader-elect-retry-period=1s"),
@@ -66,7 +66,7 @@ async def started(arguments: Sequence[str], folder: Path) -> AsyncIterator[Path]
 
 
 async def probed(port: int, path: str) -> int:
-    """What the kubelet's probe gets, which looks at no certificate; 0 while nobody answers."""
+    """Return the status of the kubelet's probe, which verifies no certificate; 0 without a response."""
     try:
         async with (
             aiohttp.ClientSession() as session,
@@ -89,7 +89,7 @@ def _end_of(log: Path) -> str:
 
 
 @pytest.mark.parametrize("more", [(), HARDENED], ids=["kubeadm", "hardened"])
-async def test_the_command_line_of_a_static_pod_works_as_it_stands(
+async def test_command_line_of_a_static_pod_works_unchanged(
     control_plane: Plane, namespace: str, tmp_path: Path, more: tuple[str, ...]
 ) -> None:
     real = control_plane.real
@@ -109,9 +109,7 @@ async def test_the_command_line_of_a_static_pod_works_as_it_stands(
     await control_plane.api.delete(LEASE)
 
 
-async def test_the_address_of_the_flag_goes_before_the_kubeconfigs(
-    control_plane: Plane, namespace: str, tmp_path: Path
-) -> None:
+async def test_master_flag_overrides_the_kubeconfig(control_plane: Plane, namespace: str, tmp_path: Path) -> None:
     elsewhere, (port,) = tmp_path / "kubeconfig", free_ports(1)
     elsewhere.write_text(control_plane.kubeconfig.read_text().replace(control_plane.api.server, "https://127.0.0.1:1"))
     config = tmp_path / "config.yaml"
@@ -129,12 +127,12 @@ async def test_the_address_of_the_flag_goes_before_the_kubeconfigs(
 
 
 def flags_of(*command: str) -> set[str]:
-    """The flags that a program's help tells."""
-    told = subprocess.run([*command, "--help"], capture_output=True, text=True, check=True).stdout
-    return set(re.findall(r"^ +(?:-\w, )?--([a-z0-9-]+)", told, re.MULTILINE))
+    """Return the flags in a program's help."""
+    help_text = subprocess.run([*command, "--help"], capture_output=True, text=True, check=True).stdout
+    return set(re.findall(r"^ +(?:-\w, )?--([a-z0-9-]+)", help_text, re.MULTILINE))
 
 
-async def test_every_flag_of_kube_scheduler_is_known(control_plane: Plane) -> None:
+async def test_every_flag_of_kube_scheduler_is_accepted(control_plane: Plane) -> None:
     if control_plane.real is None:
         pytest.skip("needs the real kube-scheduler: pytest tests/e2e --control-plane=real")
     theirs = await asyncio.to_thread(flags_of, str(binaries() / "kube-scheduler"))

@@ -1,4 +1,4 @@
-"""The task backend before an API server: submit, fail, retry, kill, deletion by others, gangs, offers, restarts."""
+"""The task backend with an API server: submit, fail, retry, kill, deletion by others, gangs, offers, restarts."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ SECONDS, POLL_SECONDS = 60.0, 0.05
 
 
 class Stage:
-    """A namespace of the test's own, on nodes and under a scheduler (`ground` names both) that all of them share."""
+    """The test's namespace, with nodes and a scheduler that all tests share (`ground` names both)."""
 
     def __init__(self, plane: Plane, namespace: str, ground: str) -> None:
         self.plane, self.namespace, self.ground = plane, namespace, ground
@@ -47,7 +47,7 @@ class Stage:
         self.calls: dict[str, int] = {}
 
     def task(self, name: str, seconds: float | None = None, fails: float | None = None, **more: object) -> TaskSpec:
-        """A task that runs, or fails, after so many seconds; with neither it runs for ever."""
+        """Return a task that succeeds or fails after so many seconds; with neither it runs forever."""
         notes = {RUNS: seconds, FAILS: fails}
         return TaskSpec(
             id=name,
@@ -62,7 +62,7 @@ class Stage:
     async def backend(
         self, state: MemoryState | None = None, budget: FixedBudget | None = None
     ) -> AsyncIterator[KubernetesTaskBackend]:
-        """A life of the backend."""
+        """Run a backend."""
         settings = BackendSettings(name=self.namespace, scheduler=self.ground, kill_grace_seconds=2)
         async with KubernetesClient(self.namespace, kubeconfig=self.plane.kubeconfig) as client:
             try:
@@ -72,7 +72,7 @@ class Stage:
                 self.calls = dict(client.calls)
 
     async def pod_of(self, backend: KubernetesTaskBackend, task: str, phase: TaskPhase) -> str:
-        """The name of the task's pod, once the task is in the phase."""
+        """Wait until the task is in the phase; return the name of its pod."""
         await until(backend, task, lambda record: record.phase is phase)
         found = await self.plane.api.get(self.pods)
         uid = backend.task(task).pod_uid
@@ -80,13 +80,13 @@ class Stage:
         return names[uid]
 
     async def left(self) -> list[Json]:
-        """The pods that there are."""
+        """Return the existing pods."""
         items: list[Json] = (await self.plane.api.get(self.pods))["items"]
         return items
 
 
 async def until(backend: KubernetesTaskBackend, task: str, holds: Callable[[TaskRecord], bool]) -> TaskRecord:
-    """Wait until something holds of the task's record, which is returned."""
+    """Wait until a predicate of the task's record is true; return the record."""
     for _ in range(int(SECONDS / POLL_SECONDS)):
         if holds(backend.task(task)):
             return backend.task(task)
@@ -111,20 +111,20 @@ def stage(control_plane: Plane, namespace: str, ground: str) -> Stage:
     return Stage(control_plane, namespace, ground)
 
 
-async def test_tasks_succeed_and_fail_and_nothing_is_left(stage: Stage) -> None:
+async def test_tasks_succeed_and_fail_without_leaving_objects(stage: Stage) -> None:
     well = [stage.task(f"well-{i}", seconds=0.5) for i in range(10)]
     ill = [stage.task(f"ill-{i}", fails=0.5) for i in range(3)]
     async with stage.backend() as backend:
-        told: dict[str, TaskRecord] = {}
+        records: dict[str, TaskRecord] = {}
         await backend.submit_all([*well, *ill])
         async with asyncio.timeout(SECONDS):
             async for record in backend.updates():
-                told[record.id] = record
-                if len(told) == 13 and all(record.final for record in told.values()):
+                records[record.id] = record
+                if len(records) == 13 and all(record.final for record in records.values()):
                     break
         await settle(backend)
-        assert {r.id for r in told.values() if r.phase is TaskPhase.SUCCEEDED} == {spec.id for spec in well}
-        failed = [record for record in told.values() if record.phase is TaskPhase.FAILED]
+        assert {r.id for r in records.values() if r.phase is TaskPhase.SUCCEEDED} == {spec.id for spec in well}
+        failed = [record for record in records.values() if record.phase is TaskPhase.FAILED]
         assert {(r.reason, r.exit_code, r.attempt) for r in failed} == {("Failed", 1, 1)}
         assert not backend.allocated_resources()
     assert await stage.left() == []
@@ -132,7 +132,7 @@ async def test_tasks_succeed_and_fail_and_nothing_is_left(stage: Stage) -> None:
     assert calls == {"create": 13, "patch": 13, "delete": 13}, "three calls a task"
 
 
-async def test_a_task_that_fails_is_tried_as_often_as_its_policy_says(stage: Stage) -> None:
+async def test_failing_task_is_retried_by_its_policy(stage: Stage) -> None:
     retry = RetryPolicy(application=2, backoff_seconds=0.1)
     async with stage.backend() as backend:
         await backend.submit(stage.task("stubborn", fails=0.3, retry=retry))
@@ -142,7 +142,7 @@ async def test_a_task_that_fails_is_tried_as_often_as_its_policy_says(stage: Sta
     assert await stage.left() == []
 
 
-async def test_a_killed_task_is_killed_wherever_it_is(stage: Stage) -> None:
+async def test_task_is_killed_in_every_phase(stage: Stage) -> None:
     nowhere = stage.task("nowhere", node_selector={POOL: "there-is-none"})
     async with stage.backend() as backend:
         await backend.submit_all([stage.task("runs"), nowhere])
@@ -157,7 +157,7 @@ async def test_a_killed_task_is_killed_wherever_it_is(stage: Stage) -> None:
     assert await stage.left() == []
 
 
-async def test_pods_that_others_delete_are_made_again(stage: Stage) -> None:
+async def test_pods_deleted_by_others_are_recreated(stage: Stage) -> None:
     api = stage.plane.api
     async with stage.backend() as backend:
         await backend.submit_all([stage.task("one"), stage.task("two"), stage.task("three")])
@@ -176,8 +176,8 @@ async def test_pods_that_others_delete_are_made_again(stage: Stage) -> None:
     assert await stage.left() == []
 
 
-async def test_an_end_that_came_while_nobody_looked_is_found(stage: Stage) -> None:
-    """Pods end, one is deleted by somebody, and one is taken away by force, while there is no backend."""
+async def test_outcome_while_the_backend_is_down_is_recorded(stage: Stage) -> None:
+    """Pods end, one is deleted, and one is force-deleted, while the backend is down."""
     state, api = MemoryState(), stage.plane.api
     async with stage.backend(state) as backend:
         await backend.submit(stage.task("taken"))
@@ -199,7 +199,7 @@ async def test_an_end_that_came_while_nobody_looked_is_found(stage: Stage) -> No
     assert await stage.left() == []
 
 
-async def test_a_task_that_cannot_be_is_told_why(stage: Stage) -> None:
+async def test_impossible_task_fails_with_a_reason(stage: Stage) -> None:
     broken = TaskSpec(id="broken", pod={"spec": {"containers": [{"name": "Not A Name", "image": "x"}]}})
     async with stage.backend() as backend:
         await backend.submit(broken)
@@ -209,7 +209,7 @@ async def test_a_task_that_cannot_be_is_told_why(stage: Stage) -> None:
     assert "spec.containers[0].name" in record.message
 
 
-async def test_the_offer_is_used_up_and_comes_back(stage: Stage) -> None:
+async def test_offer_shrinks_and_recovers(stage: Stage) -> None:
     budget = FixedBudget(Resources.of({"cpu": "250m"}))
     async with stage.backend(budget=budget) as backend:
         await backend.submit_all([stage.task("a", seconds=0.5), stage.task("b")])
@@ -225,7 +225,7 @@ async def test_the_offer_is_used_up_and_comes_back(stage: Stage) -> None:
         assert backend.offer().free == Resources.of({"cpu": "250m"})
 
 
-async def test_a_gang_starts_as_one_and_its_group_goes_with_it(stage: Stage) -> None:
+async def test_gang_starts_together_and_its_group_is_deleted(stage: Stage) -> None:
     api, groups = stage.plane.api, f"/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{stage.namespace}/podgroups"
     crew = [stage.task(f"crew-{i}", seconds=0.5, gang=Gang(name="crew", size=4)) for i in range(4)]
     async with stage.backend() as backend:
@@ -240,8 +240,8 @@ async def test_a_gang_starts_as_one_and_its_group_goes_with_it(stage: Stage) -> 
         await api.until(groups, lambda found: found["items"] == [])
 
 
-async def test_a_preempted_task_is_tried_again(stage: Stage) -> None:
-    """Its own priority class, and the scheduler's preemption, seen from the backend."""
+async def test_preempted_task_is_retried(stage: Stage) -> None:
+    """Uses a priority class and the scheduler's preemption."""
     api, name = stage.plane.api, f"{stage.namespace}-high"
     classes = "/apis/scheduling.k8s.io/v1/priorityclasses"
     await api.create(classes, {"metadata": {"name": name}, "value": 1000})

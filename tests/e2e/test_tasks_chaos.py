@@ -1,4 +1,4 @@
-"""The chaos run of tests/tasks/chaos.py in its short form; `make tasks-chaos` is the long one."""
+"""The short form of the chaos run in tests/tasks/chaos.py; `make tasks-chaos` is the long one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.slow]
 SHORT = ChaosSettings(tasks=300, kills=2, max_pods=100, nodes=8, timeout=600.0)
 
 
-async def test_a_backend_that_is_killed_over_and_over_loses_and_doubles_nothing(
+async def test_repeatedly_killed_backend_loses_and_duplicates_no_task(
     control_plane: Plane, namespace: str, tmp_path: Path
 ) -> None:
     wrong, figures = await chaos(control_plane, namespace, SHORT, tmp_path)

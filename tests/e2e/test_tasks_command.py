@@ -1,4 +1,4 @@
-"""`pyscheduler tasks` as people use it: one process works a state file, others talk to it."""
+"""`pyscheduler tasks` from the command line: one process runs a state file, others send requests to it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Commands:
         self._folder, self._kubeconfig, self.namespace = folder, kubeconfig, namespace
 
     async def __call__(self, *words: str) -> tuple[int | None, str, str]:
-        """Exit code, standard output, standard error."""
+        """Return exit code, standard output, standard error."""
         process = await self._started(*words)
         out, err = await asyncio.wait_for(process.communicate(), 60.0)
         assert "Traceback" not in err.decode()
@@ -56,7 +56,7 @@ class Commands:
         return ("--kubeconfig", str(self._kubeconfig), "-n", self.namespace, "--scheduler", self.namespace)
 
     def phase(self, task: str) -> str:
-        """As `list` shows it, without the time that it takes a command to start."""
+        """Return the phase that `list` shows, without starting a process."""
         with RequestQueue(self._folder / "tasks.db") as box:
             found = task_view.rows(box).get(task)
         return "" if found is None else found.phase
@@ -91,7 +91,7 @@ def lines(*tasks: Mapping[str, object]) -> str:
 RUNS = {"pyscheduler.io/run-seconds": "0.2"}
 
 
-async def test_tasks_left_before_anybody_works_are_run(tasks: Commands, tmp_path: Path) -> None:
+async def test_tasks_submitted_before_run_starts_are_run(tasks: Commands, tmp_path: Path) -> None:
     (tmp_path / "many.jsonl").write_text(lines(*({"id": f"t-{i}", "annotations": RUNS} for i in range(12))))
     code, out, _ = await tasks("submit", "--file", "many.jsonl")
     assert (code, out.startswith("12 submitted; not running, start it with `pyscheduler tasks run")) == (0, True)
@@ -102,7 +102,7 @@ async def test_tasks_left_before_anybody_works_are_run(tasks: Commands, tmp_path
     assert (await tasks("submit", "--file", "many.jsonl"))[1].startswith("0 submitted, 12 submitted before")
 
 
-async def test_a_failure_is_told_by_the_exit_code(tasks: Commands, tmp_path: Path) -> None:
+async def test_failure_sets_the_exit_code(tasks: Commands, tmp_path: Path) -> None:
     await tasks("submit", "wrong", "--image", "pause:1")
     ends = json.dumps({"id": "fails", "image": "i", "annotations": {"pyscheduler.io/fail-after-seconds": "0.2"}})
     code, out, err = await tasks("kill", "wrong")
@@ -116,7 +116,7 @@ async def test_a_failure_is_told_by_the_exit_code(tasks: Commands, tmp_path: Pat
     assert "killed before it was submitted" in out
 
 
-async def test_submit_watch_kill_and_offers_while_it_works(tasks: Commands) -> None:
+async def test_submit_watch_kill_and_offers_during_run(tasks: Commands) -> None:
     async with tasks.working("--budget", "cpu=1", "--budget", "pods=4"):
         for number in range(4):
             await tasks("submit", f"long-{number}", "--image", "pause:1", "--cpu", "250m")
@@ -126,10 +126,10 @@ async def test_submit_watch_kill_and_offers_while_it_works(tasks: Commands) -> N
         assert out == "1 submitted\n"
         _, out, _ = await tasks("submit", "huge", "--image", "pause:1", "--cpu", "2")
 
-        async def told() -> bool:
+        async def has_reported() -> bool:
             return "free: cpu 0, pods 0" in (await tasks("offers"))[1]
 
-        await until(told, 60.0)
+        await until(has_reported, 60.0)
         assert tasks.phase("waits") == "Waiting"
         assert (await tasks("kill", "long-0", "--watch"))[0] == 0
         await tasks.until("waits", "Running")
@@ -145,7 +145,7 @@ async def test_submit_watch_kill_and_offers_while_it_works(tasks: Commands) -> N
         assert (await tasks("list"))[1] == "no tasks\n"
 
 
-async def test_a_second_run_is_refused_in_one_line(tasks: Commands, tmp_path: Path) -> None:
+async def test_second_run_is_rejected_with_one_line(tasks: Commands, tmp_path: Path) -> None:
     async with tasks.working() as first:
 
         async def held() -> bool:
@@ -159,7 +159,7 @@ async def test_a_second_run_is_refused_in_one_line(tasks: Commands, tmp_path: Pa
         assert len(err.splitlines()) == 1
 
 
-async def test_killed_it_goes_on_where_it_was(tasks: Commands, tmp_path: Path) -> None:
+async def test_killed_run_continues_from_its_state(tasks: Commands, tmp_path: Path) -> None:
     seconds = {"pyscheduler.io/run-seconds": "10"}  # so that none ends before it is killed
     (tmp_path / "many.jsonl").write_text(lines(*({"id": f"t-{i}", "annotations": seconds} for i in range(5))))
     await tasks("submit", "--file", "many.jsonl")

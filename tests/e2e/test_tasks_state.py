@@ -1,4 +1,4 @@
-"""The state in the cluster against an API server: the contract of all stores, a process that dies, two that want it."""
+"""State in the cluster with an API server: the contract of all stores, a killed process, two owners."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.tasks.state_contract import OpenStore, StateContract
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.slow]
 ROOT = Path(__file__).parents[2]
 QUICK = LeaseTimings(lease_duration=6.0, renew_deadline=5.0, retry_period=0.3)
-"""What a busy machine can keep to."""
+"""Settings for a busy machine."""
 UNLIMITED = WriteLimits(writes_per_second=10_000.0, burst=100)
 WRITER = """
 import asyncio, sys
@@ -48,7 +48,7 @@ asyncio.run(main())
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def kubeconfig(control_plane: Plane, namespace: str) -> Path:
-    """With the rights of manifests/examples/tasks, where there are rights."""
+    """Kubeconfig with the permissions of manifests/examples/tasks, on the real control plane."""
     return await kubeconfig_of(control_plane, namespace)
 
 
@@ -63,14 +63,16 @@ def state(client: KubernetesClient) -> ClusterState:
 
 
 class TestContract(StateContract):
-    """The same stories as for files and memory."""
+    """Run the tests of file and memory stores."""
 
     @pytest.fixture
     def open_store(self, client: KubernetesClient) -> OpenStore:
         return lambda: state(client)
 
 
-async def test_killed_in_the_middle_of_commits(namespace: str, kubeconfig: Path, client: KubernetesClient) -> None:
+async def test_state_is_consistent_after_kill_during_commits(
+    namespace: str, kubeconfig: Path, client: KubernetesClient
+) -> None:
     for commits in (1, 5, 17):
         writer = await asyncio.create_subprocess_exec(
             *(sys.executable, "-c", WRITER, namespace, str(kubeconfig)), cwd=ROOT, stdout=asyncio.subprocess.PIPE
@@ -84,12 +86,12 @@ async def test_killed_in_the_middle_of_commits(namespace: str, kubeconfig: Path,
         saved = await store.open()
         await store.close()
         versions = {r.version for r in saved.records.values()}
-        assert versions <= {last, last + 1}  # each record whole: what was told is kept, what was under way may be
+        assert versions <= {last, last + 1}  # delivered updates are kept, one in flight may be
         assert len(saved.records) == 200
-        assert int(saved.resource_version or 0) <= min(versions)  # it is never ahead of the records that it goes with
+        assert int(saved.resource_version or 0) <= min(versions)  # it is never newer than its records
 
 
-async def test_a_state_that_is_renewed_is_held(client: KubernetesClient) -> None:
+async def test_state_with_a_renewed_lease_is_not_taken_over(client: KubernetesClient) -> None:
     first = state(client)
     await first.open()
     with pytest.raises(StateInUse, match="the Lease tasks is held by "):
@@ -98,10 +100,8 @@ async def test_a_state_that_is_renewed_is_held(client: KubernetesClient) -> None
     await first.close()
 
 
-async def test_a_former_owner_writes_nothing_more(
-    control_plane: Plane, namespace: str, client: KubernetesClient
-) -> None:
-    """Its Lease is given to another behind its back, as if its process had been frozen for long."""
+async def test_former_owner_cannot_write(control_plane: Plane, namespace: str, client: KubernetesClient) -> None:
+    """Another owner takes its Lease, as if its process had been frozen for long."""
     first = state(client)
     await first.open()
     await first.commit([record("a")])
@@ -119,7 +119,7 @@ async def test_a_former_owner_writes_nothing_more(
     await third.close()
 
 
-async def test_no_configmap_comes_near_the_limit(
+async def test_configmaps_stay_below_the_size_limit(
     control_plane: Plane, namespace: str, client: KubernetesClient
 ) -> None:
     store = ClusterState(client, "tasks", write_limits=UNLIMITED)

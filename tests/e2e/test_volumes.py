@@ -1,4 +1,4 @@
-"""Volumes, end to end: a claim that waits for its pod is given the pod's node, a volume is made, the pod is bound."""
+"""Volumes, end to end: a claim gets its selected node, a volume is provisioned, the pod is bound."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.e2e.workloads import hollow_nodes, pod, pod_spec
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
-async def test_a_pod_is_bound_once_its_claim_is(control_plane: Plane, namespace: str, tmp_path: Path) -> None:
+async def test_pod_is_bound_after_its_claim(control_plane: Plane, namespace: str, tmp_path: Path) -> None:
     api, core = control_plane.api, f"/api/v1/namespaces/{namespace}"
     claim = f"{core}/persistentvolumeclaims/data"
     late = {"provisioner": "test.example.com/maker", "volumeBindingMode": "WaitForFirstConsumer"}
@@ -26,8 +26,8 @@ async def test_a_pod_is_bound_once_its_claim_is(control_plane: Plane, namespace:
         scheduler(control_plane, Configured(namespace), tmp_path),
     ):
         await api.create(f"{core}/pods", pod("web", pod_spec(namespace, namespace, volumes=uses)))
-        told = await api.until(f"{core}/pods/web", _message)
-        assert 'persistentvolumeclaim "data" not found' in _message(told)
+        found = await api.until(f"{core}/pods/web", _message)
+        assert 'persistentvolumeclaim "data" not found' in _message(found)
         await api.create(
             f"{core}/persistentvolumeclaims",
             {"metadata": {"name": "data"}, "spec": {**WANTED, "storageClassName": namespace}},

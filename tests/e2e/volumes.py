@@ -1,4 +1,4 @@
-"""Claims and volumes for end-to-end tests, and the hands that no scheduler has: a provisioner's."""
+"""Claims and volumes for end-to-end tests, and a provisioner."""
 
 from __future__ import annotations
 
@@ -6,24 +6,24 @@ from tests.e2e.client import ApiClient, Json
 
 CLASSES, VOLUMES = "/apis/storage.k8s.io/v1/storageclasses", "/api/v1/persistentvolumes"
 WANTED: Json = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
-"""What every claim asks for."""
+"""The request of every claim."""
 _SELECTED = "volume.kubernetes.io/selected-node"
 
 
 def selected_node(claim: Json) -> str:
-    """The node for which the scheduler asks to have the claim's volume made, "" while there is none."""
+    """Return the selected node of a claim, "" while there is none."""
     return str(claim["metadata"].get("annotations", {}).get(_SELECTED, ""))
 
 
 def volume(name: str, storage_class: str) -> Json:
-    """A volume that fits every claim of the class."""
+    """Return a volume that fits every claim of the class."""
     given = {"accessModes": WANTED["accessModes"], "capacity": {"storage": "1Gi"}, "storageClassName": storage_class}
     source = {"csi": {"driver": "test.example.com", "volumeHandle": name}}
     return {"metadata": {"name": name}, "spec": {**given, **source}}
 
 
 async def make_volume(api: ApiClient, name: str, claim: Json) -> None:
-    """What a provisioner does, and the volume controller after it; the class is called `name` too."""
+    """Act as provisioner and volume controller; the class is called `name` too."""
     meta = claim["metadata"]
     made = volume(name, name)
     made["spec"]["claimRef"] = {key: meta[key] for key in ("namespace", "name", "uid")}

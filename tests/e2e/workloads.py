@@ -1,7 +1,7 @@
-"""Objects for end-to-end tests, and the questions that they ask of a cluster.
+"""Objects for end-to-end tests, and helpers that read a cluster.
 
-Every test has nodes of its own: they carry the label `pool`, and its pods select it, so that tests that share a
-cluster do not share room.
+Every test has its own nodes: they have the label `pool`, and its pods select it, so that tests that share a cluster
+do not share resources.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ POOL = "pool"
 async def hollow_nodes(
     plane: Plane, pool: str, count: int, cpu: str = "4", memory: str = "32Gi", pods: str = "110"
 ) -> AsyncIterator[HollowNodes]:
-    """Nodes that run the test's pods, gone when the block ends."""
+    """Run nodes for the test's pods, and delete them at the end."""
     plain = node_templates(count, cpu=cpu, memory=memory, pods=pods, prefix=f"{pool}-")
     async with hollow(plane, [in_pool(template, pool) for template in plain]) as nodes:
         yield nodes
@@ -31,7 +31,7 @@ async def hollow_nodes(
 
 @asynccontextmanager
 async def hollow(plane: Plane, templates: Sequence[NodeTemplate] = ()) -> AsyncIterator[HollowNodes]:
-    """The same of these templates. What `add` adds to them is for the test to delete."""
+    """Run nodes of these templates. The test must delete nodes that it adds."""
     client = HttpClient(plane.api.server, tls=plane.api.tls)
     try:
         async with (
@@ -46,29 +46,29 @@ async def hollow(plane: Plane, templates: Sequence[NodeTemplate] = ()) -> AsyncI
             ) as nodes,
         ):
             yield nodes
-    finally:  # a test that fails or is skipped leaves none to the next one either
+    finally:  # also after a failed or skipped test
         for name in [template.name for template in templates]:
             await plane.api.delete(f"/api/v1/nodes/{name}")
 
 
 def in_pool(template: NodeTemplate, pool: str) -> NodeTemplate:
-    """The node with the label that the pool's pods select."""
+    """Return the node with the label that the pool's pods select."""
     return dataclasses.replace(template, labels={**template.labels, POOL: pool})
 
 
 def pod_spec(scheduler: str, pool: str, cpu: str = "100m", **fields: object) -> Json:
-    """A pod spec with one container."""
+    """Return a pod spec with one container."""
     container = {"name": "main", "image": "pause:1", "resources": {"requests": {"cpu": cpu}} if cpu else {}}
     return {"schedulerName": scheduler, "nodeSelector": {POOL: pool}, "containers": [container], **fields}
 
 
 def pod(name: str, spec: Json, labels: dict[str, str] | None = None) -> Json:
-    """A bare pod."""
+    """Return a bare pod."""
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": labels or {}}, "spec": spec}
 
 
 def deployment(name: str, replicas: int, spec: Json) -> Json:
-    """A Deployment of these pods."""
+    """Return a Deployment of these pods."""
     labels = {"app": name}
     template = {"metadata": {"labels": labels}, "spec": spec}
     return {
@@ -80,7 +80,7 @@ def deployment(name: str, replicas: int, spec: Json) -> Json:
 
 
 def job(name: str, completions: int, parallelism: int, spec: Json) -> Json:
-    """A Job whose pods exit well after a second on hollow nodes."""
+    """Return a Job with pods that succeed after a second on hollow nodes."""
     template = {
         "metadata": {"annotations": {"pyscheduler.io/run-seconds": "1"}},
         "spec": {**spec, "restartPolicy": "Never"},
@@ -94,17 +94,17 @@ def job(name: str, completions: int, parallelism: int, spec: Json) -> Json:
 
 
 def placed(found: Json) -> dict[str, str]:
-    """The node of each pod of a list that has one, by pod name."""
+    """Return the nodes of the bound pods in a list, by pod name."""
     return {p["metadata"]["name"]: p["spec"]["nodeName"] for p in found["items"] if p["spec"].get("nodeName")}
 
 
 def running(found: Json) -> int:
-    """How many pods of a list are Running."""
+    """Return the number of Running pods in a list."""
     return sum(p["status"]["phase"] == "Running" for p in found["items"])
 
 
 def unscheduled(item: Json) -> str:
-    """The message of a pod's PodScheduled=False condition, "" if it has none."""
+    """Return the message of a pod's PodScheduled=False condition, "" if it has none."""
     conditions = item["status"].get("conditions", ())
     return next(
         (c.get("message", "") for c in conditions if c["type"] == "PodScheduled" and c["status"] == "False"), ""

@@ -21,7 +21,7 @@ from typing import NamedTuple
 import yaml
 
 from tests.e2e.client import ApiClient
-from tests.e2e.exposition import Page, page
+from tests.e2e.metrics_page import Page, page
 from tests.e2e.plane import Plane
 from tests.e2e.scheduler import Configured, SchedulerProcess, kubeconfig_of, replica
 from tests.faults.proxy import FaultProxy

@@ -10,7 +10,7 @@ import aiohttp
 import pytest
 import yaml
 
-from tests.e2e.exposition import Page
+from tests.e2e.metrics_page import Page
 from tests.e2e.test_failover import Times, holder, without_lease
 from tests.e2e.test_failover import configuration as electing
 from tests.faults.fault_namespace import FaultNamespace

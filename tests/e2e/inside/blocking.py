@@ -12,7 +12,7 @@ from pyscheduler.api import Cycle, FilterPlugin, Handle, NodeInfo, Pod, PreBindP
 
 
 class Blocking(FilterPlugin, PreBindPlugin):
-    """Sleeps where it must not."""
+    """Sleep in a method that must not block."""
 
     name = "Blocking"
 

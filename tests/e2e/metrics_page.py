@@ -1,4 +1,4 @@
-"""What a /metrics page says, as data, and how two of them differ: the means of comparing two schedulers."""
+"""Parse and compare the /metrics pages of two schedulers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Labels = Mapping[str, str]
 
 @dataclass(frozen=True)
 class Family:
-    """One metric. `buckets` are bounds as they are written, `values` the samples that are no part of a histogram."""
+    """One metric. `buckets` are bounds as written, `values` the samples outside of histograms."""
 
     type: str
     series: tuple[Labels, ...]
@@ -24,11 +24,11 @@ class Family:
 
     @property
     def labels(self) -> frozenset[frozenset[str]]:
-        """The names of the labels that series have: one set, if all is well."""
+        """Return the label names of the series: a single set if they are consistent."""
         return frozenset(frozenset(series) for series in self.series)
 
-    def having(self, label: str) -> set[str]:
-        """The values of a label."""
+    def label_values(self, label: str) -> set[str]:
+        """Return the values of a label."""
         return {series[label] for series in self.series if label in series}
 
 
@@ -37,7 +37,7 @@ Page = Mapping[str, Family]
 
 
 def page(text: str) -> Page:
-    """What is served. ValueError if it is no exposition."""
+    """Parse a page. ValueError if it is not in Prometheus' text format."""
     return {_name(metric): _family(metric) for metric in text_string_to_metric_families(text)}
 
 
@@ -62,7 +62,7 @@ def _family(metric: Metric) -> Family:
 
 
 def differences(theirs: Page, ours: Page) -> dict[str, str]:
-    """What is wrong with a metric of ours that they serve, by name; those that we do not serve are not in it."""
+    """Return the differences of our metrics that both serve, by name."""
     both = {name: (family, ours[name]) for name, family in theirs.items() if name in ours}
     return {name: problem for name, (their, our) in both.items() if (problem := _difference(their, our))}
 
@@ -86,5 +86,5 @@ def _shown(labels: Iterable[frozenset[str]]) -> str:
 
 
 def named(name: str, patterns: Iterable[str]) -> bool:
-    """Whether a metric is named in a list that may say `go_*`."""
+    """Return True if a list names a metric; entries may end in `*`."""
     return any(fnmatchcase(name, pattern) for pattern in patterns)

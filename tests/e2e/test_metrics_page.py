@@ -1,10 +1,10 @@
-"""The comparison itself: it has to see what it is there to see."""
+"""Tests of the comparison itself."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.e2e.exposition import differences, named, page
+from tests.e2e.metrics_page import differences, named, page
 
 THEIRS = """
 # HELP attempts_total Attempts.
@@ -23,7 +23,7 @@ seconds_count{point="Bind"} 2
 """
 
 
-def test_a_page_is_read() -> None:
+def test_page_is_parsed() -> None:
     found = page(THEIRS)
     assert {name: family.type for name, family in found.items()} == {
         "attempts_total": "counter",
@@ -31,12 +31,12 @@ def test_a_page_is_read() -> None:
         "seconds": "histogram",
     }
     assert found["seconds"].buckets == {("0.1", "1", "+Inf")}
-    assert found["seconds"].having("point") == {"Bind"}
+    assert found["seconds"].label_values("point") == {"Bind"}
     assert found["pending"].values == (({"queue": "active"}, 1.0),)
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "told"),
+    ("before", "after", "expected"),
     [
         pytest.param('result="scheduled"', 'result="error"', {}, id="values of labels may differ"),
         pytest.param("pending gauge", "pending counter", {}, id="another type is another name to a counter"),
@@ -46,15 +46,15 @@ def test_a_page_is_read() -> None:
         pytest.param("seconds histogram", "seconds gauge", {"seconds": "is a gauge instead of a histogram"}, id="type"),
     ],
 )
-def test_a_difference_is_told(before: str, after: str, told: dict[str, str]) -> None:
-    assert differences(page(THEIRS), page(THEIRS.replace(before, after))) == told
+def test_difference_is_reported(before: str, after: str, expected: dict[str, str]) -> None:
+    assert differences(page(THEIRS), page(THEIRS.replace(before, after))) == expected
 
 
 @pytest.mark.parametrize(("before", "after"), [('le="1"', 'le="1.0"'), ('le="0.1"', 'le="0.2"')])
-def test_buckets_are_compared_as_they_are_written(before: str, after: str) -> None:
+def test_buckets_are_compared_literally(before: str, after: str) -> None:
     assert list(differences(page(THEIRS), page(THEIRS.replace(before, after)))) == ["seconds"]
 
 
-def test_lists_may_name_families() -> None:
+def test_lists_may_contain_prefixes() -> None:
     assert named("go_threads", ["go_*"])
     assert not named("cargo_threads", ["go_*", "cargo"])
