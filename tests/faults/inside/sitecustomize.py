@@ -29,7 +29,9 @@ _original_init = Connection.__init__
 _offsets = [0.0, 0.0]
 
 
-def _init_with_short_deadlines(self: Connection, credentials: Any, options: ConnectionOptions, clock: Any, metrics: Any = None) -> None:
+def _init_with_short_deadlines(
+    self: Connection, credentials: Any, options: ConnectionOptions, clock: Any, metrics: Any = None
+) -> None:
     shipped = options.deadlines
     calls = {name: min(getattr(shipped, name), _patience) for name in ("connect", "answer", "read", "grace")}
     deadlines = msgspec.structs.replace(shipped, **calls, watch=min(shipped.watch, _watch))

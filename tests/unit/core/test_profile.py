@@ -24,7 +24,7 @@ from pyscheduler.api import (
     ScorePlugin,
 )
 from pyscheduler.core.framework.handle import CoreHandle
-from pyscheduler.core.framework.profile import compile_profile, is_kept, reads_of
+from pyscheduler.core.framework.profile import compile_profile, is_cacheable, reads_of
 from pyscheduler.core.framework.registry import POINTS, DuplicatePlugin, PluginRegistration, Registry, points_of
 from pyscheduler.intree import DefaultBinder, NodeResourcesFit, PrioritySort
 
@@ -160,12 +160,12 @@ def test_results_are_cached_for_plugins_that_read_no_domains_and_no_names(
     reads: Reads, identity: bool, cached: bool
 ) -> None:
     ((plugin, _),) = instantiate(type("Other", (Both,), {"reads": reads, "reads_identity": identity}))
-    assert is_kept(plugin) is cached
+    assert is_cacheable(plugin) is cached
 
 
 def test_plugin_that_declares_no_reads_is_taken_to_read_everything() -> None:
     ((undeclared, _),) = instantiate(Undeclared)
-    assert (reads_of(undeclared), is_kept(undeclared)) == (Reads.EVERYTHING, False)
+    assert (reads_of(undeclared), is_cacheable(undeclared)) == (Reads.EVERYTHING, False)
 
 
 def test_registry_rejects_a_second_class_with_the_same_name() -> None:
