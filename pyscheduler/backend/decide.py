@@ -46,18 +46,18 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True):
     rejection: CreateRejection | None = None
 
 
-class Create(NamedTuple):
+class CreatePod(NamedTuple):
     """Create the attempt's pod, with its gang's PodGroup where that is needed."""
 
 
-class Delete(NamedTuple):
+class DeletePod(NamedTuple):
     """Delete the pod; `grace` in seconds, None for the pod's own, 0 to force."""
 
     pod: PodState
     grace: int | None
 
 
-class Release(NamedTuple):
+class ReleasePod(NamedTuple):
     """Remove the finalizer of a pod with a recorded end, and delete the pod."""
 
     pod: PodState
@@ -67,7 +67,7 @@ class Get(NamedTuple):
     """Read the attempt's pod to find out if it exists."""
 
 
-Call = Create | Delete | Release | Get
+Call = CreatePod | DeletePod | ReleasePod | Get
 
 
 class NextCall(NamedTuple):
@@ -116,7 +116,7 @@ def act(record: TaskRecord, observation: Observation, now: float, settings: Back
     elif observation.create_unconfirmed and record.ending is not None:
         step = NextCall(Get(), math.inf)
     elif _may_create(record, observation):
-        step = NextCall(Create(), math.inf) if now >= record.attempt_at else NextCall(None, record.attempt_at)
+        step = NextCall(CreatePod(), math.inf) if now >= record.attempt_at else NextCall(None, record.attempt_at)
     else:
         step = NextCall(None, math.inf)
     return NextCall(step.call, min(step.wake, wake, _next_limit(record, now)))
@@ -258,7 +258,7 @@ def _next_attempt(record: TaskRecord, failures: dict[str, int], fields: dict[str
 def _next_for_leftover_pod(pod: PodState, now: float, settings: BackendSettings) -> NextCall:
     """Return the next call for a pod that is no longer needed."""
     if pod.stopped:
-        return NextCall(Release(pod), math.inf)
+        return NextCall(ReleasePod(pod), math.inf)
     return _stop(pod, now, settings)
 
 
@@ -274,9 +274,9 @@ def _next_for_current_pod(record: TaskRecord, pod: PodState, now: float, setting
 
 def _stop(pod: PodState, now: float, settings: BackendSettings) -> NextCall:
     if not pod.deleting:
-        return NextCall(Delete(pod, settings.kill_grace_seconds), math.inf)
+        return NextCall(DeletePod(pod, settings.kill_grace_seconds), math.inf)
     lost_at = (pod.delete_at if pod.delete_at is not None else now) + settings.lost_seconds
-    return NextCall(Delete(pod, 0), math.inf) if now >= lost_at else NextCall(None, lost_at)
+    return NextCall(DeletePod(pod, 0), math.inf) if now >= lost_at else NextCall(None, lost_at)
 
 
 def _pending_since(record: TaskRecord, pod: PodState) -> float:

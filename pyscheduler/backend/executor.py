@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from pyscheduler.backend.backoff import ExponentialBackoff
 from pyscheduler.backend.client import ClusterProblem, PodsApi
-from pyscheduler.backend.decide import Call, Create, Delete, Get
+from pyscheduler.backend.decide import Call, CreatePod, DeletePod, Get
 from pyscheduler.backend.groups import PodGroups
 from pyscheduler.backend.pods import PodsSnapshot, PodState
 from pyscheduler.backend.store import PodSnapshotStore
@@ -51,7 +51,7 @@ class ApiCallExecutor:
 
     def submit(self, task_call: TaskCall) -> None:
         """Queue the call for the next free worker."""
-        (self._creations if isinstance(task_call.call, Create) else self._deletions).append(task_call)
+        (self._creations if isinstance(task_call.call, CreatePod) else self._deletions).append(task_call)
         self._queued.release()
 
     def delete_group(self, gang: str) -> None:
@@ -79,11 +79,11 @@ class ApiCallExecutor:
 
     async def _execute(self, task_call: TaskCall) -> PodState | None:
         call = task_call.call
-        if isinstance(call, Create):
+        if isinstance(call, CreatePod):
             return await self._create(task_call.record)
         if isinstance(call, Get):
             return await self._get(task_call.record)
-        if isinstance(call, Delete):
+        if isinstance(call, DeletePod):
             await self._ignore_gone(self._client.delete_pod(call.pod.name, call.pod.uid, call.grace))
         else:
             await self._release(call.pod)

@@ -20,7 +20,17 @@ import msgspec
 from pyscheduler.backend.backoff import ExponentialBackoff
 from pyscheduler.backend.broadcast import BroadcastEvent
 from pyscheduler.backend.client import ClusterProblem
-from pyscheduler.backend.decide import Call, Create, CreateRejection, Delete, Get, Observation, Release, act, observe
+from pyscheduler.backend.decide import (
+    Call,
+    CreatePod,
+    CreateRejection,
+    DeletePod,
+    Get,
+    Observation,
+    ReleasePod,
+    act,
+    observe,
+)
 from pyscheduler.backend.executor import ApiCallExecutor, TaskCall
 from pyscheduler.backend.outcomes import Outcome
 from pyscheduler.backend.pods import PodsSnapshot, PodState
@@ -120,9 +130,9 @@ class TaskPodsLifecycleManager:
                 self._apply_snapshot(PodsSnapshot(pods={result.name: result}))
             return
         problem = result
-        if isinstance(task_call.call, Create) and (problem.status == 0 or problem.status >= _SERVER_FAILED):
+        if isinstance(task_call.call, CreatePod) and (problem.status == 0 or problem.status >= _SERVER_FAILED):
             runtime.create_unconfirmed = True
-        rejected = isinstance(task_call.call, Create) and 400 <= problem.status < 500
+        rejected = isinstance(task_call.call, CreatePod) and 400 <= problem.status < 500
         if rejected and (problem.status == _FORBIDDEN or not problem.retriable):
             outcome = Outcome.QUOTA if "quota" in str(problem) else Outcome.REFUSED
             since = runtime.rejection.since if runtime.rejection is not None else now
@@ -133,9 +143,9 @@ class TaskPodsLifecycleManager:
 
     def _handle_success(self, runtime: _TaskRuntime, task_call: TaskCall, now: float) -> None:
         runtime.rejection, runtime.backoff, runtime.retry_at = None, None, 0.0
-        if isinstance(task_call.call, Create | Get):
+        if isinstance(task_call.call, CreatePod | Get):
             runtime.create_unconfirmed = False
-        if isinstance(task_call.call, Delete | Release):
+        if isinstance(task_call.call, DeletePod | ReleasePod):
             runtime.accepted_at = {**runtime.accepted_at, _kind(task_call.call): now}
 
     def _apply_snapshot(self, snapshot: PodsSnapshot) -> None:
@@ -266,7 +276,7 @@ class TaskPodsLifecycleManager:
         call, wake = act(record, self._observation(record), now, self._settings)
         if call is not None and now < runtime.retry_at:
             call, wake = None, runtime.retry_at
-        if isinstance(call, Delete | Release):
+        if isinstance(call, DeletePod | ReleasePod):
             repeat_at = runtime.accepted_at.get(_kind(call), -math.inf) + REPEAT_SECONDS
             call, wake = (None, repeat_at) if now < repeat_at else (call, wake)
         if call is not None and self._executor is not None:
@@ -316,7 +326,7 @@ class TaskPodsLifecycleManager:
                 self._dirty[task] = None
 
 
-def _kind(call: Delete | Release) -> tuple[str, str]:
-    if isinstance(call, Release):
+def _kind(call: DeletePod | ReleasePod) -> tuple[str, str]:
+    if isinstance(call, ReleasePod):
         return call.pod.uid, "release"
     return call.pod.uid, "force" if call.grace == 0 else "delete"

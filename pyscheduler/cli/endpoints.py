@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pyscheduler.shell.serving.authorization import AuthorizationFilter
     from pyscheduler.shell.serving.client_ca import ConfigMapAuthorities, FileAuthorities, TrustedAuthorities
     from pyscheduler.shell.serving.http import AsyncPage, Page
-    from pyscheduler.shell.serving.webserver import Request, Response
+    from pyscheduler.shell.serving.webserver import ServerRequest, ServerResponse
 
 Flags = Callable[[], Mapping[str, Any]]
 """Function that returns the value of every flag by name."""
@@ -178,32 +178,32 @@ def pages(checks: Checks, scheduler: Scheduler, clock: Clock, flags: Flags) -> d
     from pyscheduler.shell.serving import health
     from pyscheduler.shell.serving.http import json_answer, json_page
     from pyscheduler.shell.serving.main_loop import MainLoop, MetricsPage
-    from pyscheduler.shell.serving.webserver import Response
+    from pyscheduler.shell.serving.webserver import ServerResponse
 
     main, context = MainLoop(asyncio.get_running_loop()), scheduler.machine.context
 
-    def queue(request: Request) -> dict[str, Any]:
+    def queue(request: ServerRequest) -> dict[str, Any]:
         from pyscheduler.shell.serving.dumps import Dumps
 
         return Dumps(context, clock).queue(request)
 
-    def cache(request: Request) -> dict[str, Any]:
+    def cache(request: ServerRequest) -> dict[str, Any]:
         from pyscheduler.shell.serving.dumps import Dumps
 
         return Dumps(context, clock).cache(request)
 
-    def pods(_: Request) -> list[Pod]:
+    def pods(_: ServerRequest) -> list[Pod]:
         # Only the leader reports them, or each replica would report the same.
         return list(context.pods.values()) if scheduler.leads else []
 
-    def resources(pods: list[Pod]) -> Response:
+    def resources(pods: list[Pod]) -> ServerResponse:
         from pyscheduler.shell.serving import pod_resources
 
         return pod_resources.answer(pods)
 
-    def reset(_: Request) -> Response:
+    def reset(_: ServerRequest) -> ServerResponse:
         scheduler.metrics.reset()
-        return Response(b"metrics reset\n")
+        return ServerResponse(b"metrics reset\n")
 
     served: dict[str, Page | AsyncPage] = {
         **health.pages(checks),
@@ -219,7 +219,7 @@ def pages(checks: Checks, scheduler: Scheduler, clock: Clock, flags: Flags) -> d
     return served | _zpages([*served, "/flagz", "/statusz"], clock, flags)
 
 
-def _identity(response: Response) -> Response:
+def _identity(response: ServerResponse) -> ServerResponse:
     return response
 
 
@@ -239,12 +239,12 @@ def _profiles(loop: asyncio.AbstractEventLoop) -> Mapping[str, Page]:
 def _zpages(paths: Sequence[str], clock: Clock, flags: Flags) -> dict[str, Page]:
     began = clock.wall()
 
-    def flagz(request: Request) -> Response:
+    def flagz(request: ServerRequest) -> ServerResponse:
         from pyscheduler.shell.serving import zpages
 
         return zpages.flagz(flags)(request)
 
-    def statusz(request: Request) -> Response:
+    def statusz(request: ServerRequest) -> ServerResponse:
         from pyscheduler.shell.serving import zpages
 
         return zpages.statusz(paths, began, clock.wall)(request)
@@ -322,7 +322,7 @@ async def serve(
         reviewer = Reviewer(tokens, access, clock, Seconds(*options.review_ttls))
         return AuthorizationFilter(reviewer, allowed, lambda request: user_of(request, *trusted.known))
 
-    async def authorize(request: Request, served: bool) -> Response | None:
+    async def authorize(request: ServerRequest, served: bool) -> ServerResponse | None:
         # Probes arrive while the scheduler starts; the filter is imported with the first request that needs it.
         return None if allowed.is_exempt(request) else await authorization_filter().refusal(request, served)
 

@@ -14,7 +14,7 @@ from pyscheduler.embedded import Api
 from pyscheduler.embedded.objects import Json
 from pyscheduler.embedded.resources import Resource
 from pyscheduler.embedded.server_state import WriteOptions
-from pyscheduler.embedded.status import ApiError
+from pyscheduler.embedded.status import ApiStatusError
 
 _SUFFIXES = (".yaml", ".yml", ".json")
 _FIRST = ("Namespace", "CustomResourceDefinition", "PriorityClass")
@@ -99,7 +99,7 @@ def _create(api: Api, manifest: Manifest, options: WriteOptions) -> None:
     namespace = _namespace(manifest.object) if resource.namespaced else ""
     try:
         api.create(resource, namespace, manifest.object, options)
-    except ApiError as error:
+    except ApiStatusError as error:
         raise CommandProblem(f"{manifest.place}: {error.message}") from None
 
 

@@ -50,7 +50,7 @@ _PODS_OF_A_ROUND: Final = 50
 
 
 @dataclass(frozen=True)
-class Request:
+class CostMeasurement:
     """Measurement to run: plugin and args, number of nodes, and manifests of pod and node."""
 
     plugin: str
@@ -84,7 +84,7 @@ class Cost:
     with_minimal_reads: float | None
 
 
-def measure(request: Request) -> Cost:
+def measure(request: CostMeasurement) -> Cost:
     """Measure a plugin. ConfigError if it cannot be used."""
     cluster = _BenchmarkCluster(_config(request, enabled=True), request)
     plugin, pod, table = cluster.plugin(request.plugin), cluster.pod(), cluster.machine.context.state.table()
@@ -103,7 +103,7 @@ def measure(request: Request) -> Cost:
     return Cost(plugin.name, calls, took["without"], took["with"], reads, minimal, took.get("minimal"))
 
 
-def _config(request: Request, enabled: bool) -> LoadedConfig:
+def _config(request: CostMeasurement, enabled: bool) -> LoadedConfig:
     """Return the default profile with or without the plugin."""
     is_default = request.plugin in dict(DEFAULT_MULTIPOINT)
     profile: Json = {}
@@ -118,7 +118,7 @@ def _config(request: Request, enabled: bool) -> LoadedConfig:
 class _BenchmarkCluster:
     """Machine with nodes that schedules pods of one template."""
 
-    def __init__(self, config: LoadedConfig, request: Request, reads: Reads | None = None) -> None:
+    def __init__(self, config: LoadedConfig, request: CostMeasurement, reads: Reads | None = None) -> None:
         """`reads` overrides the claim of the measured plugin."""
         handle = CoreHandle()
         (self.profile,) = build_profiles(config, handle)

@@ -24,7 +24,7 @@ from pyscheduler.config.types import (
     KUBE_KIND,
     PY_API_VERSION,
     PY_KIND,
-    Extender,
+    ExtenderConfig,
     KubeSchedulerConfiguration,
     KubeSchedulerProfile,
     NodeOrder,
@@ -181,7 +181,7 @@ def _ordered(specs: tuple[ProfileSpec, ...], order: NodeOrder | None, report: Re
     return tuple(replace(s, percentage_of_nodes_to_score=None) for s in specs)
 
 
-def _ignoring(specs: tuple[ProfileSpec, ...], extenders: Iterable[Extender]) -> tuple[ProfileSpec, ...]:
+def _ignoring(specs: tuple[ProfileSpec, ...], extenders: Iterable[ExtenderConfig]) -> tuple[ProfileSpec, ...]:
     """Return the profiles with NodeResourcesFit ignoring the resources that extenders manage (ignoredByScheduler)."""
     names = tuple(r.name for e in extenders for r in e.managed_resources if r.ignored_by_scheduler)
     return tuple(_with_ignored(spec, names) for spec in specs) if names else specs

@@ -116,7 +116,7 @@ class ExtenderTLS(Section, frozen=True):
     ca_data: str = ""
 
 
-class Extender(Section, frozen=True):
+class ExtenderConfig(Section, frozen=True):
     """HTTP extender; an empty verb disables the call."""
 
     url_prefix: str = ""
@@ -147,7 +147,7 @@ class KubeSchedulerConfiguration(Section, frozen=True):
     pod_initial_backoff_seconds: int = 1
     pod_max_backoff_seconds: int = 10
     profiles: tuple[KubeSchedulerProfile, ...] = (KubeSchedulerProfile(DEFAULT_SCHEDULER_NAME),)
-    extenders: tuple[Extender, ...] = ()
+    extenders: tuple[ExtenderConfig, ...] = ()
     delay_cache_until_active: bool = False
 
     def __post_init__(self) -> None:

@@ -18,7 +18,7 @@ from pyscheduler.config.problems import Report, under
 from pyscheduler.config.types import (
     KUBE_API_VERSION,
     ClientConnection,
-    Extender,
+    ExtenderConfig,
     ExtenderTLS,
     KubeSchedulerConfiguration,
     KubeSchedulerProfile,
@@ -179,7 +179,7 @@ def _as_shown_by_kube_scheduler(plugin_set: PluginSet) -> dict[str, object]:
     return {"Enabled": enabled or None, "Disabled": disabled or None}
 
 
-def _extenders(extenders: Sequence[Extender], report: Report) -> None:
+def _extenders(extenders: Sequence[ExtenderConfig], report: Report) -> None:
     resources: set[str] = set()
     for i, extender in enumerate(extenders):
         path = f"extenders[{i}]"

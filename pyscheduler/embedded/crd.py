@@ -10,7 +10,7 @@ from typing import Any
 
 from pyscheduler.embedded.history import DELETED, Event
 from pyscheduler.embedded.objects import Json, dig
-from pyscheduler.embedded.resources import Lookup, Registry, Resource, Rules
+from pyscheduler.embedded.resources import Lookup, Resource, ResourceRegistry, Rules
 from pyscheduler.embedded.schema import models, structural
 from pyscheduler.embedded.status import Cause
 from pyscheduler.embedded.store import Store
@@ -70,7 +70,7 @@ def _rules(schema: Mapping[str, Any]) -> Rules:
 class CustomResources:
     """Update the registry when definitions change; delete the objects of a definition that is deleted."""
 
-    def __init__(self, store: Store, registry: Registry) -> None:
+    def __init__(self, store: Store, registry: ResourceRegistry) -> None:
         self._store, self._registry = store, registry
         self.serial = 0
         """Number of changes of the served resources; discovery documents are cached by it."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from pyscheduler.embedded.objects import Json
-from pyscheduler.embedded.resources import Registry, Resource
+from pyscheduler.embedded.resources import Resource, ResourceRegistry
 
 KUBERNETES = {"major": "1", "minor": "36", "gitVersion": "v1.36.3"}
 _ONLY_GET = ("get", "patch", "update")
@@ -63,20 +63,20 @@ def core_versions(address: str) -> Json:
     return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": cidrs}
 
 
-def _group_versions(registry: Registry) -> dict[str, dict[str, None]]:
+def _group_versions(registry: ResourceRegistry) -> dict[str, dict[str, None]]:
     groups = {group: dict.fromkeys(versions) for group, versions in registry.groups().items()}
     for one in VIRTUAL:
         groups.setdefault(one.group, {}).setdefault(one.version, None)
     return groups
 
 
-def group_list(registry: Registry) -> Json:
+def group_list(registry: ResourceRegistry) -> Json:
     """Return /apis."""
     groups = [_group(name, versions) for name, versions in _group_versions(registry).items() if name]
     return {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
 
 
-def one_group(registry: Registry, name: str) -> Json | None:
+def one_group(registry: ResourceRegistry, name: str) -> Json | None:
     """Return /apis/group, None if it is not served."""
     versions = _group_versions(registry).get(name) if name else None
     return {"kind": "APIGroup", "apiVersion": "v1", **_group(name, versions)} if versions else None
@@ -87,11 +87,11 @@ def _group(name: str, versions: Iterable[str]) -> Json:
     return {"name": name, "versions": listed, "preferredVersion": listed[0]}
 
 
-def _served(registry: Registry, group: str, version: str) -> list[Resource]:
+def _served(registry: ResourceRegistry, group: str, version: str) -> list[Resource]:
     return registry.groups().get(group, {}).get(version, [])
 
 
-def resource_list(registry: Registry, group: str, version: str) -> Json | None:
+def resource_list(registry: ResourceRegistry, group: str, version: str) -> Json | None:
     """Return /api/v1 or /apis/group/version, None if it is not served."""
     if version not in _group_versions(registry).get(group, {}):
         return None
@@ -125,7 +125,7 @@ def _listed_part(resource: Resource, name: str) -> Json:
     return row | {"kind": kind or resource.kind, "verbs": list(verbs)}
 
 
-def aggregated(registry: Registry, *, core: bool) -> Json:
+def aggregated(registry: ResourceRegistry, *, core: bool) -> Json:
     """Return /api or /apis as APIGroupDiscoveryList (apidiscovery.k8s.io/v2)."""
     items = [
         {
@@ -138,7 +138,7 @@ def aggregated(registry: Registry, *, core: bool) -> Json:
     return {"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": items}
 
 
-def _aggregated_version(registry: Registry, group: str, version: str) -> Json:
+def _aggregated_version(registry: ResourceRegistry, group: str, version: str) -> Json:
     resources = [_aggregated_resource(resource) for resource in _served(registry, group, version)]
     for one in VIRTUAL:
         if (one.group, one.version) == (group, version):

@@ -11,14 +11,14 @@ from typing import Any
 
 from pyscheduler.embedded.discovery import KUBERNETES
 from pyscheduler.embedded.objects import Json
-from pyscheduler.embedded.resources import Registry, Resource
+from pyscheduler.embedded.resources import Resource, ResourceRegistry
 from pyscheduler.embedded.schema.lists import RETAIN_KEYS
 from pyscheduler.embedded.schema.nodes import Anything, ListOf, MapOf, Node, Struct
 from pyscheduler.embedded.schema.typecheck import schema_of
 from pyscheduler.embedded.verbs.patch import PATCH_TYPES, STRATEGIC
 
 
-def index(registry: Registry) -> Json:
+def index(registry: ResourceRegistry) -> Json:
     """Return /openapi/v3: one document for each group and version."""
     paths = {}
     for group, versions in registry.groups().items():
@@ -28,7 +28,7 @@ def index(registry: Registry) -> Json:
     return {"paths": paths}
 
 
-def document(registry: Registry, group: str, version: str) -> Json | None:
+def document(registry: ResourceRegistry, group: str, version: str) -> Json | None:
     """Return /openapi/v3/apis/group/version, None if it is not served."""
     resources = registry.groups().get(group, {}).get(version)
     if not resources:

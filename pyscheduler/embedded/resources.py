@@ -1,4 +1,4 @@
-"""Descriptions of the served kinds: one `Resource` per kind and version, and the `Registry` that looks them up.
+"""Descriptions of the served kinds: one `Resource` per kind and version, and the `ResourceRegistry` that looks them up.
 
 The server has no code paths per kind; behaviour that differs by kind belongs to its Resource (defaults, checks,
 columns, field selectors), and a CustomResourceDefinition adds one more Resource.
@@ -119,7 +119,7 @@ class Resource:
         return "status" in self.subresources
 
 
-class Registry:
+class ResourceRegistry:
     """All served resources, in discovery order."""
 
     def __init__(self, resources: Iterable[Resource] = ()) -> None:

@@ -24,7 +24,7 @@ _INTEGER = re.compile(r"[+-]?[0-9]+\Z")
 
 
 @dataclass(frozen=True, slots=True)
-class Requirement:
+class SelectorRequirement:
     """One requirement of a label selector: `key operator values`."""
 
     key: str
@@ -65,7 +65,7 @@ def valid_label_value(value: str) -> bool:
     return value == "" or (len(value) <= 63 and _NAME.match(value) is not None)
 
 
-def parse_labels(text: str) -> list[Requirement]:
+def parse_labels(text: str) -> list[SelectorRequirement]:
     """Return the requirements of a labelSelector parameter. ApiError 400 if it is malformed."""
     tokens = _tokens(text)
     requirements = []
@@ -87,7 +87,7 @@ def _tokens(text: str) -> list[str]:
     return tokens
 
 
-def _requirement(text: str, tokens: list[str]) -> Requirement:
+def _requirement(text: str, tokens: list[str]) -> SelectorRequirement:
     negated = tokens[0] == "!"
     if negated:
         tokens.pop(0)
@@ -95,18 +95,18 @@ def _requirement(text: str, tokens: list[str]) -> Requirement:
     if not valid_label_key(key):
         raise _malformed(text, f"{key!r} is not a label key")
     if negated:
-        return Requirement(key, "!")
+        return SelectorRequirement(key, "!")
     if not tokens or tokens[0] == ",":
-        return Requirement(key, "exists")
+        return SelectorRequirement(key, "exists")
     operator = tokens.pop(0)
     if operator in ("in", "notin"):
-        return Requirement(key, operator, _value_set(text, tokens))
+        return SelectorRequirement(key, operator, _value_set(text, tokens))
     value = tokens.pop(0) if tokens and tokens[0] not in {",", "(", ")"} else ""
     if operator in (">", "<") and _INTEGER.match(value):
-        return Requirement(key, operator, frozenset([value]))
+        return SelectorRequirement(key, operator, frozenset([value]))
     if operator not in ("=", "==", "!=") or not valid_label_value(value):
         raise _malformed(text, f"{operator!r} {value!r} after {key!r} is not a requirement")
-    return Requirement(key, "notin" if operator == "!=" else "in", frozenset([value]))
+    return SelectorRequirement(key, "notin" if operator == "!=" else "in", frozenset([value]))
 
 
 def _value_set(text: str, tokens: list[str]) -> frozenset[str]:
@@ -167,9 +167,11 @@ def selector_test(selector: Mapping[str, Any] | None) -> Callable[[Mapping[str, 
     """Return a metav1.LabelSelector as a test of labels: null matches nothing, {} everything."""
     if selector is None:
         return lambda _labels: False
-    named = [Requirement(key, "in", frozenset([value])) for key, value in (selector.get("matchLabels") or {}).items()]
+    named = [
+        SelectorRequirement(key, "in", frozenset([value])) for key, value in (selector.get("matchLabels") or {}).items()
+    ]
     operators = {"In": "in", "NotIn": "notin", "Exists": "exists", "DoesNotExist": "!"}
     for item in selector.get("matchExpressions") or ():
         operator = operators.get(item.get("operator", ""), "in")
-        named.append(Requirement(item.get("key", ""), operator, frozenset(item.get("values") or ())))
+        named.append(SelectorRequirement(item.get("key", ""), operator, frozenset(item.get("values") or ())))
     return lambda labels: all(requirement.matches(labels) for requirement in named)

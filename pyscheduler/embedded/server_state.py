@@ -11,7 +11,7 @@ from pyscheduler.embedded.disruption import DisruptionController
 from pyscheduler.embedded.gc import GarbageCollector
 from pyscheduler.embedded.namespaces import NamespaceController
 from pyscheduler.embedded.objects import timestamp
-from pyscheduler.embedded.resources import Registry
+from pyscheduler.embedded.resources import ResourceRegistry
 from pyscheduler.embedded.store import Store
 
 
@@ -25,7 +25,7 @@ class ServerState:
     new_suffix: Callable[[], str]
     """Five characters for generateName."""
     store: Store = field(default_factory=Store)
-    registry: Registry = field(default_factory=lambda: Registry(builtin_resources()))
+    registry: ResourceRegistry = field(default_factory=lambda: ResourceRegistry(builtin_resources()))
 
     def __post_init__(self) -> None:
         self.custom = CustomResources(self.store, self.registry)

@@ -14,7 +14,7 @@ from typing import Any
 from pyscheduler.embedded.objects import Json
 
 
-class ApiError(Exception):
+class ApiStatusError(Exception):
     """A rejected request. `body()` is the Status object for the client, `code` the HTTP status."""
 
     def __init__(self, code: int, reason: str, message: str, details: Json | None = None) -> None:
@@ -86,80 +86,82 @@ def _details(name: str, group: str, kind: str) -> Json:
     return {key: value for key, value in (("name", name), ("group", group), ("kind", kind)) if value}
 
 
-def not_found(plural: str, group: str, name: str) -> ApiError:
+def not_found(plural: str, group: str, name: str) -> ApiStatusError:
     """Return 404: there is no such object."""
     message = f'{_qualified(plural, group)} "{name}" not found'
-    return ApiError(404, "NotFound", message, _details(name, group, plural))
+    return ApiStatusError(404, "NotFound", message, _details(name, group, plural))
 
 
-def no_such_path() -> ApiError:
+def no_such_path() -> ApiStatusError:
     """Return 404: the path is not served."""
-    return ApiError(404, "NotFound", "the server could not find the requested resource")
+    return ApiStatusError(404, "NotFound", "the server could not find the requested resource")
 
 
-def already_exists(plural: str, group: str, name: str) -> ApiError:
+def already_exists(plural: str, group: str, name: str) -> ApiStatusError:
     """Return 409: the name is in use."""
     message = f'{_qualified(plural, group)} "{name}" already exists'
-    return ApiError(409, "AlreadyExists", message, _details(name, group, plural))
+    return ApiStatusError(409, "AlreadyExists", message, _details(name, group, plural))
 
 
-def conflict(plural: str, group: str, name: str, why: str) -> ApiError:
+def conflict(plural: str, group: str, name: str, why: str) -> ApiStatusError:
     """Return 409: the object is not in the state that the request expects."""
     message = f'Operation cannot be fulfilled on {_qualified(plural, group)} "{name}": {why}'
-    return ApiError(409, "Conflict", message, _details(name, group, plural))
+    return ApiStatusError(409, "Conflict", message, _details(name, group, plural))
 
 
-def invalid(kind: str, group: str, name: str, causes: list[Cause]) -> ApiError:
+def invalid(kind: str, group: str, name: str, causes: list[Cause]) -> ApiStatusError:
     """Return 422: the object is invalid; each cause has a field."""
     text = str(causes[0]) if len(causes) == 1 else "[" + ", ".join(map(str, causes)) + "]"
     message = f'{_qualified(kind, group)} "{name}" is invalid: {text}'
     listed = [{"reason": c.reason, "message": c.message, "field": c.field} for c in causes]
-    return ApiError(422, "Invalid", message, {**_details(name, group, kind), "causes": listed})
+    return ApiStatusError(422, "Invalid", message, {**_details(name, group, kind), "causes": listed})
 
 
-def bad_request(message: str) -> ApiError:
+def bad_request(message: str) -> ApiStatusError:
     """Return 400: the request is malformed."""
-    return ApiError(400, "BadRequest", message)
+    return ApiStatusError(400, "BadRequest", message)
 
 
-def forbidden(plural: str, group: str, name: str, why: str) -> ApiError:
+def forbidden(plural: str, group: str, name: str, why: str) -> ApiStatusError:
     """Return 403: admission rejects the request."""
     message = f'{_qualified(plural, group)} "{name}" is forbidden: {why}'
-    return ApiError(403, "Forbidden", message, _details(name, group, plural))
+    return ApiStatusError(403, "Forbidden", message, _details(name, group, plural))
 
 
-def expired(message: str) -> ApiError:
+def expired(message: str) -> ApiStatusError:
     """Return 410: the history that the request needs has been compacted; the client must relist."""
-    return ApiError(410, "Expired", message)
+    return ApiStatusError(410, "Expired", message)
 
 
-def too_large_revision(wanted: int, current: int) -> ApiError:
+def too_large_revision(wanted: int, current: int) -> ApiStatusError:
     """Return 504: the requested resourceVersion is newer than this server's."""
     message = f"Timeout: Too large resource version: {wanted}, current: {current}"
     cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
-    return ApiError(504, "Timeout", message, {"causes": [cause], "retryAfterSeconds": 1})
+    return ApiStatusError(504, "Timeout", message, {"causes": [cause], "retryAfterSeconds": 1})
 
 
-def method_not_allowed(message: str = "the server does not allow this method on the requested resource") -> ApiError:
+def method_not_allowed(
+    message: str = "the server does not allow this method on the requested resource",
+) -> ApiStatusError:
     """Return 405: the path exists, the verb does not."""
-    return ApiError(405, "MethodNotAllowed", message)
+    return ApiStatusError(405, "MethodNotAllowed", message)
 
 
-def unsupported_media_type(accepted: Iterable[str]) -> ApiError:
+def unsupported_media_type(accepted: Iterable[str]) -> ApiStatusError:
     """Return 415: the media type of the body is not supported."""
-    return ApiError(
+    return ApiStatusError(
         415,
         "UnsupportedMediaType",
         "the body of the request was in an unknown format - accepted media types include: " + ", ".join(accepted),
     )
 
 
-def too_many_requests(message: str, cause: str, retry_after: int) -> ApiError:
+def too_many_requests(message: str, cause: str, retry_after: int) -> ApiStatusError:
     """Return 429: a disruption budget does not allow the eviction now. `retry_after` in seconds, 0 to omit it."""
     details: Json = {"causes": [{"reason": "DisruptionBudget", "message": cause}]}
     if retry_after:
         details["retryAfterSeconds"] = retry_after
-    return ApiError(429, "TooManyRequests", message, details)
+    return ApiStatusError(429, "TooManyRequests", message, details)
 
 
 def success(details: Json | None = None) -> Json:

@@ -23,7 +23,7 @@ from pyscheduler.embedded.history import (
 from pyscheduler.embedded.objects import Json
 from pyscheduler.embedded.resources import Resource
 from pyscheduler.embedded.server_state import ServerState
-from pyscheduler.embedded.status import ApiError, too_large_revision
+from pyscheduler.embedded.status import ApiStatusError, too_large_revision
 from pyscheduler.embedded.verbs.read import ListOptions, revision_number
 
 MAX_PENDING = 200_000
@@ -61,7 +61,7 @@ class Watcher:
             try:
                 for event in store.bucket(self._resource.bucket).history.since(wanted):
                     self._take(event)
-            except ApiError as error:
+            except ApiStatusError as error:
                 self._preface.append(error_line(error.body()))
                 self.ended = True
                 return

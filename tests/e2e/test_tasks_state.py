@@ -13,7 +13,7 @@ import pytest_asyncio
 
 from pyscheduler.backend.client import KubernetesClient
 from pyscheduler.backend.state import StateInUse, StateLost
-from pyscheduler.backend.state.cluster import ClusterState, WriteLimits
+from pyscheduler.backend.state.cluster import ClusterTaskState, WriteLimits
 from pyscheduler.core.leader_election import LeaseTimings
 from tests.e2e.plane import Plane
 from tests.tasks.records import record
@@ -28,13 +28,13 @@ UNLIMITED = WriteLimits(writes_per_second=10_000.0, burst=100)
 WRITER = """
 import asyncio, sys
 from pyscheduler.backend.client import KubernetesClient
-from pyscheduler.backend.state.cluster import ClusterState
+from pyscheduler.backend.state.cluster import ClusterTaskState
 from tests.e2e.test_tasks_state import QUICK, UNLIMITED
 from tests.tasks.records import record
 
 async def main():
     async with KubernetesClient(sys.argv[1], kubeconfig=sys.argv[2], qps=0) as client:
-        store = ClusterState(client, "tasks", write_limits=UNLIMITED, terms=QUICK)
+        store = ClusterTaskState(client, "tasks", write_limits=UNLIMITED, terms=QUICK)
         saved = await store.open()
         number = int(saved.resource_version or 0)
         while True:
@@ -58,8 +58,8 @@ async def client(namespace: str, kubeconfig: Path) -> AsyncIterator[KubernetesCl
         yield client
 
 
-def state(client: KubernetesClient) -> ClusterState:
-    return ClusterState(client, "tasks", write_limits=UNLIMITED, terms=QUICK)
+def state(client: KubernetesClient) -> ClusterTaskState:
+    return ClusterTaskState(client, "tasks", write_limits=UNLIMITED, terms=QUICK)
 
 
 class TestContract(StateContract):
@@ -122,7 +122,7 @@ async def test_former_owner_cannot_write(control_plane: Plane, namespace: str, c
 async def test_configmaps_stay_below_the_size_limit(
     control_plane: Plane, namespace: str, client: KubernetesClient
 ) -> None:
-    store = ClusterState(client, "tasks", write_limits=UNLIMITED)
+    store = ClusterTaskState(client, "tasks", write_limits=UNLIMITED)
     await store.open()
     await store.commit([record(f"t-{i}", message="x" * 400) for i in range(1_000)], resource_version="1")
     await store.close()

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pyscheduler.shell.serving.webserver import Request, Response, WebServer
+from pyscheduler.shell.serving.webserver import ServerRequest, ServerResponse, WebServer
 
 pytestmark = pytest.mark.slow
 
@@ -49,9 +49,9 @@ async def exchange(*connections: bytes) -> tuple[list[str], list[bytes]]:
     """Return the served paths and the response bytes of each connection, opened one after the other."""
     served: list[str] = []
 
-    async def page(request: Request) -> Response:
+    async def page(request: ServerRequest) -> ServerResponse:
         served.append(request.path)
-        return Response(b"found\n")
+        return ServerResponse(b"found\n")
 
     server = WebServer(page, "127.0.0.1", 0)
     await server.start()

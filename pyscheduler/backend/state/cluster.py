@@ -55,7 +55,7 @@ _encoder: Final = msgspec.json.Encoder()
 _decoder: Final = msgspec.json.Decoder(TaskRecord)
 
 
-class ClusterState:
+class ClusterTaskState:
     """StateStore in a namespace. `wall` returns seconds since the epoch."""
 
     def __init__(

@@ -12,11 +12,11 @@ from pyscheduler.embedded.client.protocol import (
     PODS,
     REPLICASETS,
     ApiClient,
+    ApiResource,
+    ClientStatusError,
     Json,
     Key,
     Listing,
-    Resource,
-    StatusError,
 )
 from pyscheduler.embedded.client.tasks import Tasks
 from pyscheduler.embedded.client.workqueue import Clock, WorkQueue
@@ -32,6 +32,8 @@ __all__ = [
     "PODS",
     "REPLICASETS",
     "ApiClient",
+    "ApiResource",
+    "ClientStatusError",
     "Clock",
     "Codec",
     "HttpClient",
@@ -39,8 +41,6 @@ __all__ = [
     "Json",
     "Key",
     "Listing",
-    "Resource",
-    "StatusError",
     "Tasks",
     "WorkQueue",
     "structs",

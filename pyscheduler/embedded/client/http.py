@@ -14,7 +14,7 @@ from typing import Self
 import aiohttp
 import msgspec
 
-from pyscheduler.embedded.client.protocol import Json, Key, Listing, PatchKind, Resource, StatusError
+from pyscheduler.embedded.client.protocol import ApiResource, ClientStatusError, Json, Key, Listing, PatchKind
 from pyscheduler.kube.deadlines import Deadlines
 
 PAGE = 1000
@@ -71,7 +71,7 @@ class HttpClient:
         await self._session.close()
 
     async def list(
-        self, resource: Resource, *, namespace: str = "", label_selector: str = "", field_selector: str = ""
+        self, resource: ApiResource, *, namespace: str = "", label_selector: str = "", field_selector: str = ""
     ) -> Listing:
         query = {"limit": str(PAGE), **_selectors(label_selector, field_selector)}
         items: list[msgspec.Raw] = []
@@ -84,7 +84,7 @@ class HttpClient:
 
     async def watch(
         self,
-        resource: Resource,
+        resource: ApiResource,
         resource_version: str,
         *,
         namespace: str = "",
@@ -112,30 +112,30 @@ class HttpClient:
                     if line:
                         yield line
 
-    async def get(self, resource: Resource, namespace: str, name: str) -> Json:
+    async def get(self, resource: ApiResource, namespace: str, name: str) -> Json:
         return _decode_object(await self._request("GET", resource.path(namespace, name)))
 
-    async def create(self, resource: Resource, obj: Json) -> Json:
+    async def create(self, resource: ApiResource, obj: Json) -> Json:
         path = resource.path(obj["metadata"].get("namespace", ""))
         return _decode_object(await self._request("POST", path, body=obj))
 
-    async def update(self, resource: Resource, obj: Json) -> Json:
+    async def update(self, resource: ApiResource, obj: Json) -> Json:
         meta = obj["metadata"]
         path = resource.path(meta.get("namespace", ""), meta["name"])
         return _decode_object(await self._request("PUT", path, body=obj))
 
     async def patch(
-        self, resource: Resource, key: Key, patch: Json, *, kind: PatchKind = "merge", subresource: str = ""
+        self, resource: ApiResource, key: Key, patch: Json, *, kind: PatchKind = "merge", subresource: str = ""
     ) -> None:
         path = resource.path(*key, subresource)
         await self._request("PATCH", path, body=patch, content_type=_PATCH_TYPE[kind])
 
-    async def patch_status(self, resource: Resource, key: Key, status: Json, *, uid: str = "") -> None:
+    async def patch_status(self, resource: ApiResource, key: Key, status: Json, *, uid: str = "") -> None:
         precondition: Json = {"metadata": {"uid": uid}} if uid else {}
         # Conditions are lists; only a strategic merge patch preserves those of other writers.
         await self.patch(resource, key, precondition | {"status": status}, kind="strategic-merge", subresource="status")
 
-    async def delete(self, resource: Resource, key: Key, *, uid: str = "", grace_seconds: int | None = None) -> None:
+    async def delete(self, resource: ApiResource, key: Key, *, uid: str = "", grace_seconds: int | None = None) -> None:
         options: Json = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background"}
         if uid:
             options["preconditions"] = {"uid": uid}
@@ -167,9 +167,9 @@ def _selectors(label: str, field: str) -> dict[str, str]:
     return {k: v for k, v in (("labelSelector", label), ("fieldSelector", field)) if v}
 
 
-def _status_error(code: int, body: bytes) -> StatusError:
+def _status_error(code: int, body: bytes) -> ClientStatusError:
     try:
         status = _decode_status(body)
     except msgspec.DecodeError:
         status = _Status(message=body[:200].decode(errors="replace"))
-    return StatusError(code, status.reason, status.message)
+    return ClientStatusError(code, status.reason, status.message)

@@ -16,7 +16,7 @@ import aiohttp
 import msgspec
 
 from pyscheduler.api.objects import ObjectMeta
-from pyscheduler.embedded.client.protocol import ApiClient, Json, Key, Resource, StatusError
+from pyscheduler.embedded.client.protocol import ApiClient, ApiResource, ClientStatusError, Json, Key
 
 T = TypeVar("T")
 W = TypeVar("W", bound=msgspec.Struct)
@@ -82,7 +82,7 @@ class Informer(Generic[T]):
     """Cache `objects` with `listeners` for changes; `synced` is set when the first list has been read."""
 
     client: ApiClient
-    resource: Resource
+    resource: ApiResource
     codec: Codec[T]
     namespace: str = ""
     label_selector: str = ""
@@ -101,7 +101,7 @@ class Informer(Generic[T]):
                 if not self._version:
                     self._version = await self._list()
                 await self._watch()
-            except StatusError as error:
+            except ClientStatusError as error:
                 if error.code == GONE:
                     self._version = ""
                 _log.info("watch of %s: %s", self.resource.plural, error)
@@ -142,7 +142,7 @@ class Informer(Generic[T]):
             return str(_decode_bookmark(frame.object).metadata["resourceVersion"])
         if frame.type == "ERROR":
             status = _decode_error(frame.object)
-            raise StatusError(status.code, status.reason, status.message)
+            raise ClientStatusError(status.code, status.reason, status.message)
         obj = self._read(frame.object)
         if obj is None:
             return ""

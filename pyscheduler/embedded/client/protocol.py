@@ -23,18 +23,18 @@ __all__ = [
     "PODS",
     "REPLICASETS",
     "ApiClient",
+    "ApiResource",
+    "ClientStatusError",
     "Json",
     "Key",
     "Listing",
     "PatchKind",
-    "Resource",
-    "StatusError",
 ]
 
 PatchKind = Literal["merge", "strategic-merge"]
 
 
-class Resource(NamedTuple):
+class ApiResource(NamedTuple):
     """API path of the objects of one kind."""
 
     group: str
@@ -51,17 +51,17 @@ class Resource(NamedTuple):
         return "/" + "/".join(parts)
 
 
-PODS = Resource("", "v1", "pods")
-NODES = Resource("", "v1", "nodes", namespaced=False)
-LEASES = Resource("coordination.k8s.io", "v1", "leases")
-REPLICASETS = Resource("apps", "v1", "replicasets")
-DEPLOYMENTS = Resource("apps", "v1", "deployments")
-JOBS = Resource("batch", "v1", "jobs")
-CRONJOBS = Resource("batch", "v1", "cronjobs")
-EVENTS = Resource("", "v1", "events")
+PODS = ApiResource("", "v1", "pods")
+NODES = ApiResource("", "v1", "nodes", namespaced=False)
+LEASES = ApiResource("coordination.k8s.io", "v1", "leases")
+REPLICASETS = ApiResource("apps", "v1", "replicasets")
+DEPLOYMENTS = ApiResource("apps", "v1", "deployments")
+JOBS = ApiResource("batch", "v1", "jobs")
+CRONJOBS = ApiResource("batch", "v1", "cronjobs")
+EVENTS = ApiResource("", "v1", "events")
 
 
-class StatusError(Exception):
+class ClientStatusError(Exception):
     """Error response of the API server. `code` is the HTTP status, `reason` the metav1.Status reason."""
 
     def __init__(self, code: int, reason: str, message: str) -> None:
@@ -87,16 +87,16 @@ class Listing(NamedTuple):
 
 
 class ApiClient(Protocol):
-    """Requests; all raise `StatusError` for error responses, and OSError or TimeoutError if there is no response."""
+    """Requests; all raise `ClientStatusError` for error responses, and OSError or TimeoutError if there is no response."""
 
     async def list(
-        self, resource: Resource, *, namespace: str = "", label_selector: str = "", field_selector: str = ""
+        self, resource: ApiResource, *, namespace: str = "", label_selector: str = "", field_selector: str = ""
     ) -> Listing:
         """Return all objects that match, read in pages."""
 
     def watch(
         self,
-        resource: Resource,
+        resource: ApiResource,
         resource_version: str,
         *,
         namespace: str = "",
@@ -105,21 +105,21 @@ class ApiClient(Protocol):
     ) -> AsyncIterator[bytes]:
         """Yield the JSON of each watch event until the server ends the request."""
 
-    async def get(self, resource: Resource, namespace: str, name: str) -> Json: ...
+    async def get(self, resource: ApiResource, namespace: str, name: str) -> Json: ...
 
-    async def create(self, resource: Resource, obj: Json) -> Json:
+    async def create(self, resource: ApiResource, obj: Json) -> Json:
         """Create `obj` in the namespace of its metadata; return the object as stored."""
 
-    async def update(self, resource: Resource, obj: Json) -> Json:
+    async def update(self, resource: ApiResource, obj: Json) -> Json:
         """Replace `obj`; a resourceVersion in it is a precondition."""
 
     async def patch(
-        self, resource: Resource, key: Key, patch: Json, *, kind: PatchKind = "merge", subresource: str = ""
+        self, resource: ApiResource, key: Key, patch: Json, *, kind: PatchKind = "merge", subresource: str = ""
     ) -> None:
         """Patch an object or its subresource; the patched object is not returned (a watch delivers it)."""
 
-    async def patch_status(self, resource: Resource, key: Key, status: Json, *, uid: str = "") -> None:
+    async def patch_status(self, resource: ApiResource, key: Key, status: Json, *, uid: str = "") -> None:
         """Patch the status with a strategic merge patch; `uid` is a precondition."""
 
-    async def delete(self, resource: Resource, key: Key, *, uid: str = "", grace_seconds: int | None = None) -> None:
+    async def delete(self, resource: ApiResource, key: Key, *, uid: str = "", grace_seconds: int | None = None) -> None:
         """Delete an object; `uid` is a precondition, dependents are deleted in the background."""

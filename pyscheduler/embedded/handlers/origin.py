@@ -12,15 +12,15 @@ from urllib.parse import urlsplit
 
 from aiohttp import web
 
-from pyscheduler.embedded.status import ApiError
+from pyscheduler.embedded.status import ApiStatusError
 
 
 def check_origin(request: web.BaseRequest, own_host: str) -> None:
-    """Raise ApiError 403 unless the Host and Origin headers name this machine's loopback interface or `own_host`."""
+    """Raise ApiStatusError 403 unless the Host and Origin headers name this machine's loopback interface or `own_host`."""
     for header, url in (("Host", f"//{request.headers.get('Host', '')}"), ("Origin", request.headers.get("Origin"))):
         if url is not None and not _is_local(url, own_host):
             value = request.headers.get(header, "")
-            raise ApiError(
+            raise ApiStatusError(
                 403, "Forbidden", f"{header} {value!r} is not a loopback address; use localhost, 127.0.0.1 or [::1]"
             )
 

@@ -13,7 +13,7 @@ from aiohttp import web
 
 from pyscheduler.embedded.objects import without_nulls
 from pyscheduler.embedded.server_state import WriteOptions
-from pyscheduler.embedded.status import ApiError, bad_request, unsupported_media_type
+from pyscheduler.embedded.status import ApiStatusError, bad_request, unsupported_media_type
 from pyscheduler.embedded.wire.decode import MAGIC, decode_object
 
 PLAIN, TABLE, METADATA = "plain", "table", "metadata"
@@ -51,7 +51,7 @@ def parse_path(path: str) -> Target | None:
 
 @lru_cache(maxsize=256)
 def view_of(accept: str) -> str:
-    """Return the view that the Accept header selects: plain, table or metadata. ApiError 406 if it excludes JSON."""
+    """Return the view that the Accept header selects: plain, table or metadata. ApiStatusError 406 if it excludes JSON."""
     if not accept:
         return PLAIN
     for choice in accept.split(","):
@@ -66,7 +66,7 @@ def view_of(accept: str) -> str:
         if not requested:
             return PLAIN
     message = "only the following media types are accepted: application/json, application/json;as=Table"
-    raise ApiError(406, "NotAcceptable", message)
+    raise ApiStatusError(406, "NotAcceptable", message)
 
 
 def wants_aggregated_discovery(accept: str) -> bool:
@@ -75,7 +75,7 @@ def wants_aggregated_discovery(accept: str) -> bool:
 
 
 async def read_body(request: web.BaseRequest) -> Any:
-    """Return the body, JSON or YAML, without nulls; None if it is empty. ApiError 400 or 415 if it is malformed."""
+    """Return the body, JSON or YAML, without nulls; None if it is empty. ApiStatusError 400 or 415 if it is malformed."""
     raw = await request.read()
     if not raw:
         return None
@@ -130,7 +130,7 @@ def write_options(_request: web.BaseRequest, query: Mapping[str, str], warnings:
 
 
 def is_dry_run(query: Mapping[str, str]) -> bool:
-    """Return True if the request is a dry run. ApiError 400 for values other than All."""
+    """Return True if the request is a dry run. ApiStatusError 400 for values other than All."""
     value = query.get("dryRun", "")
     if value not in {"", "All"}:
         raise bad_request(f"dryRun {value!r} is not supported; use All")

@@ -13,7 +13,7 @@ from pyscheduler.embedded.handlers.request import METADATA, PLAIN
 from pyscheduler.embedded.history import Version
 from pyscheduler.embedded.objects import Json
 from pyscheduler.embedded.resources import Resource
-from pyscheduler.embedded.status import ApiError
+from pyscheduler.embedded.status import ApiStatusError
 from pyscheduler.embedded.verbs.read import ListPage
 
 _encode = msgspec.json.Encoder().encode
@@ -33,7 +33,7 @@ def document(body: Any, status: int = 200) -> web.Response:
     return raw(_encode(body), status)
 
 
-def error_status(error: ApiError) -> web.Response:
+def error_status(error: ApiStatusError) -> web.Response:
     """Return the Status of a rejected request."""
     response = document(error.body(), error.code)
     retry = (error.details or {}).get("retryAfterSeconds")

@@ -27,7 +27,7 @@ from pyscheduler.embedded.handlers.subresources import SubresourceHandlers
 from pyscheduler.embedded.handlers.watch import WatchHandler
 from pyscheduler.embedded.objects import Json
 from pyscheduler.embedded.resources import Resource
-from pyscheduler.embedded.status import ApiError, method_not_allowed, no_such_path, success
+from pyscheduler.embedded.status import ApiStatusError, method_not_allowed, no_such_path, success
 from pyscheduler.embedded.verbs.delete import delete_options
 from pyscheduler.embedded.verbs.read import list_options
 
@@ -49,14 +49,14 @@ class Router:
         try:
             check_origin(request, self._host)
             return await self._route(request)
-        except ApiError as error:
+        except ApiStatusError as error:
             return respond.error_status(error)
         except asyncio.CancelledError:
             raise
         except Exception as error:
             log.exception("unexpected error while serving %s %s", request.method, request.path)
             message = f"Internal error occurred: {type(error).__name__}: {error}"
-            return respond.error_status(ApiError(500, "InternalError", message))
+            return respond.error_status(ApiStatusError(500, "InternalError", message))
 
     async def _route(self, request: web.BaseRequest) -> web.StreamResponse:
         target = parse_path(request.path)

@@ -21,10 +21,10 @@ from pyscheduler.embedded.client import (
     NODES,
     PODS,
     ApiClient,
+    ClientStatusError,
     Clock,
     Informer,
     Key,
-    StatusError,
     Tasks,
     WorkQueue,
     structs,
@@ -125,7 +125,7 @@ class HollowNodes:
         return list(self._nodes)
 
     async def start(self) -> None:
-        """Register all nodes and start running pods. StatusError if the server rejects a node."""
+        """Register all nodes and start running pods. ClientStatusError if the server rejects a node."""
         limit = asyncio.Semaphore(REGISTRATIONS)
 
         async def register(template: NodeTemplate) -> None:
@@ -149,7 +149,7 @@ class HollowNodes:
         await self._tasks.stop()
 
     async def add(self, template: NodeTemplate) -> None:
-        """Add one node now. StatusError if the server rejects it."""
+        """Add one node now. ClientStatusError if the server rejects it."""
         await self._register(template)
         self._heartbeats.add(template.name)
         self._requeue_pods_of(template.name)
@@ -175,7 +175,7 @@ class HollowNodes:
         now = self._clock()
         try:
             created = await self._client.create(NODES, node_object(template, address, now))
-        except StatusError as error:
+        except ClientStatusError as error:
             if not error.is_conflict:
                 del self._nodes[template.name]
                 raise
@@ -212,7 +212,7 @@ class HollowNodes:
         name = node.template.name
         try:
             await self._client.patch(LEASES, (LEASE_NAMESPACE, name), lease_renewal(now))
-        except StatusError as error:
+        except ClientStatusError as error:
             if not error.is_not_found:
                 raise
             await self._client.create(LEASES, lease_object(name, node.uid, now))
@@ -273,7 +273,7 @@ class HollowNodes:
                     self._finished.add(uid)
             elif decision.delete:
                 await self._client.delete(PODS, key, uid=uid, grace_seconds=0)
-        except StatusError as error:
+        except ClientStatusError as error:
             if not (error.is_not_found or error.is_conflict):
                 raise
         if decision.requeue_at < math.inf:

@@ -10,14 +10,14 @@ from pyscheduler.embedded.objects import Json, dig
 from pyscheduler.embedded.patch.fieldset import Path, element, owned_leaves, shown
 from pyscheduler.embedded.patch.managed import APPLY, FieldManagers, owners_of_live
 from pyscheduler.embedded.schema.nodes import ListOf, MapOf, Node, Struct, child
-from pyscheduler.embedded.status import ApiError
+from pyscheduler.embedded.status import ApiStatusError
 
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _KUBECTL = "kubectl"
 
 
 def server_side_apply(live: Json, config: Json, schema: Node, manager: str, how: tuple[bool, str]) -> Json:
-    """Return `live` with `config` applied by `manager`; `how` is (force, timestamp). ApiError 409 for conflicts."""
+    """Return `live` with `config` applied by `manager`; `how` is (force, timestamp). ApiStatusError 409 for conflicts."""
     force, now = how
     before, applied = owned_leaves(live, schema), owned_leaves(config, schema)
     owners = owners_of_live(live, before, now)
@@ -74,14 +74,14 @@ def _with_last_applied(meta: Json, live: Json, config: Json, manager: str) -> Js
     return {**meta, "annotations": {**(meta.get("annotations") or {}), _LAST_APPLIED: text}}
 
 
-def _conflict(conflicts: list[tuple[tuple[str, str], Path]]) -> ApiError:
+def _conflict(conflicts: list[tuple[tuple[str, str], Path]]) -> ApiStatusError:
     causes = [
         {"reason": "FieldManagerConflict", "message": f'conflict with "{owner[0]}"', "field": shown(path)}
         for owner, path in conflicts
     ]
     count = f"{len(causes)} conflict" + ("s" if len(causes) > 1 else "")
     listed = ", ".join(f"{cause['message']}: {cause['field']}" for cause in causes)
-    return ApiError(409, "Conflict", f"Apply failed with {count}: {listed}", {"causes": causes})
+    return ApiStatusError(409, "Conflict", f"Apply failed with {count}: {listed}", {"causes": causes})
 
 
 def _merged(live: Any, config: Any, node: Node) -> Any:

@@ -12,7 +12,7 @@ from pyscheduler.embedded.objects import Json
 from pyscheduler.embedded.resources import Resource
 from pyscheduler.embedded.schema.models import tree, typed
 from pyscheduler.embedded.schema.nodes import Node
-from pyscheduler.embedded.status import ApiError, bad_request
+from pyscheduler.embedded.status import ApiStatusError, bad_request
 
 _WHERE = re.compile(r"(?P<what>.*?) - at `\$(?P<path>.*)`\Z", re.DOTALL)
 
@@ -28,7 +28,7 @@ def _metadata_only() -> Any:
 
 
 def check_types(resource: Resource, obj: Json) -> None:
-    """Raise ApiError 400 with the path if `obj` has a value of the wrong type."""
+    """Raise ApiStatusError 400 with the path if `obj` has a value of the wrong type."""
     wanted = typed(resource.model) if resource.model and not resource.custom else Any
     try:
         msgspec.convert(obj, type=_metadata_only() if wanted is Any else wanted)
@@ -36,7 +36,7 @@ def check_types(resource: Resource, obj: Json) -> None:
         raise _type_error(resource, str(error)) from None
 
 
-def _type_error(resource: Resource, text: str) -> ApiError:
+def _type_error(resource: Resource, text: str) -> ApiStatusError:
     found = _WHERE.match(text)
     path, what = (found["path"].lstrip("."), found["what"]) if found else ("", text)
     what = what.replace(" | null", "").replace("`", "").lower()

@@ -12,7 +12,7 @@ from pyscheduler.embedded.resources import Resource
 from pyscheduler.embedded.selectors import selector_test
 from pyscheduler.embedded.server_state import DeleteOptions, ServerState
 from pyscheduler.embedded.status import (
-    ApiError,
+    ApiStatusError,
     bad_request,
     conflict,
     forbidden,
@@ -29,7 +29,7 @@ _RETRY_SECONDS = 10
 
 
 def bind(state: ServerState, pods: Resource, namespace: str, name: str, binding: Any, *, dry_run: bool = False) -> None:
-    """Assign a pod to a node (the registry's BindingREST). ApiError 409 if the pod cannot be bound."""
+    """Assign a pod to a node (the registry's BindingREST). ApiStatusError 409 if the pod cannot be bound."""
     meta, node = _read_binding(namespace, name, binding)
     old = find(state, pods, namespace, name)
     pod, stored = old.object, old.object["metadata"]
@@ -81,7 +81,7 @@ def _bound(pod: Json, binding: Mapping[str, Any], node: str, now: str) -> Json:
 
 
 def evict(state: ServerState, pods: Resource, namespace: str, name: str, eviction: Any) -> None:
-    """Delete a pod if its disruption budget allows it (the registry's EvictionREST). ApiError 429 if it does not."""
+    """Delete a pod if its disruption budget allows it (the registry's EvictionREST). ApiStatusError 429 if it does not."""
     if not isinstance(eviction, dict):
         raise bad_request("the body is not an Eviction")
     options = delete_options(eviction.get("deleteOptions"), {})
@@ -111,7 +111,7 @@ def _decrement_budget(state: ServerState, pod: Json, options: DeleteOptions) -> 
     budgets = budgets_of(state, pod)
     if len(budgets) > 1:
         why = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
-        raise ApiError(500, "InternalError", why)
+        raise ApiStatusError(500, "InternalError", why)
     if not budgets:
         return
     budget, name = budgets[0].object, budgets[0].key[1]

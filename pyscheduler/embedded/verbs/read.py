@@ -13,7 +13,7 @@ from pyscheduler.embedded.resources import Resource
 from pyscheduler.embedded.selectors import Test, field_test, label_test
 from pyscheduler.embedded.server_state import ServerState
 from pyscheduler.embedded.status import (
-    ApiError,
+    ApiStatusError,
     Cause,
     bad_request,
     expired,
@@ -69,7 +69,7 @@ class ListPage:
 
 
 def list_options(resource: Resource, query: Mapping[str, str]) -> ListOptions:
-    """Return the options in a query string. ApiError 400 or 422 if they are invalid."""
+    """Return the options in a query string. ApiStatusError 400 or 422 if they are invalid."""
     initial = query.get("sendInitialEvents")
     options = ListOptions(
         revision=query.get("resourceVersion", ""),
@@ -127,7 +127,7 @@ def _contradictions(options: ListOptions) -> Iterator[Cause]:
 
 
 def revision_number(text: str) -> int:
-    """Return a resourceVersion parameter as a number, 0 if it is empty. ApiError 400 if it is not a number."""
+    """Return a resourceVersion parameter as a number, 0 if it is empty. ApiStatusError 400 if it is not a number."""
     if not text:
         return 0
     if not (text.isascii() and text.isdigit()):
@@ -161,7 +161,7 @@ def _following_page(state: ServerState, resource: Resource, namespace: str, opti
     revision, after = _read_token(options.token)
     try:
         versions = state.store.scan_at(resource.bucket, revision, namespace, after)
-    except ApiError as error:
+    except ApiStatusError as error:
         raise (expired(_STALE_CONTINUE) if error.code == 410 else error) from None
     return _cut(versions, options, revision)
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from pyscheduler.embedded.objects import Json, timestamp
 from pyscheduler.embedded.status import bad_request, unsupported_media_type
-from pyscheduler.embedded.wire.table import Field, message_name, messages
+from pyscheduler.embedded.wire.table import MessageField, message_name, messages
 
 MAGIC = b"k8s\x00"
 
@@ -99,20 +99,20 @@ def _message(raw: bytes, name: str) -> Json:
     return result
 
 
-def _is_set(value: Any, field: Field) -> bool:
+def _is_set(value: Any, field: MessageField) -> bool:
     """Return False for a zero value that Go writes because a field without a pointer has no "not set"."""
     if value is None:
         return False
     return field.pointer or not (value == "" or value is False or value == {} or (value == 0 and field.kind == "i"))
 
 
-def _entry(raw: bytes, field: Field) -> tuple[str, Any]:
+def _entry(raw: bytes, field: MessageField) -> tuple[str, Any]:
     pair = _by_number(raw)
     empty: Any = b"" if field.kind not in "ib" else 0
     return pair.get(1, b"").decode(), _value(pair.get(2, empty), field)
 
 
-def _value(value: Any, field: Field) -> Any:
+def _value(value: Any, field: MessageField) -> Any:
     match field.kind:
         case "s":
             return value.decode()

@@ -19,7 +19,7 @@ from pyscheduler.embedded.wire.pods import PODS
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class MessageField:
     """One field: `shape` is "", "[" or "{", `kind` a lower-case letter of the notation."""
 
     name: str
@@ -29,15 +29,15 @@ class Field:
     pointer: bool
 
 
-Message = dict[int, Field]
+Message = dict[int, MessageField]
 
 
-def _field(text: str) -> tuple[int, Field]:
+def _field(text: str) -> tuple[int, MessageField]:
     number, _, rest = text.partition("=")
     name, _, kind = rest.partition(":")
     shape = kind[0] if kind[0] in "[{" else ""
     letter, _, message = kind[len(shape) :].partition(":")
-    return int(number), Field(name, shape, letter.lower(), message, letter.isupper())
+    return int(number), MessageField(name, shape, letter.lower(), message, letter.isupper())
 
 
 @cache

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-from pyscheduler.embedded.client import Json, Key, Resource
+from pyscheduler.embedded.client import ApiResource, Json, Key
 from pyscheduler.embedded.client.protocol import PatchKind
 
 
 @dataclass(frozen=True)
 class Create:
-    resource: Resource
+    resource: ApiResource
     obj: Json
     event_object: Json | None = None
     """Object of the SuccessfulCreate Event; None for no Event."""
@@ -21,7 +21,7 @@ class Create:
 
 @dataclass(frozen=True)
 class Patch:
-    resource: Resource
+    resource: ApiResource
     key: Key
     patch: Json
     subresource: str = ""
@@ -30,7 +30,7 @@ class Patch:
 
 @dataclass(frozen=True)
 class Delete:
-    resource: Resource
+    resource: ApiResource
     key: Key
     uid: str
     grace_seconds: int | None = None
@@ -40,7 +40,7 @@ class Delete:
 
 
 @dataclass(frozen=True)
-class Record:
+class RecordAction:
     """An Event about `regarding`."""
 
     regarding: Json
@@ -49,7 +49,7 @@ class Record:
     kind: str = "Normal"
 
 
-Action = Create | Delete | Patch | Record
+Action = Create | Delete | Patch | RecordAction
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Plan:
     requeue_at: float = math.inf
 
 
-def status_patch(resource: Resource, obj: Json, desired: Json) -> list[Action]:
+def status_patch(resource: ApiResource, obj: Json, desired: Json) -> list[Action]:
     """Return a patch that sets the fields of `desired` in the status of `obj`; empty if they are set already.
 
     A None in `desired` removes the field. Fields that are not in `desired` are preserved.

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 
-from pyscheduler.embedded.client import ApiClient, Json, StatusError
-from pyscheduler.embedded.workloads.actions import Action, Create, Delete, Patch, Record
+from pyscheduler.embedded.client import ApiClient, ClientStatusError, Json
+from pyscheduler.embedded.workloads.actions import Action, Create, Delete, Patch, RecordAction
 from pyscheduler.embedded.workloads.recorder import EventRecorder
 
 MAX_CONCURRENT_WRITES = 16
@@ -25,11 +25,11 @@ async def apply_actions(
 ) -> None:
     """Perform creations and deletions concurrently, then patches in order; record Events if there is a `recorder`.
 
-    StatusError or OSError aborts; the remaining actions are not performed.
+    ClientStatusError or OSError aborts; the remaining actions are not performed.
     """
     actions = list(actions)
     changes = [action for action in actions if isinstance(action, Create | Delete)]
-    records: list[Record] = []
+    records: list[RecordAction] = []
 
     async def change(action: Create | Delete) -> None:
         if isinstance(action, Create):
@@ -52,23 +52,23 @@ async def apply_actions(
     for action in actions:
         if isinstance(action, Patch):
             await _patch(client, action)
-    records += [action for action in actions if isinstance(action, Record)]
+    records += [action for action in actions if isinstance(action, RecordAction)]
     if recorder is not None:
         for record in records:
             await recorder.record(record)
 
 
-def _event_records(event_object: Json | None, reason: str, verb: str, obj: Json) -> list[Record]:
+def _event_records(event_object: Json | None, reason: str, verb: str, obj: Json) -> list[RecordAction]:
     if event_object is None:
         return []
     what = "job " if event_object.get("kind") == "CronJob" else "pod: "
-    return [Record(event_object, reason, f"{verb} {what}{obj['metadata']['name']}")]
+    return [RecordAction(event_object, reason, f"{verb} {what}{obj['metadata']['name']}")]
 
 
 async def _create(client: ApiClient, action: Create) -> Json | None:
     try:
         return await client.create(action.resource, action.obj)
-    except StatusError as error:
+    except ClientStatusError as error:
         if action.ignore_already_exists and error.is_conflict:
             return None
         raise
@@ -79,7 +79,7 @@ async def _delete(client: ApiClient, action: Delete) -> bool:
         if action.pre_patch is not None:
             await _patch(client, action.pre_patch)
         await client.delete(action.resource, action.key, uid=action.uid, grace_seconds=action.grace_seconds)
-    except StatusError as error:
+    except ClientStatusError as error:
         if error.is_not_found or error.is_conflict:
             return False  # it is deleted, or another object has its name
         raise
@@ -89,6 +89,6 @@ async def _delete(client: ApiClient, action: Delete) -> bool:
 async def _patch(client: ApiClient, action: Patch) -> None:
     try:
         await client.patch(action.resource, action.key, action.patch, kind=action.kind, subresource=action.subresource)
-    except StatusError as error:
+    except ClientStatusError as error:
         if not error.is_not_found:
             raise

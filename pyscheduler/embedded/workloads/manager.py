@@ -16,10 +16,10 @@ from pyscheduler.embedded.client import (
     PODS,
     REPLICASETS,
     ApiClient,
+    ApiResource,
     Clock,
     Informer,
     Json,
-    Resource,
     Tasks,
 )
 from pyscheduler.embedded.workloads.controllers import CRONJOB, DEPLOYMENT, JOB, REPLICASET, WorkloadControllers
@@ -80,5 +80,5 @@ class ControllerManager:
         self._nodes.queue.close()
         await self._tasks.stop()
 
-    def _informer(self, resource: Resource, namespace: str = "") -> Informer[Json]:
+    def _informer(self, resource: ApiResource, namespace: str = "") -> Informer[Json]:
         return Informer(self._client, resource, OBJECTS, namespace=namespace)

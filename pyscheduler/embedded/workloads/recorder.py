@@ -6,9 +6,9 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from uuid import uuid4
 
-from pyscheduler.embedded.client import EVENTS, ApiClient, Clock, Json, StatusError
+from pyscheduler.embedded.client import EVENTS, ApiClient, ClientStatusError, Clock, Json
 from pyscheduler.embedded.objects import timestamp
-from pyscheduler.embedded.workloads.actions import Record
+from pyscheduler.embedded.workloads.actions import RecordAction
 from pyscheduler.embedded.workloads.objects import key_of, uid_of
 
 MAX_CACHED_EVENTS = 4096
@@ -32,7 +32,7 @@ class EventRecorder:
         self._client, self._clock = client, clock
         self._recorded_events: OrderedDict[_EventKey, _RecordedEvent] = OrderedDict()
 
-    async def record(self, record: Record) -> None:
+    async def record(self, record: RecordAction) -> None:
         """Create the Event, or increment the count of an equal one."""
         event_key = (uid_of(record.regarding), record.reason, record.message)
         namespace, now = key_of(record.regarding)[0], timestamp(self._clock())
@@ -48,11 +48,11 @@ class EventRecorder:
             if len(self._recorded_events) > MAX_CACHED_EVENTS:
                 self._recorded_events.popitem(last=False)
             await self._client.create(EVENTS, event)
-        except (StatusError, OSError, TimeoutError):
+        except (ClientStatusError, OSError, TimeoutError):
             self._recorded_events.pop(event_key, None)
 
 
-def _event(record: Record, now: str) -> Json:
+def _event(record: RecordAction, now: str) -> Json:
     about, kind = record.regarding, record.regarding.get("kind", "")
     meta, component = about["metadata"], _COMPONENTS.get(kind, "")
     return {

@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 import aiohttp
 from yarl import URL
 
-from pyscheduler.config.types import Extender as Configured
+from pyscheduler.config.types import ExtenderConfig as Configured
 from pyscheduler.config.types import ExtenderTLS
 from pyscheduler.core.extender import ExtenderFailed
 

@@ -14,15 +14,15 @@ from pyscheduler.api import ApiWriter, BindPlugin, ClusterEventWithHint, Cycle, 
 from pyscheduler.api.outcome import SKIP, Skip
 from pyscheduler.config.extenders import build_extenders
 from pyscheduler.config.problems import ConfigError, Problem
-from pyscheduler.config.types import Extender as Configured
+from pyscheduler.config.types import ExtenderConfig as Configured
 from pyscheduler.config.types import KubeSchedulerConfiguration
 from pyscheduler.core.commands import BindingPlan, CallExtenders
 from pyscheduler.core.events import Event, ExtendersResponded
 from pyscheduler.core.extender import (
     EXTENDER,
-    Extender,
     ExtenderCall,
     ExtenderCallFailed,
+    Extender,
     ExtenderFailed,
     ExtenderResult,
     FilterCall,

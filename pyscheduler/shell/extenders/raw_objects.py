@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 
 from pyscheduler.api import NodeObject, PodObject, ResourceKind
-from pyscheduler.config.types import Extender
+from pyscheduler.config.types import ExtenderConfig
 from pyscheduler.shell.kube.decode import Item, Line, ObjectDecoder, Page, Refusals
 from pyscheduler.shell.kube.paths import NODES, PODS
 from pyscheduler.shell.kube.reflector import Gone, Upsert
@@ -114,7 +114,7 @@ class RawObjectCaches(NamedTuple):
         return zip(self, scopes, strict=True)
 
 
-def required_scopes(extenders: Sequence[Extender]) -> tuple[CacheScope, CacheScope]:
+def required_scopes(extenders: Sequence[ExtenderConfig]) -> tuple[CacheScope, CacheScope]:
     """Return the scopes of pods and of nodes that requests to these extenders need."""
     whole = [extender for extender in extenders if not extender.node_cache_capable]
     victims = any(extender.preempt_verb for extender in whole)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from pyscheduler.shell.serving.webserver import Request
+from pyscheduler.shell.serving.webserver import ServerRequest
 
 ALWAYS_ALLOWED: Final = ("/healthz", "/readyz", "/livez")
 """Default of kube-scheduler's --authorization-always-allow-paths."""
@@ -27,6 +27,6 @@ class AllowedPaths:
         bare = path.removeprefix("/")
         return bare in self._whole or (bool(self._beginnings) and bare.startswith(self._beginnings))
 
-    def is_exempt(self, request: Request) -> bool:
+    def is_exempt(self, request: ServerRequest) -> bool:
         """Return True if the path is in the set and the request has no token; tokens are always reviewed."""
         return request.path in self and "authorization" not in request.headers

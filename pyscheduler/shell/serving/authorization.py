@@ -17,7 +17,7 @@ from pyscheduler.shell import logs
 from pyscheduler.shell.serving.allowed_paths import AllowedPaths
 from pyscheduler.shell.serving.reviews import ANONYMOUS as ANONYMOUS_NAME
 from pyscheduler.shell.serving.reviews import Reviewer, TooBusy, User, Verdict
-from pyscheduler.shell.serving.webserver import Request, Response, Subject
+from pyscheduler.shell.serving.webserver import ServerRequest, ServerResponse, Subject
 
 ANONYMOUS: Final = User(ANONYMOUS_NAME, groups=("system:unauthenticated",))
 PRIVILEGED: Final = "system:masters"
@@ -29,14 +29,14 @@ class AuthorizationFilter:
     """Checks each request before it is served."""
 
     def __init__(
-        self, reviewer: Reviewer, allowed: AllowedPaths, certified: Callable[[Request], User | None] | None = None
+        self, reviewer: Reviewer, allowed: AllowedPaths, certified: Callable[[ServerRequest], User | None] | None = None
     ) -> None:
         """`certified` returns the user of the client certificate of a request; default: the certificate's subject."""
         self._reviewer = reviewer
         self._allowed = allowed
         self._certified = certified or (lambda request: named(request.subject or ()))
 
-    async def refusal(self, request: Request, served: bool) -> Response | None:
+    async def refusal(self, request: ServerRequest, served: bool) -> ServerResponse | None:
         """Return the error response for a request, None if it is allowed.
 
         An anonymous request for a path that is not `served` is rejected without a review.
@@ -56,7 +56,7 @@ class AuthorizationFilter:
             return _forbidden(user, request, "")
         return await self._verdict(user, request)
 
-    async def _user(self, request: Request) -> User | None:
+    async def _user(self, request: ServerRequest) -> User | None:
         """Return the user of a request, None for an invalid token. ApiError, TooBusy."""
         certified = self._certified(request)
         if certified is not None:
@@ -67,14 +67,16 @@ class AuthorizationFilter:
             return ANONYMOUS
         return await self._reviewer.user_of(token)
 
-    async def _verdict(self, user: User, request: Request) -> Response | None:
+    async def _verdict(self, user: User, request: ServerRequest) -> ServerResponse | None:
         try:
             verdict = await self._reviewer.may(user, request.method.lower(), request.path)
         except TooBusy:
             return _too_busy()
         except ApiError as problem:
             _log.warning("Failed to review access", problem, user=user.name, path=request.path)
-            return Response(_sanitized(f"Internal Server Error: {_quoted(request.target)}: {problem}\n").encode(), 500)
+            return ServerResponse(
+                _sanitized(f"Internal Server Error: {_quoted(request.target)}: {problem}\n").encode(), 500
+            )
         return None if _allows(verdict) else _forbidden(user, request, verdict.reason)
 
 
@@ -90,23 +92,23 @@ def _allows(verdict: Verdict) -> bool:
     return verdict.allowed and not verdict.denied
 
 
-def _unauthorized() -> Response:
+def _unauthorized() -> ServerResponse:
     return _status(401, "Unauthorized", "Unauthorized")
 
 
-def _forbidden(user: User, request: Request, reason: str) -> Response:
+def _forbidden(user: User, request: ServerRequest, reason: str) -> ServerResponse:
     cannot = _sanitized(f"User {_quoted(user.name)} cannot {request.method.lower()} path {_quoted(request.path)}")
     return _status(403, "Forbidden", f"forbidden: {cannot}{f': {reason}' if reason else ''}", details={})
 
 
-def _too_busy() -> Response:
+def _too_busy() -> ServerResponse:
     return _status(429, "TooManyRequests", "too many requests, please try again later")
 
 
-def _status(code: int, reason: str, message: str, **more: Any) -> Response:
+def _status(code: int, reason: str, message: str, **more: Any) -> ServerResponse:
     """Return an error response in the form and words of Kubernetes components."""
     status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": message}
-    return Response(msgspec.json.encode({**status, "reason": reason, **more, "code": code}), code, _JSON)
+    return ServerResponse(msgspec.json.encode({**status, "reason": reason, **more, "code": code}), code, _JSON)
 
 
 def _quoted(text: str) -> str:

@@ -19,7 +19,7 @@ from pyscheduler.core.state.node import NodeRow
 from pyscheduler.shell import logs
 from pyscheduler.shell.clock import Clock, rfc3339
 from pyscheduler.shell.serving.http import BadRequest, number
-from pyscheduler.shell.serving.webserver import Request
+from pyscheduler.shell.serving.webserver import ServerRequest
 
 PODS: Final = 200
 MOST_PODS: Final = 500
@@ -41,7 +41,7 @@ class Dumps:
         self._context = context
         self._clock = clock
 
-    def queue(self, request: Request) -> dict[str, Any]:
+    def queue(self, request: ServerRequest) -> dict[str, Any]:
         """Return the queued and in-flight pods: `?tier=` for one tier, `?pod=namespace/name` for one pod."""
         limit, offset = number(request, "limit", PODS, MOST_PODS), number(request, "offset", 0, MOST_OFFSET)
         tier, name = request.query.get("tier", [""])[-1], request.query.get("pod", [""])[-1]
@@ -54,7 +54,7 @@ class Dumps:
         more = 0 if name else max(0, (counts[tier] if tier else sum(counts.values())) - offset - limit)
         return {"counts": counts, **_rest(offset, limit, more), "pods": pods}
 
-    def cache(self, request: Request) -> dict[str, Any]:
+    def cache(self, request: ServerRequest) -> dict[str, Any]:
         """Return the nodes with their pods, the assumed and the nominated pods; `?node=` for one node."""
         limit, offset = number(request, "limit", NODES, MOST_NODES), number(request, "offset", 0, MOST_OFFSET)
         context, name = self._context, request.query.get("node", [""])[-1]

@@ -17,12 +17,12 @@ from urllib.parse import unquote
 from pyscheduler.shell.serving.authorization import named
 from pyscheduler.shell.serving.client_ca import Proxies
 from pyscheduler.shell.serving.reviews import User
-from pyscheduler.shell.serving.webserver import Request
+from pyscheduler.shell.serving.webserver import ServerRequest
 
 _CERTIFICATES: Final = re.compile("-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL)
 
 
-def user_of(request: Request, clients: str, proxies: Proxies | None) -> User | None:
+def user_of(request: ServerRequest, clients: str, proxies: Proxies | None) -> User | None:
     """Return the user of a request's certificate, or the user that a front proxy names; None without either.
 
     `clients` are the CAs of clients as PEM text.
@@ -40,7 +40,7 @@ def user_of(request: Request, clients: str, proxies: Proxies | None) -> User | N
     return named(request.subject) if request.signer in _signers(clients) else None
 
 
-def user_of_headers(request: Request, proxies: Proxies) -> User | None:
+def user_of_headers(request: ServerRequest, proxies: Proxies) -> User | None:
     """Return the user in the headers that a front proxy has set; None without a user name."""
     name = _first(request, proxies.user_headers)
     if not name:
@@ -54,11 +54,11 @@ def user_of_headers(request: Request, proxies: Proxies) -> User | None:
     return User(name, _first(request, proxies.uid_headers), groups, extra).authenticated()
 
 
-def _first(request: Request, headers: Iterable[str]) -> str:
+def _first(request: ServerRequest, headers: Iterable[str]) -> str:
     return next((value for header in headers for value in _all(request, header.lower().__eq__)), "")
 
 
-def _all(request: Request, wanted: Callable[[str], bool]) -> list[str]:
+def _all(request: ServerRequest, wanted: Callable[[str], bool]) -> list[str]:
     return [value for header, value in request.pairs if wanted(header) and value]
 
 

@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from pyscheduler.shell import logs
-from pyscheduler.shell.serving.webserver import Request, Response
+from pyscheduler.shell.serving.webserver import ServerRequest, ServerResponse
 
 Check = Callable[[], str | None]
 """Returns None if healthy, otherwise the problem in a few words."""
@@ -35,9 +35,9 @@ class Checks(msgspec.Struct, frozen=True):
         return checks[endpoint]
 
 
-def pages(checks: Checks) -> dict[str, Callable[[Request], Response]]:
+def pages(checks: Checks) -> dict[str, Callable[[ServerRequest], ServerResponse]]:
     """Return the pages by path: the endpoints, and each of their checks below them."""
-    served: dict[str, Callable[[Request], Response]] = {}
+    served: dict[str, Callable[[ServerRequest], ServerResponse]] = {}
     for endpoint in ENDPOINTS:
         own = checks.of(endpoint)
         served[f"/{endpoint}"] = partial(_all, endpoint, own)
@@ -45,7 +45,7 @@ def pages(checks: Checks) -> dict[str, Callable[[Request], Response]]:
     return served
 
 
-def _all(endpoint: str, checks: Mapping[str, Check], request: Request) -> Response:
+def _all(endpoint: str, checks: Mapping[str, Check], request: ServerRequest) -> ServerResponse:
     excluded = set(request.query.get("exclude", ()))
     lines, problems = [], {}
     for name, check in checks.items():
@@ -60,11 +60,11 @@ def _all(endpoint: str, checks: Mapping[str, Check], request: Request) -> Respon
     if problems:
         _log.info("Health check failed", v=2, endpoint=endpoint, **problems)
     elif "verbose" not in request.query:
-        return Response(b"ok")
+        return ServerResponse(b"ok")
     lines.append(f"{endpoint} check {'failed' if problems else 'passed'}")
-    return Response(("\n".join(lines) + "\n").encode(), 500 if problems else 200)
+    return ServerResponse(("\n".join(lines) + "\n").encode(), 500 if problems else 200)
 
 
-def _one(check: Check, request: Request) -> Response:  # noqa: ARG001 - the signature of a Page
+def _one(check: Check, request: ServerRequest) -> ServerResponse:  # noqa: ARG001 - the signature of a Page
     problem = check()
-    return Response(f"internal server error: {problem}\n".encode(), 500) if problem else Response(b"ok")
+    return ServerResponse(f"internal server error: {problem}\n".encode(), 500) if problem else ServerResponse(b"ok")

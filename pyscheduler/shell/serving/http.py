@@ -12,20 +12,20 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from pyscheduler.shell.serving.webserver import Request, Response, WebServer
+from pyscheduler.shell.serving.webserver import ServerRequest, ServerResponse, WebServer
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
-Page = Callable[[Request], Response]
+Page = Callable[[ServerRequest], ServerResponse]
 """Returns the response to an authorized request. BadRequest for an invalid query."""
-AsyncPage = Callable[[Request], Awaitable[Response]]
+AsyncPage = Callable[[ServerRequest], Awaitable[ServerResponse]]
 """A Page that runs work in other threads."""
-Guard = Callable[[Request, bool], Awaitable[Response | None]]
+Guard = Callable[[ServerRequest, bool], Awaitable[ServerResponse | None]]
 """Receives a request and True if its page exists; returns an error response, or None if it is allowed."""
 
 JSON: Final = "application/json; charset=utf-8"
-_NOT_FOUND: Final = Response(b"404 page not found\n", 404)
+_NOT_FOUND: Final = ServerResponse(b"404 page not found\n", 404)
 _READS: Final = ("GET", "HEAD")
 
 
@@ -73,7 +73,7 @@ class HttpServer:
         """Stop listening and close all connections."""
         await self._server.stop()
 
-    async def _answer(self, request: Request) -> Response:
+    async def _answer(self, request: ServerRequest) -> ServerResponse:
         served = request.path in self._pages
         refusal = await self._guard(request, served)
         if refusal is not None:
@@ -82,42 +82,42 @@ class HttpServer:
             return _NOT_FOUND
         page = self._pages.get(request.path if request.method in _READS else f"{request.method} {request.path}")
         if page is None:
-            return Response(b"only GET and HEAD\n", 405)
+            return ServerResponse(b"only GET and HEAD\n", 405)
         try:
             answer = page(request)
-            return answer if isinstance(answer, Response) else await answer
+            return answer if isinstance(answer, ServerResponse) else await answer
         except BadRequest as problem:
-            return Response(f"{problem}\n".encode(), 400)
+            return ServerResponse(f"{problem}\n".encode(), 400)
 
 
-def json_page(make: Callable[[Request], Any]) -> Page:
+def json_page(make: Callable[[ServerRequest], Any]) -> Page:
     """Return a page with the result of `make` as indented JSON."""
 
-    def page(request: Request) -> Response:
+    def page(request: ServerRequest) -> ServerResponse:
         return json_answer(make(request))
 
     return page
 
 
-def json_answer(value: Any) -> Response:
+def json_answer(value: Any) -> ServerResponse:
     """Return a response with a value as indented JSON."""
-    return Response(msgspec.json.format(msgspec.json.encode(value, enc_hook=str)), content_type=JSON)
+    return ServerResponse(msgspec.json.format(msgspec.json.encode(value, enc_hook=str)), content_type=JSON)
 
 
 def metrics_page(registry: Callable[[], CollectorRegistry]) -> Page:
     """Return a page with the metrics in the format of the Accept header."""
 
-    def page(request: Request) -> Response:
+    def page(request: ServerRequest) -> ServerResponse:
         # prometheus_client imports a web server and e-mail modules, which would slow down the start.
         from prometheus_client.exposition import choose_encoder
 
         encode, content_type = choose_encoder(request.headers.get("accept", ""))
-        return Response(encode(registry()), content_type=content_type)
+        return ServerResponse(encode(registry()), content_type=content_type)
 
     return page
 
 
-def number(request: Request, name: str, default: int, most: int) -> int:
+def number(request: ServerRequest, name: str, default: int, most: int) -> int:
     """Return a number in the query, at most `most`. BadRequest if it is not a number."""
     given = request.query.get(name, [str(default)])[-1]
     if not (given.isascii() and given.isdigit()) or len(given) > len(str(most)) + 9:

@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from pyscheduler.shell.counting import Metric
 from pyscheduler.shell.metrics import Metrics
 from pyscheduler.shell.serving.http import AsyncPage, metrics_page
-from pyscheduler.shell.serving.webserver import Request, Response
+from pyscheduler.shell.serving.webserver import ServerRequest, ServerResponse
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
 PATIENCE: Final = 1.0
 """Seconds that a page waits for the loop: far longer than its longest burst, and less than a scrape timeout."""
-BLOCKED: Final = Response(b"the scheduling loop is blocked, try again later\n", 503)
+BLOCKED: Final = ServerResponse(b"the scheduling loop is blocked, try again later\n", 503)
 T = TypeVar("T")
 
 
@@ -48,10 +48,10 @@ class MainLoop:
         except TimeoutError:
             raise LoopBlocked from None
 
-    def page(self, make: Callable[[Request], T], answer: Callable[[T], Response]) -> AsyncPage:
+    def page(self, make: Callable[[ServerRequest], T], answer: Callable[[T], ServerResponse]) -> AsyncPage:
         """Return a page with `answer(value)`, where `make` returns the value on the main loop."""
 
-        async def page(request: Request) -> Response:
+        async def page(request: ServerRequest) -> ServerResponse:
             try:
                 return answer(await self.call(partial(make, request)))
             except LoopBlocked:
@@ -77,7 +77,7 @@ class MetricsPage:
         self._main = main
         self._copies: Sequence[Metric] = ()
 
-    async def __call__(self, request: Request) -> Response:
+    async def __call__(self, request: ServerRequest) -> ServerResponse:
         """Serve the metrics in the format of the Accept header."""
         with suppress(LoopBlocked):
             self._copies = await self._main.call(self._metrics.copies)

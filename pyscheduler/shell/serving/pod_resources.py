@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from pyscheduler.api.objects import Container, PodSpec, ResourceRequirements
 from pyscheduler.api.pod import Pod, PodSignatureGroup
 from pyscheduler.api.resources import CPU, EPHEMERAL_STORAGE, MEMORY, amounts, pod_requests
-from pyscheduler.shell.serving.webserver import Response
+from pyscheduler.shell.serving.webserver import ServerResponse
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _SLICE = 100
@@ -29,9 +29,9 @@ _ENDED = ("Succeeded", "Failed")
 Amounts = Mapping[str, int]
 
 
-def answer(pods: Collection[Pod]) -> Response:
+def answer(pods: Collection[Pod]) -> ServerResponse:
     """Return the response for these pods."""
-    return Response(_written([pod for pod in pods if pod.phase not in _ENDED]), content_type=CONTENT_TYPE)
+    return ServerResponse(_written([pod for pod in pods if pod.phase not in _ENDED]), content_type=CONTENT_TYPE)
 
 
 async def _written(pods: list[Pod]) -> AsyncIterator[bytes]:

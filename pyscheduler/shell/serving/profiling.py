@@ -17,7 +17,7 @@ from types import FrameType
 from typing import Final
 
 from pyscheduler.shell.serving.http import BadRequest, Page, number
-from pyscheduler.shell.serving.webserver import Request, Response
+from pyscheduler.shell.serving.webserver import ServerRequest, ServerResponse
 
 PREFIX: Final = "/debug/pprof/"
 PERIOD: Final = 0.01
@@ -43,19 +43,19 @@ class Profiler:
     def pages(self) -> Mapping[str, Page]:
         """Return the pages by path."""
         return {
-            PREFIX: lambda _: Response("".join(f"{line}\n" for line in _INDEX).encode()),
-            f"{PREFIX}cmdline": lambda _: Response("\0".join(sys.orig_argv).encode()),
-            f"{PREFIX}goroutine": lambda _: Response("".join(_stacks(self._loop)).encode()),
+            PREFIX: lambda _: ServerResponse("".join(f"{line}\n" for line in _INDEX).encode()),
+            f"{PREFIX}cmdline": lambda _: ServerResponse("\0".join(sys.orig_argv).encode()),
+            f"{PREFIX}goroutine": lambda _: ServerResponse("".join(_stacks(self._loop)).encode()),
             f"{PREFIX}profile": self._profile,
         }
 
-    def _profile(self, request: Request) -> Response:
+    def _profile(self, request: ServerRequest) -> ServerResponse:
         seconds = number(request, "seconds", DEFAULT, LONGEST)
         if not seconds:
             raise BadRequest("a profile takes at least 1 second")
         if self._busy:
-            return Response(b"Could not enable CPU profiling: cpu profiling already in use\n", 500)
-        return Response(self._sample(float(seconds)))
+            return ServerResponse(b"Could not enable CPU profiling: cpu profiling already in use\n", 500)
+        return ServerResponse(self._sample(float(seconds)))
 
     async def _sample(self, seconds: float) -> AsyncIterator[bytes]:
         self._busy = True

@@ -50,7 +50,7 @@ Subject = tuple[tuple[tuple[str, str], ...], ...]
 """Subject of a certificate, as in the ssl module."""
 
 
-class Request(msgspec.Struct, frozen=True):
+class ServerRequest(msgspec.Struct, frozen=True):
     """A request: path, query parameters with all values, and headers by lower-case name."""
 
     path: str
@@ -67,7 +67,7 @@ class Request(msgspec.Struct, frozen=True):
     """All headers as sent, repeated ones included, with lower-case names."""
 
 
-class Response(msgspec.Struct, frozen=True):
+class ServerResponse(msgspec.Struct, frozen=True):
     """A response; a body in pieces keeps a long response from blocking the loop."""
 
     body: bytes | AsyncIterator[bytes]
@@ -83,7 +83,7 @@ class WebServer:
 
     def __init__(
         self,
-        answer: Callable[[Request], Awaitable[Response]],
+        answer: Callable[[ServerRequest], Awaitable[ServerResponse]],
         address: str,
         port: int,
         tls: Callable[[], Awaitable[ssl.SSLContext]] | None = None,
@@ -183,7 +183,7 @@ class WebServer:
             parsed = _read(request, *_peer(writer))
             await _next_event(connection, reader)  # its end, which has arrived: no request has a body
         except h11.RemoteProtocolError as problem:
-            refusal = Response(f"{problem}\n".encode(), problem.error_status_hint)
+            refusal = ServerResponse(f"{problem}\n".encode(), problem.error_status_hint)
             await _send(connection, writer, refusal, without_body=_is_head(request), close=True)
             return False
         await _send(connection, writer, await self._respond(parsed), without_body=_is_head(request))
@@ -194,12 +194,12 @@ class WebServer:
         assert task is not None
         self._connections[task] = self._connections.pop(task)
 
-    async def _respond(self, request: Request) -> Response:
+    async def _respond(self, request: ServerRequest) -> ServerResponse:
         try:
             return await self._answer(request)
         except Exception as problem:
             _log.crash("Failed to create a response", problem, path=request.path)
-            return Response(b"internal error\n", 500)
+            return ServerResponse(b"internal error\n", 500)
 
 
 def _peer(writer: asyncio.StreamWriter) -> tuple[Subject | None, bytes]:
@@ -231,7 +231,7 @@ def _is_head(request: h11.Request | None) -> bool:
     return request is not None and request.method == b"HEAD"
 
 
-def _read(request: h11.Request, subject: Subject | None, signer: bytes = b"") -> Request:
+def _read(request: h11.Request, subject: Subject | None, signer: bytes = b"") -> ServerRequest:
     """Convert a request. h11.RemoteProtocolError for requests that h11 accepts and Go's net/http rejects.
 
     A request with a body is rejected too, and its connection closed rather than skipping the body: no page takes one.
@@ -254,13 +254,13 @@ def _read(request: h11.Request, subject: Subject | None, signer: bytes = b"") ->
         raise h11.RemoteProtocolError("malformed request target")
     query = parse_qs(parts["query"] or "", keep_blank_values=True)
     path = unquote(parts["path"] or "/")
-    return Request(path, query, headers, request.method.decode("ascii"), target, subject, signer, sent)
+    return ServerRequest(path, query, headers, request.method.decode("ascii"), target, subject, signer, sent)
 
 
 async def _send(
     connection: h11.Connection,
     writer: asyncio.StreamWriter,
-    answer: Response,
+    answer: ServerResponse,
     *,
     without_body: bool,
     close: bool = False,

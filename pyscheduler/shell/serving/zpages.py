@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import pyscheduler
 from pyscheduler.shell.serving.http import Page
-from pyscheduler.shell.serving.webserver import Request, Response
+from pyscheduler.shell.serving.webserver import ServerRequest, ServerResponse
 
 COMPONENT: Final = "pyscheduler"
 EMULATED: Final = "1.36"
@@ -28,7 +28,7 @@ _HOUR, _MINUTE = 3600, 60
 def flagz(flags: Callable[[], Mapping[str, Any]]) -> Page:
     """Return a page with the value of every flag."""
 
-    def page(_: Request) -> Response:
+    def page(_: ServerRequest) -> ServerResponse:
         return _answer("flagz", (f"{name}: {_format(value)}" for name, value in sorted(flags().items())))
 
     return page
@@ -38,7 +38,7 @@ def statusz(paths: Iterable[str], started: float, wall: Callable[[], float]) -> 
     """Return a page with start time, versions and the served paths; times in seconds since 1970."""
     served = " ".join(sorted(path for path in paths if path.startswith("/")))
 
-    def page(_: Request) -> Response:
+    def page(_: ServerRequest) -> ServerResponse:
         began = datetime.fromtimestamp(started, UTC)
         lines = {
             "Started": f"{began:%a %b} {began.day:2d} {began:%H:%M:%S} UTC {began.year}",
@@ -53,9 +53,9 @@ def statusz(paths: Iterable[str], started: float, wall: Callable[[], float]) -> 
     return page
 
 
-def _answer(page: str, lines: Iterable[str]) -> Response:
+def _answer(page: str, lines: Iterable[str]) -> ServerResponse:
     head = _HEAD.format(component=COMPONENT, page=page)
-    return Response((head + "".join(f"{line}\n" for line in lines)).encode())
+    return ServerResponse((head + "".join(f"{line}\n" for line in lines)).encode())
 
 
 def _uptime(seconds: float) -> str:

@@ -8,7 +8,17 @@ import msgspec
 import pytest
 
 from pyscheduler.backend import BackendSettings, Outcome, PodState, RetryPolicy, TaskPhase, TaskRecord, TaskSpec
-from pyscheduler.backend.decide import Call, Create, CreateRejection, Delete, Get, Observation, Release, act, observe
+from pyscheduler.backend.decide import (
+    Call,
+    CreatePod,
+    CreateRejection,
+    DeletePod,
+    Get,
+    Observation,
+    ReleasePod,
+    act,
+    observe,
+)
 
 NOW = 10_000.0
 SETTINGS = BackendSettings(image_seconds=60.0, lost_seconds=100.0)
@@ -109,7 +119,7 @@ def test_attempt_that_cannot_start_or_stop_in_time_is_ended(observed: PodState, 
     assert new.ending == ending
     assert not new.final
     due = act(new, Observation(pod=observed), NOW, SETTINGS)
-    assert isinstance(due.call, Delete) == (ending is not None)
+    assert isinstance(due.call, DeletePod) == (ending is not None)
     assert due.call is not None or due.wake > NOW
 
 
@@ -165,22 +175,22 @@ FINAL = record(phase=TaskPhase.SUCCEEDED)
 @pytest.mark.parametrize(
     ("task", "observation", "call"),
     [
-        pytest.param(NEW, Observation(), Create(), id="create a missing pod"),
+        pytest.param(NEW, Observation(), CreatePod(), id="create a missing pod"),
         pytest.param(NEW, Observation(synced=False), None, id="not before pods are synced"),
         pytest.param(NEW, Observation(busy=True), None, id="one call at a time"),
         pytest.param(
             NEW,
             Observation(others=(OLD_RUNNING,)),
-            Delete(OLD_RUNNING, None),
+            DeletePod(OLD_RUNNING, None),
             id="delete the running pod of an earlier attempt first",
         ),
         pytest.param(
             NEW,
             Observation(others=(OLD_ENDED,)),
-            Release(OLD_ENDED),
+            ReleasePod(OLD_ENDED),
             id="release the ended pod of an earlier attempt first",
         ),
-        pytest.param(NEW, Observation(rejection=QUOTA_REJECTION), Create(), id="retry a create rejected by quota"),
+        pytest.param(NEW, Observation(rejection=QUOTA_REJECTION), CreatePod(), id="retry a create rejected by quota"),
         pytest.param(record(), Observation(), None, id="pod is gone, not recorded yet"),
         pytest.param(
             msgspec.structs.replace(NEW, attempt_at=NOW + 5), Observation(), None, id="not before the backoff is over"
@@ -188,7 +198,7 @@ FINAL = record(phase=TaskPhase.SUCCEEDED)
         pytest.param(
             record(ending=Outcome.KILLED),
             Observation(pod=pod()),
-            Delete(pod(), None),
+            DeletePod(pod(), None),
             id="delete the pod of a killed task",
         ),
         pytest.param(
@@ -200,10 +210,10 @@ FINAL = record(phase=TaskPhase.SUCCEEDED)
         pytest.param(
             FINAL,
             Observation(pod=pod(phase="Succeeded")),
-            Release(pod(phase="Succeeded")),
+            ReleasePod(pod(phase="Succeeded")),
             id="release a pod with a recorded end",
         ),
-        pytest.param(FINAL, Observation(pod=pod()), Delete(pod(), None), id="delete a pod of a final task"),
+        pytest.param(FINAL, Observation(pod=pod()), DeletePod(pod(), None), id="delete a pod of a final task"),
         pytest.param(FINAL, Observation(), None, id="final task without a pod"),
     ],
 )

@@ -11,7 +11,7 @@ import pytest
 
 from pyscheduler.backend.client import ClusterProblem
 from pyscheduler.backend.state import SavedState, StateInUse, StateLost, StateProblem
-from pyscheduler.backend.state.cluster import WRITE_LIMITS, ClusterState, WriteLimits
+from pyscheduler.backend.state.cluster import WRITE_LIMITS, ClusterTaskState, WriteLimits
 from pyscheduler.backend.state.objects import CONFIG_MAPS
 from pyscheduler.backend.state.shards import LIMITS, ShardLimits
 from tests.tasks.fake_objects import FakeClient, FakeObjects
@@ -21,8 +21,10 @@ from tests.tasks.virtual_time import run_in_virtual_time
 SMALL = ShardLimits(filled=2_000, full=3_000, shards=3)
 
 
-def state(client: FakeClient, limits: ShardLimits = LIMITS, write_limits: WriteLimits = WRITE_LIMITS) -> ClusterState:
-    return ClusterState(client, "tasks", limits=limits, write_limits=write_limits)
+def state(
+    client: FakeClient, limits: ShardLimits = LIMITS, write_limits: WriteLimits = WRITE_LIMITS
+) -> ClusterTaskState:
+    return ClusterTaskState(client, "tasks", limits=limits, write_limits=write_limits)
 
 
 def on_virtual_time(function: Callable[[], Coroutine[Any, Any, None]]) -> Callable[[], None]:

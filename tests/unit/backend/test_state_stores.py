@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pyscheduler.backend.state.cluster import ClusterState, WriteLimits
+from pyscheduler.backend.state.cluster import ClusterTaskState, WriteLimits
 from pyscheduler.backend.state.memory import MemoryState
 from pyscheduler.backend.state.sqlite import SqliteState
 from pyscheduler.core.leader_election import LeaseTimings
@@ -40,4 +40,4 @@ class TestClusterState(StateContract):
     @pytest.fixture
     def open_store(self) -> OpenStore:
         server = FakeObjects()
-        return lambda: ClusterState(server.client(), "tasks", write_limits=UNLIMITED, terms=SHORT_LEASE)
+        return lambda: ClusterTaskState(server.client(), "tasks", write_limits=UNLIMITED, terms=SHORT_LEASE)

@@ -10,15 +10,15 @@ import pytest
 import yaml
 
 from pyscheduler.controllers import POD_GROUP_LABEL, ControllerProblem, PodGroupOperator
-from pyscheduler.embedded.client import PODS, HttpClient, Resource
+from pyscheduler.embedded.client import PODS, ApiResource, HttpClient
 from pyscheduler.embedded.server import ApiServer
 from pyscheduler.testing import PodBuilder, node, pod
 from tests.unit.hollow.live import bind, create_pod, wait_for
 
 CRD = Path(__file__).parents[3] / "manifests" / "base" / "crds" / "podgroups.yaml"
-CRDS = Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions", namespaced=False)
-NODES = Resource("", "v1", "nodes", namespaced=False)
-PODGROUPS = Resource("scheduling.x-k8s.io", "v1alpha1", "podgroups")
+CRDS = ApiResource("apiextensions.k8s.io", "v1", "customresourcedefinitions", namespaced=False)
+NODES = ApiResource("", "v1", "nodes", namespaced=False)
+PODGROUPS = ApiResource("scheduling.x-k8s.io", "v1alpha1", "podgroups")
 GROUP = {
     "apiVersion": "scheduling.x-k8s.io/v1alpha1",
     "kind": "PodGroup",

@@ -11,7 +11,7 @@ import pytest
 from pyscheduler.embedded.api import Api
 from pyscheduler.embedded.history import Version
 from pyscheduler.embedded.server_state import WriteOptions
-from pyscheduler.embedded.status import ApiError
+from pyscheduler.embedded.status import ApiStatusError
 from pyscheduler.embedded.verbs.read import list_options
 
 Json = dict[str, Any]
@@ -97,14 +97,14 @@ def config_map(name: str = "settings", **data: str) -> Json:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data}
 
 
-def api_error(action: Callable[[], Any]) -> ApiError:
-    """Return the ApiError that `action` raises."""
-    with pytest.raises(ApiError) as caught:
+def api_error(action: Callable[[], Any]) -> ApiStatusError:
+    """Return the ApiStatusError that `action` raises."""
+    with pytest.raises(ApiStatusError) as caught:
         action()
     return caught.value
 
 
-def fields_of(error: ApiError) -> list[str]:
+def fields_of(error: ApiStatusError) -> list[str]:
     """Return the fields in the causes of a 422."""
     assert error.code == 422
     assert error.details is not None

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pyscheduler.embedded.objects import without_nulls
 from pyscheduler.embedded.server_state import WriteOptions
-from pyscheduler.embedded.status import ApiError
+from pyscheduler.embedded.status import ApiStatusError
 
 from .builders import MERGE, STRATEGIC, Cluster, Json, config_map, pod, workload
 
@@ -66,10 +66,10 @@ def with_value_at(obj: Json, path: tuple[Any, ...], value: Any) -> Json:
 
 
 def error_code(action: Callable[[], object]) -> int:
-    """Return the code of the ApiError that `action` raises, 0 if it succeeds."""
+    """Return the code of the ApiStatusError that `action` raises, 0 if it succeeds."""
     try:
         action()
-    except ApiError as error:
+    except ApiStatusError as error:
         return error.code
     return 0
 

@@ -8,12 +8,12 @@ import pytest
 
 from pyscheduler.embedded import discovery, openapi
 from pyscheduler.embedded.builtin import builtin_resources
-from pyscheduler.embedded.resources import Registry
+from pyscheduler.embedded.resources import ResourceRegistry
 from pyscheduler.embedded.schema.lists import LISTS
 from pyscheduler.embedded.schema.models import tree
 from pyscheduler.embedded.schema.nodes import ListOf, Struct
 
-REGISTRY = Registry(builtin_resources())
+REGISTRY = ResourceRegistry(builtin_resources())
 
 
 def test_classic_and_aggregated_discovery_list_the_same_resources() -> None:

@@ -11,7 +11,7 @@ from pyscheduler.embedded.patch.jsonpatch import json_patch
 from pyscheduler.embedded.patch.merge import merge_patch
 from pyscheduler.embedded.patch.strategic import strategic_patch
 from pyscheduler.embedded.schema.models import tree
-from pyscheduler.embedded.status import ApiError
+from pyscheduler.embedded.status import ApiStatusError
 
 from .builders import MERGE, Cluster, api_error, config_map, pod, workload
 
@@ -65,7 +65,7 @@ def test_json_patch(operation: dict[str, Any], expected: Any) -> None:
     ],
 )
 def test_invalid_json_patch_is_rejected(operations: Any, code: int) -> None:
-    with pytest.raises(ApiError) as caught:
+    with pytest.raises(ApiStatusError) as caught:
         json_patch({"a": 1, "l": []}, operations)
     assert caught.value.code == code
 
@@ -137,7 +137,7 @@ def test_strategic_patch_of_a_list_of_strings(patch: Any, expected: list[str]) -
 
 @pytest.mark.parametrize("patch", [[], {"$patch": "merge-all"}, {"containers": [{"image": "x"}]}])
 def test_malformed_strategic_patch_is_a_bad_request(patch: Any) -> None:
-    with pytest.raises(ApiError) as caught:
+    with pytest.raises(ApiStatusError) as caught:
         strategic_patch({"containers": containers("a")}, patch, tree("V1PodSpec"))
     assert caught.value.code == 400
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pyscheduler.embedded.selectors import field_test, label_test, parse_labels, selector_test
-from pyscheduler.embedded.status import ApiError
+from pyscheduler.embedded.status import ApiStatusError
 
 LABELS = {"app": "web", "tier": "front", "size": "3"}
 OBJECT: dict[str, Any] = {"metadata": {"name": "x", "labels": LABELS}, "spec": {"nodeName": "n1", "flag": True}}
@@ -47,7 +47,7 @@ def test_label_selector(selector: str, expected: bool) -> None:
 
 @pytest.mark.parametrize("selector", ["app in web", "app in (web", "=x", "a b", "app=web tier=x", "app=we/b", "a/b/c"])
 def test_malformed_label_selector_is_a_bad_request(selector: str) -> None:
-    with pytest.raises(ApiError) as caught:
+    with pytest.raises(ApiStatusError) as caught:
         parse_labels(selector)
     assert caught.value.code == 400
 
@@ -76,7 +76,7 @@ def test_field_selector(selector: str, expected: bool) -> None:
     [("spec.image=x", "field label not supported: spec.image"), ("metadata.name", "invalid selector")],
 )
 def test_invalid_field_selector_is_rejected(selector: str, message: str) -> None:
-    with pytest.raises(ApiError, match=message):
+    with pytest.raises(ApiStatusError, match=message):
         field_test(selector, FIELDS)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pyscheduler.embedded.history import ADDED, DELETED, MODIFIED, Event
-from pyscheduler.embedded.status import ApiError
+from pyscheduler.embedded.status import ApiStatusError
 from pyscheduler.embedded.store import Store
 
 Key = tuple[str, str]
@@ -80,14 +80,14 @@ def test_past_revision_is_readable_until_compaction() -> None:
     past = {v.key[1]: v.object["value"] for v in store.scan_at("things", then)}
     assert past == {"remaining": 1, "removed": 1}
     store.compact()
-    with pytest.raises(ApiError) as caught:
+    with pytest.raises(ApiStatusError) as caught:
         store.scan_at("things", then)
     assert (caught.value.code, caught.value.reason) == (410, "Expired")
 
 
 def test_future_revision_is_not_readable() -> None:
     store = Store()
-    with pytest.raises(ApiError) as caught:
+    with pytest.raises(ApiStatusError) as caught:
         store.scan_at("things", store.revision + 1)
     assert caught.value.code == 504
     assert caught.value.body()["details"]["causes"][0]["reason"] == "ResourceVersionTooLarge"
@@ -107,6 +107,6 @@ def test_full_history_drops_its_oldest_half() -> None:
         put(store, "x", value)
     history = store.bucket("things").history
     assert len(history) < 20
-    with pytest.raises(ApiError):
+    with pytest.raises(ApiStatusError):
         history.since(first)
     assert len(history.since(store.revision - 5)) == 5

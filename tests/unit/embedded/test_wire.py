@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pyscheduler.embedded.status import ApiError
+from pyscheduler.embedded.status import ApiStatusError
 from pyscheduler.embedded.wire.decode import MAGIC, decode_object
 from pyscheduler.embedded.wire.table import message_name, messages
 
@@ -106,6 +106,6 @@ def test_referenced_messages_exist() -> None:
     ],
 )
 def test_malformed_bodies_are_rejected(raw: bytes, code: int) -> None:
-    with pytest.raises(ApiError) as caught:
+    with pytest.raises(ApiStatusError) as caught:
         decode_object(raw)
     assert caught.value.code == code

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from pyscheduler.embedded.client import PODS, HttpClient, Resource, StatusError
+from pyscheduler.embedded.client import PODS, ApiResource, ClientStatusError, HttpClient
 from pyscheduler.embedded.server import ApiServer
 from pyscheduler.testing import PodBuilder
 
@@ -36,21 +36,21 @@ async def bind(client: HttpClient, name: str, node: str) -> None:
     target = {"apiVersion": "v1", "kind": "Node", "name": node}
     meta = {"name": name, "namespace": "default"}
     binding = {"apiVersion": "v1", "kind": "Binding", "metadata": meta, "target": target}
-    await client.create(Resource("", "v1", f"pods/{name}/binding"), binding)
+    await client.create(ApiResource("", "v1", f"pods/{name}/binding"), binding)
 
 
-async def list_objects(client: HttpClient, resource: Resource) -> list[Json]:
+async def list_objects(client: HttpClient, resource: ApiResource) -> list[Json]:
     """Return all objects of a resource."""
     return [msgspec.json.decode(raw) for raw in (await client.list(resource)).items]
 
 
-async def wait_for(client: HttpClient, resource: Resource, name: str, condition: Callable[[Json], object]) -> Json:
+async def wait_for(client: HttpClient, resource: ApiResource, name: str, condition: Callable[[Json], object]) -> Json:
     """Return the object as soon as `condition` is true for it."""
 
     async def poll() -> Json | None:
         try:
             obj = await client.get(resource, "default", name)
-        except StatusError:
+        except ClientStatusError:
             return None
         return obj if condition(obj) else None
 
@@ -67,13 +67,13 @@ async def until(poll: Callable[[], Awaitable[Json | None]]) -> Json:
             await asyncio.sleep(0.01)
 
 
-async def wait_until_deleted(client: HttpClient, resource: Resource, name: str) -> None:
+async def wait_until_deleted(client: HttpClient, resource: ApiResource, name: str) -> None:
     """Return when the object does not exist."""
 
     async def poll() -> Json | None:
         try:
             await client.get(resource, "default", name)
-        except StatusError as error:
+        except ClientStatusError as error:
             return {} if error.is_not_found else None
         return None
 

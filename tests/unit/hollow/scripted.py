@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from pyscheduler.embedded.client import ApiClient, Key, Listing, Resource
+from pyscheduler.embedded.client import ApiClient, ApiResource, Key, Listing
 from pyscheduler.embedded.client.protocol import PatchKind
 
 Json = dict[str, Any]
@@ -35,14 +35,14 @@ class ScriptedServer(ApiClient):
         self.done = asyncio.Event()
 
     async def list(
-        self, resource: Resource, *, namespace: str = "", label_selector: str = "", field_selector: str = ""
+        self, resource: ApiResource, *, namespace: str = "", label_selector: str = "", field_selector: str = ""
     ) -> Listing:
         items, version = self._lists.pop(0)
         return Listing([msgspec.Raw(msgspec.json.encode(item)) for item in items], version)
 
     async def watch(
         self,
-        resource: Resource,
+        resource: ApiResource,
         resource_version: str,
         *,
         namespace: str = "",
@@ -58,22 +58,22 @@ class ScriptedServer(ApiClient):
                 raise line
             yield line
 
-    async def get(self, resource: Resource, namespace: str, name: str) -> Json:
+    async def get(self, resource: ApiResource, namespace: str, name: str) -> Json:
         raise NotImplementedError
 
-    async def create(self, resource: Resource, obj: Json) -> Json:
+    async def create(self, resource: ApiResource, obj: Json) -> Json:
         raise NotImplementedError
 
-    async def update(self, resource: Resource, obj: Json) -> Json:
+    async def update(self, resource: ApiResource, obj: Json) -> Json:
         raise NotImplementedError
 
     async def patch(
-        self, resource: Resource, key: Key, patch: Json, *, kind: PatchKind = "merge", subresource: str = ""
+        self, resource: ApiResource, key: Key, patch: Json, *, kind: PatchKind = "merge", subresource: str = ""
     ) -> None:
         raise NotImplementedError
 
-    async def patch_status(self, resource: Resource, key: Key, status: Json, *, uid: str = "") -> None:
+    async def patch_status(self, resource: ApiResource, key: Key, status: Json, *, uid: str = "") -> None:
         raise NotImplementedError
 
-    async def delete(self, resource: Resource, key: Key, *, uid: str = "", grace_seconds: int | None = None) -> None:
+    async def delete(self, resource: ApiResource, key: Key, *, uid: str = "", grace_seconds: int | None = None) -> None:
         raise NotImplementedError

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from pyscheduler.embedded.client import PODS, Informer, Json, StatusError, informer, structs
+from pyscheduler.embedded.client import PODS, ClientStatusError, Informer, Json, informer, structs
 from pyscheduler.embedded.client.informer import OBJECTS
 from pyscheduler.embedded.hollow.pod_types import HollowPod
 from tests.unit.hollow.scripted import ScriptedServer, event, pod_json
@@ -70,7 +70,7 @@ async def test_bookmark_advances_the_resource_version_of_the_next_watch() -> Non
     "gone",
     [
         pytest.param(event("ERROR", {"code": 410, "reason": "Expired", "message": "too old"}), id="as an ERROR event"),
-        pytest.param(StatusError(410, "Expired", "too old"), id="as the response"),
+        pytest.param(ClientStatusError(410, "Expired", "too old"), id="as the response"),
     ],
 )
 async def test_410_gone_causes_a_relist_that_drops_missing_objects(gone: bytes | Exception) -> None:

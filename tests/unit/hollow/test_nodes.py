@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pyscheduler.embedded.client import JOBS, LEASES, NODES, PODS, HttpClient, Key, Resource
+from pyscheduler.embedded.client import JOBS, LEASES, NODES, PODS, ApiResource, HttpClient, Key
 from pyscheduler.embedded.hollow import HollowNodes, LifecycleTimings, NodeTemplate
 from pyscheduler.embedded.server import ApiServer
 from pyscheduler.testing import PodBuilder, pod
@@ -156,7 +156,7 @@ class DelayedClient(HttpClient):
         self.release, self.deletion_seen = asyncio.Event(), asyncio.Event()
         self.phases: list[str] = []
 
-    async def watch(self, resource: Resource, resource_version: str, **more: Any) -> AsyncIterator[bytes]:
+    async def watch(self, resource: ApiResource, resource_version: str, **more: Any) -> AsyncIterator[bytes]:
         async for line in super().watch(resource, resource_version, **more):
             if b'"phase":"Succeeded"' in line:
                 await self.release.wait()
@@ -164,7 +164,7 @@ class DelayedClient(HttpClient):
             if b"deletionTimestamp" in line:
                 self.deletion_seen.set()
 
-    async def patch_status(self, resource: Resource, key: Key, status: Json, *, uid: str = "") -> None:
+    async def patch_status(self, resource: ApiResource, key: Key, status: Json, *, uid: str = "") -> None:
         if status.get("phase") == "Succeeded":
             await self.delete(PODS, key)
             await self.deletion_seen.wait()

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from pyscheduler.embedded.client import StatusError, WorkQueue, workqueue
+from pyscheduler.embedded.client import ClientStatusError, WorkQueue, workqueue
 
 
 class QueueFixture:
@@ -62,7 +62,9 @@ async def test_key_added_during_its_processing_is_processed_again() -> None:
     assert await fixture.until(2) == ["a", "a"]
 
 
-@pytest.mark.parametrize("problem", [StatusError(409, "Conflict", "changed"), OSError("cut"), ZeroDivisionError()])
+@pytest.mark.parametrize(
+    "problem", [ClientStatusError(409, "Conflict", "changed"), OSError("cut"), ZeroDivisionError()]
+)
 async def test_failed_key_is_retried(problem: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workqueue, "RETRY_SECONDS", (0.0, 0.0))
 

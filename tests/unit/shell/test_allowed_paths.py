@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pyscheduler.shell.serving.allowed_paths import AllowedPaths
-from pyscheduler.shell.serving.webserver import Request
+from pyscheduler.shell.serving.webserver import ServerRequest
 
 
 @pytest.mark.parametrize(
@@ -32,6 +32,6 @@ def test_star_is_allowed_only_at_the_end() -> None:
 
 def test_request_with_a_token_is_not_exempt_from_authorization() -> None:
     allowed = AllowedPaths()
-    assert allowed.is_exempt(Request("/healthz", {}, {}))
-    assert not allowed.is_exempt(Request("/metrics", {}, {}))
-    assert not allowed.is_exempt(Request("/healthz", {}, {"authorization": "Bearer t"}))
+    assert allowed.is_exempt(ServerRequest("/healthz", {}, {}))
+    assert not allowed.is_exempt(ServerRequest("/metrics", {}, {}))
+    assert not allowed.is_exempt(ServerRequest("/healthz", {}, {"authorization": "Bearer t"}))

@@ -9,7 +9,7 @@ from pyscheduler.shell.kube.connection import Connection
 from pyscheduler.shell.serving.allowed_paths import AllowedPaths
 from pyscheduler.shell.serving.authorization import AuthorizationFilter
 from pyscheduler.shell.serving.reviews import ACCESS_REVIEWS, TOKEN_REVIEWS, Reviewer, TooBusy, User
-from pyscheduler.shell.serving.webserver import Request, Response, Subject
+from pyscheduler.shell.serving.webserver import ServerRequest, ServerResponse, Subject
 
 from .fake_api import FakeApi, Hangup, Reply, ok, refused
 from .virtual import VirtualClock
@@ -22,9 +22,9 @@ def gate(connection: Connection, clock: VirtualClock) -> AuthorizationFilter:
     return AuthorizationFilter(Reviewer(connection, connection, clock), AllowedPaths())
 
 
-def request_for(path: str, token: str = "", subject: Subject | None = None, method: str = "GET") -> Request:
+def request_for(path: str, token: str = "", subject: Subject | None = None, method: str = "GET") -> ServerRequest:
     headers = {"authorization": f"Bearer {token}"} if token else {}
-    return Request(path, {}, headers, method, path, subject)
+    return ServerRequest(path, {}, headers, method, path, subject)
 
 
 def certificate(*pairs: tuple[str, str]) -> Subject:
@@ -39,7 +39,7 @@ def access_review(allowed: bool, **more: object) -> Reply:
     return ok({"status": {"allowed": allowed, **more}})
 
 
-def status(answer: Response | None) -> dict[str, object]:
+def status(answer: ServerResponse | None) -> dict[str, object]:
     assert answer is not None
     assert isinstance(answer.body, bytes)
     return msgspec.json.decode(answer.body, type=dict[str, object])
@@ -113,7 +113,7 @@ async def test_invalid_token_gets_401(api: FakeApi, gate: AuthorizationFilter, p
 @pytest.mark.parametrize("header", ["Basic YTpi", "Bearer", "Bearer ", "Bearer  t", "t"])
 async def test_header_without_a_bearer_token_is_anonymous(api: FakeApi, gate: AuthorizationFilter, header: str) -> None:
     api.script(ACCESS_REVIEWS, access_review(False))
-    request = Request("/metrics", {}, {"authorization": header})
+    request = ServerRequest("/metrics", {}, {"authorization": header})
     assert "system:anonymous" in str(status(await gate.refusal(request, served=True))["message"])
 
 

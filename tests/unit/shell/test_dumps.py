@@ -9,7 +9,7 @@ import pytest
 
 from pyscheduler.shell.serving.dumps import Dumps
 from pyscheduler.shell.serving.http import BadRequest
-from pyscheduler.shell.serving.webserver import Request
+from pyscheduler.shell.serving.webserver import ServerRequest
 from pyscheduler.testing import Harness, node, pod
 
 
@@ -45,8 +45,8 @@ def dumps(harness: Harness) -> Dumps:
     return Dumps(harness.machine.context, HarnessClock(harness))
 
 
-def query(**parameters: str) -> Request:
-    return Request("/debug", {key: [value] for key, value in parameters.items()}, {})
+def query(**parameters: str) -> ServerRequest:
+    return ServerRequest("/debug", {key: [value] for key, value in parameters.items()}, {})
 
 
 def names(page: dict[str, Any]) -> list[str]:

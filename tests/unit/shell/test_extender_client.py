@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from pyscheduler.config.types import Extender, ExtenderTLS
+from pyscheduler.config.types import ExtenderConfig, ExtenderTLS
 from pyscheduler.core.extender import ExtenderFailed
 from pyscheduler.shell.extenders import client as client_module
 from pyscheduler.shell.extenders.client import Client, UnusableTLS, tls_of
@@ -24,7 +24,7 @@ from .fake_extender import FakeExtender
 
 @asynccontextmanager
 async def calling(url: str, **fields: Any) -> AsyncIterator[Client]:
-    client = Client(Extender(url, **fields))
+    client = Client(ExtenderConfig(url, **fields))
     yield client
     await client.close()
 
@@ -164,7 +164,7 @@ async def test_client_certificate_is_presented(parties: Parties, tmp_path: Path,
 
 
 def test_default_tls_settings_use_the_systems_cas() -> None:
-    assert tls_of(Extender("https://e")) is None
+    assert tls_of(ExtenderConfig("https://e")) is None
 
 
 @pytest.mark.parametrize(
@@ -180,4 +180,4 @@ def test_default_tls_settings_use_the_systems_cas() -> None:
 )
 def test_invalid_tls_settings(tls: ExtenderTLS, expected: str) -> None:
     with pytest.raises(UnusableTLS, match=f"^{expected}"):
-        tls_of(Extender("https://e", tls_config=tls))
+        tls_of(ExtenderConfig("https://e", tls_config=tls))

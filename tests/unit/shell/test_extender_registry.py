@@ -12,7 +12,7 @@ from pyscheduler.api import ResourceKind
 from pyscheduler.config.build import build_profiles
 from pyscheduler.config.load import default
 from pyscheduler.config.problems import ConfigError
-from pyscheduler.config.types import Extender, ExtenderTLS, KubeSchedulerConfiguration
+from pyscheduler.config.types import ExtenderConfig, ExtenderTLS, KubeSchedulerConfiguration
 from pyscheduler.core.framework.handle import CoreHandle
 from pyscheduler.core.framework.profile import Profile
 from pyscheduler.shell.extenders import registry as module
@@ -45,7 +45,7 @@ def watches(*each: Watch) -> list[Reflector[Any]]:
 
 
 def configured(**given: Any) -> KubeSchedulerConfiguration:
-    return KubeSchedulerConfiguration(extenders=(Extender("http://e", **given),) if given else ())
+    return KubeSchedulerConfiguration(extenders=(ExtenderConfig("http://e", **given),) if given else ())
 
 
 @asynccontextmanager

@@ -15,7 +15,7 @@ from pyscheduler.api.preemption import Candidate
 from pyscheduler.config.build import build_profiles
 from pyscheduler.config.load import default
 from pyscheduler.config.problems import ConfigError
-from pyscheduler.config.types import Extender, ExtenderTLS, KubeSchedulerConfiguration, ManagedResource
+from pyscheduler.config.types import ExtenderConfig, ExtenderTLS, KubeSchedulerConfiguration, ManagedResource
 from pyscheduler.core.commands import Bind, CallExtenders
 from pyscheduler.core.events import BindFailed, Bound, Event, ExtendersResponded
 from pyscheduler.core.extender import (
@@ -56,7 +56,7 @@ ALL: dict[str, Any] = {
 class ExtenderFixture:
     """Extender clients with raw objects of two nodes, and the emitted events."""
 
-    def __init__(self, *configured: Extender) -> None:
+    def __init__(self, *configured: ExtenderConfig) -> None:
         self.raw_objects = RawObjectCaches(*(RawObjectCache(scope) for scope in required_scopes(configured)))
         self.extenders = ExtenderClients(
             KubeSchedulerConfiguration(extenders=configured), VirtualClock(), self.raw_objects
@@ -85,7 +85,7 @@ class ExtenderFixture:
 
 
 @asynccontextmanager
-async def extender_clients(*configured: Extender) -> AsyncIterator[ExtenderFixture]:
+async def extender_clients(*configured: ExtenderConfig) -> AsyncIterator[ExtenderFixture]:
     made = ExtenderFixture(*configured)
     yield made
     await made.extenders.close()
@@ -101,7 +101,7 @@ def sent(built: PodBuilder) -> dict[str, Any]:
 
 async def test_whole_nodes_are_sent_to_extenders_without_a_node_cache(extender: FakeExtender) -> None:
     extender.responses["filter"] = {"Nodes": {"items": [node("n2").manifest]}}
-    async with extender_clients(Extender(extender.url, **ALL)) as w:
+    async with extender_clients(ExtenderConfig(extender.url, **ALL)) as w:
         (known,) = w.extenders.known
         call = FilterCall(known, ("n1", "n2", "gone"))
         assert await w.call(w.show(SUBJECT), call) == (ExtenderFilterResult(("n2",)),)
@@ -115,7 +115,7 @@ async def test_whole_nodes_are_sent_to_extenders_without_a_node_cache(extender: 
 async def test_node_names_are_sent_to_node_cache_capable_extenders(extender: FakeExtender) -> None:
     extender.responses["filter"] = {"NodeNames": ["n2"]}
     extender.responses["prioritize"] = [{"Host": "n2", "Score": 3}]
-    async with extender_clients(Extender(extender.url, **ALL, node_cache_capable=True)) as w:
+    async with extender_clients(ExtenderConfig(extender.url, **ALL, node_cache_capable=True)) as w:
         (known,) = w.extenders.known
         subject = w.show(SUBJECT)
         assert len(w.raw_objects.nodes) == 0, "whole nodes are not sent"
@@ -128,7 +128,7 @@ async def test_node_names_are_sent_to_node_cache_capable_extenders(extender: Fak
 @pytest.mark.parametrize("cached", [False, True], ids=["whole pods", "UIDs"])
 async def test_victims_are_sent_whole_or_as_uids(extender: FakeExtender, cached: bool) -> None:
     extender.responses["preempt"] = {"NodeNameToMetaVictims": {"n1": {"Pods": [{"UID": "v"}], "NumPDBViolations": 1}}}
-    async with extender_clients(Extender(extender.url, **ALL, node_cache_capable=cached)) as w:
+    async with extender_clients(ExtenderConfig(extender.url, **ALL, node_cache_capable=cached)) as w:
         (known,) = w.extenders.known
         running = pod("v").on("n1")
         victim = w.show(running)
@@ -142,7 +142,7 @@ async def test_victims_are_sent_whole_or_as_uids(extender: FakeExtender, cached:
 
 
 async def test_running_pods_are_not_stored_if_no_extender_needs_them(extender: FakeExtender) -> None:
-    async with extender_clients(Extender(extender.url, **ALL, node_cache_capable=True)) as w:
+    async with extender_clients(ExtenderConfig(extender.url, **ALL, node_cache_capable=True)) as w:
         w.show(pod("v").on("n1"))
         w.show(SUBJECT)
         assert len(w.raw_objects.pods) == 1
@@ -150,8 +150,8 @@ async def test_running_pods_are_not_stored_if_no_extender_needs_them(extender: F
 
 async def test_extenders_are_called_concurrently_and_a_failure_keeps_its_position(extender: FakeExtender) -> None:
     extender.responses["prioritize"] = [{"Host": "n1", "Score": 1}]
-    broken = Extender(extender.url, prioritize_verb="broken", weight=1)
-    async with extender_clients(broken, Extender(extender.url, **ALL)) as w:
+    broken = ExtenderConfig(extender.url, prioritize_verb="broken", weight=1)
+    async with extender_clients(broken, ExtenderConfig(extender.url, **ALL)) as w:
         calls = [PrioritizeCall(known, ("n1",)) for known in w.extenders.known]
         failed, ranked = await w.call(w.show(SUBJECT), *calls)
     assert failed == ExtenderCallFailed(f"failed broken with extender at URL {extender.url}/broken, code 404")
@@ -160,7 +160,7 @@ async def test_extenders_are_called_concurrently_and_a_failure_keeps_its_positio
 
 async def test_malformed_response_names_extender_and_verb(extender: FakeExtender) -> None:
     extender.responses["filter"] = b"<html>"
-    async with extender_clients(Extender(extender.url, **ALL)) as w:
+    async with extender_clients(ExtenderConfig(extender.url, **ALL)) as w:
         (answer,) = await w.call(w.show(SUBJECT), FilterCall(w.extenders.known[0], ("n1",)))
     assert isinstance(answer, ExtenderCallFailed)
     assert answer.message.startswith(
@@ -170,27 +170,27 @@ async def test_malformed_response_names_extender_and_verb(extender: FakeExtender
 
 async def test_error_of_an_extender_is_returned_verbatim(extender: FakeExtender) -> None:
     extender.responses["filter"] = {"Error": "I am out of order"}
-    async with extender_clients(Extender(extender.url, **ALL)) as w:
+    async with extender_clients(ExtenderConfig(extender.url, **ALL)) as w:
         answers = await w.call(w.show(SUBJECT), FilterCall(w.extenders.known[0], ("n1",)))
     assert answers == (ExtenderCallFailed("I am out of order"),)
 
 
 async def test_no_extender_is_called_for_a_deleted_pod(extender: FakeExtender) -> None:
-    async with extender_clients(Extender(extender.url, **ALL)) as w:
+    async with extender_clients(ExtenderConfig(extender.url, **ALL)) as w:
         answers = await w.call(SUBJECT.build(), FilterCall(w.extenders.known[0], ("n1",)))
     assert answers == (ExtenderCallFailed("pod default/a is gone"),)
     assert not extender.calls
 
 
 async def test_unexpected_exception_is_returned_as_a_failure(extender: FakeExtender) -> None:
-    async with extender_clients(Extender(extender.url, **ALL)) as w:
+    async with extender_clients(ExtenderConfig(extender.url, **ALL)) as w:
         (answer,) = await w.call(w.show(SUBJECT), cast(Any, FilterCall(w.extenders.known[0], cast(Any, 7))))
     assert isinstance(answer, ExtenderCallFailed)
     assert "could not be called" in answer.message
 
 
 async def test_stop_cancels_calls_in_flight(extender: FakeExtender) -> None:
-    async with extender_clients(Extender(extender.url, filter_verb="slow")) as w:
+    async with extender_clients(ExtenderConfig(extender.url, filter_verb="slow")) as w:
         command = CallExtenders(1, w.show(SUBJECT), (FilterCall(w.extenders.known[0], ("n1",)),))
         w.extenders.call_extenders(command, w.emitted.put_nowait)
         async with asyncio.timeout(10):
@@ -201,7 +201,10 @@ async def test_stop_cancels_calls_in_flight(extender: FakeExtender) -> None:
 
 
 def test_invalid_tls_settings_raise_config_error() -> None:
-    extenders = (Extender("http://a"), Extender("https://b", tls_config=ExtenderTLS(ca_file="/does/not/exist")))
+    extenders = (
+        ExtenderConfig("http://a"),
+        ExtenderConfig("https://b", tls_config=ExtenderTLS(ca_file="/does/not/exist")),
+    )
     with pytest.raises(ConfigError, match=r"^extenders\[1\]\.tlsConfig: the certificates cannot be used"):
         ExtenderClients(KubeSchedulerConfiguration(extenders=extenders), VirtualClock(), NOTHING)
 
@@ -219,7 +222,7 @@ class Api:
         self.bound.append(f"{bound.name} on {node_name}")
 
 
-async def bind(configured: Extender, built: PodBuilder = SUBJECT) -> tuple[Bound | BindFailed, list[str]]:
+async def bind(configured: ExtenderConfig, built: PodBuilder = SUBJECT) -> tuple[Bound | BindFailed, list[str]]:
     """Run a binding cycle of the default profile; return its outcome and the bindings without the extender."""
     clock, handle, api = VirtualClock(), CoreHandle(), Api()
     extenders = ExtenderClients(KubeSchedulerConfiguration(extenders=(configured,)), clock, NOTHING)
@@ -234,7 +237,7 @@ async def bind(configured: Extender, built: PodBuilder = SUBJECT) -> tuple[Bound
 
 async def test_an_extender_binds_in_place_of_the_plugins(extender: FakeExtender) -> None:
     extender.responses["bind"] = {"Error": ""}
-    outcome, bound = await bind(Extender(extender.url, **ALL))
+    outcome, bound = await bind(ExtenderConfig(extender.url, **ALL))
     assert isinstance(outcome, Bound)
     assert bound == []
     assert extender.calls == [
@@ -243,7 +246,7 @@ async def test_an_extender_binds_in_place_of_the_plugins(extender: FakeExtender)
 
 
 async def test_pods_without_managed_resources_are_bound_by_the_default_binder(extender: FakeExtender) -> None:
-    configured = Extender(extender.url, **ALL, managed_resources=(ManagedResource("example.com/fpga"),))
+    configured = ExtenderConfig(extender.url, **ALL, managed_resources=(ManagedResource("example.com/fpga"),))
     outcome, bound = await bind(configured)
     assert isinstance(outcome, Bound)
     assert bound == ["a on n1"]
@@ -259,7 +262,7 @@ async def test_pods_without_managed_resources_are_bound_by_the_default_binder(ex
 )
 async def test_binding_fails_with_the_extenders_error(extender: FakeExtender, response: Any, message: str) -> None:
     extender.responses["bind"] = response
-    outcome, bound = await bind(Extender(extender.url, **ALL))
+    outcome, bound = await bind(ExtenderConfig(extender.url, **ALL))
     assert isinstance(outcome, BindFailed)
     assert (outcome.message, outcome.rejected) == (message.format(url=extender.url), False)
     assert bound == []
@@ -268,13 +271,13 @@ async def test_binding_fails_with_the_extenders_error(extender: FakeExtender, re
 @pytest.mark.parametrize("response", [500, {"Error": "no"}, b"<html>"])
 async def test_plugins_bind_when_an_ignorable_extender_fails(extender: FakeExtender, response: Any) -> None:
     extender.responses["bind"] = response
-    outcome, bound = await bind(Extender(extender.url, **ALL, ignorable=True))
+    outcome, bound = await bind(ExtenderConfig(extender.url, **ALL, ignorable=True))
     assert isinstance(outcome, Bound)
     assert bound == ["a on n1"]
 
 
 async def test_extender_binder_registers_no_events(extender: FakeExtender) -> None:
-    configuration = KubeSchedulerConfiguration(extenders=(Extender(extender.url, **ALL),))
+    configuration = KubeSchedulerConfiguration(extenders=(ExtenderConfig(extender.url, **ALL),))
     extenders = ExtenderClients(configuration, VirtualClock(), NOTHING)
     (profile,) = extenders.with_binders(build_profiles(default(), CoreHandle()), CoreHandle())
     binder = profile.plan.bind[0]

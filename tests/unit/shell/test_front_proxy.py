@@ -12,7 +12,7 @@ from pyscheduler.shell.kube.connection import Connection
 from pyscheduler.shell.serving.client_ca import ConfigMapAuthorities, FileAuthorities, Proxies, TrustedAuthorities
 from pyscheduler.shell.serving.front_proxy import user_of
 from pyscheduler.shell.serving.reviews import User
-from pyscheduler.shell.serving.webserver import Request
+from pyscheduler.shell.serving.webserver import ServerRequest
 from tests.controlplane.certs import Authority
 
 from .fake_api import FakeApi, ok
@@ -29,11 +29,11 @@ def der(pem: str) -> bytes:
     return ssl.PEM_cert_to_DER_cert(pem)
 
 
-def request_from(subject: Any, signer: str, *pairs: tuple[str, str]) -> Request:
-    return Request("/metrics", {}, dict(pairs), subject=subject, signer=der(signer), pairs=pairs)
+def request_from(subject: Any, signer: str, *pairs: tuple[str, str]) -> ServerRequest:
+    return ServerRequest("/metrics", {}, dict(pairs), subject=subject, signer=der(signer), pairs=pairs)
 
 
-def by_proxy(*pairs: tuple[str, str]) -> Request:
+def by_proxy(*pairs: tuple[str, str]) -> ServerRequest:
     return request_from(PROXY, PROXIES, *pairs)
 
 
@@ -69,12 +69,12 @@ def test_anonymous_user_of_a_proxy_is_not_authenticated() -> None:
         pytest.param(
             request_from(((("commonName", ""),),), PROXIES, ALICE), proxies(names=()), id="certificate without a name"
         ),
-        pytest.param(Request("/", {}, {}, pairs=(ALICE,)), proxies(), id="no certificate"),
+        pytest.param(ServerRequest("/", {}, {}, pairs=(ALICE,)), proxies(), id="no certificate"),
         pytest.param(request_from(PROXY, Authority().certificate, ALICE), proxies(), id="another CA"),
         pytest.param(request_from(ADMIN, PROXIES), proxies(), id="user certificate of the proxy CA"),
     ],
 )
-def test_untrusted_proxy_names_no_user(received: Request, settings: Proxies) -> None:
+def test_untrusted_proxy_names_no_user(received: ServerRequest, settings: Proxies) -> None:
     assert user_of(received, CLIENTS, settings) is None
 
 

@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry, Counter
 from pyscheduler.shell.serving import health
 from pyscheduler.shell.serving.health import Checks
 from pyscheduler.shell.serving.http import HttpServer, ServerProblem, json_page, metrics_page, number
-from pyscheduler.shell.serving.webserver import Request, Response
+from pyscheduler.shell.serving.webserver import ServerRequest, ServerResponse
 
 
 class Served:
@@ -27,15 +27,15 @@ class Served:
             **health.pages(checks),
             "/metrics": metrics_page(lambda: registry),
             "/configz": json_page(lambda _: {"profiles": ["a"]}),
-            "DELETE /metrics": lambda _: Response(b"done"),
+            "DELETE /metrics": lambda _: ServerResponse(b"done"),
             "/count": json_page(lambda request: number(request, "limit", 5, 10)),
         }
-        self.refusal: Response | None = None
+        self.refusal: ServerResponse | None = None
         self.guarded: list[tuple[str, bool]] = []
         self.server = HttpServer(pages, self._guard, "127.0.0.1", 0)
         self._session = aiohttp.ClientSession()
 
-    async def _guard(self, request: Request, served: bool) -> Response | None:
+    async def _guard(self, request: ServerRequest, served: bool) -> ServerResponse | None:
         self.guarded.append((request.path, served))
         return self.refusal
 
@@ -106,7 +106,7 @@ async def test_pages(served: Served) -> None:
 
 
 async def test_guard_runs_before_each_response(served: Served) -> None:
-    served.refusal = Response(b"not you", 403)
+    served.refusal = ServerResponse(b"not you", 403)
     assert await served.get("/configz") == (403, "not you")
     assert await served.get("/nowhere?x") == (403, "not you")
     assert served.guarded == [("/configz", True), ("/nowhere", False)]

@@ -12,10 +12,10 @@ import pytest
 from pyscheduler.shell.metrics import Metrics
 from pyscheduler.shell.serving.http import BadRequest, json_answer, number
 from pyscheduler.shell.serving.main_loop import BLOCKED, LoopBlocked, MainLoop, MetricsPage
-from pyscheduler.shell.serving.webserver import Request, Response
+from pyscheduler.shell.serving.webserver import ServerRequest, ServerResponse
 from pyscheduler.shell.threads import LoopThread
 
-REQUEST = Request("/page", {}, {})
+REQUEST = ServerRequest("/page", {}, {})
 AT_ONCE = 0.05
 """Seconds that a page waits for the loop in these tests."""
 T = TypeVar("T")
@@ -48,7 +48,7 @@ class Serving:
         return _text(await self.metrics_page(REQUEST))
 
 
-def _text(answer: Response) -> str:
+def _text(answer: ServerResponse) -> str:
     assert isinstance(answer.body, bytes)
     return answer.body.decode()
 
@@ -70,13 +70,13 @@ async def test_call_returns_the_result(serving: Serving) -> None:
 async def test_call_raises_the_exception(serving: Serving) -> None:
     page = serving.main.page(lambda request: number(request, "limit", 1, 10), json_answer)
     with pytest.raises(BadRequest):
-        await serving.served(page(Request("/page", {"limit": ["many"]}, {})))
+        await serving.served(page(ServerRequest("/page", {"limit": ["many"]}, {})))
 
 
 async def test_page_returns_503_while_the_loop_is_blocked_and_does_not_run_later(serving: Serving) -> None:
     made: list[str] = []
 
-    def make(_: Request) -> int:
+    def make(_: ServerRequest) -> int:
         made.append("once")
         return len(made)
 

@@ -11,14 +11,14 @@ import pytest
 
 from pyscheduler.shell.serving.http import BadRequest
 from pyscheduler.shell.serving.profiling import PREFIX, Profiler, sample
-from pyscheduler.shell.serving.webserver import Request, Response
+from pyscheduler.shell.serving.webserver import ServerRequest, ServerResponse
 
 
-def get(profiler: Profiler, name: str = "", **query: str) -> Response:
-    return profiler.pages()[PREFIX + name](Request(PREFIX + name, {k: [v] for k, v in query.items()}, {}))
+def get(profiler: Profiler, name: str = "", **query: str) -> ServerResponse:
+    return profiler.pages()[PREFIX + name](ServerRequest(PREFIX + name, {k: [v] for k, v in query.items()}, {}))
 
 
-async def whole(answer: Response) -> str:
+async def whole(answer: ServerResponse) -> str:
     assert isinstance(answer.body, AsyncIterator)
     return b"".join([piece async for piece in answer.body]).decode()
 

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from pyscheduler.api import PodObject
-from pyscheduler.config.types import Extender
+from pyscheduler.config.types import ExtenderConfig
 from pyscheduler.shell.extenders.raw_objects import CacheScope, RawObjectCache, required_scopes
 from pyscheduler.shell.kube.decode import ObjectDecoder, Refusals
 from pyscheduler.shell.kube.reflector import Gone, Upsert
@@ -115,4 +115,4 @@ def test_narrowing_the_scope_drops_objects(scope: CacheScope, left: list[str]) -
     ],
 )
 def test_required_scopes(extenders: list[dict[str, Any]], needs: tuple[CacheScope, CacheScope]) -> None:
-    assert required_scopes([Extender("http://e", **given) for given in extenders]) == needs
+    assert required_scopes([ExtenderConfig("http://e", **given) for given in extenders]) == needs

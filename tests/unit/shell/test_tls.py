@@ -16,7 +16,7 @@ from pyscheduler.shell.serving import self_signed
 from pyscheduler.shell.serving.client_ca import FileAuthorities, Proxies, TrustedAuthorities
 from pyscheduler.shell.serving.http import ServerProblem
 from pyscheduler.shell.serving.tls import Tls, TlsOptions
-from pyscheduler.shell.serving.webserver import Request, Response, WebServer
+from pyscheduler.shell.serving.webserver import ServerRequest, ServerResponse, WebServer
 from tests.controlplane.certs import Authority, Pair
 
 WALL = 1_800_000_000.0
@@ -44,13 +44,14 @@ def options_of(pair: Pair, folder: Path, **more: Any) -> TlsOptions:
     return TlsOptions(certificate, key, **more)
 
 
-async def subject_of(request: Request) -> Response:
-    return Response(str(request.subject).encode())
+async def subject_of(request: ServerRequest) -> ServerResponse:
+    return ServerResponse(str(request.subject).encode())
 
 
 @asynccontextmanager
 async def served(
-    context: Callable[[], Awaitable[ssl.SSLContext]], answer: Callable[[Request], Awaitable[Response]] = subject_of
+    context: Callable[[], Awaitable[ssl.SSLContext]],
+    answer: Callable[[ServerRequest], Awaitable[ServerResponse]] = subject_of,
 ) -> AsyncIterator[int]:
     server = WebServer(answer, "127.0.0.1", 0, context)
     await server.start()
@@ -248,7 +249,7 @@ async def test_signer_of_the_client_certificate_is_passed_on(tmp_path: Path, ver
     trusted = TrustedAuthorities(files[0], proxies=(files[1], Proxies()))
     signers: list[bytes] = []
 
-    async def answer(request: Request) -> Response:
+    async def answer(request: ServerRequest) -> ServerResponse:
         signers.append(request.signer)
         return await subject_of(request)
 

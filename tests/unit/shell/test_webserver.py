@@ -12,20 +12,20 @@ from typing import Any
 
 import pytest
 
-from pyscheduler.shell.serving.webserver import LONGEST_HEAD, MOST_CONNECTIONS, Request, Response, WebServer
+from pyscheduler.shell.serving.webserver import LONGEST_HEAD, MOST_CONNECTIONS, ServerRequest, ServerResponse, WebServer
 from tests.controlplane.certs import Authority
 
 
-async def answer(request: Request) -> Response:
+async def answer(request: ServerRequest) -> ServerResponse:
     if request.path == "/broken":
         raise RuntimeError
     if request.path == "/long":
-        return Response(pieces("one ", "", "two"))
+        return ServerResponse(pieces("one ", "", "two"))
     if request.path == "/broken/off":
-        return Response(pieces("one", None))
+        return ServerResponse(pieces("one", None))
     if request.path == "/how":
-        return Response(f"{request.method} {request.target} {request.subject}".encode())
-    return Response(f"{request.path} {dict(request.query)} {request.headers.get('accept')}".encode())
+        return ServerResponse(f"{request.method} {request.target} {request.subject}".encode())
+    return ServerResponse(f"{request.path} {dict(request.query)} {request.headers.get('accept')}".encode())
 
 
 async def pieces(*parts: str | None) -> AsyncIterator[bytes]:
@@ -142,12 +142,14 @@ async def test_longest_idle_connection_is_closed_at_the_limit(server: WebServer)
 @pytest.mark.parametrize(
     ("request_", "status"),
     [
-        pytest.param(get("/a", "Content-Length: 3") + "abc", "400 Bad Request", id="a body"),
-        pytest.param(get("/a", "Transfer-Encoding: chunked"), "400 Bad Request", id="a body in chunks"),
+        pytest.param(get("/a", "Content-Length: 3") + "abc", "400 Bad ServerRequest", id="a body"),
+        pytest.param(get("/a", "Transfer-Encoding: chunked"), "400 Bad ServerRequest", id="a body in chunks"),
         pytest.param(get("/a").replace("1.1", "2.0"), "505 HTTP Version Not Supported", id="another protocol"),
-        pytest.param("nonsense\r\n\r\n", "400 Bad Request", id="not a request"),
-        pytest.param(get("/a", "no header"), "400 Bad Request", id="not a header"),
-        pytest.param(get("/a", f"X: {'x' * 2 * LONGEST_HEAD}"), "431 Request Header Fields Too Large", id="too long"),
+        pytest.param("nonsense\r\n\r\n", "400 Bad ServerRequest", id="not a request"),
+        pytest.param(get("/a", "no header"), "400 Bad ServerRequest", id="not a header"),
+        pytest.param(
+            get("/a", f"X: {'x' * 2 * LONGEST_HEAD}"), "431 ServerRequest Header Fields Too Large", id="too long"
+        ),
         pytest.param(get("/broken", "Connection: close"), "500 Internal Server Error", id="an exception"),
     ],
 )

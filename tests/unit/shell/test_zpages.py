@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 
 import pyscheduler
-from pyscheduler.shell.serving.webserver import Request, Response
+from pyscheduler.shell.serving.webserver import ServerRequest, ServerResponse
 from pyscheduler.shell.serving.zpages import flagz, statusz
 
 WARNING = (
@@ -14,14 +14,14 @@ WARNING = (
 )
 
 
-def text(answer: Response) -> str:
+def text(answer: ServerResponse) -> str:
     assert isinstance(answer.body, bytes)
     return answer.body.decode()
 
 
 def test_flags_are_sorted_and_formatted_as_in_go() -> None:
     page = flagz(lambda: {"v": 2, "leader-elect": True, "config": None, "feature-gates": ("A=true", "B=false")})
-    assert text(page(Request("/flagz", {}, {}))) == (
+    assert text(page(ServerRequest("/flagz", {}, {}))) == (
         f"\npyscheduler flagz\n{WARNING}\nconfig: \nfeature-gates: [A=true,B=false]\nleader-elect: true\nv: 2\n"
     )
 
@@ -29,7 +29,7 @@ def test_flags_are_sorted_and_formatted_as_in_go() -> None:
 def test_statusz_has_start_time_versions_and_paths() -> None:
     started = 1_767_326_405.9
     page = statusz(["/metrics", "DELETE /metrics", "/livez"], started, lambda: started + 7384)
-    assert text(page(Request("/statusz", {}, {}))) == (
+    assert text(page(ServerRequest("/statusz", {}, {}))) == (
         f"\npyscheduler statusz\n{WARNING}\n\nStarted: Fri Jan  2 04:00:05 UTC 2026\nUp: 2 hr 03 min 04 sec\n"
         f"Python version: {platform.python_version()}\nBinary version: {pyscheduler.__version__}\n"
         "Emulation version: 1.36\nPaths: /livez /metrics\n"

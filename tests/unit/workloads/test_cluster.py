@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pyscheduler.embedded.client import DEPLOYMENTS, JOBS, NODES, PODS, HttpClient, StatusError
+from pyscheduler.embedded.client import DEPLOYMENTS, JOBS, NODES, PODS, ClientStatusError, HttpClient
 from pyscheduler.embedded.cluster import ClusterSettings, EmbeddedCluster, settings_for_size
 from pyscheduler.embedded.hollow import LifecycleTimings
 from pyscheduler.embedded.server import ApiServer, ApiServerError
@@ -38,7 +38,7 @@ async def bind_round_robin(client: HttpClient, nodes: list[str]) -> None:
     while True:
         for pod in await list_objects(client, PODS):
             if "nodeName" not in pod["spec"] and "deletionTimestamp" not in pod["metadata"]:
-                with contextlib.suppress(StatusError):
+                with contextlib.suppress(ClientStatusError):
                     await bind(client, pod["metadata"]["name"], next(turns))
         await asyncio.sleep(0.02)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pyscheduler.embedded.client import EVENTS, JOBS, OBJECTS, PODS, REPLICASETS, Informer, Key, Resource
+from pyscheduler.embedded.client import EVENTS, JOBS, OBJECTS, PODS, REPLICASETS, ApiResource, Informer, Key
 from pyscheduler.embedded.workloads.controllers import JOB, REPLICASET, QueueItem, WorkloadControllers
 from pyscheduler.embedded.workloads.expectations import EXPECTATIONS_TIMEOUT_SECONDS
 from tests.unit.hollow.scripted import ScriptedServer
@@ -21,17 +21,17 @@ class RecordingServer(ScriptedServer):
         self.created: list[Json] = []
         self.deleted: list[str] = []
 
-    async def create(self, resource: Resource, obj: Json) -> Json:
+    async def create(self, resource: ApiResource, obj: Json) -> Json:
         if resource == EVENTS:
             return obj
         name = f"created-{len(self.created)}"
         self.created.append({**obj, "metadata": {**obj["metadata"], "name": name, "uid": name}})
         return self.created[-1]
 
-    async def delete(self, resource: Resource, key: Key, *, uid: str = "", grace_seconds: int | None = None) -> None:
+    async def delete(self, resource: ApiResource, key: Key, *, uid: str = "", grace_seconds: int | None = None) -> None:
         self.deleted.append(key[1])
 
-    async def patch(self, resource: Resource, key: Key, patch: Json, **_: Any) -> None:
+    async def patch(self, resource: ApiResource, key: Key, patch: Json, **_: Any) -> None:
         pass
 
 

@@ -10,7 +10,7 @@ import pytest
 from pyscheduler.embedded.client import JOBS
 from pyscheduler.embedded.objects import timestamp
 from pyscheduler.embedded.workloads import cron
-from pyscheduler.embedded.workloads.actions import Create, Delete, Plan, Record
+from pyscheduler.embedded.workloads.actions import Create, Delete, Plan, RecordAction
 from pyscheduler.embedded.workloads.cron.schedule import Every, ScheduleError, parse
 from tests.unit.workloads.builders import Json, status_of
 
@@ -111,7 +111,7 @@ class CronJobFixture:
             elif isinstance(action, Delete):
                 assert action.resource == JOBS
                 del self.jobs[action.key[1]]
-        self.events = [action.reason for action in plan.actions if isinstance(action, Record)]
+        self.events = [action.reason for action in plan.actions if isinstance(action, RecordAction)]
         self.cron["status"] = status_of(plan, self.cron["status"])
         return plan
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pyscheduler.embedded.workloads import jobs
-from pyscheduler.embedded.workloads.actions import Delete, Patch, Plan, Record
+from pyscheduler.embedded.workloads.actions import Delete, Patch, Plan, RecordAction
 from pyscheduler.embedded.workloads.jobs.backoff import Failures
 from pyscheduler.embedded.workloads.jobs.pods import FINALIZER, INDEX, INDEX_FAILURES
 from tests.unit.workloads.builders import Json, a_pod, conditions, created, deleted, status_of, terminating, workload
@@ -44,7 +44,7 @@ def without_finalizer(plan: Plan) -> list[str]:
 
 def reasons(plan: Plan) -> list[str]:
     """Return the reasons of the Events in the plan."""
-    return [action.reason for action in plan.actions if isinstance(action, Record)]
+    return [action.reason for action in plan.actions if isinstance(action, RecordAction)]
 
 
 @pytest.mark.parametrize(

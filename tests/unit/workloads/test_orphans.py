@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from pyscheduler.embedded.client import PODS, Key, Resource, StatusError
-from pyscheduler.embedded.workloads.actions import Action, Create, Delete, Patch, Record
+from pyscheduler.embedded.client import PODS, ApiResource, ClientStatusError, Key
+from pyscheduler.embedded.workloads.actions import Action, Create, Delete, Patch, RecordAction
 from pyscheduler.embedded.workloads.apply_actions import apply_actions
 from pyscheduler.embedded.workloads.jobs.pods import FINALIZER
 from pyscheduler.embedded.workloads.orphans import release_orphan
@@ -53,20 +53,20 @@ class RecordingServer(ScriptedServer):
         self.bodies: list[Json] = []
         self._rejected = rejected
 
-    def _record(self, verb: str, resource: Resource, body: Json) -> None:
+    def _record(self, verb: str, resource: ApiResource, body: Json) -> None:
         if verb in self._rejected:
-            raise StatusError(409, "Conflict", verb)
+            raise ClientStatusError(409, "Conflict", verb)
         self.lines.append(f"{verb} {resource.plural}")
         self.bodies.append(body)
 
-    async def create(self, resource: Resource, obj: Json) -> Json:
+    async def create(self, resource: ApiResource, obj: Json) -> Json:
         self._record("create", resource, obj)
         return {**obj, "metadata": {**obj["metadata"], "name": "new", "uid": "new"}}
 
-    async def patch(self, resource: Resource, key: Key, patch: Json, **_: Any) -> None:
+    async def patch(self, resource: ApiResource, key: Key, patch: Json, **_: Any) -> None:
         self._record("patch", resource, patch)
 
-    async def delete(self, resource: Resource, key: Key, *, uid: str = "", grace_seconds: int | None = None) -> None:
+    async def delete(self, resource: ApiResource, key: Key, *, uid: str = "", grace_seconds: int | None = None) -> None:
         self._record("delete", resource, {})
 
 
@@ -97,14 +97,14 @@ async def test_creation_is_recorded_as_an_event_of_the_owner() -> None:
 
 async def test_existing_object_is_not_an_error_if_ignored() -> None:
     assert await writes_of(RecordingServer("create"), Create(PODS, a_pod("x"), ignore_already_exists=True)) == []
-    with pytest.raises(StatusError):
+    with pytest.raises(ClientStatusError):
         await writes_of(RecordingServer("create"), Create(PODS, a_pod("x")))
 
 
 async def test_repeated_events_are_counted_in_one_object() -> None:
     server = RecordingServer()
-    again = Record(JOB, "Suspended", "Job suspended")
-    assert await writes_of(server, again, again, Record(JOB, "Resumed", "Job resumed")) == [
+    again = RecordAction(JOB, "Suspended", "Job suspended")
+    assert await writes_of(server, again, again, RecordAction(JOB, "Resumed", "Job resumed")) == [
         "create events",
         "patch events",
         "create events",
@@ -113,4 +113,4 @@ async def test_repeated_events_are_counted_in_one_object() -> None:
 
 
 async def test_rejected_event_is_dropped() -> None:
-    assert await writes_of(RecordingServer("create"), Record(JOB, "Suspended", "Job suspended")) == []
+    assert await writes_of(RecordingServer("create"), RecordAction(JOB, "Suspended", "Job suspended")) == []

@@ -10,7 +10,7 @@ from datetime import datetime
 
 from pyscheduler.embedded.client import CRONJOBS, JOBS, Json
 from pyscheduler.embedded.objects import dig, seconds, timestamp, without_nulls
-from pyscheduler.embedded.workloads.actions import Action, Create, Delete, Patch, Plan, Record
+from pyscheduler.embedded.workloads.actions import Action, Create, Delete, Patch, Plan, RecordAction
 from pyscheduler.embedded.workloads.cron.missed_runs import (
     MISSED_RUNS_WARNING,
     MissedRun,
@@ -39,7 +39,7 @@ def reconcile(cron_job: Json, jobs: list[Json], now: float) -> Plan:
         due = most_recent(cron_job, schedule, now, within_deadline=True)
     except ScheduleError as problem:
         text = f"invalid schedule: {cron_job['spec']['schedule']} : {problem}"
-        warning = Record(cron_job, "InvalidSchedule", text, "Warning")
+        warning = RecordAction(cron_job, "InvalidSchedule", text, "Warning")
         return Plan([*actions, warning, *_status(cron_job, jobs, active, None)])
     started, changes = _start(cron_job, jobs, active, due)
     replaced = {change.uid for change in changes if isinstance(change, Delete)}
@@ -56,12 +56,12 @@ def _schedule(cron_job: Json) -> tuple[Schedule | None, list[Action]]:
     try:
         time_zone(zone)
     except ScheduleError as problem:
-        return None, [Record(cron_job, "UnknownTimeZone", f'invalid timeZone: "{zone}": {problem}', "Warning")]
+        return None, [RecordAction(cron_job, "UnknownTimeZone", f'invalid timeZone: "{zone}": {problem}', "Warning")]
     try:
         return parse(text, zone), []
     except ScheduleError as problem:
         words = f'unparseable schedule: "{text}" : {problem}'
-        return None, [Record(cron_job, "UnparseableSchedule", words, "Warning")]
+        return None, [RecordAction(cron_job, "UnparseableSchedule", words, "Warning")]
 
 
 def _start(cron_job: Json, jobs: list[Json], active: list[Json], due: MissedRun) -> tuple[float | None, list[Action]]:
@@ -70,14 +70,14 @@ def _start(cron_job: Json, jobs: list[Json], active: list[Json], due: MissedRun)
     if due.at is None or due.at == last:
         return None, []
     warnings: list[Action] = (
-        [Record(cron_job, "TooManyMissedTimes", _TOO_MANY, "Warning")] if due.missed > MISSED_RUNS_WARNING else []
+        [RecordAction(cron_job, "TooManyMissedTimes", _TOO_MANY, "Warning")] if due.missed > MISSED_RUNS_WARNING else []
     )
     name = f"{cron_job['metadata']['name']}-{int(due.at) // MINUTE}"
     if any(job["metadata"]["name"] == name for job in jobs):
         return due.at, []  # the Job was created, but the status update failed
     policy = cron_job["spec"].get("concurrencyPolicy")
     if policy == "Forbid" and active:
-        return None, [*warnings, Record(cron_job, "JobAlreadyActive", _STILL_RUNS)]
+        return None, [*warnings, RecordAction(cron_job, "JobAlreadyActive", _STILL_RUNS)]
     replaced = [_delete(cron_job, job) for job in active] if policy == "Replace" else []
     create = Create(JOBS, _job(cron_job, name, due.at), event_object=cron_job, ignore_already_exists=True)
     return due.at, [*warnings, *replaced, create]
@@ -130,11 +130,11 @@ def _finished_job_events(cron_job: Json, jobs: list[Json]) -> list[Action]:
     for reference in dig(cron_job, "status", "active") or ():
         job = by_uid.get(reference["uid"])
         if job is None:
-            events.append(Record(cron_job, "MissingJob", f"Active job went missing: {reference['name']}"))
+            events.append(RecordAction(cron_job, "MissingJob", f"Active job went missing: {reference['name']}"))
         elif is_finished(job):
             kind = COMPLETE if has_condition(job, COMPLETE) else "Failed"
             words = f"Saw completed job: {reference['name']}, condition: {kind}"
-            events.append(Record(cron_job, "SawCompletedJob", words))
+            events.append(RecordAction(cron_job, "SawCompletedJob", words))
     return events
 
 

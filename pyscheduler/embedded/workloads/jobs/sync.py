@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from pyscheduler.embedded.client import JOBS, Json
 from pyscheduler.embedded.objects import condition, dig, seconds, timestamp, without_nulls
-from pyscheduler.embedded.workloads.actions import Action, Delete, Patch, Plan, Record
+from pyscheduler.embedded.workloads.actions import Action, Delete, Patch, Plan, RecordAction
 from pyscheduler.embedded.workloads.jobs.backoff import NO_FAILURES, Failures
 from pyscheduler.embedded.workloads.jobs.finish_reason import (
     COMPLETE,
@@ -34,7 +34,7 @@ _CONTROLLER = "kubernetes.io/job-controller"
 _SUSPENDED = {True: ("JobSuspended", "Job suspended"), False: ("JobResumed", "Job resumed")}
 
 
-class Outcome(NamedTuple):
+class JobSyncResult(NamedTuple):
     """The plan, and the failure record to keep once it is performed."""
 
     plan: Plan
@@ -43,12 +43,12 @@ class Outcome(NamedTuple):
 
 def reconcile(
     job: Json, pods: list[Json], now: float, failures: Failures = NO_FAILURES, backoff_seconds: float = 10.0
-) -> Outcome:
+) -> JobSyncResult:
     """Return the outcome for a Job that owns `pods`. `backoff_seconds` is the initial backoff; it doubles."""
     if job["spec"].get("managedBy") not in (None, _CONTROLLER):
-        return Outcome(Plan(), failures)
+        return JobSyncResult(Plan(), failures)
     if is_finished(job):
-        return Outcome(_sync_finished_job(job, pods, now), NO_FAILURES)
+        return JobSyncResult(_sync_finished_job(job, pods, now), NO_FAILURES)
     view = observe_job(job, pods)
     failures = failures.after(view.new_succeeded, view.new_failed)
     started = started_at(job)
@@ -67,7 +67,7 @@ def reconcile(
         *records,
     ]
     requeue_at = changes.requeue_at if end is not None else min(changes.requeue_at, deadline(job, started))
-    return Outcome(Plan(actions, requeue_at), failures)
+    return JobSyncResult(Plan(actions, requeue_at), failures)
 
 
 def finish_time(job: Json) -> float:
@@ -105,12 +105,12 @@ def _is_complete(view: JobState, changes: PodChanges) -> bool:
 
 def _status(
     view: JobState, changes: PodChanges, counts: JobCounts, end: FinishReason | None, now: float
-) -> tuple[Json, list[Record]]:
+) -> tuple[Json, list[RecordAction]]:
     """Return the whole status, and the Events for its changes."""
     job = view.job
     conditions: list[Json] = list(dig(job, "status", "conditions") or ())
     started, completed = dig(job, "status", "startTime"), dig(job, "status", "completionTime")
-    records: list[Record] = []
+    records: list[RecordAction] = []
     if started is None and not is_suspended(job):
         started = timestamp(now)
     if end is None and not is_deleting(job):
@@ -119,7 +119,7 @@ def _status(
         if changed:
             started = None if suspended else timestamp(now)
             words = ("Suspended", "Job suspended") if suspended else ("Resumed", "Job resumed")
-            records.append(Record(job, *words))
+            records.append(RecordAction(job, *words))
     if end is not None:
         if not has_condition(job, end.interim_condition):
             _set(conditions, end.interim_condition, True, end[1:], now)
@@ -148,13 +148,13 @@ def _status(
     return status, records
 
 
-def _finish_events(view: JobState, end: FinishReason) -> list[Record]:
+def _finish_events(view: JobState, end: FinishReason) -> list[RecordAction]:
     if end.final_condition != COMPLETE:
-        return [Record(view.job, end.reason, end.message, "Warning")]
+        return [RecordAction(view.job, end.reason, end.message, "Warning")]
     too_many = view.succeeded > (completions_of(view.job) or view.succeeded)
     words = "Too many succeeded pods running after completion count reached"
-    excess = [Record(view.job, "TooManySucceededPods", words, "Warning")] if too_many else []
-    return [*excess, Record(view.job, "Completed", "Job completed")]
+    excess = [RecordAction(view.job, "TooManySucceededPods", words, "Warning")] if too_many else []
+    return [*excess, RecordAction(view.job, "Completed", "Job completed")]
 
 
 def _set(conditions: list[Json], kind: str, true: bool, why: tuple[str, ...], now: float) -> bool:
