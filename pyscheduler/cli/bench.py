@@ -149,7 +149,7 @@ If `reads` claims more than the pod of --pod needs, a line shows the smaller cla
 def plugin_cost(plugin: str, nodes: int, arguments: str, pod: Path | None, node: Path | None) -> None:
     from pyscheduler.cli import plugin_cost as measuring
 
-    request = measuring.Request(plugin, _mapping(arguments, "--args"), nodes, _manifest(pod), _manifest(node))
+    request = measuring.CostMeasurement(plugin, _mapping(arguments, "--args"), nodes, _manifest(pod), _manifest(node))
     cost = measuring.measure(request)
     Console(width=None if sys.stdout.isatty() else 120).print(measuring.table(cost, nodes))
     for line in measuring.summary(cost, nodes):

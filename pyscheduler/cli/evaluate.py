@@ -19,9 +19,9 @@ from pyscheduler.config.load import default, from_value, load
 from pyscheduler.config.loaded import LoadedConfig
 from pyscheduler.config.problems import ConfigError
 from pyscheduler.core.context import Context, Settings
-from pyscheduler.core.decide.report import report
 from pyscheduler.core.framework.handle import CoreHandle
 from pyscheduler.core.machine import Machine
+from pyscheduler.core.scheduling.report import report
 from pyscheduler.core.snapshot import UnreadableObject, load_snapshot
 
 Json = dict[str, Any]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pyscheduler.config.types import KubeSchedulerConfiguration
-from pyscheduler.core.extender import Extender
+from pyscheduler.core.extenders.extender import Extender
 
 
 def build_extenders(configuration: KubeSchedulerConfiguration) -> tuple[Extender, ...]:

@@ -10,7 +10,7 @@ from msgspec import Struct
 from pyscheduler.api.cycle import Cycle
 from pyscheduler.api.plugin import BindPlugin, PostBindPlugin, PreBindPlugin
 from pyscheduler.api.pod import Pod
-from pyscheduler.core.extender import ExtenderCall
+from pyscheduler.core.extenders.extender import ExtenderCall
 
 
 class BindingPlan(Struct, frozen=True):

@@ -20,18 +20,18 @@ from pyscheduler.api.events import ANYTHING, ClusterEvent
 from pyscheduler.api.pod import Pod
 from pyscheduler.api.queued import QueuedPod
 from pyscheduler.core.changes import pod_deleted, pod_events
-from pyscheduler.core.confirmation import Unconfirmed
-from pyscheduler.core.decide.decider import Decider
-from pyscheduler.core.decide.dry_run import DryRunner
-from pyscheduler.core.decide.extender_decider import ExtenderDecider
-from pyscheduler.core.decide.order import NextStartNode
-from pyscheduler.core.extender import EXTENDER, Extender
+from pyscheduler.core.extenders.decider import ExtenderDecider
+from pyscheduler.core.extenders.extender import EXTENDER, Extender
 from pyscheduler.core.framework.handle import CoreHandle
 from pyscheduler.core.framework.profile import Profile
 from pyscheduler.core.instrument import Instrument, Point
+from pyscheduler.core.preemption.dry_run import DryRunner
 from pyscheduler.core.queue import SLICE, Backoff, QueueProfile, SchedulingQueue
 from pyscheduler.core.queue.labels import NOMINATED_NODE_CHANGED
 from pyscheduler.core.queue.nominator import FreedNomination
+from pyscheduler.core.scheduling.confirmation import Unconfirmed
+from pyscheduler.core.scheduling.decider import Decider
+from pyscheduler.core.scheduling.node_order import NextStartNode
 from pyscheduler.core.state import ClusterState, PodSignatures
 from pyscheduler.core.state.shared_images import SharedImages
 

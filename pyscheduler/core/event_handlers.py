@@ -19,10 +19,10 @@ from pyscheduler.api.events import (
 )
 from pyscheduler.api.objects import NodeObject, PodObject
 from pyscheduler.api.pod import Pod
-from pyscheduler.core.binding import release
 from pyscheduler.core.changes import may_fit_other_pods, node_events, pod_events, pod_placed
 from pyscheduler.core.context import AssumedPod, AssumedStage, Context
 from pyscheduler.core.queue.labels import NOMINATED_NODE_CHANGED, POD_ADD, POD_UPDATE
+from pyscheduler.core.scheduling.binding import release
 
 _JOINS = Action.UPDATE_POD_LABEL | Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED
 """Updates that may make an existing pod one of those that plugins count."""

@@ -11,7 +11,7 @@ import msgspec
 
 from pyscheduler.api.events import ResourceKind
 from pyscheduler.api.objects import NodeObject, PodObject
-from pyscheduler.core.extender import Extender, ExtenderResult
+from pyscheduler.core.extenders.extender import Extender, ExtenderResult
 from pyscheduler.core.framework.profile import Profile
 
 

@@ -15,7 +15,6 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from pyscheduler.core import event_handlers
-from pyscheduler.core.binding import handle_bind_failed, handle_bound, handle_looked_up, look_up_unconfirmed
 from pyscheduler.core.commands import CancelBinding, Command
 from pyscheduler.core.context import Context, Settings
 from pyscheduler.core.events import (
@@ -35,14 +34,15 @@ from pyscheduler.core.events import (
     SucceededPodGone,
     Tick,
 )
-from pyscheduler.core.failure_handler import report_gated
 from pyscheduler.core.framework.handle import CoreHandle
 from pyscheduler.core.framework.profile import Profile
 from pyscheduler.core.instrument import Instrument
-from pyscheduler.core.permit import expire_permits, process_waiting_pods
-from pyscheduler.core.preemption_executor import clear_nominations
+from pyscheduler.core.preemption.executor import clear_nominations
 from pyscheduler.core.reconfigure import reconfigure
-from pyscheduler.core.scheduling_cycle import (
+from pyscheduler.core.scheduling.binding import handle_bind_failed, handle_bound, handle_looked_up, look_up_unconfirmed
+from pyscheduler.core.scheduling.failure_handler import report_gated
+from pyscheduler.core.scheduling.permit import expire_permits, process_waiting_pods
+from pyscheduler.core.scheduling.schedule_one import (
     discard_stale_attempt,
     fail_broken_attempt,
     resume,

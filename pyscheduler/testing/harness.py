@@ -45,7 +45,7 @@ from pyscheduler.core.events import (
     SucceededPodGone,
     Tick,
 )
-from pyscheduler.core.extender import ExtenderCall, ExtenderCallFailed, ExtenderResult
+from pyscheduler.core.extenders.extender import ExtenderCall, ExtenderCallFailed, ExtenderResult
 from pyscheduler.core.framework.handle import CoreHandle
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.core.invariants import validate

@@ -9,7 +9,7 @@ from typing import Any
 from zlib import crc32
 
 from pyscheduler.cli.evaluate import Evaluator
-from pyscheduler.core.decide import filtering
+from pyscheduler.core.result_cache import filter_columns
 from tests.conformance.generator.generated_cluster import Manifest
 from tests.conformance.replay import schedule
 
@@ -38,8 +38,8 @@ def evaluate(document: Manifest, limit: int | None = None) -> list[Any]:
 @contextmanager
 def _per_node_form_up_to(nodes: int) -> Iterator[None]:
     """Use the per-node form up to that many nodes, and the NumPy form for more."""
-    usual, filtering.FEW = filtering.FEW, nodes
+    usual, filter_columns.FEW = filter_columns.FEW, nodes
     try:
         yield
     finally:
-        filtering.FEW = usual
+        filter_columns.FEW = usual

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from pyscheduler.core.decide import decider
+from pyscheduler.core.scheduling import decider
 from pyscheduler.core.state import columns, placed
 from pyscheduler.intree import inter_pod_affinity
 from pyscheduler.testing import PodBuilder

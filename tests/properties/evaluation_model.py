@@ -9,16 +9,16 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from pyscheduler.api import Cycle, Pod, Scores, Status
-from pyscheduler.core.decide.decider import Choice, Decider
-from pyscheduler.core.decide.equivalence_cache import EquivalenceCache
-from pyscheduler.core.decide.order import EveryNode
-from pyscheduler.core.decide.plugin_result_cache import PluginResultCache
-from pyscheduler.core.decide.prefilter import run_pre_filter
-from pyscheduler.core.decide.uncached_evaluation import filter_node, score_columns
 from pyscheduler.core.framework.handle import CoreHandle
 from pyscheduler.core.framework.profile import Profile
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.core.queue.nominator import Nominator
+from pyscheduler.core.result_cache.equivalence_cache import EquivalenceCache
+from pyscheduler.core.result_cache.plugin_result_cache import PluginResultCache
+from pyscheduler.core.result_cache.uncached_evaluation import filter_node, score_columns
+from pyscheduler.core.scheduling.decider import Choice, Decider
+from pyscheduler.core.scheduling.node_order import EveryNode
+from pyscheduler.core.scheduling.prefilter import run_pre_filter
 from pyscheduler.core.state import ClusterState
 from pyscheduler.kernels import Rows
 from tests.properties.object_fixture import ObjectFixture

@@ -18,11 +18,11 @@ from pyscheduler.api.resources import amount
 from pyscheduler.config.load import loads
 from pyscheduler.config.loaded import LoadedConfig
 from pyscheduler.core.commands import Bind, Command, Evict, PatchStatus, Record
-from pyscheduler.core.decide.decider import Choice, Decider
 from pyscheduler.core.events import BindFailed, Bound, EvictFailed
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.core.invariants import validate
 from pyscheduler.core.queue import Tier
+from pyscheduler.core.scheduling.decider import Choice, Decider
 from pyscheduler.testing import Harness, NodeBuilder, PodBuilder, node, pod
 from tests.properties.scripted_permit import ScriptedPermit
 from tests.properties.state_steps import scripts

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from pyscheduler.api import Pod
 from pyscheduler.config.load import loads
 from pyscheduler.config.loaded import LoadedConfig
-from pyscheduler.core import binding, scheduling_cycle
 from pyscheduler.core.context import AssumedPod, Context
+from pyscheduler.core.scheduling import binding, schedule_one
 from pyscheduler.testing import Harness, PodBuilder, node, pod
 from tests.properties.profiles import assert_caught, quick
 
@@ -139,7 +139,7 @@ def test_property_catches_missing_assume(monkeypatch: pytest.MonkeyPatch) -> Non
         assumed.confirmed = True
         return start_binding(context, assumed, now)
 
-    monkeypatch.setattr(scheduling_cycle, "start_binding", start)
+    monkeypatch.setattr(schedule_one, "start_binding", start)
     monkeypatch.setattr("pyscheduler.testing.harness.validate", lambda _: None)
     assert_caught(check_constraints, SCRIPTS)
 
@@ -148,6 +148,6 @@ def test_property_catches_missing_forget(monkeypatch: pytest.MonkeyPatch) -> Non
     def keep(context: Context, assumed: AssumedPod) -> None:
         context.assumed.pop(assumed.pod.uid, None)
 
-    monkeypatch.setattr("pyscheduler.core.binding.release", keep)
+    monkeypatch.setattr("pyscheduler.core.scheduling.binding.release", keep)
     monkeypatch.setattr("pyscheduler.testing.harness.validate", lambda _: None)
     assert_caught(check_constraints, SCRIPTS)

@@ -12,17 +12,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyscheduler.api import Domains, NodeEquivalence, Pod, Reads
-from pyscheduler.core.decide import invalidation
-from pyscheduler.core.decide.equivalence_cache import EquivalenceCache
-from pyscheduler.core.decide.filtering import FilterColumn, FilterColumns
-from pyscheduler.core.decide.invalidation import Change, Scope
-from pyscheduler.core.decide.node_equivalence import NodeEquivalenceClasses, _Axis
-from pyscheduler.core.decide.plugin_result_cache import PluginResultCache
-from pyscheduler.core.decide.pod_dependent_scores import PodDependentScores
-from pyscheduler.core.decide.score_column import ScoreColumn
-from pyscheduler.core.decide.scoring import INFEASIBLE, ScoreColumns
-from pyscheduler.core.decide.top_scores import TopScores
 from pyscheduler.core.framework.plugin_failure import PluginFailed
+from pyscheduler.core.result_cache import invalidation
+from pyscheduler.core.result_cache.equivalence_cache import EquivalenceCache
+from pyscheduler.core.result_cache.filter_columns import FilterColumn, FilterColumns
+from pyscheduler.core.result_cache.invalidation import Change, Scope
+from pyscheduler.core.result_cache.node_equivalence import NodeEquivalenceClasses, _Axis
+from pyscheduler.core.result_cache.plugin_result_cache import PluginResultCache
+from pyscheduler.core.result_cache.pod_dependent_scores import PodDependentScores
+from pyscheduler.core.result_cache.score_column import ScoreColumn
+from pyscheduler.core.result_cache.score_columns import INFEASIBLE, ScoreColumns
+from pyscheduler.core.result_cache.top_scores import TopScores
 from pyscheduler.core.state import ClusterState
 from pyscheduler.intree import InterPodAffinity
 from tests.properties.evaluation_model import KINDS, EvaluationWorld

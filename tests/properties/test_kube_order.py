@@ -14,13 +14,13 @@ from hypothesis import given
 from msgspec.structs import replace
 
 from pyscheduler.api import Cycle, Pod, Status
-from pyscheduler.core.decide import order as order_module
-from pyscheduler.core.decide.decider import Choice, Decider
-from pyscheduler.core.decide.order import KubeSchedulerOrder, NextStartNode, nodes_to_find
-from pyscheduler.core.decide.plugin_result_cache import PluginResultCache
-from pyscheduler.core.decide.prefilter import run_pre_filter
-from pyscheduler.core.decide.uncached_evaluation import filter_node, filter_with_nominated_pods, score_nodes
 from pyscheduler.core.instrument import Instrument
+from pyscheduler.core.result_cache.plugin_result_cache import PluginResultCache
+from pyscheduler.core.result_cache.uncached_evaluation import filter_node, filter_with_nominated_pods, score_nodes
+from pyscheduler.core.scheduling import node_order as order_module
+from pyscheduler.core.scheduling.decider import Choice, Decider
+from pyscheduler.core.scheduling.node_order import KubeSchedulerOrder, NextStartNode, nodes_to_find
+from pyscheduler.core.scheduling.prefilter import run_pre_filter
 from pyscheduler.core.state.node import NodeRow
 from pyscheduler.core.state.node_order import NodeOrder, zone_of
 from tests.properties.evaluation_model import KINDS, EvaluationWorld
@@ -28,7 +28,7 @@ from tests.properties.probe_plugins import IN_TREE, LEVELS, Class
 from tests.properties.profiles import assert_caught, quick
 from tests.properties.sample_objects import NAMES, node_of, pod_of
 from tests.properties.test_incremental import FLEET, STORIES, Plant, Story
-from tests.unit.core.decide.test_order import heap_top
+from tests.unit.core.scheduling.test_node_order import heap_top
 
 FEW = 2
 """Lower bound of the sample instead of 100, because the clusters are small."""

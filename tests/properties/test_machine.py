@@ -11,13 +11,14 @@ import pytest
 from hypothesis import given
 
 from pyscheduler.api import QueueingHint, Reads
-from pyscheduler.core import binding, event_handlers, machine, scheduling_cycle
-from pyscheduler.core.confirmation import Unconfirmed
+from pyscheduler.core import event_handlers, machine
 from pyscheduler.core.context import AssumedPod, Context
-from pyscheduler.core.decide import invalidation
-from pyscheduler.core.decide.invalidation import Change, Scope
 from pyscheduler.core.queue import SchedulingQueue
 from pyscheduler.core.queue.backoff import BackoffQueue
+from pyscheduler.core.result_cache import invalidation
+from pyscheduler.core.result_cache.invalidation import Change, Scope
+from pyscheduler.core.scheduling import binding, schedule_one
+from pyscheduler.core.scheduling.confirmation import Unconfirmed
 from pyscheduler.intree import NodeResourcesFit
 from tests.properties.machine_model import STEPS, Step, check_all_bound, check_no_missed_wakeup
 from tests.properties.profiles import assert_caught, quick
@@ -45,7 +46,7 @@ def _keep_assumed_pods(patch: pytest.MonkeyPatch) -> None:
         assumed.confirmed = True
         release(context, assumed)
 
-    for module in (scheduling_cycle, binding, event_handlers):
+    for module in (schedule_one, binding, event_handlers):
         patch.setattr(module, "release", keep)
 
 

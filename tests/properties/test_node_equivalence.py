@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyscheduler.api import Cycle, NodeEquivalence, NodeInfo, Pod, PodCount, PodSignature, ScorePlugin
-from pyscheduler.core.decide import node_equivalence as module
-from pyscheduler.core.decide.node_equivalence import NodeEquivalenceClasses
 from pyscheduler.core.framework.handle import CoreHandle
+from pyscheduler.core.result_cache import node_equivalence as module
+from pyscheduler.core.result_cache.node_equivalence import NodeEquivalenceClasses
 from pyscheduler.core.state import ClusterState
 from pyscheduler.testing import node, pod
 from tests.properties.profiles import assert_caught, quick

@@ -6,11 +6,12 @@ from collections.abc import Callable
 
 import pytest
 
-from pyscheduler.core import binding, event_handlers, scheduling_cycle
+from pyscheduler.core import event_handlers
 from pyscheduler.core.context import AssumedPod, Context
 from pyscheduler.core.queue import SchedulingQueue
 from pyscheduler.core.queue.inflight import InFlight
 from pyscheduler.core.queue.nominator import Nominator
+from pyscheduler.core.scheduling import binding, schedule_one
 from tests.properties import sequences
 from tests.properties.sequences import Broken, SequenceSearch, drawn, play, shortened
 
@@ -30,7 +31,7 @@ def _keep_assumed_pods(patch: pytest.MonkeyPatch) -> None:
     def keep(context: Context, assumed: AssumedPod) -> None:
         context.handle.waiting.pop(assumed.pod.uid, None)
 
-    for module in (scheduling_cycle, binding, event_handlers):
+    for module in (schedule_one, binding, event_handlers):
         patch.setattr(module, "release", keep)
 
 

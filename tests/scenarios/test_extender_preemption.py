@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from pyscheduler.core.extender import ExtenderCallFailed, ExtenderPreemptionResult, ExtenderResult, PreemptCall, Victims
+from pyscheduler.core.extenders.extender import (
+    ExtenderCallFailed,
+    ExtenderPreemptionResult,
+    ExtenderResult,
+    PreemptCall,
+    Victims,
+)
 from pyscheduler.testing import Harness, PodBuilder, node, pod
 from tests.scenarios.test_extenders import agree, config
 

@@ -9,7 +9,7 @@ import pytest
 from pyscheduler.api import Pod
 from pyscheduler.core.commands import PatchStatus
 from pyscheduler.core.events import ExtendersResponded
-from pyscheduler.core.extender import (
+from pyscheduler.core.extenders.extender import (
     ExtenderCall,
     ExtenderCallFailed,
     ExtenderFilterResult,

@@ -8,7 +8,7 @@ import pytest
 
 from pyscheduler.api import Pod
 from pyscheduler.core.commands import Bind
-from pyscheduler.core.extender import ExtenderCall, ExtenderFilterResult, ExtenderResult, FilterCall
+from pyscheduler.core.extenders.extender import ExtenderCall, ExtenderFilterResult, ExtenderResult, FilterCall
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.core.queue.entry import Tier
 from pyscheduler.testing import Harness, PodBuilder, node, pod

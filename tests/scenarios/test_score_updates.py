@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pyscheduler.core.decide.scoring import INFEASIBLE, ScoreColumns
+from pyscheduler.core.result_cache.score_columns import INFEASIBLE, ScoreColumns
 from pyscheduler.testing import Harness, NodeBuilder, PodBuilder, node, pod
 
 ZONE = "topology.kubernetes.io/zone"

@@ -25,7 +25,7 @@ from pyscheduler.api.pod import Pod
 from pyscheduler.core.framework.evictions import Evictions
 
 if TYPE_CHECKING:
-    from pyscheduler.core.decide.dry_run import DryRunner
+    from pyscheduler.core.preemption.dry_run import DryRunner
 
 _NO_PODS: Mapping[str, Pod] = MappingProxyType({})
 MAX_PERMIT_WAIT = 15 * 60.0

@@ -16,7 +16,7 @@ from pyscheduler.embedded.status import ApiStatusError
 
 
 def check_origin(request: web.BaseRequest, own_host: str) -> None:
-    """Raise ApiStatusError 403 unless the Host and Origin headers name this machine's loopback interface or `own_host`."""
+    """Raise ApiStatusError 403 unless Host and Origin name this machine's loopback interface or `own_host`."""
     for header, url in (("Host", f"//{request.headers.get('Host', '')}"), ("Origin", request.headers.get("Origin"))):
         if url is not None and not _is_local(url, own_host):
             value = request.headers.get(header, "")

@@ -51,7 +51,7 @@ def parse_path(path: str) -> Target | None:
 
 @lru_cache(maxsize=256)
 def view_of(accept: str) -> str:
-    """Return the view that the Accept header selects: plain, table or metadata. ApiStatusError 406 if it excludes JSON."""
+    """Return the view that Accept selects: plain, table or metadata. ApiStatusError 406 if it excludes JSON."""
     if not accept:
         return PLAIN
     for choice in accept.split(","):
@@ -75,7 +75,7 @@ def wants_aggregated_discovery(accept: str) -> bool:
 
 
 async def read_body(request: web.BaseRequest) -> Any:
-    """Return the body, JSON or YAML, without nulls; None if it is empty. ApiStatusError 400 or 415 if it is malformed."""
+    """Return the body, JSON or YAML, without nulls; None if it is empty. ApiStatusError 400 or 415 if malformed."""
     raw = await request.read()
     if not raw:
         return None

@@ -17,7 +17,7 @@ _KUBECTL = "kubectl"
 
 
 def server_side_apply(live: Json, config: Json, schema: Node, manager: str, how: tuple[bool, str]) -> Json:
-    """Return `live` with `config` applied by `manager`; `how` is (force, timestamp). ApiStatusError 409 for conflicts."""
+    """Return `live` with `config` applied by `manager`; `how` is (force, timestamp). ApiStatusError 409 on conflict."""
     force, now = how
     before, applied = owned_leaves(live, schema), owned_leaves(config, schema)
     owners = owners_of_live(live, before, now)

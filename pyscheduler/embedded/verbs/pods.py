@@ -81,7 +81,7 @@ def _bound(pod: Json, binding: Mapping[str, Any], node: str, now: str) -> Json:
 
 
 def evict(state: ServerState, pods: Resource, namespace: str, name: str, eviction: Any) -> None:
-    """Delete a pod if its disruption budget allows it (the registry's EvictionREST). ApiStatusError 429 if it does not."""
+    """Delete a pod if its disruption budget allows it (upstream's EvictionREST). ApiStatusError 429 if not."""
     if not isinstance(eviction, dict):
         raise bad_request("the body is not an Eviction")
     options = delete_options(eviction.get("deleteOptions"), {})

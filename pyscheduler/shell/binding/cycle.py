@@ -17,7 +17,7 @@ from pyscheduler.api.pod import Pod
 from pyscheduler.api.return_values import InvalidReturnValue
 from pyscheduler.core.commands import Bind
 from pyscheduler.core.events import BindFailed, Bound
-from pyscheduler.core.extender import ExtenderFailed
+from pyscheduler.core.extenders.extender import ExtenderFailed
 from pyscheduler.core.framework.plugin_failure import PluginFailed, raise_plugin_failed
 from pyscheduler.core.framework.result_checks import check_answer
 from pyscheduler.core.instrument import ERROR, SUCCESS, Instrument, status_of

@@ -15,7 +15,7 @@ from yarl import URL
 
 from pyscheduler.config.types import ExtenderConfig as Configured
 from pyscheduler.config.types import ExtenderTLS
-from pyscheduler.core.extender import ExtenderFailed
+from pyscheduler.core.extenders.extender import ExtenderFailed
 
 MOST_BYTES = 256 * 1024 * 1024
 """Bytes of the longest response that is read: extenders may send back every node of the request."""

@@ -18,11 +18,11 @@ from pyscheduler.config.types import ExtenderConfig as Configured
 from pyscheduler.config.types import KubeSchedulerConfiguration
 from pyscheduler.core.commands import BindingPlan, CallExtenders
 from pyscheduler.core.events import Event, ExtendersResponded
-from pyscheduler.core.extender import (
+from pyscheduler.core.extenders.extender import (
     EXTENDER,
+    Extender,
     ExtenderCall,
     ExtenderCallFailed,
-    Extender,
     ExtenderFailed,
     ExtenderResult,
     FilterCall,

@@ -15,7 +15,7 @@ from pyscheduler.config.problems import ConfigError, Problem
 from pyscheduler.config.types import KubeSchedulerConfiguration
 from pyscheduler.core.commands import CallExtenders
 from pyscheduler.core.events import Event
-from pyscheduler.core.extender import Extender
+from pyscheduler.core.extenders.extender import Extender
 from pyscheduler.core.framework.profile import Profile
 from pyscheduler.shell.clock import Clock
 from pyscheduler.shell.extenders.raw_objects import CacheScope, RawObjectCache, RawObjectCaches, required_scopes

@@ -14,7 +14,7 @@ import msgspec
 
 from pyscheduler.api import Pod
 from pyscheduler.api.preemption import Candidate
-from pyscheduler.core.extender import (
+from pyscheduler.core.extenders.extender import (
     ExtenderFailed,
     ExtenderFilterResult,
     ExtenderPreemptionResult,

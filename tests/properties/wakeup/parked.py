@@ -11,13 +11,13 @@ from pyscheduler.api.outcome import Code, Status
 from pyscheduler.api.pod import Pod
 from pyscheduler.api.queued import QueuedPod
 from pyscheduler.core.context import Context
-from pyscheduler.core.decide import filtering
-from pyscheduler.core.decide.decider import Choice, Decider
-from pyscheduler.core.decide.postfilter import run_post_filter
 from pyscheduler.core.framework.plugin_failure import PluginFailed
 from pyscheduler.core.framework.profile import Profile
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.core.queue import Tier
+from pyscheduler.core.result_cache import filter_columns
+from pyscheduler.core.scheduling.decider import Choice, Decider
+from pyscheduler.core.scheduling.postfilter import run_post_filter
 
 _ALWAYS_PER_NODE = 10**9
 
@@ -96,8 +96,8 @@ def _waits_for_victims(context: Context, pod: Pod, node_name: str, status: Statu
 
 @contextmanager
 def _per_node_calls() -> Iterator[None]:
-    original, filtering.FEW = filtering.FEW, _ALWAYS_PER_NODE
+    original, filter_columns.FEW = filter_columns.FEW, _ALWAYS_PER_NODE
     try:
         yield
     finally:
-        filtering.FEW = original
+        filter_columns.FEW = original

@@ -6,7 +6,7 @@ from pyscheduler.config.build import build_profiles
 from pyscheduler.config.extenders import build_extenders
 from pyscheduler.config.load import loads
 from pyscheduler.config.loaded import LoadedConfig
-from pyscheduler.core.extender import Extender
+from pyscheduler.core.extenders.extender import Extender
 from pyscheduler.core.framework.handle import CoreHandle
 from pyscheduler.intree import NodeResourcesFit
 from pyscheduler.intree.node_resources_fit import NodeResourcesFitArgs

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from pyscheduler.config.types import ExtenderConfig, ExtenderTLS
-from pyscheduler.core.extender import ExtenderFailed
+from pyscheduler.core.extenders.extender import ExtenderFailed
 from pyscheduler.shell.extenders import client as client_module
 from pyscheduler.shell.extenders.client import Client, UnusableTLS, tls_of
 from tests.controlplane.certs import Authority, Pair

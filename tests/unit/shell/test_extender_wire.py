@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from pyscheduler.api.preemption import Candidate
-from pyscheduler.core.extender import (
+from pyscheduler.core.extenders.extender import (
     ExtenderFailed,
     ExtenderFilterResult,
     ExtenderPreemptionResult,

@@ -18,7 +18,7 @@ from pyscheduler.config.problems import ConfigError
 from pyscheduler.config.types import ExtenderConfig, ExtenderTLS, KubeSchedulerConfiguration, ManagedResource
 from pyscheduler.core.commands import Bind, CallExtenders
 from pyscheduler.core.events import BindFailed, Bound, Event, ExtendersResponded
-from pyscheduler.core.extender import (
+from pyscheduler.core.extenders.extender import (
     ExtenderCall,
     ExtenderCallFailed,
     ExtenderFilterResult,

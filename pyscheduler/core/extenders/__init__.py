@@ -1,0 +1,1 @@
+"""HTTP extenders in the scheduling cycle."""

@@ -1,0 +1,1 @@
+"""Dry runs of evictions, and the evictions that follow."""

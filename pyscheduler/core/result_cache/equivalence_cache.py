@@ -1,0 +1,329 @@
+"""Filter and Score results of one profile for the pods of one signature group, kept between attempts.
+
+Thousands of such pods follow each other, and between two of them only a row or two changes. An EquivalenceCache reads
+the change logs of the state, invalidates the affected rows and recomputes them. If a pod has other labels, claims or
+named nodes than the one before, the results of plugins that read those are invalidated too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from collections.abc import Set as AbstractSet
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pyscheduler.api.cycle import Cycle
+from pyscheduler.api.nodes import NodeTable
+from pyscheduler.api.outcome import Status
+from pyscheduler.api.pod import Pod, PodSignature
+from pyscheduler.core.framework.profile import Profile
+from pyscheduler.core.result_cache.filter_columns import FITS, FilterColumns, are_few
+from pyscheduler.core.result_cache.invalidation import ATTEMPT, NODE, USAGE, Change, DirtyRows
+from pyscheduler.core.result_cache.plugin_result_cache import PluginResultCache, run_pre_score
+from pyscheduler.core.result_cache.score_columns import ScoreColumns
+from pyscheduler.core.state.cluster import ClusterState
+from pyscheduler.core.state.columns import grown
+from pyscheduler.kernels import Rows
+
+_EMPTY_MASK: NDArray[np.bool_] = np.zeros(0, np.bool_)
+_NO_ROWS: Rows = np.zeros(0, np.intp)
+
+
+class EquivalenceCache:
+    """Cached results of one profile for the signatures of one group. Discard it after any exception."""
+
+    def __init__(self, profile: Profile, state: ClusterState) -> None:
+        self._profile = profile
+        self._signature: PodSignature | None = None
+        self._state = state
+        self._pre_filter = PluginResultCache()
+        self._pre_score = PluginResultCache()
+        self.filters = FilterColumns(state, profile.filter, profile.evaluations.filter)
+        self.scores = ScoreColumns(state, profile.score, profile.evaluations.score)
+        self.feasible = _EMPTY_MASK
+        self.feasible_count = 0
+        """Number of feasible rows."""
+        self._excluded_rows: frozenset[int] = frozenset()
+        """Rows that pass all filters but are not feasible because nominated pods need the space."""
+        self.with_nominated_pods: dict[str, tuple[Hashable, Status | None]] = {}
+        """Filter status of nodes with their nominated pods added, with the versions it depends on; by node name."""
+        self._size = 0
+        self._nodes_version = -1
+        self._dependency_version = -1
+        self._node_mark = -1
+        self._usage_mark = -1
+        self._signature_changed = False
+        """True if active plugins have results of a pod with other labels, claims or named nodes."""
+        self._dirty_rows: DirtyRows | None = None
+        """Rows to be scored again; None for all."""
+        self._flipped_rows: Rows = _NO_ROWS
+        """Rows that may have become feasible or infeasible without any other change."""
+        self._feasible_changed = False
+        self._usage_dirty_rows: DirtyRows | None = None
+        """Rows with scores stale because of added or removed pods, noted by `_refresh_incrementally` only."""
+        self._fitting_rows: Rows | slice = slice(0, 0)
+        """The feasible rows; the array is replaced only when they change."""
+
+    @property
+    def bytes(self) -> int:
+        """Memory of all columns in bytes."""
+        return self.filters.bytes + self.scores.bytes + self.feasible.nbytes
+
+    @property
+    def _is_small(self) -> bool:
+        """True if the cluster has so few nodes that per-node calls serve all of them."""
+        return are_few(self._state.rows)
+
+    def begin(self, signature: PodSignature) -> PluginResultCache:
+        """Return the PreFilter results that are still valid. A changed node object invalidates all of them."""
+        if self._signature is not signature:
+            self._switch_signature(signature)
+        if self._nodes_version != self._state.nodes_version:
+            self._nodes_version = self._state.nodes_version
+            self._pre_filter, self._pre_score = PluginResultCache(), PluginResultCache()
+            self.with_nominated_pods.clear()
+        dependency_version = self._state.dependency_version
+        if self._dependency_version != dependency_version:
+            self._dependency_version = dependency_version
+            self._pre_filter.invalidate_skips()
+            self._pre_score.invalidate_skips()
+        return self._pre_filter
+
+    def _switch_signature(self, signature: PodSignature) -> None:
+        """Invalidate what depends on the labels, claims and named nodes in which the signatures differ."""
+        last, self._signature = self._signature, signature
+        if last is None:
+            return  # no results yet
+        readers = self._dependent_plugins(last, signature)
+        self._pre_filter.invalidate(readers)
+        self._pre_score.invalidate(readers)
+        if self.filters.invalidate_plugins(readers):
+            self.with_nominated_pods.clear()
+            self._signature_changed = True
+        if self.scores.invalidate_plugins(readers):
+            self._dirty_rows = None
+
+    def _dependent_plugins(self, last: PodSignature, signature: PodSignature) -> frozenset[str]:
+        """Return the names of the plugins with results that may differ between the two signatures."""
+        profile = self._profile
+        readers: frozenset[str] = frozenset()
+        if last.labels != signature.labels or last.annotations != signature.annotations:
+            readers = profile.label_readers
+        if last.spec is signature.spec:
+            return readers
+        if last.spec.volumes != signature.spec.volumes:
+            readers |= profile.claim_readers
+        return readers if last.spec.affinity == signature.spec.affinity else readers | profile.named_node_readers
+
+    def refresh_filters(self, cycle: Cycle, pod: Pod, skipped: frozenset[str]) -> None:
+        """Update `feasible`; call it before `exclude_reserved`. PluginFailed if a plugin raises."""
+        self._resize(len(self._state.rows))
+        if self._refresh_incrementally(cycle, pod, skipped):
+            return
+        stale = self._invalidate_changed(skipped)
+        if stale is None and self._is_small:
+            stale = list(range(self._size))
+        if stale is None:
+            self._filter_all(cycle, pod)
+        elif isinstance(stale, list):
+            for row in stale:
+                self._set_feasible(row, self.filters.refresh_row(cycle, pod, row))
+        else:
+            self.filters.refresh(cycle, pod, stale)
+            fits = self.filters.first[stale] == FITS
+            if self._excluded_rows:
+                fits &= ~np.isin(stale, list(self._excluded_rows))
+            if np.count_nonzero(fits != self.feasible[stale]):
+                self.feasible[stale] = fits
+                self._recount()
+
+    def exclude_reserved(self, rows: AbstractSet[int]) -> int:
+        """Replace the excluded rows, which count as infeasible. Return the number of feasible rows."""
+        if rows != self._excluded_rows:
+            flipped, self._excluded_rows = self._excluded_rows ^ rows, frozenset(rows)
+            for row in sorted(flipped):
+                self._set_feasible(row, self.fits(row))
+        return self.feasible_count
+
+    def fits(self, row: int) -> bool:
+        """Return True if all filters pass, also where the node is reserved for nominated pods."""
+        return self.filters.first.item(row) == FITS
+
+    def pre_score(self, cycle: Cycle, pod: Pod) -> None:
+        """Run PreScore; call it before `refresh_scores`. PluginFailed if a plugin raises."""
+        if self._feasible_changed:
+            all_fit = self.feasible_count == self._size and not self._is_small
+            self._fitting_rows = slice(0, self._size) if all_fit else np.flatnonzero(self.feasible)
+        fitting, profile = self._fitting_rows, self._profile
+
+        def table() -> NodeTable:
+            return self._state.table(None if isinstance(fitting, slice) else fitting)
+
+        evaluations = profile.evaluations.pre_score
+        skipped = run_pre_score(profile.pre_score, cycle, pod, table, self._pre_score, evaluations)
+        if self.scores.activate(skipped):
+            self._dirty_rows, self._feasible_changed = None, True
+
+    def refresh_scores(self, cycle: Cycle, pod: Pod) -> None:
+        """Update the totals of all feasible nodes. PluginFailed if a plugin raises."""
+        fitting = self._fitting_rows
+        usage_rows, self._usage_dirty_rows = self._usage_dirty_rows, None
+        self.scores.invalidate(ATTEMPT, [])
+        if usage_rows is not None:
+            usage_only = self._dirty_rows is not None and not len(self._dirty_rows) and not self._feasible_changed
+            if usage_only and self.scores.refresh_rows(cycle, pod, usage_rows, fitting):
+                return
+            if self.scores.invalidate(USAGE, usage_rows):
+                self._dirty_rows = None
+            self._mark_dirty(usage_rows)
+        flipped, self._flipped_rows = self._flipped_rows, _NO_ROWS
+        if self._dirty_rows is not None and len(flipped):
+            self._mark_dirty(self.scores.flip_rows(flipped, self.feasible))
+        all_rows = list(range(self._size)) if self._is_small else slice(0, self._size)
+        dirty = all_rows if self._dirty_rows is None else self._dirty_rows
+        self.scores.refresh(cycle, pod, dirty, self.feasible, fitting, self._feasible_changed)
+        self._dirty_rows, self._feasible_changed = [], False
+
+    def _refresh_incrementally(self, cycle: Cycle, pod: Pod, skipped: frozenset[str]) -> bool:
+        """Return True if only pods were added or removed since the last attempt and no row changed its feasibility.
+
+        This holds for most attempts. Nothing has to be invalidated then; the affected rows are noted for scoring.
+        """
+        state = self._state
+        if self._signature_changed or state.node_log.mark != self._node_mark or not self.filters.is_skipping(skipped):
+            return False
+        if not self.filters.is_stable and not self.filters.is_unchanged(cycle):
+            return False
+        changed = state.usage_log.since(self._usage_mark)
+        if changed is None or len(changed) > self._size:
+            return False
+        rows = self._existing_rows(changed)
+        if self._excluded_rows and not self._excluded_rows.isdisjoint(rows):
+            return False
+        if self.feasible_count < self._size and not self.filters.was_feasible(rows):
+            return False
+        if not self.filters.still_fits(cycle, pod, rows):
+            return False
+        self._usage_mark = state.usage_log.mark
+        if len(changed):
+            self._usage_dirty_rows = rows if self._usage_dirty_rows is None else _union(self._usage_dirty_rows, rows)
+        return True
+
+    def _filter_all(self, cycle: Cycle, pod: Pod) -> None:
+        if self.filters.refresh(cycle, pod, slice(0, self._size)):
+            if self.feasible_count == self._size:
+                return
+            fits = np.ones(self._size, np.bool_)
+        else:
+            fits = self.filters.first[: self._size] == FITS
+        fits[list(self._excluded_rows)] = False
+        flipped = np.flatnonzero(fits != self.feasible[: self._size])
+        if len(flipped):
+            self.feasible[: self._size] = fits
+            self._recount()
+            self._mark_flipped(flipped)
+
+    def _mark_flipped(self, rows: Rows) -> None:
+        """Note rows that became feasible or infeasible without any other change."""
+        if are_few(rows):
+            self._mark_dirty(rows.tolist())
+            return
+        self._flipped_rows = np.concatenate((self._flipped_rows, rows))
+        if len(self._flipped_rows) > self._size:
+            self._flipped_rows, self._dirty_rows = _NO_ROWS, None
+
+    def _set_feasible(self, row: int, fits: bool) -> None:
+        fits = fits and row not in self._excluded_rows
+        if fits != self.feasible[row]:
+            self.feasible[row] = fits
+            self.feasible_count += 1 if fits else -1
+            self._feasible_changed = True
+            self._mark_dirty([row])
+
+    def _recount(self) -> None:
+        self.feasible_count = int(np.count_nonzero(self.feasible))
+        self._feasible_changed = True
+
+    def _invalidate_changed(self, skipped: frozenset[str]) -> DirtyRows | None:
+        """Invalidate what changes have made stale. Return the rows to be filtered again, None for all of them.
+
+        They are also marked for scoring, in addition to those that a rejected attempt left unscored.
+        """
+        state = self._state
+        nodes, usage = state.node_log.since(self._node_mark), state.usage_log.since(self._usage_mark)
+        first_time = self._node_mark < 0
+        self._node_mark, self._usage_mark = state.node_log.mark, state.usage_log.mark
+        active_changed = self.filters.activate(skipped)
+        if active_changed:
+            self.with_nominated_pods.clear()
+        all_stale, self._signature_changed = active_changed or self._signature_changed, False
+        if first_time or nodes is None or usage is None or self.filters.has_too_many_statuses:
+            self.filters.invalidate_all()
+            self.scores.invalidate_all()
+            self._dirty_rows = None
+            return None
+        stale: DirtyRows = []
+        for change, changed in ((NODE, nodes), (USAGE, usage)):
+            if len(changed):  # also if the changed row no longer exists
+                rows = self._existing_rows(changed)
+                all_stale |= self._invalidate(change, rows)
+                stale = _union(stale, rows)
+        all_stale |= self.filters.invalidate(ATTEMPT, [])
+        self._mark_dirty(stale)
+        return None if all_stale else stale
+
+    def _invalidate(self, change: Change, rows: DirtyRows) -> bool:
+        """Invalidate what the change makes stale. Return True if filter results beyond `rows` are stale."""
+        if self.scores.invalidate(change, rows):
+            self._dirty_rows = None
+        return self.filters.invalidate(change, rows)
+
+    def _mark_dirty(self, rows: DirtyRows) -> None:
+        if self._dirty_rows is not None:
+            self._dirty_rows = _union(self._dirty_rows, rows)
+            if len(self._dirty_rows) > self._size:
+                self._dirty_rows = None
+
+    def _existing_rows(self, changed: Rows) -> DirtyRows:
+        """Return the changed rows that still exist."""
+        if are_few(changed):
+            rows = changed.tolist()
+            return [row for row in (sorted(set(rows)) if len(rows) > 1 else rows) if row < self._size]
+        beyond = changed[changed.argmax()] >= self._size
+        return changed[changed < self._size] if beyond else changed
+
+    def _resize(self, n: int) -> None:
+        """Adapt the columns to the number of nodes."""
+        if n == self._size:
+            return
+        self._feasible_changed = True
+        if n > len(self.feasible):
+            self.feasible = grown(self.feasible, max(n, 2 * len(self.feasible)))
+        elif n < self._size:
+            self.feasible[n : self._size] = False
+            self._excluded_rows = frozenset(row for row in self._excluded_rows if row < n)
+            self._recount()
+            self._usage_dirty_rows, self._dirty_rows = _below(n, self._usage_dirty_rows), _below(n, self._dirty_rows)
+            self._flipped_rows = self._flipped_rows[self._flipped_rows < n]
+        self.filters.resize(n)
+        self.scores.resize(n)
+        self._size = n
+
+
+def _below(n: int, rows: DirtyRows | None) -> DirtyRows | None:
+    if rows is None or not isinstance(rows, list):
+        return rows if rows is None else rows[rows < n]
+    return [row for row in rows if row < n]
+
+
+def _union(some: DirtyRows, others: DirtyRows) -> DirtyRows:
+    """Return the rows of either; as a list only while they are few."""
+    if not len(some) or not len(others):
+        return others if not len(some) else some
+    if isinstance(some, list) and isinstance(others, list):
+        rows = sorted({*some, *others})
+        if are_few(rows):
+            return rows
+        return np.array(rows, np.intp)
+    return np.concatenate((np.asarray(some, np.intp), np.asarray(others, np.intp)))

@@ -1,0 +1,363 @@
+"""Filter results for one pod signature, cached per plugin and node and recomputed only after a change.
+
+Each plugin has a column of codes: 0 fits, a positive code is an index into the statuses, STALE is unknown. Plugins run
+on a node one after the other until one rejects it, as in kube-scheduler, so a plugin's result for a node that an
+earlier plugin rejects stays STALE until it is needed. Few rows are evaluated by `filter`, many by the vectorised
+`filter_all`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Iterable, Sequence, Sized
+from typing import Never, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pyscheduler.api.cycle import Cycle
+from pyscheduler.api.nodes import NodeInfo, NodeTable
+from pyscheduler.api.outcome import Code, NodeToStatus, Rejection, Status
+from pyscheduler.api.plugin import FilterPlugin
+from pyscheduler.api.pod import Pod
+from pyscheduler.api.return_values import FILTER_RETURNS, InvalidReturnValue
+from pyscheduler.core.framework.evaluation_counts import CountersByPlugin, EvaluationCounter
+from pyscheduler.core.framework.plugin_calls import call_guarded, call_plugin
+from pyscheduler.core.framework.plugin_failure import raise_plugin_failed
+from pyscheduler.core.framework.result_checks import check_verdicts
+from pyscheduler.core.result_cache.invalidation import ATTEMPT, CHANGES, USAGE, CachedColumn, Change, DirtyRows, Scope
+from pyscheduler.core.state.cluster import ClusterState
+from pyscheduler.core.state.columns import grown
+from pyscheduler.kernels import Rows
+
+Codes = NDArray[np.int32]
+_SPARE_STATUSES = 1024
+STALE = -1
+_NO_CODES: Codes = np.zeros(0, np.int32)
+FITS = 0
+FEW = 6
+"""Up to this number of rows, per-node calls are faster than the fixed cost of a vectorised call; see `are_few`."""
+NO_COLUMNS_BY_CHANGE: Sequence[Sequence[Never]] = [() for _ in CHANGES]
+"""Empty initial value of `columns_by_change`; columns of pods that name their node mostly stay empty."""
+
+
+class FilterColumn(CachedColumn):
+    """One Filter plugin and its results for all nodes."""
+
+    __slots__ = ("all_fit", "basis", "codes", "evaluations", "plugin", "unverified_rows")
+
+    def __init__(self, plugin: FilterPlugin, n: int, evaluations: EvaluationCounter) -> None:
+        super().__init__(plugin)
+        self.plugin = plugin
+        self.evaluations = evaluations
+        self.codes: Codes = np.full(n, STALE, np.int32)
+        self.all_fit = False
+        """True if every row's code is FITS except for `unverified_rows`: the usual case for most plugins and pods."""
+        self.unverified_rows: list[int] = []
+        self.basis: Hashable | None = None
+        """Cache key of the codes of a volatile plugin; None if they must be recomputed."""
+
+    def invalidate_rows(self, rows: DirtyRows) -> None:
+        self.codes[rows] = STALE
+        if self.all_fit:
+            self.all_fit = are_few(rows) and are_few(self.unverified_rows)
+            if self.all_fit:
+                self.unverified_rows.extend(rows)
+
+    def resize(self, n: int) -> None:
+        """Extend the column to `n` rows; new rows are STALE."""
+        self.all_fit, self.basis = False, None
+        if n > len(self.codes):
+            self.codes = grown(self.codes, max(n, 2 * len(self.codes)), STALE)
+
+    def fits(self, row: int) -> bool:
+        """Return True if the row's code is FITS without reading it."""
+        return self.all_fit and not self.all_stale and row not in self.unverified_rows
+
+    def writable_codes(self) -> Codes:
+        """Return the codes for writing, STALE where they are not valid."""
+        if self.all_stale:
+            self.codes.fill(STALE)
+            self.all_stale = self.all_fit = False
+            self.basis = None
+        return self.codes
+
+    def mark_fresh(self, all_fit: bool) -> None:
+        """Mark every row as evaluated."""
+        self.all_stale, self.all_fit = False, all_fit
+        self.unverified_rows.clear()
+
+
+class FilterColumns:
+    """Results of all Filter plugins of a profile for all nodes and one pod signature."""
+
+    def __init__(self, state: ClusterState, plugins: tuple[FilterPlugin, ...], evaluations: CountersByPlugin) -> None:
+        self._state = state
+        self._plugins = plugins
+        self._evaluations = evaluations
+        self._columns: dict[str, FilterColumn] = {}
+        self._active: list[FilterColumn] = []
+        self._columns_by_change: Sequence[Sequence[FilterColumn]] = NO_COLUMNS_BY_CHANGE
+        self._skipped: frozenset[str] | None = None
+        self.is_stable = True
+        """True if results change only in rows where something happened."""
+        self.first: Codes = _NO_CODES
+        """Code of the first rejection per row, 0 if the pod fits."""
+        self.statuses: list[Status] = [Status(Code.SUCCESS)]
+        self._code_by_rejection: dict[tuple[str, Rejection], int] = {}
+
+    @property
+    def bytes(self) -> int:
+        """Memory of the columns in bytes."""
+        return self.first.nbytes * (1 + len(self._columns))
+
+    def activate(self, skipped: frozenset[str]) -> bool:
+        """Leave out the plugins that PreFilter skipped. Return True if these changed."""
+        if self.is_skipping(skipped):
+            return False
+        self._skipped = skipped
+        before = self._active
+        self._active = [self._column(p) for p in self._plugins if p.name not in skipped]
+        for column in self._active:
+            column.all_stale |= column not in before  # columns of skipped plugins are not invalidated
+        self._columns_by_change = columns_by_change(self._active)
+        self.is_stable = not any(column.is_volatile for column in self._active)
+        return True
+
+    def is_skipping(self, skipped: frozenset[str]) -> bool:
+        """Return True if exactly these plugins are left out now."""
+        return skipped is self._skipped or skipped == self._skipped
+
+    def resize(self, n: int) -> None:
+        """Extend the columns to `n` rows; new rows are STALE."""
+        if n > len(self.first):
+            self.first = grown(self.first, max(n, 2 * len(self.first)), STALE)
+        for column in self._columns.values():
+            column.resize(n)
+
+    def invalidate(self, change: Change, rows: DirtyRows) -> bool:
+        """Invalidate the results that the change makes stale. Return True if that extends beyond `rows`."""
+        everywhere = False
+        for column in self._columns_by_change[change]:
+            everywhere |= column.invalidate(change, rows)
+        return everywhere
+
+    @property
+    def has_too_many_statuses(self) -> bool:
+        """True if there are so many statuses that most must be out of use."""
+        return len(self.statuses) > 2 * len(self._state) + _SPARE_STATUSES
+
+    def invalidate_all(self) -> None:
+        """Invalidate every result."""
+        for column in self._columns.values():
+            column.all_stale, column.basis = True, None
+        del self.statuses[1:]
+        self._code_by_rejection.clear()
+
+    def invalidate_plugins(self, plugins: frozenset[str]) -> bool:
+        """Invalidate all results of some plugins. Return True if one of them is active for the current pod."""
+        columns = [column for column in self._columns.values() if column.plugin.name in plugins]
+        for column in columns:
+            column.all_stale, column.basis = True, None
+        return any(column in self._active for column in columns)
+
+    def is_unchanged(self, cycle: Cycle) -> bool:
+        """Return True if the results of all volatile plugins are valid: their cache keys are unchanged."""
+        volatile = (column for column in self._active if column.is_volatile)
+        return all(
+            call_guarded(column.plugin.name, "Filter", self._is_basis_unchanged, column, cycle) for column in volatile
+        )
+
+    def _is_basis_unchanged(self, column: FilterColumn, cycle: Cycle) -> bool:
+        basis = self._basis(column, cycle)
+        return basis is not None and bool(basis == column.basis)
+
+    def _basis(self, column: FilterColumn, cycle: Cycle) -> Hashable | None:
+        if column.reach[ATTEMPT] is not Scope.NOWHERE:
+            return None
+        basis = column.plugin.filter_cache_key(cycle)
+        return None if basis is None else (self._state.nodes_version, basis)
+
+    def was_feasible(self, rows: DirtyRows) -> bool:
+        """Return True if the pod fitted all of the rows."""
+        first = self.first
+        return not (any(first[row] for row in rows) if isinstance(rows, list) else np.count_nonzero(first[rows]))
+
+    def still_fits(self, cycle: Cycle, pod: Pod, rows: DirtyRows) -> bool:
+        """Return True if the pod still fits rows that it fitted before pods were added or removed there.
+
+        False means that the rows must be refreshed.
+        """
+        for column in self._columns_by_change[USAGE]:
+            if not column.is_volatile and (column.all_stale or not self._accepts(cycle, pod, column, rows)):
+                return False
+        return True
+
+    def _accepts(self, cycle: Cycle, pod: Pod, column: FilterColumn, rows: DirtyRows) -> bool:
+        """Return True if the plugin accepts the pod on all rows; its results are not cached."""
+        if isinstance(rows, list):
+            column.evaluations.n += len(rows)
+            rejected = [row for row in rows if run_filter(column.plugin, cycle, pod, self._state.rows[row]) is not None]
+            return not rejected
+        return not self._verdicts(cycle, pod, column, rows).rejections
+
+    def refresh_row(self, cycle: Cycle, pod: Pod, row: int) -> bool:
+        """Update one row with per-node calls. Return True if the pod fits there."""
+        for column in self._active:
+            if column.fits(row):
+                continue
+            code = int(column.writable_codes()[row])
+            if code == STALE:
+                code = self._evaluate_row(cycle, pod, column, row)
+            if code:
+                self.first[row] = code
+                return False
+        self.first[row] = FITS
+        return True
+
+    def refresh(self, cycle: Cycle, pod: Pod, rows: Rows | slice) -> bool:
+        """Update many rows, running each plugin only where the ones before it accepted the pod.
+
+        Return True if the pod fits all of them; False if it may not.
+        """
+        self.first[rows] = FITS
+        accepted = rows
+        for column in self._active:
+            if not self._accepts_all(cycle, pod, column, accepted is rows):
+                accepted = self._refresh_column(cycle, pod, column, accepted)
+        return accepted is rows
+
+    def _accepts_all(self, cycle: Cycle, pod: Pod, column: FilterColumn, may_run: bool) -> bool:
+        """Return True if the plugin accepts the pod on every row, after its unverified rows have been evaluated.
+
+        `may_run`: no earlier plugin rejected a row, so this plugin may run.
+        """
+        if column.all_stale or not column.all_fit:
+            return False
+        if not may_run:
+            return not column.unverified_rows
+        unverified, column.unverified_rows = column.unverified_rows, []
+        return all(self._evaluate_row(cycle, pod, column, row) == FITS for row in unverified if row < len(self._state))
+
+    def _refresh_column(self, cycle: Cycle, pod: Pod, column: FilterColumn, rows: Rows | slice) -> Rows | slice:
+        """Update one column. Return the rows that the plugin accepts, `rows` itself if it accepts all."""
+        all_rows = isinstance(rows, slice)
+        if all_rows and column.all_stale:
+            column.basis = call_guarded(column.plugin.name, "Filter", self._basis, column, cycle)
+            if not self._evaluate(cycle, pod, column, rows):
+                column.mark_fresh(all_fit=True)
+                return rows
+        else:
+            stale = column.writable_codes()[rows] == STALE
+            if np.count_nonzero(stale):
+                self._evaluate(cycle, pod, column, select_rows(rows, stale))
+        codes = column.codes[rows]
+        rejected = codes != FITS
+        all_fit = not np.count_nonzero(rejected)
+        if all_rows:
+            column.mark_fresh(all_fit)
+        if all_fit:
+            return rows
+        self.first[rows] = codes  # no earlier plugin rejected any of them
+        return select_rows(rows, ~rejected)
+
+    def tally(self, n: int) -> Counter[Status]:
+        """Return the number of nodes per status among the first `n`."""
+        counts = np.bincount(self.first[:n], minlength=1)
+        return Counter({self.statuses[code]: int(c) for code, c in enumerate(counts) if code and c})
+
+    def status(self, row: int) -> Status | None:
+        """Return the status of a row; None if the pod fits."""
+        code = int(self.first[row])
+        return self.statuses[code] if code else None
+
+    def status_codes(self, n: int) -> NDArray[np.int64]:
+        """Return the code of each status of the first `n` nodes."""
+        return np.array([status.code for status in self.statuses], np.int64)[self.first[:n]]
+
+    def _column(self, plugin: FilterPlugin) -> FilterColumn:
+        column = self._columns.get(plugin.name)
+        if column is None:
+            column = self._columns[plugin.name] = FilterColumn(plugin, len(self.first), self._evaluations[plugin.name])
+        return column
+
+    def _evaluate_row(self, cycle: Cycle, pod: Pod, column: FilterColumn, row: int) -> int:
+        column.evaluations.n += 1
+        rejection = run_filter(column.plugin, cycle, pod, self._state.rows[row])
+        code = FITS if rejection is None else self._code(column.plugin, rejection)
+        column.writable_codes()[row] = code
+        column.all_fit &= code == FITS
+        return code
+
+    def _evaluate(self, cycle: Cycle, pod: Pod, column: FilterColumn, rows: Rows | slice) -> bool:
+        """Run the plugin on some rows. Return True if it may have rejected any."""
+        if not isinstance(rows, slice) and are_few(rows):
+            codes = [self._evaluate_row(cycle, pod, column, row) for row in rows.tolist()]
+            return any(codes)
+        verdicts = self._verdicts(cycle, pod, column, rows)
+        if not verdicts.rejections:
+            column.codes[rows] = FITS
+            return False
+        codes = [FITS, *(self._code(column.plugin, rejection) for rejection in verdicts.rejections)]
+        column.codes[rows] = np.array(codes, np.int32).take(verdicts.codes)
+        return True
+
+    def _verdicts(self, cycle: Cycle, pod: Pod, column: FilterColumn, rows: Rows | slice) -> NodeToStatus:
+        """Return the results of the plugin's vectorised method for many rows."""
+        table = self._state.table(None if isinstance(rows, slice) else rows)
+        column.evaluations.n += len(table)
+        return run_filter_on_table(column.plugin, cycle, pod, table)
+
+    def _code(self, plugin: FilterPlugin, rejection: Rejection) -> int:
+        key = (plugin.name, rejection)
+        code = self._code_by_rejection.get(key)
+        if code is None:
+            code = self._code_by_rejection[key] = len(self.statuses)
+            self.statuses.append(Status.of(plugin.name, rejection))
+        return code
+
+
+C = TypeVar("C", bound=CachedColumn)
+
+
+def columns_by_change(columns: Iterable[C]) -> list[list[C]]:
+    """Return the columns affected by each kind of change, indexed by `Change`."""
+    all_columns = list(columns)
+    return [[column for column in all_columns if column.reach[change] is not Scope.NOWHERE] for change in CHANGES]
+
+
+def are_few(rows: Sized) -> bool:
+    """Return True if per-node calls should evaluate these rows."""
+    return len(rows) <= FEW
+
+
+def select_rows(rows: Rows | slice, mask: NDArray[np.bool_]) -> Rows | slice:
+    """Return the rows that the mask selects, with one element per row of `rows`; a slice stands for all rows.
+
+    A slice stays a slice if everything is selected: reading a slice of a column copies nothing.
+    """
+    everything = np.count_nonzero(mask) == len(mask)
+    if not isinstance(rows, slice):
+        return rows if everything else rows[mask]
+    return rows if everything and len(mask) > FEW else np.flatnonzero(mask)
+
+
+def run_filter(plugin: FilterPlugin, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:
+    """Return the plugin's result for one node. PluginFailed if it fails."""
+    try:
+        if cycle.call_observer is None:
+            answer = plugin.filter(cycle, pod, node)
+        else:
+            answer = cycle.call_observer(plugin.name, "Filter", plugin.filter, cycle, pod, node)
+        if answer is not None and not isinstance(answer, Rejection):
+            raise InvalidReturnValue(plugin.filter, answer, FILTER_RETURNS)
+        return answer
+    except BaseException as error:
+        raise_plugin_failed(plugin.name, "Filter", error)
+
+
+def run_filter_on_table(plugin: FilterPlugin, cycle: Cycle, pod: Pod, table: NodeTable) -> NodeToStatus:
+    """Return the plugin's results for many nodes. PluginFailed if it fails."""
+    verdicts = call_plugin(plugin, "Filter", plugin.filter_all, cycle, pod, table)
+    call_guarded(plugin.name, "Filter", check_verdicts, plugin.filter_all, verdicts, len(table))
+    return verdicts

@@ -1,0 +1,330 @@
+"""Scores of one plugin for one pod signature: raw, and normalised and weighted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pyscheduler.api.cycle import Cycle
+from pyscheduler.api.nodes import NodeInfo, NodeTable
+from pyscheduler.api.normalize import MAX_NODE_SCORE, Normalizer, Scores
+from pyscheduler.api.plugin import ScorePlugin
+from pyscheduler.api.pod import Pod
+from pyscheduler.api.return_values import InvalidReturnValue, check_score
+from pyscheduler.api.topology import NodeEquivalence
+from pyscheduler.core.framework.evaluation_counts import EvaluationCounter
+from pyscheduler.core.framework.plugin_calls import call_guarded
+from pyscheduler.core.framework.plugin_failure import raise_plugin_failed
+from pyscheduler.core.framework.profile import Weighted
+from pyscheduler.core.framework.result_checks import check_scores
+from pyscheduler.core.result_cache.filter_columns import are_few, select_rows
+from pyscheduler.core.result_cache.invalidation import ATTEMPT, CachedColumn, DirtyRows, Scope
+from pyscheduler.core.state.cluster import ClusterState
+from pyscheduler.core.state.columns import grown
+from pyscheduler.kernels import Rows, extremes, look_up, put
+
+NORMALIZE = "ScoreExtensionNormalize"
+"""NormalizeScore as named in kube-scheduler's metrics."""
+_MAX_RANGE = 1 << 15
+"""Maximum range of raw scores that are normalised once per value and then looked up."""
+
+
+class ScoreColumn(CachedColumn):
+    """Raw scores, a mask of those that are valid, and the weighted scores."""
+
+    __slots__ = (
+        "_fresh",
+        "_is_flat",
+        "_last_raw",
+        "_last_weighted",
+        "_least",
+        "_only_fresh_rows",
+        "_overrides_normalize",
+        "_weighted_by_raw",
+        "evaluations",
+        "is_fresh",
+        "normalizer",
+        "plugin",
+        "raw",
+        "span",
+        "weight",
+        "weighted",
+    )
+
+    def __init__(self, weighted: Weighted, n: int, evaluations: EvaluationCounter) -> None:
+        super().__init__(weighted.plugin)
+        self.evaluations = evaluations
+        self.plugin: ScorePlugin = weighted.plugin
+        self.weight = weighted.weight
+        self._overrides_normalize = type(self.plugin).normalize is not ScorePlugin.normalize
+        self.normalizer: Normalizer | None = None if self._overrides_normalize else self.plugin.normalizer
+        self.raw: Scores = np.zeros(n, np.int64)
+        self._fresh: NDArray[np.bool_] = np.zeros(n, np.bool_)
+        self._only_fresh_rows: Rows | slice | None = None
+        """The only valid rows, not yet written to `_fresh`; volatile columns never need the mask."""
+        self.weighted: Scores = np.zeros(n, np.int64)
+        self.is_fresh = False
+        """True if every feasible row of the last full refresh is valid and none was invalidated since."""
+        self.span: Any = None
+        self._weighted_by_raw: Scores | None = None
+        """Weighted score of each raw score from `_least` on, valid for `span`; None if the range is too wide."""
+        self._least = 0
+        self._is_flat = False
+        """True if the last raw scores of many rows were all equal."""
+        self._last_raw = b""
+        """Raw scores of the last class representatives."""
+        self._last_weighted = self.weighted
+        """Weighted scores of the last class representatives."""
+
+    @property
+    def bytes(self) -> int:
+        """Memory of the column in bytes."""
+        return self.raw.nbytes + self._fresh.nbytes + self.weighted.nbytes
+
+    def resize(self, size: int) -> None:
+        """Extend the column to `size` rows; new rows are not valid."""
+        if size > len(self.raw):
+            self.raw, self.weighted = grown(self.raw, size), grown(self.weighted, size)
+            self._fresh = grown(self._fresh, size)
+            self.is_fresh = False
+
+    def invalidate_rows(self, rows: DirtyRows) -> None:
+        self.fresh()[rows] = False
+        self.is_fresh = False
+
+    @property
+    def depends_on_others(self) -> bool:
+        """True if a node's final score depends on which other nodes are feasible."""
+        return self._overrides_normalize or self.normalizer is not None
+
+    def fresh(self) -> NDArray[np.bool_]:
+        """Return the mask of rows with a valid raw score, for writing."""
+        if self.all_stale:
+            self._fresh.fill(False)
+            self.all_stale = self.is_fresh = False
+        elif self._only_fresh_rows is not None:
+            self._fresh.fill(False)
+            self._fresh[self._only_fresh_rows] = True
+        self._only_fresh_rows = None
+        return self._fresh
+
+    def score_rows(self, cycle: Cycle, pod: Pod, state: ClusterState, rows: Rows | slice) -> None:
+        """Compute the raw scores of some rows; of few by per-node calls."""
+        try:
+            if not isinstance(rows, slice) and are_few(rows):
+                self.evaluations.n += len(rows)
+                for row in rows.tolist():
+                    self.raw[row] = score_of(self.plugin, cycle, pod, state.rows[row])
+            else:
+                table = state.table(None if isinstance(rows, slice) else rows)
+                self.evaluations.n += len(table)
+                _write(self.raw, rows, scores_of(self.plugin, cycle, pod, table))
+        except BaseException as error:
+            raise_plugin_failed(self.plugin.name, "Score", error)
+        if self.all_stale:
+            self._only_fresh_rows, self.all_stale, self.is_fresh = rows, False, False
+        else:
+            self.fresh()[rows] = True
+
+    def refresh(
+        self,
+        cycle: Cycle,
+        pod: Pod,
+        state: ClusterState,
+        rows: Rows | slice,
+        fitting: Rows | slice,
+        feasible_changed: bool,
+    ) -> bool:
+        """Update some feasible rows. Return True if all feasible rows were weighted again."""
+        if self.is_fresh and not self.all_stale and not feasible_changed:
+            return False
+        stale = rows
+        if not self.all_stale:
+            stale = select_rows(rows, ~self.fresh()[rows])
+        outdated = isinstance(stale, slice) or len(stale) > 0
+        if outdated:
+            self.score_rows(cycle, pod, state, stale)
+        self.is_fresh = rows is fitting
+        if not outdated and not feasible_changed:
+            return False
+        if self.depends_on_others and self.renormalize(cycle, pod, fitting):
+            return True
+        self.weigh(rows if feasible_changed else stale)
+        return False
+
+    def score_representatives(self, cycle: Cycle, pod: Pod, state: ClusterState, rows: Rows) -> Scores:
+        """Return the weighted scores of class representatives.
+
+        The same array object is returned while their raw scores are unchanged.
+        """
+        self.all_stale = True
+        self.score_rows(cycle, pod, state, rows)
+        raw = self.raw.take(rows).tobytes()
+        if raw != self._last_raw:
+            if not self.depends_on_others or not self.renormalize(cycle, pod, rows):
+                self.weigh(rows)
+            self._last_raw, self._last_weighted = raw, self.weighted.take(rows)
+        return self._last_weighted
+
+    def equivalence(self, cycle: Cycle) -> NodeEquivalence | None:
+        """Return which nodes get equal scores; None if every node must be scored."""
+        if self._overrides_normalize or self.reach[ATTEMPT] is not Scope.NOWHERE:
+            return None
+        return call_guarded(self.plugin.name, "Score", self._score_equivalence, cycle)
+
+    def _score_equivalence(self, cycle: Cycle) -> NodeEquivalence | None:
+        equivalence = self.plugin.score_equivalence(cycle)
+        if equivalence is not None and not isinstance(equivalence, NodeEquivalence):
+            raise InvalidReturnValue(self.plugin.score_equivalence, equivalence, "NodeEquivalence or None")
+        return equivalence
+
+    def renormalize(self, cycle: Cycle, pod: Pod, feasible: Rows | slice) -> bool:
+        """Normalise and weight all feasible rows if the normalisation changed. Return True if it did."""
+        try:
+            if self._overrides_normalize:
+                self._write_weighted(feasible, self._normalized(cycle, pod, self._raw(feasible).copy()))
+            elif self.normalizer is None:
+                self._write_weighted(feasible, self._raw(feasible))
+            elif cycle.call_observer is None:
+                return self._renormalize_span(self.normalizer, feasible)
+            else:
+                return cycle.call_observer(
+                    self.plugin.name, NORMALIZE, self._renormalize_span, self.normalizer, feasible
+                )
+        except BaseException as error:
+            raise_plugin_failed(self.plugin.name, "NormalizeScore", error)
+        return True
+
+    def weigh(self, rows: Rows | slice) -> None:
+        """Weight some rows that `renormalize` has included, with the current span."""
+        if self._weighted_by_raw is None:
+            raw = self._raw(rows)
+            if len(raw):
+                final = raw
+                if self.normalizer is not None:
+                    final = call_guarded(self.plugin.name, "NormalizeScore", self._rescale, self.normalizer, raw)
+                self._write_weighted(rows, final)
+        elif isinstance(rows, slice):
+            look_up(self.weighted[rows], self.raw[rows], self._least, self._weighted_by_raw, None)
+        else:
+            look_up(self.weighted, self.raw, self._least, self._weighted_by_raw, rows)
+
+    def _normalized(self, cycle: Cycle, pod: Pod, raw: Scores) -> Scores:
+        if cycle.call_observer is None:
+            final = self.plugin.normalize(cycle, pod, raw)
+        else:
+            final = cycle.call_observer(self.plugin.name, NORMALIZE, self.plugin.normalize, cycle, pod, raw)
+        check_scores(self.plugin.normalize, final, len(raw))
+        return final
+
+    def _renormalize_span(self, normalizer: Normalizer, feasible: Rows | slice) -> bool:
+        """Normalise with a `Normalizer` if its span changed. Return True if it did."""
+        rows = feasible.stop if isinstance(feasible, slice) else len(feasible)
+        least, most = self._extremes(feasible, rows)
+        span = normalizer.span_between(least, most)
+        if span is None:
+            span = normalizer.span(self._raw(feasible))
+        changed = bool(span != self.span)
+        if (
+            changed
+            or self._weighted_by_raw is None
+            or least < self._least
+            or most >= self._least + len(self._weighted_by_raw)
+        ):
+            self.span = span
+            self._prepare(normalizer, least, most, rows)
+        if changed:
+            self.weigh(feasible)
+        return changed
+
+    def _rescale(self, normalizer: Normalizer, raw: Scores) -> Scores:
+        final = normalizer.rescale(raw, self.span)
+        check_scores(normalizer.rescale, final, len(raw))
+        return final
+
+    def _extremes(self, rows: Rows | slice, n: int) -> tuple[int, int]:
+        """Return the least and the greatest raw score of the `n` rows."""
+        if isinstance(rows, slice):
+            return extremes(self.raw[rows], None)
+        if self._is_flat and 2 * n > len(self.raw):
+            # Over all rows, because a contiguous scan is several times as fast as a gather.
+            least, most = extremes(self.raw, None)
+            if least == most:
+                return least, most
+        least, most = extremes(self.raw, rows)
+        self._is_flat = least == most
+        return least, most
+
+    def _prepare(self, normalizer: Normalizer, least: int, most: int, rows: int) -> None:
+        """Normalise the whole range of raw scores if that is less work than normalising the rows."""
+        self._weighted_by_raw = None
+        if most - least < min(_MAX_RANGE, rows):
+            finals = self._rescale(normalizer, np.arange(least, most + 1))
+            lowest, highest = extremes(finals, None)
+            if lowest >= 0 and highest <= MAX_NODE_SCORE:
+                self._least, self._weighted_by_raw = least, finals * self.weight
+
+    def _raw(self, rows: Rows | slice) -> Scores:
+        """Return the raw scores of some rows as a read-only array."""
+        raw = self.raw[rows] if isinstance(rows, slice) else self.raw.take(rows)
+        raw.flags.writeable = False
+        return raw
+
+    def _write_weighted(self, rows: Rows | slice, final: Scores) -> None:
+        check_range(self.plugin, final)
+        _write(self.weighted, rows, final * self.weight)
+
+
+def _write(column: Scores, rows: Rows | slice, scores: Scores) -> None:
+    """Write integer scores of any width to some rows."""
+    if isinstance(rows, slice):
+        column[rows] = scores
+        return
+    cells = np.empty(len(rows), np.int64)
+    cells[:] = scores
+    put(column, rows, cells)
+
+
+def score_of(plugin: ScorePlugin, cycle: Cycle, pod: Pod, node: NodeInfo) -> int:
+    """Return the plugin's raw score of one node. InvalidReturnValue if it is not an integer.
+
+    Exceptions from the plugin pass through.
+    """
+    if cycle.call_observer is None:
+        score = plugin.score(cycle, pod, node)
+    else:
+        score = cycle.call_observer(plugin.name, "Score", plugin.score, cycle, pod, node)
+    if type(score) is not int:
+        check_score(plugin.score, score)
+    return score
+
+
+def scores_of(plugin: ScorePlugin, cycle: Cycle, pod: Pod, table: NodeTable) -> Scores:
+    """Return the plugin's raw scores of many nodes. InvalidReturnValue unless they are integers, one per node."""
+    if cycle.call_observer is None:
+        scores = plugin.score_all(cycle, pod, table)
+    else:
+        scores = cycle.call_observer(plugin.name, "Score", plugin.score_all, cycle, pod, table)
+    check_scores(plugin.score_all, scores, len(table))
+    return scores
+
+
+def check_range(plugin: ScorePlugin, final: Scores) -> None:
+    """Raise PluginFailed if a final score is not within 0..100."""
+    if not len(final):
+        return
+    least, most = extremes(final, None)
+    if least < 0 or most > MAX_NODE_SCORE:
+        raise_plugin_failed(
+            plugin.name, "NormalizeScore", out_of_range(plugin, most if most > MAX_NODE_SCORE else least)
+        )
+
+
+def out_of_range(plugin: ScorePlugin, score: int) -> InvalidReturnValue:
+    """Return the error for a final score outside of 0..100, naming the method that returned it."""
+    normalizes = plugin.normalizer is not None or type(plugin).normalize is not ScorePlugin.normalize
+    method = plugin.normalize if normalizes else plugin.score
+    hint = "" if normalizes else "; set `normalizer`, or scale it"
+    return InvalidReturnValue(method, score, f"0 to {MAX_NODE_SCORE}{hint}", shown=str(score))

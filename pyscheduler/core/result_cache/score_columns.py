@@ -1,0 +1,247 @@
+"""Scores for one pod signature, summed per node and kept up to date row by row.
+
+There are three kinds of Score plugins. Stable ones have a column, and the sum of these (`_stable_total`) hardly ever
+changes. Uncached ones get a new score for a node whenever a pod is added to it or removed from it; they run again and
+are added row by row (`_row_total`). Volatile ones change on nearly all nodes whenever any pod is added or removed;
+their sum is added on top (`total`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from pyscheduler.api.cycle import Cycle
+from pyscheduler.api.nodes import Mask
+from pyscheduler.api.pod import Pod
+from pyscheduler.core.framework.evaluation_counts import CountersByPlugin
+from pyscheduler.core.framework.profile import Weighted
+from pyscheduler.core.result_cache.filter_columns import NO_COLUMNS_BY_CHANGE, columns_by_change, select_rows
+from pyscheduler.core.result_cache.invalidation import USAGE, Change, DirtyRows
+from pyscheduler.core.result_cache.pod_dependent_scores import PodDependentScores
+from pyscheduler.core.result_cache.score_column import ScoreColumn
+from pyscheduler.core.result_cache.top_scores import NO_SCORES, TopScores
+from pyscheduler.core.result_cache.uncached_score import UncachedScore
+from pyscheduler.core.state.cluster import ClusterState
+from pyscheduler.core.state.columns import grown
+from pyscheduler.kernels import Rows
+
+INFEASIBLE = -(1 << 61)
+"""Added to the total of an infeasible node, so that it is below 0 whatever else is added."""
+UNKNOWN = 2 * INFEASIBLE
+"""Total of a node that was infeasible when its total was due, plus at most what volatile columns add."""
+
+
+class ScoreColumns:
+    """All Score plugins of a profile for one pod signature, and the total per node."""
+
+    def __init__(self, state: ClusterState, plugins: Sequence[Weighted], evaluations: CountersByPlugin) -> None:
+        self._state = state
+        self._plugins = plugins
+        self._evaluations = evaluations
+        self._columns: dict[str, ScoreColumn] = {}
+        self._skipped: frozenset[str] | None = None
+        self._uncached: list[UncachedScore] = []
+        self._stable: list[ScoreColumn] = []
+        self._volatile = PodDependentScores(state)
+        self._columns_by_change: Sequence[Sequence[ScoreColumn]] = NO_COLUMNS_BY_CHANGE
+        self._is_stable = True
+        """True if the stable columns do not change when pods are added or removed either."""
+        # Allocated at the first refresh: pods with nodes named by PreFilter never need the columns.
+        self._stable_total = self._row_total = NO_SCORES
+        self.total = self._row_total
+        """Sum of all plugins; the same array as `_row_total` if no column is volatile."""
+        self.top_scores = TopScores()
+        """The rows with the best `total`."""
+        self._top_scores_current = False
+        """True if `top_scores` is up to date with `total`."""
+
+    @property
+    def bytes(self) -> int:
+        """Memory of the columns in bytes."""
+        return 2 * self._stable_total.nbytes + self._volatile.bytes + sum(c.bytes for c in self._columns.values())
+
+    def activate(self, skipped: frozenset[str]) -> bool:
+        """Leave out the plugins that PreScore skipped. Return True if these changed."""
+        if skipped is self._skipped or skipped == self._skipped:
+            return False
+        self._skipped = skipped
+        before = self._stable + self._volatile.columns
+        active = [w for w in self._plugins if w.plugin.name not in skipped]
+        uncached = [w for w in active if UncachedScore.applies_to(w.plugin)]
+        self._uncached = [UncachedScore(w, self._evaluations[w.plugin.name]) for w in uncached]
+        columns = [self._column(w) for w in active if w not in uncached]
+        for column in columns:
+            column.all_stale |= column not in before  # columns of skipped plugins are not invalidated
+        self._stable = [column for column in columns if not column.is_volatile]
+        self._volatile.columns = [column for column in columns if column.is_volatile]
+        if not self._stable:
+            self._stable_total.fill(0)
+        self._columns_by_change = columns_by_change(columns)
+        self._is_stable = not any(column in self._columns_by_change[USAGE] for column in self._stable)
+        self._make_total()
+        return True
+
+    def resize(self, n: int) -> None:
+        """Adapt the columns to the number of nodes."""
+        self._row_total[n:] = UNKNOWN
+        if n > len(self._row_total):
+            room = max(n, 2 * len(self._row_total))
+            self._stable_total, self._row_total = grown(self._stable_total, room), grown(self._row_total, room, UNKNOWN)
+            for column in self._columns.values():
+                column.resize(room)
+            self._make_total()
+        self._top_scores_current = False
+
+    def invalidate(self, change: Change, rows: DirtyRows) -> bool:
+        """Invalidate the raw scores that the change makes stale. Return True if `rows` do not cover a stable column."""
+        beyond = False
+        for column in self._columns_by_change[change]:
+            beyond |= column.invalidate(change, rows) and not column.is_volatile
+        return beyond
+
+    def invalidate_all(self) -> None:
+        """Invalidate every raw score."""
+        for column in self._columns.values():
+            column.all_stale = True
+
+    def invalidate_plugins(self, plugins: frozenset[str]) -> bool:
+        """Invalidate all raw scores of some plugins. Return True if a stable or uncached score is affected."""
+        for column in self._columns.values():
+            column.all_stale |= column.plugin.name in plugins
+        summed = [each.plugin.name for each in self._stable] + [each.plugin.name for each in self._uncached]
+        return not plugins.isdisjoint(summed)
+
+    def refresh_rows(self, cycle: Cycle, pod: Pod, rows: DirtyRows, fitting: Rows | slice) -> bool:
+        """Update rows that were and are feasible, where only pods on them changed.
+
+        Return False if that is impossible, because the change of pods invalidates stable columns. `fitting` holds all
+        feasible rows.
+        """
+        if not self._top_scores_current or not self._is_stable:
+            return False
+        if isinstance(rows, list):
+            for row in rows:
+                self._sum_row(cycle, pod, row, fits=True)
+        else:
+            self._sum_rows(cycle, pod, rows, rows)
+        for column in self._volatile.columns:
+            column.invalidate(USAGE, rows)
+        self._add_volatile(cycle, pod, rows, fitting, feasible_changed=False)
+        return True
+
+    def flip_rows(self, rows: Rows, feasible: Mask) -> Rows:
+        """Mark rows that became feasible or infeasible in the totals. Return the feasible rows that have no total yet.
+
+        The total from before a row became infeasible is still valid: any other change would have marked the row as
+        dirty.
+        """
+        totals, fits = self._row_total[rows], feasible[rows]
+        flipped = (totals >= 0) != fits
+        unknown = fits & (totals < INFEASIBLE)
+        for change, where in ((INFEASIBLE, flipped & ~fits), (-INFEASIBLE, flipped & fits & ~unknown)):
+            self._row_total[rows[where]] = totals[where] + change
+        self._top_scores_current &= not flipped.any()
+        return rows[unknown]
+
+    def refresh(
+        self,
+        cycle: Cycle,
+        pod: Pod,
+        due: DirtyRows | slice,
+        feasible: Mask,
+        fitting: Rows | slice,
+        feasible_changed: bool,
+    ) -> None:
+        """Update the totals of the `due` rows, and of all rows if columns are volatile.
+
+        `feasible` is the mask of feasible rows, `fitting` their numbers, `feasible_changed` is True if they changed.
+        """
+        all_rows = isinstance(due, slice)
+        if isinstance(due, list):
+            feasible_rows: Rows | slice = np.array([row for row in due if feasible[row]], np.intp)
+        else:
+            feasible_rows = fitting if all_rows else select_rows(due, feasible[due])
+        for column in self._stable:
+            all_rows |= column.refresh(cycle, pod, self._state, feasible_rows, fitting, feasible_changed)
+        self._sum_stable(all_rows, due)
+        if isinstance(due, list):
+            for row in due:
+                self._sum_row(cycle, pod, row, bool(feasible[row]))
+        else:
+            self._sum_rows(cycle, pod, due, feasible_rows)
+        self._add_volatile(cycle, pod, due, fitting, feasible_changed)
+
+    def _sum_stable(self, all_rows: bool, due: DirtyRows | slice) -> None:
+        """Sum the stable columns over the due rows, or over all."""
+        rows = slice(0, len(self._state)) if all_rows else due
+        if not self._stable or (not isinstance(rows, slice) and not len(rows)):
+            return
+        sums = self._stable[0].weighted[rows]
+        for column in self._stable[1:]:
+            sums = sums + column.weighted[rows]
+        if all_rows:
+            # Uncached scores are not stored, but they did not change where nothing is due.
+            self._row_total[rows] += sums - self._stable_total[rows]
+            # Infeasible rows were not weighted again.
+            self._row_total[self._row_total < 0] = UNKNOWN
+            self._top_scores_current = False
+        self._stable_total[rows] = sums
+
+    def _sum_row(self, cycle: Cycle, pod: Pod, row: int, fits: bool) -> None:
+        now = UNKNOWN
+        if fits:
+            now, node = self._stable_total.item(row), self._state.rows[row]
+            for uncached in self._uncached:
+                now += uncached.of_row(cycle, pod, node)
+        before = self._row_total.item(row)
+        self._row_total[row] = now
+        if self._top_scores_current and not self._volatile.columns:
+            self.top_scores.update(row, before, now)
+
+    def _sum_rows(self, cycle: Cycle, pod: Pod, due: Rows | slice, feasible_rows: Rows | slice) -> None:
+        """Add the uncached scores to the stable sum for many rows, some of which are feasible."""
+        if feasible_rows is not due:
+            self._row_total[due] = UNKNOWN
+        sums = self._stable_total[feasible_rows]
+        for uncached in self._uncached:
+            sums = sums + uncached.of_rows(cycle, pod, self._state, feasible_rows)
+        self._row_total[feasible_rows] = sums
+        self._top_scores_current = False
+
+    def _add_volatile(
+        self, cycle: Cycle, pod: Pod, rows: DirtyRows | slice, fitting: Rows | slice, feasible_changed: bool
+    ) -> None:
+        """Add the volatile columns to the other sums, of which only `rows` changed if the top scores are current."""
+        volatile = self._volatile
+        if not volatile.columns:
+            if not self._top_scores_current:
+                self._reset_top_scores()
+        elif (
+            volatile.refresh(cycle, pod, rows, fitting, feasible_changed)
+            and self._top_scores_current
+            and isinstance(rows, list)
+        ):
+            for row in rows:
+                before, now = self.total.item(row), self._row_total.item(row) + volatile.of_row(row)
+                self.total[row] = now
+                self.top_scores.update(row, before, now)
+        else:
+            volatile.add_to(self._row_total, self.total)
+            self._reset_top_scores()
+
+    def _reset_top_scores(self) -> None:
+        self.top_scores.reset(self.total)
+        self._top_scores_current = True
+
+    def _column(self, weighted: Weighted) -> ScoreColumn:
+        name = weighted.plugin.name
+        column = self._columns.get(name)
+        if column is None:
+            column = self._columns[name] = ScoreColumn(weighted, len(self._row_total), self._evaluations[name])
+        return column
+
+    def _make_total(self) -> None:
+        self.total = np.empty_like(self._row_total) if self._volatile.columns else self._row_total
+        self._top_scores_current = False

@@ -1,0 +1,70 @@
+"""Score plugins that are not normalised and depend on the node and its pods only: computed at each use, never cached.
+
+Reading a cache would cost more: with hundreds of signatures its entries are no longer in the CPU caches when used.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pyscheduler.api.cycle import Cycle
+from pyscheduler.api.nodes import NodeInfo
+from pyscheduler.api.normalize import MAX_NODE_SCORE, Scores
+from pyscheduler.api.plugin import ScorePlugin
+from pyscheduler.api.pod import Pod
+from pyscheduler.api.return_values import check_score
+from pyscheduler.core.framework.evaluation_counts import EvaluationCounter
+from pyscheduler.core.framework.plugin_failure import raise_plugin_failed
+from pyscheduler.core.framework.profile import Weighted
+from pyscheduler.core.result_cache.filter_columns import are_few
+from pyscheduler.core.result_cache.invalidation import Change, Scope, invalidation_scopes
+from pyscheduler.core.result_cache.score_column import check_range, out_of_range, score_of, scores_of
+from pyscheduler.core.state.cluster import ClusterState
+from pyscheduler.kernels import Rows
+
+
+class UncachedScore:
+    """One such plugin and its weight."""
+
+    __slots__ = ("evaluations", "plugin", "weight")
+
+    def __init__(self, weighted: Weighted, evaluations: EvaluationCounter) -> None:
+        self.plugin = weighted.plugin
+        self.weight = weighted.weight
+        self.evaluations = evaluations
+
+    @staticmethod
+    def applies_to(plugin: ScorePlugin) -> bool:
+        """Return True if the plugin's scores should not be cached."""
+        is_not_normalized = plugin.normalizer is None and type(plugin).normalize is ScorePlugin.normalize
+        reach = invalidation_scopes(plugin)
+        return is_not_normalized and reach[Change.USAGE] is Scope.ROWS and reach[Change.ATTEMPT] is Scope.NOWHERE
+
+    def of_row(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> int:
+        """Return the weighted score of one node. PluginFailed if the plugin raises or the score is out of range."""
+        self.evaluations.n += 1
+        try:
+            if cycle.call_observer is None:
+                score = self.plugin.score(cycle, pod, node)
+                if type(score) is not int:
+                    check_score(self.plugin.score, score)
+            else:
+                score = score_of(self.plugin, cycle, pod, node)
+            if not 0 <= score <= MAX_NODE_SCORE:
+                raise out_of_range(self.plugin, score)
+        except BaseException as error:
+            raise_plugin_failed(self.plugin.name, "Score", error)
+        return int(score) * self.weight
+
+    def of_rows(self, cycle: Cycle, pod: Pod, state: ClusterState, rows: Rows | slice) -> Scores:
+        """Return the weighted scores of many nodes; few of them by per-node calls."""
+        if not isinstance(rows, slice) and are_few(rows):
+            return np.array([self.of_row(cycle, pod, state.rows[row]) for row in rows.tolist()], np.int64)
+        table = state.table(None if isinstance(rows, slice) else rows)
+        self.evaluations.n += len(table)
+        try:
+            scores = scores_of(self.plugin, cycle, pod, table)
+        except BaseException as error:
+            raise_plugin_failed(self.plugin.name, "Score", error)
+        check_range(self.plugin, scores)
+        return scores if self.weight == 1 else scores * self.weight

@@ -1,0 +1,1 @@
+"""The scheduling cycle: from a popped pod to its binding."""

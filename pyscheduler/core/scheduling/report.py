@@ -1,0 +1,173 @@
+"""Results of every plugin for a pod and all nodes as plain data: the pure part of `pyscheduler evaluate`.
+
+Nothing is sampled, chosen pseudo-randomly or cached. The results come from the code that attempts run; an attempt
+differs only in stopping earlier.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pyscheduler.api.cycle import Cycle
+from pyscheduler.api.diagnosis import Diagnosis
+from pyscheduler.api.outcome import Code, Status
+from pyscheduler.api.pod import Pod
+from pyscheduler.api.preemption import PreemptionPlugin, PreemptionSearch
+from pyscheduler.core.context import Context
+from pyscheduler.core.framework.plugin_calls import call_guarded
+from pyscheduler.core.framework.plugin_failure import PluginFailed, describe
+from pyscheduler.core.framework.profile import Profile
+from pyscheduler.core.instrument import Instrument
+from pyscheduler.core.result_cache.equivalence_cache import EquivalenceCache
+from pyscheduler.core.result_cache.uncached_evaluation import score_columns
+from pyscheduler.core.scheduling.decider import NO_NODES
+from pyscheduler.core.scheduling.feasible_nodes import FeasibleNodeFinder, FeasibleNodes, NominatedNode, diagnose
+from pyscheduler.core.scheduling.postfilter import PostFilterResult, PreemptionDryRun, run_post_filter
+from pyscheduler.core.scheduling.prefilter import PreFilterResult
+
+Json = dict[str, Any]
+_FITS = Status(Code.SUCCESS)
+
+
+def report(context: Context, pod: Pod) -> Json:
+    """Return the report on one pod, evaluated in isolation: the keys of docs/evaluate.md except `id` and `pod`."""
+    profile = context.profiles.get(pod.scheduler_name)
+    if profile is None:
+        return {"error": f'profile not found for scheduler name "{pod.scheduler_name}"'}
+    gated = _pre_enqueue(profile, pod)
+    if gated is not None:
+        return {"preenqueue": gated}
+    answer: Json = {}
+    try:
+        _PodReport(context, profile, pod, answer).run()
+    except PluginFailed as failed:
+        if failed.point == "PreFilter":
+            answer["prefilter"] = {**_verdict(Status(Code.ERROR, failed.plugin, (str(failed),))), "nodeNames": None}
+        answer["error"] = str(failed)
+    return answer
+
+
+def _pre_enqueue(profile: Profile, pod: Pod) -> Json | None:
+    """Return the rejection of the first plugin that keeps the pod out of the active queue; None if all admit it."""
+    for plugin in profile.pre_enqueue:
+        try:
+            rejection = call_guarded(plugin.name, "PreEnqueue", plugin.pre_enqueue, pod)
+        except PluginFailed as failed:
+            return _verdict(Status(Code.ERROR, plugin.name, (describe(failed.error),)))
+        if rejection is not None:
+            return _verdict(Status.of(plugin.name, rejection))
+    return None
+
+
+class _PodReport:
+    """Run one pod through the extension points and write the results to `answer`."""
+
+    def __init__(self, context: Context, profile: Profile, pod: Pod, answer: Json) -> None:
+        self._context = context
+        self._profile = profile
+        self._pod = pod
+        self._answer = answer
+        self._cycle = Cycle(0.0, profile.name, pod.uid, 1, context.settings.seed)
+
+    def run(self) -> None:
+        """Run all extension points. PluginFailed if a plugin raises; the results up to there are in `answer`."""
+        state = self._context.state
+        if not len(state):
+            self._answer.update(filter_message=NO_NODES.message, fit_error_message=NO_NODES.message)
+            return
+        finder = FeasibleNodeFinder(self._profile, state, self._context.queue.nominator)
+        cache = EquivalenceCache(self._profile, state)
+        pre = finder.pre_filter(self._cycle, self._pod, cache)
+        self._answer["prefilter"] = _pre_filter(pre)
+        if pre.rejection is not None:
+            self._answer["nodes"] = {node.name: _node(pre.rejection) for node in state.rows}
+            self._explain(diagnose(state, pre))
+            return
+        nominated = finder.evaluate_nominated_node(self._cycle, self._pod, pre)
+        found = self._filter(finder, cache, pre, nominated)
+        self._answer["nodes"] = {node.name: _node(found.status(node.row)) for node in state.rows}
+        if found.fits.any():
+            self._rank(found)
+        if nominated is not None and nominated.rejection is None:
+            self._answer["choice"] = [nominated.node.name]
+        elif not found.fits.any():
+            self._explain(diagnose(state, pre, found))
+
+    def _filter(
+        self, finder: FeasibleNodeFinder, cache: EquivalenceCache, pre: PreFilterResult, nominated: NominatedNode | None
+    ) -> FeasibleNodes:
+        if pre.names is None:
+            return finder.filter_all(self._cycle, self._pod, pre, cache, with_reasons=True)
+        return finder.filter_named(self._cycle, self._pod, pre, pre.names, nominated)
+
+    def _rank(self, found: FeasibleNodes) -> None:
+        """Score the feasible nodes, even a single one, which an attempt would select without scoring."""
+        state, rows = self._context.state, np.flatnonzero(found.fits)
+        names = [state.rows[row].name for row in rows]
+        columns = score_columns(self._profile, state, self._cycle, self._pod, rows)
+        # Without Score plugins every node has a score of 1, as in kube-scheduler.
+        total = np.full(len(rows), 0 if self._profile.score else 1, np.int64)
+        for column in columns:
+            total += column.weighted[rows]
+        scores = {c.plugin.name: dict(zip(names, c.weighted[rows].tolist(), strict=True)) for c in columns}
+        best = total == total.max()
+        self._answer["scores"] = scores
+        self._answer["weights"] = {weighted.plugin.name: weighted.weight for weighted in self._profile.score}
+        self._answer["total"] = dict(zip(names, total.tolist(), strict=True))
+        self._answer["choice"] = sorted(name for name, is_best in zip(names, best, strict=True) if is_best)
+
+    def _explain(self, diagnosis: Diagnosis) -> None:
+        """Add the messages of an unschedulable pod and the result of PostFilter."""
+        self._answer["filter_message"] = self._answer["fit_error_message"] = diagnosis.filter_message
+        if self._profile.post_filter:
+            result, search = _post_filter(self._profile, self._cycle, self._pod, diagnosis)
+            diagnosis.post_filter_message = result.message
+            self._answer["fit_error_message"] = diagnosis.message
+            self._answer["preemption"] = _preemption(result, search)
+
+
+def _post_filter(
+    profile: Profile, cycle: Cycle, pod: Pod, diagnosis: Diagnosis
+) -> tuple[PostFilterResult, PreemptionSearch]:
+    """Return the result of PostFilter and the preemption search, which is made even if PostFilter ends before it."""
+    plugins = tuple(PreemptionDryRun(p) if isinstance(p, PreemptionPlugin) else p for p in profile.post_filter)
+    result = run_post_filter(plugins, cycle, pod, diagnosis, Instrument())
+    dry_run = next((p for p in plugins if isinstance(p, PreemptionDryRun)), None)
+    if dry_run is None:
+        return result, PreemptionSearch(result.code)
+    return result, dry_run.search(cycle, pod, diagnosis)
+
+
+def _preemption(result: PostFilterResult, search: PreemptionSearch) -> Json:
+    return {
+        "status": result.code.camel,
+        "message": result.message,
+        "nominatedNode": result.nominate or "",
+        "victims": [victim.key for victim in result.evict],
+        "ties": sorted(search.ties),
+        "candidates": {
+            name: {"victims": [victim.key for victim in candidate.victims], "pdbViolations": candidate.pdb_violations}
+            for name, candidate in search.candidates.items()
+        },
+    }
+
+
+def _pre_filter(pre: PreFilterResult) -> Json:
+    names = None if pre.names is None or pre.rejection is not None else sorted(pre.names)
+    return {**_verdict(pre.rejection or _FITS), "nodeNames": names}
+
+
+def _node(status: Status | None) -> Json:
+    shown = status or _FITS
+    return {
+        "feasible": status is None,
+        "plugin": shown.plugin,
+        "code": shown.code.camel,
+        "reasons": sorted(shown.reasons),
+    }
+
+
+def _verdict(status: Status) -> Json:
+    return {"status": status.code.camel, "plugin": status.plugin, "reasons": sorted(status.reasons)}

@@ -1,0 +1,228 @@
+"""Dry runs: which plugins run, how their state follows pods, and what is restored afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from pyscheduler.api import (
+    Code,
+    Cycle,
+    DryRun,
+    FilterPlugin,
+    NodeInfo,
+    NodeTable,
+    Plugin,
+    Pod,
+    PreFilterPlugin,
+    Reads,
+    Rejection,
+    StateKey,
+    Status,
+    StatusError,
+)
+from pyscheduler.api.plugin import NoArgs
+from pyscheduler.core.framework.handle import CoreHandle
+from pyscheduler.core.framework.plugin_failure import PluginFailed
+from pyscheduler.core.framework.profile import Profile
+from pyscheduler.core.preemption.dry_run import DryRunner
+from pyscheduler.core.queue.nominator import Nominator
+from pyscheduler.core.state import ClusterState
+from pyscheduler.core.state.without_lower_priority import TableWithoutLowerPriority
+from pyscheduler.intree import PrioritySort
+from pyscheduler.testing import node, pod
+
+_POD_COUNT: StateKey[int] = StateKey("count")
+HANDLE = CoreHandle()
+
+
+class MaxTwoPods(PreFilterPlugin, FilterPlugin):
+    """Allow two pods on a node, counted through `add_pod` and `remove_pod`."""
+
+    name = "MaxTwoPods"
+    reads = Reads.DOMAINS
+
+    def pre_filter(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> None:
+        cycle[_POD_COUNT] = 2
+
+    def add_pod(self, cycle: Cycle, pod: Pod, added: Pod, node: NodeInfo) -> None:
+        assert added.uid in node.pods
+        cycle[_POD_COUNT] += 1
+
+    def remove_pod(self, cycle: Cycle, pod: Pod, removed: Pod, node: NodeInfo) -> None:
+        assert removed.uid not in node.pods
+        cycle[_POD_COUNT] -= 1
+
+    def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:
+        return Rejection(f"{cycle[_POD_COUNT]} pods are too many") if cycle[_POD_COUNT] >= 2 else None
+
+
+class NodeOnly(FilterPlugin):
+    """Read the node object only and count the calls."""
+
+    name = "NodeOnly"
+    reads = Reads.OWN_NODE
+
+    def __init__(self) -> None:
+        super().__init__(NoArgs(), HANDLE)
+        self.calls = 0
+
+    def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> None:
+        self.calls += 1
+
+
+class Raises(FilterPlugin):
+    """Raise a fixed exception."""
+
+    name = "Raises"
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(NoArgs(), HANDLE)
+        self._error = error
+
+    def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> None:
+        raise self._error
+
+
+@contextmanager
+def dry_run(*plugins: Plugin, skipped: str = "", nominated: Pod | None = None) -> Iterator[tuple[DryRun, Cycle]]:
+    """Open a dry run on node n1, which runs the pods a and b."""
+    state, nominator = ClusterState(), Nominator()
+    state.set_node(node("n1").build())
+    for name in ("a", "b"):
+        state.add_pod(pod(name).on("n1").build())
+    if nominated is not None:
+        nominator.add(nominated, "n1")
+    pre_filters = tuple(p for p in plugins if isinstance(p, PreFilterPlugin))
+    filters = tuple(p for p in plugins if isinstance(p, FilterPlugin))
+    profile = Profile("p", PrioritySort(NoArgs(), HANDLE), pre_filter=pre_filters, filter=filters)
+    cycle, subject = Cycle(0.0, "p", "new"), pod("new").build()
+    for plugin in pre_filters:
+        plugin.pre_filter(cycle, subject, state.table())
+    cycle.skipped = frozenset({skipped})
+    with DryRunner({"p": profile}, state, nominator).open(cycle, subject, "n1") as run:
+        yield run, cycle
+    row = state.info("n1")
+    assert row is not None
+    assert list(row.pods) == ["a", "b"]
+
+
+A = pod("a").on("n1").build()
+MAX_TWO_PODS = MaxTwoPods(NoArgs(), HANDLE)
+
+
+def test_plugins_see_pod_changes_and_state_is_restored() -> None:
+    with dry_run(MAX_TWO_PODS) as (run, cycle):
+        assert run.run_filters() == Status(Code.UNSCHEDULABLE, "MaxTwoPods", ("2 pods are too many",))
+        run.remove(A)
+        assert run.run_filters() is None
+        run.add(A)
+        assert run.run_filters() is not None
+        run.remove(A)
+    assert cycle[_POD_COUNT] == 2
+
+
+def test_skipped_plugins_are_not_called() -> None:
+    with dry_run(MAX_TWO_PODS, skipped="MaxTwoPods") as (run, cycle):
+        run.remove(A)
+        assert cycle[_POD_COUNT] == 2
+        assert run.run_filters() is None
+
+
+def test_nominated_pods_count_unless_of_lower_priority() -> None:
+    for priority, fits in ((-1, True), (0, False)):
+        with dry_run(MAX_TWO_PODS, nominated=pod("nominated").priority(priority).build()) as (run, cycle):
+            run.remove(A)
+            assert (run.run_filters() is None) is fits
+            assert cycle[_POD_COUNT] == 1, "the state is restored after the nominated pods"
+
+
+def test_node_only_filter_runs_until_it_accepts() -> None:
+    node_only = NodeOnly()
+    with dry_run(node_only, MAX_TWO_PODS) as (run, _):
+        run.run_filters()
+        run.remove(A)
+        run.run_filters()
+        assert node_only.calls == 2
+        run.add(A)
+        run.run_filters()
+        assert node_only.calls == 2
+
+
+def test_error_status_is_returned_and_exception_is_raised() -> None:
+    with dry_run(Raises(StatusError("no such class"))) as (run, _):
+        status = run.run_filters()
+        assert status is not None
+        assert (status.code, status.reasons) == (Code.ERROR, ('running "Raises" filter plugin: no such class',))
+    with pytest.raises(PluginFailed, match="oh"), dry_run(Raises(ValueError("oh"))) as (run, _):
+        run.run_filters()
+
+
+def test_unknown_node_raises_key_error() -> None:
+    runner = DryRunner({}, ClusterState(), Nominator())
+    with pytest.raises(KeyError, match="n9"), runner.open(Cycle(0.0, "p", "u"), pod().build(), "n9"):
+        pass
+
+
+class ErrorOnN2(FilterPlugin):
+    """Return an error status for node n2."""
+
+    name = "ErrorOnN2"
+    reads_in_dry_run = Reads.OWN_NODE
+
+    def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> None:
+        if node.name == "n2":
+            raise StatusError("no such class")
+
+
+class RejectsAll(FilterPlugin):
+    """Reject every node."""
+
+    name = "RejectsAll"
+    reads = Reads.OWN_NODE
+
+    def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection:
+        return Rejection("no")
+
+
+def test_filter_with_error_status_leaves_nodes_to_dry_runs() -> None:
+    state, preemptor = ClusterState(), pod("new").priority(1).build()
+    for name in ("n1", "n2"):
+        state.set_node(node(name).build())
+        state.add_pod(pod(f"on-{name}").on(name).build())
+    profile = Profile(
+        "p", PrioritySort(NoArgs(), HANDLE), filter=(ErrorOnN2(NoArgs(), HANDLE), RejectsAll(NoArgs(), HANDLE))
+    )
+    runner, cycle = DryRunner({"p": profile}, state, Nominator()), Cycle(0.0, "p", "new")
+    assert not runner.filter_without_lower_priority(cycle, preemptor, 1).codes.any()
+    orders = {row: list(row_info.pods.values()) for row, row_info in enumerate(state.rows)}
+    assert runner.reprieve_pods(cycle, preemptor, {0: orders[0]}) == {}
+    assert runner.reprieve_pods(cycle, preemptor, orders) == {}
+
+
+NODE_ONLY_MEMBERS = {
+    "label_keys",
+    "allocatable",
+    "allowed_pods",
+    "by_images",
+    "by_taints",
+    "image_size",
+    "matches_requirement",
+    "matches",
+    "matches_term",
+    "named",
+    "nodes_with_image",
+    "topology",
+    "total",
+    "unschedulable",
+    "version",
+}
+"""Members of NodeTable that depend on node objects only, not on pods."""
+
+
+def test_reduced_table_overrides_every_pod_related_member() -> None:
+    members = {name for name, value in vars(NodeTable).items() if callable(value) or isinstance(value, property)}
+    public = {name for name in members if not name.startswith("_")} | {"__iter__"}
+    assert public - NODE_ONLY_MEMBERS <= set(vars(TableWithoutLowerPriority))
