@@ -112,9 +112,10 @@ async def record_path(nodes: int) -> PathRecorder:
 async def _bind(api: Api, name: str) -> None:
     pods = api.resource("pods")
     api.create(pods, "default", pod(name).requests(cpu="10m").manifest)
+    clock = SystemClock()
     async with asyncio.timeout(TIMEOUT):
         while not api.get(pods, "default", name).object["spec"].get("nodeName"):
-            await asyncio.sleep(0.02)
+            await clock.sleep(0.02)
 
 
 def table(recorder: PathRecorder) -> Table:

@@ -87,7 +87,7 @@ class Listing(NamedTuple):
 
 
 class ApiClient(Protocol):
-    """Requests; all raise `ClientStatusError` for error responses, and OSError or TimeoutError if there is no response."""
+    """Requests; all raise `ClientStatusError` for error responses, OSError or TimeoutError without a response."""
 
     async def list(
         self, resource: ApiResource, *, namespace: str = "", label_selector: str = "", field_selector: str = ""
