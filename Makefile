@@ -22,7 +22,7 @@ test: $(VENV)/.dev ## Every quick test that needs nothing but Python
 	@$(BIN)/pytest -q -n 2 --dist loadscope --ignore tests/faults -m "not slow"
 
 docs: build/docs-venv/.ready ## Build the docs site into build/docs; a broken link is an error
-	@build/docs-venv/bin/mkdocs build -q
+	@NO_MKDOCS_2_WARNING=1 build/docs-venv/bin/mkdocs build -q
 	@echo "build/docs/index.html"
 
 slow: $(VENV)/.dev ## What `make test` leaves out: stories in real time on the embedded cluster, floods of hostile objects
