@@ -25,7 +25,7 @@ def test_outside_of_a_checkout_the_error_names_the_requirement(monkeypatch: pyte
     _, _, problem = run("list")
 
     assert isinstance(problem, CommandProblem)
-    assert str(problem).startswith("bench works in a checkout of the source only")
+    assert str(problem).startswith("bench works in a source checkout only")
 
 
 def test_list_shows_sizes_and_targets() -> None:
