@@ -12,7 +12,7 @@ import importlib
 import os
 import sys
 from collections.abc import Mapping
-from functools import cache, partial
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -79,11 +79,11 @@ def installed(report: Report, gates: FeatureGates = DEFAULTS) -> Catalogue:
     The latter are loaded on demand; their errors are added to `report`.
     """
     disabled = {plugin for plugin, gate in intree.FEATURE_GATES.items() if not gates.on(gate)}
-    catalogue = Catalogue(unimplemented=frozenset((*intree.UNSUPPORTED_PLUGINS, *disabled)))
+    registry = Registry(lambda: _add_entry_points(catalogue, report))
+    catalogue = Catalogue(registry, frozenset((*intree.UNSUPPORTED_PLUGINS, *disabled)))
     for cls in intree.PLUGINS:
         if cls.name not in disabled:
             catalogue.registry.add(PluginRegistration(cls.name, cls, OWN_DISTRIBUTION, in_tree=True))
-    catalogue.registry.beyond = partial(_add_entry_points, catalogue, report)
     return catalogue
 
 

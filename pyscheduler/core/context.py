@@ -158,10 +158,9 @@ class Context(msgspec.Struct, eq=False):
         self.profiles = {p.name: p for p in profiles}
         for profile in profiles:
             self.handle.index(profile.indexes, self.pods.values())
-        self.handle.scheduler_names = self.profiles
-        self.handle.watched = frozenset(kind for profile in profiles for kind in profile.watches)
+        watched = frozenset(kind for profile in profiles for kind in profile.watches)
+        self.handle.use_profiles(self.profiles, watched, DryRunner(self.profiles, self.state, self.queue.nominator))
         self.handle.count_succeeded(key for profile in profiles for key in profile.succeeded)
-        self.handle.dry_runner = DryRunner(self.profiles, self.state, self.queue.nominator)
         self.deciders, self.extender_deciders = {}, {}
         start, share = NextStartNode(), any(e.filters or e.prioritizes for e in self.settings.extenders)
         for profile in profiles:

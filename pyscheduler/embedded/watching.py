@@ -36,13 +36,21 @@ _encode = msgspec.json.Encoder().encode
 class Watcher:
     """The events of one resource for one client, from `open` until `close`."""
 
-    def __init__(self, state: ServerState, resource: Resource, namespace: str, options: ListOptions) -> None:
+    def __init__(
+        self,
+        state: ServerState,
+        resource: Resource,
+        namespace: str,
+        options: ListOptions,
+        wake: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`wake` is called when there are events to read, and at the end."""
         self._state, self._resource, self._namespace, self._options = state, resource, namespace, options
         self._pending: list[tuple[str, Event]] = []
         self._preface: list[bytes] = []
         self._unsubscribe: Callable[[], None] | None = None
         self._marks_start = False
-        self.wake: Callable[[], None] = lambda: None
+        self._wake = wake
         self.ended = False
         """True if no event will follow those that are pending."""
 
@@ -73,13 +81,13 @@ class Watcher:
         self.ended = True
         if self._unsubscribe is not None:
             self._unsubscribe()
-        self.wake()
+        self._wake()
 
     def _event(self, event: Event) -> None:
         self._take(event)
         if len(self._pending) > MAX_PENDING:
             self.ended = True
-        self.wake()
+        self._wake()
 
     def _take(self, event: Event) -> None:
         if self._namespace and event.version.key[0] != self._namespace:

@@ -116,11 +116,9 @@ class CoreHandle:
     def __init__(self, scheduler_names: Collection[str] = ()) -> None:
         self.waiting: dict[str, WaitingPodState] = {}
         self.evictions = Evictions()
-        self.scheduler_names = scheduler_names
-        """Names of the profiles; set once the profiles are compiled."""
-        self.dry_runner: DryRunner | None = None
-        """Creates dry runs; set once the cluster state exists."""
-        self.watched: Set[ResourceKind] | None = None
+        self._scheduler_names = scheduler_names
+        self._dry_runner: DryRunner | None = None
+        self._watched: Set[ResourceKind] | None = None
         """Kinds that plugins of the profiles watch; None until there are profiles."""
         self._activated: list[Pod] = []
         self._unnominated: list[Pod] = []
@@ -130,6 +128,10 @@ class CoreHandle:
         self._grouped: dict[tuple[str, str], dict[str, Pod]] = {}
         self._counted: frozenset[str] = frozenset()
         self._succeeded: dict[str, Pod] = {}
+
+    def use_profiles(self, scheduler_names: Collection[str], watched: Set[ResourceKind], dry_runner: DryRunner) -> None:
+        """Serve the plugins of these profiles, which are built with the handle and so exist only after it."""
+        self._scheduler_names, self._watched, self._dry_runner = scheduler_names, watched, dry_runner
 
     # -- for plugins ---------------------------------------------------------------------------------------------
 
@@ -193,15 +195,15 @@ class CoreHandle:
 
     @property
     def _cluster(self) -> DryRunner:
-        if self.dry_runner is None:
+        if self._dry_runner is None:
             raise RuntimeError(
                 "there is no cluster state yet: read nodes in the plugin's calls, not in its constructor"
             )
-        return self.dry_runner
+        return self._dry_runner
 
     def _check(self, kind: ResourceKind) -> None:
         """Raise LookupError for a kind that no plugin watches, instead of returning no objects."""
-        if self.watched is not None and kind not in self.watched and kind not in self._objects:
+        if self._watched is not None and kind not in self._watched and kind not in self._objects:
             name = f"{kind.plural}.{kind.group}".rstrip(".")
             raise LookupError(f"{name} are not watched: add the kind to the `watches` of the plugin")
 
@@ -289,7 +291,7 @@ class CoreHandle:
         group = pod.spec.scheduling_group
         if group is None or not group.pod_group_name:
             return None
-        is_ours = pod.node_name or pod.scheduler_name in self.scheduler_names
+        is_ours = pod.node_name or pod.scheduler_name in self._scheduler_names
         return (pod.namespace, group.pod_group_name) if is_ours else None
 
 

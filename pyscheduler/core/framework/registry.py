@@ -75,17 +75,16 @@ class DuplicatePlugin(ValueError):
 class Registry:
     """Plugins by name."""
 
-    def __init__(self) -> None:
+    def __init__(self, discover: Callable[[], None] | None = None) -> None:
+        """`discover` registers plugins that are slow to find, at the first lookup that fails or needs all names."""
         self._plugins: dict[str, PluginRegistration] = {}
-        self.beyond: Callable[[], None] | None = None
-        """Registers the plugins that are slow to find; called once, at the first lookup that fails or needs all names.
-        """
+        self._discover = discover
 
     def complete(self) -> None:
-        """Register the plugins of `beyond` unless that has been done."""
-        beyond, self.beyond = self.beyond, None
-        if beyond is not None:
-            beyond()
+        """Register the plugins that are slow to find, unless that has been done."""
+        discover, self._discover = self._discover, None
+        if discover is not None:
+            discover()
 
     def add(self, plugin: PluginRegistration) -> None:
         """Register a plugin. DuplicatePlugin if another class has its name; a class may be registered again."""

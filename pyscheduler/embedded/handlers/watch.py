@@ -33,13 +33,14 @@ class WatchHandler:
         self, request: web.BaseRequest, resource: Resource, namespace: str, options: ListOptions, view: str
     ) -> web.StreamResponse:
         """Serve one watch request until it ends."""
-        watch = Watcher(self._state, resource, namespace, options)
+        changed = asyncio.Event()
+        watch = Watcher(self._state, resource, namespace, options, changed.set)
         watch.open()
         self._open.add(watch)
         response = web.StreamResponse(headers={"Content-Type": "application/json", "Cache-Control": "no-cache"})
         try:
             await response.prepare(request)
-            await self._stream(response, watch, self._line(request, resource, view), options)
+            await self._stream(response, watch, changed, self._line(request, resource, view), options)
             await response.write_eof()
         except ConnectionError:
             pass  # the client has disconnected
@@ -54,10 +55,10 @@ class WatchHandler:
             return table_line(TableView(resource, self._state.now(), include), self._state.now)
         return metadata_line if view == METADATA else object_line(resource)
 
-    async def _stream(self, response: web.StreamResponse, watch: Watcher, line: Line, options: ListOptions) -> None:
+    async def _stream(
+        self, response: web.StreamResponse, watch: Watcher, changed: asyncio.Event, line: Line, options: ListOptions
+    ) -> None:
         loop = asyncio.get_running_loop()
-        changed = asyncio.Event()
-        watch.wake = changed.set
         end = loop.time() + (options.timeout or DEFAULT_SECONDS)
         while True:
             changed.clear()
