@@ -93,7 +93,7 @@ async def record_path(nodes: int) -> PathRecorder:
         cluster = await stack.enter_async_context(EmbeddedCluster(nodes, port=0))
         calls = await connect(cluster.kubeconfig, ConnectionOptions(qps=-1))
         stack.push_async_callback(calls.close)
-        events = calls.another()
+        events = calls.new_connection()
         stack.push_async_callback(events.close)
         scheduler = Scheduler(default(), Connections(calls, events), SystemClock(), Metrics())
         running = asyncio.create_task(scheduler.run())

@@ -338,7 +338,7 @@ async def _review_connection(
     from pyscheduler.shell.kube.credentials import load
 
     if kubeconfig is None:
-        connection = calls.another(_REVIEWS)
+        connection = calls.new_connection(_REVIEWS)
     else:
         connection = Connection(await load(kubeconfig, clock), _REVIEWS, clock)
     stack.push_async_callback(connection.close)

@@ -112,23 +112,25 @@ async def _run(
         observe = partial(RestClientMetrics, metrics)
         calls = await connect(process_flags.kubeconfig, limits, clock, process_flags.server, observe)
         stack.push_async_callback(calls.close)
-        events = calls.another()
+        events = calls.new_connection()
         stack.push_async_callback(events.close)
         leadership: Leadership = ALWAYS_LEADER
-        well: dict[str, Check] = {}
+        healthz: dict[str, Check] = {}
         if config.configuration.leader_election.leader_elect:
             # Imported here: without leader election the start need not wait for it.
             from pyscheduler.shell.lease_thread import CHECK, elected
 
             health = heartbeat.check
             election = await stack.enter_async_context(elected(config.configuration, calls, clock, metrics, health))
-            leadership, well[CHECK] = election, election.check
-        longest = process_flags.max_unschedulable_seconds
+            leadership, healthz[CHECK] = election, election.check
+        max_unschedulable_seconds = process_flags.max_unschedulable_seconds
         groups = PodGroupControllerRunner(process_flags.kubeconfig, process_flags.server)
         on_kinds_changed = (await stack.enter_async_context(groups)).on_kinds_changed
-        scheduler = Scheduler(config, Connections(calls, events), clock, metrics, leadership, longest, on_kinds_changed)
+        scheduler = Scheduler(
+            config, Connections(calls, events), clock, metrics, leadership, max_unschedulable_seconds, on_kinds_changed
+        )
         if serving.secure_port:
-            checks = _checks(scheduler, {"main-loop": heartbeat.check}, well)
+            checks = _checks(scheduler, {"main-loop": heartbeat.check}, healthz)
             pages = endpoints.pages(checks, scheduler, clock, process_flags.flags)
             await stack.enter_async_context(endpoints.serve_in_thread(serving, pages, calls, clock))
         endpoints.dump_on_signal(scheduler, clock)
@@ -144,7 +146,7 @@ async def _run(
     return 0
 
 
-def _checks(scheduler: Scheduler, live: Mapping[str, Check], well: Mapping[str, Check]) -> Checks:
+def _checks(scheduler: Scheduler, live: Mapping[str, Check], healthz: Mapping[str, Check]) -> Checks:
     def informers() -> str | None:
         missing = scheduler.unsynced
         return f"not listed yet: {missing}" if missing else None
@@ -157,7 +159,7 @@ def _checks(scheduler: Scheduler, live: Mapping[str, Check], well: Mapping[str, 
 
     # kube-scheduler has both names; here listed objects have also passed through the event handlers.
     ready = {"informer-sync": informers, "sched-handler-sync": informers, "watch": watches, "shutdown": shutdown}
-    return Checks(live, well, ready)
+    return Checks(live, healthz, ready)
 
 
 async def until_signalled(scheduler: Scheduler) -> None:

@@ -172,7 +172,7 @@ def _builtin() -> list[Manifest]:
 async def _connections(stack: AsyncExitStack, cluster: EmbeddedCluster) -> Connections:
     calls = await connect(cluster.kubeconfig, ConnectionOptions(qps=-1))
     stack.push_async_callback(calls.close)
-    events = calls.another()
+    events = calls.new_connection()
     stack.push_async_callback(events.close)
     return Connections(calls, events)
 

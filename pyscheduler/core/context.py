@@ -208,12 +208,12 @@ class Context(msgspec.Struct, eq=False):
         for uid in self.handle.evictions.end(victim):
             preemptor = self.pods.get(uid)
             if preemptor is not None:
-                self.queue.wake(preemptor, NOMINATED_NODE_CHANGED, now)
+                self.queue.requeue(preemptor, NOMINATED_NODE_CHANGED, now)
 
     def wake_nominated(self, node_name: str, now: float) -> None:
         """Requeue the pods nominated to a node that has changed: they may fit it now, or no longer ever."""
         for pod in self.queue.nominator.pods_on(node_name):
-            self.queue.wake(pod, NOMINATED_NODE_CHANGED, now)
+            self.queue.requeue(pod, NOMINATED_NODE_CHANGED, now)
 
     def wake_for_freed_nominations(self, now: float, exclude: Collection[str] = ()) -> None:
         """Requeue the pods that freed nominations may help, except those with UIDs in `exclude`."""

@@ -141,7 +141,7 @@ def _handle_pending_pod(context: Context, old: Pod | None, pod: Pod, now: float)
                 context.queue.move_all(event, now, only=lambda other: other.uid != pod.uid)
     if nominated != context.queue.nominator.node_of(pod.uid):
         # Set by another component, or cleared for a preemptor of a higher priority.
-        context.queue.wake(pod, NOMINATED_NODE_CHANGED, now)
+        context.queue.requeue(pod, NOMINATED_NODE_CHANGED, now)
 
 
 def _pod_added(pod: Pod) -> ClusterEvent:

@@ -44,7 +44,7 @@ class Point:
         if kind is None:
             self.leave(self.status)
         else:
-            self.broken()
+            self.fail()
 
     def enter(self) -> None:
         """Start the point."""
@@ -52,7 +52,7 @@ class Point:
     def leave(self, status: str = SUCCESS) -> None:
         """End the point with a status (Success, Unschedulable …)."""
 
-    def broken(self) -> None:
+    def fail(self) -> None:
         """End the point with Error if it has not been left: a plugin raised."""
 
 

@@ -76,7 +76,7 @@ def election(
     wanted = configuration.leader_election
     # One call that hangs must leave time for another before the deadline, as in client-go's resourcelock.
     deadlines = Deadlines().within(max(1.0, wanted.renew_deadline / 2))
-    connection = calls.another(ConnectionOptions(_CALLS, qps=-1, deadlines=deadlines))
+    connection = calls.new_connection(ConnectionOptions(_CALLS, qps=-1, deadlines=deadlines))
     component = configuration.profiles[0].scheduler_name or ""
     lock = LeaseLock(connection, wanted.resource_namespace, wanted.resource_name, component)
     terms = LeaseTimings(wanted.lease_duration, wanted.renew_deadline, wanted.retry_period)

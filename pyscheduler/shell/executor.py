@@ -78,7 +78,7 @@ class Executor:
         """Number of binding cycles that have not ended."""
         return self.bindings.unfinished
 
-    def carry_out(self, command: Command) -> None:
+    def execute(self, command: Command) -> None:
         """Start a command; its result, if it has one, is emitted as an event."""
         if isinstance(command, Bind):
             self.bindings.begin(command)

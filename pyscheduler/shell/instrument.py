@@ -155,7 +155,7 @@ class _TimedPoint(Point):
         else:
             self._observed[self._point, status, self._profile].append(seconds)
 
-    def broken(self) -> None:
+    def fail(self) -> None:
         if self._began:
             self.leave(ERROR)
 

@@ -21,7 +21,7 @@ from pyscheduler.shell.gc_tuning import collect_by_size
 ErrorHandler = Callable[[Exception], None]
 BURST = 0.005
 """Seconds of attempts before the event loop gets a turn."""
-NAP = 0.001
+MIN_TIMER_SECONDS = 0.001
 """Minimum seconds between two wake-ups by the timer."""
 
 
@@ -37,41 +37,41 @@ class Loop:
         machine: Machine,
         make_executor: Callable[[EventHandler], Executor],
         clock: Clock,
-        took: Callable[[float], None] = lambda _: None,
+        observe_duration: Callable[[float], None] = lambda _: None,
     ) -> None:
-        """`took` is called with the seconds of each attempt's decision."""
+        """`observe_duration` is called with the seconds of each attempt's decision."""
         self._machine = machine
         self.executor = make_executor(self.handle_event)
         self._clock = clock
-        self._took = took
+        self._observe_duration = observe_duration
         self._awake = asyncio.Event()
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_at = 0.0
-        self._spent = 0.0
+        self._attempt_seconds = 0.0
         """Seconds of the current attempt so far."""
         self._running = False
-        self._held: deque[tuple[Event, ErrorHandler]] = deque()
+        self._deferred: deque[tuple[Event, ErrorHandler]] = deque()
         self._collected = 0.0
         """Time of the last garbage collection."""
 
-    def handle_event(self, event: Event, refused: ErrorHandler = _raise) -> None:
+    def handle_event(self, event: Event, on_error: ErrorHandler = _raise) -> None:
         """Pass an event to the core, at once or after the current attempt.
 
-        `refused` is called with the exception that the core raises, a ValueError for an invalid object.
+        `on_error` is called with the exception that the core raises, a ValueError for an invalid object.
         """
-        if self._running and (self._held or self._machine.attempting):
-            self._held.append((event, refused))
+        if self._running and (self._deferred or self._machine.attempting):
+            self._deferred.append((event, on_error))
         else:
-            self._handle(event, refused)
+            self._handle(event, on_error)
         self._awake.set()
 
-    def _handle(self, event: Event, refused: ErrorHandler) -> None:
+    def _handle(self, event: Event, on_error: ErrorHandler) -> None:
         try:
             commands = self._machine.handle(event)
         except Exception as problem:
-            refused(problem)
+            on_error(problem)
         else:
-            self._carry_out(commands)
+            self._execute(commands)
 
     async def run(self) -> None:
         """Run attempts until cancelled."""
@@ -90,24 +90,24 @@ class Loop:
         finally:
             self._stop_alarm()
             self._running = False
-            while self._held:
-                self._handle(*self._held.popleft())
+            while self._deferred:
+                self._handle(*self._deferred.popleft())
 
     def _tick(self) -> None:
-        if self._held or self._machine.attempting:
+        if self._deferred or self._machine.attempting:
             return
         now = self._clock.now()
         due = self._machine.next_wake()
         if due is not None and due <= now:
-            self._carry_out(self._machine.handle(Tick(now)))
+            self._execute(self._machine.handle(Tick(now)))
 
     def _burst(self) -> bool:
         """Run attempts for a few milliseconds. Return True if there may be more."""
         machine = self._machine
         now = start = self._clock.now()
         while now - start < BURST:
-            if self._held and not machine.attempting:
-                self._handle(*self._held.popleft())
+            if self._deferred and not machine.attempting:
+                self._handle(*self._deferred.popleft())
                 now = self._clock.now()
                 continue
             busy = machine.busy
@@ -119,7 +119,7 @@ class Loop:
             before, now = now, self._clock.now()
             if not busy:
                 self._record_step(now - before)
-            self._carry_out(commands)
+            self._execute(commands)
         return True
 
     def _collect(self) -> None:
@@ -130,10 +130,10 @@ class Loop:
 
     def _record_step(self, seconds: float) -> None:
         """Record the duration of a step; most attempts have one."""
-        self._spent += seconds
+        self._attempt_seconds += seconds
         if not self._machine.attempting:
-            self._took(self._spent)
-            self._spent = 0.0
+            self._observe_duration(self._attempt_seconds)
+            self._attempt_seconds = 0.0
 
     def _set_alarm(self, due: float | None) -> None:
         """Set the timer for the next timed event; an earlier timer is kept rather than replaced."""
@@ -141,7 +141,7 @@ class Loop:
             return  # waking up too early is harmless
         self._stop_alarm()
         self._alarm_at = due
-        self._alarm = asyncio.get_running_loop().call_later(max(due - self._clock.now(), NAP), self._wake)
+        self._alarm = asyncio.get_running_loop().call_later(max(due - self._clock.now(), MIN_TIMER_SECONDS), self._wake)
 
     def _stop_alarm(self) -> None:
         if self._alarm is not None:
@@ -152,6 +152,6 @@ class Loop:
         self._alarm = None
         self._awake.set()
 
-    def _carry_out(self, commands: Sequence[Command]) -> None:
+    def _execute(self, commands: Sequence[Command]) -> None:
         for command in commands:
-            self.executor.carry_out(command)
+            self.executor.execute(command)

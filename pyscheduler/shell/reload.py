@@ -104,7 +104,7 @@ class Reloader:
             own = PodSignatures().pod(
                 PodObject(metadata=ObjectMeta(name=name, namespace=namespace, uid=uid), spec=spec)
             )
-            self._scheduler.executor.carry_out(Record(type, reason, "Reloading", note, own))
+            self._scheduler.executor.execute(Record(type, reason, "Reloading", note, own))
 
 
 def _content(path: Path) -> bytes | None:

@@ -159,8 +159,8 @@ class Scheduler:
     def unwatched(self) -> str:
         """Listed resources that have been unwatched for too long, with the reasons; "" if none."""
         now, longest = self._clock.now(), self._connection.deadlines.unwatched
-        found = [r for r in self.reflectors if r.synced.is_set() and r.unwatched(now) > longest]
-        return ", ".join(f"{r.name} for {r.unwatched(now):.0f} s ({r.problem or 'no answer'})" for r in found)
+        found = [r for r in self.reflectors if r.synced.is_set() and r.seconds_since_watch(now) > longest]
+        return ", ".join(f"{r.name} for {r.seconds_since_watch(now):.0f} s ({r.problem or 'no answer'})" for r in found)
 
     async def run(self) -> None:
         """Watch the cluster; schedule once all is listed and leadership is held. Stops gracefully when cancelled.

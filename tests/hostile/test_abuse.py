@@ -116,7 +116,7 @@ def test_pods_created_and_deleted_in_a_loop_leave_queue_empty() -> None:
         harness.run()
         harness.delete_pod(f"h{i}")
     queue = harness.machine.context.queue
-    assert (len(queue), queue.attempted, len(queue.nominator)) == (0, 0, 0)
+    assert (len(queue), queue.in_flight_count, len(queue.nominator)) == (0, 0, 0)
 
 
 # -- priority and nominations --------------------------------------------------------------------------------------

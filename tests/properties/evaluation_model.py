@@ -156,7 +156,7 @@ class EvaluationWorld(StateModel):
 
         Plugins that skipped the pod before stay skipped, as in kube-scheduler.
         """
-        others = self.nominator.rivals(pod, name)
+        others = self.nominator.competing_pods(pod, name)
         if not others:
             return None
         state, cycle, profile = self.rebuilt(), self._cycle(pod), profile_of(self.classes, self.handle)

@@ -290,12 +290,12 @@ def _ignore_topologies(patch: pytest.MonkeyPatch) -> None:
 
 
 def _assume_totals_of_new_feasible_rows(patch: pytest.MonkeyPatch) -> None:
-    turn = ScoreColumns.flip_rows
-    patch.setattr(ScoreColumns, "flip_rows", lambda self, *rest: turn(self, *rest)[:0])
+    turn = ScoreColumns.update_feasibility
+    patch.setattr(ScoreColumns, "update_feasibility", lambda self, *rest: turn(self, *rest)[:0])
 
 
 def _skip_new_feasible_rows(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(ScoreColumns, "flip_rows", lambda self, rows, _: rows[self._row_total[rows] < INFEASIBLE])
+    patch.setattr(ScoreColumns, "update_feasibility", lambda self, rows, _: rows[self._row_total[rows] < INFEASIBLE])
 
 
 def _skip_top_score_updates(patch: pytest.MonkeyPatch) -> None:

@@ -126,7 +126,7 @@ class KubeOrderModel(EvaluationWorld):
         return feasible[heap_top(score_nodes(self.profile, state, cycle, pod, feasible).tolist())].name
 
     def _filter(self, cycle: Cycle, pod: Pod, node: NodeRow) -> Status | None:
-        others = self.nominator.rivals(pod, node.name)
+        others = self.nominator.competing_pods(pod, node.name)
         status = filter_with_nominated_pods(self.profile, cycle, pod, node, others) if others else None
         return status or filter_node(self.profile, cycle, pod, node, cycle.skipped)
 

@@ -48,7 +48,7 @@ def evaluate_one_by_one(context: Context, pod: Pod) -> tuple[Nodes, Scores]:
 
 
 def _filter_status(context: Context, profile: Profile, cycle: Cycle, pod: Pod, node: NodeRow) -> Status | None:
-    others = context.queue.nominator.rivals(pod, node.name)
+    others = context.queue.nominator.competing_pods(pod, node.name)
     with_others = filter_with_nominated_pods(profile, cycle, pod, node, others) if others else None
     return with_others or filter_node(profile, cycle, pod, node, cycle.skipped)
 

@@ -62,7 +62,7 @@ def test_attempt_ends_when_its_pod_is_deleted_between_two_steps() -> None:
     assert finish(harness) == []
     harness.run()
     assert harness.evicted() == []
-    assert harness.machine.context.queue.attempted == 0
+    assert harness.machine.context.queue.in_flight_count == 0
 
 
 def test_attempt_ends_when_another_scheduler_binds_its_pod_between_two_steps() -> None:
@@ -72,7 +72,7 @@ def test_attempt_ends_when_another_scheduler_binds_its_pod_between_two_steps() -
     finish(harness)
     harness.run()
     assert harness.evicted() == []
-    assert harness.machine.context.queue.attempted == 0
+    assert harness.machine.context.queue.in_flight_count == 0
 
 
 def test_attempt_ends_when_its_profile_is_removed_between_two_steps() -> None:
@@ -84,4 +84,4 @@ def test_attempt_ends_when_its_profile_is_removed_between_two_steps() -> None:
     )
     finish(harness)
     harness.run()
-    assert (harness.evicted(), harness.machine.context.queue.attempted) == ([], 0)
+    assert (harness.evicted(), harness.machine.context.queue.in_flight_count) == ([], 0)

@@ -43,7 +43,7 @@ EXPECTED: Mapping[str, Expected] = MappingProxyType(
         "Reserve": _REJECTION,
         "Unreserve": _NOTHING,
         "Permit": Expected((NoneType, Rejection, Wait), "None, Rejection or Wait"),
-        "Unplaced": _REJECTION,
+        "HandleUnschedulable": _REJECTION,
         "PreBindPreFlight": Expected((NoneType, Skip), "None or SKIP"),
         "PreBind": _REJECTION,
         "Bind": Expected((NoneType, Rejection, Skip), "None, Rejection or SKIP"),
@@ -53,14 +53,14 @@ EXPECTED: Mapping[str, Expected] = MappingProxyType(
 """By the extension point's name in metrics. Filter and Score return arrays and have their own checks."""
 
 
-def check_answer(point: str, method: Callable[..., Any], answer: object) -> None:
+def check_result(point: str, method: Callable[..., Any], answer: object) -> None:
     """Raise InvalidReturnValue if the result has no valid type for the extension point."""
     expected = EXPECTED.get(point)
     if expected is not None and not isinstance(answer, expected.types):
         raise InvalidReturnValue(method, answer, expected.text)
 
 
-def check_verdicts(method: Callable[..., Any], verdicts: NodeToStatus, nodes: int) -> None:
+def check_statuses(method: Callable[..., Any], verdicts: NodeToStatus, nodes: int) -> None:
     """Raise InvalidReturnValue unless there is one valid status code per node."""
     if not isinstance(verdicts, NodeToStatus):
         raise InvalidReturnValue(method, verdicts, "NodeToStatus")

@@ -159,7 +159,7 @@ class DryRunner:
         row, plugins = self.state.info(node.name), self.plugins(cycle)
         if row is None or not plugins.are_cacheable:
             return None
-        rivals = self.nominator.rivals_version(pod, node.name)
+        rivals = self.nominator.competing_pods_version(pod, node.name)
         signature = None if plugins.hold_for_signature_group else pod.signature.id
         return self.state.nodes_version, cycle.profile, cycle.skipped, row.version, rivals, signature
 
@@ -208,7 +208,7 @@ class NodeDryRun:
 
     def __init__(self, runner: DryRunner, cycle: Cycle, pod: Pod, node: NodeRow) -> None:
         self._profile = runner.profiles[cycle.profile]
-        self._rivals = runner.nominator.rivals(pod, node.name)
+        self._rivals = runner.nominator.competing_pods(pod, node.name)
         self._cycle = cycle
         self._pod = pod
         self._node = node

@@ -50,7 +50,7 @@ def _clear_lower_nominations(context: Context, preemptor: Pod, node_name: str, n
     for pod in lower:
         if not pod.nominated_node_name:
             nominator.remove(pod.uid)
-            context.queue.wake(pod, NOMINATED_NODE_CHANGED, now)
+            context.queue.requeue(pod, NOMINATED_NODE_CHANGED, now)
     return [PatchStatus(pod, nominated_node_name="") for pod in lower]
 
 

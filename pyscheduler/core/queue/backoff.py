@@ -57,7 +57,7 @@ class Backoff:
         """Return the last whole second of the backoff; the pod leaves at the start of the next one."""
         return float(math.floor(queued.timestamp + self.seconds(queued)))
 
-    def holds(self, queued: QueuedPod, now: float) -> bool:
+    def is_backing_off(self, queued: QueuedPod, now: float) -> bool:
         """Return True if the pod is still backing off; a pod without a failed attempt never is."""
         if self.maximum <= 0 or not (queued.error_count or queued.unschedulable_count):
             return False

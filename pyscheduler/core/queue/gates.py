@@ -61,7 +61,7 @@ class Gates:
         if gate.name != queued.gating_plugin:
             return False
         try:
-            key = call_guarded(gate.name, "GateOf", gate.gate_key, queued.pod)
+            key = call_guarded(gate.name, "GateKey", gate.gate_key, queued.pod)
             if key is None:
                 return call_guarded(gate.name, PRE_ENQUEUE, gate.pre_enqueue, queued.pod) is not None
             gated = gate_results.get((id(gate), key))

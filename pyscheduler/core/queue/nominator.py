@@ -52,13 +52,13 @@ class Nominator:
         """Return the pods nominated to the node, in the order of their nominations."""
         return tuple(self._pods_on.get(node_name, {}).values())
 
-    def rivals(self, pod: Pod, node_name: str) -> list[Pod]:
+    def competing_pods(self, pod: Pod, node_name: str) -> list[Pod]:
         """Return the pods nominated to the node that take precedence over `pod`: the same priority or higher."""
         nominated = self._pods_on.get(node_name)
         return [p for p in nominated.values() if p.priority >= pod.priority and p.uid != pod.uid] if nominated else []
 
-    def rivals_version(self, pod: Pod, node_name: str) -> tuple[int, str]:
-        """Return a value that changes whenever `rivals` may return other pods, for pods of one priority."""
+    def competing_pods_version(self, pod: Pod, node_name: str) -> tuple[int, str]:
+        """Return a value that changes whenever `competing_pods` may return other pods, for pods of one priority."""
         own = pod.uid if self._node_of.get(pod.uid) == node_name else ""
         return self._changed.get(node_name, 0), own
 

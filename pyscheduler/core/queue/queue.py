@@ -83,11 +83,11 @@ class SchedulingQueue:
         sort, instrument = next(iter(profiles.values())).sort, self._instrument
         self._hints = {name: Hints(profile.events_to_register, instrument) for name, profile in profiles.items()}
         self._gates = Gates({name: profile.pre_enqueue for name, profile in profiles.items()}, instrument)
-        self._wait = backoff
+        self._backoff_policy = backoff
         self._active = ActiveQueue(sort, instrument)
-        self._backoff = BackoffQueue(sort, instrument)
+        self._backoff_queue = BackoffQueue(sort, instrument)
         self._unschedulable = UnschedulablePods()
-        self._tiers = Tiers(self._active, self._backoff, self._unschedulable, former)
+        self._tiers = Tiers(self._active, self._backoff_queue, self._unschedulable, former)
 
     def reconfigure(self, profiles: Mapping[str, QueueProfile], backoff: Backoff, now: float) -> None:
         """Switch to new profiles: every pod is readmitted and may be retried at once; pods of removed profiles leave.
@@ -132,7 +132,7 @@ class SchedulingQueue:
         return uid in self._in_flight
 
     @property
-    def attempted(self) -> int:
+    def in_flight_count(self) -> int:
         """Number of pods in flight."""
         return len(self._in_flight)
 
@@ -187,7 +187,7 @@ class SchedulingQueue:
                 self._in_flight.record(event)
             if new.uid in self.nominator:
                 self.nominator.update(old, new)
-        elif self._active.replace(new) or self._backoff.replace(new):
+        elif self._active.replace(new) or self._backoff_queue.replace(new):
             self.nominator.update(old, new)
         elif (queued := self._unschedulable.get(new.uid)) is not None:
             queued.pod = new
@@ -211,8 +211,10 @@ class SchedulingQueue:
     def _requeue_on_events(self, queued: QueuedPod, events: Sequence[ClusterEvent], now: float) -> None:
         for event in events:
             how = self._strategy(queued, event)
-            if how is not QueueingStrategy.SKIP and self._wake(queued, how, labels.label_of(event), now):
-                self._backoff.allow_early_pops()
+            if how is not QueueingStrategy.SKIP and self._requeue_unschedulable(
+                queued, how, labels.label_of(event), now
+            ):
+                self._backoff_queue.allow_early_pops()
                 return
 
     def pop(self, now: float) -> QueuedPod | None:
@@ -225,7 +227,7 @@ class SchedulingQueue:
             return None
         queued = self._active.pop()
         if queued is None:
-            queued = self._backoff.pop_early(now)
+            queued = self._backoff_queue.pop_early(now)
             if queued is None:
                 return None
             self._instrument.queue_incoming(_ACTIVE, labels.POP_FROM_BACKOFF)
@@ -250,7 +252,7 @@ class SchedulingQueue:
             queued.timestamp = now
             queued.last_event_number = self._backlog.number
             self._count_failure(queued)
-            self._backoff.delay_early_pops(now)
+            self._backoff_queue.delay_early_pops(now)
             self._last_failure_event = self._backlog.number
             self._requeue(queued, self._replay(queued), labels.ATTEMPT_FAILURE, now)
         self.done(pod.uid)
@@ -265,7 +267,7 @@ class SchedulingQueue:
             queued.error_count = 0
         else:
             queued.error_count += 1
-        queued.backoff_expiry = self._wait.expiry(queued)
+        queued.backoff_expiry = self._backoff_policy.expiry(queued)
 
     def _replay(self, queued: QueuedPod) -> QueueingStrategy:
         """Return the effect of the events since the pod was popped, now that its rejectors are set."""
@@ -318,7 +320,7 @@ class SchedulingQueue:
         return False
 
     def _advance_release(self, release: Release) -> None:
-        if (queued := self._backoff.release(release.at)) is None:
+        if (queued := self._backoff_queue.release(release.at)) is None:
             self._backlog.finish()
         else:
             self._to_active(queued, labels.BACKOFF_COMPLETE, release.at, admitted=True)
@@ -371,12 +373,12 @@ class SchedulingQueue:
             self._catch_up(pod.uid)
             if pod.uid in self._in_flight:
                 self._in_flight.record(for_pod(pod, labels.FORCE_ACTIVATE))
-            elif queued := self._backoff.remove(pod.uid):
+            elif queued := self._backoff_queue.remove(pod.uid):
                 self._to_active(queued, labels.FORCE_ACTIVATE, now, admitted=True)
             elif queued := self._unschedulable.remove(pod.uid):
                 self._to_active(queued, labels.FORCE_ACTIVATE, now)
 
-    def wake(self, pod: Pod, label: str, now: float) -> None:
+    def requeue(self, pod: Pod, label: str, now: float) -> None:
         """Retry an unschedulable pod after its backoff, whichever plugins rejected it. Gates still apply."""
         self._catch_up(pod.uid)
         if pod.uid in self._in_flight:
@@ -386,7 +388,7 @@ class SchedulingQueue:
 
     def tick(self, now: float) -> None:
         """End expired backoffs, and every 30 seconds retry the pods that have been unschedulable for too long."""
-        due = self._backoff.next_release()
+        due = self._backoff_queue.next_release()
         if self._backlog or (due is not None and due <= now):
             self._backlog.release(now)
         if now >= self._next_flush:
@@ -395,9 +397,9 @@ class SchedulingQueue:
 
     def next_wake(self, popping: bool = True) -> float | None:
         """Return the time of the next `tick` (with `popping`: or `pop`), maybe in the past; None without timers."""
-        times = [self._backoff.next_release()]
+        times = [self._backoff_queue.next_release()]
         if popping and not len(self._active):
-            times.append(self._backoff.next_early())
+            times.append(self._backoff_queue.next_early())
         if self._unschedulable.rejected_count or self._gates.broken:
             times.append(self._next_flush)
         return min((time for time in times if time is not None), default=None)
@@ -430,16 +432,18 @@ class SchedulingQueue:
         if queued.gating_plugin and self._gates.is_still_gated(queued, move.gate_results):
             return False
         how = self._strategy(queued, move.event)
-        if how is QueueingStrategy.SKIP or not self._wake(queued, how, labels.label_of(move.event), move.at):
+        if how is QueueingStrategy.SKIP or not self._requeue_unschedulable(
+            queued, how, labels.label_of(move.event), move.at
+        ):
             return False
         if move.number > self._last_failure_event:
-            self._backoff.allow_early_pops()
+            self._backoff_queue.allow_early_pops()
         return True
 
     def _strategy(self, queued: QueuedPod, event: ClusterEvent) -> QueueingStrategy:
         return self._hints[queued.pod.scheduler_name].evaluate(queued, event)
 
-    def _wake(self, queued: QueuedPod, how: QueueingStrategy, label: str, now: float) -> bool:
+    def _requeue_unschedulable(self, queued: QueuedPod, how: QueueingStrategy, label: str, now: float) -> bool:
         """Requeue an unschedulable pod unless a plugin's call has removed it; returns False if it stays or is gated."""
         if queued.gating_plugin:
             return self._wake_gated(queued, how, label, now)
@@ -456,7 +460,7 @@ class SchedulingQueue:
         if self._unschedulable.remove(queued.pod.uid) is None:
             return False
         if not admitted:
-            self._park(queued, label)
+            self._add_to_unschedulable(queued, label)
             return False
         return self._requeue(queued, how, label, now, admitted)
 
@@ -465,15 +469,15 @@ class SchedulingQueue:
     ) -> bool:
         """Put a pod that is in no tier into the right one; returns False if it needs a further event."""
         if how is QueueingStrategy.SKIP:
-            self._park(queued, label)
+            self._add_to_unschedulable(queued, label)
             return False
-        if how is QueueingStrategy.AFTER_BACKOFF and self._wait.holds(queued, now):
+        if how is QueueingStrategy.AFTER_BACKOFF and self._backoff_policy.is_backing_off(queued, now):
             return self._to_backoff(queued, label, admitted)
         return self._to_active(queued, label, now, admitted)
 
     def _to_active(self, queued: QueuedPod, label: str, now: float, admitted: bool = False) -> bool:
         if not admitted and not self._gates.admit(queued):
-            self._park(queued, label)
+            self._add_to_unschedulable(queued, label)
             return False
         if queued.initial_attempt is None:
             queued.initial_attempt = now
@@ -484,14 +488,14 @@ class SchedulingQueue:
 
     def _to_backoff(self, queued: QueuedPod, label: str, admitted: bool = False) -> bool:
         if not admitted and not self._gates.admit(queued):
-            self._park(queued, label)
+            self._add_to_unschedulable(queued, label)
             return False
-        self._backoff.add(queued)
+        self._backoff_queue.add(queued)
         self._rejections.add(queued)
         self._instrument.queue_incoming(_BACKOFF, label)
         return True
 
-    def _park(self, queued: QueuedPod, label: str) -> None:
+    def _add_to_unschedulable(self, queued: QueuedPod, label: str) -> None:
         self._unschedulable.add(queued)
         self._rejections.add(queued)
         # Gated pods count here too: kube-scheduler's queue_incoming_pods_total has no separate queue for them.

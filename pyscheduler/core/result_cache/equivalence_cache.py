@@ -57,7 +57,7 @@ class EquivalenceCache:
         """True if active plugins have results of a pod with other labels, claims or named nodes."""
         self._dirty_rows: DirtyRows | None = None
         """Rows to be scored again; None for all."""
-        self._flipped_rows: Rows = _NO_ROWS
+        self._feasibility_changed_rows: Rows = _NO_ROWS
         """Rows that may have become feasible or infeasible without any other change."""
         self._feasible_changed = False
         self._usage_dirty_rows: DirtyRows | None = None
@@ -177,9 +177,9 @@ class EquivalenceCache:
             if self.scores.invalidate(USAGE, usage_rows):
                 self._dirty_rows = None
             self._mark_dirty(usage_rows)
-        flipped, self._flipped_rows = self._flipped_rows, _NO_ROWS
+        flipped, self._feasibility_changed_rows = self._feasibility_changed_rows, _NO_ROWS
         if self._dirty_rows is not None and len(flipped):
-            self._mark_dirty(self.scores.flip_rows(flipped, self.feasible))
+            self._mark_dirty(self.scores.update_feasibility(flipped, self.feasible))
         all_rows = list(range(self._size)) if self._is_small else slice(0, self._size)
         dirty = all_rows if self._dirty_rows is None else self._dirty_rows
         self.scores.refresh(cycle, pod, dirty, self.feasible, fitting, self._feasible_changed)
@@ -222,16 +222,16 @@ class EquivalenceCache:
         if len(flipped):
             self.feasible[: self._size] = fits
             self._recount()
-            self._mark_flipped(flipped)
+            self._mark_feasibility_changed(flipped)
 
-    def _mark_flipped(self, rows: Rows) -> None:
+    def _mark_feasibility_changed(self, rows: Rows) -> None:
         """Note rows that became feasible or infeasible without any other change."""
         if are_few(rows):
             self._mark_dirty(rows.tolist())
             return
-        self._flipped_rows = np.concatenate((self._flipped_rows, rows))
-        if len(self._flipped_rows) > self._size:
-            self._flipped_rows, self._dirty_rows = _NO_ROWS, None
+        self._feasibility_changed_rows = np.concatenate((self._feasibility_changed_rows, rows))
+        if len(self._feasibility_changed_rows) > self._size:
+            self._feasibility_changed_rows, self._dirty_rows = _NO_ROWS, None
 
     def _set_feasible(self, row: int, fits: bool) -> None:
         fits = fits and row not in self._excluded_rows
@@ -305,7 +305,7 @@ class EquivalenceCache:
             self._excluded_rows = frozenset(row for row in self._excluded_rows if row < n)
             self._recount()
             self._usage_dirty_rows, self._dirty_rows = _below(n, self._usage_dirty_rows), _below(n, self._dirty_rows)
-            self._flipped_rows = self._flipped_rows[self._flipped_rows < n]
+            self._feasibility_changed_rows = self._feasibility_changed_rows[self._feasibility_changed_rows < n]
         self.filters.resize(n)
         self.scores.resize(n)
         self._size = n

@@ -24,7 +24,7 @@ from pyscheduler.api.return_values import FILTER_RETURNS, InvalidReturnValue
 from pyscheduler.core.framework.evaluation_counts import CountersByPlugin, EvaluationCounter
 from pyscheduler.core.framework.plugin_calls import call_guarded, call_plugin
 from pyscheduler.core.framework.plugin_failure import raise_plugin_failed
-from pyscheduler.core.framework.result_checks import check_verdicts
+from pyscheduler.core.framework.result_checks import check_statuses
 from pyscheduler.core.result_cache.invalidation import ATTEMPT, CHANGES, USAGE, CachedColumn, Change, DirtyRows, Scope
 from pyscheduler.core.state.cluster import ClusterState
 from pyscheduler.core.state.columns import grown
@@ -359,5 +359,5 @@ def run_filter(plugin: FilterPlugin, cycle: Cycle, pod: Pod, node: NodeInfo) -> 
 def run_filter_on_table(plugin: FilterPlugin, cycle: Cycle, pod: Pod, table: NodeTable) -> NodeToStatus:
     """Return the plugin's results for many nodes. PluginFailed if it fails."""
     verdicts = call_plugin(plugin, "Filter", plugin.filter_all, cycle, pod, table)
-    call_guarded(plugin.name, "Filter", check_verdicts, plugin.filter_all, verdicts, len(table))
+    call_guarded(plugin.name, "Filter", check_statuses, plugin.filter_all, verdicts, len(table))
     return verdicts

@@ -131,7 +131,7 @@ class ScoreColumns:
         self._add_volatile(cycle, pod, rows, fitting, feasible_changed=False)
         return True
 
-    def flip_rows(self, rows: Rows, feasible: Mask) -> Rows:
+    def update_feasibility(self, rows: Rows, feasible: Mask) -> Rows:
         """Mark rows that became feasible or infeasible in the totals. Return the feasible rows that have no total yet.
 
         The total from before a row became infeasible is still valid: any other change would have marked the row as

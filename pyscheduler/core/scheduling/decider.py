@@ -70,12 +70,12 @@ class Decider:
         nominator: Nominator,
         instrument: Instrument,
         start: NextStartNode | None = None,
-        compared: bool = False,
+        has_extender_scores: bool = False,
     ) -> None:
         """`start` is shared by all deciders of a scheduler and used in kube-scheduler's order only.
 
-        `compared`: something besides the Score plugins ranks nodes (extenders), so the search must not stop at the
-        first feasible node.
+        `has_extender_scores`: extenders rank nodes besides the Score plugins, so the search must not stop at the first
+        feasible node.
         """
         self._profile = profile
         self._state = state
@@ -85,7 +85,7 @@ class Decider:
         self._order: SearchOrder = EveryNode()
         if percentage is not None:
             self._order = KubeSchedulerOrder(
-                state, start or NextStartNode(), percentage, compared or bool(profile.score)
+                state, start or NextStartNode(), percentage, has_extender_scores or bool(profile.score)
             )
         self._caches: OrderedDict[int, EquivalenceCache] = OrderedDict()
 
@@ -179,4 +179,4 @@ class Decider:
         """Drop the pod's equivalence cache after a plugin raised: it may be half updated."""
         self._caches.pop(pod.signature.template.id, None)
         for point in self._points:
-            point.broken()
+            point.fail()

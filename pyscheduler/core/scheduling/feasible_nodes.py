@@ -122,24 +122,24 @@ class FeasibleNodeFinder:
             raise
 
     def filter_all(
-        self, cycle: Cycle, pod: Pod, pre: PreFilterResult, cache: EquivalenceCache, with_reasons: bool = False
+        self, cycle: Cycle, pod: Pod, pre: PreFilterResult, cache: EquivalenceCache, all_statuses: bool = False
     ) -> FeasibleNodes:
         """Run Filter on every node, if no PreFilter plugin returned node names.
 
-        `with_reasons`: compute every node's reason even if some node fits. Kube-scheduler filters with the nominated
+        `all_statuses`: compute every node's reason even if some node fits. Kube-scheduler filters with the nominated
         pods first, so that result is the node's status; as long as a node can be selected, only nodes that fit are
         filtered so.
         """
         try:
             cache.refresh_filters(cycle, pod, pre.skipped)
         except PluginFailed as failed:
-            nominated = any(self._nominator.rivals(pod, node.name) for node in self._state.rows)
+            nominated = any(self._nominator.competing_pods(pod, node.name) for node in self._state.rows)
             if not isinstance(failed.error, StatusError) or not nominated:
                 raise
             return self._filter_one_by_one(cycle, pod, pre)
         reserved = self._reserved_rows(cycle, pod, cache)
         feasible = cache.exclude_reserved(reserved.keys())
-        if with_reasons or not feasible:
+        if all_statuses or not feasible:
             reserved = self._reserved_rows(cycle, pod, cache, include_infeasible=True)
         return FeasibleNodes(cache.feasible[: len(self._state.rows)], None, reserved, result_cache=cache)
 
@@ -158,7 +158,7 @@ class FeasibleNodeFinder:
             one_by_one = nodes
         else:
             # A pod may name thousands of nodes; those with nominated pods are evaluated with them first.
-            one_by_one = [node for node in nodes if self._nominator.rivals(pod, node.name)]
+            one_by_one = [node for node in nodes if self._nominator.competing_pods(pod, node.name)]
             rejections |= rejected_rows(self._profile, self._state, cycle, pod, rows, pre.skipped)
         for node in one_by_one:
             status = self._filter_node(cycle, pod, node, pre)
@@ -181,7 +181,7 @@ class FeasibleNodeFinder:
         return FeasibleNodes(fits, np.arange(len(nodes)), rejections)
 
     def _filter_node(self, cycle: Cycle, pod: Pod, node: NodeRow, pre: PreFilterResult) -> Status | None:
-        others = self._nominator.rivals(pod, node.name)
+        others = self._nominator.competing_pods(pod, node.name)
         if others:
             status = filter_with_nominated_pods(self._profile, cycle, pod, node, others)
             if status is not None:
@@ -210,10 +210,12 @@ class FeasibleNodeFinder:
     ) -> Status | None:
         """Return the status with the nominated pods added, cached until the node or those pods change."""
         name = node.name
-        versions = (node.version, self._nominator.rivals_version(pod, name)) if cache.filters.is_stable else None
+        versions = (
+            (node.version, self._nominator.competing_pods_version(pod, name)) if cache.filters.is_stable else None
+        )
         cached = cache.with_nominated_pods.get(name)
         if versions is None or cached is None or cached[0] != versions:
-            others = self._nominator.rivals(pod, name)
+            others = self._nominator.competing_pods(pod, name)
             status = filter_with_nominated_pods(self._profile, cycle, pod, node, others) if others else None
             cached = cache.with_nominated_pods[name] = (versions, status)
         return cached[1]

@@ -28,7 +28,7 @@ WAITING_ON_PERMIT = "WaitingOnPermit"
 """Reason in the PodScheduled condition; not Unschedulable, on which autoscalers would add nodes."""
 
 
-def park(context: Context, assumed: AssumedPod, waits: dict[str, Wait], now: float) -> list[Command]:
+def wait_on_permit(context: Context, assumed: AssumedPod, waits: dict[str, Wait], now: float) -> list[Command]:
     """Make an assumed pod wait in Permit, and report the reason."""
     waiting = WaitingPodState(assumed.pod, assumed.node_name, now, {})
     for plugin, wait in waits.items():

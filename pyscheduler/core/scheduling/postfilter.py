@@ -17,7 +17,7 @@ from pyscheduler.api.plugin import PostFilterPlugin
 from pyscheduler.api.pod import Pod
 from pyscheduler.api.preemption import PreemptionPlugin, PreemptionSearch
 from pyscheduler.core.framework.plugin_failure import raise_plugin_failed
-from pyscheduler.core.framework.result_checks import check_answer
+from pyscheduler.core.framework.result_checks import check_result
 from pyscheduler.core.instrument import Instrument
 
 T = TypeVar("T")
@@ -125,7 +125,7 @@ def _call(plugin: PostFilterPlugin, cycle: Cycle, pod: Pod, diagnosis: Diagnosis
             )
             if answer is not None:
                 result: Answer = answer.value
-                check_answer(POST_FILTER, plugin.post_filter, result)
+                check_result(POST_FILTER, plugin.post_filter, result)
                 return result
             yield
     except StatusError as status:

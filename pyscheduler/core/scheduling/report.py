@@ -99,7 +99,7 @@ class _PodReport:
         self, finder: FeasibleNodeFinder, cache: EquivalenceCache, pre: PreFilterResult, nominated: NominatedNode | None
     ) -> FeasibleNodes:
         if pre.names is None:
-            return finder.filter_all(self._cycle, self._pod, pre, cache, with_reasons=True)
+            return finder.filter_all(self._cycle, self._pod, pre, cache, all_statuses=True)
         return finder.filter_named(self._cycle, self._pod, pre, pre.names, nominated)
 
     def _rank(self, found: FeasibleNodes) -> None:

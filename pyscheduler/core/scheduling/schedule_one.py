@@ -25,13 +25,13 @@ from pyscheduler.core.extenders.preemption import run_post_filter_with_extenders
 from pyscheduler.core.framework.plugin_calls import call_guarded, call_plugin
 from pyscheduler.core.framework.plugin_failure import PluginFailed, is_external
 from pyscheduler.core.framework.profile import Profile
-from pyscheduler.core.framework.result_checks import check_answer
+from pyscheduler.core.framework.result_checks import check_result
 from pyscheduler.core.instrument import SUCCESS, Point
 from pyscheduler.core.preemption.executor import prepare_candidate
 from pyscheduler.core.scheduling.binding import forget_and_requeue, release, start_binding
 from pyscheduler.core.scheduling.decider import NO_NODES
 from pyscheduler.core.scheduling.failure_handler import Failure, handle_scheduling_failure, report_skipped
-from pyscheduler.core.scheduling.permit import PERMIT, park
+from pyscheduler.core.scheduling.permit import PERMIT, wait_on_permit
 from pyscheduler.core.scheduling.postfilter import PostFilterResult, PostFilterSteps, post_filter_steps
 from pyscheduler.core.state.node import NodeRow
 
@@ -233,7 +233,7 @@ def _reject_eviction(
     for plugin in profile.eviction_permits:
         rejection = call_plugin(plugin, PERMIT, plugin.handle_unschedulable, cycle, pod, diagnosis, nominated)
         call_guarded(
-            plugin.name, PERMIT, check_answer, "Unplaced", plugin.handle_unschedulable, rejection
+            plugin.name, PERMIT, check_result, "HandleUnschedulable", plugin.handle_unschedulable, rejection
         )  # unlike Permit, this must not return Wait
         if rejection is not None:
             rejected = True
@@ -256,8 +256,8 @@ def _assume_and_reserve(context: Context, assumed: AssumedPod, node: NodeRow, no
         if rejected is None:
             rejected = _permit(assumed, node, waits, points.permit)
     except PluginFailed as failed:
-        points.reserve.broken()
-        points.permit.broken()
+        points.reserve.fail()
+        points.permit.fail()
         _report(context, failed)
         return _forget_and_fail(context, assumed, Failure.of_plugin(failed), was_nominated, now)
     if rejected is not None:
@@ -265,7 +265,7 @@ def _assume_and_reserve(context: Context, assumed: AssumedPod, node: NodeRow, no
         failure = Failure.rejected(plugin, rejection.message, rejection.code is Code.PENDING)
         return _forget_and_fail(context, assumed, failure, was_nominated, now)
     if waits:
-        return park(context, assumed, waits, now)
+        return wait_on_permit(context, assumed, waits, now)
     return start_binding(context, assumed, now)
 
 

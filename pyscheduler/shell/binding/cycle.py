@@ -19,7 +19,7 @@ from pyscheduler.core.commands import Bind
 from pyscheduler.core.events import BindFailed, Bound
 from pyscheduler.core.extenders.extender import ExtenderFailed
 from pyscheduler.core.framework.plugin_failure import PluginFailed, raise_plugin_failed
-from pyscheduler.core.framework.result_checks import check_answer
+from pyscheduler.core.framework.result_checks import check_result
 from pyscheduler.core.instrument import ERROR, SUCCESS, Instrument, status_of
 from pyscheduler.shell import logs
 from pyscheduler.shell.binding.client import BindingClient
@@ -129,7 +129,7 @@ async def _call_plugin(act: Act[T], command: Bind, client: BindingClient, clock:
         if not isinstance(coroutine, Awaitable):
             raise InvalidReturnValue(act, coroutine, "a coroutine (async def)")
         answer: T = await coroutine
-        check_answer(client.point, act, answer)
+        check_result(client.point, act, answer)
         status = status_of(answer)
         return answer
     except BaseException as error:

@@ -153,7 +153,7 @@ class Connection:
         self._unbatched_until = 0.0
         self._metrics = metrics or ClientMetrics()
 
-    def another(self, options: ConnectionOptions | None = None) -> Connection:
+    def new_connection(self, options: ConnectionOptions | None = None) -> Connection:
         """Return a separate connection to the same server with the same credentials."""
         return Connection(self._credentials, options or self._options, self._clock, self._metrics)
 

@@ -46,10 +46,10 @@ from pyscheduler.shell.kube.paths import collection
 
 T = TypeVar("T", bound=PodObject | NodeObject | dict[str, Any])
 
-FIRST_PAUSE: Final = 0.8
-LONGEST_PAUSE: Final = 30.0
+MIN_BACKOFF: Final = 0.8
+MAX_BACKOFF: Final = 30.0
 """Seconds between retries: doubled from the first to the longest, each with jitter."""
-ABSENT_PAUSE: Final = 30.0
+NOT_FOUND_RETRY: Final = 30.0
 """Seconds before a resource that the server does not have or forbids is tried again."""
 
 _GONE = 410
@@ -119,7 +119,7 @@ class Reflector(Generic[T]):
         decoder: ObjectDecoder[T],
         emit: Callable[[Upsert[T] | Gone], None],
         clock: Clock,
-        chance: random.Random,
+        rng: random.Random,
     ) -> None:
         self.synced = asyncio.Event()
         self.problem = ""
@@ -131,13 +131,13 @@ class Reflector(Generic[T]):
         self._decoder = decoder
         self._emit = emit
         self._clock = clock
-        self._rng = chance
+        self._rng = rng
         self._known: dict[tuple[str, str], tuple[str, str]] = {}
         self._version: str | None = None
         self._began_at = 0
         """Numeric version at which the watch began; 0 if it is not a number."""
         self._failures = 0
-        self._course = asyncio.timeout(None)
+        self._scope = asyncio.timeout(None)
         """Scope of the running list or watch; only `list_again` ends it."""
         self._listing_done = asyncio.Event()
 
@@ -151,7 +151,7 @@ class Reflector(Generic[T]):
         """Resource name, as in URLs and logs."""
         return self._watched.kind.plural
 
-    def unwatched(self, now: float) -> float:
+    def seconds_since_watch(self, now: float) -> float:
         """Return the seconds since the watch last proved to work."""
         return now - self._watched_at
 
@@ -162,9 +162,9 @@ class Reflector(Generic[T]):
     async def run(self) -> None:
         """List and watch the resource until cancelled."""
         while True:
-            self._course = asyncio.timeout(None)
+            self._scope = asyncio.timeout(None)
             try:
-                async with self._course:
+                async with self._scope:
                     await self._follow()
             except TimeoutError:
                 self._version = None
@@ -175,7 +175,7 @@ class Reflector(Generic[T]):
         Unchanged objects are decoded again, but not emitted.
         """
         self._listing_done.clear()
-        self._course.reschedule(asyncio.get_running_loop().time())
+        self._scope.reschedule(asyncio.get_running_loop().time())
         await self._listing_done.wait()
 
     async def _follow(self) -> None:
@@ -269,12 +269,12 @@ class Reflector(Generic[T]):
         identity = line.item.identity
         if line.type == ERROR:
             raise ApiError(line.code, "WatchError", line.message)
-        if self._is_known(identity.version) and line.type != BOOKMARK:
+        if self._precedes_watch_start(identity.version) and line.type != BOOKMARK:
             return
         if line.type in (ADDED, MODIFIED):
             self._upsert(line.item)
         elif line.type == DELETED:
-            self._forget(identity[:2], identity.uid)
+            self._emit_deleted(identity[:2], identity.uid)
         elif line.type != BOOKMARK:
             _log.warning("Ignored a watch event of unknown type", resource=self.name, type=line.type)
             return
@@ -282,7 +282,7 @@ class Reflector(Generic[T]):
             self._version = identity.version
         self._failures, self.problem, self._watched_at = 0, "", self._clock.now()
 
-    def _is_known(self, version: str) -> bool:
+    def _precedes_watch_start(self, version: str) -> bool:
         """Return True if an event is older than the start of the watch: versions are ordered (KEP-5504)."""
         return 0 < (natural(version) or 0) <= self._began_at
 
@@ -290,13 +290,13 @@ class Reflector(Generic[T]):
         identity, key = item.identity, item.identity[:2]
         uid, version = self._known.get(key, ("", ""))
         if uid and uid != identity.uid and identity.uid:
-            self._forget(key)
+            self._emit_deleted(key)
         if item.object is None or (uid == identity.uid and version == identity.version != ""):
             return
         self._known[key] = (identity.uid, identity.version)
         self._emit(Upsert(item.object))
 
-    def _forget(self, key: tuple[str, str], uid: str = "") -> None:
+    def _emit_deleted(self, key: tuple[str, str], uid: str = "") -> None:
         """Emit the deletion of an object if it was emitted before."""
         known = self._known.pop(key, None)
         if known is not None:
@@ -306,7 +306,7 @@ class Reflector(Generic[T]):
         """Emit the deletion of objects; a relist may find most of 100,000 pods deleted."""
         turn = _LoopBudget(self._clock)
         for key in keys:
-            self._forget(key)
+            self._emit_deleted(key)
             await turn.yield_if_long()
 
     async def _recover(self, problem: Exception) -> float:
@@ -325,7 +325,7 @@ class Reflector(Generic[T]):
             return 0.0
         pause = self._pause()
         level = _log.info if self._failures == 1 and status == 0 else _log.warning
-        unwatched = round(self.unwatched(self._clock.now()))
+        unwatched = round(self.seconds_since_watch(self._clock.now()))
         message = "Resource is not watched, retrying"
         level(message, resource=self.name, after=round(pause, 1), err=self.problem, unwatched=unwatched)
         return pause
@@ -338,7 +338,7 @@ class Reflector(Generic[T]):
         self._version, self._failures, self.problem = None, 0, ""
         self._watched_at = self._clock.now()
         self.synced.set()
-        return ABSENT_PAUSE
+        return NOT_FOUND_RETRY
 
     def _handle_forbidden(self, problem: Exception) -> float:
         """Mark an optional resource that RBAC forbids as synced; stored objects stay."""
@@ -347,10 +347,10 @@ class Reflector(Generic[T]):
         self._version, self._failures, self.problem = None, 0, str(problem)
         self._watched_at = self._clock.now()
         self.synced.set()
-        return ABSENT_PAUSE
+        return NOT_FOUND_RETRY
 
     def _pause(self) -> float:
-        longest = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(self._failures - 1, 10))
+        longest = min(MAX_BACKOFF, MIN_BACKOFF * 2.0 ** min(self._failures - 1, 10))
         return longest * self._rng.uniform(0.5, 1.0)
 
     def _list_path(self, limit: int, token: str) -> str:
@@ -368,4 +368,4 @@ class Reflector(Generic[T]):
         return f"{collection(watched.kind)}?{urlencode(parameters)}"
 
 
-__all__ = ["ABSENT_PAUSE", "LONGEST_PAUSE", "Gone", "Identity", "Reflector", "Upsert", "Watched"]
+__all__ = ["MAX_BACKOFF", "NOT_FOUND_RETRY", "Gone", "Identity", "Reflector", "Upsert", "Watched"]

@@ -35,6 +35,7 @@ class KubeWriter(ApiWriter):
         self._clock = clock or SystemClock()
 
     async def bind(self, pod: Pod, node_name: str) -> None:
+        """Create the binding. A call without a response is retried, since the API server binds a pod only once."""
         path = paths.pod(pod.namespace, pod.name, "/binding")
         for tries in range(1, _BIND_TRIES + 1):
             try:

@@ -48,7 +48,7 @@ class Dumps:
         if tier and tier not in _TIERS:
             raise BadRequest(f"unknown tier={tier!r}; choose {', '.join(_TIERS)}")
         queue = self._context.queue
-        counts = {**queue.pending_counts(), Tier.IN_FLIGHT.value: queue.attempted}
+        counts = {**queue.pending_counts(), Tier.IN_FLIGHT.value: queue.in_flight_count}
         shown = islice(self._known(tier, name), offset, offset + limit)
         pods = [self._pod(QueueEntry.of(of, queued)) for of, queued in shown]
         more = 0 if name else max(0, (counts[tier] if tier else sum(counts.values())) - offset - limit)

@@ -188,7 +188,7 @@ async def test_separate_connections_do_not_share_their_limit(
     api: FakeApi, kubeconfig: Path, clock: VirtualClock
 ) -> None:
     connection = await connect(kubeconfig, ConnectionOptions(connections=1, qps=-1), clock)
-    another = connection.another()
+    another = connection.new_connection()
     waiting = [asyncio.create_task(c.request("GET", f"{PATH}?watch=1")) for c in (connection, another)]
     await api.called(2)
     for task in waiting:

@@ -191,7 +191,7 @@ async def test_bindings_in_flight_are_bounded_by_the_workers() -> None:
     fixture = ExecutorFixture()
     async with executing(fixture, workers=4) as executor:
         for i in range(40):
-            executor.carry_out(bind(f"p{i}"))
+            executor.execute(bind(f"p{i}"))
         assert executor.is_full(1, SMALL)
         await settle()
         assert fixture.in_flight == 4
@@ -211,7 +211,7 @@ async def test_executor_is_full_while_the_concurrency_limit_is_reached(nodes: in
         full = []
         for i in range(int(queue)):
             full.append(executor.is_full(1, nodes))
-            executor.carry_out(bind(f"p{i}"))
+            executor.execute(bind(f"p{i}"))
         full.append(executor.is_full(1, nodes))
         fixture.release.set()
         await settle()
@@ -229,7 +229,7 @@ async def test_bindings_that_fail_are_observed_only_if_they_took_long(
     fixture = Late({"a": ApiError(500, "InternalError", "etcdserver: request timed out")}, clock=clock, seconds=seconds)
     async with executing(fixture, clock=clock) as executor:
         for name in "ab":
-            executor.carry_out(bind(name))
+            executor.execute(bind(name))
         await settle()
     assert took == pytest.approx([seconds] * observed)
 
@@ -238,8 +238,8 @@ async def test_rejected_binding_is_emitted_and_the_worker_continues() -> None:
     fixture = ExecutorFixture(refusals={"a": ApiError(409, "Conflict", "pod a is already assigned")})
     fixture.release.set()
     async with executing(fixture, workers=1) as executor:
-        executor.carry_out(bind("a"))
-        executor.carry_out(bind("b"))
+        executor.execute(bind("a"))
+        executor.execute(bind("b"))
         await settle()
     failed, bound = fixture.emitted
     assert isinstance(failed, BindFailed)
@@ -253,10 +253,10 @@ async def test_pods_in_pre_bind_do_not_occupy_workers() -> None:
     fixture.release.set()
     async with executing(fixture, workers=2) as executor:
         for i in range(40):
-            executor.carry_out(bind(f"slow{i}", FULL))
+            executor.execute(bind(f"slow{i}", FULL))
         await settle()
         assert (executor.is_full(1, SMALL), executor.unfinished, fixture.bound) == (False, 40, [])
-        executor.carry_out(bind("quick"))
+        executor.execute(bind("quick"))
         await settle()
         assert fixture.bound == ["quick"]
         fixture.release.clear()
@@ -272,8 +272,8 @@ async def test_pre_bind_may_reject_and_post_bind_failure_is_ignored() -> None:
     fixture = ExecutorFixture()
     fixture.release.set()
     async with executing(fixture) as executor:
-        executor.carry_out(bind("dry", FULL))
-        executor.carry_out(bind("loud", FULL))
+        executor.execute(bind("dry", FULL))
+        executor.execute(bind("loud", FULL))
         await settle()
     by_uid: Mapping[str, Any] = {event.uid: event for event in fixture.emitted if isinstance(event, Bound | BindFailed)}
     assert (by_uid["dry"].message, by_uid["dry"].rejected) == ("no volume", True)
@@ -304,9 +304,9 @@ async def test_invalid_return_value_or_cancelled_error_fails_the_pod_but_not_the
     names = [f"{at}-{how}" for at in ("prepare", "bind") for how in ("nonsense", "cancelled")]
     async with executing(fixture, workers=1) as executor:
         for name in names:
-            executor.carry_out(bind(name, plan))
+            executor.execute(bind(name, plan))
         await settle()
-        executor.carry_out(bind("fine", plan))
+        executor.execute(bind("fine", plan))
         await settle()
         assert executor.unfinished == 0
     emitted = {event.uid: event for event in fixture.emitted if isinstance(event, Bound | BindFailed)}
@@ -317,7 +317,7 @@ async def test_invalid_return_value_or_cancelled_error_fails_the_pod_but_not_the
 async def test_extender_calls_are_passed_on() -> None:
     fixture = ExecutorFixture()
     async with executing(fixture) as executor:
-        executor.carry_out(CallExtenders(1, pod("a").build(), ()))
+        executor.execute(CallExtenders(1, pod("a").build(), ()))
     assert [command.id for command in fixture.extender_calls] == [1]
 
 
@@ -342,11 +342,11 @@ async def test_pod_deleted_while_its_binding_waits_for_a_status_write_is_not_bou
     fixture.instrument = cast(Instrument, Mock(called_off=lambda *labels: called_off.append(labels)))
     async with executing(fixture) as executor:
         for name, plan in (("a", PLAIN), ("b", BindingPlan((), (elsewhere,), ()))):
-            executor.carry_out(unfit(name, "first"))
+            executor.execute(unfit(name, "first"))
             await settle()
-            executor.carry_out(bind(name, plan))
+            executor.execute(bind(name, plan))
             await settle()
-            executor.carry_out(CancelBinding(name))
+            executor.execute(CancelBinding(name))
         fixture.awake.set()
         await settle()
         assert executor.unfinished == 0
@@ -358,10 +358,10 @@ async def test_failed_binding_is_written_to_the_status() -> None:
     fixture = ExecutorFixture(refusals={"a": ApiError(409, "Conflict", "taken")})
     fixture.release.set()
     async with executing(fixture) as executor:
-        fixture.on_event = lambda _: executor.carry_out(
+        fixture.on_event = lambda _: executor.execute(
             PatchStatus(pod("a").build(), Condition("SchedulerError", "taken"))
         )
-        executor.carry_out(bind("a"))
+        executor.execute(bind("a"))
         await settle()
     assert fixture.patched == ["a: taken"]
 
@@ -369,7 +369,7 @@ async def test_failed_binding_is_written_to_the_status() -> None:
 async def test_failed_eviction_is_emitted_after_a_pause() -> None:
     fixture = ExecutorFixture(refusals={"victim": ApiError(500, "InternalError", "etcd is down")})
     async with executing(fixture) as executor:
-        executor.carry_out(Evict(pod("victim").build(), pod("high").build(), "preempted", PREEMPTED))
+        executor.execute(Evict(pod("victim").build(), pod("high").build(), "preempted", PREEMPTED))
         await settle()
     (emitted,) = fixture.emitted
     assert isinstance(emitted, EvictFailed)
@@ -388,10 +388,10 @@ async def test_victim_in_pre_bind_is_cancelled_instead_of_deleted() -> None:
     fixture = ExecutorFixture()
     async with executing(fixture) as executor:
         for settled in (0, 1):  # before PreBind has begun, and in it
-            executor.carry_out(bind("victim", BindingPlan((Waits(None, HANDLE),), PLAIN.bind, ())))
+            executor.execute(bind("victim", BindingPlan((Waits(None, HANDLE),), PLAIN.bind, ())))
             if settled:
                 await settle()
-            executor.carry_out(Evict(pod("victim").build(), pod("high").build(), "", PREEMPTED, "DefaultPreemption"))
+            executor.execute(Evict(pod("victim").build(), pod("high").build(), "", PREEMPTED, "DefaultPreemption"))
             await settle()
             assert executor.unfinished == 0
     assert [(type(e), e.message) for e in fixture.emitted if isinstance(e, BindFailed)] == [
@@ -403,9 +403,9 @@ async def test_victim_in_pre_bind_is_cancelled_instead_of_deleted() -> None:
 async def test_victim_after_pre_bind_is_deleted() -> None:
     fixture = ExecutorFixture()
     async with executing(fixture) as executor:
-        executor.carry_out(bind("victim", FULL))
+        executor.execute(bind("victim", FULL))
         await settle()
-        executor.carry_out(Evict(pod("victim").build(), pod("high").build(), "", PREEMPTED, "DefaultPreemption"))
+        executor.execute(Evict(pod("victim").build(), pod("high").build(), "", PREEMPTED, "DefaultPreemption"))
         await settle()
     assert fixture.notes == ["by another"]
 
@@ -414,7 +414,7 @@ async def test_only_an_evicted_victim_gets_an_event() -> None:
     fixture = ExecutorFixture()
     async with executing(fixture) as executor:
         for name in ("victim", "gone"):
-            executor.carry_out(Evict(pod(name).build(), pod("high").build(), "preempted", PREEMPTED))
+            executor.execute(Evict(pod(name).build(), pod("high").build(), "preempted", PREEMPTED))
         await settle()
     assert (fixture.recorded, fixture.emitted) == (["Preempted"], [])
 
@@ -426,7 +426,7 @@ PREEMPTED = Record(EventType.NORMAL, "Preempted", "Preempting", "by another", po
 async def test_drain_waits_for_bindings_with_a_timeout(release: bool) -> None:
     fixture = ExecutorFixture()
     async with executing(fixture) as executor:
-        executor.carry_out(bind("a"))
+        executor.execute(bind("a"))
         await settle()
         if release:
             fixture.release.set()

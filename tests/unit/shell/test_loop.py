@@ -80,7 +80,7 @@ class FakeExecutor:
     def is_full(self, waiting: int, nodes: int) -> bool:
         return waiting < self.room_from or nodes > self.room_to
 
-    def carry_out(self, command: Command) -> None:
+    def execute(self, command: Command) -> None:
         raise AssertionError(f"unexpected command {command}")
 
 

@@ -95,10 +95,10 @@ def test_metrics_of_a_scheduled_pod(metrics: Metrics, instrument: MetricsInstrum
 def test_extension_point_that_raises_has_status_error(metrics: Metrics, instrument: MetricsInstrument) -> None:
     point = instrument.point("Score", "p")
     point.enter()
-    point.broken()
+    point.fail()
     point.enter()
     point.leave()
-    point.broken()
+    point.fail()
     counted = "scheduler_framework_extension_point_duration_seconds_count{extension_point=Score,profile=p,status=%s}"
     got = samples(metrics)
     assert (got[counted % "Error"], got[counted % "Success"]) == (1, 1)

@@ -18,7 +18,7 @@ from pyscheduler.shell.kube.connection import Connection, ConnectionOptions, con
 from pyscheduler.shell.kube.decode import ObjectDecoder, Refusals
 from pyscheduler.shell.kube.listing import STRETCH
 from pyscheduler.shell.kube.paths import LIVE_PODS, PODS
-from pyscheduler.shell.kube.reflector import ABSENT_PAUSE, LONGEST_PAUSE, Gone, Reflector, Upsert, Watched
+from pyscheduler.shell.kube.reflector import MAX_BACKOFF, NOT_FOUND_RETRY, Gone, Reflector, Upsert, Watched
 from pyscheduler.testing import pod
 
 from .fake_api import FakeApi, Held, Reply, Stream, bookmark, event, expired, listed, ok, refused, watch
@@ -233,8 +233,8 @@ async def test_retries_back_off_up_to_the_longest_pause(api: FakeApi, follow: Fo
     followed = follow()
     assert await followed.changes(1) == ["a@1"]
     assert len(clock.slept) == 9
-    assert all(0.4 <= pause <= LONGEST_PAUSE for pause in clock.slept)
-    assert clock.slept[0] < 1 < LONGEST_PAUSE / 2 <= clock.slept[-1]
+    assert all(0.4 <= pause <= MAX_BACKOFF for pause in clock.slept)
+    assert clock.slept[0] < 1 < MAX_BACKOFF / 2 <= clock.slept[-1]
     assert followed.reflector.problem == ""
 
 
@@ -285,7 +285,7 @@ async def test_watch_rejected_late_counts_as_a_failure(api: FakeApi, follow: Fol
     followed = follow()
     for calls, held in enumerate(refusals, 2):
         await api.called(calls)
-        clock.at += LONGEST_PAUSE + 1
+        clock.at += MAX_BACKOFF + 1
         held.release.set()
     assert await followed.changes(2) == ["a@1", "b@2"], "it is relisted after five failures"
     assert clock.slept[-1] > 5
@@ -315,7 +315,7 @@ async def test_missing_resource_counts_as_empty_until_it_is_installed(
         await followed.reflector.synced.wait()
     assert await followed.changes(2) == ["a@1", "-a"]
     await api.called(6)
-    assert clock.slept[:4] == [ABSENT_PAUSE] * 4
+    assert clock.slept[:4] == [NOT_FOUND_RETRY] * 4
     assert caplog.text.count("does not have this resource") == 2
 
 
@@ -346,7 +346,7 @@ async def test_forbidden_optional_resource_counts_as_synced(
         await followed.reflector.synced.wait()
     assert followed.nothing_more
     assert await followed.changes(1) == ["a@1"], "it is listed once it is allowed"
-    assert clock.slept[:2] == [ABSENT_PAUSE] * 2
+    assert clock.slept[:2] == [NOT_FOUND_RETRY] * 2
     await api.called(6)
     assert followed.nothing_more, "known objects stay when listing is forbidden later"
     assert caplog.text.count("Optional resource is forbidden") == 1

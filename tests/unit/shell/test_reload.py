@@ -62,7 +62,7 @@ class FakeScheduler:
         self.taken.append(config)
         return self.restart
 
-    def carry_out(self, command: Record) -> None:
+    def execute(self, command: Record) -> None:
         self.recorded.append(command)
 
     @property

@@ -95,7 +95,7 @@ def test_idle_cluster_is_listed_once_in_an_hour(tmp_path: Path, bookmarks: bool)
             await asyncio.sleep(3600.0)
             assert watch.server.lists == 1
             assert 100 < watch.server.watches < 200
-            assert watch.reflector.unwatched(LoopClock().now()) < 30.0
+            assert watch.reflector.seconds_since_watch(LoopClock().now()) < 30.0
             watch.server.add(pod("late"))
             assert await watch.sees("late", LIMIT) < 1.0
 
@@ -122,11 +122,11 @@ def test_a_resource_counts_as_unwatched_while_no_connection_works(tmp_path: Path
             watch.hole.swallow()
             watch.hole.swallow_next(10_000)
             await asyncio.sleep(120.0)
-            assert watch.reflector.unwatched(LoopClock().now()) > Deadlines().unwatched
+            assert watch.reflector.seconds_since_watch(LoopClock().now()) > Deadlines().unwatched
             watch.hole.swallow_next(0)
             watch.server.add(pod("late"))
             await watch.sees("late", LIMIT)
-            assert watch.reflector.unwatched(LoopClock().now()) < 30.0
+            assert watch.reflector.seconds_since_watch(LoopClock().now()) < 30.0
 
     run_virtually(run())
 

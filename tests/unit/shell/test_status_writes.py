@@ -17,8 +17,8 @@ async def test_only_the_newest_condition_of_a_pod_is_written() -> None:
     fixture = ExecutorFixture()
     async with executing(fixture) as executor:
         for name, message in (("a", "first"), ("b", "only"), ("a", "second")):
-            executor.carry_out(unfit(name, message))
-        executor.carry_out(Record(EventType.WARNING, "FailedScheduling", "Scheduling", "first", pod("a").build()))
+            executor.execute(unfit(name, message))
+        executor.execute(Record(EventType.WARNING, "FailedScheduling", "Scheduling", "first", pod("a").build()))
         await settle()
     assert sorted(fixture.patched) == ["a: second", "b: only"]
     assert fixture.recorded == ["FailedScheduling"]
@@ -30,8 +30,8 @@ async def test_replaced_status_keeps_the_fields_that_the_newer_one_lacks() -> No
     assert cleared.after(nominated) == PatchStatus(cleared.pod, nominated.condition, "")
     fixture = ExecutorFixture()
     async with executing(fixture) as executor:
-        executor.carry_out(nominated)
-        executor.carry_out(cleared)
+        executor.execute(nominated)
+        executor.execute(cleared)
         await settle()
     assert fixture.patched == ["a: no room"]
 
@@ -39,10 +39,10 @@ async def test_replaced_status_keeps_the_fields_that_the_newer_one_lacks() -> No
 async def test_status_writes_of_a_pod_are_serialised() -> None:
     fixture = Slow()
     async with executing(fixture) as executor:
-        executor.carry_out(unfit("a", "first"))
+        executor.execute(unfit("a", "first"))
         await settle()
-        executor.carry_out(unfit("a", "second"))
-        executor.carry_out(unfit("b", "other"))
+        executor.execute(unfit("a", "second"))
+        executor.execute(unfit("b", "other"))
         await settle()
         assert fixture.patched == ["b: other"], "the server could apply the older one last"
         fixture.awake.set()
@@ -57,9 +57,9 @@ async def test_queued_status_of_a_pod_is_dropped_when_it_is_being_bound() -> Non
     async with executing(fixture) as executor:
         for name in (*others, "a"):
             message = "no room" if name == "a" else "first"
-            executor.carry_out(unfit(name, message, "n1"))
+            executor.execute(unfit(name, message, "n1"))
         await settle()  # the others are being written, and `a` waits
-        executor.carry_out(bind("a"))
+        executor.execute(bind("a"))
         await settle()
         fixture.awake.set()
         await settle()
@@ -72,7 +72,7 @@ async def test_statuses_of_several_pods_are_written_concurrently() -> None:
     fixture = Slow()
     async with executing(fixture) as executor:
         for number in range(2 * PATCHERS):
-            executor.carry_out(unfit(f"p{number}", "first"))
+            executor.execute(unfit(f"p{number}", "first"))
         await settle()
         assert (fixture.patching, PATCHERS) == (PATCHERS, 16)
         fixture.awake.set()
@@ -84,10 +84,10 @@ async def test_binding_waits_for_a_status_write_of_its_pod() -> None:
     fixture = Slow()
     fixture.release.set()
     async with executing(fixture) as executor:
-        executor.carry_out(unfit("a", "first"))
+        executor.execute(unfit("a", "first"))
         await settle()
         for name in "ab":
-            executor.carry_out(bind(name))
+            executor.execute(bind(name))
         await settle()
         assert fixture.bound == ["b"]
         fixture.awake.set()

@@ -50,12 +50,12 @@ def test_initial_and_maximum_backoff_are_configurable() -> None:
 )
 def test_backoff_ends_with_the_next_whole_second(failed_at: float, free_at: float) -> None:
     waiting = queued(rejections=1, at=failed_at)
-    assert Backoff().holds(waiting, free_at - 0.001)
-    assert not Backoff().holds(waiting, free_at)
+    assert Backoff().is_backing_off(waiting, free_at - 0.001)
+    assert not Backoff().is_backing_off(waiting, free_at)
 
 
 def test_pod_without_attempts_does_not_back_off_even_at_time_zero() -> None:
-    assert not Backoff().holds(queued(), 0.0)
+    assert not Backoff().is_backing_off(queued(), 0.0)
 
 
 def test_maximum_of_zero_disables_backoff() -> None:

@@ -43,7 +43,7 @@ def test_rivals_version_changes_with_the_rivals() -> None:
     nominator, other = Nominator(), pod("other").build()
 
     def read(by: Pod) -> tuple[tuple[int, str], list[str]]:
-        return nominator.rivals_version(by, "n1"), [rival.uid for rival in nominator.rivals(by, "n1")]
+        return nominator.competing_pods_version(by, "n1"), [rival.uid for rival in nominator.competing_pods(by, "n1")]
 
     reads = [read(other)]
     for step in ((PLAIN, "n1"), (pod("q").build(), "n1"), (pod("elsewhere").build(), "n2"), (PLAIN, ""), (other, "n1")):
