@@ -211,7 +211,7 @@ class SchedulingQueue:
     def _requeue_on_events(self, queued: QueuedPod, events: Sequence[ClusterEvent], now: float) -> None:
         for event in events:
             how = self._strategy(queued, event)
-            if how is not QueueingStrategy.SKIP and self._requeue(queued, how, labels.label_of(event), now):
+            if how is not QueueingStrategy.SKIP and self._move_pod(queued, how, labels.label_of(event), now):
                 self._backoff_queue.allow_early_pops()
                 return
 
@@ -430,7 +430,7 @@ class SchedulingQueue:
         if queued.gating_plugin and self._gates.is_still_gated(queued, move.gate_results):
             return False
         how = self._strategy(queued, move.event)
-        if how is QueueingStrategy.SKIP or not self._requeue(queued, how, labels.label_of(move.event), move.at):
+        if how is QueueingStrategy.SKIP or not self._move_pod(queued, how, labels.label_of(move.event), move.at):
             return False
         if move.number > self._last_failure_event:
             self._backoff_queue.allow_early_pops()
@@ -439,7 +439,7 @@ class SchedulingQueue:
     def _strategy(self, queued: QueuedPod, event: ClusterEvent) -> QueueingStrategy:
         return self._hints[queued.pod.scheduler_name].evaluate(queued, event)
 
-    def _requeue(self, queued: QueuedPod, how: QueueingStrategy, label: str, now: float) -> bool:
+    def _move_pod(self, queued: QueuedPod, how: QueueingStrategy, label: str, now: float) -> bool:
         """Requeue an unschedulable pod unless a plugin's call has removed it; returns False if it stays or is gated."""
         if queued.gating_plugin:
             return self._wake_gated(queued, how, label, now)
