@@ -40,7 +40,7 @@ class RecordingPoint(Point):
         self.is_open = False
         self.counts[self.name, status] += 1
 
-    def broken(self) -> None:
+    def fail(self) -> None:
         if self.is_open:
             self.leave("Error")
 

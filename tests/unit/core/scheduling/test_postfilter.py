@@ -107,7 +107,7 @@ def test_extension_point_duration_is_recorded_with_status() -> None:
         def leave(self, status: str = "Success") -> None:
             recorded.append((*self.names, status))
 
-        def broken(self) -> None:
+        def fail(self) -> None:
             self.leave("Error")
 
     class Timing(Instrument):
