@@ -25,7 +25,7 @@ _MAX_COLUMNS = 64
 
 
 class ColumnSource(Protocol):
-    """What tables read of the cluster state."""
+    """The part of the cluster state that tables read."""
 
     rows: list[NodeRow]
     columns: NodeColumns
