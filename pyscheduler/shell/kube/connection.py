@@ -220,7 +220,7 @@ class Connection:
                         self._metrics.count_result(method, 0, attempts.is_retry)
                     if call.content_type == PROTOBUF and problem.status in _NOT_IN_THIS_FORM:
                         self._sends_protobuf = False
-                        call = self._encoded(method, path, body, content_type)
+                        call, attempts = self._encoded(method, path, body, content_type), _Attempts()
                         continue
                     pause = attempts.pause(call, problem) if retries else None
                     if pause is None:
@@ -251,7 +251,7 @@ class Connection:
     async def create_together(self, objects: Sequence[tuple[str, Encode]]) -> list[bool]:
         """POST named objects in one batch. Return for each True if the server accepted it.
 
-        `create` reports the error of each that was not accepted, and of all if none could be sent.
+        `request` reports the error of each that was not accepted, and of all if none could be sent.
         """
         form = PROTOBUF if self._sends_protobuf else JSON
         calls = [Call("POST", path, encode(form), form) for path, encode in objects]

@@ -113,6 +113,16 @@ async def test_objects_are_sent_in_the_configured_encoding(api: FakeApi, kubecon
     await connection.close()
 
 
+async def test_credentials_are_still_read_again_after_the_server_rejected_protobuf(
+    api: FakeApi, kubeconfig: Path, clock: VirtualClock
+) -> None:
+    connection = await connect(kubeconfig, ConnectionOptions(qps=-1, content_type=PROTOBUF), clock)
+    api.script(PATH, refused(415), refused(401), Reply(201))
+    await connection.request("POST", PATH, form)
+    assert [call.content_type for call in api.calls] == [PROTOBUF, JSON, JSON]
+    await connection.close()
+
+
 async def test_batches_are_disabled_for_a_minute_after_a_broken_one(
     api: FakeApi, connection: Connection, clock: VirtualClock
 ) -> None:
