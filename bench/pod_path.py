@@ -20,11 +20,11 @@ from rich.console import Console
 from rich.table import Table
 
 import pyscheduler
+from pyscheduler.clock import SystemClock
 from pyscheduler.config.load import default
 from pyscheduler.embedded.api import Api
 from pyscheduler.embedded.cluster import EmbeddedCluster
-from pyscheduler.shell.clock import SystemClock
-from pyscheduler.shell.kube.connection import ConnectionOptions, connect
+from pyscheduler.kube.connection import ConnectionOptions, connect
 from pyscheduler.shell.metrics import Metrics
 from pyscheduler.shell.scheduler import Connections, Scheduler
 from pyscheduler.testing import pod
@@ -60,7 +60,7 @@ class PathRecorder:
         if not name:
             caller = frame.f_back
             written = frame.f_code.co_name == "write" and caller is not None and _file_of(caller.f_code)
-            self.is_complete = self._recording and bool(written) and str(written).startswith("shell/kube/")
+            self.is_complete = self._recording and bool(written) and str(written).startswith("kube/")
             return
         if name.startswith("embedded/"):
             return

@@ -13,9 +13,9 @@ from typing import Any, Final, NamedTuple
 import click
 
 import pyscheduler
+from pyscheduler import logs
 from pyscheduler.cli.options import duration, switch
 from pyscheduler.config.durations import parse_duration
-from pyscheduler.shell import logs
 
 KUBERNETES: Final = "1.36"
 """Kubernetes version of the kube-scheduler that this scheduler matches."""

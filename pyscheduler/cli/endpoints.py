@@ -14,11 +14,11 @@ import click
 import msgspec
 
 from pyscheduler.cli.options import FILE, duration, switch
+from pyscheduler.clock import Clock
 from pyscheduler.config.durations import parse_duration
 from pyscheduler.config.loaded import LoadedConfig
+from pyscheduler.kube.connection import Connection, ConnectionOptions
 from pyscheduler.kube.deadlines import Deadlines
-from pyscheduler.shell.clock import Clock
-from pyscheduler.shell.kube.connection import Connection, ConnectionOptions
 from pyscheduler.shell.scheduler import Scheduler
 from pyscheduler.shell.serving.health import Checks
 from pyscheduler.shell.threads import LoopThread
@@ -335,7 +335,7 @@ async def _review_connection(
     kubeconfig: Path | None, calls: Connection, clock: Clock, stack: AsyncExitStack
 ) -> Connection:
     """Return a connection for reviews; it connects with the first request."""
-    from pyscheduler.shell.kube.credentials import load
+    from pyscheduler.kube.credentials import load
 
     if kubeconfig is None:
         connection = calls.new_connection(_REVIEWS)

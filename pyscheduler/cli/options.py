@@ -10,12 +10,12 @@ from typing import Any, Final, TypeVar
 
 import click
 
+from pyscheduler import logs
 from pyscheduler.config.durations import parse_duration
 from pyscheduler.config.fields import camel
 from pyscheduler.config.gates import FeatureGateError, FeatureGates, parse
 from pyscheduler.config.load import LoadedConfig, default, load, show
 from pyscheduler.config.problems import ConfigError, Problem
-from pyscheduler.shell import logs
 
 T = TypeVar("T")
 FILE: Final = click.Path(path_type=Path)

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from pyscheduler import logs
 from pyscheduler.api import ResourceKind
-from pyscheduler.shell import logs
 
 if TYPE_CHECKING:
     from pyscheduler.controllers.operator import PodGroupOperator

@@ -9,7 +9,7 @@ from pyscheduler.backend.task import TaskProblem
 from pyscheduler.config.problems import ConfigError
 from pyscheduler.controllers.connection import ControllerProblem
 from pyscheduler.embedded import ApiServerError
-from pyscheduler.shell.kube.connection import ConnectionProblem
+from pyscheduler.kube.connection import ConnectionProblem
 from pyscheduler.shell.serving.http import ServerProblem
 
 

@@ -13,17 +13,17 @@ from typing import Any, NamedTuple
 
 import click
 
-from pyscheduler import kernels
+from pyscheduler import kernels, logs
 from pyscheduler.cli import compat, endpoints, options
 from pyscheduler.cli.compat import Legacy
 from pyscheduler.cli.endpoints import EndpointOptions
 from pyscheduler.cli.pod_groups import PodGroupControllerRunner
+from pyscheduler.clock import SystemClock
 from pyscheduler.config.loaded import LoadedConfig
-from pyscheduler.shell import descriptors, logs
-from pyscheduler.shell.clock import SystemClock
+from pyscheduler.kube.connection import CONNECTIONS, ConnectionOptions, connect
+from pyscheduler.shell import descriptors
 from pyscheduler.shell.heartbeat import Heartbeat
 from pyscheduler.shell.instrument import RestClientMetrics
-from pyscheduler.shell.kube.connection import CONNECTIONS, ConnectionOptions, connect
 from pyscheduler.shell.leadership import ALWAYS_LEADER, Leadership, LeaseLost
 from pyscheduler.shell.metrics import Metrics
 from pyscheduler.shell.reload import Reloader, Source

@@ -23,14 +23,14 @@ from pyscheduler.cli.manifests import Manifest, apply, read_manifests
 from pyscheduler.cli.problems import CommandProblem
 from pyscheduler.cli.progress import Progress, current_progress, node_table, pending_reason
 from pyscheduler.cli.run import until_signalled
+from pyscheduler.clock import SystemClock
 from pyscheduler.config.gates import FeatureGates
 from pyscheduler.config.load import default, load, loads
 from pyscheduler.config.loaded import LoadedConfig
 from pyscheduler.controllers.operator import PodGroupOperator
 from pyscheduler.embedded.cluster import EmbeddedCluster
-from pyscheduler.shell.clock import SystemClock
+from pyscheduler.kube.connection import ConnectionOptions, connect
 from pyscheduler.shell.heartbeat import Heartbeat
-from pyscheduler.shell.kube.connection import ConnectionOptions, connect
 from pyscheduler.shell.metrics import Metrics
 from pyscheduler.shell.scheduler import Connections, Scheduler
 from pyscheduler.shell.watchdog import Watchdog

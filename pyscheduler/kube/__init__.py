@@ -1,1 +1,1 @@
-"""Code shared by all Kubernetes clients of the repository: deadlines and header values."""
+"""Client of the Kubernetes API: connections, credentials, retries and limits, decoding, list and watch."""

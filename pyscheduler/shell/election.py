@@ -15,16 +15,16 @@ from collections.abc import Callable
 from math import inf
 from typing import Final, Protocol
 
+from pyscheduler import logs
 from pyscheduler.api import ApiError
+from pyscheduler.clock import Clock, rfc3339_micro
 from pyscheduler.config.types import KubeSchedulerConfiguration
 from pyscheduler.core.leader_election import LeaderElector, Lease, LeaseTimings
+from pyscheduler.kube.connection import Connection, ConnectionOptions
 from pyscheduler.kube.deadlines import Deadlines
-from pyscheduler.shell import logs
-from pyscheduler.shell.clock import Clock, rfc3339_micro
-from pyscheduler.shell.kube.connection import Connection, ConnectionOptions
-from pyscheduler.shell.kube.lease import LeaseLock
 from pyscheduler.shell.leadership import LeaseLost, Work
 from pyscheduler.shell.metrics import Metrics
+from pyscheduler.shell.writers.lease import LeaseLock
 
 NAME: Final = "kube-scheduler"
 """Name of the election in kube-scheduler's metrics and health check; independent of the Lease's name."""

@@ -10,15 +10,15 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 
+from pyscheduler import logs
 from pyscheduler.api.handle import ApiError
+from pyscheduler.clock import Clock
 from pyscheduler.core.commands import Evict
 from pyscheduler.core.events import Event, EvictFailed
 from pyscheduler.core.instrument import Instrument
-from pyscheduler.shell import logs
-from pyscheduler.shell.clock import Clock
-from pyscheduler.shell.kube.in_flight import InFlightCounter
-from pyscheduler.shell.kube.recorder import Recorder
-from pyscheduler.shell.kube.status import StatusWriter
+from pyscheduler.shell.writers.in_flight import InFlightCounter
+from pyscheduler.shell.writers.recorder import Recorder
+from pyscheduler.shell.writers.status import StatusWriter
 
 log = logs.get("evictor")
 WORKERS = 32

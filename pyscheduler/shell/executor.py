@@ -9,20 +9,20 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from pyscheduler import logs
 from pyscheduler.api.handle import ApiWriter
+from pyscheduler.clock import Clock
 from pyscheduler.core.commands import Bind, CallExtenders, CancelBinding, Command, GetPod, PatchStatus, Record
 from pyscheduler.core.events import Event
 from pyscheduler.core.instrument import Instrument
-from pyscheduler.shell import logs
 from pyscheduler.shell.binding.bindings import BindingPorts, Bindings
 from pyscheduler.shell.binding.concurrency import ConcurrencyLimit
-from pyscheduler.shell.clock import Clock
 from pyscheduler.shell.evictor import Evictor
-from pyscheduler.shell.kube.in_flight import InFlightCounter
-from pyscheduler.shell.kube.recorder import Recorder
-from pyscheduler.shell.kube.status import StatusWriter
 from pyscheduler.shell.lookup import PodLookup
 from pyscheduler.shell.patcher import Patcher
+from pyscheduler.shell.writers.in_flight import InFlightCounter
+from pyscheduler.shell.writers.recorder import Recorder
+from pyscheduler.shell.writers.status import StatusWriter
 
 log = logs.get("executor")
 EventHandler = Callable[[Event], None]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import Final, Self
 
-from pyscheduler.shell.clock import Clock
+from pyscheduler.clock import Clock
 
 PERIOD: Final = 0.25
 """Seconds between two beats."""

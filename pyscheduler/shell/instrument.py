@@ -7,14 +7,14 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
+from pyscheduler import logs
 from pyscheduler.api import StatusError
 from pyscheduler.api.cycle import CallObserver
 from pyscheduler.api.return_values import InvalidReturnValue
 from pyscheduler.core.framework.plugin_failure import code_line
 from pyscheduler.core.instrument import ERROR, SUCCESS, Instrument, Point, status_of
-from pyscheduler.shell import logs
+from pyscheduler.kube.client_metrics import ClientMetrics
 from pyscheduler.shell.counting import Labels
-from pyscheduler.shell.kube.client_metrics import ClientMetrics
 from pyscheduler.shell.metrics import Metrics
 
 T = TypeVar("T")

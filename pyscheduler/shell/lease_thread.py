@@ -12,10 +12,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 
+from pyscheduler.clock import Clock
 from pyscheduler.config.types import KubeSchedulerConfiguration
-from pyscheduler.shell.clock import Clock
+from pyscheduler.kube.connection import Connection
 from pyscheduler.shell.election import CHECK, Check, Election, election
-from pyscheduler.shell.kube.connection import Connection
 from pyscheduler.shell.leadership import Work
 from pyscheduler.shell.metrics import Metrics
 from pyscheduler.shell.threads import LoopThread, run_on

@@ -9,12 +9,12 @@ from typing import Final
 
 import msgspec
 
+from pyscheduler import logs
 from pyscheduler.api import ApiError, ApiWriter, PodObject
+from pyscheduler.clock import Clock
 from pyscheduler.core.commands import GetPod
 from pyscheduler.core.events import Event, PodFound, PodGone
-from pyscheduler.shell import logs
-from pyscheduler.shell.clock import Clock
-from pyscheduler.shell.kube import paths
+from pyscheduler.kube import paths
 
 WORKERS: Final = 4
 """Pods read concurrently."""

@@ -11,10 +11,10 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
 
+from pyscheduler.clock import Clock
 from pyscheduler.core.commands import Command
 from pyscheduler.core.events import Event, Tick
 from pyscheduler.core.machine import Machine
-from pyscheduler.shell.clock import Clock
 from pyscheduler.shell.executor import EventHandler, Executor
 from pyscheduler.shell.gc_tuning import collect_by_size
 

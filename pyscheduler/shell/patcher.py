@@ -11,12 +11,12 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 
+from pyscheduler import logs
 from pyscheduler.api.handle import ApiError
+from pyscheduler.clock import Clock
 from pyscheduler.core.commands import PatchStatus
-from pyscheduler.shell import logs
-from pyscheduler.shell.clock import Clock
-from pyscheduler.shell.kube.in_flight import InFlightCounter
-from pyscheduler.shell.kube.status import StatusWriter
+from pyscheduler.shell.writers.in_flight import InFlightCounter
+from pyscheduler.shell.writers.status import StatusWriter
 
 log = logs.get("patcher")
 WORKERS = 16

@@ -13,14 +13,14 @@ from typing import Any, Final
 
 import msgspec
 
+from pyscheduler import logs
 from pyscheduler.api.objects import ObjectMeta, PodObject, PodSpec
+from pyscheduler.clock import Clock
 from pyscheduler.config.gates import FeatureGates
 from pyscheduler.config.load import load
 from pyscheduler.config.problems import ConfigError
 from pyscheduler.core.commands import EventType, Record
 from pyscheduler.core.state import PodSignatures
-from pyscheduler.shell import logs
-from pyscheduler.shell.clock import Clock
 from pyscheduler.shell.scheduler import Scheduler
 
 PERIOD: Final = 5.0

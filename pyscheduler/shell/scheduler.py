@@ -11,8 +11,10 @@ from typing import Any
 
 import msgspec
 
+from pyscheduler import logs
 from pyscheduler.api.events import ResourceKind
 from pyscheduler.api.objects import NodeObject, PodObject
+from pyscheduler.clock import Clock
 from pyscheduler.config.binding_timeout import binding_timeout
 from pyscheduler.config.build import build_profiles
 from pyscheduler.config.gates import GATES, FeatureGates
@@ -33,24 +35,23 @@ from pyscheduler.core.events import (
 from pyscheduler.core.framework.handle import CoreHandle
 from pyscheduler.core.framework.profile import Profile
 from pyscheduler.core.machine import Machine
-from pyscheduler.shell import gc_tuning, logs
+from pyscheduler.kube.connection import Connection
+from pyscheduler.kube.decode import ObjectDecoder, Refusals
+from pyscheduler.kube.paths import LIVE_PODS, NODES, PODS, SUCCEEDED_PODS
+from pyscheduler.kube.reflector import Gone, Reflector, Upsert, Watched
+from pyscheduler.shell import gc_tuning
 from pyscheduler.shell.binding.concurrency import ConcurrencyLimit
-from pyscheduler.shell.clock import Clock
 from pyscheduler.shell.counting import Labels
 from pyscheduler.shell.executor import ApiClients, Executor
 from pyscheduler.shell.extenders.registry import ExtenderRegistry
 from pyscheduler.shell.instrument import MetricsInstrument
-from pyscheduler.shell.kube.connection import Connection
-from pyscheduler.shell.kube.decode import ObjectDecoder, Refusals
-from pyscheduler.shell.kube.in_flight import InFlightCounter
-from pyscheduler.shell.kube.paths import LIVE_PODS, NODES, PODS, SUCCEEDED_PODS
-from pyscheduler.shell.kube.recorder import Recorder
-from pyscheduler.shell.kube.reflector import Gone, Reflector, Upsert, Watched
-from pyscheduler.shell.kube.status import StatusWriter
-from pyscheduler.shell.kube.writer import KubeWriter
 from pyscheduler.shell.leadership import ALWAYS_LEADER, Leadership, Work
 from pyscheduler.shell.loop import Loop
 from pyscheduler.shell.metrics import Metrics
+from pyscheduler.shell.writers.in_flight import InFlightCounter
+from pyscheduler.shell.writers.recorder import Recorder
+from pyscheduler.shell.writers.status import StatusWriter
+from pyscheduler.shell.writers.writer import KubeWriter
 
 log = logs.get("scheduler")
 LISTING = 30.0

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from types import FrameType
 from typing import Final, Self
 
-from pyscheduler.shell import logs
+from pyscheduler import logs
 from pyscheduler.shell.counting import Labels
 from pyscheduler.shell.heartbeat import PERIOD, Heartbeat
 from pyscheduler.shell.metrics import Metrics

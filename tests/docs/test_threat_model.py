@@ -11,7 +11,7 @@ import yaml
 from pyscheduler.api.cycle import EVALUATION_LIMIT, TIME_LIMIT
 from pyscheduler.core.queue.inflight import MOST_EVENTS
 from pyscheduler.intree._term_matcher import NODE_BLOCK, POD_BLOCK
-from pyscheduler.shell.kube import event_series, recorder
+from pyscheduler.shell.writers import event_series, recorder
 from tests.docs.pages import ROOT, rows, text_of, words_in_code
 from tests.hostile import objects
 from tests.hostile.test_largest import MOST_FOR_AN_ATTEMPT, MOST_FOR_AN_EVENT

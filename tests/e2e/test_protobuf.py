@@ -10,11 +10,11 @@ import pytest_asyncio
 
 from pyscheduler.api import ApiError, Pod
 from pyscheduler.core.commands import EventType, Record
-from pyscheduler.shell.kube import protobuf
-from pyscheduler.shell.kube.connection import Connection, ConnectionOptions, connect
-from pyscheduler.shell.kube.event_series import EventSeries
-from pyscheduler.shell.kube.http1 import JSON, PROTOBUF
-from pyscheduler.shell.kube.paths import EVENTS, collection
+from pyscheduler.kube.connection import Connection, ConnectionOptions, connect
+from pyscheduler.kube.http1 import JSON, PROTOBUF
+from pyscheduler.kube.paths import EVENTS, collection
+from pyscheduler.shell.writers import protobuf
+from pyscheduler.shell.writers.event_series import EventSeries
 from pyscheduler.testing import pod
 from tests.e2e.client import Json
 from tests.e2e.plane import Plane

@@ -12,7 +12,7 @@ from pyscheduler.api import NodeObject, PodObject
 from pyscheduler.core.commands import Bind
 from pyscheduler.core.events import Bound, NodeChanged, PodChanged, PodGone, Tick
 from pyscheduler.core.invariants import validate
-from pyscheduler.shell.kube.decode import ObjectDecoder, Refusals
+from pyscheduler.kube.decode import ObjectDecoder, Refusals
 from pyscheduler.testing import Harness, PodBuilder, node, pod
 
 Json = dict[str, Any]

@@ -17,18 +17,18 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from pyscheduler import logs
 from pyscheduler.api.handle import ApiWriter
+from pyscheduler.clock import Clock
 from pyscheduler.core.commands import Bind, Evict, Record
 from pyscheduler.core.events import BindFailed, Bound, Event, Tick
 from pyscheduler.core.instrument import Instrument
-from pyscheduler.shell import logs
 from pyscheduler.shell.binding.cancellation import resolve_outcome, wait_until_stopped
 from pyscheduler.shell.binding.client import BindingClient
 from pyscheduler.shell.binding.concurrency import TOO_LONG, ConcurrencyLimit
 from pyscheduler.shell.binding.cycle import BIND, POST_BIND, PRE_BIND, bind, prepare
 from pyscheduler.shell.binding.worker_pool import WorkerPool, cancel_and_wait
-from pyscheduler.shell.clock import Clock
-from pyscheduler.shell.kube.in_flight import InFlightCounter
+from pyscheduler.shell.writers.in_flight import InFlightCounter
 
 LONG: Final = 5.0
 """Seconds that a plugin may block a worker, without the binding call itself, before the worker is replaced.

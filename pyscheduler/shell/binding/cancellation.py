@@ -12,14 +12,14 @@ from typing import Any, Final
 
 import msgspec
 
+from pyscheduler import logs
 from pyscheduler.api.handle import ApiError, ApiWriter
+from pyscheduler.clock import Clock
 from pyscheduler.core.commands import Bind
 from pyscheduler.core.events import BindFailed, Bound
 from pyscheduler.core.instrument import Instrument
-from pyscheduler.shell import logs
+from pyscheduler.kube import paths
 from pyscheduler.shell.binding.client import BindingClient
-from pyscheduler.shell.clock import Clock
-from pyscheduler.shell.kube import paths
 
 PATIENCE: Final = 2.0
 """Seconds that a cancelled plugin has to stop."""

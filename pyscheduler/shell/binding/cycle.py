@@ -9,22 +9,22 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
+from pyscheduler import logs
 from pyscheduler.api.cycle import Cycle
 from pyscheduler.api.handle import ApiError, ApiWriter
 from pyscheduler.api.outcome import SKIP, Code, Rejection, Skip, StatusError
 from pyscheduler.api.plugin import BindPlugin
 from pyscheduler.api.pod import Pod
 from pyscheduler.api.return_values import InvalidReturnValue
+from pyscheduler.clock import Clock
 from pyscheduler.core.commands import Bind
 from pyscheduler.core.events import BindFailed, Bound
 from pyscheduler.core.extenders.extender import ExtenderFailed
 from pyscheduler.core.framework.plugin_failure import PluginFailed, raise_plugin_failed
 from pyscheduler.core.framework.result_checks import check_result
 from pyscheduler.core.instrument import ERROR, SUCCESS, Instrument, status_of
-from pyscheduler.shell import logs
+from pyscheduler.kube.errors import unanswered
 from pyscheduler.shell.binding.client import BindingClient
-from pyscheduler.shell.clock import Clock
-from pyscheduler.shell.kube.errors import unanswered
 
 PRE_BIND, BIND, POST_BIND = "PreBind", "Bind", "PostBind"
 log = logs.get("binding")

@@ -10,9 +10,9 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
 
+from pyscheduler import logs
 from pyscheduler.api.handle import ApiWriter
 from pyscheduler.core.commands import Bind
-from pyscheduler.shell import logs
 from pyscheduler.shell.binding.client import BindingClient
 
 STOPPING = 2.0

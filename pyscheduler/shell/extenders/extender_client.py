@@ -10,8 +10,10 @@ from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
+from pyscheduler import logs
 from pyscheduler.api import ApiWriter, BindPlugin, ClusterEventWithHint, Cycle, Handle, Pod
 from pyscheduler.api.outcome import SKIP, Skip
+from pyscheduler.clock import Clock
 from pyscheduler.config.extenders import build_extenders
 from pyscheduler.config.problems import ConfigError, Problem
 from pyscheduler.config.types import ExtenderConfig as Configured
@@ -30,8 +32,6 @@ from pyscheduler.core.extenders.extender import (
     PrioritizeCall,
 )
 from pyscheduler.core.framework.profile import Profile
-from pyscheduler.shell import logs
-from pyscheduler.shell.clock import Clock
 from pyscheduler.shell.extenders import wire
 from pyscheduler.shell.extenders.client import Client, UnusableTLS
 from pyscheduler.shell.extenders.raw_objects import RawObjectCaches

@@ -15,10 +15,10 @@ import msgspec
 
 from pyscheduler.api import NodeObject, PodObject, ResourceKind
 from pyscheduler.config.types import ExtenderConfig
-from pyscheduler.shell.kube.decode import Item, Line, ObjectDecoder, Page, Refusals
-from pyscheduler.shell.kube.paths import NODES, PODS
-from pyscheduler.shell.kube.reflector import Gone, Upsert
-from pyscheduler.shell.kube.sanitize import sanitize
+from pyscheduler.kube.decode import Item, Line, ObjectDecoder, Page, Refusals
+from pyscheduler.kube.paths import NODES, PODS
+from pyscheduler.kube.reflector import Gone, Upsert
+from pyscheduler.kube.sanitize import sanitize
 
 T = TypeVar("T", bound=PodObject | NodeObject | dict[str, Any])
 Key = tuple[str, str]

@@ -11,15 +11,15 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from pyscheduler.api import Handle
+from pyscheduler.clock import Clock
 from pyscheduler.config.problems import ConfigError, Problem
 from pyscheduler.config.types import KubeSchedulerConfiguration
 from pyscheduler.core.commands import CallExtenders
 from pyscheduler.core.events import Event
 from pyscheduler.core.extenders.extender import Extender
 from pyscheduler.core.framework.profile import Profile
-from pyscheduler.shell.clock import Clock
+from pyscheduler.kube.reflector import Reflector
 from pyscheduler.shell.extenders.raw_objects import CacheScope, RawObjectCache, RawObjectCaches, required_scopes
-from pyscheduler.shell.kube.reflector import Reflector
 
 if TYPE_CHECKING:
     from pyscheduler.shell.extenders.extender_client import ExtenderClients

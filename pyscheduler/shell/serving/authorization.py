@@ -12,8 +12,8 @@ from typing import Any, Final
 
 import msgspec
 
+from pyscheduler import logs
 from pyscheduler.api import ApiError
-from pyscheduler.shell import logs
 from pyscheduler.shell.serving.allowed_paths import AllowedPaths
 from pyscheduler.shell.serving.reviews import ANONYMOUS as ANONYMOUS_NAME
 from pyscheduler.shell.serving.reviews import Reviewer, TooBusy, User, Verdict

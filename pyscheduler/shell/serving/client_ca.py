@@ -14,10 +14,10 @@ from typing import Final, Protocol
 
 import msgspec
 
+from pyscheduler import logs
 from pyscheduler.api import ApiError
-from pyscheduler.shell import logs
-from pyscheduler.shell.clock import Clock
-from pyscheduler.shell.kube.connection import Connection
+from pyscheduler.clock import Clock
+from pyscheduler.kube.connection import Connection
 
 CONFIG_MAP: Final = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication"
 REREAD: Final = 60.0

@@ -11,13 +11,13 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any, Final
 
+from pyscheduler import logs
 from pyscheduler.api.queued import QueuedPod
 from pyscheduler.api.resources import CPU
+from pyscheduler.clock import Clock, rfc3339
 from pyscheduler.core.context import Context
 from pyscheduler.core.queue.entry import QueueEntry, Tier
 from pyscheduler.core.state.node import NodeRow
-from pyscheduler.shell import logs
-from pyscheduler.shell.clock import Clock, rfc3339
 from pyscheduler.shell.serving.http import BadRequest, number
 from pyscheduler.shell.serving.webserver import ServerRequest
 

@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from pyscheduler.shell import logs
+from pyscheduler import logs
 from pyscheduler.shell.serving.webserver import ServerRequest, ServerResponse
 
 Check = Callable[[], str | None]

@@ -15,8 +15,8 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 import msgspec
 
 from pyscheduler.api import ApiError
-from pyscheduler.shell.clock import Clock
-from pyscheduler.shell.kube.connection import TIMEOUT, Connection
+from pyscheduler.clock import Clock
+from pyscheduler.kube.connection import TIMEOUT, Connection
 
 DEADLINE: Final = 10.0
 """Seconds that a review may take, including retries and waiting for the rate limiter."""

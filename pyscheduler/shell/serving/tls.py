@@ -15,8 +15,8 @@ from typing import Final
 
 import msgspec
 
+from pyscheduler import logs
 from pyscheduler.private_file import write_private
-from pyscheduler.shell import logs
 from pyscheduler.shell.serving.client_ca import ClientAuthorities
 from pyscheduler.shell.serving.http import ServerProblem
 

@@ -22,7 +22,7 @@ from urllib.parse import parse_qs, unquote
 import h11
 import msgspec
 
-from pyscheduler.shell import logs
+from pyscheduler import logs
 
 TEXT: Final = "text/plain; charset=utf-8"
 LONGEST_HEAD: Final = 32 * 1024

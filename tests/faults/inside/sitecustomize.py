@@ -18,9 +18,9 @@ from typing import Any
 
 import msgspec
 
+from pyscheduler.clock import SystemClock
+from pyscheduler.kube.connection import Connection, ConnectionOptions
 from pyscheduler.shell import heartbeat
-from pyscheduler.shell.clock import SystemClock
-from pyscheduler.shell.kube.connection import Connection, ConnectionOptions
 
 _patience = float(os.environ["FAULTS_CALL_TIMEOUT"])
 _clock = Path(os.environ.get("FAULTS_CLOCK", ""))

@@ -11,7 +11,7 @@ import pytest
 
 from pyscheduler.cli.pod_groups import PodGroupControllerRunner
 from pyscheduler.controllers import ControllerProblem, operator
-from pyscheduler.shell.kube.paths import NODES
+from pyscheduler.kube.paths import NODES
 from pyscheduler_plugins.pod_group import POD_GROUP
 
 

@@ -15,8 +15,8 @@ from pyscheduler.embedded.client.informer import OBJECTS, Informer
 from pyscheduler.kube.deadlines import Deadlines
 from pyscheduler.testing import pod
 from tests.faults.blackhole import Blackhole
-from tests.unit.shell.virtual import run_virtually
-from tests.unit.shell.watch_server import WatchServer
+from tests.unit.kube.virtual import run_virtually
+from tests.unit.kube.watch_server import WatchServer
 
 LIMIT = 60.0
 """Limit in seconds between the connection loss and the next event."""

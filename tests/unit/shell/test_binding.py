@@ -26,8 +26,7 @@ from pyscheduler.shell.binding.cycle import run_binding
 from pyscheduler.shell.instrument import MetricsInstrument
 from pyscheduler.shell.metrics import Metrics
 from pyscheduler.testing import pod
-
-from .virtual import VirtualClock
+from tests.unit.kube.virtual import VirtualClock
 
 HANDLE = CoreHandle()
 

@@ -19,11 +19,10 @@ from pyscheduler.shell.binding import cancellation, worker_pool
 from pyscheduler.shell.binding.bindings import LONG, BindingPorts, Bindings
 from pyscheduler.shell.binding.concurrency import SMALL, ConcurrencyLimit
 from pyscheduler.shell.instrument import MetricsInstrument
-from pyscheduler.shell.kube.in_flight import InFlightCounter
 from pyscheduler.shell.metrics import Metrics
+from pyscheduler.shell.writers.in_flight import InFlightCounter
 from pyscheduler.testing import pod
-
-from .virtual import VirtualClock
+from tests.unit.kube.virtual import VirtualClock
 
 WORKERS = 4
 

@@ -8,12 +8,11 @@ from pathlib import Path
 import pytest
 
 from pyscheduler.api import ApiError
-from pyscheduler.shell.kube.connection import Connection
+from pyscheduler.kube.connection import Connection
 from pyscheduler.shell.serving import client_ca
 from pyscheduler.shell.serving.client_ca import CONFIG_MAP, REREAD, RETRY, ConfigMapAuthorities, FileAuthorities
-
-from .fake_api import FakeApi, Held, Reply, ok, refused
-from .virtual import VirtualClock
+from tests.unit.kube.fake_api import FakeApi, Held, Reply, ok, refused
+from tests.unit.kube.virtual import VirtualClock
 
 
 def published(authority: str) -> Reply:

@@ -14,13 +14,12 @@ import pytest
 from pyscheduler.api import ApiError
 from pyscheduler.config.types import KubeSchedulerConfiguration, LeaderElection
 from pyscheduler.core.leader_election import LeaderElector, Lease, LeaseTimings
+from pyscheduler.kube.connection import Connection
 from pyscheduler.shell.election import Election, election
-from pyscheduler.shell.kube.connection import Connection
 from pyscheduler.shell.leadership import LeaseLost
 from pyscheduler.shell.metrics import Metrics
-
-from .fake_api import FakeApi, ok, refused
-from .virtual import SteppedClock
+from tests.unit.kube.fake_api import FakeApi, ok, refused
+from tests.unit.kube.virtual import SteppedClock
 
 TERMS = LeaseTimings(lease_duration=15.0, renew_deadline=10.0, retry_period=2.0)
 

@@ -13,10 +13,9 @@ from pyscheduler.api import ApiError
 from pyscheduler.core.commands import Evict
 from pyscheduler.core.events import EvictFailed
 from pyscheduler.shell.evictor import REST, WORKERS, Evictor
-from pyscheduler.shell.kube.in_flight import InFlightCounter
+from pyscheduler.shell.writers.in_flight import InFlightCounter
 from pyscheduler.testing import pod
-
-from .virtual import SteppedClock
+from tests.unit.kube.virtual import SteppedClock
 
 
 class Cluster:

@@ -29,12 +29,11 @@ from pyscheduler.core.instrument import Instrument
 from pyscheduler.shell.binding.concurrency import LARGE_QUEUE, SMALL, SMALL_QUEUE, ConcurrencyLimit
 from pyscheduler.shell.evictor import REST
 from pyscheduler.shell.executor import ApiClients, Executor
-from pyscheduler.shell.kube.in_flight import InFlightCounter
-from pyscheduler.shell.kube.recorder import Recorder
-from pyscheduler.shell.kube.status import StatusWriter
+from pyscheduler.shell.writers.in_flight import InFlightCounter
+from pyscheduler.shell.writers.recorder import Recorder
+from pyscheduler.shell.writers.status import StatusWriter
 from pyscheduler.testing import pod
-
-from .virtual import VirtualClock
+from tests.unit.kube.virtual import VirtualClock
 
 
 @dataclass

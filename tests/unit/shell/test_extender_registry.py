@@ -15,13 +15,12 @@ from pyscheduler.config.problems import ConfigError
 from pyscheduler.config.types import ExtenderConfig, ExtenderTLS, KubeSchedulerConfiguration
 from pyscheduler.core.framework.handle import CoreHandle
 from pyscheduler.core.framework.profile import Profile
+from pyscheduler.kube.paths import NODES, PODS
+from pyscheduler.kube.reflector import Reflector
 from pyscheduler.shell.extenders import registry as module
 from pyscheduler.shell.extenders.raw_objects import CacheScope
 from pyscheduler.shell.extenders.registry import RETIRING, ExtenderRegistry
-from pyscheduler.shell.kube.paths import NODES, PODS
-from pyscheduler.shell.kube.reflector import Reflector
-
-from .virtual import SteppedClock
+from tests.unit.kube.virtual import SteppedClock
 
 NAMES: dict[str, Any] = {"filter_verb": "filter", "node_cache_capable": True}
 

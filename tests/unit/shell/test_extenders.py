@@ -32,16 +32,16 @@ from pyscheduler.core.extenders.extender import (
 )
 from pyscheduler.core.framework.handle import CoreHandle
 from pyscheduler.core.instrument import Instrument
+from pyscheduler.kube.decode import Refusals
+from pyscheduler.kube.paths import NODES, PODS
 from pyscheduler.shell.binding.cycle import run_binding
 from pyscheduler.shell.extenders.extender_client import ExtenderBinder, ExtenderClients
 from pyscheduler.shell.extenders.raw_objects import RawObjectCache, RawObjectCaches, required_scopes
-from pyscheduler.shell.kube.decode import Refusals
-from pyscheduler.shell.kube.paths import NODES, PODS
 from pyscheduler.testing import PodBuilder, node, pod
+from tests.unit.kube.fake_api import event
+from tests.unit.kube.virtual import VirtualClock
 
-from .fake_api import event
 from .fake_extender import FakeExtender
-from .virtual import VirtualClock
 
 SUBJECT = pod("a")
 NOTHING = RawObjectCaches(RawObjectCache(), RawObjectCache())

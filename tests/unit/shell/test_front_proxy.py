@@ -8,15 +8,14 @@ from typing import Any
 
 import pytest
 
-from pyscheduler.shell.kube.connection import Connection
+from pyscheduler.kube.connection import Connection
 from pyscheduler.shell.serving.client_ca import ConfigMapAuthorities, FileAuthorities, Proxies, TrustedAuthorities
 from pyscheduler.shell.serving.front_proxy import user_of
 from pyscheduler.shell.serving.reviews import User
 from pyscheduler.shell.serving.webserver import ServerRequest
 from tests.controlplane.certs import Authority
-
-from .fake_api import FakeApi, ok
-from .virtual import VirtualClock
+from tests.unit.kube.fake_api import FakeApi, ok
+from tests.unit.kube.virtual import VirtualClock
 
 CONFIG_MAP = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication"
 CLIENTS, PROXIES = Authority().certificate, Authority().certificate

@@ -6,8 +6,7 @@ import asyncio
 
 from pyscheduler.shell import heartbeat
 from pyscheduler.shell.heartbeat import DEAD_AFTER, PERIOD, Heartbeat
-
-from .virtual import SteppedClock
+from tests.unit.kube.virtual import SteppedClock
 
 
 async def test_silence_grows_only_while_the_loop_is_blocked() -> None:

@@ -8,10 +8,9 @@ import pytest
 
 from pyscheduler.api import ApiError
 from pyscheduler.core.leader_election import Lease
-from pyscheduler.shell.kube.connection import Connection
-from pyscheduler.shell.kube.lease import LeaseLock
-
-from .fake_api import FakeApi, Reply, ok, refused
+from pyscheduler.kube.connection import Connection
+from pyscheduler.shell.writers.lease import LeaseLock
+from tests.unit.kube.fake_api import FakeApi, Reply, ok, refused
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
 LEASE = f"{LEASES}/mine"

@@ -14,9 +14,9 @@ from pyscheduler.shell.election import Election
 from pyscheduler.shell.leadership import LeaseLost
 from pyscheduler.shell.lease_thread import ThreadedElection
 from pyscheduler.shell.threads import LoopThread
+from tests.unit.kube.virtual import SteppedClock
 
 from .test_election import TERMS, LeaseServer, Lock, never_ending, settle
-from .virtual import SteppedClock
 
 
 @dataclass

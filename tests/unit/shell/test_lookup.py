@@ -9,13 +9,12 @@ import pytest
 
 from pyscheduler.core.commands import GetPod
 from pyscheduler.core.events import Event, PodFound, PodGone
-from pyscheduler.shell.kube.connection import Connection
-from pyscheduler.shell.kube.writer import KubeWriter
+from pyscheduler.kube.connection import Connection
 from pyscheduler.shell.lookup import PodLookup
+from pyscheduler.shell.writers.writer import KubeWriter
 from pyscheduler.testing import pod
-
-from .fake_api import FakeApi, Reply, ok, refused
-from .virtual import VirtualClock
+from tests.unit.kube.fake_api import FakeApi, Reply, ok, refused
+from tests.unit.kube.virtual import VirtualClock
 
 PATH = "/api/v1/namespaces/default/pods/a"
 A = pod("a")

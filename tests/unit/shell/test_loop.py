@@ -16,8 +16,7 @@ from pyscheduler.core.events import Bound, Event, PodGone, Tick
 from pyscheduler.core.machine import Machine
 from pyscheduler.shell.executor import Executor
 from pyscheduler.shell.loop import Loop
-
-from .virtual import SteppedClock
+from tests.unit.kube.virtual import SteppedClock
 
 
 @dataclass

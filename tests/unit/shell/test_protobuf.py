@@ -6,8 +6,8 @@ import pytest
 
 from pyscheduler.core.commands import EventType, Record
 from pyscheduler.embedded.wire.decode import decode_object
-from pyscheduler.shell.kube import protobuf
-from pyscheduler.shell.kube.event_series import EventSeries
+from pyscheduler.shell.writers import protobuf
+from pyscheduler.shell.writers.event_series import EventSeries
 from pyscheduler.testing import PodBuilder, pod
 
 LONG = "x" * 300
@@ -60,39 +60,3 @@ def test_event_equals_its_json_form(series: EventSeries) -> None:
         if reference in wanted:
             wanted[reference] = {key: value for key, value in wanted[reference].items() if value}
     assert decode_object(protobuf.event(series, "host")) == wanted
-
-
-def refusal(message: str = "", reason: str = "", retry_after: int = 0) -> bytes:
-    part, text, number = protobuf._part, protobuf._text, protobuf._number
-    details = part(5, text(1, "a") + text(3, "pods") + number(5, retry_after))
-    content = text(2, "Failure") + text(3, message) + text(4, reason) + details + number(6, 404)
-    return protobuf._head("v1", "Status") + part(2, part(1, b"") + content)
-
-
-@pytest.mark.parametrize(
-    ("message", "reason", "retry_after"),
-    [("", "", 0), ("no such pod", "NotFound", 0), ("ä" * 500, "TooManyRequests", 300)],
-)
-def test_status_is_decoded(message: str, reason: str, retry_after: int) -> None:
-    body = refusal(message, reason, retry_after)
-    assert protobuf.is_message(body)
-    assert protobuf.status(body) == (message, reason, retry_after)
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        pytest.param(b"k8s\x00", id="nothing"),
-        pytest.param(b"k8s\x00\x0a\x02hi", id="no object"),
-        pytest.param(b"k8s\x00\x12", id="truncated"),
-        pytest.param(b"k8s\x00\x12\xff\xff\xff", id="an endless length"),
-        pytest.param(b"k8s\x00\x12\x03\x1a\x01\xff", id="no UTF-8"),
-        pytest.param(b"k8s\x00\x10\x05", id="a number where an object should be"),
-        pytest.param(b"k8s\x00\x12\x02\x18\x05", id="a number where a text should be"),
-        pytest.param(b"k8s\x00\x13\x05", id="groups"),
-        pytest.param(b"k8s\x00" + b"\xff" * 4_000_000, id="an endless number"),
-    ],
-)
-def test_malformed_status_raises_value_error(body: bytes) -> None:
-    with pytest.raises(ValueError):  # noqa: PT011 - the message is not used
-        protobuf.status(body)

@@ -9,12 +9,11 @@ import pytest
 
 from pyscheduler.api import PodObject
 from pyscheduler.config.types import ExtenderConfig
+from pyscheduler.kube.decode import ObjectDecoder, Refusals
+from pyscheduler.kube.reflector import Gone, Upsert
 from pyscheduler.shell.extenders.raw_objects import CacheScope, RawObjectCache, required_scopes
-from pyscheduler.shell.kube.decode import ObjectDecoder, Refusals
-from pyscheduler.shell.kube.reflector import Gone, Upsert
 from pyscheduler.testing import pod
-
-from .fake_api import event
+from tests.unit.kube.fake_api import event
 
 
 def keeping(cache: RawObjectCache) -> ObjectDecoder[PodObject]:

@@ -12,18 +12,18 @@ import pytest
 from pyscheduler.api import ResourceKind
 from pyscheduler.config.load import default, loads
 from pyscheduler.config.problems import ConfigError
+from pyscheduler.kube.connection import Connection
+from pyscheduler.kube.paths import NODES, PODS, SUCCEEDED_PODS, collection
 from pyscheduler.shell import scheduler as module
-from pyscheduler.shell.kube.connection import Connection
-from pyscheduler.shell.kube.paths import NODES, PODS, SUCCEEDED_PODS, collection
 from pyscheduler.shell.leadership import ALWAYS_LEADER, Leadership, Work
 from pyscheduler.shell.metrics import Metrics
 from pyscheduler.shell.scheduler import Connections, Scheduler
 from pyscheduler.testing import node, pod
 from pyscheduler_plugins.pod_group import POD_GROUP, POD_GROUP_LABEL
+from tests.unit.kube.fake_api import FakeApi, Json, listed, ok
+from tests.unit.kube.virtual import VirtualClock
 
-from .fake_api import FakeApi, Json, listed, ok
 from .fake_extender import FakeExtender
-from .virtual import VirtualClock
 
 GANG = """
 apiVersion: kubescheduler.config.k8s.io/v1

@@ -9,17 +9,16 @@ from typing import Any
 
 import pytest
 
+from pyscheduler.clock import rfc3339_micro
 from pyscheduler.core.commands import EventType, Record
-from pyscheduler.shell.clock import rfc3339_micro
-from pyscheduler.shell.kube import recorder
-from pyscheduler.shell.kube.connection import Connection
-from pyscheduler.shell.kube.event_series import MAX_NOTE, cut, event_name
-from pyscheduler.shell.kube.in_flight import InFlightCounter
-from pyscheduler.shell.kube.recorder import FINISH_AFTER, PATIENCE, SWEEP_EVERY, Recorder
+from pyscheduler.kube.connection import Connection
+from pyscheduler.shell.writers import recorder
+from pyscheduler.shell.writers.event_series import MAX_NOTE, cut, event_name
+from pyscheduler.shell.writers.in_flight import InFlightCounter
+from pyscheduler.shell.writers.recorder import FINISH_AFTER, PATIENCE, SWEEP_EVERY, Recorder
 from pyscheduler.testing import pod
-
-from .fake_api import FakeApi, Hangup, Held, Reply, ok, refused
-from .virtual import SteppedClock
+from tests.unit.kube.fake_api import FakeApi, Hangup, Held, Reply, ok, refused
+from tests.unit.kube.virtual import SteppedClock
 
 EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"
 CREATED = Reply(201)

@@ -18,8 +18,7 @@ from pyscheduler.core.commands import EventType, Record
 from pyscheduler.shell.metrics import Metrics
 from pyscheduler.shell.reload import PERIOD, Reloader, Source
 from pyscheduler.shell.scheduler import Scheduler
-
-from .virtual import SteppedClock
+from tests.unit.kube.virtual import SteppedClock
 
 GOOD = """
 apiVersion: kubescheduler.config.k8s.io/v1

@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 
 from pyscheduler.api import ApiError
-from pyscheduler.shell.kube.connection import Connection
+from pyscheduler.kube.connection import Connection
 from pyscheduler.shell.serving.reviews import (
     ACCESS_REVIEWS,
     MAX_CONCURRENT_REVIEWS,
@@ -18,9 +18,8 @@ from pyscheduler.shell.serving.reviews import (
     TTLCache,
     User,
 )
-
-from .fake_api import FakeApi, Hangup, Held, Reply, ok, refused
-from .virtual import VirtualClock
+from tests.unit.kube.fake_api import FakeApi, Hangup, Held, Reply, ok, refused
+from tests.unit.kube.virtual import VirtualClock
 
 ALICE = User("alice", "1", ("a", "system:authenticated"), {"k": ("v", "w")})
 KNOWN = {"username": "alice", "uid": "1", "groups": ["a"], "extra": {"k": ["v", "w"]}}

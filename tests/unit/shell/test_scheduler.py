@@ -9,16 +9,15 @@ from dataclasses import dataclass, field
 
 from pyscheduler.cli.run import _checks
 from pyscheduler.config.load import from_value
+from pyscheduler.kube.connection import Connection
 from pyscheduler.kube.deadlines import Deadlines
-from pyscheduler.shell.kube.connection import Connection
-from pyscheduler.shell.kube.paths import NODES, PODS, collection
+from pyscheduler.kube.paths import NODES, PODS, collection
 from pyscheduler.shell.leadership import Work
 from pyscheduler.shell.metrics import Metrics
 from pyscheduler.shell.scheduler import Connections, Scheduler
 from pyscheduler.testing import node, pod
-
-from .fake_api import FakeApi, listed, ok
-from .virtual import SteppedClock
+from tests.unit.kube.fake_api import FakeApi, listed, ok
+from tests.unit.kube.virtual import SteppedClock
 
 HEAD = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
 BINDING = "/api/v1/namespaces/default/pods/a/binding"

@@ -7,14 +7,13 @@ from typing import Any
 import pytest
 
 from pyscheduler.api import ApiError, Pod
+from pyscheduler.clock import rfc3339
 from pyscheduler.core.commands import Condition, Evict, PatchStatus
-from pyscheduler.shell.clock import rfc3339
-from pyscheduler.shell.kube.connection import STRATEGIC_PATCH, Connection
-from pyscheduler.shell.kube.status import StatusWriter
+from pyscheduler.kube.connection import STRATEGIC_PATCH, Connection
+from pyscheduler.shell.writers.status import StatusWriter
 from pyscheduler.testing import pod
-
-from .fake_api import FakeApi, Hangup, ok, refused
-from .virtual import VirtualClock
+from tests.unit.kube.fake_api import FakeApi, Hangup, ok, refused
+from tests.unit.kube.virtual import VirtualClock
 
 POD = "/api/v1/namespaces/default/pods/a"
 STATUS = f"{POD}/status"

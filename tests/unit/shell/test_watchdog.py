@@ -18,8 +18,7 @@ from pyscheduler.shell.metrics import Metrics
 from pyscheduler.shell.plugin_calls import Running, running
 from pyscheduler.shell.watchdog import BLOCKED_AFTER, Watchdog
 from pyscheduler.testing import pod
-
-from .virtual import VirtualClock
+from tests.unit.kube.virtual import VirtualClock
 
 POD = pod("slow").build()
 UNUSED: Any = None

@@ -5,12 +5,11 @@ from __future__ import annotations
 import pytest
 
 from pyscheduler.api import ApiError
-from pyscheduler.shell.kube.connection import MERGE_PATCH, Connection
-from pyscheduler.shell.kube.writer import KubeWriter
+from pyscheduler.kube.connection import MERGE_PATCH, Connection
+from pyscheduler.shell.writers.writer import KubeWriter
 from pyscheduler.testing import pod
-
-from .fake_api import FakeApi, Hangup, Reply, ok, refused
-from .virtual import VirtualClock
+from tests.unit.kube.fake_api import FakeApi, Hangup, Reply, ok, refused
+from tests.unit.kube.virtual import VirtualClock
 
 POD = "/api/v1/namespaces/default/pods/a"
 BINDING = f"{POD}/binding"

@@ -1,0 +1,241 @@
+"""API server address and credentials, from a kubeconfig or from the pod's service account.
+
+kubernetes_asyncio handles the rare forms of credentials. The usual mistakes are checked here first: a missing, broken
+or incomplete file gives one sentence with the place and the remedy.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import ssl
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import yaml
+
+from pyscheduler import logs
+from pyscheduler.clock import Clock
+from pyscheduler.kube.deadlines import Deadlines
+from pyscheduler.kube.kubeconfig import NotInCluster, RestConfig, from_kubeconfig, in_cluster_config
+from pyscheduler.kube.tls_session_cache import SessionCachingContext
+
+REREAD_AFTER: Final = 60.0
+"""Seconds after which replaceable tokens (files, exec plugins, service accounts) are read again."""
+DEADLINE: Final = Deadlines().credentials
+"""Seconds that kubernetes_asyncio, including an exec plugin, may take to return credentials."""
+_URLS: Final = ("http://", "https://")
+_QUICK: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_log = logs.get("credentials")
+
+
+class ConnectionProblem(Exception):
+    """The API server cannot be used; the message is one line for the operator."""
+
+
+class Credentials:
+    """Server address and credentials. `described` names them in messages, e.g. `context dev of ~/.kube/config`."""
+
+    def __init__(self, configuration: Any, described: str, clock: Clock, loader: Any = None) -> None:
+        self._configuration = configuration
+        self._loader = loader
+        self._clock = clock
+        self._read_at = clock.now()
+        self.described = described
+        self.host: str = configuration.host.rstrip("/")
+        self.ssl = _ssl_context(configuration, described) if self.host.startswith("https:") else None
+        self.server_hostname: str | None = getattr(configuration, "tls_server_name", None) or None
+        self.proxy: str | None = getattr(configuration, "proxy", None) or _proxy_of_environment(self.host)
+
+    async def authorization(self) -> str:
+        """Return the Authorization header, "" with a client certificate or without credentials. ConnectionProblem."""
+        if self._loader is not None and self._clock.now() - self._read_at > REREAD_AFTER and self._may_change():
+            await self._refresh()
+        key = self._configuration.get_api_key_with_prefix("BearerToken")
+        if not isinstance(self._configuration, RestConfig):
+            key = _await_loader(key, self.described)  # which may run an exec plugin
+        return (await key or "").rstrip()
+
+    async def _refresh(self) -> None:
+        """Read tokens again if possible; the current ones may still be valid."""
+        try:
+            await self.reread()
+        except ConnectionProblem as problem:
+            _log.warning("Cannot reload the credentials, keeping the current ones", problem)
+
+    async def reread(self) -> None:
+        """Read the tokens again, for example after a 401. ConnectionProblem."""
+        self._read_at = self._clock.now()
+        if self._loader is not None:
+            await _await_loader(self._loader.load_and_set(self._configuration), self.described)
+
+    def _may_change(self) -> bool:
+        if isinstance(self._loader, RestConfig):
+            return self._loader.token_file is not None
+        user = getattr(self._loader, "_user", None)
+        return user is not None and ("tokenFile" in user or hasattr(self._loader, "exec_plugin_expiry"))
+
+
+async def load(kubeconfig: Path | None, clock: Clock, server: str = "") -> Credentials:
+    """Load the credentials of a kubeconfig's current context, or without one those of the pod's service account.
+
+    `server` overrides either address; without a kubeconfig it is called without credentials, as in client-go.
+    ConnectionProblem if there are none.
+    """
+    if server and not server.startswith(_URLS):
+        raise ConnectionProblem(f"--master {server} is not a URL (https://…)")
+    if kubeconfig is None:
+        return _anonymous(server, clock) if server else _in_cluster(clock)
+    name, cluster, user = _read_context(kubeconfig)
+    cluster = {**cluster, "server": server or cluster["server"]}
+    described = f"context {name} of {kubeconfig}"
+    with TemporaryDirectory(prefix="pyscheduler-") as folder:
+        try:
+            plain = from_kubeconfig(cluster, user, kubeconfig.parent, Path(folder))
+        except Exception as problem:  # strange values lead to anything from AttributeError to binascii.Error
+            raise _unreadable(described, problem) from None
+        if plain is not None:
+            return Credentials(plain, described, clock, plain)
+    return await _with_library(kubeconfig, described, clock, server)
+
+
+def _anonymous(server: str, clock: Clock) -> Credentials:
+    with TemporaryDirectory(prefix="pyscheduler-") as folder:
+        plain = from_kubeconfig({"server": server}, {}, Path(), Path(folder))
+        return Credentials(plain, f"--master {server}", clock, plain)
+
+
+def _in_cluster(clock: Clock) -> Credentials:
+    try:
+        configuration = in_cluster_config()
+    except (NotInCluster, OSError) as problem:
+        raise ConnectionProblem(
+            f"no kubeconfig was given and this is not a pod of a cluster ({problem}); "
+            "pass --kubeconfig FILE or set clientConnection.kubeconfig"
+        ) from None
+    return Credentials(configuration, "the pod's service account", clock, configuration)
+
+
+async def _with_library(kubeconfig: Path, described: str, clock: Clock, server: str) -> Credentials:
+    """Load credentials that need an exec plugin or an auth provider."""
+    from kubernetes_asyncio import client, config
+
+    configuration = client.Configuration()
+    loading = config.load_kube_config(str(kubeconfig), client_configuration=configuration, persist_config=False)
+    loader = await _await_loader(loading, described)
+    configuration.host = server or configuration.host
+    return Credentials(configuration, described, clock, loader)
+
+
+async def _await_loader(loading: Any, described: str) -> Any:
+    """Await a loader of kubernetes_asyncio; turn any exception or timeout into a one-line ConnectionProblem."""
+    try:
+        async with asyncio.timeout(DEADLINE):
+            return await loading
+    except TimeoutError:
+        raise _unreadable(described, TimeoutError(f"no answer within {DEADLINE:g} s")) from None
+    except Exception as problem:  # the loader raises anything from KeyError to binascii.Error
+        raise _unreadable(described, problem) from None
+
+
+def _unreadable(described: str, problem: Exception) -> ConnectionProblem:
+    return ConnectionProblem(f"cannot read the credentials of {described}: {_one_line(problem)}")
+
+
+def _read_context(file: Path) -> tuple[str, dict[str, Any], dict[str, Any]]:
+    """Return the current context's name, its cluster and its user, after checking that all parts exist."""
+    content = _parse(file)
+    name = content.get("current-context")
+    if not name:
+        names = ", ".join(sorted(_named(content, "contexts"))) or "none"
+        raise ConnectionProblem(
+            f"kubeconfig {file} has no current-context; choose one (kubectl config use-context): {names}"
+        )
+    context = _entry(file, content, "context", str(name))
+    cluster = _entry(file, content, "cluster", str(context.get("cluster") or ""))
+    if not str(cluster.get("server") or "").startswith(_URLS):
+        raise ConnectionProblem(f"kubeconfig {file}: cluster {context['cluster']!r} has no server URL (https://…)")
+    user = _entry(file, content, "user", str(context["user"])) if context.get("user") else {}
+    _check_files(file, cluster, ("certificate-authority",))
+    _check_files(file, user, ("client-certificate", "client-key", "tokenFile"))
+    return str(name), cluster, user
+
+
+def _parse(file: Path) -> Mapping[str, Any]:
+    try:
+        content = _value(file.read_text())
+    except FileNotFoundError:
+        raise ConnectionProblem(f"kubeconfig {file} does not exist") from None
+    except (OSError, UnicodeDecodeError) as problem:
+        raise ConnectionProblem(f"kubeconfig {file} cannot be read: {_one_line(problem)}") from None
+    except yaml.YAMLError as problem:
+        mark = getattr(problem, "problem_mark", None)
+        where = f" at line {mark.line + 1}" if mark else ""
+        reason = getattr(problem, "problem", None) or "it cannot be parsed"
+        raise ConnectionProblem(f"kubeconfig {file} is not YAML{where}: {reason}") from None
+    if not isinstance(content, dict):
+        raise ConnectionProblem(f"kubeconfig {file} is not a kubeconfig: it should hold clusters, users and contexts")
+    return content
+
+
+def _value(text: str) -> Any:
+    try:
+        return yaml.load(text, Loader=_QUICK)
+    except yaml.YAMLError:
+        return yaml.safe_load(text)  # its error messages are better
+
+
+def _named(content: Mapping[str, Any], plural: str) -> dict[str, Any]:
+    entries = content.get(plural)
+    return {str(e["name"]): e for e in entries if isinstance(e, dict) and "name" in e} if entries else {}
+
+
+def _entry(file: Path, content: Mapping[str, Any], what: str, name: str) -> dict[str, Any]:
+    found = _named(content, f"{what}s").get(name, {}).get(what)
+    if not isinstance(found, dict):
+        raise ConnectionProblem(f"kubeconfig {file} names the {what} {name!r}, which it does not define")
+    return found
+
+
+def _check_files(file: Path, section: Mapping[str, Any], keys: tuple[str, ...]) -> None:
+    for key in keys:
+        named = section.get(key)
+        if named and not section.get(f"{key}-data") and not (file.parent / str(named)).is_file():
+            raise ConnectionProblem(f"kubeconfig {file} names the {key} {named}, which does not exist")
+
+
+def _ssl_context(configuration: Any, described: str) -> ssl.SSLContext:
+    try:
+        context = SessionCachingContext(ssl.PROTOCOL_TLS_CLIENT)
+        if configuration.ssl_ca_cert:
+            context.load_verify_locations(configuration.ssl_ca_cert)
+        else:
+            context.load_default_certs()
+        # As in client-go, every certificate in the file is trusted, root or not.
+        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+        if configuration.cert_file:
+            context.load_cert_chain(configuration.cert_file, configuration.key_file)
+    except (OSError, ssl.SSLError) as problem:
+        raise ConnectionProblem(f"the certificates of {described} cannot be used: {_one_line(problem)}") from None
+    if not configuration.verify_ssl:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+def _proxy_of_environment(host: str) -> str | None:
+    if sys.platform == "linux" and not any(name.lower().endswith("_proxy") for name in os.environ):
+        return None
+    # urllib.request imports an HTTP client, which a start without proxies does not need.
+    from urllib.request import getproxies, proxy_bypass
+
+    url = urlsplit(host)
+    return None if proxy_bypass(url.hostname or "") else getproxies().get(url.scheme)
+
+
+def _one_line(problem: BaseException) -> str:
+    return " ".join(str(problem).split()) or type(problem).__name__

@@ -1,0 +1,371 @@
+"""Reflector of one resource: list it, watch it, and resume after the watch ends.
+
+The first list requests the newest state (no resourceVersion) rather than any state ("0"): a list older than the
+bindings of an earlier scheduler would show those pods as pending, and API servers answer both from their cache since
+Kubernetes 1.31. After a disconnect the watch resumes from the last version; only if the server no longer has that
+version (410), everything is listed again and the difference is emitted. Only UID and version of each object are stored
+here. Watch events from before the start of the watch are ignored, because their objects were listed.
+
+Watches are short-lived (`pyscheduler.kube.deadlines`): the server ends them, and one that does not end in time is dead,
+even if its TCP connection is open. No response of a server can stop the reflector: one that it cannot handle leads to a
+relist.
+
+A resource that the server does not have counts as empty. One that RBAC forbids is retried until it can be listed,
+unless it is optional: an API server without a built-in API group also responds 403, because no role grants access to
+it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Callable, Iterable
+from typing import Any, Final, Generic, NamedTuple, TypeVar
+from urllib.parse import urlencode
+
+from pyscheduler import logs
+from pyscheduler.api import ApiError, NodeObject, PodObject, ResourceKind
+from pyscheduler.clock import Clock
+from pyscheduler.kube.connection import TIMEOUT, Connection
+from pyscheduler.kube.decode import (
+    ADDED,
+    BOOKMARK,
+    DELETED,
+    ERROR,
+    MODIFIED,
+    Identity,
+    Item,
+    ObjectDecoder,
+    Page,
+    UnreadableList,
+)
+from pyscheduler.kube.lines import Lines, LineTooLong
+from pyscheduler.kube.listing import ListReader
+from pyscheduler.kube.numbers import natural
+from pyscheduler.kube.paths import collection
+
+T = TypeVar("T", bound=PodObject | NodeObject | dict[str, Any])
+
+MIN_BACKOFF: Final = 0.8
+MAX_BACKOFF: Final = 30.0
+"""Seconds between retries: doubled from the first to the longest, each with jitter."""
+NOT_FOUND_RETRY: Final = 30.0
+"""Seconds before a resource that the server does not have or forbids is tried again."""
+
+_GONE = 410
+_ABSENT, _FORBIDDEN = 404, 403
+_SHORT_WATCH = 1.0
+"""Seconds. A watch that lived longer, or delivered an event, is resumed at once however it ended, as in client-go:
+load balancers, restarts and the server's own timeout end watches, and a quiet watch gives no other sign of health.
+"""
+_RELIST_AFTER = 5
+_YIELD_EVERY = 100
+_YIELD_AFTER = 0.005
+"""Objects, and seconds, after which the event loop gets a turn: the server blocks on an unread page, and an object that
+concerns many waiting pods takes milliseconds.
+"""
+_log = logs.get("reflector")
+
+
+class Upsert(NamedTuple, Generic[T]):
+    """An object that was added or modified."""
+
+    object: T
+
+
+class Gone(NamedTuple):
+    """An object that was deleted, or no longer matches the selector."""
+
+    namespace: str
+    name: str
+    uid: str
+
+
+class Watched(NamedTuple):
+    """Resource to list and watch; `page` is the limit of one list call, 0 for none.
+
+    Pages are large, because starting one costs the server more than hundreds of objects. They are bounded, because the
+    server limits a call to a minute and some servers build the whole response in memory.
+    """
+
+    kind: ResourceKind
+    field_selector: str = ""
+    page: int = 10_000
+    label_selector: str = ""
+
+
+class _LoopBudget:
+    """Objects and seconds since the event loop last had a turn."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._objects, self._began = 0, clock.now()
+
+    async def yield_if_long(self) -> None:
+        """Count one emitted object and let the event loop run if the budget is used up."""
+        self._objects += 1
+        if self._objects >= _YIELD_EVERY or self._clock.now() - self._began >= _YIELD_AFTER:
+            await asyncio.sleep(0)
+            self._objects, self._began = 0, self._clock.now()
+
+
+class Reflector(Generic[T]):
+    """Calls `emit` with every change of one resource; `synced` is set after the first list was emitted."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        watched: Watched,
+        decoder: ObjectDecoder[T],
+        emit: Callable[[Upsert[T] | Gone], None],
+        clock: Clock,
+        rng: random.Random,
+    ) -> None:
+        self.synced = asyncio.Event()
+        self.problem = ""
+        """Current reason that the resource is not watched; "" if it is."""
+        self._watched_at = clock.now()
+        """Time of the last proof that the watch works: a list, or the head or an event of a watch."""
+        self._connection = connection
+        self._watched = watched
+        self._decoder = decoder
+        self._emit = emit
+        self._clock = clock
+        self._rng = rng
+        self._known: dict[tuple[str, str], tuple[str, str]] = {}
+        self._version: str | None = None
+        self._began_at = 0
+        """Numeric version at which the watch began; 0 if it is not a number."""
+        self._failures = 0
+        self._scope = asyncio.timeout(None)
+        """Scope of the running list or watch; only `list_again` ends it."""
+        self._listing_done = asyncio.Event()
+
+    @property
+    def kind(self) -> ResourceKind:
+        """The resource kind."""
+        return self._watched.kind
+
+    @property
+    def name(self) -> str:
+        """Resource name, as in URLs and logs."""
+        return self._watched.kind.plural
+
+    def seconds_since_watch(self, now: float) -> float:
+        """Return the seconds since the watch last proved to work."""
+        return now - self._watched_at
+
+    def __len__(self) -> int:
+        """Return the number of stored objects."""
+        return len(self._known)
+
+    async def run(self) -> None:
+        """List and watch the resource until cancelled."""
+        while True:
+            self._scope = asyncio.timeout(None)
+            try:
+                async with self._scope:
+                    await self._follow()
+            except TimeoutError:
+                self._version = None
+
+    async def list_again(self) -> None:
+        """Interrupt the watch and list everything again; returns when that is done. Call it only during `run`.
+
+        Unchanged objects are decoded again, but not emitted.
+        """
+        self._listing_done.clear()
+        self._scope.reschedule(asyncio.get_running_loop().time())
+        await self._listing_done.wait()
+
+    async def _follow(self) -> None:
+        while True:
+            try:
+                if self._version is None:
+                    self._version = await self._list()
+                    self._mark_synced()
+                await self._watch(self._version)
+            except (ApiError, UnreadableList, LineTooLong) as problem:
+                await self._clock.sleep(await self._recover(problem))
+            except Exception as problem:
+                _log.crash("Following a resource failed, relisting", problem, resource=self.name)
+                await self._clock.sleep(await self._recover(problem))
+
+    def _mark_synced(self) -> None:
+        self._watched_at = self._clock.now()
+        _log.info("Listed", v=2, resource=self.name, objects=len(self._known), version=self._version)
+        self.problem = ""
+        self.synced.set()
+        self._listing_done.set()
+
+    async def _list(self) -> str:
+        """Emit the difference between the server's and the stored objects; return the version of the list."""
+        seen: set[tuple[str, str]] = set()
+        limit, page = self._watched.page, await self._page(self._watched.page, "", seen)
+        while page.next:
+            try:
+                page = await self._page(limit, page.next, seen)
+            except ApiError as problem:
+                if problem.status != _GONE:
+                    raise
+                # The continue token has expired: start over without paging, which needs no token.
+                seen.clear()
+                limit, page = 0, await self._page(0, "", seen)
+        await self._forget_all([key for key in self._known if key not in seen])
+        return page.version
+
+    async def _page(self, limit: int, token: str, seen: set[tuple[str, str]]) -> Page[T]:
+        """Emit the new objects of a page while it arrives; add all to `seen`."""
+        reader = ListReader(self._decoder)
+        async with self._connection.reading(self._list_path(limit, token)) as chunks:
+            async for chunk in chunks:
+                await self._handle_list(reader.feed(chunk), seen)
+        page = reader.rest()
+        await self._handle_list(page.items, seen)
+        return page
+
+    async def _handle_list(self, items: Iterable[Item[T]], seen: set[tuple[str, str]]) -> None:
+        turn = _LoopBudget(self._clock)
+        for item in items:
+            seen.add(item.identity[:2])
+            self._upsert(item)
+            await turn.yield_if_long()
+
+    async def _watch(self, version: str) -> None:
+        """Emit changes after `version` until the watch ends. ApiError if it was rejected or ended at once."""
+        seconds = self._connection.deadlines.watch_seconds(self._rng)
+        self._began_at = natural(version) or 0
+        lived, how = False, "the watch ended as soon as it began"
+        try:
+            async with self._connection.watching(self._watch_path(version, seconds), seconds) as chunks:
+                began = self._watched_at = self._clock.now()
+                try:
+                    await self._read_watch(chunks)
+                finally:
+                    lived = self._clock.now() - began >= _SHORT_WATCH
+                    if lived:
+                        self._failures = 0  # it was healthy, so the next problem is a new one
+                        self.problem = ""
+        except ApiError as problem:
+            if problem.status:
+                raise
+            how = str(problem)
+            if lived and problem.reason == TIMEOUT:
+                _log.warning("Watch did not end, resuming", resource=self.name, version=self._version, seconds=seconds)
+        if not lived and self._version == version:
+            raise ApiError(0, "ShortWatch", how)
+
+    async def _read_watch(self, chunks: AsyncIterator[bytes]) -> None:
+        """Emit the events of a watch until it ends."""
+        lines = Lines()
+        async for chunk in chunks:
+            turn = _LoopBudget(self._clock)
+            for line in lines.feed(chunk):
+                self._handle_event(line)
+                await turn.yield_if_long()
+
+    def _handle_event(self, data: bytes) -> None:
+        line = self._decoder.line(data)
+        identity = line.item.identity
+        if line.type == ERROR:
+            raise ApiError(line.code, "WatchError", line.message)
+        if self._precedes_watch_start(identity.version) and line.type != BOOKMARK:
+            return
+        if line.type in (ADDED, MODIFIED):
+            self._upsert(line.item)
+        elif line.type == DELETED:
+            self._emit_deleted(identity[:2], identity.uid)
+        elif line.type != BOOKMARK:
+            _log.warning("Ignored a watch event of unknown type", resource=self.name, type=line.type)
+            return
+        if identity.version:
+            self._version = identity.version
+        self._failures, self.problem, self._watched_at = 0, "", self._clock.now()
+
+    def _precedes_watch_start(self, version: str) -> bool:
+        """Return True if an event is older than the start of the watch: versions are ordered (KEP-5504)."""
+        return 0 < (natural(version) or 0) <= self._began_at
+
+    def _upsert(self, item: Item[T]) -> None:
+        identity, key = item.identity, item.identity[:2]
+        uid, version = self._known.get(key, ("", ""))
+        if uid and uid != identity.uid and identity.uid:
+            self._emit_deleted(key)
+        if item.object is None or (uid == identity.uid and version == identity.version != ""):
+            return
+        self._known[key] = (identity.uid, identity.version)
+        self._emit(Upsert(item.object))
+
+    def _emit_deleted(self, key: tuple[str, str], uid: str = "") -> None:
+        """Emit the deletion of an object if it was emitted before."""
+        known = self._known.pop(key, None)
+        if known is not None:
+            self._emit(Gone(*key, uid or known[0]))
+
+    async def _forget_all(self, keys: Iterable[tuple[str, str]]) -> None:
+        """Emit the deletion of objects; a relist may find most of 100,000 pods deleted."""
+        turn = _LoopBudget(self._clock)
+        for key in keys:
+            self._emit_deleted(key)
+            await turn.yield_if_long()
+
+    async def _recover(self, problem: Exception) -> float:
+        """Choose between resuming and relisting after a problem; return the seconds to wait before."""
+        status = problem.status if isinstance(problem, ApiError) else None
+        if status == _ABSENT:
+            return await self._handle_absent()
+        if status == _FORBIDDEN and self._watched.kind.optional and not self._known:
+            return self._handle_forbidden(problem)
+        self._failures += 1
+        if status in (None, _GONE) or self._failures >= _RELIST_AFTER:
+            self._version = None
+        self.problem = str(problem)
+        if status == _GONE and self._failures == 1:
+            _log.info("Version is no longer available, relisting", v=2, resource=self.name, err=str(problem))
+            return 0.0
+        pause = self._pause()
+        level = _log.info if self._failures == 1 and status == 0 else _log.warning
+        unwatched = round(self.seconds_since_watch(self._clock.now()))
+        message = "Resource is not watched, retrying"
+        level(message, resource=self.name, after=round(pause, 1), err=self.problem, unwatched=unwatched)
+        return pause
+
+    async def _handle_absent(self) -> float:
+        """Treat a resource that the server does not have as empty."""
+        if not self.synced.is_set() or self._known:
+            _log.info("Server does not have this resource, retrying periodically", resource=self.name)
+        await self._forget_all(list(self._known))
+        self._version, self._failures, self.problem = None, 0, ""
+        self._watched_at = self._clock.now()
+        self.synced.set()
+        return NOT_FOUND_RETRY
+
+    def _handle_forbidden(self, problem: Exception) -> float:
+        """Mark an optional resource that RBAC forbids as synced; stored objects stay."""
+        if not self.problem:
+            _log.warning("Optional resource is forbidden, continuing without it", resource=self.name, err=str(problem))
+        self._version, self._failures, self.problem = None, 0, str(problem)
+        self._watched_at = self._clock.now()
+        self.synced.set()
+        return NOT_FOUND_RETRY
+
+    def _pause(self) -> float:
+        longest = min(MAX_BACKOFF, MIN_BACKOFF * 2.0 ** min(self._failures - 1, 10))
+        return longest * self._rng.uniform(0.5, 1.0)
+
+    def _list_path(self, limit: int, token: str) -> str:
+        return self._path({"limit": limit or "", "continue": token})
+
+    def _watch_path(self, version: str, seconds: int) -> str:
+        return self._path(
+            {"watch": 1, "allowWatchBookmarks": "true", "resourceVersion": version, "timeoutSeconds": seconds}
+        )
+
+    def _path(self, query: dict[str, object]) -> str:
+        watched = self._watched
+        selectors = {"fieldSelector": watched.field_selector, "labelSelector": watched.label_selector}
+        parameters = {k: v for k, v in {**selectors, **query}.items() if v != ""}
+        return f"{collection(watched.kind)}?{urlencode(parameters)}"
+
+
+__all__ = ["MAX_BACKOFF", "NOT_FOUND_RETRY", "Gone", "Identity", "Reflector", "Upsert", "Watched"]

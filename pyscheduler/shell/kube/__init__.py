@@ -1,1 +1,0 @@
-"""Kubernetes API client: HTTP connections, credentials, reflectors, decoders, Event recorder and writers."""

@@ -1,0 +1,100 @@
+"""`ApiWriter` over a real connection: the writes that Bind-type plugins may make.
+
+A binding without a response can safely be sent again: it contains the pod's UID, and the API server binds a pod only
+once. If the retry is rejected with "already assigned", the pod is read to find out if the first call succeeded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, TypeVar
+
+import msgspec
+
+from pyscheduler.api import ApiError, ApiWriter, Pod, PodObject
+from pyscheduler.clock import Clock, SystemClock
+from pyscheduler.kube import paths
+from pyscheduler.kube.connection import MERGE_PATCH, Connection, unanswered
+from pyscheduler.kube.http1 import PROTOBUF
+from pyscheduler.kube.sanitize import sanitize
+from pyscheduler.shell.writers import protobuf
+
+T = TypeVar("T")
+_CONFLICT = 409
+_BIND_TRIES = 3
+_encode = msgspec.json.Encoder().encode
+_decode_pod = msgspec.json.Decoder(PodObject).decode
+_decode_object = msgspec.json.Decoder(dict[str, Any]).decode
+
+
+class KubeWriter(ApiWriter):
+    """Makes calls; the connection limits how many are in flight."""
+
+    def __init__(self, connection: Connection, clock: Clock | None = None) -> None:
+        self._connection = connection
+        self._clock = clock or SystemClock()
+
+    async def bind(self, pod: Pod, node_name: str) -> None:
+        """Create the binding. A call without a response is retried, since the API server binds a pod only once."""
+        path = paths.pod(pod.namespace, pod.name, "/binding")
+        for tries in range(1, _BIND_TRIES + 1):
+            try:
+                await self._connection.request("POST", path, partial(_binding, pod, node_name))
+                return
+            except ApiError as problem:
+                if tries > 1 and problem.status == _CONFLICT and await self._is_bound(pod, node_name):
+                    return
+                if not unanswered(problem) or tries == _BIND_TRIES:
+                    raise
+
+    async def _is_bound(self, pod: Pod, node_name: str) -> bool:
+        path = paths.pod(pod.namespace, pod.name)
+        found = _read(_decode_pod, path, await self._connection.request("GET", path))
+        return found.metadata.uid == pod.uid and found.spec.node_name == node_name
+
+    async def get(self, path: str) -> dict[str, Any]:
+        return _object(path, await self._connection.request("GET", path))
+
+    async def create(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        return _object(path, await self._connection.request("POST", path, _encode(body)))
+
+    async def replace(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        return _object(path, await self._connection.request("PUT", path, _encode(body)))
+
+    async def merge(self, path: str, patch: Mapping[str, Any]) -> dict[str, Any]:
+        return _object(path, await self._connection.request("PATCH", path, _encode(patch), MERGE_PATCH))
+
+    async def delete(self, path: str) -> None:
+        await self._connection.request("DELETE", path)
+
+    async def sleep(self, seconds: float) -> None:
+        await self._clock.sleep(seconds)
+
+
+def _binding(pod: Pod, node_name: str, content_type: str) -> bytes:
+    if content_type == PROTOBUF:
+        return protobuf.binding(pod, node_name)
+    return _encode(
+        {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {"namespace": pod.namespace, "name": pod.name, "uid": pod.uid},
+            "target": {"apiVersion": "v1", "kind": "Node", "name": node_name},
+        }
+    )
+
+
+def _object(path: str, content: bytes) -> dict[str, Any]:
+    return _read(_decode_object, path, content)
+
+
+def _read(decode: Callable[[bytes], T], path: str, content: bytes) -> T:
+    """Decode a response, without its deepest levels if it is nested too deep."""
+    try:
+        try:
+            return decode(content)
+        except RecursionError:
+            return decode(sanitize(content))
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as problem:
+        raise ApiError(0, "UnreadableResponse", f"the response to {path} is not a JSON object: {problem}") from None

@@ -1,0 +1,83 @@
+"""Format and verbosity of log lines."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from pyscheduler import logs
+
+
+@pytest.fixture(autouse=True)
+def _restored() -> Iterator[None]:
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    logs._state["verbosity"] = 0
+
+
+def written(format: str = "text", verbosity: int = 0) -> io.StringIO:
+    stream = io.StringIO()
+    logs.setup(format, verbosity, stream)
+    return stream
+
+
+def test_text_format_is_klogs() -> None:
+    out = written()
+    logs.get("loop").info("Pod bound", pod="a/b", attempts=2, quick=True, note='quote "hi"\nnow')
+    assert re.fullmatch(
+        r'I\d{4} \d\d:\d\d:\d\d\.\d{6} \d+ loop\] "Pod bound" pod="a/b" attempts=2 quick=true '
+        r'note="quote \\"hi\\"\\nnow"\n',
+        out.getvalue(),
+    )
+
+
+def test_json_format_is_one_object_per_line() -> None:
+    out = written("json", 4)
+    log = logs.get("loop")
+    log.info("Pod bound", v=4, pod="a/b")
+    log.warning("Trouble", ValueError("what"), nodes={"n1"})
+    first, second = map(json.loads, out.getvalue().splitlines())
+    assert first.pop("ts") > 1e9
+    assert first == {"level": "info", "logger": "loop", "v": 4, "msg": "Pod bound", "pod": "a/b"}
+    assert (second["level"], second["err"]) == ("warning", "what")
+
+
+def test_verbosity() -> None:
+    out = written(verbosity=2)
+    for v in (0, 2, 3):
+        logs.get("x").info(f"line {v}", v=v)
+    assert re.findall("line .", out.getvalue()) == ["line 0", "line 2"]
+    assert logs.enabled(2)
+    assert not logs.enabled(3)
+
+
+def test_crash_logs_the_traceback_in_one_line() -> None:
+    out = written()
+    try:
+        raise KeyError("x")
+    except KeyError as error:
+        logs.get("x").crash("It broke", error, plugin="P")
+    [line] = out.getvalue().splitlines()
+    assert line.startswith("E")
+    assert '"It broke" err="KeyError: \'x\'" plugin="P" traceback="Traceback' in line
+
+
+def test_libraries_use_the_same_format() -> None:
+    out = written()
+    logging.getLogger("aiohttp.server").warning("odd %s", "thing")
+    logging.getLogger("aiohttp.server").info("chatter")
+    [line] = out.getvalue().splitlines()
+    assert line.endswith('aiohttp.server] "odd thing"')
+
+
+def test_an_unknown_format() -> None:
+    with pytest.raises(ValueError, match="--logging-format 'xml' is not supported; use text or json"):
+        logs.setup("xml")
