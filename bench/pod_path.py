@@ -91,11 +91,11 @@ async def record_path(nodes: int) -> PathRecorder:
     recorder = PathRecorder()
     async with AsyncExitStack() as stack:
         cluster = await stack.enter_async_context(EmbeddedCluster(nodes, port=0))
-        calls = await connect(cluster.kubeconfig, ConnectionOptions(qps=-1))
-        stack.push_async_callback(calls.close)
-        events = calls.new_connection()
-        stack.push_async_callback(events.close)
-        scheduler = Scheduler(default(), Connections(calls, events), SystemClock(), Metrics())
+        connection = await connect(cluster.kubeconfig, ConnectionOptions(qps=-1))
+        stack.push_async_callback(connection.close)
+        connections = Connections.to_server_of(connection)
+        stack.push_async_callback(connections.close)
+        scheduler = Scheduler(default(), connections, SystemClock(), Metrics())
         running = asyncio.create_task(scheduler.run())
         api = cluster.server.api
         try:

@@ -110,34 +110,34 @@ async def _run(
         heartbeat = await stack.enter_async_context(Heartbeat(clock))
         stack.enter_context(Watchdog(heartbeat, metrics))
         observe = partial(RestClientMetrics, metrics)
-        calls = await connect(process_flags.kubeconfig, limits, clock, process_flags.server, observe)
-        stack.push_async_callback(calls.close)
-        events = calls.new_connection()
-        stack.push_async_callback(events.close)
+        connection = await connect(process_flags.kubeconfig, limits, clock, process_flags.server, observe)
+        stack.push_async_callback(connection.close)
         leadership: Leadership = ALWAYS_LEADER
         healthz: dict[str, Check] = {}
         if config.configuration.leader_election.leader_elect:
             # Imported here: without leader election the start need not wait for it.
             from pyscheduler.shell.lease_thread import CHECK, elected
 
-            health = heartbeat.check
-            election = await stack.enter_async_context(elected(config.configuration, calls, clock, metrics, health))
+            replica = elected(config.configuration, connection, clock, metrics, heartbeat.check)
+            election = await stack.enter_async_context(replica)
             leadership, healthz[CHECK] = election, election.check
+        connections = Connections.to_server_of(connection, leadership)
+        stack.push_async_callback(connections.close)
         max_unschedulable_seconds = process_flags.max_unschedulable_seconds
         groups = PodGroupControllerRunner(process_flags.kubeconfig, process_flags.server)
         on_kinds_changed = (await stack.enter_async_context(groups)).on_kinds_changed
         scheduler = Scheduler(
-            config, Connections(calls, events), clock, metrics, leadership, max_unschedulable_seconds, on_kinds_changed
+            config, connections, clock, metrics, leadership, max_unschedulable_seconds, on_kinds_changed
         )
         if serving.secure_port:
             checks = _checks(scheduler, {"main-loop": heartbeat.check}, healthz)
             pages = endpoints.pages(checks, scheduler, clock, process_flags.flags)
-            await stack.enter_async_context(endpoints.serve_in_thread(serving, pages, calls, clock))
+            await stack.enter_async_context(endpoints.serve_in_thread(serving, pages, connection, clock))
         endpoints.dump_on_signal(scheduler, clock)
         if source is not None:
             await stack.enter_async_context(Reloader(source, scheduler, clock))
         profiles = ", ".join(scheduler.names)
-        log.info("Scheduling", profiles=profiles, server=calls.server, kernels=kernels.FORM, batch=batch)
+        log.info("Scheduling", profiles=profiles, server=connection.server, kernels=kernels.FORM, batch=batch)
         try:
             await until_signalled(scheduler)
         except LeaseLost as lost:

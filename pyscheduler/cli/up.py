@@ -170,11 +170,11 @@ def _builtin() -> list[Manifest]:
 
 
 async def _connections(stack: AsyncExitStack, cluster: EmbeddedCluster) -> Connections:
-    calls = await connect(cluster.kubeconfig, ConnectionOptions(qps=-1))
-    stack.push_async_callback(calls.close)
-    events = calls.new_connection()
-    stack.push_async_callback(events.close)
-    return Connections(calls, events)
+    connection = await connect(cluster.kubeconfig, ConnectionOptions(qps=-1))
+    stack.push_async_callback(connection.close)
+    connections = Connections.to_server_of(connection)
+    stack.push_async_callback(connections.close)
+    return connections
 
 
 def _kubeconfig(cluster: EmbeddedCluster, out: Path | None) -> Path:

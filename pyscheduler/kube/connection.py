@@ -8,10 +8,10 @@ server rejected it (429), if it was never sent, or if it only reads.
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar
 
 import msgspec
 
@@ -42,6 +42,7 @@ __all__ = [
 ]
 __all__ += ["ConnectionProblem", "connect", "unanswered"]
 
+R = TypeVar("R")
 Encode = Callable[[str], bytes]
 """Encodes an object in a content type: JSON or PROTOBUF."""
 
@@ -78,9 +79,6 @@ class ConnectionOptions(msgspec.Struct, frozen=True):
 
 class Transport(Protocol):
     """Transport of calls: direct or through a proxy."""
-
-    may_write: Callable[[], bool]
-    """Returns True if writes may be sent now; otherwise they raise RequestError with NOT_LEADING."""
 
     async def call(self, call: Call, authorization: str) -> Response:
         """Send a call once and return its response. RequestError if there is none."""
@@ -142,27 +140,32 @@ class Connection:
     """Requests and streams to one API server. Must be created and closed inside the event loop."""
 
     def __init__(
-        self, credentials: Credentials, options: ConnectionOptions, clock: Clock, metrics: ClientMetrics | None = None
+        self,
+        credentials: Credentials,
+        options: ConnectionOptions,
+        clock: Clock,
+        metrics: ClientMetrics | None = None,
+        may_write: Callable[[], bool] | None = None,
     ) -> None:
+        """`may_write` is called at the moment of sending a write; if it returns False, the call fails as NotLeading."""
         self._credentials = credentials
         self._options = options
         self._clock = clock
         self._limiter = Limiter(options.qps, options.burst, clock)
-        self._transport = _transport(credentials, options)
+        self._transport = _transport(credentials, options, may_write)
         self._sends_protobuf = options.content_type == PROTOBUF
         self._unbatched_until = 0.0
         self._metrics = metrics or ClientMetrics()
 
-    def new_connection(self, options: ConnectionOptions | None = None) -> Connection:
-        """Return a separate connection to the same server with the same credentials."""
-        return Connection(self._credentials, options or self._options, self._clock, self._metrics)
+    def new_connection(
+        self, options: ConnectionOptions | None = None, may_write: Callable[[], bool] | None = None
+    ) -> Connection:
+        """Return a separate connection to the same server with the same credentials.
 
-    def write_only_while(self, allowed: Callable[[], bool]) -> None:
-        """Reject each writing call for which `allowed()` returns False at the moment of sending.
-
-        Such a call fails with the reason NotLeading and is not retried.
+        `may_write` is called at the moment of sending each write: if it returns False, the call fails with the reason
+        NotLeading and is not retried.
         """
-        self._transport.may_write = allowed
+        return Connection(self._credentials, options or self._options, self._clock, self._metrics, may_write)
 
     @property
     def server(self) -> str:
@@ -207,41 +210,47 @@ class Connection:
         A body that is a function is encoded as PROTOBUF where that is configured and the server accepts it, else as
         JSON. With `retries` the call is repeated after failures where that is safe.
         """
-        call = self._encoded(method, path, body, content_type)
-        began, attempts = self._clock.now(), _Attempts()
+        call, began = self._encoded(method, path, body, content_type), self._clock.now()
         try:
-            while True:
-                attempts.number += 1
-                try:
-                    response = await self._transport.call(call, await self._permission(method))
-                    return self._body(call, response, attempts.is_retry)
-                except RequestError as problem:
-                    if not problem.status:
-                        self._metrics.count_result(method, 0, attempts.is_retry)
-                    if call.content_type == PROTOBUF and problem.status in _NOT_IN_THIS_FORM:
-                        self._sends_protobuf = False
-                        call, attempts = self._encoded(method, path, body, content_type), _Attempts()
-                        continue
-                    pause = attempts.pause(call, problem) if retries else None
-                    if pause is None:
-                        raise
-                    await self._prepare_retry(call, problem, pause)
+            try:
+                return await self._until_accepted(call, self._send, retries)
+            except RequestError as problem:
+                if call.content_type != PROTOBUF or problem.status not in _NOT_IN_THIS_FORM:
+                    raise
+            self._sends_protobuf = False
+            return await self._until_accepted(self._encoded(method, path, body, content_type), self._send, retries)
         finally:
             self._metrics.observe_latency(method, self._clock.now() - began)
+
+    async def _until_accepted(self, call: Call, send: Callable[[Call, bool], Awaitable[R]], retries: bool = True) -> R:
+        """Return the result of `send(call, is_retry)`; repeat it after failures where that is safe."""
+        attempts, waited = 1, 0.0
+        while True:
+            try:
+                return await send(call, attempts > 1)
+            except RequestError as problem:
+                if not problem.status:
+                    self._metrics.count_result(call.method, 0, attempts > 1)
+                pause = _pause(call.method, attempts, problem) if retries else None
+                if pause is None or waited + pause > LONGEST_WAIT:
+                    raise
+                await self._prepare_retry(call, problem, pause)
+            attempts, waited = attempts + 1, waited + pause
+
+    async def _send(self, call: Call, is_retry: bool) -> bytes:
+        """Send a call once; count the response and return its body. RequestError if it is an error."""
+        response = await self._transport.call(call, await self._permission(call.method))
+        self._metrics.count_result(call.method, response.status, is_retry)
+        self._metrics.observe_sizes(call.method, len(call.body or b""), len(response.body))
+        if response.status >= 300:
+            raise _error_of(response, self._clock.wall())
+        return response.body
 
     def _encoded(self, method: str, path: str, body: bytes | Encode | None, content_type: str) -> Call:
         if body is None or isinstance(body, bytes):
             return Call(method, path, body, content_type)
         form = PROTOBUF if self._sends_protobuf else JSON
         return Call(method, path, body(form), form)
-
-    def _body(self, call: Call, response: Response, is_retry: bool) -> bytes:
-        """Count the response and return its body. RequestError if it is an error."""
-        self._metrics.count_result(call.method, response.status, is_retry)
-        self._metrics.observe_sizes(call.method, len(call.body or b""), len(response.body))
-        if response.status >= 300:
-            raise _error_of(response, self._clock.wall())
-        return response.body
 
     @property
     def together(self) -> int:
@@ -295,7 +304,9 @@ class Connection:
 
     @asynccontextmanager
     async def _stream(self, path: str, limits: Limits) -> AsyncIterator[AsyncIterator[bytes]]:
-        stream = await self._open_stream(Call("GET", path), limits)
+        stream = await self._until_accepted(
+            Call("GET", path), lambda call, is_retry: self._open_stream(call, limits, is_retry)
+        )
         try:
             yield stream.chunks
         finally:
@@ -323,23 +334,9 @@ class Connection:
         """Close all connections."""
         await self._transport.close()
 
-    async def _open_stream(self, call: Call, limits: Limits) -> Stream:
-        attempts = _Attempts()
-        while True:
-            attempts.number += 1
-            try:
-                stream = await self._transport.stream(call, await self._permission(call.method), limits)
-                return self._accepted(call, stream, attempts.is_retry)
-            except RequestError as problem:
-                if not problem.status:
-                    self._metrics.count_result(call.method, 0, attempts.is_retry)
-                pause = attempts.pause(call, problem)
-                if pause is None:
-                    raise
-                await self._prepare_retry(call, problem, pause)
-
-    def _accepted(self, call: Call, stream: Stream, is_retry: bool) -> Stream:
-        """Count the response and return the stream. RequestError, with the stream closed, if it is an error."""
+    async def _open_stream(self, call: Call, limits: Limits, is_retry: bool) -> Stream:
+        """Send a call once; count the response and return it as a stream. RequestError if it is an error."""
+        stream = await self._transport.stream(call, await self._permission(call.method), limits)
         refused = stream.refused
         self._metrics.count_result(call.method, 200 if refused is None else refused.status, is_retry)
         if refused is not None:
@@ -374,46 +371,26 @@ class Connection:
             raise RequestError(0, UNREACHABLE, str(problem)) from None
 
 
-def _transport(credentials: Credentials, options: ConnectionOptions) -> Transport:
+def _transport(credentials: Credentials, options: ConnectionOptions, may_write: Callable[[], bool] | None) -> Transport:
     if credentials.proxy:
         from pyscheduler.kube.proxy_transport import ProxyTransport, Route  # aiohttp takes long to import
 
         route = Route(credentials.host, credentials.proxy, credentials.ssl, credentials.server_hostname)
-        return ProxyTransport(route, options.connections, options.deadlines, _USER_AGENT)
+        return ProxyTransport(route, options.connections, options.deadlines, _USER_AGENT, may_write)
     address = Address.of(credentials.host, credentials.ssl, credentials.server_hostname)
-    return Pool(address, options.connections, options.deadlines, _USER_AGENT)
+    return Pool(address, options.connections, options.deadlines, _USER_AGENT, may_write)
 
 
-class _Attempts:
-    """Attempts at one call so far, and the seconds waited between them."""
-
-    def __init__(self) -> None:
-        self.number = 0
-        self._waited = 0.0
-
-    @property
-    def is_retry(self) -> bool:
-        return self.number > 1
-
-    def pause(self, call: Call, problem: RequestError) -> float | None:
-        """Return the seconds until the call may be repeated, None if it may not or has waited for too long."""
-        pause = _pause(call.method, self.number, problem)
-        if pause is None or self._waited + pause > LONGEST_WAIT:
-            return None
-        self._waited += pause
-        return pause
-
-
-def _pause(method: str, tries: int, problem: RequestError) -> float | None:
+def _pause(method: str, attempts: int, problem: RequestError) -> float | None:
     """Return the seconds until the call may be retried, None if it may not."""
-    if problem.status == 429 and tries < _BUSY_TRIES:
+    if problem.status == 429 and attempts < _BUSY_TRIES:
         return problem.retry_after or 1.0
-    if problem.status == 401 and tries == 1:
+    if problem.status == 401 and attempts == 1:
         return 0.0
     safe = problem.reason == UNREACHABLE or method in READS
     fault = problem.status == 0 or (problem.status >= 500 and problem.retry_after is not None)
-    if fault and safe and tries < _FAULT_TRIES:
-        return problem.retry_after or _FIRST_PAUSE * 2 ** (tries - 1)
+    if fault and safe and attempts < _FAULT_TRIES:
+        return problem.retry_after or _FIRST_PAUSE * 2 ** (attempts - 1)
     return None
 
 

@@ -71,9 +71,16 @@ class _ResponseBatch:
 class Pool:
     """Calls and streams to one server. Must be created and closed inside the event loop."""
 
-    def __init__(self, address: Address, size: int, deadlines: Deadlines, user_agent: str) -> None:
-        self.may_write: Callable[[], bool] = lambda: True
-        """Called before a write is sent on its connection; False rejects it."""
+    def __init__(
+        self,
+        address: Address,
+        size: int,
+        deadlines: Deadlines,
+        user_agent: str,
+        may_write: Callable[[], bool] | None = None,
+    ) -> None:
+        """`may_write` is called before a write is sent on its connection; False rejects it, None allows all."""
+        self._may_write = may_write
         self._address = address
         self._size = size
         self._deadlines = deadlines
@@ -222,7 +229,7 @@ class Pool:
     async def _acquire_connection(self, deadline: float, writes: bool) -> HttpConnection:
         """Return a connection for a call. RequestError, also for a write that is not allowed now."""
         connection = self._idle_connection() or await self._wait_for_connection(deadline)
-        if writes and not self.may_write():
+        if writes and self._may_write is not None and not self._may_write():
             self._release(connection)
             raise not_leading_error()
         return connection

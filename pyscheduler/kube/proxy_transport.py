@@ -36,9 +36,16 @@ class Route(msgspec.Struct, frozen=True):
 class ProxyTransport:
     """Calls and streams to one server behind a proxy. Must be created and closed inside the event loop."""
 
-    def __init__(self, route: Route, size: int, deadlines: Deadlines, user_agent: str) -> None:
-        self.may_write: Callable[[], bool] = lambda: True
-        """Returns True if writes may be sent now; checked before a connection is acquired."""
+    def __init__(
+        self,
+        route: Route,
+        size: int,
+        deadlines: Deadlines,
+        user_agent: str,
+        may_write: Callable[[], bool] | None = None,
+    ) -> None:
+        """`may_write` is called before a write acquires a connection; False rejects it, None allows all."""
+        self._may_write = may_write
         self._route = route
         self._deadlines = deadlines
         self._calls = _session(route, size, user_agent)
@@ -46,7 +53,7 @@ class ProxyTransport:
 
     async def call(self, call: Call, authorization: str) -> Response:
         """Send a call once. RequestError if there is no response."""
-        if call.method not in READS and not self.may_write():
+        if call.method not in READS and self._may_write is not None and not self._may_write():
             raise not_leading_error()
         timeout = aiohttp.ClientTimeout(total=self._deadlines.answer, sock_connect=self._deadlines.connect)
         try:

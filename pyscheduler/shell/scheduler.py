@@ -67,7 +67,19 @@ class Connections(msgspec.Struct):
     """Connections to the API server. Events have their own, so that they never occupy one of a binding."""
 
     calls: Connection
+    """Must reject writes while the scheduler does not lead."""
     events: Connection
+
+    @classmethod
+    def to_server_of(cls, connection: Connection, leadership: Leadership = ALWAYS_LEADER) -> Connections:
+        """Return new connections to the server of `connection`; without leadership, their calls do not write."""
+        may_write = None if leadership is ALWAYS_LEADER else leadership.holds
+        return cls(connection.new_connection(may_write=may_write), connection.new_connection())
+
+    async def close(self) -> None:
+        """Close both connections."""
+        await self.calls.close()
+        await self.events.close()
 
 
 def _ignore_kinds(_: Iterable[ResourceKind]) -> None:
@@ -94,8 +106,6 @@ class Scheduler:
         none once it stops.
         """
         self._leadership = leadership
-        if leadership is not ALWAYS_LEADER:
-            connections.calls.write_only_while(leadership.holds)
         self._delay_cache = config.configuration.delay_cache_until_active
         self._clock = clock
         self.metrics = metrics

@@ -79,11 +79,11 @@ async def test_connection_of_a_timed_out_batch_is_closed() -> None:
 
 async def test_batch_is_rejected_while_writing_is_not_allowed() -> None:
     server = RawServer([OK])
-    async with pool_to(server, size=1) as pool:
-        pool.may_write = lambda: False
+    leading = False
+    async with pool_to(server, size=1, may_write=lambda: leading) as pool:
         with pytest.raises(RequestError) as caught:
             await pool.calls(CALLS, "")
-        pool.may_write = lambda: True
+        leading = True
         assert (await pool.call(POST, "")).body == b"ok"
     assert caught.value.reason == NOT_LEADING
     assert len(server.received) == 1

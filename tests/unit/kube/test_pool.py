@@ -26,9 +26,12 @@ CLOSED = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok"
 
 
 @asynccontextmanager
-async def pool_to(server: RawServer, size: int = 4, timeout: float = 5.0) -> AsyncIterator[Pool]:
+async def pool_to(
+    server: RawServer, size: int = 4, timeout: float = 5.0, may_write: Callable[[], bool] | None = None
+) -> AsyncIterator[Pool]:
     async with server.serving():
-        pool = Pool(Address.of(f"http://127.0.0.1:{server.port}", None, None), size, Deadlines(answer=timeout), "tests")
+        address = Address.of(f"http://127.0.0.1:{server.port}", None, None)
+        pool = Pool(address, size, Deadlines(answer=timeout), "tests", may_write)
         yield pool
         await pool.close()
 
@@ -443,9 +446,8 @@ async def test_certificate_must_match_the_server_hostname(tmp_path: Path, server
 
 async def test_writes_are_rejected_and_reads_sent_while_writing_is_not_allowed() -> None:
     server = RawServer([OK, OK])
-    async with pool_to(server, size=1) as pool:
+    async with pool_to(server, size=1, may_write=lambda: not server.received) as pool:
         await pool.call(POST, "")
-        pool.may_write = lambda: False
         assert [await reason_of(pool, call) for call in (POST, PUT)] == [NOT_LEADING, NOT_LEADING]
         await pool.call(GET, "")
     assert server.received == [(0, "POST /a"), (0, "GET /a")]
@@ -453,8 +455,7 @@ async def test_writes_are_rejected_and_reads_sent_while_writing_is_not_allowed()
 
 async def test_may_write_is_checked_after_waiting_for_a_connection() -> None:
     server = RawServer([OK, OK])
-    async with pool_to(server, size=1) as pool:
-        pool.may_write = lambda: not server.received
+    async with pool_to(server, size=1, may_write=lambda: not server.received) as pool:
         first, second = (asyncio.create_task(pool.call(call, "")) for call in (POST, PUT))
         await first
         with pytest.raises(RequestError) as caught:
@@ -472,9 +473,8 @@ def test_calls_past_their_deadline_when_sent_time_out() -> None:
         return True
 
     async def run() -> list[str | BaseException]:
-        async with pool_to(RawServer([OK, OK], [OK, OK]), size=2, timeout=seconds) as pool:
+        async with pool_to(RawServer([OK, OK], [OK, OK]), size=2, timeout=seconds, may_write=at_last) as pool:
             await asyncio.gather(pool.call(GET, ""), pool.call(GET, ""))
-            pool.may_write = at_last
             await asyncio.sleep(seconds * 1.1)  # the timer of these two calls has expired
             return [*await asyncio.gather(reason_of(pool, POST), reason_of(pool, POST), return_exceptions=True)]
 

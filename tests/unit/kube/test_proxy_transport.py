@@ -61,12 +61,13 @@ async def test_calls_of_a_batch_are_sent_one_by_one(api: FakeApi, connection: Co
 
 
 async def test_writes_are_rejected_while_writing_is_not_allowed(api: FakeApi, connection: Connection) -> None:
-    connection.write_only_while(lambda: False)
+    guarded = connection.new_connection(may_write=lambda: False)
     api.script(PATH, ok({"x": 1}))
     with pytest.raises(ApiError) as caught:
-        await connection.request("POST", PATH, b"{}")
+        await guarded.request("POST", PATH, b"{}")
     assert caught.value.reason == NOT_LEADING
-    assert await connection.request("GET", PATH) == b'{"x":1}'
+    assert await guarded.request("GET", PATH) == b'{"x":1}'
+    await guarded.close()
 
 
 async def test_lost_connection(api: FakeApi, connection: Connection) -> None:

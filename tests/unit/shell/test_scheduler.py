@@ -53,7 +53,8 @@ async def scheduling(
 ) -> AsyncIterator[Scheduler]:
     """Run a scheduler in a cluster with one node and one pod that fits."""
     config = from_value(HEAD | {"delayCacheUntilActive": delay})
-    scheduler = Scheduler(config, Connections(connection, connection), clock or SteppedClock(), Metrics(), leadership)
+    connections = Connections.to_server_of(connection, leadership)
+    scheduler = Scheduler(config, connections, clock or SteppedClock(), Metrics(), leadership)
     for kind in scheduler.kinds:
         api.script(collection(kind), listed())
     api.script(collection(NODES), listed(node("n1", cpu="1").manifest))
@@ -63,6 +64,7 @@ async def scheduling(
     yield scheduler
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
+    await connections.close()
 
 
 async def until(holds: Callable[[], object]) -> None:
@@ -109,7 +111,7 @@ async def test_decisions_after_loss_of_leadership_are_not_sent(api: FakeApi, con
     async with scheduling(api, connection, leadership) as scheduler:
         await until(lambda: scheduler.metrics.attempts.counts[("error", "default-scheduler")])
         await a_while()
-        assert {call.method for call in api.calls} == {"GET"}
+        assert {call.method for call in api.calls if "/events" not in call.path} == {"GET"}
 
 
 async def test_unwatched_resources_are_reported_after_a_minute(api: FakeApi, connection: Connection) -> None:
