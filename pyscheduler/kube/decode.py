@@ -13,10 +13,9 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar, get_origin
 import msgspec
 
 from pyscheduler import logs
-from pyscheduler.api import NodeObject, PodObject
 from pyscheduler.kube.sanitize import PLACEHOLDER, sanitize
 
-T = TypeVar("T", bound=PodObject | NodeObject | dict[str, Any])
+T = TypeVar("T")
 R = TypeVar("R")
 
 ADDED, MODIFIED, DELETED, BOOKMARK, ERROR = "ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"
@@ -134,7 +133,10 @@ _status = msgspec.json.Decoder(_Status).decode
 
 
 class ObjectDecoder(Generic[T]):
-    """Decode lists and watches of one resource into objects of `type`: PodObject, NodeObject or dict."""
+    """Decode lists and watches of one resource into objects of `type`.
+
+    `type` is dict[str, Any], or a struct whose `metadata` has namespace, name, uid and resource_version.
+    """
 
     def __init__(self, resource: str, type: type[T], refusals: Refusals) -> None:
         self._resource = resource

@@ -11,14 +11,13 @@ cut at a wrong position is detected, because the cut part is not a valid list th
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Final, Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 import msgspec
 
-from pyscheduler.api import NodeObject, PodObject
 from pyscheduler.kube.decode import UNREADABLE, Item, ObjectDecoder, Page, UnreadableList
 
-T = TypeVar("T", bound=PodObject | NodeObject | dict[str, Any])
+T = TypeVar("T")
 
 STRETCH: Final = 1 << 18
 _ITEMS = b',"items":['

@@ -27,3 +27,9 @@ def collection(kind: ResourceKind, namespace: str = "") -> str:
 def pod(namespace: str, name: str, subresource: str = "") -> str:
     """Return the path of a pod, or of its subresource `/binding` or `/status`."""
     return f"/api/v1/namespaces/{namespace}/pods/{name}{subresource}"
+
+
+def object_path(kind: ResourceKind, namespace: str = "", name: str = "", subresource: str = "") -> str:
+    """Return the path of an object or its subresource, of the collection if `name` is ""."""
+    parts = (collection(kind, namespace if kind.namespaced else ""), name, subresource)
+    return "/".join(part for part in parts if part)

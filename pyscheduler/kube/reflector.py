@@ -20,11 +20,11 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import AsyncIterator, Callable, Iterable
-from typing import Any, Final, Generic, NamedTuple, TypeVar
+from typing import Final, Generic, NamedTuple, TypeVar
 from urllib.parse import urlencode
 
 from pyscheduler import logs
-from pyscheduler.api import ApiError, NodeObject, PodObject, ResourceKind
+from pyscheduler.api import ApiError, ResourceKind
 from pyscheduler.clock import Clock
 from pyscheduler.kube.connection import TIMEOUT, Connection
 from pyscheduler.kube.decode import (
@@ -44,7 +44,7 @@ from pyscheduler.kube.listing import ListReader
 from pyscheduler.kube.numbers import natural
 from pyscheduler.kube.paths import collection
 
-T = TypeVar("T", bound=PodObject | NodeObject | dict[str, Any])
+T = TypeVar("T")
 
 MIN_BACKOFF: Final = 0.8
 MAX_BACKOFF: Final = 30.0
@@ -73,16 +73,30 @@ class Upsert(NamedTuple, Generic[T]):
     object: T
 
 
-class Gone(NamedTuple):
-    """An object that was deleted, or no longer matches the selector."""
+class Deleted(NamedTuple, Generic[T]):
+    """An object that was deleted, or no longer matches the selector.
+
+    `object` is its last state, None if the deletion was found by a list or the state cannot be decoded.
+    """
 
     namespace: str
     name: str
     uid: str
+    object: T | None = None
+
+
+Change = Upsert[T] | Deleted[T]
+
+
+class Progress(NamedTuple):
+    """resourceVersion up to which all changes were emitted; `is_list` if a list was, and not events of a watch."""
+
+    version: str
+    is_list: bool
 
 
 class Watched(NamedTuple):
-    """Resource to list and watch; `page` is the limit of one list call, 0 for none.
+    """Resource to list and watch, in one namespace or ("") in all; `page` is the limit of one list call, 0 for none.
 
     Pages are large, because starting one costs the server more than hundreds of objects. They are bounded, because the
     server limits a call to a minute and some servers build the whole response in memory.
@@ -92,6 +106,9 @@ class Watched(NamedTuple):
     field_selector: str = ""
     page: int = 10_000
     label_selector: str = ""
+    namespace: str = ""
+    version: str | None = None
+    """resourceVersion to watch from without a list, as a process did before; None to list first."""
 
 
 class _LoopBudget:
@@ -110,16 +127,20 @@ class _LoopBudget:
 
 
 class Reflector(Generic[T]):
-    """Calls `emit` with every change of one resource; `synced` is set after the first list was emitted."""
+    """Calls `emit` with every change of one resource; `synced` is set after the first list was emitted.
+
+    `on_progress` is called after each list, event of a watch and bookmark.
+    """
 
     def __init__(
         self,
         connection: Connection,
         watched: Watched,
         decoder: ObjectDecoder[T],
-        emit: Callable[[Upsert[T] | Gone], None],
+        emit: Callable[[Change[T]], None],
         clock: Clock,
         rng: random.Random,
+        on_progress: Callable[[Progress], None] | None = None,
     ) -> None:
         self.synced = asyncio.Event()
         self.problem = ""
@@ -133,7 +154,10 @@ class Reflector(Generic[T]):
         self._clock = clock
         self._rng = rng
         self._known: dict[tuple[str, str], tuple[str, str]] = {}
-        self._version: str | None = None
+        self._version = watched.version
+        self._on_progress = on_progress
+        self._is_resumed = watched.version is not None
+        """True until the first list: objects that are not stored may exist."""
         self._began_at = 0
         """Numeric version at which the watch began; 0 if it is not a number."""
         self._failures = 0
@@ -184,6 +208,7 @@ class Reflector(Generic[T]):
                 if self._version is None:
                     self._version = await self._list()
                     self._mark_synced()
+                    self._report_progress(is_list=True)
                 await self._watch(self._version)
             except (ApiError, UnreadableList, LineTooLong) as problem:
                 await self._clock.sleep(await self._recover(problem))
@@ -192,6 +217,7 @@ class Reflector(Generic[T]):
                 await self._clock.sleep(await self._recover(problem))
 
     def _mark_synced(self) -> None:
+        self._is_resumed = False
         self._watched_at = self._clock.now()
         _log.info("Listed", v=2, resource=self.name, objects=len(self._known), version=self._version)
         self.problem = ""
@@ -274,13 +300,18 @@ class Reflector(Generic[T]):
         if line.type in (ADDED, MODIFIED):
             self._upsert(line.item)
         elif line.type == DELETED:
-            self._emit_deleted(identity[:2], identity.uid)
+            self._emit_deleted(identity[:2], identity.uid, line.item.object)
         elif line.type != BOOKMARK:
             _log.warning("Ignored a watch event of unknown type", resource=self.name, type=line.type)
             return
         if identity.version:
             self._version = identity.version
         self._failures, self.problem, self._watched_at = 0, "", self._clock.now()
+        self._report_progress(is_list=False)
+
+    def _report_progress(self, is_list: bool) -> None:
+        if self._on_progress is not None and self._version is not None:
+            self._on_progress(Progress(self._version, is_list))
 
     def _precedes_watch_start(self, version: str) -> bool:
         """Return True if an event is older than the start of the watch: versions are ordered (KEP-5504)."""
@@ -296,11 +327,11 @@ class Reflector(Generic[T]):
         self._known[key] = (identity.uid, identity.version)
         self._emit(Upsert(item.object))
 
-    def _emit_deleted(self, key: tuple[str, str], uid: str = "") -> None:
-        """Emit the deletion of an object if it was emitted before."""
+    def _emit_deleted(self, key: tuple[str, str], uid: str = "", last: T | None = None) -> None:
+        """Emit the deletion of an object if it was emitted before, or may have been before the start."""
         known = self._known.pop(key, None)
-        if known is not None:
-            self._emit(Gone(*key, uid or known[0]))
+        if known is not None or self._is_resumed:
+            self._emit(Deleted(*key, uid or (known[0] if known else ""), last))
 
     async def _forget_all(self, keys: Iterable[tuple[str, str]]) -> None:
         """Emit the deletion of objects; a relist may find most of 100,000 pods deleted."""
@@ -365,7 +396,17 @@ class Reflector(Generic[T]):
         watched = self._watched
         selectors = {"fieldSelector": watched.field_selector, "labelSelector": watched.label_selector}
         parameters = {k: v for k, v in {**selectors, **query}.items() if v != ""}
-        return f"{collection(watched.kind)}?{urlencode(parameters)}"
+        return f"{collection(watched.kind, watched.namespace)}?{urlencode(parameters)}"
 
 
-__all__ = ["MAX_BACKOFF", "NOT_FOUND_RETRY", "Gone", "Identity", "Reflector", "Upsert", "Watched"]
+__all__ = [
+    "MAX_BACKOFF",
+    "NOT_FOUND_RETRY",
+    "Change",
+    "Deleted",
+    "Identity",
+    "Progress",
+    "Reflector",
+    "Upsert",
+    "Watched",
+]

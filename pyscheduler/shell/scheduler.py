@@ -38,7 +38,7 @@ from pyscheduler.core.machine import Machine
 from pyscheduler.kube.connection import Connection
 from pyscheduler.kube.decode import ObjectDecoder, Refusals
 from pyscheduler.kube.paths import LIVE_PODS, NODES, PODS, SUCCEEDED_PODS
-from pyscheduler.kube.reflector import Gone, Reflector, Upsert, Watched
+from pyscheduler.kube.reflector import Change, Deleted, Reflector, Watched
 from pyscheduler.shell import gc_tuning
 from pyscheduler.shell.binding.concurrency import ConcurrencyLimit
 from pyscheduler.shell.counting import Labels
@@ -60,7 +60,6 @@ GRACE = 10.0
 """Seconds that bindings and conditions in flight may take when the scheduler stops."""
 EVENT_FLUSH_TIMEOUT = 5.0
 """Seconds that writing the queued Events may take after that."""
-Change = Upsert[Any] | Gone
 
 
 class Connections(msgspec.Struct):
@@ -324,9 +323,9 @@ class Scheduler:
             decoder, emit = cache.decoder(kind.plural, source.type, self._refusals), cache.wrap_handler(emit)
         return Reflector(self._connection, source.watched, decoder, emit, self._clock, self._rng)
 
-    def _pod(self, change: Change) -> None:
+    def _pod(self, change: Change[Any]) -> None:
         now = self._clock.now()
-        if isinstance(change, Gone):
+        if isinstance(change, Deleted):
             self.loop.handle_event(PodGone(now, change.namespace, change.name, change.uid))
             return
         pod: PodObject = change.object
@@ -334,24 +333,24 @@ class Scheduler:
         refused = partial(self._refusals.report, "pods", pod.metadata.namespace, pod.metadata.name)
         self.loop.handle_event(PodChanged(now, pod), refused)
 
-    def _succeeded_pod(self, change: Change) -> None:
-        if isinstance(change, Gone):
+    def _succeeded_pod(self, change: Change[Any]) -> None:
+        if isinstance(change, Deleted):
             self.loop.handle_event(SucceededPodGone(self._clock.now(), change.uid))
         else:
             self._pod(change)
 
-    def _node(self, change: Change) -> None:
+    def _node(self, change: Change[Any]) -> None:
         now = self._clock.now()
-        if isinstance(change, Gone):
+        if isinstance(change, Deleted):
             self.loop.handle_event(NodeGone(now, change.name))
             return
         node: NodeObject = change.object
         self.loop.handle_event(NodeChanged(now, node), partial(self._refusals.report, "nodes", "", node.metadata.name))
 
-    def _object_of(self, kind: ResourceKind) -> Callable[[Change], None]:
-        def emit(change: Change) -> None:
+    def _object_of(self, kind: ResourceKind) -> Callable[[Change[Any]], None]:
+        def emit(change: Change[Any]) -> None:
             now = self._clock.now()
-            if isinstance(change, Gone):
+            if isinstance(change, Deleted):
                 self.loop.handle_event(ObjectGone(now, kind, change.namespace, change.name))
                 return
             try:
@@ -368,7 +367,7 @@ class _Source(msgspec.Struct, frozen=True):
 
     watched: Watched
     type: Any
-    emit: Callable[[Change], None]
+    emit: Callable[[Change[Any]], None]
 
 
 class _Running(msgspec.Struct):

@@ -17,7 +17,7 @@ from pyscheduler.api import NodeObject, PodObject, ResourceKind
 from pyscheduler.config.types import ExtenderConfig
 from pyscheduler.kube.decode import Item, Line, ObjectDecoder, Page, Refusals
 from pyscheduler.kube.paths import NODES, PODS
-from pyscheduler.kube.reflector import Gone, Upsert
+from pyscheduler.kube.reflector import Change, Deleted
 from pyscheduler.kube.sanitize import sanitize
 
 T = TypeVar("T", bound=PodObject | NodeObject | dict[str, Any])
@@ -70,11 +70,11 @@ class RawObjectCache:
         """Return a decoder that stores the objects that it decodes."""
         return _CachingDecoder(resource, type, refusals, self)
 
-    def wrap_handler(self, emit: Callable[[Upsert[Any] | Gone], None]) -> Callable[[Upsert[Any] | Gone], None]:
+    def wrap_handler(self, emit: Callable[[Change[Any]], None]) -> Callable[[Change[Any]], None]:
         """Return `emit` preceded by dropping deleted objects."""
 
-        def emit_and_drop(change: Upsert[Any] | Gone) -> None:
-            if isinstance(change, Gone):
+        def emit_and_drop(change: Change[Any]) -> None:
+            if isinstance(change, Deleted):
                 self._objects.pop((change.namespace, change.name), None)
             emit(change)
 

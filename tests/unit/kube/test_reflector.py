@@ -18,7 +18,7 @@ from pyscheduler.kube.deadlines import Deadlines
 from pyscheduler.kube.decode import ObjectDecoder, Refusals
 from pyscheduler.kube.listing import STRETCH
 from pyscheduler.kube.paths import LIVE_PODS, PODS
-from pyscheduler.kube.reflector import MAX_BACKOFF, NOT_FOUND_RETRY, Gone, Reflector, Upsert, Watched
+from pyscheduler.kube.reflector import MAX_BACKOFF, NOT_FOUND_RETRY, Change, Deleted, Reflector, Upsert, Watched
 from pyscheduler.testing import pod
 from tests.unit.kube.fake_api import FakeApi, Held, Reply, Stream, bookmark, event, expired, listed, ok, refused, watch
 from tests.unit.kube.virtual import VirtualClock
@@ -33,7 +33,7 @@ OLD_B = pod("b").version(9).manifest
 class RunningReflector:
     """A running reflector and the changes that it emits."""
 
-    def __init__(self, reflector: Reflector[PodObject], emitted: asyncio.Queue[Upsert[PodObject] | Gone]) -> None:
+    def __init__(self, reflector: Reflector[PodObject], emitted: asyncio.Queue[Change[PodObject]]) -> None:
         self.reflector = reflector
         self._emitted = emitted
 
@@ -47,8 +47,8 @@ class RunningReflector:
         return self._emitted.empty()
 
 
-def _short(change: Upsert[PodObject] | Gone) -> str:
-    if isinstance(change, Gone):
+def _short(change: Change[PodObject]) -> str:
+    if isinstance(change, Deleted):
         return f"-{change.name}"
     return f"{change.object.metadata.name}@{change.object.metadata.resource_version}"
 
@@ -65,7 +65,7 @@ async def follow(connection: Connection, clock: VirtualClock) -> AsyncIterator[F
     tasks = []
 
     def start(kind: ResourceKind = PODS, page: int = 500, refusals: Refusals | None = None) -> RunningReflector:
-        emitted: asyncio.Queue[Upsert[PodObject] | Gone] = asyncio.Queue()
+        emitted: asyncio.Queue[Change[PodObject]] = asyncio.Queue()
         decoder = ObjectDecoder(kind.plural, PodObject, refusals or Refusals())
         watched = Watched(kind, LIVE_PODS, page)
         reflector = Reflector(connection, watched, decoder, emitted.put_nowait, clock, random.Random(1))
@@ -434,7 +434,7 @@ async def test_exception_of_the_handler_is_logged_and_causes_a_relist(
 ) -> None:
     emitted: asyncio.Queue[str] = asyncio.Queue()
 
-    def emit(change: Upsert[PodObject] | Gone) -> None:
+    def emit(change: Change[PodObject]) -> None:
         if isinstance(change, Upsert) and change.object.metadata.resource_version == "12":
             raise ZeroDivisionError("a bug")
         emitted.put_nowait(change.object.metadata.name if isinstance(change, Upsert) else "-")

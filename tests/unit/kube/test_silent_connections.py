@@ -15,7 +15,7 @@ from pyscheduler.kube.connection import Connection, ConnectionOptions, connect
 from pyscheduler.kube.deadlines import Deadlines
 from pyscheduler.kube.decode import ObjectDecoder, Refusals
 from pyscheduler.kube.paths import PODS
-from pyscheduler.kube.reflector import Gone, Reflector, Upsert, Watched
+from pyscheduler.kube.reflector import Change, Reflector, Upsert, Watched
 from pyscheduler.testing import pod
 from tests.faults.blackhole import Blackhole
 from tests.unit.kube.fixtures import write_kubeconfig
@@ -35,7 +35,7 @@ class WatchFixture:
         decoder = ObjectDecoder("pods", PodObject, Refusals())
         self.reflector = Reflector(connection, Watched(PODS), decoder, self._emit, LoopClock(), random.Random(1))
 
-    def _emit(self, change: Upsert[PodObject] | Gone) -> None:
+    def _emit(self, change: Change[PodObject]) -> None:
         self.seen.put_nowait(change.object.metadata.name if isinstance(change, Upsert) else f"-{change.name}")
 
     async def sees(self, name: str, within: float) -> float:

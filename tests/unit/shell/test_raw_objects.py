@@ -10,7 +10,7 @@ import pytest
 from pyscheduler.api import PodObject
 from pyscheduler.config.types import ExtenderConfig
 from pyscheduler.kube.decode import ObjectDecoder, Refusals
-from pyscheduler.kube.reflector import Gone, Upsert
+from pyscheduler.kube.reflector import Change, Deleted, Upsert
 from pyscheduler.shell.extenders.raw_objects import CacheScope, RawObjectCache, required_scopes
 from pyscheduler.testing import pod
 from tests.unit.kube.fake_api import event
@@ -59,14 +59,14 @@ def test_object_that_leaves_the_scope_is_dropped() -> None:
 def test_deleted_object_is_dropped_before_the_event_is_emitted() -> None:
     cache, emitted = RawObjectCache(CacheScope.ALL), list[tuple[str, int]]()
 
-    def record(change: Upsert[Any] | Gone) -> None:
+    def record(change: Change[Any]) -> None:
         emitted.append((type(change).__name__, len(cache)))
 
     emit = cache.wrap_handler(record)
     item = keeping(cache).line(event("ADDED", pod("a").manifest)).item
     emit(Upsert(item.object))
-    emit(Gone("default", "a", "a"))
-    assert emitted == [("Upsert", 1), ("Gone", 0)]
+    emit(Deleted("default", "a", "a"))
+    assert emitted == [("Upsert", 1), ("Deleted", 0)]
 
 
 def test_undecodable_object_is_not_stored() -> None:
