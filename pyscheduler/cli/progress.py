@@ -17,7 +17,7 @@ _WORKLOADS = (("deployments", "apps"), ("replicasets", "apps"), ("jobs", "batch"
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class WorkloadProgress:
     """Number of pods by state, pods without a node, and workloads that have not created all their pods."""
 
     phases: Counter[str] = field(default_factory=Counter)
@@ -38,7 +38,7 @@ class Progress:
         return f"{total - len(self.unbound)} of {total} pods have a node ({states or 'no pods yet'}){waiting}"
 
 
-def current_progress(api: Api) -> Progress:
+def current_progress(api: Api) -> WorkloadProgress:
     """Return the progress of all workloads."""
     pods = _objects(api, "pods")
     unbound = tuple(p for p in pods if not p["spec"].get("nodeName") and p["status"].get("phase") not in _FINAL)
@@ -49,7 +49,7 @@ def current_progress(api: Api) -> Progress:
         for obj in _objects(api, plural, group)
         if not _has_its_pods(plural, obj)
     )
-    return Progress(phases, unbound, unfinished)
+    return WorkloadProgress(phases, unbound, unfinished)
 
 
 def node_table(api: Api) -> Table:

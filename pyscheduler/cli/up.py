@@ -21,7 +21,7 @@ from pyscheduler.api.quantity import QuantityError, value
 from pyscheduler.cli import options
 from pyscheduler.cli.manifests import Manifest, apply, read_manifests
 from pyscheduler.cli.problems import CommandProblem
-from pyscheduler.cli.progress import Progress, current_progress, node_table, pending_reason
+from pyscheduler.cli.progress import WorkloadProgress, current_progress, node_table, pending_reason
 from pyscheduler.cli.run import until_signalled
 from pyscheduler.clock import SystemClock
 from pyscheduler.config.gates import FeatureGates
@@ -221,7 +221,7 @@ def _kubectl(kubeconfig: str | Path) -> str:
 
 async def _until_placed(
     console: Console, cluster: EmbeddedCluster, working: asyncio.Task[None], flags: UpOptions
-) -> Progress:
+) -> WorkloadProgress:
     clock = SystemClock()
     deadline = clock.now() + flags.timeout
     shown = ""
