@@ -30,6 +30,7 @@ from pyscheduler.core.events import (
     Reconfigured,
     SucceededPodGone,
 )
+from pyscheduler.core.extenders.extender import Extender
 from pyscheduler.core.framework.handle import CoreHandle
 from pyscheduler.core.framework.profile import Profile
 from pyscheduler.core.machine import Machine
@@ -101,16 +102,8 @@ class Scheduler:
         self._connection = connections.calls
         instrument = MetricsInstrument(metrics, clock.now)
         self._extenders = ExtenderRegistry(config.configuration, clock)
-        settings = Settings(
-            config.python.seed,
-            config.configuration.pod_initial_backoff_seconds,
-            config.configuration.pod_max_backoff_seconds,
-            longest_unschedulable,
-            extenders=self._extenders.known,
-        )
-        handle = CoreHandle()
-        profiles = self._extenders.with_binders(build_profiles(config, handle), handle)
-        self.machine = Machine(profiles, handle, instrument, settings)
+        settings = _settings(config, longest_unschedulable, self._extenders.known)
+        self.machine = Machine(partial(_build_profiles, config, self._extenders), instrument, settings)
         self._limit = ConcurrencyLimit(qps=config.configuration.client_connection.qps)
         make_executor = partial(
             Executor,
@@ -126,6 +119,7 @@ class Scheduler:
         self._register_gauges(config.gates)
         self._refusals = Refusals(metrics.count_decode_failure)
         self._rng = random.Random()
+        profiles = self.machine.context.profiles.values()
         self.kinds = sorted({kind for p in profiles for kind in p.watches}, key=lambda k: (k.group, k.plural))
         """Resource kinds that plugins read, in addition to pods and nodes."""
         self._succeeded = {key for p in profiles for key in p.succeeded}
@@ -233,7 +227,7 @@ class Scheduler:
 
     async def _watch_more(self, kinds: set[ResourceKind], succeeded: set[str]) -> None:
         """List and watch additional kinds and succeeded pods; returns when all are listed."""
-        self.machine.context.handle.count_succeeded(succeeded)
+        self.machine.context.handle.pods.count_succeeded(succeeded)
         more: list[Reflector[Any]] = [self._succeeded_reflector(key) for key in sorted(succeeded)]
         more += [self._reflector(_Source(Watched(kind), dict[str, Any], self._object_of(kind))) for kind in kinds]
         if self._watches is not None and more:
@@ -404,6 +398,20 @@ def _log_failure(task: asyncio.Task[None]) -> None:
     error = None if task.cancelled() else task.exception()
     if error is not None:
         log.crash("A reflector has ended", error)
+
+
+def _settings(config: LoadedConfig, longest_unschedulable: float, extenders: tuple[Extender, ...]) -> Settings:
+    return Settings(
+        config.python.seed,
+        config.configuration.pod_initial_backoff_seconds,
+        config.configuration.pod_max_backoff_seconds,
+        longest_unschedulable,
+        extenders=extenders,
+    )
+
+
+def _build_profiles(config: LoadedConfig, extenders: ExtenderRegistry, handle: CoreHandle) -> tuple[Profile, ...]:
+    return extenders.with_binders(build_profiles(config, handle), handle)
 
 
 def _api_clients(connections: Connections, clock: Clock, metrics: Metrics) -> ApiClients:

@@ -63,11 +63,12 @@ class SchedulingQueue:
         profiles: Mapping[str, QueueProfile],
         backoff: Backoff,
         instrument: Instrument,
+        nominator: Nominator,
         max_in_unschedulable: float = 300.0,
         slice_pods: int = SLICE,
     ) -> None:
         """Create an empty queue; `slice_pods` is the maximum number of pending pods that one call processes."""
-        self.nominator = Nominator()
+        self.nominator = nominator
         self._slice = slice_pods
         self._backlog = Backlog()
         self._rejections = RejectionCounts()

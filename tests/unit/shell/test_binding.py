@@ -21,7 +21,7 @@ from pyscheduler.api import (
 )
 from pyscheduler.core.commands import Bind, BindingPlan
 from pyscheduler.core.events import BindFailed, Bound
-from pyscheduler.core.framework.handle import CoreHandle
+from pyscheduler.core.framework.handle import empty_handle
 from pyscheduler.shell.binding.cycle import run_binding
 from pyscheduler.shell.instrument import MetricsInstrument
 from pyscheduler.shell.metrics import Metrics
@@ -29,7 +29,7 @@ from pyscheduler.testing import pod
 
 from .virtual import VirtualClock
 
-HANDLE = CoreHandle()
+HANDLE = empty_handle()
 
 
 class Shaky(PreBindPlugin, BindPlugin, PostBindPlugin):
