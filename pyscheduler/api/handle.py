@@ -164,7 +164,8 @@ class DryRuns(Protocol):
 class Handle(Protocol):
     """Scheduler state that a plugin gets at construction (kube-scheduler's framework.Handle, without the client).
 
-    The attributes are live and do not change: a plugin may store those that it needs in its constructor.
+    The attributes are live and do not change: a plugin may store those that it needs in its constructor. `activate`,
+    `nominator.clear`, and `allow` and `reject` of waiting pods take effect after the plugin's call.
     """
 
     @property
