@@ -164,8 +164,7 @@ class SchedulingQueue:
 
     def take_gate_reports(self) -> list[tuple[Pod, str]]:
         """Return the pods that were gated since the last call, with the reasons to report."""
-        reports, self._gates.reports = self._gates.reports, []
-        return reports
+        return self._gates.take_reports()
 
     # Pods are added, updated and deleted
 
