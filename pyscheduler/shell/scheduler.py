@@ -15,7 +15,6 @@ from pyscheduler.api.events import ResourceKind
 from pyscheduler.api.objects import NodeObject, PodObject
 from pyscheduler.config.binding_timeout import binding_timeout
 from pyscheduler.config.build import build_profiles
-from pyscheduler.config.gates import GATES, FeatureGates
 from pyscheduler.config.loaded import LoadedConfig
 from pyscheduler.config.problems import ConfigError, Problem
 from pyscheduler.config.rebuild import rebuild_profiles
@@ -37,9 +36,9 @@ from pyscheduler.core.machine import Machine
 from pyscheduler.shell import gc_tuning, logs
 from pyscheduler.shell.binding.concurrency import ConcurrencyLimit
 from pyscheduler.shell.clock import Clock
-from pyscheduler.shell.counting import Labels
 from pyscheduler.shell.executor import ApiClients, Executor
 from pyscheduler.shell.extenders.registry import ExtenderRegistry
+from pyscheduler.shell.gauges import register_gauges
 from pyscheduler.shell.instrument import MetricsInstrument
 from pyscheduler.shell.kube.connection import Connection
 from pyscheduler.shell.kube.decode import ObjectDecoder, Refusals
@@ -116,7 +115,7 @@ class Scheduler:
         )
         self.loop = Loop(self.machine, make_executor, clock, instrument.decided)
         self.executor = self.loop.executor
-        self._register_gauges(config.gates)
+        register_gauges(metrics, self.machine.context, self.executor, config.gates)
         self._refusals = Refusals(metrics.count_decode_failure)
         self._rng = random.Random()
         profiles = self.machine.context.profiles.values()
@@ -256,31 +255,6 @@ class Scheduler:
         """Open as many connections as bindings are expected in flight at first, given the server's latency."""
         self._limit.expect(await self._connection.latency())
         await self._connection.warm(int(self._limit.limit(waiting=0, nodes=0)))
-
-    def _register_gauges(self, gates: FeatureGates) -> None:
-        """Connect the gauges to the values that they read at scrape time."""
-        metrics, queue = self.metrics, self.machine.context.queue
-        metrics.pending_pods.set_function(queue.pending_counts)
-        metrics.unschedulable_pods.set_function(queue.rejected_by)
-        metrics.inflight_events.set_function(queue.in_flight_counts)
-        metrics.cache_size.set_function(self._cache_sizes)
-        metrics.goroutines.set_function(lambda: {"binding": self.executor.unfinished})
-        metrics.held_up.set_function(self.executor.bindings.detached_by_plugin)
-        metrics.evaluations.set_function(self._evaluations)
-        metrics.features.set_function(
-            lambda: {(gate.name, gate.stage.label): gates.on(gate.name) for gate in GATES.values()}
-        )
-
-    def _evaluations(self) -> dict[Labels, float]:
-        return {
-            (plugin, point, profile.name): number
-            for profile in self.machine.context.profiles.values()
-            for point, plugin, number in profile.evaluations
-        }
-
-    def _cache_sizes(self) -> dict[str, float]:
-        context = self.machine.context
-        return {"nodes": len(context.state), "pods": len(context.pods), "assumed_pods": len(context.assumed)}
 
     def _sizes(self) -> dict[str, int]:
         return {r.name: len(r) for r in self.reflectors}
