@@ -1,4 +1,4 @@
-"""`Handle.reprieve_pods`: pods added back on all nodes at once, and the nodes that need a dry run instead."""
+"""`DryRuns.reprieve_pods`: pods added back on all nodes at once, and the nodes that need a dry run instead."""
 
 from __future__ import annotations
 
