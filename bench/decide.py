@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -26,9 +27,7 @@ from pyscheduler.api.objects import NodeObject, PodObject
 from pyscheduler.config.build import build_profiles
 from pyscheduler.config.load import default
 from pyscheduler.core.commands import Bind
-from pyscheduler.core.context import Settings
 from pyscheduler.core.events import Bound, NodeChanged, PodChanged
-from pyscheduler.core.framework.handle import CoreHandle
 from pyscheduler.core.machine import Machine
 from pyscheduler.shell.gc_tuning import GcTuning
 
@@ -68,8 +67,7 @@ class DecisionFixture:
     """A machine with nodes, and `assigned` pods on them round robin."""
 
     def __init__(self, nodes: int, assigned: int) -> None:
-        handle = CoreHandle()
-        self.machine = Machine(build_profiles(default(), handle), handle, None, Settings())
+        self.machine = Machine(partial(build_profiles, default()))
         self._named = 0
         for i in range(nodes):
             self.machine.handle(NodeChanged(0.0, msgspec.convert(_node(i), NodeObject)))

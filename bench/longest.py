@@ -25,7 +25,6 @@ from pyscheduler.api.objects import NodeObject, PodObject
 from pyscheduler.config.build import build_profiles
 from pyscheduler.config.load import loads
 from pyscheduler.core.commands import Bind, Command, Evict
-from pyscheduler.core.context import Settings
 from pyscheduler.core.events import (
     Event,
     NodeChanged,
@@ -37,7 +36,6 @@ from pyscheduler.core.events import (
     Reconfigured,
     Tick,
 )
-from pyscheduler.core.framework.handle import CoreHandle
 from pyscheduler.core.machine import Machine
 from pyscheduler.shell.gc_tuning import GcTuning, collect_by_size
 from pyscheduler.shell.loop import BURST
@@ -98,9 +96,8 @@ class MachineFixture:
 
     def __init__(self, nodes: int, pods: int, config: str = CONFIG, per_node: int = PER_NODE) -> None:
         self.now = 1000.0
-        self.handle = CoreHandle()
-        loaded = loads(config)
-        self.machine = Machine(build_profiles(loaded, self.handle), self.handle, None, Settings())
+        self.machine = Machine(partial(build_profiles, loads(config)))
+        self.handle = self.machine.context.handle
         self.kinds = {k.kind: k for p in self.machine.context.profiles.values() for k in p.watches}
         self.sources: dict[str, Json] = {}
         self.pauses: list[float] = []
@@ -399,8 +396,8 @@ def measure_gang(nodes: int, members: int) -> Iterator[Row]:
     labels = {"scheduling.x-k8s.io/pod-group": "g"}
     for i in range(members):
         fixture.machine.handle(PodChanged(fixture.now, _object(pod(f"m-{i}", {}, labels))))
-    while len(fixture.handle.waiting) < members - 1:
-        assert fixture.machine.cycle(fixture.now) is not None, f"{len(fixture.handle.waiting)} wait"
+    while len(fixture.handle.waiting_pods.by_uid) < members - 1:
+        assert fixture.machine.cycle(fixture.now) is not None, f"{len(fixture.handle.waiting_pods.by_uid)} wait"
     longest, calls = 0.0, 0
     while True:
         spent, commands = timed(lambda: fixture.machine.cycle(fixture.now))

@@ -28,9 +28,9 @@ class LicenceToken(PermitPlugin):
         name = pod.labels.get("licence")
         if name is None:
             return None
-        licence = self.handle.objects(LICENCE).get(("", name))
+        licence = self.handle.objects[LICENCE].get(("", name))
         if licence is None:
             return Rejection(f"licence {name} does not exist")
-        pods = self.handle.pods_by_label("licence", pod.namespace, name)
-        used = sum(self.handle.is_assigned_or_assumed(uid) for uid in pods)  # includes this pod, which is assumed
+        pods = self.handle.pods.by_label("licence", pod.namespace, name)
+        used = sum(self.handle.pods.is_assigned_or_assumed(uid) for uid in pods)  # includes this pod, which is assumed
         return None if used <= licence["spec"]["tokens"] else Wait(60, f"no token of licence {name} is free")

@@ -36,7 +36,7 @@ class Maintenance(PreFilterPlugin, FilterPlugin):
         return QueueingHint.QUEUE if reopened else QueueingHint.SKIP
 
     def pre_filter(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Skip | None:
-        cycle[CLOSED] = frozenset(m["spec"]["nodeName"] for m in self.handle.objects(MAINTENANCE).values())
+        cycle[CLOSED] = frozenset(m["spec"]["nodeName"] for m in self.handle.objects[MAINTENANCE].values())
         return None if cycle[CLOSED] else SKIP
 
     def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:

@@ -10,7 +10,7 @@ memory only. Then all of them evict.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from pyscheduler.api import (
@@ -134,7 +134,7 @@ class Gang(PreEnqueuePlugin, PreFilterPlugin, ReservePlugin, PermitPlugin):
         affected = [progress for group in _groups_in(event) if (progress := self._states.find(group)) is not None]
         pods = [next(self._waiting(progress), None) for progress in affected]
         if isinstance(event.new, Pod):
-            pods.append(self.handle.waiting_pod(event.new.uid))  # it may have left the group
+            pods.append(self.handle.waiting_pods.get(event.new.uid))  # it may have left the group
         return [w for w in pods if w is not None]
 
     # -- before filtering: gating and fast rejection -------------------------------------------------------------
@@ -186,13 +186,13 @@ class Gang(PreEnqueuePlugin, PreFilterPlugin, ReservePlugin, PermitPlugin):
         reserved = self._reserved_for_others(group, pod.priority)
         short = missing(terms.min_resources, reserved, nodes)
         if short and pod.spec.preemption_policy != "Never":
-            short = missing(terms.min_resources, reserved, self.handle.nodes_without_lower_priority(pod.priority))
+            short = missing(terms.min_resources, reserved, self.handle.nodes.table_without_lower_priority(pod.priority))
         return short
 
     def _reserved_for_others(self, group: GroupKey, priority: int) -> Mapping[str, int]:
         """Return the unused minResources of started gangs of this priority or a higher one."""
         reserved: dict[str, int] = {}
-        for other, pod_group in self.handle.objects(POD_GROUP).items():
+        for other, pod_group in self.handle.objects[POD_GROUP].items():
             key, terms = GroupKey(*other), pod_group_spec(pod_group, 0.0)
             if key == group or isinstance(terms, str) or not terms.min_resources:
                 continue
@@ -242,8 +242,7 @@ class Gang(PreEnqueuePlugin, PreFilterPlugin, ReservePlugin, PermitPlugin):
         first = not progress.preempting and not any(self._waiting(progress))
         progress.unschedulable.discard(pod.uid)
         progress.preempting[pod.uid] = None
-        able = self._placed(group) | {pod.uid}
-        able |= {uid for uid in progress.preempting if uid in members and self.handle.nominated_node(members[uid])}
+        able = self._placed(group) | {pod.uid} | self._nominated(group, progress.preempting)
         if len(able) >= terms.min_member:
             progress.evicting.add(pod.uid)
             rest = [uid for uid in progress.preempting if uid in members and uid not in progress.evicting]
@@ -303,13 +302,12 @@ class Gang(PreEnqueuePlugin, PreFilterPlugin, ReservePlugin, PermitPlugin):
 
     def _is_evicting(self, group: GroupKey, progress: GangState) -> bool:
         """Return True while a member waits for the termination of pods that were evicted for it."""
-        members = self._members(group)
-        return any(uid in members and self.handle.nominated_node(members[uid]) for uid in progress.evicting)
+        return bool(self._nominated(group, progress.evicting))
 
     # -- state ---------------------------------------------------------------------------------------------------
 
     def _terms(self, group: GroupKey) -> PodGroupSpec | Rejection:
-        pod_group = self.handle.objects(POD_GROUP).get((group.namespace, group.name))
+        pod_group = self.handle.objects[POD_GROUP].get((group.namespace, group.name))
         if pod_group is None:
             return Rejection(f"pod group {group} does not exist", resolvable=False)
         terms = pod_group_spec(pod_group, float(self.args.permit_waiting_time_seconds))
@@ -318,7 +316,12 @@ class Gang(PreEnqueuePlugin, PreFilterPlugin, ReservePlugin, PermitPlugin):
         return Rejection(f"pod group {group} has an invalid {terms}", resolvable=False)
 
     def _members(self, group: GroupKey) -> Mapping[str, Pod]:
-        return self.handle.pods_by_label(POD_GROUP_LABEL, group.namespace, group.name)
+        return self.handle.pods.by_label(POD_GROUP_LABEL, group.namespace, group.name)
+
+    def _nominated(self, group: GroupKey, uids: Iterable[str]) -> set[str]:
+        """Return those of `uids` that are members with a nominated node."""
+        members, nominator = self._members(group), self.handle.nominator
+        return {uid for uid in uids if uid in members and nominator.nominated_node(members[uid])}
 
     def _placed(self, group: GroupKey) -> set[str]:
         """Return the UIDs of members that count as started: bound, binding, waiting or succeeded."""
@@ -332,7 +335,7 @@ class Gang(PreEnqueuePlugin, PreFilterPlugin, ReservePlugin, PermitPlugin):
 
     def _waiting(self, progress: GangState) -> Iterator[WaitingPod]:
         for uid in progress.held:
-            waiting = self.handle.waiting_pod(uid)
+            waiting = self.handle.waiting_pods.get(uid)
             if waiting is not None and self.name in waiting.pending_plugins:
                 yield waiting
 
@@ -346,7 +349,7 @@ class Gang(PreEnqueuePlugin, PreFilterPlugin, ReservePlugin, PermitPlugin):
         if progress.preempting:
             progress.preempting.clear()
             progress.evicting.clear()
-            self.handle.clear_nominations(self._members(group).values())
+            self.handle.nominator.clear(self._members(group).values())
         waiting = list(self._waiting(progress))
         progress.rejected.update(w.pod.uid for w in waiting)
         for waiting_pod in waiting:

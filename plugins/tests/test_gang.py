@@ -18,7 +18,8 @@ from pyscheduler.api import (
     Rejection,
     Wait,
 )
-from pyscheduler.core.framework.handle import CoreHandle, WaitingPodState
+from pyscheduler.core.framework.handle import empty_handle
+from pyscheduler.core.framework.waiting_pods import WaitingPodState
 from pyscheduler.core.state import ClusterState
 from pyscheduler.testing import PodBuilder, node, pod
 from pyscheduler_plugins.gang import LONGEST_WAIT, Gang, GangArgs
@@ -37,12 +38,12 @@ class GangFixture:
     """Gang plugin with a handle and one node."""
 
     def __init__(self, *members: PodBuilder, groups: tuple[dict[str, Any], ...] = (), **args: Any) -> None:
-        self.handle = CoreHandle()
-        self.handle.index(Gang.indexes)
+        self.handle = empty_handle()
+        self.handle.pods.index(Gang.indexes)
         for each in members:
-            self.handle.set_pod(None, each.build())
+            self.handle.pods.set_pod(None, each.build())
         for group in groups:
-            self.handle.set_object(POD_GROUP, group)
+            self.handle.objects.set(POD_GROUP, group)
         self.gang = Gang(GangArgs(**args), self.handle)
         self.state = ClusterState()
         self.state.set_node(node("n").build())
@@ -61,7 +62,7 @@ class GangFixture:
         result = self.gang.permit(cycle, of.build(), node_info)
         if isinstance(result, Wait):
             waiting = WaitingPodState(of.build(), "n", 0.0, {"Gang": result.seconds})
-            self.handle.waiting[of.build().uid] = waiting
+            self.handle.waiting_pods.by_uid[of.build().uid] = waiting
         return result
 
     def handle_unschedulable(self, of: PodBuilder) -> Rejection | None:
@@ -71,11 +72,11 @@ class GangFixture:
 
     @property
     def rejected(self) -> dict[str, str]:
-        return {w.pod.name: w.rejection for w in self.handle.waiting.values() if w.rejected_by}
+        return {w.pod.name: w.rejection for w in self.handle.waiting_pods.by_uid.values() if w.rejected_by}
 
     @property
     def allowed(self) -> list[str]:
-        return [w.pod.name for w in self.handle.waiting.values() if not w.deadlines]
+        return [w.pod.name for w in self.handle.waiting_pods.by_uid.values() if not w.deadlines]
 
 
 @pytest.mark.parametrize(
@@ -174,9 +175,9 @@ def test_only_the_first_waiting_member_activates_the_others() -> None:
     a, b, gated, bound = member("a"), member("b"), member("c").gate("x"), member("d").on("n")
     fixture = GangFixture(a, b, gated, bound, member("e", "h"), groups=(pod_group(minMember=4),))
     fixture.permit(a)
-    assert [p.name for p in fixture.handle.take_activated()] == ["b"]
+    assert [p.name for p in fixture.handle.activated.take()] == ["b"]
     fixture.permit(b)
-    assert fixture.handle.take_activated() == []
+    assert fixture.handle.activated.take() == []
 
 
 def test_waiting_members_are_rejected_when_one_member_is_unschedulable() -> None:
@@ -208,11 +209,11 @@ def test_unreserve_of_one_member_rejects_the_waiting_ones() -> None:
     for each in (a, b):
         fixture.permit(each)
     cycle = Cycle(60.0, "default-scheduler", "a")
-    del fixture.handle.waiting["a"]
+    del fixture.handle.waiting_pods.by_uid["a"]
     fixture.gang.unreserve(cycle, a.build(), "n")
     assert fixture.rejected == {"b": "pod group default/g is incomplete: a released its reservation"}
     # unreserve of b must not count as another failure; the gang starts again from nothing
-    del fixture.handle.waiting["b"]
+    del fixture.handle.waiting_pods.by_uid["b"]
     fixture.gang.unreserve(cycle, b.build(), "n")
     result = fixture.permit(c)
     assert isinstance(result, Wait)
@@ -294,7 +295,7 @@ def test_state_of_completed_gangs_is_removed() -> None:
     fixture = GangFixture(*pods, groups=groups)
     for each in pods:
         assert fixture.permit(each) is None
-        fixture.handle.set_pod(each.build(), each.on("n").build())
+        fixture.handle.pods.set_pod(each.build(), each.on("n").build())
     assert len(fixture.gang._states) <= 64
 
 

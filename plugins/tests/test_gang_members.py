@@ -105,7 +105,7 @@ def test_waiting_members_are_rejected_when_the_pod_group_is_deleted() -> None:
 
 def test_member_bound_by_another_scheduler_completes_the_gang() -> None:
     cluster = two_waiting()
-    (free,) = {"slot0", "slot1", "slot2"} - {w.node_name for w in cluster.handle.waiting_pods()}
+    (free,) = {"slot0", "slot1", "slot2"} - {w.node_name for w in cluster.handle.waiting_pods}
     cluster.add(elsewhere(member("a2", "a")).on(free))
     cluster.run()
     assert cluster.members("a") == 3

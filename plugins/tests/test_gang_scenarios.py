@@ -27,7 +27,7 @@ def test_gang_that_does_not_fit_is_not_retried_endlessly() -> None:
     cluster.add(*cluster.gang("a", of=8))
     cluster.advance(120)
     assert cluster.attempts < 20
-    assert cluster.machine.context.handle.waiting == {}
+    assert cluster.machine.context.handle.waiting_pods.by_uid == {}
 
 
 def test_two_gangs_that_do_not_fit_do_not_requeue_each_other_endlessly() -> None:
@@ -76,11 +76,11 @@ def test_wait_for_a_member_of_another_scheduler_times_out() -> None:
     one, two = cluster.gang("a", of=2, scheduleTimeoutSeconds=30)
     cluster.add(one, two.scheduler("another-scheduler"))
     cluster.run()
-    assert len(cluster.machine.context.handle.waiting) == 1
+    assert len(cluster.machine.context.handle.waiting_pods.by_uid) == 1
     cluster.advance(29)
-    assert len(cluster.machine.context.handle.waiting) == 1
+    assert len(cluster.machine.context.handle.waiting_pods.by_uid) == 1
     cluster.advance(2)
-    assert cluster.machine.context.handle.waiting == {}
+    assert cluster.machine.context.handle.waiting_pods.by_uid == {}
     assert "rejected due to timeout after waiting 30s at plugin Gang" in cluster.pending_message("a0")
     # The other scheduler binds the missing member.
     cluster.add(two.scheduler("another-scheduler").on("slot1"))
@@ -135,10 +135,10 @@ def test_deletion_of_a_waiting_member_rejects_the_others() -> None:
     one, two, three = cluster.gang("a", of=3, scheduleTimeoutSeconds=300)
     cluster.add(one, two, three.scheduler("another-scheduler"))
     cluster.run()
-    assert len(cluster.machine.context.handle.waiting) == 2
+    assert len(cluster.machine.context.handle.waiting_pods.by_uid) == 2
     cluster.delete_pod("a0")
     cluster.run()
-    assert cluster.machine.context.handle.waiting == {}
+    assert cluster.machine.context.handle.waiting_pods.by_uid == {}
 
 
 def test_member_is_retried_when_its_binding_fails() -> None:

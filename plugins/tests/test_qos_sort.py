@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pyscheduler.api import QueuedPod
-from pyscheduler.core.framework.handle import CoreHandle
+from pyscheduler.core.framework.handle import empty_handle
 from pyscheduler.testing import Harness, PodBuilder, node, pod
 from pyscheduler_plugins.qos_sort import QoSSort
 
@@ -42,7 +42,7 @@ def guaranteed(name: str = "g") -> PodBuilder:
     ],
 )
 def test_sort_order(first: tuple[PodBuilder, float], second: tuple[PodBuilder, float]) -> None:
-    sort = QoSSort(QoSSort.Args(), CoreHandle())
+    sort = QoSSort(QoSSort.Args(), empty_handle())
     a, b = (QueuedPod(of.build(), timestamp=at) for of, at in (first, second))
     assert sort.less(a, b)
     assert not sort.less(b, a)

@@ -20,7 +20,20 @@ from pyscheduler.api.events import (
     QueueingHintFn,
     ResourceKind,
 )
-from pyscheduler.api.handle import ApiError, ApiWriter, DryRun, Handle, WaitingPod
+from pyscheduler.api.handle import (
+    ApiError,
+    ApiWriter,
+    DryRun,
+    DryRuns,
+    Handle,
+    NodeLister,
+    PendingEvictions,
+    PodLister,
+    PodNominator,
+    WaitingPod,
+    WaitingPods,
+    WatchedObjects,
+)
 from pyscheduler.api.match import NodeTerm, Requirement, Selector
 from pyscheduler.api.nodes import Images, Ints, Mask, NodeInfo, NodeTable
 from pyscheduler.api.normalize import MAX_NODE_SCORE, DefaultNormalizeScore, Normalizer, Scores
@@ -100,6 +113,7 @@ __all__ = [
     "DomainSums",
     "Domains",
     "DryRun",
+    "DryRuns",
     "FilterPlugin",
     "Handle",
     "HostPort",
@@ -109,6 +123,7 @@ __all__ = [
     "NoArgs",
     "NodeEquivalence",
     "NodeInfo",
+    "NodeLister",
     "NodeNames",
     "NodeObject",
     "NodeTable",
@@ -116,11 +131,14 @@ __all__ = [
     "NodeToStatus",
     "Nominate",
     "Normalizer",
+    "PendingEvictions",
     "PermitPlugin",
     "Plugin",
     "Pod",
     "PodAttributes",
     "PodCount",
+    "PodLister",
+    "PodNominator",
     "PodObject",
     "PodSignature",
     "PostBindPlugin",
@@ -153,4 +171,6 @@ __all__ = [
     "VolumeClaim",
     "Wait",
     "WaitingPod",
+    "WaitingPods",
+    "WatchedObjects",
 ]

@@ -61,7 +61,17 @@ class Cycle:
         "uid",
     )
 
-    def __init__(self, now: float, profile: str, uid: str, attempt: int = 1, seed: int = 0) -> None:
+    def __init__(
+        self,
+        now: float,
+        profile: str,
+        uid: str,
+        attempt: int = 1,
+        seed: int = 0,
+        call_observer: CallObserver | None = None,
+        timer: Callable[[], float] | None = None,
+    ) -> None:
+        """`timer` limits the attempt to `TIME_LIMIT` seconds from now on this clock; None sets no limit."""
         self.now = now
         self.profile = profile
         self.uid = uid
@@ -69,18 +79,13 @@ class Cycle:
         self.seed = seed
         self.skipped: frozenset[str] = frozenset()
         """Names of the plugins for which Filter is skipped in this attempt because their PreFilter returned SKIP."""
-        self.call_observer: CallObserver | None = None
+        self.call_observer = call_observer
         """Wrapper for plugin calls in this attempt; None, the usual case, calls plugins directly."""
-        self.timer: Callable[[], float] | None = None
+        self.timer = timer
         """Clock, in seconds, that is read between plugin calls; None, the usual case, reads no clock."""
-        self._deadline = 0.0
+        self._deadline = 0.0 if timer is None else timer() + TIME_LIMIT
         self._evaluations = 0
         self._state: dict[StateKey[Any], Any] = {}
-
-    def limit_time(self, timer: Callable[[], float] | None) -> None:
-        """Limit the attempt to `TIME_LIMIT` seconds from now on this clock. None removes the limit."""
-        self.timer = timer
-        self._deadline = 0.0 if timer is None else timer() + TIME_LIMIT
 
     def check_time(self, plugin: str, point: str) -> None:
         """Raise AttemptLimitExceeded if the time limit is exceeded.

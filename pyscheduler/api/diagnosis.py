@@ -23,7 +23,7 @@ class Diagnosis(msgspec.Struct):
     tally: Counter[Status] = msgspec.field(default_factory=Counter)
     status_of: Callable[[str], Status | None] = lambda _: None
     codes: Callable[[], Ints] | None = None
-    """Getter for the status codes of all nodes, in the order of `Handle.nodes()`. Optional; speeds up `resolvable`."""
+    """Getter for the status codes of all nodes, in the order of `handle.nodes`. Optional; speeds up `resolvable`."""
     pre_filter: Status | None = None
     """Status of a rejection by PreFilter; in that case no node was filtered."""
     post_filter_message: str = ""

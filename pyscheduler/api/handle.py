@@ -1,12 +1,12 @@
 """Interfaces through which plugins read scheduler state and call the API server.
 
-Deciding extension points get a `Handle` with listers and waiting pods but no client. Acting ones (PreBind, Bind,
-PostBind) get an `ApiWriter` as an argument, so that no Filter can call the API server.
+Deciding extension points get a `Handle`, which has an attribute for each concern but no client. Acting ones (PreBind,
+Bind, PostBind) get an `ApiWriter` as an argument, so that no Filter can call the API server.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
@@ -60,31 +60,23 @@ class DryRun(Protocol):
         """
 
 
-class Handle(Protocol):
-    """Scheduler state that a plugin gets at construction (kube-scheduler's framework.Handle, without the client)."""
+class NodeLister(Protocol):
+    """Nodes of the cluster (kube-scheduler's NodeInfoLister)."""
 
-    def waiting_pods(self) -> Iterable[WaitingPod]:
-        """Return the pods that wait in Permit."""
+    def table(self) -> NodeTable:
+        """Return the table of all nodes. Call this again in each plugin call: a changed node invalidates the table."""
 
-    def waiting_pod(self, uid: str) -> WaitingPod | None:
-        """Return the waiting pod with this UID, or None."""
+    def table_without_lower_priority(self, priority: int) -> NodeTable:
+        """Return the table of all nodes without their pods of a priority lower than this."""
 
-    def activate(self, pods: Iterable[Pod]) -> None:
-        """Move pending pods to the active queue without backoff. Unknown pods are ignored.
 
-        kube-scheduler's Handle.Activate.
-        """
+class PodLister(Protocol):
+    """Cached pods of the cluster, by the indexes of the plugins (client-go's Indexer)."""
 
-    def objects(self, kind: ResourceKind) -> Mapping[tuple[str, str], dict[str, Any]]:
-        """Return the cached objects of a kind by (namespace, name), as a live view. The kind must be in `watches`."""
-
-    def objects_version(self, kind: ResourceKind) -> int:
-        """Return a number that changes whenever an object of the kind is added, updated or deleted."""
-
-    def pods_by_label(self, key: str, namespace: str, value: str) -> Mapping[str, Pod]:
+    def by_label(self, key: str, namespace: str, value: str) -> Mapping[str, Pod]:
         """Return the cached pods of a namespace with this label value, by UID. The key must be in `indexes`."""
 
-    def pods_by_pod_group(self, namespace: str, name: str) -> Mapping[str, Pod]:
+    def by_pod_group(self, namespace: str, name: str) -> Mapping[str, Pod]:
         """Return the pods of a PodGroup (spec.schedulingGroup, KEP-4671) by UID.
 
         They are the assigned ones and those pending pods that this scheduler is responsible for.
@@ -93,14 +85,52 @@ class Handle(Protocol):
     def is_assigned_or_assumed(self, uid: str) -> bool:
         """Return True if the pod with this UID is assigned to a node or assumed on one."""
 
-    def nodes(self) -> NodeTable:
-        """Return the table of all nodes, as a live view."""
 
-    def nodes_without_lower_priority(self, priority: int) -> NodeTable:
-        """Return the table of all nodes without their pods of a priority lower than this."""
+class WatchedObjects(Protocol):
+    """Cached objects of the kinds in `watches` (client-go's shared informers)."""
 
-    def dry_run(self, cycle: Cycle, pod: Pod, node_name: str) -> AbstractContextManager[DryRun]:
-        """Return a context manager for a dry run on one node. Only for PostFilter, with the cycle of the attempt.
+    def __getitem__(self, kind: ResourceKind) -> Mapping[tuple[str, str], dict[str, Any]]:
+        """Return the cached objects of a kind by (namespace, name), as a live view. The kind must be in `watches`."""
+
+    def version(self, kind: ResourceKind) -> int:
+        """Return a number that changes whenever an object of the kind is added, updated or deleted."""
+
+
+class WaitingPods(Protocol):
+    """Pods that wait in Permit."""
+
+    def __iter__(self) -> Iterator[WaitingPod]:
+        """Iterate over the waiting pods (kube-scheduler's IterateOverWaitingPods)."""
+
+    def get(self, uid: str) -> WaitingPod | None:
+        """Return the waiting pod with this UID, or None."""
+
+
+class PodNominator(Protocol):
+    """Nominated nodes of pending pods."""
+
+    def nominated_node(self, pod: Pod) -> str:
+        """Return the nominated node of a pending pod, "" if there is none. Set before the pod's status is updated."""
+
+    def clear(self, pods: Iterable[Pod]) -> None:
+        """Clear the nominations of pending pods, in memory and in status.nominatedNodeName.
+
+        Pods without a nomination are ignored. The freed room requeues none of these pods.
+        """
+
+
+class PendingEvictions(Protocol):
+    """Evictions of preemption victims that have not taken effect yet."""
+
+    def is_preempting(self, uid: str) -> bool:
+        """Return True while pods that were evicted for the pod with this UID still exist in the API server."""
+
+
+class DryRuns(Protocol):
+    """Dry runs of preemption. Only for PostFilter, with the cycle of the attempt."""
+
+    def open(self, cycle: Cycle, pod: Pod, node_name: str) -> AbstractContextManager[DryRun]:
+        """Return a context manager for a dry run on one node.
 
         The cycle's state is restored when the `with` block ends. KeyError if the node does not exist.
         """
@@ -115,7 +145,7 @@ class Handle(Protocol):
     def reprieve_pods(
         self, cycle: Cycle, pod: Pod, orders: Mapping[int, Sequence[Pod]]
     ) -> Mapping[int, Sequence[bool]]:
-        """Return which victims can be reprieved if `pod` is placed on their node, by row of `nodes()`.
+        """Return which victims can be reprieved if `pod` is placed on their node, by row of the table of all nodes.
 
         `orders` lists by row the candidates for a reprieve; the result has one bool for each of them, True if it can
         stay. All pods of a lower priority than `pod` are removed; the candidates are then added back in order, each if
@@ -123,24 +153,54 @@ class Handle(Protocol):
         is rejected by `filter_without_lower_priority`, or a plugin depends on other nodes.
         """
 
-    def dry_run_cache_key(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Hashable | None:
+    def cache_key(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Hashable | None:
         """Return a cache key for dry runs on a node, or None if the result must not be cached.
 
         Equal keys give equal results for all pods of one signature group. None is returned if the result depends on
         more than the node, its pods and the pods nominated to it.
         """
 
-    def nominated_node(self, pod: Pod) -> str:
-        """Return the nominated node of a pending pod, "" if there is none. Set before the pod's status is updated."""
 
-    def clear_nominations(self, pods: Iterable[Pod]) -> None:
-        """Clear the nominations of pending pods, in memory and in status.nominatedNodeName.
+class Handle(Protocol):
+    """Scheduler state that a plugin gets at construction (kube-scheduler's framework.Handle, without the client).
 
-        Pods without a nomination are ignored. The freed room requeues none of these pods.
+    The attributes are live and do not change: a plugin may store those that it needs in its constructor. `activate`,
+    `nominator.clear`, and `allow` and `reject` of waiting pods take effect after the plugin's call.
+    """
+
+    @property
+    def nodes(self) -> NodeLister:
+        """Nodes of the cluster."""
+
+    @property
+    def pods(self) -> PodLister:
+        """Cached pods by label and by PodGroup."""
+
+    @property
+    def objects(self) -> WatchedObjects:
+        """Cached objects of the kinds in `watches`."""
+
+    @property
+    def waiting_pods(self) -> WaitingPods:
+        """Pods that wait in Permit."""
+
+    @property
+    def nominator(self) -> PodNominator:
+        """Nominated nodes of pending pods."""
+
+    @property
+    def evictions(self) -> PendingEvictions:
+        """Evictions of preemption victims that have not taken effect yet."""
+
+    @property
+    def dry_runs(self) -> DryRuns:
+        """Dry runs of preemption."""
+
+    def activate(self, pods: Iterable[Pod]) -> None:
+        """Move pending pods to the active queue without backoff. Unknown pods are ignored.
+
+        kube-scheduler's Handle.Activate.
         """
-
-    def is_preempting(self, uid: str) -> bool:
-        """Return True while pods that were evicted for the pod with this UID still exist in the API server."""
 
 
 class ApiWriter(Protocol):

@@ -70,11 +70,11 @@ class Plugin(ABC):
     A ValueError in `__post_init__` rejects the arguments with its message.
     """
     watches: ClassVar[tuple[ResourceKind, ...]] = ()
-    """Additional kinds that the scheduler watches, to be read through `handle.objects`."""
+    """Additional kinds that the scheduler watches, to be read through `handle.objects[kind]`."""
     indexes: ClassVar[tuple[str, ...]] = ()
-    """Pod label keys that are indexed for `handle.pods_by_label`."""
+    """Pod label keys that are indexed for `handle.pods.by_label`."""
     counts_succeeded: ClassVar[bool] = False
-    """Keep pods of phase Succeeded in `handle.pods_by_label` and `handle.pods_by_pod_group` until they are deleted.
+    """Keep pods of phase Succeeded in `handle.pods.by_label` and `handle.pods.by_pod_group` until they are deleted.
 
     Applies to pods with the labels in `indexes`, or to all pods of PodGroups if `indexes` is empty. Other terminated
     pods are removed at once.
@@ -346,7 +346,7 @@ class PermitPlugin(Plugin):
         otherwise None.
 
         A Rejection prevents the evictions. The nomination stays in memory, where pods of equal or lower priority see
-        it, until another attempt of the pod is permitted or fails, or `handle.clear_nominations` is called. The message
+        it, until another attempt of the pod is permitted or fails, or `handle.nominator.clear` is called. The message
         of the Rejection is added to the pod's condition.
         """
         return None

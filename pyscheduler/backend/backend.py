@@ -21,7 +21,7 @@ from pyscheduler.backend.errors import (
 )
 from pyscheduler.backend.offers import Budget, Offer
 from pyscheduler.backend.pods import PodState
-from pyscheduler.backend.process import BackendRuntime
+from pyscheduler.backend.process import BackendRuntime, open_state
 from pyscheduler.backend.resources import Resources
 from pyscheduler.backend.settings import BackendSettings
 from pyscheduler.backend.state import StateStore
@@ -60,8 +60,9 @@ class KubernetesTaskBackend:
 
     async def __aenter__(self) -> Self:
         """Open the state and resume where the last process stopped. StateInUse, StateProblem, ClusterProblem."""
-        process = BackendRuntime(self._client, self._state, self._budget, self._settings, self._clock, self._rng)
-        await process.start(self._on_update)
+        opened = await open_state(self._state, self._budget)
+        process = BackendRuntime(self._client, opened, self._settings, self._clock, self._rng)
+        process.start(opened.saved, self._on_update)
         self._running = process
         return self
 

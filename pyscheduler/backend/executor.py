@@ -39,8 +39,8 @@ class ApiCallExecutor:
         store: PodSnapshotStore,
         groups: PodGroups,
         body: Callable[[TaskRecord], Json],
-        on_result: ResultHandler,
         rng: random.Random,
+        on_result: ResultHandler,
     ) -> None:
         self._client, self._store, self._groups = client, store, groups
         self._body, self._on_result, self._rng = body, on_result, rng

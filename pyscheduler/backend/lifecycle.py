@@ -31,7 +31,7 @@ from pyscheduler.backend.decide import (
     act,
     observe,
 )
-from pyscheduler.backend.executor import ApiCallExecutor, TaskCall
+from pyscheduler.backend.executor import ApiCallExecutor, ResultHandler, TaskCall
 from pyscheduler.backend.outcomes import Outcome
 from pyscheduler.backend.pods import PodsSnapshot, PodState
 from pyscheduler.backend.settings import BackendSettings
@@ -73,6 +73,7 @@ class TaskPodsLifecycleManager:
         settings: BackendSettings,
         subscription: Subscription,
         notify: Callable[[TaskRecord], None],
+        create_executor: Callable[[ResultHandler], ApiCallExecutor],
         clock: Callable[[], float],
         rng: random.Random,
     ) -> None:
@@ -89,9 +90,9 @@ class TaskPodsLifecycleManager:
         self._resource_version_at = -math.inf
         self._warned: set[str] = set()
         self._stopping = False
-        self._executor: ApiCallExecutor | None = None
         self._wake = asyncio.Event()
         self._reconcile_lock = asyncio.Lock()
+        self.executor = create_executor(self.handle_result)
 
     @property
     def orphans(self) -> dict[str, PodState]:
@@ -187,9 +188,8 @@ class TaskPodsLifecycleManager:
 
     # -- reconciliation --------------------------------------------------------------------------------------------
 
-    async def run(self, executor: ApiCallExecutor) -> None:
+    async def run(self) -> None:
         """Reconcile until stopped. StateLost when another process has taken the state."""
-        self._executor = executor
         backoff = ExponentialBackoff(self._rng)
         while not self._stopping:
             await self._sleep()
@@ -242,8 +242,8 @@ class TaskPodsLifecycleManager:
     def _delete_unused_group(self, record: TaskRecord) -> None:
         """Delete the PodGroup of the task's gang once all tasks of the gang are final."""
         gang = record.spec.gang
-        if record.final and gang is not None and not self._table.gang_size(gang.name) and self._executor is not None:
-            self._executor.delete_group(gang.name)
+        if record.final and gang is not None and not self._table.gang_size(gang.name):
+            self.executor.delete_group(gang.name)
 
     def _decide(self, task: str, now: float) -> None:
         record = self._table.records.get(task)
@@ -279,9 +279,9 @@ class TaskPodsLifecycleManager:
         if isinstance(call, DeletePod | ReleasePod):
             repeat_at = runtime.accepted_at.get(_kind(call), -math.inf) + REPEAT_SECONDS
             call, wake = (None, repeat_at) if now < repeat_at else (call, wake)
-        if call is not None and self._executor is not None:
+        if call is not None:
             runtime.busy = True
-            self._executor.submit(TaskCall(record, call))
+            self.executor.submit(TaskCall(record, call))
         if math.isfinite(wake):
             self._set_timer(record.id, wake)
         elif record.settled and record.id not in self._pods:

@@ -22,7 +22,7 @@ from pyscheduler.backend.offers import Budget, QuotaAccountant
 from pyscheduler.backend.polling import PodsPollingSnapshotSource
 from pyscheduler.backend.resources import NOTHING, Resources
 from pyscheduler.backend.settings import BackendSettings
-from pyscheduler.backend.state import StateProblem, StateStore
+from pyscheduler.backend.state import SavedState, StateProblem, StateStore
 from pyscheduler.backend.store import PodSnapshotStore, Subscription
 from pyscheduler.backend.task import TaskRecord, allocated_resources
 from pyscheduler.backend.task_table import TaskTable
@@ -32,78 +32,87 @@ from pyscheduler.backend.watching import PodsWatchSnapshotSource
 from pyscheduler.kube.numbers import natural
 
 _log = logging.getLogger(__name__)
+_MANAGER = "manager"
+
+
+class OpenedState(msgspec.Struct, frozen=True, eq=False):
+    """Opened state store, the records in it, and the offers that they leave room for."""
+
+    store: StateStore
+    saved: SavedState
+    table: TaskTable
+    quota: QuotaAccountant
+
+
+async def open_state(store: StateStore, budget: Budget | None) -> OpenedState:
+    """Open the state. StateInUse, StateProblem; ClusterProblem if the budget cannot be read."""
+    saved = await store.open()
+    try:
+        table = TaskTable(store, saved.records, saved.resource_version)
+        quota = QuotaAccountant(budget, table)
+        await quota.refresh(_used_by_pods(table))
+    except BaseException:
+        await store.close()
+        raise
+    return OpenedState(store, saved, table, quota)
 
 
 class BackendRuntime:
-    """Backend between opening and closing its state."""
-
-    table: TaskTable
-    manager: TaskPodsLifecycleManager
-    quota: QuotaAccountant
-    update_queue: UpdateQueue
+    """Backend with an opened state, which `stop` closes."""
 
     def __init__(
         self,
         client: PodsApi,
-        state: StateStore,
-        budget: Budget | None,
+        opened: OpenedState,
         settings: BackendSettings,
         clock: Callable[[], float],
         rng: random.Random,
     ) -> None:
-        self._client, self._state, self._budget = client, state, budget
-        self._settings, self._clock, self._rng = settings, clock, rng
-        self._tasks: list[asyncio.Task[None]] = []
-        self._stopped: BackendStopped | None = None
-
-    async def start(self, on_update: OnUpdate | None) -> None:
-        """Open the state and start all parts. StateInUse, StateProblem; ClusterProblem if the budget cannot be read."""
-        saved = await self._state.open()
-        try:
-            self.table = TaskTable(self._state, saved.records, saved.resource_version)
-            self.quota = QuotaAccountant(self._budget, self.table)
-            await self.quota.refresh(self._used_by_pods())
-        except BaseException:
-            await self._state.close()
-            raise
-        resource_version = natural(saved.resource_version or "")
+        self.table, self.quota = opened.table, opened.quota
+        self._state, self._settings, self._rng = opened.store, settings, rng
+        resource_version = natural(opened.saved.resource_version or "")
         store = PodSnapshotStore(resource_version)
-        subscription = store.subscribe()
+        self._subscription = store.subscribe()
+        self._groups = PodGroups(client, self.table, settings.name)
+        body = partial(pod_body, backend=settings.name, scheduler=settings.scheduler)
+        create_executor = partial(ApiCallExecutor, client, store, self._groups, body, rng)
         self.update_queue = UpdateQueue(self._confirm)
         self.manager = TaskPodsLifecycleManager(
-            self.table, self._settings, subscription, self.update_queue.put, self._clock, self._rng
+            self.table, settings, self._subscription, self.update_queue.put, create_executor, clock, rng
         )
-        groups = PodGroups(self._client, self.table, self._settings.name)
-        body = partial(pod_body, backend=self._settings.name, scheduler=self._settings.scheduler)
-        self._executor = ApiCallExecutor(self._client, store, groups, body, self.manager.handle_result, self._rng)
-        labels = selector(self._settings.name)
-        polling = PodsPollingSnapshotSource(self._client, labels, store, self._settings.poll_seconds, self._rng)
-        watching = PodsWatchSnapshotSource(self._client, labels, store, resource_version, self._rng)
+        labels = selector(settings.name)
+        self._polling = PodsPollingSnapshotSource(client, labels, store, settings.poll_seconds, rng)
+        self._watching = PodsWatchSnapshotSource(client, labels, store, resource_version, rng)
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._stopped: BackendStopped | None = None
+
+    def start(self, saved: SavedState, on_update: OnUpdate | None) -> None:
+        """Start the tasks of all parts, and notify the owner of the final records that it has not received."""
         for record in saved.records.values():
             if record.final and not record.acknowledged:
                 self.update_queue.put(record)
-        self._managing = self._run("manager", self.manager.run(self._executor))
-        self._run("pods", _forward(subscription, self.manager))
-        self._run("poll", polling.run())
-        self._run("watch", watching.run())
+        self._run(_MANAGER, self.manager.run())
+        self._run("pods", _forward(self._subscription, self.manager))
+        self._run("poll", self._polling.run())
+        self._run("watch", self._watching.run())
         self._run("quota", self._refresh_budget())
         if any(record.spec.gang is not None for record in saved.records.values()):
-            self._run("pod groups", self._delete_leftover_groups(groups))
+            self._run("pod groups", self._delete_leftover_groups())
         if on_update is not None:
             self._run("updates", self.update_queue.call(on_update))
         for number in range(self._settings.concurrency):
-            self._run(f"worker {number}", self._executor.run_worker())
+            self._run(f"worker {number}", self.manager.executor.run_worker())
 
     async def stop(self) -> None:
         """Stop after the current reconciliation, commit what has changed, close the state."""
         if self._stopped is None:
             self.manager.stop()
-            await asyncio.wait([self._managing])
+            await asyncio.wait([self._tasks[_MANAGER]])
         self._halt(BackendStopped("the backend has been stopped"))
-        for task in self._tasks:
+        for task in self._tasks.values():
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self._executor.stop()
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        await self.manager.executor.stop()
         with contextlib.suppress(StateProblem):
             await self.table.commit()
         await self._state.close()
@@ -119,18 +128,17 @@ class BackendRuntime:
         self.manager.enqueue()
         await self.table.wait()
 
-    def _run(self, name: str, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    def _run(self, name: str, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work, name=f"task backend: {name}")
         task.add_done_callback(self._ended)
-        self._tasks.append(task)
-        return task
+        self._tasks[name] = task
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         problem = None if task.cancelled() else task.exception()
         if problem is not None and self._stopped is None:
             _log.error("task backend failed, stopping: %s", problem, exc_info=problem)
             self._halt(BackendStopped(f"the backend stopped: {problem}"))
-            for other in self._tasks:
+            for other in self._tasks.values():
                 other.cancel()
 
     def _halt(self, why: BackendStopped) -> None:
@@ -148,11 +156,6 @@ class BackendRuntime:
             self.table.change(now, msgspec.structs.replace(now, acknowledged=True))
             self.manager.enqueue(record.id)
 
-    def _used_by_pods(self) -> Resources:
-        """Return the resources of existing pods as far as recorded: the backend's share of a quota's `used`."""
-        requests = (allocated_resources(r) for r in self.table.durable.values() if r.pod_uid)
-        return sum(requests, NOTHING)
-
     async def _refresh_budget(self) -> None:
         """Notify offer listeners after each commit, and read the budget every `budget_seconds`."""
         loop = asyncio.get_running_loop()
@@ -166,21 +169,27 @@ class BackendRuntime:
                 continue
             refreshed_at = loop.time()
             try:
-                await self.quota.refresh(self._used_by_pods())
+                await self.quota.refresh(_used_by_pods(self.table))
             except ClusterProblem as problem:
                 _log.warning("reading the budget failed, keeping the last limit: %s", problem)
 
-    async def _delete_leftover_groups(self, groups: PodGroups) -> None:
+    async def _delete_leftover_groups(self) -> None:
         backoff = ExponentialBackoff(self._rng)
         while True:
             try:
-                await groups.sweep()
+                await self._groups.sweep()
             except ClusterProblem as problem:
                 pause = backoff.next_delay(problem.retry_after)
                 _log.warning("deleting left-over PodGroups failed, retrying in %.1f s: %s", pause, problem)
                 await asyncio.sleep(pause)
             else:
                 return
+
+
+def _used_by_pods(table: TaskTable) -> Resources:
+    """Return the resources of existing pods as far as recorded: the backend's share of a quota's `used`."""
+    requests = (allocated_resources(r) for r in table.durable.values() if r.pod_uid)
+    return sum(requests, NOTHING)
 
 
 async def _forward(subscription: Subscription, manager: TaskPodsLifecycleManager) -> None:

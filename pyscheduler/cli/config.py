@@ -9,7 +9,7 @@ import click
 from pyscheduler.cli.options import FILE, feature_gates, gates
 from pyscheduler.config.build import build_profiles
 from pyscheduler.config.load import load, show
-from pyscheduler.core.framework.handle import CoreHandle
+from pyscheduler.core.framework.handle import empty_handle
 
 _file = click.argument("file", type=FILE)
 
@@ -25,7 +25,7 @@ def config() -> None:
 def validate(file: Path, feature_gates: tuple[str, ...]) -> None:
     """Check FILE, a KubeSchedulerConfiguration; print every error with its YAML path."""
     loaded = load(file, gates(feature_gates))
-    build_profiles(loaded, CoreHandle())
+    build_profiles(loaded, empty_handle())
     for warning in loaded.warnings:
         click.echo(f"{file}: warning: {warning}")
     names = ", ".join(profile.scheduler_name for profile in loaded.profiles)

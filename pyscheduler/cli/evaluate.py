@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,6 @@ from pyscheduler.config.load import default, from_value, load
 from pyscheduler.config.loaded import LoadedConfig
 from pyscheduler.config.problems import ConfigError
 from pyscheduler.core.context import Context, Settings
-from pyscheduler.core.framework.handle import CoreHandle
 from pyscheduler.core.machine import Machine
 from pyscheduler.core.scheduling.report import report
 from pyscheduler.core.snapshot import UnreadableObject, load_snapshot
@@ -132,8 +132,7 @@ class Evaluator:
         ConfigError if it is invalid.
         """
         loaded = self._config if config is None else self._loaded(config)
-        handle = CoreHandle()
-        return Machine(build_profiles(loaded, handle), handle, None, Settings(loaded.python.seed))
+        return Machine(partial(build_profiles, loaded), None, Settings(loaded.python.seed))
 
     def _loaded(self, config: Any) -> LoadedConfig:
         key = json.dumps(config, sort_keys=True)

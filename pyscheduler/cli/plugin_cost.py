@@ -7,6 +7,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -34,10 +35,10 @@ from pyscheduler.config.build import build_profiles
 from pyscheduler.config.load import loads
 from pyscheduler.config.loaded import LoadedConfig
 from pyscheduler.core.commands import Bind
-from pyscheduler.core.context import Settings
 from pyscheduler.core.events import Bound, NodeChanged, PodChanged, PodGone
 from pyscheduler.core.framework.handle import CoreHandle
 from pyscheduler.core.framework.plugin_failure import code_line, describe
+from pyscheduler.core.framework.profile import Profile
 from pyscheduler.core.machine import Machine
 from pyscheduler.intree import DEFAULT_MULTIPOINT
 
@@ -120,21 +121,24 @@ class _BenchmarkCluster:
 
     def __init__(self, config: LoadedConfig, request: CostMeasurement, reads: Reads | None = None) -> None:
         """`reads` overrides the claim of the measured plugin."""
-        handle = CoreHandle()
-        (self.profile,) = build_profiles(config, handle)
-        if reads is not None:
-            plugin = self.plugin(request.plugin)
-            plugin.__class__ = type(type(plugin).__name__, (type(plugin),), {"reads": reads})
-        self.machine = Machine((self.profile,), handle, None, Settings())
         self._request = request
+        self._reads = reads
+        self.machine = Machine(partial(self._build_profiles, config))
+        (self.profile,) = self.machine.context.profiles.values()
         self._created = 0
         for i in range(request.nodes):
             self.machine.handle(NodeChanged(0.0, _node(request.node, i)))
 
     def plugin(self, name: str) -> Plugin:
         """Return the measured plugin, by its name or its import path."""
-        by_path = {f"{type(p).__module__}:{type(p).__qualname__}": p for p in self.profile.plugins}
-        return by_path.get(name) or next(p for p in self.profile.plugins if p.name == name)
+        return _plugin_of(self.profile, name)
+
+    def _build_profiles(self, config: LoadedConfig, handle: CoreHandle) -> tuple[Profile, ...]:
+        (profile,) = build_profiles(config, handle)
+        if self._reads is not None:
+            plugin = _plugin_of(profile, self._request.plugin)
+            plugin.__class__ = type(type(plugin).__name__, (type(plugin),), {"reads": self._reads})
+        return (profile,)
 
     def pod(self) -> Pod:
         """Return a pod of the template."""
@@ -161,6 +165,12 @@ class _BenchmarkCluster:
         metadata = {**(pod.get("metadata") or {}), "name": name, "uid": name, "namespace": "default"}
         spec = {"containers": [{"name": "main"}], **(pod.get("spec") or {}), "schedulerName": self.profile.name}
         return msgspec.convert({"metadata": metadata, "spec": spec}, PodObject)
+
+
+def _plugin_of(profile: Profile, name: str) -> Plugin:
+    """Return a plugin of the profile by its name or its import path."""
+    by_path = {f"{type(p).__module__}:{type(p).__qualname__}": p for p in profile.plugins}
+    return by_path.get(name) or next(p for p in profile.plugins if p.name == name)
 
 
 def _node(template: Json, i: int) -> NodeObject:

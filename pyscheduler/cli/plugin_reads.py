@@ -9,6 +9,7 @@ from typing import Any, Final, cast
 from pyscheduler.api import (
     Cycle,
     FilterPlugin,
+    Handle,
     NodeInfo,
     NodeTable,
     Plugin,
@@ -73,13 +74,11 @@ def infer_reads(plugin: Plugin, pod: Pod, nodes: NodeTable) -> Reads | None:
     if vars(plugin).keys() - {"args", "handle"}:
         return None
     seen: set[str] = set()
-    handle, plugin.handle = plugin.handle, cast(Any, _Recorder("handle", plugin.handle, seen))
     try:
-        _run(plugin, cast(Pod, _Recorder("pod", pod, seen)), _RecordedCycle(pod, seen), nodes, seen)
+        recorded = type(plugin)(plugin.args, cast(Handle, _Recorder("handle", plugin.handle, seen)))
+        _run(recorded, cast(Pod, _Recorder("pod", pod, seen)), _RecordedCycle(pod, seen), nodes, seen)
     except Exception:  # a call that fails does not show what the plugin reads
         return None
-    finally:
-        plugin.handle = handle
     if seen & _OF_ONE_POD or any(each.startswith(("handle.", "cycle.")) and each != "cycle.state" for each in seen):
         return None
     if "cycle.state" not in seen and not any(each.startswith("node.") for each in seen):

@@ -7,17 +7,17 @@ from types import MappingProxyType
 
 from msgspec.structs import replace
 
-from pyscheduler.api.handle import Handle
 from pyscheduler.api.plugin import Plugin
 from pyscheduler.config.expand import ProfileSpec
 from pyscheduler.config.loaded import LoadedConfig
 from pyscheduler.config.problems import ConfigError, Problem
+from pyscheduler.core.framework.handle import CoreHandle
 from pyscheduler.core.framework.plugin_failure import PluginFailed, code_line, describe, is_external
 from pyscheduler.core.framework.profile import Profile, compile_profile
 
 
 def build_profiles(
-    config: LoadedConfig, handle: Handle, running: Mapping[str, Profile] = MappingProxyType({})
+    config: LoadedConfig, handle: CoreHandle, running: Mapping[str, Profile] = MappingProxyType({})
 ) -> tuple[Profile, ...]:
     """Return the compiled profiles of a configuration. ConfigError lists all plugins that cannot be constructed.
 
@@ -44,7 +44,7 @@ def _profile(spec: ProfileSpec, instances: Mapping[str, Plugin]) -> Profile:
 
 
 def _construct(
-    i: int, config: LoadedConfig, handle: Handle, running: Mapping[str, Profile], problems: list[Problem]
+    i: int, config: LoadedConfig, handle: CoreHandle, running: Mapping[str, Profile], problems: list[Problem]
 ) -> dict[str, Plugin]:
     """Return the plugins of one profile by name; failures are appended to `problems`."""
     spec = config.profiles[i]
@@ -55,8 +55,10 @@ def _construct(
     for name in spec.plugins:
         if name in instances:
             continue
+        cls = config.registry[name].cls
+        handle.objects.watch(cls.watches)
         try:
-            instances[name] = config.registry[name].cls(spec.args[name], handle)
+            instances[name] = cls(spec.args[name], handle)
         except BaseException as error:
             if is_external(error):
                 raise

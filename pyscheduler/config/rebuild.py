@@ -12,10 +12,10 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from pyscheduler.api.handle import Handle
 from pyscheduler.config.build import build_profiles
 from pyscheduler.config.expand import ProfileSpec
 from pyscheduler.config.loaded import LoadedConfig
+from pyscheduler.core.framework.handle import CoreHandle
 from pyscheduler.core.framework.profile import Profile
 
 _FIXED = {
@@ -35,7 +35,7 @@ class RebuiltProfiles(msgspec.Struct, frozen=True):
 
 
 def rebuild_profiles(
-    started: LoadedConfig, changed: LoadedConfig, running: Mapping[str, Profile], handle: Handle
+    started: LoadedConfig, changed: LoadedConfig, running: Mapping[str, Profile], handle: CoreHandle
 ) -> RebuiltProfiles:
     """Return the profiles of a changed configuration. `started` is the configuration at startup.
 

@@ -10,7 +10,7 @@ A pod is pending, assumed or placed, never two of them; `invariants.validate` ch
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -22,18 +22,20 @@ from pyscheduler.api.queued import QueuedPod
 from pyscheduler.core.changes import pod_deleted, pod_events
 from pyscheduler.core.extenders.decider import ExtenderDecider
 from pyscheduler.core.extenders.extender import EXTENDER, Extender
-from pyscheduler.core.framework.handle import CoreHandle
+from pyscheduler.core.framework.handle import CoreHandle, build_handle
 from pyscheduler.core.framework.profile import Profile
 from pyscheduler.core.instrument import Instrument, Point
-from pyscheduler.core.preemption.dry_run import DryRunner
 from pyscheduler.core.queue import SLICE, Backoff, QueueProfile, SchedulingQueue
 from pyscheduler.core.queue.labels import NOMINATED_NODE_CHANGED
-from pyscheduler.core.queue.nominator import FreedNomination
+from pyscheduler.core.queue.nominator import FreedNomination, Nominator
 from pyscheduler.core.scheduling.confirmation import Unconfirmed
 from pyscheduler.core.scheduling.decider import Decider
 from pyscheduler.core.scheduling.node_order import NextStartNode
 from pyscheduler.core.state import ClusterState, PodSignatures
 from pyscheduler.core.state.shared_images import SharedImages
+
+ProfileBuilder = Callable[[CoreHandle], Sequence[Profile]]
+"""Function that returns the profiles with all plugins constructed, given the handle for them."""
 
 
 class AssumedStage(enum.Enum):
@@ -106,12 +108,13 @@ class Points(msgspec.Struct, frozen=True):
 class Context(msgspec.Struct, eq=False):
     """All state of the machine."""
 
-    profiles: Mapping[str, Profile]
+    profiles: dict[str, Profile]
+    """Profiles in use by scheduler name, in the order of the configuration; the handle has the same dict."""
     handle: CoreHandle
     instrument: Instrument
     settings: Settings
     queue: SchedulingQueue
-    state: ClusterState = msgspec.field(default_factory=ClusterState)
+    state: ClusterState
     shapes: PodSignatures = msgspec.field(default_factory=PodSignatures)
     images: SharedImages = msgspec.field(default_factory=SharedImages)
     deciders: dict[str, Decider] = msgspec.field(default_factory=dict)
@@ -140,27 +143,31 @@ class Context(msgspec.Struct, eq=False):
     """Number of extender rounds so far."""
 
     @staticmethod
-    def build(profiles: Sequence[Profile], handle: CoreHandle, instrument: Instrument, settings: Settings) -> Context:
+    def build(build_profiles: ProfileBuilder, instrument: Instrument, settings: Settings) -> Context:
         """Return a context with an empty cluster."""
+        in_use: dict[str, Profile] = {}
+        state, nominator = ClusterState(), Nominator()
+        handle = build_handle(state, nominator, in_use)
+        profiles = build_profiles(handle)
         queue = SchedulingQueue(
             queue_profiles(profiles, settings),
             Backoff(settings.initial_backoff, settings.max_backoff),
             instrument,
+            nominator,
             settings.max_in_unschedulable,
             settings.slice_pods,
         )
-        context = Context({}, handle, instrument, settings, queue)
+        context = Context(in_use, handle, instrument, settings, queue, state)
         context.use_profiles(profiles)
         return context
 
     def use_profiles(self, profiles: Sequence[Profile]) -> None:
         """Schedule by these profiles from now on, with empty caches."""
-        self.profiles = {p.name: p for p in profiles}
+        self.profiles.clear()
+        self.profiles.update((p.name, p) for p in profiles)
         for profile in profiles:
-            self.handle.index(profile.indexes, self.pods.values())
-        watched = frozenset(kind for profile in profiles for kind in profile.watches)
-        self.handle.use_profiles(self.profiles, watched, DryRunner(self.profiles, self.state, self.queue.nominator))
-        self.handle.count_succeeded(key for profile in profiles for key in profile.succeeded)
+            self.handle.pods.index(profile.indexes, self.pods.values())
+        self.handle.pods.count_succeeded(key for profile in profiles for key in profile.succeeded)
         self.deciders, self.extender_deciders = {}, {}
         start, share = NextStartNode(), any(e.filters or e.prioritizes for e in self.settings.extenders)
         for profile in profiles:
@@ -180,7 +187,7 @@ class Context(msgspec.Struct, eq=False):
     @property
     def needs_events(self) -> bool:
         """Return True if an event may matter to a pod."""
-        return self.queue.needs_events or bool(self.handle.waiting)
+        return self.queue.needs_events or bool(self.handle.waiting_pods.by_uid)
 
     def wake(self, events: Sequence[ClusterEvent], now: float) -> None:
         """Requeue the pods that the events may help, and record the events for the Permit plugins of waiting pods."""
@@ -192,7 +199,7 @@ class Context(msgspec.Struct, eq=False):
 
     def record_for_waiting_pods(self, events: Sequence[ClusterEvent]) -> None:
         """Record events for the Permit plugins of waiting pods, which run at the end of this call into the machine."""
-        if self.handle.waiting:
+        if self.handle.waiting_pods.by_uid:
             self.pending_events += events
 
     def place_freed(self, pod: Pod, now: float, only: Callable[[Pod], bool] | None = None) -> None:

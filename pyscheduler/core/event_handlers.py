@@ -35,10 +35,10 @@ def handle_pod_change(context: Context, source: PodObject, now: float) -> None:
     pod = context.shapes.pod(source)
     if source.status.phase in _ENDED:
         handle_pod_deletion(context, pod.uid, now)
-        if source.status.phase == _SUCCEEDED and context.handle.keep_succeeded(pod):
+        if source.status.phase == _SUCCEEDED and context.handle.pods.keep_succeeded(pod):
             context.wake((ClusterEvent(SUCCEEDED_POD, Action.ADD, None, pod, "SucceededPodAdd"),), now)
         return
-    if context.handle.has_succeeded(pod.uid):
+    if context.handle.pods.has_succeeded(pod.uid):
         return  # the watch of running pods lags behind that of succeeded pods
     key = pod.key
     namesake = context.uid_of.get(key)
@@ -50,7 +50,7 @@ def handle_pod_change(context: Context, source: PodObject, now: float) -> None:
     context.pods[pod.uid] = pod
     if old is None:
         context.uid_of[key] = pod.uid
-    context.handle.set_pod(old, pod)
+    context.handle.pods.set_pod(old, pod)
     if pod.deleting:
         context.eviction_ended(pod.uid, now)
     if pod.node_name:
@@ -63,7 +63,7 @@ def handle_pod_change(context: Context, source: PodObject, now: float) -> None:
         else:
             _handle_pending_pod(context, old, pod, now)
         context.instrument.event_handled(POD_ADD if old is None else POD_UPDATE, now)
-    elif context.needs_events and context.handle.is_indexed(pod):
+    elif context.needs_events and context.handle.pods.is_indexed(pod):
         # Another scheduler's pod, but a plugin counts it among ours.
         context.wake([_pod_added(pod)] if old is None else pod_events(old, pod), now)
 
@@ -108,7 +108,7 @@ def _handle_assumed_change(context: Context, old: Pod | None, pod: Pod, now: flo
     Only the Permit plugins that make the pod wait depend on other updates.
     """
     assumed = context.assumed[pod.uid]
-    waiting = context.handle.waiting.get(pod.uid)
+    waiting = context.handle.waiting_pods.by_uid.get(pod.uid)
     if waiting is not None and old is not None and old.resource_version != pod.resource_version:
         waiting.pod = pod
         context.record_for_waiting_pods(pod_events(old, pod))
@@ -135,7 +135,7 @@ def _handle_pending_pod(context: Context, old: Pod | None, pod: Pod, now: float)
         return
     events, nominated = pod_events(old, pod), context.queue.nominator.node_of(pod.uid)
     context.queue.update(old, pod, events, now)
-    if context.handle.is_indexed(pod) or context.handle.is_indexed(old):
+    if context.handle.pods.is_indexed(pod) or context.handle.pods.is_indexed(old):
         for event in events:
             if event.action & _JOINS:
                 context.queue.move_all(event, now, only=lambda other: other.uid != pod.uid)
@@ -174,7 +174,7 @@ def handle_pod_deletion(context: Context, uid: str, now: float) -> None:
         return
     if context.uid_of.get(pod.key) == uid:
         del context.uid_of[pod.key]
-    context.handle.set_pod(pod, None)
+    context.handle.pods.set_pod(pod, None)
     context.eviction_ended(uid, now)
     assumed = context.assumed.get(uid)
     if assumed is not None:
@@ -192,7 +192,7 @@ def handle_pod_deletion(context: Context, uid: str, now: float) -> None:
 
 def handle_succeeded_pod_deletion(context: Context, uid: str) -> None:
     """Drop a succeeded pod that was deleted."""
-    context.handle.drop_succeeded(uid)
+    context.handle.pods.drop_succeeded(uid)
 
 
 def handle_node_change(context: Context, source: NodeObject, now: float) -> None:
@@ -218,14 +218,14 @@ def handle_node_deletion(context: Context, name: str, now: float) -> None:
 
 def _reschedule_waiting_pods(context: Context, name: str) -> None:
     """Reject the pods that wait in Permit for a deleted node: the API server would still bind them to it."""
-    for waiting in context.handle.waiting.values():
+    for waiting in context.handle.waiting_pods.by_uid.values():
         if waiting.node_name == name and not waiting.is_decided:
             waiting.preempt(min(waiting.deadlines), f"node {name} was deleted")
 
 
 def handle_object_change(context: Context, kind: ResourceKind, obj: dict[str, Any], now: float) -> None:
     """Apply the creation or an update of an object of a kind that plugins watch."""
-    before = context.handle.set_object(kind, obj)
+    before = context.handle.objects.set(kind, obj)
     context.state.objects_changed()
     action, verb = (Action.ADD, "Add") if before is None else (Action.UPDATE_OTHER, "Update")
     _wake_and_count(context, [ClusterEvent(kind.kind, action, before, obj, _label(kind, verb))], now)
@@ -233,7 +233,7 @@ def handle_object_change(context: Context, kind: ResourceKind, obj: dict[str, An
 
 def handle_object_deletion(context: Context, kind: ResourceKind, namespace: str, name: str, now: float) -> None:
     """Apply the deletion of an object of a kind that plugins watch; unknown ones are ignored."""
-    before = context.handle.remove_object(kind, namespace, name)
+    before = context.handle.objects.remove(kind, namespace, name)
     if before is not None:
         context.state.objects_changed()
         _wake_and_count(context, [ClusterEvent(kind.kind, Action.DELETE, before, None, _label(kind, "Delete"))], now)

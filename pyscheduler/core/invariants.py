@@ -46,7 +46,7 @@ def _check_pods_exist(context: Context) -> None:
 
 
 def _check_waiting_pods(context: Context) -> None:
-    for uid, waiting in context.handle.waiting.items():
+    for uid, waiting in context.handle.waiting_pods.by_uid.items():
         assumed = context.assumed.get(uid)
         assert assumed is not None, f"{waiting.pod} waits in Permit but is not assumed"
         assert assumed.stage is AssumedStage.WAITING, f"{waiting.pod} waits in Permit in stage {assumed.stage.name}"
@@ -72,7 +72,8 @@ def _check_in_flight(context: Context) -> None:
         if tier is Tier.IN_FLIGHT:
             uid = queued.pod.uid
             suspended = context.suspended is not None and context.suspended.queued is queued
-            assert suspended or uid in context.handle.waiting, f"{queued.pod} is in flight without an attempt"
+            waits = uid in context.handle.waiting_pods.by_uid
+            assert suspended or waits, f"{queued.pod} is in flight without an attempt"
 
 
 def _check_nominated_pods(context: Context) -> None:

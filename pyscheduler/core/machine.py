@@ -11,12 +11,12 @@ once.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Final
 
 from pyscheduler.core import event_handlers
 from pyscheduler.core.commands import CancelBinding, Command
-from pyscheduler.core.context import Context, Settings
+from pyscheduler.core.context import Context, ProfileBuilder, Settings
 from pyscheduler.core.events import (
     BindFailed,
     Bound,
@@ -34,8 +34,6 @@ from pyscheduler.core.events import (
     SucceededPodGone,
     Tick,
 )
-from pyscheduler.core.framework.handle import CoreHandle
-from pyscheduler.core.framework.profile import Profile
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.core.preemption.executor import clear_nominations
 from pyscheduler.core.reconfigure import reconfigure
@@ -59,13 +57,12 @@ class Machine:
 
     def __init__(
         self,
-        profiles: Sequence[Profile],
-        handle: CoreHandle,
+        build_profiles: ProfileBuilder,
         instrument: Instrument | None = None,
         settings: Settings | None = None,
     ) -> None:
-        """Create a machine with an empty cluster; the profiles' plugins must have been built with `handle`."""
-        self.context = Context.build(profiles, handle, instrument or Instrument(), settings or Settings())
+        """Create a machine with an empty cluster."""
+        self.context = Context.build(build_profiles, instrument or Instrument(), settings or Settings())
 
     def handle(self, event: Event) -> list[Command]:
         """Apply one event. Raises ValueError, with nothing changed, for an object that cannot be parsed."""
@@ -129,7 +126,7 @@ class Machine:
 
     def next_wake(self) -> float | None:
         """Return the time of the next Tick, in seconds on the machine's clock; None if no timer is pending."""
-        due = [waiting.next_wake for waiting in self.context.handle.waiting.values()]
+        due = [waiting.next_wake for waiting in self.context.handle.waiting_pods.by_uid.values()]
         queue = self.context.queue.next_wake(popping=self.context.suspended is None)
         due += [wake for wake in (queue, self.context.unconfirmed.next_due()) if wake is not None]
         return min(due, default=None)
@@ -184,7 +181,7 @@ class Machine:
     def _follow_up(self, now: float) -> list[Command]:
         """Apply the requests that plugins made during their calls; processing waiting pods may cause more of them."""
         commands = self._apply_requests(now)
-        if self.context.handle.waiting:
+        if self.context.handle.waiting_pods.by_uid:
             commands += process_waiting_pods(self.context, now)
             commands += self._apply_requests(now)
         else:
@@ -194,8 +191,8 @@ class Machine:
 
     def _apply_requests(self, now: float) -> list[Command]:
         handle = self.context.handle
-        commands = clear_nominations(self.context, pods, now) if (pods := handle.take_unnominated()) else []
-        if activated := handle.take_activated():
+        commands = clear_nominations(self.context, pods, now) if (pods := handle.nominator.cleared.take()) else []
+        if activated := handle.activated.take():
             self.context.queue.activate(activated, now)
         return commands
 

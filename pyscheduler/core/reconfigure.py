@@ -24,7 +24,7 @@ CONFIGURATION_CHANGED = "the scheduler's configuration has changed"
 def reconfigure(context: Context, event: Reconfigured) -> None:
     """Apply the profiles, extenders and backoffs of the event."""
     initial, maximum = event.initial_backoff, event.max_backoff
-    before = context.profiles.keys()
+    before = frozenset(context.profiles)
     context.settings = replace(
         context.settings, initial_backoff=initial, max_backoff=maximum, extenders=event.extenders
     )
@@ -37,7 +37,7 @@ def reconfigure(context: Context, event: Reconfigured) -> None:
 
 
 def _reject_waiting_pods(context: Context) -> None:
-    for uid, waiting in context.handle.waiting.items():
+    for uid, waiting in context.handle.waiting_pods.by_uid.items():
         before = context.assumed[uid].profile
         after = context.profiles.get(before.name)
         current = {id(plugin) for plugin in after.permit} if after is not None else set()

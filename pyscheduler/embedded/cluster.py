@@ -8,9 +8,10 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Self
+from typing import NamedTuple, Self
 
 from pyscheduler.embedded.client import Clock, HttpClient
 from pyscheduler.embedded.hollow import HollowNodes, LifecycleTimings, NodeTemplate, node_templates
@@ -42,6 +43,13 @@ def settings_for_size(settings: ClusterSettings, nodes: int) -> tuple[float, Con
     return heartbeat, replace(settings.controllers, node_grace_seconds=grace)
 
 
+class _Components(NamedTuple):
+    """Components that exist only once the API server has a URL."""
+
+    client: HttpClient
+    nodes: HollowNodes
+
+
 class EmbeddedCluster:
     """Async context manager; inside it, `.url` and `.kubeconfig` (a path) lead to a running cluster.
 
@@ -65,9 +73,9 @@ class EmbeddedCluster:
         self._settings = settings if settings is not None else ClusterSettings()
         self.server = ApiServer(port=port)
         self._folder = tempfile.TemporaryDirectory(prefix="pyscheduler-", ignore_cleanup_errors=True)
-        self._client: HttpClient | None = None
-        self._nodes: HollowNodes | None = None
-        self._controllers: ControllerManager | None = None
+        self._cleanup = AsyncExitStack()
+        self._cleanup.callback(self._folder.cleanup)
+        self._components: _Components | None = None
 
     @property
     def url(self) -> str:
@@ -82,16 +90,18 @@ class EmbeddedCluster:
     @property
     def nodes(self) -> HollowNodes:
         """The hollow nodes: add, kill and revive them. RuntimeError outside of the block."""
-        if self._nodes is None:
-            raise RuntimeError("the cluster is not started; use it in an `async with` block")
-        return self._nodes
+        return self._started.nodes
 
     @property
     def client(self) -> HttpClient:
         """Client of the API server, for other components of the cluster. RuntimeError outside of the block."""
-        if self._client is None:
+        return self._started.client
+
+    @property
+    def _started(self) -> _Components:
+        if self._components is None:
             raise RuntimeError("the cluster is not started; use it in an `async with` block")
-        return self._client
+        return self._components
 
     async def __aenter__(self) -> Self:
         try:
@@ -105,31 +115,29 @@ class EmbeddedCluster:
         await self.stop()
 
     async def _start(self) -> None:
+        self._cleanup.push_async_callback(self.server.stop)
         await self.server.start()
         self.server.write_kubeconfig(self.kubeconfig)
-        self._client = HttpClient(self.url)
-        heartbeat, controllers = settings_for_size(self._settings, len(self._templates))
-        self._nodes = HollowNodes(
-            self._client,
+        heartbeat, settings = settings_for_size(self._settings, len(self._templates))
+        client = HttpClient(self.url)
+        self._cleanup.push_async_callback(client.close)
+        nodes = HollowNodes(
+            client,
             self._templates,
             clock=self._clock,
             timings=self._settings.timings,
             heartbeat_seconds=heartbeat,
         )
-        self._controllers = ControllerManager(self._client, clock=self._clock, settings=controllers)
-        await self._nodes.start()
-        await self._controllers.start()
+        self._components = _Components(client, nodes)
+        self._cleanup.push_async_callback(nodes.stop)
+        await nodes.start()
+        controllers = ControllerManager(client, clock=self._clock, settings=settings)
+        self._cleanup.push_async_callback(controllers.stop)
+        await controllers.start()
 
     async def stop(self) -> None:
         """Stop all components, the API server last, so that none of them loses its connection while it runs."""
-        if self._controllers is not None:
-            await self._controllers.stop()
-        if self._nodes is not None:
-            await self._nodes.stop()
-        if self._client is not None:
-            await self._client.close()
-        await self.server.stop()
-        self._folder.cleanup()
+        await self._cleanup.aclose()
 
     async def add_node(self, template: NodeTemplate) -> None:
         """Add one node now."""

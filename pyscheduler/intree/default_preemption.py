@@ -154,7 +154,7 @@ class DefaultPreemption(PreemptionPlugin, PreEnqueuePlugin):
         return (ClusterEventWithHint(POD, Action.DELETE, _never_requeue),)
 
     def pre_enqueue(self, pod: Pod) -> Rejection | None:
-        return _WAITING if self.handle.is_preempting(pod.uid) else None
+        return _WAITING if self.handle.evictions.is_preempting(pod.uid) else None
 
     def post_filter(self, cycle: Cycle, pod: Pod, diagnosis: Diagnosis) -> Nominate | ClearNomination | Rejection:
         return exhaust(self.post_filter_steps(cycle, pod, diagnosis))
@@ -190,16 +190,16 @@ class DefaultPreemption(PreemptionPlugin, PreEnqueuePlugin):
         if pod.spec.preemption_policy == "Never":
             return _NEVER
         # Not status.nominatedNodeName: the API server may not have the nomination of an earlier attempt yet.
-        nominated = self.handle.nominated_node(pod)
+        nominated = self.handle.nominator.nominated_node(pod)
         if not nominated or not _may_help(diagnosis.status_of(nominated)):
             return ""
-        node = next((n for n in self.handle.nodes() if n.name == nominated), None)
+        node = next((n for n in self.handle.nodes.table() if n.name == nominated), None)
         pods = node.pods.values() if node else ()
         return _TERMINATING_VICTIMS if any(p.priority < pod.priority and is_being_preempted(p) for p in pods) else ""
 
     def _dry_run(self, cycle: Cycle, pod: Pod, diagnosis: Diagnosis, exhaustive: bool) -> Steps[_DryRunResult]:
         """Dry-run preemption on potential nodes, from a random offset on, until there are enough candidates."""
-        result, nodes = _DryRunResult(), self.handle.nodes()
+        result, nodes = _DryRunResult(), self.handle.nodes.table()
         helpful = diagnosis.resolvable(nodes)
         total = int(np.count_nonzero(helpful))
         if not total:
@@ -209,7 +209,7 @@ class DefaultPreemption(PreemptionPlugin, PreEnqueuePlugin):
         if not (helpful & lower).any():  # frequent: in a full cluster of one priority each pending pod comes here
             result.rejections[NO_VICTIMS] += total
             return result
-        infeasible = self.handle.filter_without_lower_priority(cycle, pod, pod.priority)
+        infeasible = self.handle.dry_runs.filter_without_lower_priority(cycle, pod, pod.priority)
         places = np.flatnonzero(helpful)
         places = np.concatenate((places[start:], places[:start]))
         potential = places[lower[places] & (infeasible.codes[places] == 0)]
@@ -238,10 +238,10 @@ class DefaultPreemption(PreemptionPlugin, PreEnqueuePlugin):
         self, cycle: Cycle, pod: Pod, nodes: Mapping[int, NodeInfo]
     ) -> Iterator[tuple[str, DryRunOutcome] | None]:
         """Yield (node name, outcome) for nodes by index, in their order; None at the end of a step."""
-        cached = self._dry_run_cache.of(pod.signature.template, self.handle.objects_version(PDB))
-        cache_keys = {place: self.handle.dry_run_cache_key(cycle, pod, node) for place, node in nodes.items()}
+        cached = self._dry_run_cache.of(pod.signature.template, self.handle.objects.version(PDB))
+        cache_keys = {place: self.handle.dry_runs.cache_key(cycle, pod, node) for place, node in nodes.items()}
         untried = {place: node for place, node in nodes.items() if not cached.is_current(node.name, cache_keys[place])}
-        budgets = Budgets(self.handle.objects(PDB))
+        budgets = Budgets(self.handle.objects[PDB])
         pods = {place: reprieve_candidates(pod, node, budgets) for place, node in untried.items()}
         yield None
         reprieved = self._reprieve_in_batch(cycle, pod, pods) if len(pods) > FEW else {}
@@ -263,14 +263,14 @@ class DefaultPreemption(PreemptionPlugin, PreEnqueuePlugin):
     def _reprieve_in_batch(
         self, cycle: Cycle, pod: Pod, pods: Mapping[int, ReprieveCandidates]
     ) -> Mapping[int, Sequence[bool]]:
-        return self.handle.reprieve_pods(cycle, pod, {place: those.order for place, those in pods.items()})
+        return self.handle.dry_runs.reprieve_pods(cycle, pod, {place: those.order for place, those in pods.items()})
 
     def _dry_run_node(
         self, cycle: Cycle, pod: Pod, node: NodeInfo, pods: ReprieveCandidates, reprieved: Sequence[bool] | None
     ) -> DryRunOutcome:
         if reprieved is not None:
             return candidate(pods, reprieved)
-        with self.handle.dry_run(cycle, pod, node.name) as run:
+        with self.handle.dry_runs.open(cycle, pod, node.name) as run:
             return dry_run(run, pods, node)
 
 

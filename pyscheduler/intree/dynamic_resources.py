@@ -99,7 +99,7 @@ class DynamicResources(PreEnqueuePlugin, PreFilterPlugin, FilterPlugin, PostFilt
         return any(self._has_class(name) and not nodes.allocatable(name).any() for name in extended)
 
     def _has_class(self, resource: str) -> bool:
-        classes = self.handle.objects(DEVICE_CLASS)
+        classes = self.handle.objects[DEVICE_CLASS]
         if resource.startswith(CLASS_PREFIX):
             return ("", resource.removeprefix(CLASS_PREFIX)) in classes
         return any(text(c, "spec", "extendedResourceName") == resource for c in classes.values())

@@ -76,12 +76,12 @@ class GangScheduling(PreEnqueuePlugin, PermitPlugin):
         group = _group_of(pod)
         if group is None:
             return None
-        pod_group = self.handle.objects(POD_GROUP).get(group)
+        pod_group = self.handle.objects[POD_GROUP].get(group)
         if pod_group is None:
             text = f'waiting for pods\'s pod group "{group[1]}" to appear in scheduling queue'
             return Rejection(text, resolvable=False)
         min_count = _min_count(pod_group)
-        if min_count is not None and len(self.handle.pods_by_pod_group(*group)) < min_count:
+        if min_count is not None and len(self.handle.pods.by_pod_group(*group)) < min_count:
             text = "waiting for minCount pods from a gang to appear in scheduling queue"
             return Rejection(text, resolvable=False)
         return None
@@ -94,7 +94,7 @@ class GangScheduling(PreEnqueuePlugin, PermitPlugin):
         group = _group_of(pod)
         if group is None:
             return None
-        pod_group = self.handle.objects(POD_GROUP).get(group)
+        pod_group = self.handle.objects[POD_GROUP].get(group)
         if pod_group is None:
             namespace, name = group
             # The error requeues the pod soon; by then PreEnqueue gates it, or the PodGroup exists again.
@@ -119,15 +119,15 @@ class GangScheduling(PreEnqueuePlugin, PermitPlugin):
     ) -> Rejection | None:
         """Allow preemption for a member once minCount members have a node or a nomination."""
         group = _group_of(pod)
-        pod_group = None if group is None else self.handle.objects(POD_GROUP).get(group)
+        pod_group = None if group is None else self.handle.objects[POD_GROUP].get(group)
         min_count = None if pod_group is None else _min_count(pod_group)
         if group is None or min_count is None:
             return None
         if nominated is None:
             self._clear_nominations_if_unstartable(group, min_count, pod)
             return None
-        members, startable = self.handle.pods_by_pod_group(*group), self._placed(group) | {pod.uid}
-        startable |= {uid for uid, member in members.items() if self.handle.nominated_node(member)}
+        members, startable = self.handle.pods.by_pod_group(*group), self._placed(group) | {pod.uid}
+        startable |= {uid for uid, member in members.items() if self.handle.nominator.nominated_node(member)}
         if len(startable) < min_count:
             self._activate(group, startable)
             return Rejection("waiting for minCount pods from a gang to find room before pods are evicted")
@@ -139,27 +139,27 @@ class GangScheduling(PreEnqueuePlugin, PermitPlugin):
 
     def _clear_nominations_if_unstartable(self, group: tuple[str, str], min_count: int, pod: Pod) -> None:
         """Record the pod as unschedulable; clear the group's nominations if too few members can still start."""
-        members = self.handle.pods_by_pod_group(*group)
+        members = self.handle.pods.by_pod_group(*group)
         unschedulable = self._unschedulable.setdefault(group, set())
         unschedulable.add(pod.uid)
         if len(members.keys() - unschedulable) < min_count:
             del self._unschedulable[group]
-            self.handle.clear_nominations(members.values())
+            self.handle.nominator.clear(members.values())
 
     def _placed(self, group: tuple[str, str]) -> set[str]:
         """Return the members that count as started: bound, assumed or succeeded."""
-        members = self.handle.pods_by_pod_group(*group)
+        members = self.handle.pods.by_pod_group(*group)
         return {
             uid
             for uid, member in members.items()
-            if member.phase == "Succeeded" or self.handle.is_assigned_or_assumed(uid)
+            if member.phase == "Succeeded" or self.handle.pods.is_assigned_or_assumed(uid)
         }
 
     def _activate(self, group: tuple[str, str], placed: Set[str]) -> None:
-        self.handle.activate(m for uid, m in self.handle.pods_by_pod_group(*group).items() if uid not in placed)
+        self.handle.activate(m for uid, m in self.handle.pods.by_pod_group(*group).items() if uid not in placed)
 
     def _waiting(self, group: tuple[str, str]) -> list[WaitingPod]:
-        found = (self.handle.waiting_pod(uid) for uid in self.handle.pods_by_pod_group(*group))
+        found = (self.handle.waiting_pods.get(uid) for uid in self.handle.pods.by_pod_group(*group))
         return [waiting for waiting in found if waiting is not None]
 
     def affected_pods(self, event: ClusterEvent, waiting: Sequence[WaitingPod]) -> Sequence[WaitingPod]:

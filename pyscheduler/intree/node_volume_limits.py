@@ -173,7 +173,7 @@ class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
         return statuses
 
     def _have_csi_node(self, names: Sequence[str]) -> Mask:
-        known = self.handle.objects(kinds.CSI_NODE)
+        known = self.handle.objects[kinds.CSI_NODE]
         return np.fromiter((("", name) in known for name in names), np.bool_, len(names))
 
     def _nodes_to_check(self, incoming: _IncomingVolumes, nodes: NodeTable) -> set[int]:
@@ -220,7 +220,7 @@ class _LimitsCache:
         return self._current().get(driver, _Limits())
 
     def _current(self) -> Mapping[str, _Limits]:
-        version = self._handle.objects_version(kinds.CSI_NODE)
+        version = self._handle.objects.version(kinds.CSI_NODE)
         if version != self._version:
             self._version = version
             self._by_driver = self._read()
@@ -228,7 +228,7 @@ class _LimitsCache:
 
     def _read(self) -> dict[str, _Limits]:
         found: dict[str, dict[str, int]] = {}
-        for (_, node), csi_node in self._handle.objects(kinds.CSI_NODE).items():
+        for (_, node), csi_node in self._handle.objects[kinds.CSI_NODE].items():
             for driver, limit in limits_of(csi_node).items():
                 found.setdefault(driver, {})[node] = limit
         return {driver: _Limits(by_node, min(by_node.values())) for driver, by_node in found.items()}
@@ -266,12 +266,12 @@ class _Attachments:
         return self._most
 
     def _refresh(self) -> None:
-        version = self._handle.objects_version(kinds.VOLUME_ATTACHMENT)
+        version = self._handle.objects.version(kinds.VOLUME_ATTACHMENT)
         if version == self._version:
             return
         self._version = version
         self._by_node = {}
-        for attachment in self._handle.objects(kinds.VOLUME_ATTACHMENT).values():
+        for attachment in self._handle.objects[kinds.VOLUME_ATTACHMENT].values():
             attacher, name = text(attachment, "spec", "attacher"), text(attachment, "spec", "source", _VOLUME_NAME)
             if attacher and name:
                 self._by_node.setdefault(text(attachment, "spec", "nodeName"), []).append((attacher, name))

@@ -212,7 +212,7 @@ class VolumeBinding(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, 
         checker = BindingChecker(self._storage, self._volumes)
         for _ in range(self._timeout):
             await api.sleep(1.0)
-            node_exists = bool(self.handle.nodes().named(frozenset({node_name})).any())
+            node_exists = bool(self.handle.nodes.table().named(frozenset({node_name})).any())
             try:
                 if checker.is_done(binding, pod, node_exists):
                     return None

@@ -17,7 +17,6 @@ from pyscheduler.api.objects import NodeObject, PodObject
 from pyscheduler.clock import Clock
 from pyscheduler.config.binding_timeout import binding_timeout
 from pyscheduler.config.build import build_profiles
-from pyscheduler.config.gates import GATES, FeatureGates
 from pyscheduler.config.loaded import LoadedConfig
 from pyscheduler.config.problems import ConfigError, Problem
 from pyscheduler.config.rebuild import rebuild_profiles
@@ -32,6 +31,7 @@ from pyscheduler.core.events import (
     Reconfigured,
     SucceededPodGone,
 )
+from pyscheduler.core.extenders.extender import Extender
 from pyscheduler.core.framework.handle import CoreHandle
 from pyscheduler.core.framework.profile import Profile
 from pyscheduler.core.machine import Machine
@@ -42,8 +42,10 @@ from pyscheduler.kube.reflector import Change, Deleted, Reflector, Watched
 from pyscheduler.shell import gc_tuning
 from pyscheduler.shell.binding.concurrency import ConcurrencyLimit
 from pyscheduler.shell.counting import Labels
+from pyscheduler.shell.clock import Clock
 from pyscheduler.shell.executor import ApiClients, Executor
 from pyscheduler.shell.extenders.registry import ExtenderRegistry
+from pyscheduler.shell.gauges import register_gauges
 from pyscheduler.shell.instrument import MetricsInstrument
 from pyscheduler.shell.leadership import ALWAYS_LEADER, Leadership, Work
 from pyscheduler.shell.loop import Loop
@@ -111,16 +113,8 @@ class Scheduler:
         self._connection = connections.calls
         instrument = MetricsInstrument(metrics, clock.now)
         self._extenders = ExtenderRegistry(config.configuration, clock)
-        settings = Settings(
-            config.python.seed,
-            config.configuration.pod_initial_backoff_seconds,
-            config.configuration.pod_max_backoff_seconds,
-            longest_unschedulable,
-            extenders=self._extenders.known,
-        )
-        handle = CoreHandle()
-        profiles = self._extenders.with_binders(build_profiles(config, handle), handle)
-        self.machine = Machine(profiles, handle, instrument, settings)
+        settings = _settings(config, longest_unschedulable, self._extenders.known)
+        self.machine = Machine(partial(_build_profiles, config, self._extenders), instrument, settings)
         self._limit = ConcurrencyLimit(qps=config.configuration.client_connection.qps)
         make_executor = partial(
             Executor,
@@ -133,9 +127,10 @@ class Scheduler:
         )
         self.loop = Loop(self.machine, make_executor, clock, instrument.decided)
         self.executor = self.loop.executor
-        self._register_gauges(config.gates)
+        register_gauges(metrics, self.machine.context, self.executor, config.gates)
         self._refusals = Refusals(metrics.count_decode_failure)
         self._rng = random.Random()
+        profiles = self.machine.context.profiles.values()
         self.kinds = sorted({kind for p in profiles for kind in p.watches}, key=lambda k: (k.group, k.plural))
         """Resource kinds that plugins read, in addition to pods and nodes."""
         self._succeeded = {key for p in profiles for key in p.succeeded}
@@ -243,7 +238,7 @@ class Scheduler:
 
     async def _watch_more(self, kinds: set[ResourceKind], succeeded: set[str]) -> None:
         """List and watch additional kinds and succeeded pods; returns when all are listed."""
-        self.machine.context.handle.count_succeeded(succeeded)
+        self.machine.context.handle.pods.count_succeeded(succeeded)
         more: list[Reflector[Any]] = [self._succeeded_reflector(key) for key in sorted(succeeded)]
         more += [self._reflector(_Source(Watched(kind), dict[str, Any], self._object_of(kind))) for kind in kinds]
         if self._watches is not None and more:
@@ -272,31 +267,6 @@ class Scheduler:
         """Open as many connections as bindings are expected in flight at first, given the server's latency."""
         self._limit.expect(await self._connection.latency())
         await self._connection.warm(int(self._limit.limit(waiting=0, nodes=0)))
-
-    def _register_gauges(self, gates: FeatureGates) -> None:
-        """Connect the gauges to the values that they read at scrape time."""
-        metrics, queue = self.metrics, self.machine.context.queue
-        metrics.pending_pods.set_function(queue.pending_counts)
-        metrics.unschedulable_pods.set_function(queue.rejected_by)
-        metrics.inflight_events.set_function(queue.in_flight_counts)
-        metrics.cache_size.set_function(self._cache_sizes)
-        metrics.goroutines.set_function(lambda: {"binding": self.executor.unfinished})
-        metrics.held_up.set_function(self.executor.bindings.detached_by_plugin)
-        metrics.evaluations.set_function(self._evaluations)
-        metrics.features.set_function(
-            lambda: {(gate.name, gate.stage.label): gates.on(gate.name) for gate in GATES.values()}
-        )
-
-    def _evaluations(self) -> dict[Labels, float]:
-        return {
-            (plugin, point, profile.name): number
-            for profile in self.machine.context.profiles.values()
-            for point, plugin, number in profile.evaluations
-        }
-
-    def _cache_sizes(self) -> dict[str, float]:
-        context = self.machine.context
-        return {"nodes": len(context.state), "pods": len(context.pods), "assumed_pods": len(context.assumed)}
 
     def _sizes(self) -> dict[str, int]:
         return {r.name: len(r) for r in self.reflectors}
@@ -414,6 +384,20 @@ def _log_failure(task: asyncio.Task[None]) -> None:
     error = None if task.cancelled() else task.exception()
     if error is not None:
         log.crash("A reflector has ended", error)
+
+
+def _settings(config: LoadedConfig, longest_unschedulable: float, extenders: tuple[Extender, ...]) -> Settings:
+    return Settings(
+        config.python.seed,
+        config.configuration.pod_initial_backoff_seconds,
+        config.configuration.pod_max_backoff_seconds,
+        longest_unschedulable,
+        extenders=extenders,
+    )
+
+
+def _build_profiles(config: LoadedConfig, extenders: ExtenderRegistry, handle: CoreHandle) -> tuple[Profile, ...]:
+    return extenders.with_binders(build_profiles(config, handle), handle)
 
 
 def _api_clients(connections: Connections, clock: Clock, metrics: Metrics) -> ApiClients:

@@ -13,6 +13,7 @@ plugins may do real I/O: it takes real time, while `api.sleep` takes virtual tim
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -46,7 +47,6 @@ from pyscheduler.core.events import (
     Tick,
 )
 from pyscheduler.core.extenders.extender import ExtenderCall, ExtenderCallFailed, ExtenderResult
-from pyscheduler.core.framework.handle import CoreHandle
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.core.invariants import validate
 from pyscheduler.core.machine import Machine
@@ -66,15 +66,15 @@ class Harness:
         loaded = loads(config) if isinstance(config, str) else config or default()
         self.now = 1000.0
         self._started = loaded
-        self.handle = CoreHandle()
         settings = Settings(
             seed,
             loaded.configuration.pod_initial_backoff_seconds,
             loaded.configuration.pod_max_backoff_seconds,
             extenders=build_extenders(loaded.configuration),
         )
-        profiles = build_profiles(loaded, self.handle)
-        self.machine = Machine(profiles, self.handle, instrument, settings)
+        self.machine = Machine(partial(build_profiles, loaded), instrument, settings)
+        self.handle = self.machine.context.handle
+        """The handle of the plugins."""
         self.commands: list[Command] = []
         """All commands that the core has issued, oldest first."""
         self.binding_error: Callable[[Pod, str], str] = lambda _pod, _node: ""
@@ -103,6 +103,7 @@ class Harness:
         self._cycles = BindingCycles(lambda: self.now)
         self.nodes: dict[str, dict[str, Any]] = {}
         """Manifests of the nodes by name."""
+        profiles = self.machine.context.profiles.values()
         self._kinds = {kind.plural: kind for profile in profiles for kind in profile.watches}
         self._versions = 0
 
@@ -124,7 +125,7 @@ class Harness:
 
     def object(self, kind: ResourceKind, name: str, namespace: str) -> dict[str, Any] | None:
         """Return an object of a watched kind as it was added last, or None."""
-        return self.handle.objects(kind).get((namespace, name))
+        return self.handle.objects[kind].get((namespace, name))
 
     def remove_object(self, kind: ResourceKind, name: str, namespace: str = "default") -> None:
         """Delete an object that was added by `add_object`."""

@@ -6,6 +6,7 @@ later than all before it, so that victims have an order.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -16,7 +17,6 @@ from pyscheduler.config.load import from_value
 from pyscheduler.core.commands import Bind, Command, Evict, PatchStatus
 from pyscheduler.core.context import Settings
 from pyscheduler.core.events import Bound, PodChanged, PodGone
-from pyscheduler.core.framework.handle import CoreHandle
 from pyscheduler.core.machine import Machine
 from pyscheduler.core.snapshot import load_snapshot
 from tests.conformance.generator.generated_cluster import Manifest, is_assigned, key_of
@@ -31,8 +31,8 @@ def schedule(document: Manifest) -> dict[str, Any]:
 
 class _Replay:
     def __init__(self, document: Manifest) -> None:
-        loaded, handle = from_value(document["config"]), CoreHandle()
-        self._machine = Machine(build_profiles(loaded, handle), handle, None, Settings(loaded.python.seed))
+        loaded = from_value(document["config"])
+        self._machine = Machine(partial(build_profiles, loaded), None, Settings(loaded.python.seed))
         self._sequence = document["sequence"]
         pods = {key_of(o): o for o in document["objects"] if o["kind"] == "Pod"}
         self._coming: dict[str, Manifest] = {key: pods[key] for key in self._sequence}

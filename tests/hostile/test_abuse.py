@@ -178,7 +178,7 @@ def test_gangs_that_can_never_be_complete_reserve_nothing() -> None:
         harness.add_object(POD_GROUP, {"metadata": {"namespace": "default", "name": f"g{i}"}, "spec": spec})
         harness.add(pod(f"m{i}").requests(cpu="100m").spec(schedulingGroup={"podGroupName": f"g{i}"}))
     harness.run()
-    assert not list(harness.handle.waiting_pods())
+    assert not list(harness.handle.waiting_pods)
     harness.add(pod("neighbour").requests(cpu="4"))
     harness.run()
     assert harness.assignments == {"neighbour": "n1"}
@@ -193,7 +193,7 @@ def test_gang_plugin_reserves_nothing_for_gangs_that_can_never_be_complete() -> 
         )
         harness.add(pod(f"m{i}").requests(cpu="100m").label(POD_GROUP_LABEL, f"g{i}"))
     harness.run()
-    assert not list(harness.handle.waiting_pods())
+    assert not list(harness.handle.waiting_pods)
     harness.add(pod("neighbour").requests(cpu="4"))
     harness.run()
     assert harness.assignments == {"neighbour": "n1"}
@@ -220,12 +220,12 @@ def test_events_while_a_gang_waits_are_bounded() -> None:
     harness.add_object(POD_GROUP, {"metadata": {"namespace": "default", "name": "g"}, "spec": spec})
     harness.add(*(pod(f"m{i}").requests(cpu="1").spec(schedulingGroup={"podGroupName": "g"}) for i in range(3)))
     harness.run()
-    assert len(list(harness.handle.waiting_pods())) == 2
+    assert len(list(harness.handle.waiting_pods)) == 2
     for i in range(3 * MOST_EVENTS):
         harness.add(pod("busy").on("n2").label("turn", str(i)))
     assert sum(harness.machine.context.queue.in_flight_counts().values()) <= MOST_EVENTS + 2
     harness.advance(1_000)
-    assert not list(harness.handle.waiting_pods()) or len(list(harness.handle.waiting_pods())) == 2
+    assert not list(harness.handle.waiting_pods) or len(list(harness.handle.waiting_pods)) == 2
 
 
 # -- selectors against selectors -----------------------------------------------------------------------------------

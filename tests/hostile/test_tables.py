@@ -104,14 +104,14 @@ def test_repeated_floods_leave_no_more_memory(make: Callable[[int], PodBuilder],
 
 def test_growing_table_is_detected(traced: None, monkeypatch: pytest.MonkeyPatch) -> None:
     cluster, leaked = HostilePodFixture(nodes=5), []
-    handle = cluster.harness.machine.context.handle
-    set_pod = handle.set_pod
+    pods = cluster.harness.handle.pods
+    set_pod = pods.set_pod
 
     def leak(old: Any, new: Any) -> None:
         leaked.append(bytes(2_000))
         set_pod(old, new)
 
-    monkeypatch.setattr(handle, "set_pod", leak)
+    monkeypatch.setattr(pods, "set_pod", leak)
     make = FLOODS["labels"]
     flood(cluster, make, 0)
     before = flood(cluster, make, 1_000)

@@ -63,7 +63,7 @@ class ObjectFixture:
         kind, versions = _VERSIONS[number % OBJECTS]
         chosen = versions[version % len(versions)]
         if chosen is not None:
-            self._handle.set_object(kind, chosen)
+            self._handle.objects.set(kind, chosen)
             return
         gone = next(v for v in versions if v is not None)["metadata"]
-        self._handle.remove_object(kind, gone.get("namespace", ""), gone["name"])
+        self._handle.objects.remove(kind, gone.get("namespace", ""), gone["name"])

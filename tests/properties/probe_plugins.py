@@ -35,7 +35,7 @@ from pyscheduler.api import (
     Skip,
     StateKey,
 )
-from pyscheduler.core.framework.handle import CoreHandle
+from pyscheduler.core.framework.handle import CoreHandle, empty_handle
 from pyscheduler.core.framework.profile import Profile, Weighted
 from pyscheduler.intree import PLUGINS, PrioritySort
 
@@ -330,7 +330,7 @@ Class = type[Any]
 
 def profile_of(classes: Iterable[Class], handle: CoreHandle | None = None) -> Profile:
     """Return a profile of these plugins, each at every extension point of the decision that it implements."""
-    handle = handle or CoreHandle()
+    handle = handle or empty_handle()
     plugins = [cls(cls.Args(), handle) for cls in classes]
 
     def at(base: Class) -> tuple[Any, ...]:

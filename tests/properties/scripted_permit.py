@@ -52,7 +52,7 @@ class ScriptedPermit(ReservePlugin, PermitPlugin, PreBindPlugin):
 
     def settle(self, allow: bool) -> None:
         """Allow or reject every waiting pod; the scheduler applies it with the next event."""
-        for waiting in self.handle.waiting_pods():
+        for waiting in self.handle.waiting_pods:
             if allow:
                 waiting.allow(self.name)
             else:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from pyscheduler.api import Cycle, NodeEquivalence, NodeTable, NodeToStatus, Plugin, Pod, Rejection, Scores
 from pyscheduler.api.objects import NodeAffinity as NodeAffinityObject
 from pyscheduler.api.objects import TopologySpreadConstraint
-from pyscheduler.core.framework.handle import CoreHandle
+from pyscheduler.core.framework.handle import empty_handle
 from pyscheduler.intree import (
     PLUGINS,
     NodeAffinity,
@@ -208,12 +208,12 @@ def fit(kind: str, resources: tuple[str, ...], points: tuple[tuple[int, int], ..
     ratio = RequestedToCapacityRatioParam(shape) if shape else None
     specs = tuple(ResourceSpec(name, 1 + 2 * i) for i, name in enumerate(resources))
     strategy = ScoringStrategy(kind, specs, ratio)
-    return NodeResourcesFit(NodeResourcesFit.Args((GPU,), (), strategy), CoreHandle())
+    return NodeResourcesFit(NodeResourcesFit.Args((GPU,), (), strategy), empty_handle())
 
 
 def balance(*resources: str) -> Plugin:
     args = NodeResourcesBalancedAllocation.Args(tuple(ResourceSpec(name) for name in resources))
-    return NodeResourcesBalancedAllocation(args, CoreHandle())
+    return NodeResourcesBalancedAllocation(args, empty_handle())
 
 
 def added_affinity() -> Plugin:
@@ -222,32 +222,32 @@ def added_affinity() -> Plugin:
         "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [exists]},
         "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 3, "preference": exists}],
     }
-    return NodeAffinity(NodeAffinity.Args(msgspec.convert(added, NodeAffinityObject)), CoreHandle())
+    return NodeAffinity(NodeAffinity.Args(msgspec.convert(added, NodeAffinityObject)), empty_handle())
 
 
 def exclusive_claim() -> Plugin:
-    handle, meta = CoreHandle(), {"name": "alone", "namespace": "default"}
-    handle.set_object(CLAIM, {"metadata": meta, "spec": {"accessModes": ["ReadWriteOncePod"]}})
+    handle, meta = empty_handle(), {"name": "alone", "namespace": "default"}
+    handle.objects.set(CLAIM, {"metadata": meta, "spec": {"accessModes": ["ReadWriteOncePod"]}})
     return VolumeRestrictions(VolumeRestrictions.Args(), handle)
 
 
 def limited_volumes() -> Plugin:
-    handle, driver = CoreHandle(), "pd.csi.storage.gke.io"
+    handle, driver = empty_handle(), "pd.csi.storage.gke.io"
     for name, count in (("n0", 0), ("n1", 1), ("n2", 2)):
         allocatable = {"name": driver, "allocatable": {"count": count}}
-        handle.set_object(CSI_NODE, {"metadata": {"name": name}, "spec": {"drivers": [allocatable]}})
+        handle.objects.set(CSI_NODE, {"metadata": {"name": name}, "spec": {"drivers": [allocatable]}})
     meta = {"name": "alone", "namespace": "default"}
-    handle.set_object(CLAIM, {"metadata": meta, "spec": {"volumeName": "one"}})
+    handle.objects.set(CLAIM, {"metadata": meta, "spec": {"volumeName": "one"}})
     source = {"csi": {"driver": driver, "volumeHandle": "one"}}
-    handle.set_object(VOLUME, {"metadata": {"name": "one"}, "spec": source})
+    handle.objects.set(VOLUME, {"metadata": {"name": "one"}, "spec": source})
     spec = {"attacher": driver, "nodeName": "n2", "source": {"persistentVolumeName": "one"}}
-    handle.set_object(VOLUME_ATTACHMENT, {"metadata": {"name": "x"}, "spec": spec})
+    handle.objects.set(VOLUME_ATTACHMENT, {"metadata": {"name": "x"}, "spec": spec})
     return NodeVolumeLimits(NodeVolumeLimits.Args(), handle)
 
 
 def default_constraints() -> Plugin:
-    handle, meta = CoreHandle(), {"name": "s", "namespace": "default"}
-    handle.set_object(SERVICES, {"metadata": meta, "spec": {"selector": {"b": "1"}}})
+    handle, meta = empty_handle(), {"name": "s", "namespace": "default"}
+    handle.objects.set(SERVICES, {"metadata": meta, "spec": {"selector": {"b": "1"}}})
     args = [
         TopologySpreadConstraint(max_skew=1, topology_key="a", when_unsatisfiable=action, node_taints_policy="Honor")
         for action in ("DoNotSchedule", "ScheduleAnyway")
@@ -256,7 +256,7 @@ def default_constraints() -> Plugin:
 
 
 SUBJECTS: list[Plugin] = [
-    *(plugin(plugin.Args(), CoreHandle()) for plugin in PLUGINS),
+    *(plugin(plugin.Args(), empty_handle()) for plugin in PLUGINS),
     fit("LeastAllocated", RESOURCES),
     fit("MostAllocated", ("cpu", GPU)),
     fit("RequestedToCapacityRatio", RESOURCES, ((0, 0), (30, 7), (100, 10))),
@@ -329,7 +329,7 @@ def test_comparison_catches_planted_bug(plugin: type[NodeResourcesFit], message:
     huge, incoming = node("n", cpu="4", memory="9223372036854775807"), pod().requests(cpu="4", memory="1Gi")
     incoming = incoming if plugin is OffByOne else incoming.requests(cpu="1m")
     with pytest.raises(AssertionError, match=message):
-        assert_forms_agree(plugin(plugin.Args(), CoreHandle()), incoming.build(), [huge.build()])
+        assert_forms_agree(plugin(plugin.Args(), empty_handle()), incoming.build(), [huge.build()])
 
 
 class EqualPerZone(NodeResourcesFit):
@@ -342,7 +342,7 @@ class EqualPerZone(NodeResourcesFit):
 def test_wrong_score_equivalence_is_reported() -> None:
     fleet = [node(name).label("zone", zone).build() for name, zone in (("n1", "a"), ("n2", "b"), ("n3", "a"))]
     busy = pod("busy").requests(cpu="3").on("n3").build()
-    plugin = EqualPerZone(EqualPerZone.Args(), CoreHandle())
+    plugin = EqualPerZone(EqualPerZone.Args(), empty_handle())
     assert_forms_agree(plugin, pod().requests(cpu="1").build(), fleet)
     with pytest.raises(AssertionError, match="NodeResourcesFit: score_equivalence groups n1 and n3"):
         assert_forms_agree(plugin, pod().requests(cpu="1").build(), fleet, [busy])
@@ -353,7 +353,7 @@ def test_wrong_score_equivalence_of_nodes_without_hostname_is_reported(monkeypat
     del nameless.manifest["metadata"]["labels"]["kubernetes.io/hostname"]
     constraint = {"maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "ScheduleAnyway"}
     spread = pod().spec(topologySpreadConstraints=[{**constraint, "labelSelector": {}}]).build()
-    plugin = PodTopologySpread(PodTopologySpread.Args(), CoreHandle())
+    plugin = PodTopologySpread(PodTopologySpread.Args(), empty_handle())
     assert_forms_agree(plugin, spread, [named.build(), nameless.build()])
     monkeypatch.setattr(SpreadScore, "all_have_hostname", property(lambda _: True, lambda *_: None))
     with pytest.raises(AssertionError, match="PodTopologySpread: score_equivalence groups named and nameless"):

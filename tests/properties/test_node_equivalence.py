@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyscheduler.api import Cycle, NodeEquivalence, NodeInfo, Pod, PodCount, PodSignature, ScorePlugin
-from pyscheduler.core.framework.handle import CoreHandle
+from pyscheduler.core.framework.handle import empty_handle
 from pyscheduler.core.result_cache import node_equivalence as module
 from pyscheduler.core.result_cache.node_equivalence import NodeEquivalenceClasses
 from pyscheduler.core.state import ClusterState
@@ -48,7 +48,7 @@ class WeightOfLabel(PodCount):
         return int(signature.labels.get(self.label, "0"))
 
 
-PLUGIN = NeverScores(None, CoreHandle())
+PLUGIN = NeverScores(None, empty_handle())
 EQUIVALENCES = (
     NodeEquivalence((ZONE,), ()),
     NodeEquivalence((), (WeightOfLabel("up"),)),

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from pyscheduler.api import Cycle, Diagnosis, NodeInfo, NodeTable, NodeToStatus, Pod, StatusError
+from pyscheduler.api import Cycle, Diagnosis, DryRun, DryRuns, NodeInfo, NodeTable, NodeToStatus, Pod, StatusError
 from pyscheduler.api.preemption import PreemptionSearch
 from pyscheduler.core.events import PodGone
 from pyscheduler.core.framework.handle import CoreHandle
@@ -127,7 +129,7 @@ def test_dry_run_leaves_no_trace(harness: Harness, preemptor: PodBuilder, ends_e
     for row in list(state.rows):
         steps = list(row.pods.values())
         try:
-            with harness.handle.dry_run(cycle, pod, row.name) as dry_run:
+            with harness.handle.dry_runs.open(cycle, pod, row.name) as dry_run:
                 for other in steps:
                     dry_run.remove(other)
                     dry_run.run_filters()
@@ -149,7 +151,7 @@ def test_dry_run_with_pods_restored_gives_the_original_status(harness: Harness, 
     if diagnosis is None or diagnosis.pre_filter is not None:
         return
     for row in harness.machine.context.state.rows:
-        with harness.handle.dry_run(cycle, pod, row.name) as dry_run:
+        with harness.handle.dry_runs.open(cycle, pod, row.name) as dry_run:
             first = dry_run.run_filters()
             assert first == diagnosis.status_of(row.name)
             one_port_each = len(row.used_ports) == sum(len(p.signature.host_ports) for p in row.pods.values())
@@ -160,22 +162,29 @@ def test_dry_run_with_pods_restored_gives_the_original_status(harness: Harness, 
                 assert dry_run.run_filters() == first
 
 
-class DryRunsOnly:
-    """A handle without shortcuts, so that preemption uses dry runs only."""
+class SingleDryRuns(DryRuns):
+    """Dry runs on one node at a time, without evaluations of all nodes at once."""
 
     def __init__(self, handle: CoreHandle) -> None:
-        self._handle = handle
+        self._handle, self._dry_runs = handle, handle.dry_runs
+
+    def open(self, cycle: Cycle, pod: Pod, node_name: str) -> AbstractContextManager[DryRun]:
+        return self._dry_runs.open(cycle, pod, node_name)
 
     def filter_without_lower_priority(self, cycle: Cycle, pod: Pod, priority: int) -> NodeToStatus:
-        return NodeToStatus(len(self._handle.nodes()))
+        return NodeToStatus(len(self._handle.nodes))
 
     def reprieve_pods(
         self, cycle: Cycle, pod: Pod, orders: Mapping[int, Sequence[Pod]]
     ) -> Mapping[int, Sequence[bool]]:
         return {}
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._handle, name)
+    def cache_key(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Hashable | None:
+        return self._dry_runs.cache_key(cycle, pod, node)
+
+
+def with_single_dry_runs(handle: CoreHandle) -> CoreHandle:
+    return replace(handle, dry_runs=SingleDryRuns(handle))
 
 
 def run_search(handle: Any, attempt: tuple[Cycle, Pod, Diagnosis]) -> tuple[PreemptionSearch, Any]:
@@ -193,7 +202,7 @@ def test_column_checks_find_the_same_candidates_as_dry_runs(harness: Harness, pr
     cycle, pod, diagnosis = run_decider(harness, preemptor)
     if diagnosis is not None:
         attempt = cycle, pod, diagnosis
-        assert run_search(harness.handle, attempt) == run_search(DryRunsOnly(harness.handle), attempt)
+        assert run_search(harness.handle, attempt) == run_search(with_single_dry_runs(harness.handle), attempt)
 
 
 @quick(2 * EXAMPLES)
@@ -202,7 +211,7 @@ def test_column_checks_agree_with_dry_runs_on_volumes(harness: Harness, preempto
     cycle, pod, diagnosis = run_decider(harness, preemptor)
     if diagnosis is not None:
         attempt = cycle, pod, diagnosis
-        assert run_search(harness.handle, attempt) == run_search(DryRunsOnly(harness.handle), attempt)
+        assert run_search(harness.handle, attempt) == run_search(with_single_dry_runs(harness.handle), attempt)
 
 
 def test_victim_is_found_because_of_its_volume() -> None:
@@ -211,7 +220,7 @@ def test_victim_is_found_because_of_its_volume() -> None:
     harness.add(node("n0").zone("a"), using("second", name="other").on("n0"), pod("bystander").on("n0"))
     cycle, preemptor, diagnosis = run_decider(harness, using("first", name="new").priority(5))
     assert diagnosis is not None
-    for handle in (harness.handle, DryRunsOnly(harness.handle)):
+    for handle in (harness.handle, with_single_dry_runs(harness.handle)):
         (candidate,) = run_search(handle, (cycle, preemptor, diagnosis))[0].candidates.values()
         assert [victim.name for victim in candidate.victims] == ["other"]
 
@@ -257,12 +266,12 @@ def test_column_check_status_equals_dry_run_status(harness: Harness, preemptor: 
     cycle, pod, diagnosis = run_decider(harness, preemptor)
     if diagnosis is None:
         return
-    verdicts = harness.handle.filter_without_lower_priority(cycle, pod, pod.priority)
+    verdicts = harness.handle.dry_runs.filter_without_lower_priority(cycle, pod, pod.priority)
     for index, row in enumerate(list(harness.machine.context.state.rows)):
         expected = verdicts.at(index)
         if expected is None:
             continue
-        with harness.handle.dry_run(cycle, pod, row.name) as dry_run:
+        with harness.handle.dry_runs.open(cycle, pod, row.name) as dry_run:
             for other in [p for p in row.pods.values() if p.priority < pod.priority]:
                 dry_run.remove(other)
             actual = dry_run.run_filters()

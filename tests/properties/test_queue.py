@@ -19,7 +19,7 @@ from hypothesis.stateful import (
 
 from pyscheduler.api import Action, ClusterEvent, ClusterEventWithHint, Pod, QueuedPod, QueueingHint, Rejection
 from pyscheduler.core.instrument import Instrument
-from pyscheduler.core.queue import Backoff, QueueProfile, SchedulingQueue
+from pyscheduler.core.queue import Backoff, Nominator, QueueProfile, SchedulingQueue
 from pyscheduler.core.queue.backlog import SLICE, Backlog, Move
 from pyscheduler.core.queue.backoff import BackoffQueue
 from pyscheduler.core.queue.inflight import InFlight
@@ -74,7 +74,8 @@ class QueueAgainstModel(RuleBasedStateMachine):
         super().__init__()
         profile = QueueProfile(PrioritySort(), (LabelGate(),), INTERESTS)
         backoff = Backoff(INITIAL, MAXIMUM)
-        self.queue = SchedulingQueue({"default-scheduler": profile}, backoff, Instrument(), TIMEOUT, self.slice_pods)
+        parts = {"default-scheduler": profile}, backoff, Instrument(), Nominator()
+        self.queue = SchedulingQueue(*parts, TIMEOUT, self.slice_pods)
         self.model = ModelQueue()
         self.now = 0.0
         self.uids = count()

@@ -29,7 +29,7 @@ def test_sequence_depends_on_seed_and_number_only() -> None:
 
 def _keep_assumed_pods(patch: pytest.MonkeyPatch) -> None:
     def keep(context: Context, assumed: AssumedPod) -> None:
-        context.handle.waiting.pop(assumed.pod.uid, None)
+        context.handle.waiting_pods.by_uid.pop(assumed.pod.uid, None)
 
     for module in (schedule_one, binding, event_handlers):
         patch.setattr(module, "release", keep)

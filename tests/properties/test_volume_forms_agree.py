@@ -140,5 +140,5 @@ def forms(plugin: Any, incoming: Pod, table: NodeTable) -> tuple[Answers, Answer
 def test_filter_equals_filter_all_for_volume_plugins(cluster: Cluster, used: list[str]) -> None:
     incoming = storage.using(*used).build()
     for plugin in (VolumeBinding, VolumeZone):
-        per_node, vectorised = forms(plugin(plugin.Args(), cluster), incoming, cluster.nodes())
+        per_node, vectorised = forms(plugin(plugin.Args(), cluster.handle), incoming, cluster.state.table())
         assert per_node == vectorised

@@ -207,7 +207,7 @@ class Relay(ReservePlugin, PermitPlugin):
 
     def unreserve(self, cycle: Cycle, pod: Pod, node_name: str) -> None:
         called = pod.labels.get("calls", "")
-        self.handle.activate(self.handle.pods_by_label("name", pod.namespace, called).values())
+        self.handle.activate(self.handle.pods.by_label("name", pod.namespace, called).values())
 
     def permit(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Wait | Rejection | None:
         if "calls" in pod.labels:
@@ -239,14 +239,14 @@ class Licence(PermitPlugin):
         if name is None:
             return None
         calls.append(("Permit", pod.name))
-        licence = self.handle.objects(LICENCE).get(("", name))
+        licence = self.handle.objects[LICENCE].get(("", name))
         if licence is None:
             return Rejection(f"licence {name} does not exist")
         spec = licence["spec"]
         if spec["tokens"] == "broken":
             raise ZeroDivisionError("one over nothing")
-        users = self.handle.pods_by_label("licence", pod.namespace, name)
-        used = sum(self.handle.is_assigned_or_assumed(uid) for uid in users)
+        users = self.handle.pods.by_label("licence", pod.namespace, name)
+        used = sum(self.handle.pods.is_assigned_or_assumed(uid) for uid in users)
         if used <= spec["tokens"] or cycle.now >= spec.get("freeFrom", math.inf):
             return None
         return Wait(20.0, f"{used - spec['tokens']} too many for licence {name}", spec.get("recheckEvery", 0.0))
@@ -260,11 +260,11 @@ class Undeclared(FilterPlugin):
     def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:
         match pod.labels.get("read"):
             case "objects":
-                self.handle.objects(LICENCE)
+                self.handle.objects[LICENCE]
             case "version":
-                self.handle.objects_version(LICENCE)
+                self.handle.objects.version(LICENCE)
             case "pods":
-                self.handle.pods_by_label("app", pod.namespace, "x")
+                self.handle.pods.by_label("app", pod.namespace, "x")
         return None
 
 
@@ -440,7 +440,7 @@ class HoldsEvictions(PermitPlugin, PreEnqueuePlugin):
             case "no":
                 return Rejection("not now")
             case "never":
-                self.handle.clear_nominations([pod])
+                self.handle.nominator.clear([pod])
                 return Rejection("never")
             case "broken":
                 raise ZeroDivisionError("one over nothing")

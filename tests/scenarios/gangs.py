@@ -45,7 +45,7 @@ class Cluster(Harness):
     @property
     def waiting(self) -> set[str]:
         """Names of the pods that wait in Permit."""
-        return {waiting.pod.name for waiting in self.handle.waiting_pods()}
+        return {waiting.pod.name for waiting in self.handle.waiting_pods}
 
     def reason(self, name: str) -> str:
         """Return the reason of the pod's newest PodScheduled condition, or ""."""

@@ -23,7 +23,7 @@ def waiting(name: str = "a") -> PodBuilder:
 
 
 def reject_all(harness: Harness) -> None:
-    for waiting_pod in harness.handle.waiting_pods():
+    for waiting_pod in harness.handle.waiting_pods:
         waiting_pod.reject("EveryExtensionPoint", "rejected later")
 
 
@@ -34,9 +34,9 @@ def test_event_while_a_pod_waits_in_permit_requeues_it_after_its_rejection() -> 
     harness.add(node("n2"))
     reject_all(harness)
     harness.advance(0)
-    assert not harness.handle.waiting_pod("a")
+    assert not harness.handle.waiting_pods.get("a")
     harness.advance(0.2)
-    assert harness.handle.waiting_pod("a"), "the new node may help, so the pod is retried"
+    assert harness.handle.waiting_pods.get("a"), "the new node may help, so the pod is retried"
 
 
 def test_node_of_an_assumed_pod_is_free_at_once_when_another_scheduler_binds_the_pod() -> None:
@@ -61,7 +61,7 @@ def test_pod_rejected_in_permit_waits_for_the_next_event() -> None:
     assert len(harness.events("a")) == 1
     harness.add(node("n2"))
     harness.advance(2)
-    assert harness.handle.waiting_pod("a")
+    assert harness.handle.waiting_pods.get("a")
 
 
 def test_waiting_pod_is_forgotten_when_it_is_terminating() -> None:

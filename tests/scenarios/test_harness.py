@@ -87,7 +87,7 @@ def test_plugin_polls_the_api_server_on_virtual_time() -> None:
     harness.add_object(LICENCE, licence(1))
     harness.advance(2)
     assert harness.assignments == {"a": "n1"}
-    assert harness.handle.objects(LICENCE)["", "cad"]["spec"] == {"tokens": 0}
+    assert harness.handle.objects[LICENCE]["", "cad"]["spec"] == {"tokens": 0}
 
 
 def test_missing_objects_are_not_found() -> None:
@@ -107,7 +107,7 @@ def test_plugin_call_is_cancelled_when_its_pod_is_deleted() -> None:
     harness.delete_pod("a")
     harness.add_object(LICENCE, licence(1))
     harness.advance(10)
-    assert harness.handle.objects(LICENCE)["", "cad"]["spec"] == {"tokens": 1}
+    assert harness.handle.objects[LICENCE]["", "cad"]["spec"] == {"tokens": 1}
 
 
 def test_advance_schedules_added_pods_before_time_passes() -> None:

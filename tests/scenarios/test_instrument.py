@@ -134,7 +134,7 @@ def test_permit_waits_are_counted_with_kube_schedulers_results() -> None:
     harness = Harness(CONFIG, instrument=recorder)
     harness.add(node("n1"), *(pod(name).label("wait", "5") for name in ("allowed", "late")))
     harness.run()
-    allowed, _ = harness.handle.waiting_pods()
+    allowed, _ = harness.handle.waiting_pods
     allowed.allow("EveryExtensionPoint")
     harness.advance(6)
     assert sorted(recorder.permits)[:2] == ["Success", "Unschedulable"]

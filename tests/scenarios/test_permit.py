@@ -38,7 +38,7 @@ def test_waiting_pod_is_bound_once_it_is_allowed() -> None:
     harness = one_node_harness()
     harness.add(patient())
     harness.run()
-    for waiting_pod in harness.handle.waiting_pods():
+    for waiting_pod in harness.handle.waiting_pods:
         waiting_pod.allow("EveryExtensionPoint")
     harness.advance(0.1)
     assert harness.assignments == {"patient": "n1"}
@@ -48,7 +48,7 @@ def test_waiting_pod_is_forgotten_when_a_plugin_rejects_it() -> None:
     harness = one_node_harness()
     harness.add(patient())
     harness.run()
-    for waiting_pod in harness.handle.waiting_pods():
+    for waiting_pod in harness.handle.waiting_pods:
         waiting_pod.reject("EveryExtensionPoint", "not today")
     harness.add(pod("other").requests(cpu="1").priority(5))
     harness.advance(0.05)
@@ -90,7 +90,7 @@ def test_waiting_pod_is_rescheduled_when_its_node_is_deleted() -> None:
     harness.add(node("n2", cpu="1"))
     harness.advance(3)
     assert harness.events("patient") == [("FailedScheduling", "waiting on permit for pod: node n1 was deleted")]
-    assert [waiting_pod.node_name for waiting_pod in harness.handle.waiting_pods()] == ["n2"]
+    assert [waiting_pod.node_name for waiting_pod in harness.handle.waiting_pods] == ["n2"]
 
 
 def test_permit_timeout_is_at_most_fifteen_minutes() -> None:

@@ -49,7 +49,7 @@ def test_waiting_pod_is_rejected_when_its_plugin_rejects_it_after_an_event() -> 
     harness.remove_object(fakes.LICENCE, "cad", namespace="")
     assert harness.assignments == {"bound": "n1"}
     assert harness.pending_message("waiting").startswith("0/1 nodes are available: 1 licence cad does not exist.")
-    assert not list(harness.handle.waiting_pods())
+    assert not list(harness.handle.waiting_pods)
 
 
 def test_waiting_pod_is_allowed_when_another_pod_is_deleted() -> None:

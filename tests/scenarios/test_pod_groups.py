@@ -41,7 +41,7 @@ def incomplete_gang() -> Harness:
 
 
 def waiting_in(harness: Harness) -> set[str]:
-    return {waiting.pod.name for waiting in harness.handle.waiting_pods()}
+    return {waiting.pod.name for waiting in harness.handle.waiting_pods}
 
 
 def test_no_member_is_bound_while_one_of_three_fits_no_node() -> None:

@@ -189,7 +189,7 @@ def test_victim_that_waits_in_permit_is_rejected_and_not_deleted() -> None:
     harness.advance(3)
     harness.add(node("n1", cpu="1"), pod("waiting").requests(cpu="1").label("calls", "none"))
     harness.run()
-    assert "waiting" in {w.pod.name for w in harness.handle.waiting_pods()}
+    assert "waiting" in {w.pod.name for w in harness.handle.waiting_pods}
     harness.add(high(cpu="1"))
     harness.run()
     assert harness.evicted() == []

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from pyscheduler.api import Cycle, Diagnosis, Pod
 from pyscheduler.config.load import ConfigError
 from pyscheduler.core.commands import Bind
+from pyscheduler.intree import DefaultPreemption
 from pyscheduler.testing import Harness, PodBuilder, node, pod
 from pyscheduler_plugins.pod_group import POD_GROUP, POD_GROUP_LABEL
 from tests.scenarios import fakes
@@ -75,6 +77,31 @@ def test_cached_results_of_the_old_plugins_are_discarded() -> None:
     assert "untolerated taint" in harness.pending_message("b")
 
 
+def test_cached_dry_runs_of_the_old_plugins_are_discarded() -> None:
+    harness = Harness(DEFAULT)
+    harness.add(node("n1", cpu="2"), pod("port").host_port(80).on("n1"), pod("cpu").requests(cpu="2").on("n1"))
+    preemptor = pod("high").priority(10).host_port(80).requests(cpu="1").build(harness.machine.context.shapes)
+    assert _victims(harness, preemptor) == {"port", "cpu"}
+    harness.reconfigure(profile("  plugins: {multiPoint: {disabled: [{name: NodePorts}]}}\n"))
+    assert _victims(harness, preemptor) == {"cpu"}
+
+
+def _victims(harness: Harness, preemptor: Pod) -> set[str]:
+    """Return the names of the victims of a preemption that is not executed."""
+    context, profile_name = harness.machine.context, preemptor.scheduler_name
+    cycle = Cycle(harness.now, profile_name, preemptor.uid)
+    diagnosis = context.deciders[profile_name].decide(cycle, preemptor)
+    assert isinstance(diagnosis, Diagnosis)
+    plugin = next(p for p in context.profiles[profile_name].post_filter if isinstance(p, DefaultPreemption))
+    return {victim.name for victim in plugin.search(cycle, preemptor, diagnosis).victims}
+
+
+def test_added_plugin_may_read_the_kinds_it_watches_in_its_constructor() -> None:
+    harness = Harness(profile("  plugins: {multiPoint: {disabled: [{name: PodTopologySpread}]}}\n"))
+    assert harness.reconfigure(DEFAULT) == ()
+    assert "PodTopologySpread" in {p.name for p in harness.machine.context.profiles["default-scheduler"].plugins}
+
+
 def test_pending_binding_is_completed_once_with_the_old_plugins() -> None:
     fakes.calls.clear()
     harness = Harness(EVERYWHERE)
@@ -114,8 +141,8 @@ def test_waiting_pod_keeps_waiting_if_its_plugin_is_unchanged() -> None:
     harness.run()
     harness.reconfigure(EVERYWHERE + "podInitialBackoffSeconds: 2\n")
     harness.run()
-    assert len(harness.handle.waiting) == 1
-    for waiting_pod in harness.handle.waiting_pods():
+    assert len(harness.handle.waiting_pods.by_uid) == 1
+    for waiting_pod in harness.handle.waiting_pods:
         waiting_pod.allow("EveryExtensionPoint")
     harness.advance(0.1)
     assert harness.assignments == {"patient": "n1"}
@@ -140,12 +167,12 @@ def test_events_during_a_permit_wait_are_evaluated_by_the_new_plugins() -> None:
     harness.run()
     harness.reconfigure(EVERYWHERE)
     harness.add(node("n2", cpu="1"))
-    for waiting_pod in harness.handle.waiting_pods():
+    for waiting_pod in harness.handle.waiting_pods:
         waiting_pod.reject("EveryExtensionPoint", "not today")
     harness.advance(0.1)
-    assert len(harness.handle.waiting) + len(harness.machine.context.queue) == 1
+    assert len(harness.handle.waiting_pods.by_uid) + len(harness.machine.context.queue) == 1
     harness.advance(3)
-    assert len(harness.handle.waiting) == 1
+    assert len(harness.handle.waiting_pods.by_uid) == 1
 
 
 def test_only_plugins_with_changed_args_are_rebuilt() -> None:

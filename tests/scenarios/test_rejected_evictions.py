@@ -78,7 +78,7 @@ def test_cleared_nomination_is_also_cleared_in_the_status() -> None:
     harness.add(urgent())
     harness.run()
     assert harness.nominated("urgent") == "n1"
-    harness.handle.clear_nominations([harness.machine.context.pods["urgent"]])
+    harness.handle.nominator.clear([harness.machine.context.pods["urgent"]])
     harness.advance(0)
     assert (harness.nominated("urgent"), nominated_node(harness)) == ("", "")
 
@@ -143,9 +143,9 @@ def test_succeeded_pods_stay_in_the_index_until_they_are_deleted() -> None:
     harness = build_harness(pod("a").label("job", "j").on("n1"), pod("b").label("job", "j").on("n1"), pod("c").on("n1"))
     harness.add(pod("a").label("job", "j").on("n1").phase("Succeeded"), pod("c").on("n1").phase("Succeeded"))
     harness.add(pod("b").label("job", "j").on("n1").phase("Failed"))
-    assert list(harness.handle.pods_by_label("job", "default", "j")) == ["a"]
+    assert list(harness.handle.pods.by_label("job", "default", "j")) == ["a"]
     assert set(harness.machine.context.pods) == {"low"}
     harness.add(pod("a").label("job", "j").on("n1"))
     assert set(harness.machine.context.pods) == {"low"}, "an event of a lagging watch does not add it again"
     harness.delete_pod("a")
-    assert not harness.handle.pods_by_label("job", "default", "j")
+    assert not harness.handle.pods.by_label("job", "default", "j")

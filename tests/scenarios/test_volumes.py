@@ -47,7 +47,7 @@ def using(name: str, claim_name: str) -> PodBuilder:
 
 def finish(harness: Harness, claim_name: str, volume_name: str) -> None:
     """Bind a claim to its volume, as the persistent volume controller does."""
-    current = harness.handle.objects(CLAIM)["default", claim_name]
+    current = harness.handle.objects[CLAIM]["default", claim_name]
     annotations = {**current["metadata"].get("annotations", {}), "pv.kubernetes.io/bind-completed": "yes"}
     meta = {**current["metadata"], "annotations": annotations, "resourceVersion": "1000"}
     harness.add_object(CLAIM, {**current, "metadata": meta, "spec": {**current["spec"], "volumeName": volume_name}})
@@ -58,7 +58,7 @@ def test_pod_is_bound_after_its_claim_is_provisioned_for_the_chosen_node() -> No
     harness.add_object(CLAIM, claim("data"))
     harness.add(using("web", "data").spec(nodeSelector={ZONE: "z2"}))
     harness.run()
-    current = harness.handle.objects(CLAIM)["default", "data"]
+    current = harness.handle.objects[CLAIM]["default", "data"]
     assert current["metadata"]["annotations"] == {SELECTED: "b"}
     harness.advance(5)
     assert harness.assignments == {}
@@ -97,7 +97,7 @@ def test_two_pods_that_fit_the_same_volume_get_different_volumes() -> None:
     harness.run()
     bindings = {c.pod.name: c.node_name for c in harness.commands if isinstance(c, Bind)}
     assert sorted(bindings.values()) == ["a", "b"]
-    owners = {v["metadata"]["name"]: v["spec"]["claimRef"]["name"] for v in harness.handle.objects(VOLUME).values()}
+    owners = {v["metadata"]["name"]: v["spec"]["claimRef"]["name"] for v in harness.handle.objects[VOLUME].values()}
     volume_of = {owner: name for name, owner in owners.items()}
     for name in ("x", "y"):
         assert volume_of[name] == f"pv-{bindings[name]}"
@@ -128,13 +128,13 @@ def test_pod_is_rescheduled_when_the_provisioner_resets_the_selected_node() -> N
     harness.add_object(CLAIM, claim("data"))
     harness.add(using("web", "data"))
     harness.run()
-    current = harness.handle.objects(CLAIM)["default", "data"]
+    current = harness.handle.objects[CLAIM]["default", "data"]
     harness.add_object(CLAIM, {**current, "metadata": {**claim("data")["metadata"], "resourceVersion": "900"}})
     harness.advance(1)
     problem = 'binding volumes: selectedNode annotation reset for PVC "data"'
     assert harness.pending_message("web") == f'running PreBind plugin "VolumeBinding": {problem}'
     harness.advance(10)
-    assert SELECTED in harness.handle.objects(CLAIM)["default", "data"]["metadata"]["annotations"]
+    assert SELECTED in harness.handle.objects[CLAIM]["default", "data"]["metadata"]["annotations"]
     harness.add_object(VOLUME, {**volume("made", "z1"), "spec": {}})
     finish(harness, "data", "made")
     harness.advance(1)
@@ -152,7 +152,7 @@ def test_volume_of_a_pod_deleted_during_binding_is_free_again() -> None:
     harness.complete_bindings = True
     harness.add(using("other", "data").spec(nodeSelector={ZONE: "z2"}))
     harness.run()
-    assert harness.handle.objects(CLAIM)["default", "data"]["metadata"]["annotations"] == {SELECTED: "b"}
+    assert harness.handle.objects[CLAIM]["default", "data"]["metadata"]["annotations"] == {SELECTED: "b"}
 
 
 def test_storage_class_without_binding_mode_gives_kube_schedulers_message() -> None:

@@ -36,6 +36,6 @@ class Evictions:
                 unblocked.append(preemptor)
         return unblocked
 
-    def is_pending_for(self, preemptor: str) -> bool:
-        """Return True if a victim of the preemptor is still to be deleted."""
-        return preemptor in self._pending
+    def is_preempting(self, uid: str) -> bool:
+        """Return True if a victim of the preemptor with this UID is still to be deleted."""
+        return uid in self._pending

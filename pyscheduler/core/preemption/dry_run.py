@@ -32,15 +32,16 @@ from pyscheduler.core.result_cache.uncached_evaluation import (
 )
 from pyscheduler.core.state.cluster import ClusterState
 from pyscheduler.core.state.node import NodeRow
-from pyscheduler.core.state.without_lower_priority import ReprieveTable, TableWithoutLowerPriority
+from pyscheduler.core.state.without_lower_priority import ReprieveTable
 
 _MAX_CACHED = 64
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class _Plugins:
     """The plugins that take part in the dry runs of an attempt."""
 
+    profile: Profile
     pre_filter_extensions: Sequence[PreFilterPlugin]
     """PreFilter plugins that implement `add_pod` or `remove_pod`."""
     filters: Sequence[FilterPlugin]
@@ -67,7 +68,7 @@ class DryRunner:
 
     @contextmanager
     def open(self, cycle: Cycle, pod: Pod, node_name: str) -> Iterator[NodeDryRun]:
-        """Open a dry run on one node (`Handle.dry_run`). KeyError if the node does not exist."""
+        """Open a dry run on one node (`DryRuns.open`). KeyError if the node does not exist."""
         node = self.state.info(node_name)
         if node is None:
             raise KeyError(f"no node {node_name!r}")
@@ -79,12 +80,11 @@ class DryRunner:
 
     def plugins(self, cycle: Cycle) -> _Plugins:
         """Return the plugins of the attempt's dry runs, cached by profile and skipped plugins."""
-        key = (cycle.profile, cycle.skipped)
+        key, profile = (cycle.profile, cycle.skipped), self.profiles[cycle.profile]
         plugins = self._plugins.get(key)
-        if plugins is None:
+        if plugins is None or plugins.profile is not profile:
             if len(self._plugins) >= _MAX_CACHED:
                 self._plugins.clear()
-            profile = self.profiles[cycle.profile]
             filters = [p for p in profile.filter if p.name not in cycle.skipped]
             pod_dependent = [p for p in filters if _reads(p) is not Reads.OWN_NODE]
             node_only = [p for p in filters if p not in pod_dependent]
@@ -92,31 +92,19 @@ class DryRunner:
             one_node = not extensions and all(_depends_on_own_row(p) for p in filters)
             cacheable = one_node and all(p.reads <= Reads.OWN_NODE_AND_PODS and not p.reads_identity for p in filters)
             group = not any(p.reads_labels or p.reads_claims or p.reads_match_fields for p in filters)
-            plugins = _Plugins(extensions, filters, pod_dependent, node_only, one_node, cacheable, group)
+            plugins = _Plugins(profile, extensions, filters, pod_dependent, node_only, one_node, cacheable, group)
             self._plugins[key] = plugins
         return plugins
-
-    def is_assigned_or_assumed(self, uid: str) -> bool:
-        """Return True if the pod is bound or assumed on a node (`Handle.is_assigned_or_assumed`)."""
-        return self.state.node_of(uid) is not None
-
-    def nodes(self) -> NodeTable:
-        """Return a table of all nodes."""
-        return self.state.table()
-
-    def nodes_without_lower_priority(self, priority: int) -> NodeTable:
-        """Return a table of all nodes without their pods below `priority` (`Handle.nodes_without_lower_priority`)."""
-        return TableWithoutLowerPriority(self.state, priority)
 
     def filter_without_lower_priority(self, cycle: Cycle, pod: Pod, priority: int) -> NodeToStatus:
         """Return the nodes that reject the pod even without pods below `priority`.
 
-        See `Handle.filter_without_lower_priority`.
+        See `DryRuns.filter_without_lower_priority`.
 
         Filters run in profile order, so the first rejection is the one that a dry run would return. The search stops at
         the first filter that needs more than a node's row; the remaining filters run in dry runs only.
         """
-        table = TableWithoutLowerPriority(self.state, priority)
+        table = self.state.table_without_lower_priority(priority)
         statuses = NodeToStatus(len(table))
         for plugin in self.profiles[cycle.profile].filter:
             if plugin.name in cycle.skipped:
@@ -131,7 +119,7 @@ class DryRunner:
         return statuses
 
     def reprieve_pods(self, cycle: Cycle, pod: Pod, orders: Mapping[int, Sequence[Pod]]) -> dict[int, list[bool]]:
-        """Return, per row, which of the pods stay when they are added back one by one (`Handle.reprieve_pods`)."""
+        """Return, per row, which of the pods stay when they are added back one by one (`DryRuns.reprieve_pods`)."""
         plugins = self.plugins(cycle)
         if pod.signature.host_ports or not plugins.depend_on_one_node:
             return {}  # with two pods on one host port, the result depends on the order of adding and removing them
@@ -154,14 +142,14 @@ class DryRunner:
         needs_dry_run = node_rejects | table.overflowed | self._nominated_rows()[rows]
         return {row: stays[place] for place, row in enumerate(orders) if not needs_dry_run[place]}
 
-    def dry_run_cache_key(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Hashable | None:
-        """Return the cache key of dry runs on a node, None if they cannot be cached (`Handle.dry_run_cache_key`)."""
+    def cache_key(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Hashable | None:
+        """Return the cache key of dry runs on a node, None if they cannot be cached (`DryRuns.cache_key`)."""
         row, plugins = self.state.info(node.name), self.plugins(cycle)
         if row is None or not plugins.are_cacheable:
             return None
         rivals = self.nominator.competing_pods_version(pod, node.name)
         signature = None if plugins.hold_for_signature_group else pod.signature.id
-        return self.state.nodes_version, cycle.profile, cycle.skipped, row.version, rivals, signature
+        return self.state.nodes_version, plugins, row.version, rivals, signature
 
     def _nominated_rows(self) -> Mask:
         """Return a mask of the rows with nominated pods, since those change the result of a dry run."""

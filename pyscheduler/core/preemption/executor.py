@@ -56,7 +56,7 @@ def _clear_lower_nominations(context: Context, preemptor: Pod, node_name: str, n
 
 def _evict(context: Context, preemptor: Pod, node_name: str, victim: Pod, plugin: str) -> Command:
     note = f"Preempted by pod {preemptor.uid} on node {node_name}"
-    waiting = context.handle.waiting_pod(victim.uid)
+    waiting = context.handle.waiting_pods.get(victim.uid)
     if waiting is not None and not waiting.is_decided:
         waiting.preempt(plugin)
         return _preempted(victim, preemptor, f"{note}{IN_MEMORY}")

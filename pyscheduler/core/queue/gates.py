@@ -32,10 +32,15 @@ class Gates:
         self._turn = 0
         self.broken: set[str] = set()
         """UIDs of pods that are gated because a plugin raised."""
-        self.reports: list[tuple[Pod, str]] = []
+        self._reports: list[tuple[Pod, str]] = []
         """Gated pods with new reasons to report."""
         self._reported: dict[str, str] = {}
         """Last reported reason by pod UID."""
+
+    def take_reports(self) -> list[tuple[Pod, str]]:
+        """Return the pods that were gated since the last call, with the reasons to report."""
+        reports, self._reports = self._reports, []
+        return reports
 
     def admit(self, queued: QueuedPod) -> bool:
         """Run the plugins, first the one that gated the pod last, and return True if none gates it.
@@ -112,4 +117,4 @@ class Gates:
     def _report(self, pod: Pod, reason: str) -> None:
         if self._reported.get(pod.uid) != reason:
             self._reported[pod.uid] = reason
-            self.reports.append((pod, reason))
+            self._reports.append((pod, reason))

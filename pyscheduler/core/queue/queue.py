@@ -63,11 +63,12 @@ class SchedulingQueue:
         profiles: Mapping[str, QueueProfile],
         backoff: Backoff,
         instrument: Instrument,
+        nominator: Nominator,
         max_in_unschedulable: float = 300.0,
         slice_pods: int = SLICE,
     ) -> None:
         """Create an empty queue; `slice_pods` is the maximum number of pending pods that one call processes."""
-        self.nominator = Nominator()
+        self.nominator = nominator
         self._slice = slice_pods
         self._backlog = Backlog()
         self._rejections = RejectionCounts()
@@ -163,8 +164,7 @@ class SchedulingQueue:
 
     def take_gate_reports(self) -> list[tuple[Pod, str]]:
         """Return the pods that were gated since the last call, with the reasons to report."""
-        reports, self._gates.reports = self._gates.reports, []
-        return reports
+        return self._gates.take_reports()
 
     # Pods are added, updated and deleted
 

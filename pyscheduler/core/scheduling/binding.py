@@ -116,7 +116,7 @@ def release(context: Context, assumed: AssumedPod) -> None:
     """Forget an assumed pod: run Unreserve in reverse order, then remove the pod from its node."""
     context.assumed.pop(assumed.pod.uid, None)
     context.unconfirmed.discard(assumed.pod.uid)
-    context.handle.waiting.pop(assumed.pod.uid, None)
+    context.handle.waiting_pods.by_uid.pop(assumed.pod.uid, None)
     if assumed.profile.reserve:
         point = context.points[assumed.profile.name].unreserve
         point.enter()

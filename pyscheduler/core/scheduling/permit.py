@@ -13,9 +13,9 @@ from pyscheduler.api.outcome import Code, Rejection, Wait
 from pyscheduler.api.plugin import PermitPlugin
 from pyscheduler.core.commands import Command, Condition, PatchStatus
 from pyscheduler.core.context import AssumedPod, Context
-from pyscheduler.core.framework.handle import WaitingPodState
 from pyscheduler.core.framework.plugin_calls import call_guarded, call_plugin
 from pyscheduler.core.framework.plugin_failure import PluginFailed
+from pyscheduler.core.framework.waiting_pods import WaitingPodState
 from pyscheduler.core.scheduling.binding import forget_and_requeue, start_binding
 from pyscheduler.core.scheduling.failure_handler import Failure
 
@@ -33,14 +33,14 @@ def wait_on_permit(context: Context, assumed: AssumedPod, waits: dict[str, Wait]
     waiting = WaitingPodState(assumed.pod, assumed.node_name, now, {})
     for plugin, wait in waits.items():
         waiting.hold(plugin, wait, now)
-    context.handle.waiting[assumed.pod.uid] = waiting
+    context.handle.waiting_pods.by_uid[assumed.pod.uid] = waiting
     return [_report(waiting)]
 
 
 def expire_permits(context: Context, now: float) -> list[Command]:
     """Run the plugins with due rechecks or deadlines, then reject the pods still past their deadline."""
     commands: list[Command] = []
-    for waiting in context.handle.waiting_pods():
+    for waiting in context.handle.waiting_pods:
         for plugin in _holders(context, waiting):
             if waiting.is_due(plugin.name, now):
                 commands += _recheck(context, waiting, plugin, now)
@@ -55,11 +55,11 @@ def process_waiting_pods(context: Context, now: float) -> list[Command]:
     """
     commands: list[Command] = []
     left = MAX_RELEASED
-    while left and context.handle.waiting:
+    while left and context.handle.waiting_pods.by_uid:
         events, context.pending_events = context.pending_events, []
         if events:
             commands += _react(context, events, now)
-        decided = context.handle.take_decided(left)
+        decided = context.handle.waiting_pods.take_decided(left)
         if not decided and not context.pending_events:
             break
         left -= len(decided)
@@ -97,7 +97,7 @@ def _react(context: Context, events: Sequence[ClusterEvent], now: float) -> list
 def _by_holder(context: Context) -> list[tuple[PermitPlugin, Iterable[ClusterEventWithHint], list[WaitingPodState]]]:
     """Return every plugin that makes pods wait, with its events_to_register and those pods."""
     waiting_pods: dict[int, tuple[PermitPlugin, Iterable[ClusterEventWithHint], list[WaitingPodState]]] = {}
-    for waiting in context.handle.waiting.values():
+    for waiting in context.handle.waiting_pods.by_uid.values():
         events_to_register = context.assumed[waiting.pod.uid].profile.permit_interests
         for plugin in _holders(context, waiting):
             waiting_pods.setdefault(id(plugin), (plugin, events_to_register[plugin.name], []))[2].append(waiting)
@@ -116,7 +116,7 @@ def _affected(
     except PluginFailed as failed:
         context.instrument.plugin_failed(failed.plugin, failed.point, failed.error)
         return held
-    return [waiting for uid in uids if (waiting := context.handle.waiting.get(uid)) is not None]
+    return [waiting for uid in uids if (waiting := context.handle.waiting_pods.by_uid.get(uid)) is not None]
 
 
 def _holders(context: Context, waiting: WaitingPodState) -> Iterator[PermitPlugin]:

@@ -53,11 +53,10 @@ def schedule_one(context: Context, queued: QueuedPod, now: float) -> list[Comman
                 context,
                 SuspendedAttempt(queued, pod, _schedule_with_extenders(context, profile, queued, extenders, now)),
             )
-    cycle = Cycle(now, profile.name, pod.uid, queued.attempts, context.settings.seed)
     context.attempts += 1
-    cycle.call_observer = context.instrument.watch(context.attempts)
-    if pod.is_large:
-        cycle.limit_time(context.instrument.timer)
+    observer = context.instrument.watch(context.attempts)
+    timer = context.instrument.timer if pod.is_large else None
+    cycle = Cycle(now, profile.name, pod.uid, queued.attempts, context.settings.seed, observer, timer)
     try:
         choice = context.deciders[profile.name].decide(cycle, pod)
     except PluginFailed as failed:
@@ -141,14 +140,11 @@ def _schedule_with_extenders(
     """Run an attempt with extenders; yields their calls."""
     pod = queued.pod
     context.attempts += 1
-    watch = context.instrument.watch(context.attempts)
+    observer = context.instrument.watch(context.attempts)
+    timer = context.instrument.timer if pod.is_large else None
 
     def begin(at: float) -> Cycle:
-        cycle = Cycle(at, profile.name, pod.uid, queued.attempts, context.settings.seed)
-        cycle.call_observer = watch
-        if pod.is_large:
-            cycle.limit_time(context.instrument.timer)
-        return cycle
+        return Cycle(at, profile.name, pod.uid, queued.attempts, context.settings.seed, observer, timer)
 
     session = ExtenderSession(pod, extenders, begin, now)
     try:

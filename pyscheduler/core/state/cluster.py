@@ -24,6 +24,7 @@ from pyscheduler.core.state.node_columns import ImageSet, NodeColumns
 from pyscheduler.core.state.node_order import NodeOrder
 from pyscheduler.core.state.placed import PlacedPods
 from pyscheduler.core.state.table import ColumnTable
+from pyscheduler.core.state.without_lower_priority import TableWithoutLowerPriority
 
 _versions = count()
 _MAX_TOPOLOGIES = 64
@@ -85,6 +86,10 @@ class ClusterState:
         if last is None or not last.is_current_for(rows):
             last = self._last_table = ColumnTable(self, rows)
         return last
+
+    def table_without_lower_priority(self, priority: int) -> TableWithoutLowerPriority:
+        """Return the node table of all nodes without their pods below `priority`."""
+        return TableWithoutLowerPriority(self, priority)
 
     # -- nodes ---------------------------------------------------------------------------------------------------
 

@@ -141,7 +141,7 @@ class AffinityHints:
 
     @property
     def _nodes(self) -> NodeTable:
-        return self._handle.nodes()
+        return self._handle.nodes.table()
 
     def _resolved(self, terms: Sequence[Term]) -> Sequence[Term]:
         if not any(term.peers.selects_namespaces for term in terms):

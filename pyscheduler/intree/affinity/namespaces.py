@@ -27,12 +27,12 @@ class NamespaceLister:
 
     def get(self, name: str) -> Mapping[str, Any]:
         """Return the namespace object; an empty mapping if it is not in the informer's cache."""
-        return self._handle.objects(NAMESPACE).get(("", name), _NOT_FOUND)
+        return self._handle.objects[NAMESPACE].get(("", name), _NOT_FOUND)
 
     @property
     def version(self) -> int:
         """Number that changes with every change of a namespace."""
-        return self._handle.objects_version(NAMESPACE)
+        return self._handle.objects.version(NAMESPACE)
 
     def chosen(self, selector: Selector) -> frozenset[str]:
         """Return the names of the namespaces that the selector matches."""
@@ -42,7 +42,7 @@ class NamespaceLister:
             self._chosen.clear()
         names = self._chosen.get(selector)
         if names is None:
-            objects = self._handle.objects(NAMESPACE)
+            objects = self._handle.objects[NAMESPACE]
             names = frozenset(name for (_, name), obj in objects.items() if selector.matches(labels_of(obj)))
             self._chosen[selector] = names
         return names

@@ -43,7 +43,7 @@ class DefaultSelectors:
 
     def __init__(self, handle: Handle) -> None:
         self._handle = handle
-        self._owned = {owner: handle.objects(kind) for owner, kind in _OWNERS.items()}
+        self._owned = {owner: handle.objects[kind] for owner, kind in _OWNERS.items()}
         self._cache: WeakKeyDictionary[PodSignature, _CachedSelector] = WeakKeyDictionary()
         self._services: dict[str, list[Json]] = {}
         """Selectors of Services, by namespace."""
@@ -51,7 +51,7 @@ class DefaultSelectors:
 
     def of(self, signature: PodSignature) -> Selector:
         """Return the selector, without requirements if nothing selects the pod; the same object until it changes."""
-        services, by_owner = self._handle.objects_version(SERVICES), self._by_owner(signature)
+        services, by_owner = self._handle.objects.version(SERVICES), self._by_owner(signature)
         cached = self._cache.get(signature)
         if cached is not None and cached.services == services and cached.by_owner == by_owner:
             return cached.selector
@@ -73,7 +73,7 @@ class DefaultSelectors:
     def _index(self, version: int) -> None:
         self._indexed = version
         self._services = {}
-        for (namespace, _), service in self._handle.objects(SERVICES).items():
+        for (namespace, _), service in self._handle.objects[SERVICES].items():
             selected = _selector_in(service)
             if selected:
                 self._services.setdefault(namespace, []).append(selected)

@@ -27,7 +27,7 @@ class AssumeCache:
 
     def get(self, namespace: str, name: str) -> Object | None:
         """Return the object, assumed or from the informer; None if the informer does not have it."""
-        current = self._handle.objects(self._kind).get((namespace, name))
+        current = self._handle.objects[self._kind].get((namespace, name))
         return None if current is None else self.assumed_or(current)
 
     def assume(self, obj: Object) -> None:
@@ -59,7 +59,7 @@ class AssumeCache:
     def _prune(self) -> None:
         for key in tuple(self._assumed):
             self.get(*key)
-            if key not in self._handle.objects(self._kind):
+            if key not in self._handle.objects[self._kind]:
                 del self._assumed[key]
         self._limit = 2 * len(self._assumed) + _SPARE
 
@@ -80,12 +80,12 @@ class VolumeAssumeCache(AssumeCache):
         return [self.read(self.assumed_or(volume.source)) for volume in current] if len(self) else current
 
     def _index(self) -> None:
-        version = self._handle.objects_version(VOLUME)
+        version = self._handle.objects.version(VOLUME)
         if version == self._indexed:
             return
         self._indexed = version
         self._by_class = {}
-        for source in self._handle.objects(VOLUME).values():
+        for source in self._handle.objects[VOLUME].values():
             volume = self.read(source)
             self._by_class.setdefault(volume.storage_class, []).append(volume)
 
@@ -94,7 +94,7 @@ class VolumeAssumeCache(AssumeCache):
         name = name_of(source)
         volume = self._read.get(name)
         if volume is None or volume.source is not source:
-            if len(self._read) > 2 * len(self._handle.objects(VOLUME)) + _SPARE:
+            if len(self._read) > 2 * len(self._handle.objects[VOLUME]) + _SPARE:
                 self._read.clear()
             volume = self._read[name] = read_volume(source)
         return volume

@@ -35,22 +35,22 @@ class Storage:
         self._handle = handle
 
     def claim(self, namespace: str, name: str) -> Object | None:
-        return self._handle.objects(CLAIM).get((namespace, name))
+        return self._handle.objects[CLAIM].get((namespace, name))
 
     def volume(self, name: str) -> Object | None:
-        return self._handle.objects(VOLUME).get(("", name))
+        return self._handle.objects[VOLUME].get(("", name))
 
     def storage_class(self, name: str) -> Object | None:
-        return self._handle.objects(STORAGE_CLASS).get(("", name))
+        return self._handle.objects[STORAGE_CLASS].get(("", name))
 
     def csi_node(self, node_name: str) -> Object | None:
-        return self._handle.objects(CSI_NODE).get(("", node_name))
+        return self._handle.objects[CSI_NODE].get(("", node_name))
 
     def csi_driver(self, name: str) -> Object | None:
-        return self._handle.objects(CSI_DRIVER).get(("", name))
+        return self._handle.objects[CSI_DRIVER].get(("", name))
 
     def csi_storage_capacities(self) -> Iterable[Object]:
-        return self._handle.objects(CSI_STORAGE_CAPACITY).values()
+        return self._handle.objects[CSI_STORAGE_CAPACITY].values()
 
 
 # -- any object ------------------------------------------------------------------------------------------------------

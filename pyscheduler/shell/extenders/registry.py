@@ -35,14 +35,12 @@ class ExtenderRegistry:
 
     def __init__(self, configuration: KubeSchedulerConfiguration, clock: Clock) -> None:
         """ConfigError if the TLS settings of one are invalid."""
-        self.raw_objects = RawObjectCaches(RawObjectCache(), RawObjectCache())
+        self.raw_objects = RawObjectCaches(*map(RawObjectCache, required_scopes(configuration.extenders)))
         """Raw objects for the requests; the reflectors of pods and nodes fill it."""
         self._clock = clock
         self._configured = configuration.extenders
         self._now = self._create_clients(configuration)
         self._retired: dict[ExtenderClients, asyncio.Task[None]] = {}
-        for cache, scope in self.raw_objects.by(required_scopes(configuration.extenders)):
-            cache.scope = scope
 
     @property
     def known(self) -> tuple[Extender, ...]:

@@ -84,7 +84,7 @@ class Faulty(
 
     def permit(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Any:
         if "opens" in pod.labels:
-            for waiting in self.handle.waiting_pods():
+            for waiting in self.handle.waiting_pods:
                 waiting.allow(self.name)
         return self._respond("permit", pod, Wait(PERMIT_TIMEOUT) if "parked" in pod.labels else None)
 

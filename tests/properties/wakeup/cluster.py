@@ -90,7 +90,7 @@ class Cluster:
     def objects(self, kind: str) -> list[Manifest]:
         """Return copies of the objects of a kind, for modification."""
         kinds: Iterable[ResourceKind] = (k for (_, name), k in self._kinds.items() if name == kind)
-        return [copy.deepcopy(obj) for k in kinds for obj in self.harness.handle.objects(k).values()]
+        return [copy.deepcopy(obj) for k in kinds for obj in self.harness.handle.objects[k].values()]
 
     def pods(self, assigned: bool | None = None) -> list[Manifest]:
         """Return copies of the pods; `assigned` selects those with a node (True) or without (False)."""

@@ -7,7 +7,7 @@ import pytest
 from pyscheduler import intree
 from pyscheduler.config.build import build_profiles
 from pyscheduler.config.load import default, loads, show
-from pyscheduler.core.framework.handle import CoreHandle
+from pyscheduler.core.framework.handle import empty_handle
 from pyscheduler.core.framework.registry import POINTS
 from tests.unit.config.files import config, names, only_problem, profile, weights
 
@@ -202,7 +202,7 @@ def test_percentage_or_node_order_selects_the_order_of_kube_scheduler(
 ) -> None:
     loaded = loads(config(f"{kube}\nprofiles: [{{{own}}}]", ours))
     assert loaded.profiles[0].percentage_of_nodes_to_score == share
-    assert build_profiles(loaded, CoreHandle())[0].percentage_of_nodes_to_score == share
+    assert build_profiles(loaded, empty_handle())[0].percentage_of_nodes_to_score == share
     assert loads(show(loaded)).profiles[0].percentage_of_nodes_to_score == share
 
 

@@ -7,7 +7,7 @@ from pyscheduler.config.extenders import build_extenders
 from pyscheduler.config.load import loads
 from pyscheduler.config.loaded import LoadedConfig
 from pyscheduler.core.extenders.extender import Extender
-from pyscheduler.core.framework.handle import CoreHandle
+from pyscheduler.core.framework.handle import empty_handle
 from pyscheduler.intree import NodeResourcesFit
 from pyscheduler.intree.node_resources_fit import NodeResourcesFitArgs
 from tests.unit.config.files import config
@@ -39,7 +39,7 @@ def test_extenders_cause_no_warning() -> None:
 
 
 def fit_args(loaded: LoadedConfig) -> NodeResourcesFitArgs:
-    (built,) = build_profiles(loaded, CoreHandle())
+    (built,) = build_profiles(loaded, empty_handle())
     (fit,) = (plugin for plugin in built.plugins if isinstance(plugin, NodeResourcesFit))
     args: NodeResourcesFitArgs = fit.args
     return args

@@ -5,7 +5,11 @@ from __future__ import annotations
 import pytest
 
 from pyscheduler.api import ResourceKind
-from pyscheduler.core.framework.handle import CoreHandle, WaitingPodState
+from pyscheduler.core.framework.handle import empty_handle
+from pyscheduler.core.framework.object_store import ObjectStore
+from pyscheduler.core.framework.pod_indexer import PodIndexer
+from pyscheduler.core.framework.waiting_pods import WaitingPodState
+from pyscheduler.core.state import ClusterState
 from pyscheduler.testing import PodBuilder, pod
 
 GROUP = "example.com/group"
@@ -59,17 +63,17 @@ def test_plugin_with_the_earliest_deadline_is_the_rejector() -> None:
 
 
 def test_label_index_follows_updates_and_deletion_of_a_pod() -> None:
-    handle = CoreHandle()
-    handle.index([GROUP])
+    pods = PodIndexer(ClusterState(), ())
+    pods.index([GROUP])
     first = pod("a").label(GROUP, "x").build()
     second = pod("a").label(GROUP, "y").build()
-    handle.set_pod(None, first)
-    assert set(handle.pods_by_label(GROUP, "default", "x")) == {"a"}
-    handle.set_pod(first, second)
-    assert not handle.pods_by_label(GROUP, "default", "x")
-    assert handle.pods_by_label(GROUP, "default", "y")["a"] is second
-    handle.set_pod(second, None)
-    assert not handle.pods_by_label(GROUP, "default", "y")
+    pods.set_pod(None, first)
+    assert set(pods.by_label(GROUP, "default", "x")) == {"a"}
+    pods.set_pod(first, second)
+    assert not pods.by_label(GROUP, "default", "x")
+    assert pods.by_label(GROUP, "default", "y")["a"] is second
+    pods.set_pod(second, None)
+    assert not pods.by_label(GROUP, "default", "y")
 
 
 def grouped(name: str, group: str = "team") -> PodBuilder:
@@ -79,45 +83,45 @@ def grouped(name: str, group: str = "team") -> PodBuilder:
 
 
 def test_pods_are_indexed_by_pod_group_until_they_are_deleted() -> None:
-    handle = CoreHandle(scheduler_names=["default-scheduler"])
+    pods = PodIndexer(ClusterState(), ["default-scheduler"])
     first, second = grouped("a").build(), grouped("a").on("n1").build()
-    handle.set_pod(None, first)
-    handle.set_pod(None, grouped("b", "others").build())
-    handle.set_pod(None, pod("c").build())
-    assert handle.pods_by_pod_group("default", "team") == {"a": first}
-    assert not handle.pods_by_pod_group("elsewhere", "team")
-    handle.set_pod(first, second)
-    assert handle.pods_by_pod_group("default", "team")["a"] is second
-    handle.set_pod(second, None)
-    assert not handle.pods_by_pod_group("default", "team")
+    pods.set_pod(None, first)
+    pods.set_pod(None, grouped("b", "others").build())
+    pods.set_pod(None, pod("c").build())
+    assert pods.by_pod_group("default", "team") == {"a": first}
+    assert not pods.by_pod_group("elsewhere", "team")
+    pods.set_pod(first, second)
+    assert pods.by_pod_group("default", "team")["a"] is second
+    pods.set_pod(second, None)
+    assert not pods.by_pod_group("default", "team")
 
 
 def test_pods_of_other_schedulers_are_indexed_by_group_once_they_are_bound() -> None:
-    handle = CoreHandle(scheduler_names=["default-scheduler"])
+    pods = PodIndexer(ClusterState(), ["default-scheduler"])
     theirs = grouped("a").scheduler("theirs")
     pending, bound = theirs.build(), theirs.on("n1").build()
-    handle.set_pod(None, pending)
-    assert not handle.pods_by_pod_group("default", "team")
-    handle.set_pod(pending, bound)
-    assert handle.pods_by_pod_group("default", "team") == {"a": bound}
+    pods.set_pod(None, pending)
+    assert not pods.by_pod_group("default", "team")
+    pods.set_pod(pending, bound)
+    assert pods.by_pod_group("default", "team") == {"a": bound}
 
 
 def test_activated_pods_are_returned_once() -> None:
-    handle = CoreHandle()
+    handle = empty_handle()
     handle.activate([pod("a").build()])
-    assert [p.name for p in handle.take_activated()] == ["a"]
-    assert handle.take_activated() == []
+    assert [p.name for p in handle.activated.take()] == ["a"]
+    assert handle.activated.take() == []
 
 
 def test_every_change_of_an_object_changes_the_version_of_its_kind() -> None:
-    handle = CoreHandle()
-    live, versions = handle.objects(GROUPS), [handle.objects_version(GROUPS)]
+    objects = ObjectStore({})
+    live, versions = objects[GROUPS], [objects.version(GROUPS)]
     for _ in ("added", "updated"):
-        handle.set_object(GROUPS, {"metadata": {"namespace": "default", "name": "g"}})
-        versions.append(handle.objects_version(GROUPS))
+        objects.set(GROUPS, {"metadata": {"namespace": "default", "name": "g"}})
+        versions.append(objects.version(GROUPS))
     assert list(live) == [("default", "g")]
-    handle.remove_object(GROUPS, "default", "g")
-    versions.append(handle.objects_version(GROUPS))
+    objects.remove(GROUPS, "default", "g")
+    versions.append(objects.version(GROUPS))
     assert (len(set(versions)), len(live)) == (4, 0)
-    handle.set_object(ResourceKind("", "v1", "services", "Service"), {"metadata": {"name": "s"}})
-    assert handle.objects_version(GROUPS) == versions[-1]
+    objects.set(ResourceKind("", "v1", "services", "Service"), {"metadata": {"name": "s"}})
+    assert objects.version(GROUPS) == versions[-1]

@@ -8,7 +8,7 @@ import pytest
 
 from pyscheduler.api.queued import QueuedPod
 from pyscheduler.core.context import Context, SuspendedAttempt
-from pyscheduler.core.framework.handle import WaitingPodState
+from pyscheduler.core.framework.waiting_pods import WaitingPodState
 from pyscheduler.core.invariants import validate
 from pyscheduler.testing import Harness, node, pod
 
@@ -34,11 +34,11 @@ def _remove_from_node(context: Context) -> None:
 
 
 def _wait_in_permit_without_node(context: Context) -> None:
-    context.handle.waiting["pending"] = WaitingPodState(context.pods["pending"], "n1", 0.0, {})
+    context.handle.waiting_pods.by_uid["pending"] = WaitingPodState(context.pods["pending"], "n1", 0.0, {})
 
 
 def _wait_in_permit_while_binding(context: Context) -> None:
-    context.handle.waiting["assumed"] = WaitingPodState(context.pods["assumed"], "n1", 0.0, {})
+    context.handle.waiting_pods.by_uid["assumed"] = WaitingPodState(context.pods["assumed"], "n1", 0.0, {})
 
 
 def _suspend_attempt_of_pending_pod(context: Context) -> None:

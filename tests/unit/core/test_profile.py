@@ -23,7 +23,7 @@ from pyscheduler.api import (
     ResourceKind,
     ScorePlugin,
 )
-from pyscheduler.core.framework.handle import CoreHandle
+from pyscheduler.core.framework.handle import empty_handle
 from pyscheduler.core.framework.profile import compile_profile, is_cacheable, reads_of
 from pyscheduler.core.framework.registry import POINTS, DuplicatePlugin, PluginRegistration, Registry, points_of
 from pyscheduler.intree import DefaultBinder, NodeResourcesFit, PrioritySort
@@ -69,7 +69,7 @@ class Undeclared(PostFilterPlugin):
 
 
 def instantiate(*classes: type[Plugin]) -> list[tuple[Plugin, int]]:
-    handle = CoreHandle()
+    handle = empty_handle()
     return [(cls(cls.Args(), handle), i) for i, cls in enumerate(classes, start=1)]
 
 

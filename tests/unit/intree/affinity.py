@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pyscheduler.api import Skip
-from pyscheduler.core.framework.handle import CoreHandle
+from pyscheduler.core.framework.handle import CoreHandle, empty_handle
 from pyscheduler.intree import InterPodAffinity
 from pyscheduler.intree.affinity.namespaces import NAMESPACE
 from pyscheduler.testing import NodeBuilder, PodBuilder, node, pod
@@ -44,7 +44,7 @@ def has(key: str, operator: str, *values: str) -> dict[str, Any]:
 
 def plugin(namespaces: Mapping[str, Mapping[str, str]] | None = None, **args: Any) -> InterPodAffinity:
     """Return the plugin with these namespaces, each with its labels."""
-    handle = CoreHandle()
+    handle = empty_handle()
     for name, labels in (namespaces or {}).items():
         label_namespace(handle, name, labels)
     return InterPodAffinity(InterPodAffinity.Args(**args), handle)
@@ -52,7 +52,7 @@ def plugin(namespaces: Mapping[str, Mapping[str, str]] | None = None, **args: An
 
 def label_namespace(handle: CoreHandle, name: str, labels: Mapping[str, str]) -> None:
     """Create a namespace or replace its labels."""
-    handle.set_object(NAMESPACE, {"metadata": {"name": name, "labels": dict(labels)}})
+    handle.objects.set(NAMESPACE, {"metadata": {"name": name, "labels": dict(labels)}})
 
 
 def rejected_nodes(

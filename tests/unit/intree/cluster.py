@@ -5,9 +5,7 @@ Each helper runs the per-node and the NumPy form, so every test checks that they
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
-from types import MappingProxyType
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from pyscheduler.api import (
@@ -18,20 +16,15 @@ from pyscheduler.api import (
     Action,
     ClusterEvent,
     Cycle,
-    DryRun,
-    Handle,
     NodeInfo,
     NodeTable,
-    NodeToStatus,
     Plugin,
-    Pod,
     PreFilterPlugin,
     PreScorePlugin,
     QueueingHint,
     Rejection,
-    ResourceKind,
-    WaitingPod,
 )
+from pyscheduler.core.framework.handle import empty_handle
 from pyscheduler.core.state import ClusterState
 from pyscheduler.testing import NodeBuilder, PodBuilder
 from pyscheduler.testing.conformance import assert_filters_agree, assert_scores_agree
@@ -41,75 +34,23 @@ Reasons = tuple[str, ...] | None
 """Result of a node: None if the pod fits, else the reasons."""
 
 
-class NoHandle(Handle):
-    """Handle for plugins that need nothing from the scheduler."""
-
-    def waiting_pods(self) -> Sequence[WaitingPod]:
-        return ()
-
-    def waiting_pod(self, uid: str) -> None:
-        return None
-
-    def activate(self, pods: Iterable[Pod]) -> None:
-        raise AssertionError("a plugin of kube-scheduler's own activates no pods")
-
-    def objects(self, kind: ResourceKind) -> Mapping[tuple[str, str], dict[str, Any]]:
-        return MappingProxyType({})
-
-    def objects_version(self, kind: ResourceKind) -> int:
-        return 0
-
-    def pods_by_label(self, key: str, namespace: str, value: str) -> Mapping[str, Pod]:
-        return MappingProxyType({})
-
-    def pods_by_pod_group(self, namespace: str, name: str) -> Mapping[str, Pod]:
-        return MappingProxyType({})
-
-    def is_assigned_or_assumed(self, uid: str) -> bool:
-        return False
-
-    def nodes(self) -> NodeTable:
-        return ClusterState().table()
-
-    def dry_run(self, cycle: Cycle, pod: Pod, node_name: str) -> AbstractContextManager[DryRun]:
-        raise KeyError(f"no node {node_name!r}")
-
-    def nodes_without_lower_priority(self, priority: int) -> NodeTable:
-        return self.nodes()
-
-    def clear_nominations(self, pods: Iterable[Pod]) -> None:
-        raise AssertionError("no pod is nominated here")
-
-    def filter_without_lower_priority(self, cycle: Cycle, pod: Pod, priority: int) -> NodeToStatus:
-        return NodeToStatus(0)
-
-    def dry_run_cache_key(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Hashable | None:
-        return None
-
-    def reprieve_pods(
-        self, cycle: Cycle, pod: Pod, orders: Mapping[int, Sequence[Pod]]
-    ) -> Mapping[int, Sequence[bool]]:
-        return {}
-
-    def nominated_node(self, pod: Pod) -> str:
-        return pod.nominated_node_name
-
-    def is_preempting(self, uid: str) -> bool:
-        return False
-
-
 def build(plugin: type[P], **args: Any) -> P:
-    return plugin(plugin.Args(**args), NoHandle())
+    return plugin(plugin.Args(**args), empty_handle())
 
 
 def table(nodes: Sequence[NodeBuilder], pods: Sequence[PodBuilder] = ()) -> NodeTable:
     """Return a table of these nodes with their pods."""
+    return state_of(nodes, pods).table()
+
+
+def state_of(nodes: Sequence[NodeBuilder], pods: Sequence[PodBuilder] = ()) -> ClusterState:
+    """Return a cluster of these nodes with their pods."""
     state = ClusterState()
     for node in nodes:
         state.set_node(node.build())
     for pod in pods:
         state.add_pod(pod.build())
-    return state.table()
+    return state
 
 
 def cycle() -> Cycle:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from pyscheduler.api import NodeTable, ResourceKind
-from pyscheduler.core.framework.handle import CoreHandle
+from pyscheduler.api import ResourceKind
+from pyscheduler.core.framework.handle import build_handle
+from pyscheduler.core.queue.nominator import Nominator
 from pyscheduler.core.state import ClusterState
 from pyscheduler.intree.volumes import objects as kinds
 from pyscheduler.testing import NodeBuilder, PodBuilder, pod
@@ -26,29 +27,26 @@ KINDS: dict[str, ResourceKind] = {
 ZONE = "topology.kubernetes.io/zone"
 
 
-class Cluster(CoreHandle):
-    """Handle with storage objects, nodes and pods."""
+class Cluster:
+    """Storage objects, nodes and pods, with the handle to read them."""
 
     def __init__(self, *objects: Manifest, nodes: Sequence[NodeBuilder] = (), pods: Sequence[PodBuilder] = ()) -> None:
-        super().__init__()
         self.state = ClusterState()
+        self.handle = build_handle(self.state, Nominator(), {})
         for node in nodes:
             self.state.set_node(node.build())
         for running in pods:
             self.state.add_pod(running.build())
         self.show(*objects)
 
-    def nodes(self) -> NodeTable:
-        return self.state.table()
-
     def show(self, *objects: Manifest) -> None:
         """Add or update the objects, as the watch would."""
         for obj in objects:
-            self.set_object(KINDS[obj["kind"]], obj)
+            self.handle.objects.set(KINDS[obj["kind"]], obj)
 
     def hide(self, obj: Manifest) -> None:
         """Delete the object, as the watch would."""
-        self.remove_object(KINDS[obj["kind"]], obj["metadata"].get("namespace", ""), obj["metadata"]["name"])
+        self.handle.objects.remove(KINDS[obj["kind"]], obj["metadata"].get("namespace", ""), obj["metadata"]["name"])
 
 
 def obj(kind: str, name: str, **fields: Any) -> Manifest:

@@ -8,7 +8,7 @@ import pytest
 
 from pyscheduler.api import SKIP_SIGNATURE, SKIP_SIGNATURE_GROUP
 from pyscheduler.api.objects import TopologySpreadConstraint
-from pyscheduler.core.framework.handle import CoreHandle
+from pyscheduler.core.framework.handle import empty_handle
 from pyscheduler.intree import PodTopologySpread
 from pyscheduler.intree.spread.default_selector import (
     REPLICA_SETS,
@@ -106,29 +106,29 @@ SETS = (REPLICA_SETS, obj("owner", {"selector": TEAM_RED}))
 def test_default_selector_from_services_and_owner(
     of: PodBuilder, objects: list[tuple[Any, Manifest]], selected: str
 ) -> None:
-    handle = CoreHandle()
+    handle = empty_handle()
     selectors = DefaultSelectors(handle)
     for kind, made in objects:
-        handle.set_object(kind, made)
+        handle.objects.set(kind, made)
     requirements = selectors.of(of.build().signature).requirements
     assert ", ".join(f"{r.key} {r.operator} {' '.join(r.values)}" for r in requirements) == selected
 
 
 def test_default_selector_is_cached_until_service_or_owner_changes() -> None:
-    handle, signature = CoreHandle(), owned("ReplicaSet").build().signature
+    handle, signature = empty_handle(), owned("ReplicaSet").build().signature
     selectors = DefaultSelectors(handle)
     seen = [selectors.of(signature)]
-    handle.set_object(*service(app="web"))
+    handle.objects.set(*service(app="web"))
     seen.append(selectors.of(signature))
-    handle.set_object(REPLICA_SETS, obj("owner", {"selector": {"matchLabels": {"team": "red"}}}))
+    handle.objects.set(REPLICA_SETS, obj("owner", {"selector": {"matchLabels": {"team": "red"}}}))
     seen.append(selectors.of(signature))
-    handle.set_object(REPLICA_SETS, obj("owner", {"selector": {"matchLabels": {"x": "1"}}, "replicas": 2}))
+    handle.objects.set(REPLICA_SETS, obj("owner", {"selector": {"matchLabels": {"x": "1"}}, "replicas": 2}))
     seen.append(selectors.of(signature))
-    handle.remove_object(SERVICES, "default", "s")
+    handle.objects.remove(SERVICES, "default", "s")
     seen.append(selectors.of(signature))
     assert [[r.key for r in s.requirements] for s in seen] == [[], ["app"], ["app", "team"], ["app", "x"], ["x"]]
-    handle.set_object(REPLICA_SETS, obj("owner", {"selector": {"matchLabels": {"x": "1"}}, "replicas": 3}))
-    handle.set_object(*service(app="db"))
+    handle.objects.set(REPLICA_SETS, obj("owner", {"selector": {"matchLabels": {"x": "1"}}, "replicas": 3}))
+    handle.objects.set(*service(app="db"))
     assert selectors.of(signature) is seen[-1]
 
 
@@ -137,8 +137,8 @@ def test_default_selector_is_cached_until_service_or_owner_changes() -> None:
 
 def plugin(*defaults: Manifest, spec: Manifest = SELECTS_WEB, **args: Any) -> PodTopologySpread:
     """Return the plugin with default constraints, and a Service that selects the web pods."""
-    handle = CoreHandle()
-    handle.set_object(SERVICES, obj("s", spec))
+    handle = empty_handle()
+    handle.objects.set(SERVICES, obj("s", spec))
     constraints = tuple(
         TopologySpreadConstraint(max_skew=d["maxSkew"], topology_key=d["topologyKey"], when_unsatisfiable=d["when"])
         for d in defaults

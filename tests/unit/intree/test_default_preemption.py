@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, cast
+from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from pyscheduler.api import (
     POD,
@@ -16,8 +17,9 @@ from pyscheduler.api import (
     Cycle,
     Diagnosis,
     DryRun,
-    Handle,
+    DryRuns,
     NodeInfo,
+    NodeToStatus,
     Pod,
     PreemptionSearch,
     Status,
@@ -250,28 +252,31 @@ def test_number_of_candidates(percentage: int, absolute: int, nodes: int, enough
     assert DefaultPreemption.Args(percentage, absolute).num_candidates(nodes) == enough
 
 
-class CountingHandle:
-    """Handle that counts the nodes that are dry-run, one by one or in a batch."""
+class CountingDryRuns(DryRuns):
+    """Dry runs that record the nodes on which they run, one by one or in a batch."""
 
     def __init__(self, handle: CoreHandle, at_once: bool) -> None:
-        self._handle = handle
+        self._handle, self._dry_runs = handle, handle.dry_runs
         self._at_once = at_once
         self.tried: list[str] = []
 
-    def dry_run(self, cycle: Cycle, pod: Pod, node_name: str) -> AbstractContextManager[DryRun]:
+    def open(self, cycle: Cycle, pod: Pod, node_name: str) -> AbstractContextManager[DryRun]:
         self.tried.append(node_name)
-        return self._handle.dry_run(cycle, pod, node_name)
+        return self._dry_runs.open(cycle, pod, node_name)
+
+    def filter_without_lower_priority(self, cycle: Cycle, pod: Pod, priority: int) -> NodeToStatus:
+        return self._dry_runs.filter_without_lower_priority(cycle, pod, priority)
 
     def reprieve_pods(
         self, cycle: Cycle, pod: Pod, orders: Mapping[int, Sequence[Pod]]
     ) -> Mapping[int, Sequence[bool]]:
         if not self._at_once:
             return {}
-        self.tried += [node.name for row, node in enumerate(self._handle.nodes()) if row in orders]
-        return self._handle.reprieve_pods(cycle, pod, orders)
+        self.tried += [node.name for row, node in enumerate(self._handle.nodes.table()) if row in orders]
+        return self._dry_runs.reprieve_pods(cycle, pod, orders)
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._handle, name)
+    def cache_key(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Hashable | None:
+        return self._dry_runs.cache_key(cycle, pod, node)
 
 
 @pytest.mark.parametrize(
@@ -292,15 +297,15 @@ def test_dry_run_stops_at_enough_candidates(guarded: frozenset[int], tried: int,
     context = harness.machine.context
     seen: set[frozenset[str]] = set()
     for attempt in range(1, 9):
-        subject, handle = high().build(context.shapes), CountingHandle(harness.handle, at_once)
+        subject, dry_runs = high().build(context.shapes), CountingDryRuns(harness.handle, at_once)
         cycle = Cycle(harness.now, "default-scheduler", "high", attempt)
         diagnosis = context.deciders["default-scheduler"].decide(cycle, subject)
         assert isinstance(diagnosis, Diagnosis)
-        plugin: Any = DefaultPreemption(DefaultPreemption.Args(0, 9), cast(Handle, handle))
+        plugin: Any = DefaultPreemption(DefaultPreemption.Args(0, 9), replace(harness.handle, dry_runs=dry_runs))
         result = plugin.post_filter(cycle, subject, diagnosis)
-        assert result.node_name in handle.tried
-        assert len(handle.tried) == tried
-        seen.add(frozenset(handle.tried[:9]))
+        assert result.node_name in dry_runs.tried
+        assert len(dry_runs.tried) == tried
+        seen.add(frozenset(dry_runs.tried[:9]))
     assert len(seen) > 3, "it starts somewhere else each time"
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pyscheduler.api import SKIP, Action, ClusterEvent, Diagnosis, Rejection, StatusError
-from pyscheduler.core.framework.handle import CoreHandle
+from pyscheduler.core.framework.handle import empty_handle
 from pyscheduler.intree import DynamicResources
 from pyscheduler.intree.dynamic_resources import DEVICE_CLASS
 from pyscheduler.testing import NodeBuilder, PodBuilder, node, pod
@@ -25,9 +25,9 @@ def device_class(name: str, resource: str | None = None) -> dict[str, Any]:
 
 
 def plugin(*classes: dict[str, Any]) -> DynamicResources:
-    handle = CoreHandle()
+    handle = empty_handle()
     for one in classes:
-        handle.set_object(DEVICE_CLASS, one)
+        handle.objects.set(DEVICE_CLASS, one)
     return DynamicResources(DynamicResources.Args(), handle)
 
 

@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from pyscheduler.api import (
     ASSIGNED_POD,
     UNSCHEDULABLE_POD,
     Action,
     ClusterEvent,
-    Pod,
     QueueingHint,
     Rejection,
-    ResourceKind,
     StatusError,
     Wait,
 )
-from pyscheduler.core.framework.handle import WaitingPodState
+from pyscheduler.core.framework.handle import empty_handle
+from pyscheduler.core.framework.pod_indexer import PodIndexer
+from pyscheduler.core.framework.waiting_pods import WaitingPodState
+from pyscheduler.core.state import ClusterState
 from pyscheduler.core.state.node import NodeRow
 from pyscheduler.intree.gang_scheduling import POD_GROUP, GangScheduling
 from pyscheduler.testing import PodBuilder, pod
-from tests.unit.intree.cluster import NoHandle, cycle
+from tests.unit.intree.cluster import cycle
 
 NO_GROUP = 'waiting for pods\'s pod group "team" to appear in scheduling queue'
 TOO_FEW = "waiting for minCount pods from a gang to appear in scheduling queue"
@@ -42,37 +44,28 @@ def policy(**policy: Any) -> dict[str, Any]:
     return {"metadata": {"namespace": "default", "name": "team"}, "spec": {"schedulingPolicy": policy}}
 
 
-class GangHandle(NoHandle):
-    """Handle with PodGroups, their members, and the members that are placed or waiting."""
+class GangFixture:
+    """The plugin with PodGroups, their members, and the members that are placed and wait in Permit."""
 
     def __init__(self, *groups: dict[str, Any], members: Iterable[PodBuilder] = (), placed: Iterable[str] = ()) -> None:
-        self.groups = {(g["metadata"]["namespace"], g["metadata"]["name"]): g for g in groups}
-        self.members = {m.build().uid: m.build() for m in members}
-        self.placed = set(placed)
-        self.waiting = {
-            uid: WaitingPodState(self.members[uid], "n1", 0.0, {"GangScheduling": 300.0}) for uid in self.placed
-        }
-        self.activated: list[str] = []
-
-    def objects(self, kind: ResourceKind) -> Mapping[tuple[str, str], dict[str, Any]]:
-        assert kind == POD_GROUP
-        return self.groups
-
-    def pods_by_pod_group(self, namespace: str, name: str) -> Mapping[str, Pod]:
-        return self.members if (namespace, name) == ("default", "team") else {}
-
-    def is_assigned_or_assumed(self, uid: str) -> bool:
-        return uid in self.placed
-
-    def waiting_pod(self, uid: str) -> Any:
-        return self.waiting.get(uid)
-
-    def activate(self, pods: Iterable[Pod]) -> None:
-        self.activated += [p.name for p in pods]
+        state, by_uid = ClusterState(), {m.build().uid: m.build() for m in members}
+        self.handle = replace(empty_handle(), nodes=state, pods=PodIndexer(state, ["default-scheduler"]))
+        for group in groups:
+            self.handle.objects.set(POD_GROUP, group)
+        for each in by_uid.values():
+            self.handle.pods.set_pod(None, each)
+        for uid in placed:
+            state.place(by_uid[uid], "n1")
+            waiting = WaitingPodState(by_uid[uid], "n1", 0.0, {"GangScheduling": 300.0})
+            self.handle.waiting_pods.by_uid[uid] = waiting
+        self.plugin = GangScheduling(GangScheduling.Args(), self.handle)
 
     @property
-    def plugin(self) -> GangScheduling:
-        return GangScheduling(GangScheduling.Args(), self)
+    def activated(self) -> list[str]:
+        return [p.name for p in self.handle.activated.take()]
+
+    def is_decided(self, uid: str) -> bool:
+        return self.handle.waiting_pods.by_uid[uid].is_decided
 
 
 def unresolvable(text: str) -> Rejection:
@@ -106,21 +99,21 @@ THREE = [member("a"), member("b"), member("c")]
 def test_pre_enqueue_gates_members_until_group_and_min_count_exist(
     of: PodBuilder, groups: list[dict[str, Any]], known: list[PodBuilder], rejection: Rejection | None
 ) -> None:
-    assert GangHandle(*groups, members=known).plugin.pre_enqueue(of.build()) == rejection
+    assert GangFixture(*groups, members=known).plugin.pre_enqueue(of.build()) == rejection
 
 
 def test_permit_waits_for_min_count_and_activates_unplaced_members() -> None:
-    handle = GangHandle(policy(gang={"minCount": 3}), members=THREE, placed=["a", "b"])
-    assert handle.plugin.permit(cycle(), THREE[1].build(), NODE) == Wait(300.0, QUORUM)
-    assert handle.activated == ["c"]
-    assert not handle.waiting["a"].is_decided
+    fixture = GangFixture(policy(gang={"minCount": 3}), members=THREE, placed=["a", "b"])
+    assert fixture.plugin.permit(cycle(), THREE[1].build(), NODE) == Wait(300.0, QUORUM)
+    assert fixture.activated == ["c"]
+    assert not fixture.is_decided("a")
 
 
 def test_permit_allows_all_waiting_members_at_min_count() -> None:
-    handle = GangHandle(policy(gang={"minCount": 2}), members=THREE, placed=["a", "b"])
-    assert handle.plugin.permit(cycle(), THREE[1].build(), NODE) is None
-    assert handle.waiting["a"].is_decided
-    assert handle.activated == []
+    fixture = GangFixture(policy(gang={"minCount": 2}), members=THREE, placed=["a", "b"])
+    assert fixture.plugin.permit(cycle(), THREE[1].build(), NODE) is None
+    assert fixture.is_decided("a")
+    assert fixture.activated == []
 
 
 @pytest.mark.parametrize(
@@ -128,15 +121,15 @@ def test_permit_allows_all_waiting_members_at_min_count() -> None:
     [(pod("alone"), []), (member("a"), [policy(basic={})]), (member("a"), [policy(gang={"minCount": 0})])],
 )
 def test_permit_passes_pods_without_gang(of: PodBuilder, groups: list[dict[str, Any]]) -> None:
-    handle = GangHandle(*groups)
-    assert handle.plugin.permit(cycle(), of.build(), NODE) is None
-    assert handle.activated == []
+    fixture = GangFixture(*groups)
+    assert fixture.plugin.permit(cycle(), of.build(), NODE) is None
+    assert fixture.activated == []
 
 
 def test_permit_raises_if_pod_group_is_deleted() -> None:
     message = 'failed to get podGroup default/team: podgroup.scheduling.k8s.io "team" not found'
     with pytest.raises(StatusError) as caught:
-        GangHandle(members=THREE, placed=["a"]).plugin.permit(cycle(), THREE[0].build(), NODE)
+        GangFixture(members=THREE, placed=["a"]).plugin.permit(cycle(), THREE[0].build(), NODE)
     assert str(caught.value) == message
 
 
@@ -170,10 +163,10 @@ def test_new_pod_group_requeues_its_members(waits: PodBuilder, hint: QueueingHin
 )
 def test_other_events_do_not_requeue_members(resource: str, action: Action) -> None:
     event = ClusterEvent(resource, action, member("b").build(), member("b").build())
-    assert not any(interest.covers(event) for interest in GangHandle().plugin.events_to_register())
+    assert not any(interest.covers(event) for interest in GangFixture().plugin.events_to_register())
 
 
 def hints(event: ClusterEvent, waits: PodBuilder) -> list[QueueingHint]:
     """Return the results of the hints that cover the event."""
-    relevant = [i.hint for i in GangHandle().plugin.events_to_register() if i.covers(event) and i.hint is not None]
+    relevant = [i.hint for i in GangFixture().plugin.events_to_register() if i.covers(event) and i.hint is not None]
     return [hint(waits.build(), event) for hint in relevant]

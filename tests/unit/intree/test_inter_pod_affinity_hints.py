@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pytest
+from msgspec.structs import replace
 
-from pyscheduler.api import ASSIGNED_POD, NODE, UNSCHEDULABLE_POD, Action, ClusterEvent, NodeTable
-from pyscheduler.core.framework.handle import CoreHandle
+from pyscheduler.api import ASSIGNED_POD, NODE, UNSCHEDULABLE_POD, Action, ClusterEvent
+from pyscheduler.core.framework.handle import empty_handle
 from pyscheduler.intree import InterPodAffinity
 from pyscheduler.testing import NodeBuilder, PodBuilder, node, pod
 
 from .affinity import DB, HOST, IS_DB, WEB, has, label_namespace, term
-from .cluster import node_added, node_updated, pod_deleted, pod_updated, requeues, table
+from .cluster import node_added, node_updated, pod_deleted, pod_updated, requeues, state_of
 
 FRONT = pod("front").label("app", "front")
 NEAR_WEB, APART_WEB = FRONT.pod_affinity(term()), FRONT.pod_anti_affinity(term())
@@ -23,20 +24,9 @@ UNREADABLE = term(has("app", "Gt", "1"))
 SELF = WEB.pod_affinity(term())
 
 
-class Nodes(CoreHandle):
-    """A cluster of one node."""
-
-    def __init__(self, *running: PodBuilder) -> None:
-        super().__init__()
-        self._table = table([node("n").zone("a")], running)
-
-    def nodes(self) -> NodeTable:
-        return self._table
-
-
 def hinted(*running: PodBuilder, namespaces: Mapping[str, Mapping[str, str]] | None = None) -> InterPodAffinity:
     """Return the plugin with the pods that run after the event."""
-    handle = Nodes(*running)
+    handle = replace(empty_handle(), nodes=state_of([node("n").zone("a")], running))
     for name, labels in (namespaces or {"blue": {"team": "blue"}}).items():
         label_namespace(handle, name, labels)
     return InterPodAffinity(InterPodAffinity.Args(), handle)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pyscheduler.api import Skip, StatusError
-from pyscheduler.core.framework.handle import CoreHandle
+from pyscheduler.core.framework.handle import empty_handle
 from pyscheduler.core.state import ClusterState
 from pyscheduler.intree import InterPodAffinity
 from pyscheduler.testing import PodBuilder, pod
@@ -168,7 +168,7 @@ class Scenario:
     """One plugin and a cluster that changes between scores."""
 
     def __init__(self) -> None:
-        self.state, self.handle = ClusterState(), CoreHandle()
+        self.state, self.handle = ClusterState(), empty_handle()
         for built in NODES:
             self.state.set_node(built.build())
         self._plugin = InterPodAffinity(InterPodAffinity.Args(), self.handle)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pyscheduler.api import ASSIGNED_POD, SKIP, SKIP_SIGNATURE_GROUP, Action, ClusterEvent, StatusError
-from pyscheduler.core.framework.handle import CoreHandle
+from pyscheduler.core.framework.handle import empty_handle
 from pyscheduler.intree import NodeVolumeLimits
 from pyscheduler.intree.volumes import objects as kinds
 from pyscheduler.testing import PodBuilder, node, pod
@@ -61,7 +61,7 @@ def plugin(
     classes: tuple[Json, ...] = (),
     attachments: tuple[Json, ...] = (),
 ) -> NodeVolumeLimits:
-    handle = CoreHandle()
+    handle = empty_handle()
     given = {
         kinds.CSI_NODE: csi_nodes,
         kinds.CLAIM: claims,
@@ -71,7 +71,7 @@ def plugin(
     }
     for kind, objects in given.items():
         for one in objects:
-            handle.set_object(kind, one)
+            handle.objects.set(kind, one)
     return NodeVolumeLimits(NodeVolumeLimits.Args(), handle)
 
 
@@ -310,19 +310,19 @@ def test_pre_filter_skips_if_no_driver_has_a_limit(csi_nodes: list[Json], expect
 
 
 def test_limits_follow_storage_objects() -> None:
-    handle = CoreHandle()
+    handle = empty_handle()
     for kind, objects in ((kinds.CLAIM, CLAIMS), (kinds.VOLUME, VOLUMES)):
         for one in objects:
-            handle.set_object(kind, one)
+            handle.objects.set(kind, one)
     subject = NodeVolumeLimits(NodeVolumeLimits.Args(), handle)
     assert reasons(subject, using("c1"), [node("a")]) == [None]
-    handle.set_object(kinds.CSI_NODE, csi_node("a", csi_example_com=1))
+    handle.objects.set(kinds.CSI_NODE, csi_node("a", csi_example_com=1))
     assert reasons(subject, using("c1"), [node("a")]) == [None]
-    handle.set_object(kinds.VOLUME_ATTACHMENT, attachment("x", "a", "v2"))
+    handle.objects.set(kinds.VOLUME_ATTACHMENT, attachment("x", "a", "v2"))
     assert reasons(subject, using("c1"), [node("a")]) == [FULL]
-    handle.remove_object(kinds.VOLUME_ATTACHMENT, "", "x")
+    handle.objects.remove(kinds.VOLUME_ATTACHMENT, "", "x")
     assert reasons(subject, using("c1"), [node("a")]) == [None]
-    handle.set_object(kinds.CSI_NODE, csi_node("a", csi_example_com=0))
+    handle.objects.set(kinds.CSI_NODE, csi_node("a", csi_example_com=0))
     assert reasons(subject, using("c1"), [node("a")]) == [FULL]
 
 

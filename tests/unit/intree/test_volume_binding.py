@@ -17,12 +17,12 @@ CONTROLLED = {"kind": "Pod", "name": "pod", "uid": "pod", "controller": True}
 
 
 def plugin(cluster: Cluster) -> VolumeBinding:
-    return VolumeBinding(VolumeBinding.Args(), cluster)
+    return VolumeBinding(VolumeBinding.Args(), cluster.handle)
 
 
 def pre_filter(incoming: PodBuilder, *objects: Manifest) -> Any:
     cluster = Cluster(*objects, nodes=[node("a")])
-    return plugin(cluster).pre_filter(cycle(), incoming.build(), cluster.nodes())
+    return plugin(cluster).pre_filter(cycle(), incoming.build(), cluster.state.table())
 
 
 def owned(**owner: Any) -> Manifest:
@@ -168,4 +168,4 @@ def test_bind_timeout_may_be_0() -> None:
 
 def test_pre_score_is_always_skipped() -> None:
     cluster = Cluster(bound("pv"), volume(), nodes=[node("a")])
-    assert plugin(cluster).pre_score(cycle(), using("data").build(), cluster.nodes()) is SKIP_SIGNATURE_GROUP
+    assert plugin(cluster).pre_score(cycle(), using("data").build(), cluster.state.table()) is SKIP_SIGNATURE_GROUP

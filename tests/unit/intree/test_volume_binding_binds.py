@@ -76,17 +76,17 @@ class Scenario:
 
     def __init__(self, *objects: Manifest, timeout: int = 600) -> None:
         self.cluster = Cluster(*objects, nodes=[node("a").zone("z1"), node("b").zone("z2")])
-        self.plugin = VolumeBinding(VolumeBinding.Args(bind_timeout_seconds=timeout), self.cluster)
+        self.plugin = VolumeBinding(VolumeBinding.Args(bind_timeout_seconds=timeout), self.cluster.handle)
 
     def filter(self, incoming: PodBuilder) -> tuple[Cycle, Rejection | None]:
         """Filter the pod on node `a`; return the cycle and the rejection."""
         attempt, built = cycle(), incoming.build()
-        assert self.plugin.pre_filter(attempt, built, self.cluster.nodes()) in (None, SKIP)
+        assert self.plugin.pre_filter(attempt, built, self.cluster.state.table()) in (None, SKIP)
         return attempt, self.plugin.filter(attempt, built, self.a)
 
     @property
     def a(self) -> NodeInfo:
-        return info(self.cluster.nodes(), "a")
+        return info(self.cluster.state.table(), "a")
 
     def reserve(self, incoming: PodBuilder) -> Cycle:
         attempt, rejection = self.filter(incoming)
@@ -97,7 +97,7 @@ class Scenario:
 
     def seen(self, kind: str, name: str) -> Manifest:
         of = KINDS[kind]
-        return self.cluster.objects(of)["default" if of.namespaced else "", name]
+        return self.cluster.handle.objects[of]["default" if of.namespaced else "", name]
 
     def finish(self, name: str = "data", to: str = "pv") -> None:
         """Bind the claim as the PV controller does."""
@@ -133,12 +133,12 @@ def test_smallest_volume_is_assumed() -> None:
 def test_claim_under_provisioning_keeps_selected_node() -> None:
     scenario = Scenario(claim(), storage_class())
     attempt = scenario.reserve(POD)
-    rival, b = cycle(), info(scenario.cluster.nodes(), "b")
+    rival, b = cycle(), info(scenario.cluster.state.table(), "b")
     incoming = using("data", name="rival").build()
-    assert scenario.plugin.pre_filter(rival, incoming, scenario.cluster.nodes()) is None
+    assert scenario.plugin.pre_filter(rival, incoming, scenario.cluster.state.table()) is None
     assert [scenario.plugin.filter(rival, incoming, n) for n in (scenario.a, b)] == [None, TAKEN]
     scenario.plugin.unreserve(attempt, POD.build(), "a")
-    scenario.plugin.pre_filter(rival, incoming, scenario.cluster.nodes())
+    scenario.plugin.pre_filter(rival, incoming, scenario.cluster.state.table())
     assert scenario.plugin.filter(rival, incoming, b) is None
 
 
@@ -162,7 +162,7 @@ def test_pre_bind_is_skipped_if_claims_are_bound() -> None:
 
 async def test_a_pod_without_claims_passes_through_every_point() -> None:
     scenario, attempt, plain = Scenario(), cycle(), using().build()
-    assert scenario.plugin.pre_filter(attempt, plain, scenario.cluster.nodes()) is SKIP_SIGNATURE_GROUP
+    assert scenario.plugin.pre_filter(attempt, plain, scenario.cluster.state.table()) is SKIP_SIGNATURE_GROUP
     assert scenario.plugin.reserve(attempt, plain, scenario.a) is None
     assert scenario.plugin.pre_bind_pre_flight(attempt, plain, "a") is SKIP
     assert await scenario.plugin.pre_bind(attempt, plain, "a", VolumeApi(scenario.cluster)) is None
@@ -262,8 +262,8 @@ async def test_api_error_ends_pre_bind_and_written_objects_stay() -> None:
     # The API server has bound the volume to x, although the watch has not shown it; y can go anywhere again.
     assert scenario.filter(using("z", name="rival"))[1] == TAKEN
     rival, other = cycle(), using("y", name="other").build()
-    assert scenario.plugin.pre_filter(rival, other, scenario.cluster.nodes()) is None
-    assert [scenario.plugin.filter(rival, other, n) for n in scenario.cluster.nodes()] == [None, None]
+    assert scenario.plugin.pre_filter(rival, other, scenario.cluster.state.table()) is None
+    assert [scenario.plugin.filter(rival, other, n) for n in scenario.cluster.state.table()] == [None, None]
 
 
 # -- errors while waiting ---------------------------------------------------------------------------------------------

@@ -28,9 +28,9 @@ SELECTED = "volume.kubernetes.io/selected-node"
 def results(incoming: PodBuilder, *objects: Manifest, nodes: Sequence[NodeBuilder] = NODES) -> list[Reasons]:
     """Return the reasons of each node, from both forms."""
     cluster, attempt = Cluster(*objects, nodes=nodes), cycle()
-    plugin, built = VolumeBinding(VolumeBinding.Args(), cluster), incoming.build()
-    assert_filters_agree(plugin, attempt, built, cluster.nodes())
-    rejections = [plugin.filter(attempt, built, info) for info in cluster.nodes()]
+    plugin, built = VolumeBinding(VolumeBinding.Args(), cluster.handle), incoming.build()
+    assert_filters_agree(plugin, attempt, built, cluster.state.table())
+    rejections = [plugin.filter(attempt, built, info) for info in cluster.state.table()]
     assert not any(r.resolvable for r in rejections if r)
     return [r.reasons if r else None for r in rejections]
 

@@ -89,5 +89,5 @@ def has(**fields: Any) -> Manifest:
 def test_requeue_of_pod_rejected_by_volume_binding(what: ClusterEvent, helps: bool) -> None:
     more = [{"name": "scratch", "ephemeral": {}}, {"name": "inline", "csi": {"driver": "inline"}}]
     objects = (claim(), claim("shared"), bound("pv", "taken"), storage_class())
-    plugin = VolumeBinding(VolumeBinding.Args(), Cluster(*objects))
+    plugin = VolumeBinding(VolumeBinding.Args(), Cluster(*objects).handle)
     assert requeues(plugin, using("data").spec(volumes=more), what) is helps

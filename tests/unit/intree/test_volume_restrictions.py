@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pyscheduler.api import SKIP, SKIP_SIGNATURE_GROUP, Action, ClusterEvent, Rejection
-from pyscheduler.core.framework.handle import CoreHandle
+from pyscheduler.core.framework.handle import empty_handle
 from pyscheduler.intree import VolumeRestrictions
 from pyscheduler.intree.volumes.objects import CLAIM
 from pyscheduler.testing import PodBuilder, node, pod
@@ -50,9 +50,9 @@ def claim(name: str, mode: str = RWOP, namespace: str = "default") -> dict[str, 
 
 
 def plugin(*claims: dict[str, Any]) -> VolumeRestrictions:
-    handle = CoreHandle()
+    handle = empty_handle()
     for one in claims:
-        handle.set_object(CLAIM, one)
+        handle.objects.set(CLAIM, one)
     return VolumeRestrictions(VolumeRestrictions.Args(), handle)
 
 

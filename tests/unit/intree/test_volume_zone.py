@@ -27,20 +27,20 @@ NODES = [
 
 
 def plugin(cluster: Cluster) -> VolumeZone:
-    return VolumeZone(VolumeZone.Args(), cluster)
+    return VolumeZone(VolumeZone.Args(), cluster.handle)
 
 
 def pre_filter(incoming: PodBuilder, *objects: Manifest) -> Any:
     cluster = Cluster(*objects, nodes=NODES)
-    return plugin(cluster).pre_filter(cycle(), incoming.build(), cluster.nodes())
+    return plugin(cluster).pre_filter(cycle(), incoming.build(), cluster.state.table())
 
 
 def fitting(labels: Manifest, nodes: Sequence[NodeBuilder] = NODES) -> str:
     """Return the names of nodes that accept a pod with a volume with these labels, from both forms."""
     cluster, attempt = Cluster(bound("pv"), meta(volume(), labels=labels), nodes=nodes), cycle()
     subject, incoming = plugin(cluster), using("data").build()
-    assert_filters_agree(subject, attempt, incoming, cluster.nodes())
-    results = {info.name: subject.filter(attempt, incoming, info) for info in cluster.nodes()}
+    assert_filters_agree(subject, attempt, incoming, cluster.state.table())
+    results = {info.name: subject.filter(attempt, incoming, info) for info in cluster.state.table()}
     assert set(results.values()) <= {None, Rejection("node(s) had no available volume zone", resolvable=False)}
     return "".join(name for name, result in results.items() if result is None)
 
@@ -67,8 +67,9 @@ def test_every_volume_counts() -> None:
     first, second = meta(volume("p"), labels={ZONE: "z1__z2"}), meta(volume("q"), labels={ZONE: "z2"})
     cluster, attempt = Cluster(bound("p", "x"), bound("q", "y"), first, second, nodes=NODES), cycle()
     subject, incoming = plugin(cluster), using("x", "y").build()
-    assert subject.pre_filter(attempt, incoming, cluster.nodes()) is None
-    assert [subject.filter(attempt, incoming, n) is None for n in cluster.nodes()] == [False, False, True, False, True]
+    assert subject.pre_filter(attempt, incoming, cluster.state.table()) is None
+    fits = [subject.filter(attempt, incoming, n) is None for n in cluster.state.table()]
+    assert fits == [False, False, True, False, True]
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import yaml
 from pyscheduler.config.build import build_profiles
 from pyscheduler.config.load import load
 from pyscheduler.config.loaded import LoadedConfig
-from pyscheduler.core.framework.handle import CoreHandle
+from pyscheduler.core.framework.handle import empty_handle
 
 MANIFESTS = Path(__file__).parents[3] / "manifests"
 OVERLAYS = sorted(path.name for path in (MANIFESTS / "overlays").iterdir())
@@ -48,7 +48,7 @@ def pod_spec(objects: list[Json]) -> Json:
 def loaded(path: Path) -> LoadedConfig:
     """Return a configuration after its plugins were constructed, as `config validate` does."""
     config = load(path)
-    build_profiles(config, CoreHandle())
+    build_profiles(config, empty_handle())
     return config
 
 

@@ -21,14 +21,14 @@ from pyscheduler.api import (
 )
 from pyscheduler.core.commands import Bind, BindingPlan
 from pyscheduler.core.events import BindFailed, Bound
-from pyscheduler.core.framework.handle import CoreHandle
+from pyscheduler.core.framework.handle import empty_handle
 from pyscheduler.shell.binding.cycle import run_binding
 from pyscheduler.shell.instrument import MetricsInstrument
 from pyscheduler.shell.metrics import Metrics
 from pyscheduler.testing import pod
 from tests.unit.kube.virtual import VirtualClock
 
-HANDLE = CoreHandle()
+HANDLE = empty_handle()
 
 
 class Shaky(PreBindPlugin, BindPlugin, PostBindPlugin):

@@ -14,7 +14,7 @@ import pytest
 from pyscheduler.api import ApiError, ApiWriter, BindPlugin, Cycle, Pod, PostBindPlugin, PreBindPlugin
 from pyscheduler.core.commands import Bind, BindingPlan, EventType, Evict, Record
 from pyscheduler.core.events import BindFailed, Bound, Event, Tick
-from pyscheduler.core.framework.handle import CoreHandle
+from pyscheduler.core.framework.handle import empty_handle
 from pyscheduler.shell.binding import cancellation, worker_pool
 from pyscheduler.shell.binding.bindings import LONG, BindingPorts, Bindings
 from pyscheduler.shell.binding.concurrency import SMALL, ConcurrencyLimit
@@ -66,7 +66,7 @@ class Acts(PreBindPlugin, BindPlugin, PostBindPlugin):
     name = "Acts"
 
     def __init__(self) -> None:
-        super().__init__(None, CoreHandle())
+        super().__init__(None, empty_handle())
         self.obeys_cancellation = False
         """True makes plugins with how="ignores cancellation" stop, so that the test can end."""
         self.late: list[Exception] = []

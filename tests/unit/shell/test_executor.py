@@ -24,7 +24,7 @@ from pyscheduler.core.commands import (
     Record,
 )
 from pyscheduler.core.events import BindFailed, Bound, Event, EvictFailed
-from pyscheduler.core.framework.handle import CoreHandle
+from pyscheduler.core.framework.handle import empty_handle
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.shell.binding.concurrency import LARGE_QUEUE, SMALL, SMALL_QUEUE, ConcurrencyLimit
 from pyscheduler.shell.evictor import REST
@@ -147,7 +147,7 @@ class Shout(PostBindPlugin):
         raise RuntimeError("a bug")
 
 
-HANDLE = CoreHandle()
+HANDLE = empty_handle()
 PLAIN = BindingPlan((), (Binder(None, HANDLE),), ())
 FULL = BindingPlan((Prepare(None, HANDLE),), (Binder(None, HANDLE),), (Shout(None, HANDLE),))
 

@@ -13,7 +13,7 @@ from pyscheduler.config.build import build_profiles
 from pyscheduler.config.load import default
 from pyscheduler.config.problems import ConfigError
 from pyscheduler.config.types import ExtenderConfig, ExtenderTLS, KubeSchedulerConfiguration
-from pyscheduler.core.framework.handle import CoreHandle
+from pyscheduler.core.framework.handle import empty_handle
 from pyscheduler.core.framework.profile import Profile
 from pyscheduler.kube.paths import NODES, PODS
 from pyscheduler.kube.reflector import Reflector
@@ -107,7 +107,7 @@ async def test_removed_extender_finishes_its_bindings_before_it_is_closed(monkey
     monkeypatch.setattr("pyscheduler.shell.extenders.client.Client.close", close)
     async with extenders(clock, bind_verb="b") as registry:
         binding_profiles: list[Profile] = [
-            *registry.with_binders(build_profiles(default(), CoreHandle()), CoreHandle())
+            *registry.with_binders(build_profiles(default(), empty_handle()), empty_handle())
         ]
         await registry.change(configured(), (), lambda: binding_profiles)
         await clock.until_asleep(1)

@@ -30,7 +30,7 @@ from pyscheduler.core.extenders.extender import (
     PrioritizeCall,
     Victims,
 )
-from pyscheduler.core.framework.handle import CoreHandle
+from pyscheduler.core.framework.handle import empty_handle
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.kube.decode import Refusals
 from pyscheduler.kube.paths import NODES, PODS
@@ -224,7 +224,7 @@ class Api:
 
 async def bind(configured: ExtenderConfig, built: PodBuilder = SUBJECT) -> tuple[Bound | BindFailed, list[str]]:
     """Run a binding cycle of the default profile; return its outcome and the bindings without the extender."""
-    clock, handle, api = VirtualClock(), CoreHandle(), Api()
+    clock, handle, api = VirtualClock(), empty_handle(), Api()
     extenders = ExtenderClients(KubeSchedulerConfiguration(extenders=(configured,)), clock, NOTHING)
     (profile,) = extenders.with_binders(build_profiles(default(), handle), handle)
     subject = built.build()
@@ -279,7 +279,7 @@ async def test_plugins_bind_when_an_ignorable_extender_fails(extender: FakeExten
 async def test_extender_binder_registers_no_events(extender: FakeExtender) -> None:
     configuration = KubeSchedulerConfiguration(extenders=(ExtenderConfig(extender.url, **ALL),))
     extenders = ExtenderClients(configuration, VirtualClock(), NOTHING)
-    (profile,) = extenders.with_binders(build_profiles(default(), CoreHandle()), CoreHandle())
+    (profile,) = extenders.with_binders(build_profiles(default(), empty_handle()), empty_handle())
     binder = profile.plan.bind[0]
     assert isinstance(binder, ExtenderBinder)
     assert binder.events_to_register() == ()

@@ -116,7 +116,7 @@ async def test_resources_of_a_new_plugin_are_listed_before_it_is_used(api: FakeA
     await succeeded_pods(api)
     assert await scheduler.reconfigure(loads(GANG)) == ()
     assert permits(scheduler) == ["Gang"]
-    assert list(scheduler.machine.context.handle.objects(POD_GROUP)) == [("default", "group")]
+    assert list(scheduler.machine.context.handle.objects[POD_GROUP]) == [("default", "group")]
     assert POD_GROUP in scheduler.kinds
     assert "podgroups" in {reflector.name for reflector in scheduler.reflectors}
 
@@ -130,7 +130,7 @@ async def test_succeeded_pods_are_listed_before_a_plugin_that_counts_them_is_use
     await scheduler.reconfigure(loads(GANG))
     queries = [call.query for call in api.of("GET", collection(PODS)) if call.query.get("labelSelector")]
     assert {(q["fieldSelector"], q["labelSelector"]) for q in queries} == {(SUCCEEDED_PODS, POD_GROUP_LABEL)}
-    members = scheduler.machine.context.handle.pods_by_label(POD_GROUP_LABEL, "default", "group")
+    members = scheduler.machine.context.handle.pods.by_label(POD_GROUP_LABEL, "default", "group")
     assert [member.name for member in members.values()] == ["a"]
     assert not scheduler.machine.context.pods
 

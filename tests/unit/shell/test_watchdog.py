@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from pyscheduler.api import Cycle, FilterPlugin, Handle, NodeInfo, Pod, PreBindPlugin
-from pyscheduler.core.framework.handle import CoreHandle
+from pyscheduler.core.framework.handle import empty_handle
 from pyscheduler.shell.heartbeat import PERIOD, Heartbeat
 from pyscheduler.shell.metrics import Metrics
 from pyscheduler.shell.plugin_calls import Running, running
@@ -30,7 +30,7 @@ class Slow(FilterPlugin, PreBindPlugin):
     name = "Slow"
 
     def __init__(self, during: Callable[[], None]) -> None:
-        super().__init__(None, CoreHandle())
+        super().__init__(None, empty_handle())
         self.during = during
 
     def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> None:
@@ -49,7 +49,7 @@ class Calling(FilterPlugin):
     name = "Calling"
 
     def __init__(self, other: Slow, args: Any = None, handle: Handle | None = None) -> None:
-        super().__init__(args, handle or CoreHandle())
+        super().__init__(args, handle or empty_handle())
         self.other = other
 
     def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> None:

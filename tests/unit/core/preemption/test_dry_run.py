@@ -24,7 +24,7 @@ from pyscheduler.api import (
     StatusError,
 )
 from pyscheduler.api.plugin import NoArgs
-from pyscheduler.core.framework.handle import CoreHandle
+from pyscheduler.core.framework.handle import empty_handle
 from pyscheduler.core.framework.plugin_failure import PluginFailed
 from pyscheduler.core.framework.profile import Profile
 from pyscheduler.core.preemption.dry_run import DryRunner
@@ -35,7 +35,7 @@ from pyscheduler.intree import PrioritySort
 from pyscheduler.testing import node, pod
 
 _POD_COUNT: StateKey[int] = StateKey("count")
-HANDLE = CoreHandle()
+HANDLE = empty_handle()
 
 
 class MaxTwoPods(PreFilterPlugin, FilterPlugin):

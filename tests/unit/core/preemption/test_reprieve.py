@@ -1,4 +1,4 @@
-"""`Handle.reprieve_pods`: pods added back on all nodes at once, and the nodes that need a dry run instead."""
+"""`DryRuns.reprieve_pods`: pods added back on all nodes at once, and the nodes that need a dry run instead."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def reprieved(*objects: Any, preemptor: PodBuilder) -> dict[str, list[str]]:
     assert isinstance(context.deciders[preemptor_pod.scheduler_name].decide(cycle, preemptor_pod), Diagnosis)
     rows = context.state.rows
     orders = {row.row: [p for p in row.pods.values() if p.priority < preemptor_pod.priority] for row in rows}
-    results = harness.handle.reprieve_pods(cycle, preemptor_pod, orders)
+    results = harness.handle.dry_runs.reprieve_pods(cycle, preemptor_pod, orders)
     return {
         rows[row].name: [p.name for p, stays in zip(orders[row], flags, strict=True) if stays]
         for row, flags in results.items()

@@ -19,7 +19,7 @@ from pyscheduler.api import (
     Rejection,
 )
 from pyscheduler.core.instrument import Instrument
-from pyscheduler.core.queue import Backoff, QueueProfile, SchedulingQueue
+from pyscheduler.core.queue import Backoff, Nominator, QueueProfile, SchedulingQueue
 from pyscheduler.core.queue.backoff import EARLY_POP_DELAY
 from pyscheduler.testing.builders import pod
 
@@ -111,7 +111,7 @@ class QueueFixture:
         self.report = Report()
         self.now = 100.0
         profile = QueueProfile(sort or PrioritySort(), gates, events_to_register)
-        self.queue = SchedulingQueue({PROFILE: profile, **(others or {})}, backoff, self.report)
+        self.queue = SchedulingQueue({PROFILE: profile, **(others or {})}, backoff, self.report, Nominator())
 
     def add(self, *pods: Pod | str) -> None:
         for each in pods:

@@ -20,7 +20,7 @@ from pyscheduler.api import (
     Rejection,
     ScorePlugin,
 )
-from pyscheduler.core.framework.handle import CoreHandle
+from pyscheduler.core.framework.handle import empty_handle
 from pyscheduler.core.framework.profile import Profile, Weighted
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.core.queue.nominator import Nominator
@@ -32,7 +32,7 @@ from pyscheduler.core.state import ClusterState, PodSignatures
 from pyscheduler.intree import NodeAffinity, NodeResourcesFit, PrioritySort
 from pyscheduler.testing import NodeBuilder, PodBuilder, node, pod
 
-HANDLE = CoreHandle()
+HANDLE = empty_handle()
 
 
 class Ranked(ScorePlugin):

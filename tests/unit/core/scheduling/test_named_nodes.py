@@ -176,6 +176,6 @@ def test_dry_run_cache_key_depends_on_names_only_if_read(plugin_class: type[Read
     runner, row = DryRunner({"p": profile}, state, Nominator()), state.info("n1")
     assert row is not None
     pods = [away_from(name).build(signatures) for name in ("n2", "n3")]
-    first, second = (runner.dry_run_cache_key(Cycle(0.0, "p", candidate.uid), candidate, row) for candidate in pods)
+    first, second = (runner.cache_key(Cycle(0.0, "p", candidate.uid), candidate, row) for candidate in pods)
     assert first is not None
     assert (first == second) == for_both

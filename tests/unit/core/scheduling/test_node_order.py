@@ -10,7 +10,7 @@ import pytest
 
 from pyscheduler.api import Cycle, FilterPlugin, NodeInfo, NodeNames, Pod, PreFilterPlugin, Reads, Rejection
 from pyscheduler.api.diagnosis import Diagnosis
-from pyscheduler.core.framework.handle import CoreHandle
+from pyscheduler.core.framework.handle import empty_handle
 from pyscheduler.core.framework.profile import Profile, Weighted
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.core.queue.nominator import Nominator
@@ -22,7 +22,7 @@ from pyscheduler.intree import PrioritySort
 from pyscheduler.testing import NodeBuilder, PodBuilder, node, pod
 from tests.unit.core.scheduling.test_decider import Ranked
 
-HANDLE = CoreHandle()
+HANDLE = empty_handle()
 ZONE = "topology.kubernetes.io/zone"
 
 

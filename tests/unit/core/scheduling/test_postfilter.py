@@ -15,7 +15,7 @@ from pyscheduler.api import (
     Rejection,
     StatusError,
 )
-from pyscheduler.core.framework.handle import CoreHandle
+from pyscheduler.core.framework.handle import empty_handle
 from pyscheduler.core.framework.plugin_failure import PluginFailed
 from pyscheduler.core.instrument import Instrument, Point
 from pyscheduler.core.scheduling.postfilter import Answer, PostFilterResult, run_post_filter
@@ -31,7 +31,7 @@ class Returns(PostFilterPlugin):
     name = "Returns"
 
     def __init__(self, answer: Answer | Exception) -> None:
-        super().__init__(None, CoreHandle())
+        super().__init__(None, empty_handle())
         self._answer = answer
 
     def post_filter(self, cycle: Cycle, pod: Pod, diagnosis: Diagnosis) -> Nominate | ClearNomination | Rejection:

@@ -20,7 +20,7 @@ from pyscheduler.api import (
     StateKey,
     Status,
 )
-from pyscheduler.core.framework.handle import CoreHandle
+from pyscheduler.core.framework.handle import empty_handle
 from pyscheduler.core.framework.plugin_failure import PluginFailed
 from pyscheduler.core.framework.profile import Profile
 from pyscheduler.core.instrument import Instrument
@@ -41,7 +41,7 @@ class Fixed(PreFilterPlugin):
     reads = Reads.EVERYTHING
 
     def __init__(self, name: str, answer: Any) -> None:
-        super().__init__(None, CoreHandle())
+        super().__init__(None, empty_handle())
         self.name = name  # type: ignore[misc]
         self.answer = answer
         self.calls = 0
@@ -164,7 +164,7 @@ def test_cached_state_is_not_replayed_after_the_point_ended() -> None:
 )
 def test_rejected_pod_waits_for_events_of_plugins(answers: tuple[Any, ...], plugins_to_wait_for: set[str]) -> None:
     plugins = tuple(Fixed(chr(ord("A") + i), answer) for i, answer in enumerate(answers))
-    sort = PrioritySort(PrioritySort.Args(), CoreHandle())
+    sort = PrioritySort(PrioritySort.Args(), empty_handle())
     profile = Profile("default-scheduler", sort, pre_filter=plugins)
     result = Decider(profile, cluster(), Nominator(), Instrument()).decide(Cycle(0.0, "x", "uid"), pod().build())
     assert isinstance(result, Diagnosis)
