@@ -10,7 +10,7 @@ HASHES := $(VENV)/uv/bin/uv pip compile -q --universal --python-version 3.11 --g
 
 .DEFAULT_GOAL := help
 .PHONY: help run test docs slow e2e faults faults-real soak hostile tasks-chaos check fmt bench bench-decide conformance fuzz wakeups audit constraints \
-  hashes clean
+  hashes protobuf clean
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -88,6 +88,9 @@ hashes: $(VENV)/.dev ## Renew requirements.txt and requirements-build.txt, which
 	@$(HASHES) -c constraints.txt pyproject.toml >> requirements.new
 	@echo 'setuptools==$(SETUPTOOLS)' | $(HASHES) - >> requirements-build.new
 	@for file in requirements requirements-build; do mv $$file.new $$file.txt; done
+
+protobuf: $(VENV)/.dev ## Renew the tables of protobuf fields from the .proto files of k8s.io/api; needs Go
+	@$(BIN)/python -m tools.protobuf
 
 clean: ## Remove the virtual environment and all caches
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist *.egg-info pyscheduler/kernels/*.so

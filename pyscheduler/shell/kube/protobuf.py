@@ -1,7 +1,7 @@
 """Protobuf encoding of the two objects that are created by the thousand: bindings and Events.
 
 It costs the API server less than JSON, and the API server limits how many pods a second are bound. Field numbers are
-those of k8s.io/api's generated.proto files. All other objects are sent as JSON.
+those of k8s.io/api's generated.proto files (`protobuf_fields.py`). All other objects are sent as JSON.
 """
 
 from __future__ import annotations
@@ -12,6 +12,18 @@ from typing import Any
 
 from pyscheduler.api import Pod
 from pyscheduler.shell.kube.event_series import EventSeries, cut, instance_of
+from pyscheduler.shell.kube.protobuf_fields import (
+    BindingFields,
+    EventFields,
+    EventSeriesFields,
+    MicroTimeFields,
+    ObjectMetaFields,
+    ObjectReferenceFields,
+    StatusDetailsFields,
+    StatusFields,
+    TypeMetaFields,
+    UnknownFields,
+)
 
 _MAGIC = b"k8s\x00"
 """Prefix of a message; a runtime.Unknown with the object follows."""
@@ -25,30 +37,49 @@ _MICROS = 1_000_000
 
 def binding(pod: Pod, node_name: str) -> bytes:
     """Encode the v1 Binding of a pod to a node."""
-    metadata = _text(1, pod.name) + _text(3, pod.namespace) + _text(5, pod.uid)
-    return _BINDING + _part(2, _part(1, metadata) + _part(2, _NODE + _text(3, node_name)))
+    metadata = (
+        _text(ObjectMetaFields.NAME, pod.name)
+        + _text(ObjectMetaFields.NAMESPACE, pod.namespace)
+        + _text(ObjectMetaFields.UID, pod.uid)
+    )
+    target = _NODE + _text(ObjectReferenceFields.NAME, node_name)
+    return _BINDING + _part(
+        UnknownFields.RAW, _part(BindingFields.METADATA, metadata) + _part(BindingFields.TARGET, target)
+    )
 
 
 def event(series: EventSeries, instance: str) -> bytes:
     """Encode the events.k8s.io/v1 Event of a series; `instance` is the host, part of reportingInstance."""
     record = series.record
+    metadata = _text(ObjectMetaFields.NAME, series.name) + _text(ObjectMetaFields.NAMESPACE, series.namespace)
     content = (
-        _part(1, _text(1, series.name) + _text(3, series.namespace))
-        + _part(2, _time(series.first))
-        + (_part(3, _number(1, series.count) + _part(2, _time(series.last))) if series.count > 1 else b"")
+        _part(EventFields.METADATA, metadata)
+        + _part(EventFields.EVENT_TIME, _time(series.first))
+        + (_part(EventFields.SERIES, _repetitions(series)) if series.count > 1 else b"")
         + _reporter(series.controller, instance, record.action, record.reason)
-        + _part(8, _reference(record.regarding))
-        + (_part(9, _reference(record.related)) if record.related is not None else b"")
-        + _text(10, cut(record.note))
-        + _text(11, record.type)
+        + _part(EventFields.REGARDING, _reference(record.regarding))
+        + (_part(EventFields.RELATED, _reference(record.related)) if record.related is not None else b"")
+        + _text(EventFields.NOTE, cut(record.note))
+        + _text(EventFields.TYPE, record.type)
     )
-    return _EVENT + _part(2, content)
+    return _EVENT + _part(UnknownFields.RAW, content)
+
+
+def _repetitions(series: EventSeries) -> bytes:
+    return _number(EventSeriesFields.COUNT, series.count) + _part(
+        EventSeriesFields.LAST_OBSERVED_TIME, _time(series.last)
+    )
 
 
 @lru_cache(maxsize=256)
 def _reporter(controller: str, host: str, action: str, reason: str) -> bytes:
     """Encode the fields that thousands of Events share."""
-    return _text(4, controller) + _text(5, instance_of(controller, host)) + _text(6, action) + _text(7, reason)
+    return (
+        _text(EventFields.REPORTING_CONTROLLER, controller)
+        + _text(EventFields.REPORTING_INSTANCE, instance_of(controller, host))
+        + _text(EventFields.ACTION, action)
+        + _text(EventFields.REASON, reason)
+    )
 
 
 def is_message(body: bytes) -> bool:
@@ -59,9 +90,10 @@ def is_message(body: bytes) -> bool:
 def status(body: bytes) -> tuple[str, str, int]:
     """Return message, reason and details.retryAfterSeconds of a v1 Status. ValueError if it is not one."""
     try:
-        fields = dict(_fields(dict(_fields(body[len(_MAGIC) :]))[2]))
-        details = dict(_fields(fields.get(5, b"")))
-        return fields.get(3, b"").decode(), fields.get(4, b"").decode(), int(details.get(5, 0))
+        content = dict(_fields(dict(_fields(body[len(_MAGIC) :]))[UnknownFields.RAW]))
+        details = dict(_fields(content.get(StatusFields.DETAILS, b"")))
+        message, reason = (content.get(field, b"").decode() for field in (StatusFields.MESSAGE, StatusFields.REASON))
+        return message, reason, int(details.get(StatusDetailsFields.RETRY_AFTER_SECONDS, 0))
     except (IndexError, KeyError, TypeError, AttributeError) as problem:
         raise ValueError(f"not a Status: {problem!r}") from None
 
@@ -92,18 +124,24 @@ def _read_varint(message: bytes, at: int) -> tuple[int, int]:
 
 
 def _reference(pod: Pod) -> bytes:
-    return _POD + _text(2, pod.namespace) + _text(3, pod.name) + _text(4, pod.uid) + _text(6, pod.resource_version)
+    return (
+        _POD
+        + _text(ObjectReferenceFields.NAMESPACE, pod.namespace)
+        + _text(ObjectReferenceFields.NAME, pod.name)
+        + _text(ObjectReferenceFields.UID, pod.uid)
+        + _text(ObjectReferenceFields.RESOURCE_VERSION, pod.resource_version)
+    )
 
 
 def _time(wall: float) -> bytes:
     """Encode a metav1.MicroTime."""
     seconds, micros = divmod(round(wall * _MICROS), _MICROS)
-    return _seconds(seconds) + _number(2, micros * 1000)
+    return _seconds(seconds) + _number(MicroTimeFields.NANOS, micros * 1000)
 
 
 @lru_cache(maxsize=64)
 def _seconds(seconds: int) -> bytes:
-    return _number(1, seconds)
+    return _number(MicroTimeFields.SECONDS, seconds)
 
 
 def _text(field: int, value: str) -> bytes:
@@ -132,8 +170,12 @@ def _varint(value: int) -> bytes:
 
 
 def _head(api_version: str, kind: str) -> bytes:
-    return _MAGIC + _part(1, _text(1, api_version) + _text(2, kind))
+    return _MAGIC + _part(
+        UnknownFields.TYPE_META, _text(TypeMetaFields.API_VERSION, api_version) + _text(TypeMetaFields.KIND, kind)
+    )
 
 
 _BINDING, _EVENT = _head("v1", "Binding"), _head("events.k8s.io/v1", "Event")
-_NODE, _POD = (_text(1, kind) + _text(5, "v1") for kind in ("Node", "Pod"))
+_NODE, _POD = (
+    _text(ObjectReferenceFields.KIND, kind) + _text(ObjectReferenceFields.API_VERSION, "v1") for kind in ("Node", "Pod")
+)
