@@ -31,6 +31,7 @@ slow: $(VENV)/.dev ## What `make test` leaves out: stories in real time on the e
 e2e: $(VENV)/.dev ## Build and start the real Kubernetes control plane, run the end-to-end suite against it
 	@$(BIN)/python -m tests.controlplane.build
 	@$(BIN)/python -m tests.controlplane.build oracle
+	@$(BIN)/python -m tools.protobuf --check
 	@$(BIN)/pytest -q tests/e2e tests/conformance --control-plane=real
 
 faults: $(VENV)/.dev ## The fault matrix on the embedded cluster, and a soak of 45 seconds
