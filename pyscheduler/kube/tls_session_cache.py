@@ -1,10 +1,14 @@
-"""TLS session cache: resuming a session makes the second connection to a server six times cheaper.
+"""TLS session cache: later connections to a server resume the session of the first.
 
-Verifying the server's certificate takes 4 ms of CPU. A scheduler has a hundred connections: a watch per resource and
-many bindings in flight. asyncio and uvloop have no parameter for a session, but they create connections through the
-context. Reading a connection's session leaks a copy of 5 KiB in Python before 3.12.8 and 3.13.1 (gh-116810), so it is
-read only if the server did not resume the cached session, once for all connections that offered the same session, and
-a bounded number of times.
+A scheduler opens a hundred connections when it starts: a watch per resource and many bindings in flight. With a client
+certificate (RSA, 2048 bits) a connection with one call takes 1.6 ms of CPU instead of 2.6; its handshake alone 0.4 ms
+instead of 1.1, and 0.6 instead of 1.4 in the server. With a token a handshake takes 0.4 ms instead of 0.5, and 0.3
+instead of 0.6 in the server (docs/performance.md says how measured). asyncio and uvloop have no parameter for a
+session, but they create connections through the context.
+
+Reading a connection's session leaks a copy of 5 KiB in Python before 3.12.8 and 3.13.1 (gh-116810), so it is read only
+if the server did not resume the cached session, once for all connections that offered the same session, and a bounded
+number of times.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
 """Counters, histograms and gauges that are cheap to update; the work is done when they are scraped.
 
-Metrics are updated for every pod, and prometheus_client's histograms are too slow for that. An update here is an
-integer increment or a float appended to an array; NumPy sorts the values into buckets at scrape time.
+Metrics are updated many times for every pod. An update here is an integer increment or a float appended to an array;
+NumPy sorts the values into buckets at scrape time. Counting takes 0.09 µs, observing 0.11 including the scrape. With
+prometheus_client they take 2.0 and 2.4 µs, or 0.5 and 1.1 where the labels are known before (minimum of nine rounds of
+20,000 updates each, two labels, 15 buckets).
 """
 
 from __future__ import annotations

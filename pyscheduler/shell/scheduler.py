@@ -41,8 +41,6 @@ from pyscheduler.kube.paths import LIVE_PODS, NODES, PODS, SUCCEEDED_PODS
 from pyscheduler.kube.reflector import Change, Deleted, Reflector, Watched
 from pyscheduler.shell import gc_tuning
 from pyscheduler.shell.binding.concurrency import ConcurrencyLimit
-from pyscheduler.shell.counting import Labels
-from pyscheduler.shell.clock import Clock
 from pyscheduler.shell.executor import ApiClients, Executor
 from pyscheduler.shell.extenders.registry import ExtenderRegistry
 from pyscheduler.shell.gauges import register_gauges

@@ -1,9 +1,6 @@
-"""OpenAPI v3 schemas of custom resources: defaults, pruning, validation, and conversion to a tree.
+"""OpenAPI v3 schemas of custom resources: checks of the schema itself, pruning, defaults, and conversion to a tree.
 
-Supported: type, properties, additionalProperties, items, required, enum, default, nullable, minimum and maximum
-(exclusive too), multipleOf, lengths, pattern, minItems/maxItems, minProperties/maxProperties,
-x-kubernetes-int-or-string, -preserve-unknown-fields, -list-type and -list-map-keys.
-Not evaluated: allOf, anyOf, oneOf, not, formats, CEL rules (x-kubernetes-validations).
+`validation.py` checks objects.
 """
 
 from __future__ import annotations
@@ -13,12 +10,13 @@ from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
 from typing import Any
 
-from pyscheduler.embedded.objects import Json
 from pyscheduler.embedded.schema.nodes import ANYTHING, Anything, ListOf, MapOf, Node, Struct
-from pyscheduler.embedded.status import Cause, invalid_value, required, unsupported, wrong_type
+from pyscheduler.embedded.status import Cause, invalid_value, unsupported, wrong_type
 
 Schema = Mapping[str, Any]
-_ROOT_FIELDS = ("apiVersion", "kind", "metadata")
+ROOT_FIELDS = ("apiVersion", "kind", "metadata")
+"""Fields of every object, which have a schema of their own."""
+LISTS_OF_SCHEMAS = ("allOf", "anyOf", "oneOf")
 _TYPES: dict[str, Callable[[Any], bool]] = {
     "object": lambda value: isinstance(value, dict),
     "array": lambda value: isinstance(value, list),
@@ -27,9 +25,7 @@ _TYPES: dict[str, Callable[[Any], bool]] = {
     "integer": lambda value: isinstance(value, int) and not isinstance(value, bool),
     "number": lambda value: isinstance(value, int | float) and not isinstance(value, bool),
 }
-
-
-_LISTS = {"required", "enum"}
+_LISTS = {"required", "enum", *LISTS_OF_SCHEMAS}
 _NUMBERS = {f"{end}{what}" for end in ("min", "max") for what in ("imum", "Length", "Items", "Properties")} | {
     "multipleOf"
 }
@@ -61,9 +57,12 @@ def schema_errors(schema: Any, path: str) -> Iterator[Cause]:
                 yield wrong_type(f"{path}.{name}", str(schema[name]), f"must be of type {wanted}")
     for name, field in known.items() if isinstance(known, dict) else (("properties", known),):
         yield from schema_errors(field, f"{path}.properties[{name}]")
-    for name in ("items", "additionalProperties"):
+    for name in ("items", "additionalProperties", "not"):
         if schema.get(name) is not None and not isinstance(schema[name], bool):
             yield from schema_errors(schema[name], f"{path}.{name}")
+    for name in LISTS_OF_SCHEMAS:
+        for index, each in enumerate(schema[name] if isinstance(schema.get(name), list) else ()):
+            yield from schema_errors(each, f"{path}.{name}[{index}]")
 
 
 def _compiles(pattern: Any) -> bool:
@@ -83,7 +82,7 @@ def prune(value: Any, schema: Schema, *, root: bool = False) -> None:
         return
     known, extra = schema.get("properties") or {}, _values(schema)
     for name in list(value):
-        if root and name in _ROOT_FIELDS:
+        if root and name in ROOT_FIELDS:
             continue
         if name in known:
             prune(value[name], known[name])
@@ -108,75 +107,6 @@ def set_defaults(value: Any, schema: Schema) -> None:
     extra = _values(schema)
     for name in value.keys() - (schema.get("properties") or {}).keys() if extra else ():
         set_defaults(value[name], extra or {})
-
-
-def check(value: Any, schema: Schema, path: str = "") -> Iterator[Cause]:
-    """Yield the causes that make `value` invalid."""
-    if value is None and schema.get("nullable"):
-        return
-    if schema.get("x-kubernetes-int-or-string"):
-        if not (_TYPES["integer"](value) or isinstance(value, str)):
-            yield wrong_type(path, value, f"{path} in body must be of type integer or string")
-        return
-    kind = schema.get("type", "")
-    if kind in _TYPES and not _TYPES[kind](value):
-        yield wrong_type(path, _type_name(value), f'{path} in body must be of type {kind}: "{_type_name(value)}"')
-        return
-    if "enum" in schema and value not in schema["enum"]:
-        yield unsupported(path, value, map(str, schema["enum"]))
-    if isinstance(value, dict):
-        yield from _check_object(value, schema, path)
-    elif isinstance(value, list):
-        for index, item in enumerate(value):
-            yield from check(item, schema.get("items") or {}, f"{path}[{index}]")
-    yield from _check_bounds(value, schema, path)
-
-
-def _type_name(value: Any) -> str:
-    return "null" if value is None else next(name for name, is_type in _TYPES.items() if is_type(value))
-
-
-def _check_object(value: Json, schema: Schema, path: str) -> Iterator[Cause]:
-    prefix = f"{path}." if path else ""
-    for name in schema.get("required") or ():
-        if name not in value:
-            yield required(f"{prefix}{name}")
-    known, extra = schema.get("properties") or {}, _values(schema)
-    for name, item in value.items():
-        if not path and name in _ROOT_FIELDS:
-            continue
-        below = known.get(name, extra)
-        if below is not None:
-            yield from check(item, below, f"{prefix}{name}")
-
-
-def _check_bounds(value: Any, schema: Schema, path: str) -> Iterator[Cause]:
-    if _TYPES["number"](value):
-        yield from _check_number(value, schema, path)
-        return
-    for kind, low, high, unit in (
-        (str, "minLength", "maxLength", "chars long"),
-        (list, "minItems", "maxItems", "items"),
-        (dict, "minProperties", "maxProperties", "properties"),
-    ):
-        if isinstance(value, kind) and len(value) < schema.get(low, 0):
-            yield invalid_value(path, value, f"{path} in body should have at least {schema[low]} {unit}")
-        if isinstance(value, kind) and len(value) > schema.get(high, len(value)):
-            yield invalid_value(path, value, f"{path} in body should have at most {schema[high]} {unit}")
-    if isinstance(value, str) and "pattern" in schema and not re.search(schema["pattern"], value):
-        yield invalid_value(path, value, f"{path} in body should match '{schema['pattern']}'")
-
-
-def _check_number(value: float, schema: Schema, path: str) -> Iterator[Cause]:
-    low, high, step = schema.get("minimum"), schema.get("maximum"), schema.get("multipleOf")
-    if low is not None and (value < low or (schema.get("exclusiveMinimum") and value == low)):
-        words = "greater than" if schema.get("exclusiveMinimum") else "greater than or equal to"
-        yield invalid_value(path, value, f"{path} in body should be {words} {low}")
-    if high is not None and (value > high or (schema.get("exclusiveMaximum") and value == high)):
-        words = "less than" if schema.get("exclusiveMaximum") else "less than or equal to"
-        yield invalid_value(path, value, f"{path} in body should be {words} {high}")
-    if step and value % step:
-        yield invalid_value(path, value, f"{path} in body should be a multiple of {step}")
 
 
 def tree(schema: Schema, metadata: Node | None = None) -> Node:

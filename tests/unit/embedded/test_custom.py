@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from pyscheduler.embedded.schema.validation import checker
+
 from .builders import MERGE, Cluster, Json, api_error, fields_of
 
 GROUP = "example.com"
@@ -103,6 +105,68 @@ def test_object_that_violates_the_schema_is_rejected(cluster: Cluster, spec: Jso
     assert error.message.startswith('Gang.example.com "g" is invalid: spec.')
 
 
+NAME: Json = {"type": "string"}
+
+
+@pytest.mark.parametrize(
+    ("schema", "value", "messages"),
+    [
+        ({"type": "integer"}, "2", ['Invalid value: "string": spec in body must be of type integer: "string"']),
+        ({"type": "integer"}, 2.5, ['Invalid value: "number": spec in body must be of type integer: "number"']),
+        ({"type": "object"}, None, ['Invalid value: "null": spec in body must be of type object: "null"']),
+        ({"type": "object", "nullable": True}, None, []),
+        ({"type": "string", "nullable": True, "enum": ["a"]}, None, []),
+        ({"type": "string", "enum": ["b", "a"]}, "c", ['Unsupported value: "c": supported values: "a", "b"']),
+        ({"type": "integer", "minimum": 1}, 0, ["Invalid value: 0: spec in body should be greater than or equal to 1"]),
+        ({"maximum": 1}, 2, ["Invalid value: 2: spec in body should be less than or equal to 1"]),
+        ({"minimum": 1, "exclusiveMinimum": True}, 1, ["Invalid value: 1: spec in body should be greater than 1"]),
+        ({"maximum": 1, "exclusiveMaximum": True}, 1, ["Invalid value: 1: spec in body should be less than 1"]),
+        ({"multipleOf": 5}, 7, ["Invalid value: 7: spec in body should be a multiple of 5"]),
+        ({"multipleOf": 0}, 7, []),
+        ({**NAME, "pattern": "^a"}, "b", ["Invalid value: \"b\": spec in body should match '^a'"]),
+        ({**NAME, "minLength": 2}, "a", ['Invalid value: "a": spec in body should have at least 2 chars long']),
+        (
+            {"type": "array", "items": {}, "minItems": 1},
+            [],
+            ["Invalid value: []: spec in body should have at least 1 items"],
+        ),
+        ({"x-kubernetes-int-or-string": True, "pattern": "%$"}, 5, []),
+        (
+            {"x-kubernetes-int-or-string": True, "pattern": "%$"},
+            "5",
+            ["Invalid value: \"5\": spec in body should match '%$'"],
+        ),
+        (
+            {"x-kubernetes-int-or-string": True},
+            [],
+            ['Invalid value: "array": spec in body must be of type integer,string: "array"'],
+        ),
+        ({"anyOf": [{"minimum": 5}, {"maximum": 1}]}, 1, []),
+        (
+            {"anyOf": [{"minimum": 5}, {"maximum": 1}]},
+            3,
+            ['Invalid value: "": "spec" must validate at least one schema (anyOf)'],
+        ),
+        (
+            {"oneOf": [{"minimum": 5}, {"minimum": 1}]},
+            7,
+            ['Invalid value: "": "spec" must validate one and only one schema (oneOf)'],
+        ),
+        ({"not": {"enum": [3]}}, 3, ['Invalid value: "": "spec" must not validate the schema (not)']),
+        ({"allOf": [{"minimum": 5}]}, 3, ["Invalid value: 3: spec in body should be greater than or equal to 5"]),
+        ({"$ref": "http://example.com/schema.json"}, 3, []),
+    ],
+)
+def test_causes_have_the_words_of_the_api_server(schema: Json, value: Any, messages: list[str]) -> None:
+    check = checker({"type": "object", "properties": {"spec": schema, "metadata": {"type": "string"}}})
+    assert [cause.message for cause in check({"metadata": {"name": "g"}, "spec": value})] == messages
+
+
+def test_all_causes_are_returned(cluster: Cluster) -> None:
+    error = api_error(lambda: cluster.create(f"gangs.{GROUP}", gang(minMember=0, word="TOO LONG", weights={"a": True})))
+    assert sorted(fields_of(error)) == ["spec.minMember", "spec.weights.a", "spec.word", "spec.word"]
+
+
 def test_status_is_written_separately_without_a_new_generation(cluster: Cluster) -> None:
     cluster.create(f"gangs.{GROUP}", {**gang(minMember=2), "status": {"phase": "Early"}})
     assert "status" not in cluster.get(f"gangs.{GROUP}", "g")
@@ -158,6 +222,9 @@ def test_second_version_serves_the_same_objects(cluster: Cluster) -> None:
         (with_schema({"items": {"type": "thing"}}), "items.type"),
         (with_schema({"properties": {"a": {"minimum": "1"}}}), "properties[a].minimum"),
         (with_schema({"properties": {"a": {"required": 1}}}), "properties[a].required"),
+        (with_schema({"properties": {"a": {"anyOf": {}}}}), "properties[a].anyOf"),
+        (with_schema({"oneOf": [{"type": "thing"}]}), "oneOf[0].type"),
+        (with_schema({"not": 5}), "openAPIV3Schema.not"),
     ],
 )
 def test_invalid_definition_is_rejected(crd: Json, field: str) -> None:
