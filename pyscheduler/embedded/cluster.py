@@ -12,10 +12,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Self
 
-from pyscheduler.embedded.client import Clock, HttpClient
+from pyscheduler.embedded.client import Clock
 from pyscheduler.embedded.hollow import HollowNodes, LifecycleTimings, NodeTemplate, node_templates
 from pyscheduler.embedded.server import ApiServer
 from pyscheduler.embedded.workloads import ControllerManager, ControllerSettings
+from pyscheduler.kube.connection import Connection, ConnectionOptions, connect
+from pyscheduler.kube.object_client import ObjectClient
 
 HEARTBEATS_PER_SECOND = 50
 
@@ -65,7 +67,7 @@ class EmbeddedCluster:
         self._settings = settings if settings is not None else ClusterSettings()
         self.server = ApiServer(port=port)
         self._folder = tempfile.TemporaryDirectory(prefix="pyscheduler-", ignore_cleanup_errors=True)
-        self._client: HttpClient | None = None
+        self._connection: Connection | None = None
         self._nodes: HollowNodes | None = None
         self._controllers: ControllerManager | None = None
 
@@ -87,11 +89,11 @@ class EmbeddedCluster:
         return self._nodes
 
     @property
-    def client(self) -> HttpClient:
+    def client(self) -> ObjectClient:
         """Client of the API server, for other components of the cluster. RuntimeError outside of the block."""
-        if self._client is None:
+        if self._connection is None:
             raise RuntimeError("the cluster is not started; use it in an `async with` block")
-        return self._client
+        return ObjectClient(self._connection)
 
     async def __aenter__(self) -> Self:
         try:
@@ -107,16 +109,16 @@ class EmbeddedCluster:
     async def _start(self) -> None:
         await self.server.start()
         self.server.write_kubeconfig(self.kubeconfig)
-        self._client = HttpClient(self.url)
+        self._connection = await connect(self.kubeconfig, ConnectionOptions(qps=-1))
         heartbeat, controllers = settings_for_size(self._settings, len(self._templates))
         self._nodes = HollowNodes(
-            self._client,
+            self._connection,
             self._templates,
             clock=self._clock,
             timings=self._settings.timings,
             heartbeat_seconds=heartbeat,
         )
-        self._controllers = ControllerManager(self._client, clock=self._clock, settings=controllers)
+        self._controllers = ControllerManager(self._connection, clock=self._clock, settings=controllers)
         await self._nodes.start()
         await self._controllers.start()
 
@@ -126,8 +128,8 @@ class EmbeddedCluster:
             await self._controllers.stop()
         if self._nodes is not None:
             await self._nodes.stop()
-        if self._client is not None:
-            await self._client.close()
+        if self._connection is not None:
+            await self._connection.close()
         await self.server.stop()
         self._folder.cleanup()
 

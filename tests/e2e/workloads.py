@@ -11,8 +11,8 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
-from pyscheduler.embedded.client import HttpClient
 from pyscheduler.embedded.hollow import HollowNodes, LifecycleTimings, NodeTemplate, node_templates
+from pyscheduler.kube.object_client import ObjectClient
 from tests.e2e.client import Json
 from tests.e2e.plane import Plane
 
@@ -32,7 +32,7 @@ async def hollow_nodes(
 @asynccontextmanager
 async def hollow(plane: Plane, templates: Sequence[NodeTemplate] = ()) -> AsyncIterator[HollowNodes]:
     """Run nodes of these templates. The test must delete nodes that it adds."""
-    client = HttpClient(plane.api.server, tls=plane.api.tls)
+    client = ObjectClient(plane.api.server, tls=plane.api.tls)
     try:
         async with (
             client,

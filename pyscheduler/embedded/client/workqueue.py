@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Hashable
 from typing import Generic, TypeVar
 
-from pyscheduler.embedded.client.protocol import ClientStatusError
+from pyscheduler.api import ApiError
 
 K = TypeVar("K", bound=Hashable)
 Clock = Callable[[], float]
@@ -78,7 +78,7 @@ class WorkQueue(Generic[K]):
             try:
                 await reconcile(key)
                 self._failures.pop(key, None)
-            except (ClientStatusError, OSError, TimeoutError) as problem:
+            except ApiError as problem:
                 self._requeue_after_failure(key, problem)
             except Exception:
                 _log.exception("%s: unexpected error, retrying", key)

@@ -6,8 +6,8 @@ import math
 from functools import partial
 from typing import NamedTuple
 
-from pyscheduler.embedded.client import ApiClient, Clock, Informer, Json, Key, WorkQueue
-from pyscheduler.embedded.objects import owners_of
+from pyscheduler.embedded.client import Clock, Informer, WorkQueue
+from pyscheduler.embedded.objects import Json, Key, owners_of
 from pyscheduler.embedded.workloads import cron, deployment, jobs, replicaset
 from pyscheduler.embedded.workloads.actions import Delete, Patch, Plan
 from pyscheduler.embedded.workloads.apply_actions import apply_actions
@@ -16,6 +16,7 @@ from pyscheduler.embedded.workloads.jobs.pods import is_tracked
 from pyscheduler.embedded.workloads.objects import controller_uid, is_active, is_deleting, key_of, uid_of
 from pyscheduler.embedded.workloads.orphans import release_orphan
 from pyscheduler.embedded.workloads.recorder import EventRecorder
+from pyscheduler.kube.object_client import ObjectClient
 
 DEPLOYMENT, REPLICASET, JOB, CRONJOB, POD = "Deployment", "ReplicaSet", "Job", "CronJob", "Pod"
 
@@ -52,7 +53,7 @@ class WorkloadControllers:
 
     def __init__(
         self,
-        client: ApiClient,
+        client: ObjectClient,
         clock: Clock,
         pods: Informer[Json],
         main: dict[str, Informer[Json]],
@@ -139,7 +140,7 @@ class WorkloadControllers:
             self._expected.expect(item, uid_of(obj), self._clock())
 
     def _deleted(self, item: QueueItem, deletion: Delete) -> None:
-        informer = next((i for i in self._main.values() if i.resource == deletion.resource), self._pods)
+        informer = next((i for i in self._main.values() if i.kind == deletion.resource), self._pods)
         cached = informer.objects.get(deletion.key)
         if cached is not None and uid_of(cached) == deletion.uid and not is_deleting(cached):
             self._expected.expect(item, deletion.uid, self._clock())

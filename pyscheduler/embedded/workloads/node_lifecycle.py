@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 
-from pyscheduler.embedded.client import ApiClient, Clock, Informer, Json, Key, WorkQueue
-from pyscheduler.embedded.objects import condition, dig
+from pyscheduler.embedded.client import Clock, Informer, WorkQueue
+from pyscheduler.embedded.objects import Json, Key, condition, dig
 from pyscheduler.embedded.workloads.actions import Action
 from pyscheduler.embedded.workloads.apply_actions import apply_actions
 from pyscheduler.embedded.workloads.node_health import (
@@ -21,6 +21,7 @@ from pyscheduler.embedded.workloads.node_health import (
     set_taints,
 )
 from pyscheduler.embedded.workloads.objects import key_of
+from pyscheduler.kube.object_client import ObjectClient
 
 
 class NodeLifecycle:
@@ -31,7 +32,7 @@ class NodeLifecycle:
 
     def __init__(
         self,
-        client: ApiClient,
+        client: ObjectClient,
         clock: Clock,
         pods: Informer[Json],
         nodes: Informer[Json],

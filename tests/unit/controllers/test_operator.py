@@ -9,16 +9,18 @@ from typing import Any
 import pytest
 import yaml
 
+from pyscheduler.api import ResourceKind
 from pyscheduler.controllers import POD_GROUP_LABEL, ControllerProblem, PodGroupOperator
-from pyscheduler.embedded.client import PODS, ApiResource, HttpClient
 from pyscheduler.embedded.server import ApiServer
+from pyscheduler.kube.object_client import ObjectClient
+from pyscheduler.kube.paths import PODS
 from pyscheduler.testing import PodBuilder, node, pod
 from tests.unit.hollow.live import bind, create_pod, wait_for
 
 CRD = Path(__file__).parents[3] / "manifests" / "base" / "crds" / "podgroups.yaml"
-CRDS = ApiResource("apiextensions.k8s.io", "v1", "customresourcedefinitions", namespaced=False)
-NODES = ApiResource("", "v1", "nodes", namespaced=False)
-PODGROUPS = ApiResource("scheduling.x-k8s.io", "v1alpha1", "podgroups")
+CRDS = ResourceKind("apiextensions.k8s.io", "v1", "customresourcedefinitions", namespaced=False)
+NODES = ResourceKind("", "v1", "nodes", namespaced=False)
+PODGROUPS = ResourceKind("scheduling.x-k8s.io", "v1alpha1", "podgroups")
 GROUP = {
     "apiVersion": "scheduling.x-k8s.io/v1alpha1",
     "kind": "PodGroup",
@@ -28,8 +30,8 @@ GROUP = {
 
 
 @pytest.fixture
-async def client(tmp_path: Path) -> AsyncIterator[HttpClient]:
-    async with ApiServer() as server, HttpClient(server.url) as connected:
+async def client(tmp_path: Path) -> AsyncIterator[ObjectClient]:
+    async with ApiServer() as server, ObjectClient(server.url) as connected:
         await connected.create(CRDS, yaml.safe_load(CRD.read_text()))
         machine = node("n").manifest
         del machine["metadata"]["uid"]
@@ -49,7 +51,7 @@ def has_status(phase: str, scheduled: str) -> Any:
     )
 
 
-async def test_status_follows_the_pods_of_a_group(client: HttpClient) -> None:
+async def test_status_follows_the_pods_of_a_group(client: ObjectClient) -> None:
     await client.create(PODGROUPS, GROUP)
     await wait_for(client, PODGROUPS, "g", has_status("Pending", "False"))
     await create_pod(client, member("a"))

@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from pyscheduler.embedded.client import ClientStatusError, WorkQueue, workqueue
+from pyscheduler.api import ApiError
+from pyscheduler.embedded.client import WorkQueue, workqueue
 
 
 class QueueFixture:
@@ -62,9 +63,7 @@ async def test_key_added_during_its_processing_is_processed_again() -> None:
     assert await fixture.until(2) == ["a", "a"]
 
 
-@pytest.mark.parametrize(
-    "problem", [ClientStatusError(409, "Conflict", "changed"), OSError("cut"), ZeroDivisionError()]
-)
+@pytest.mark.parametrize("problem", [ApiError(409, "Conflict", "changed"), ZeroDivisionError()])
 async def test_failed_key_is_retried(problem: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workqueue, "RETRY_SECONDS", (0.0, 0.0))
 

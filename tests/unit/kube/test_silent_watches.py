@@ -9,10 +9,10 @@ from pyscheduler.backend.client import KubernetesClient
 from pyscheduler.backend.store import PodSnapshotStore
 from pyscheduler.backend.watching import PodsWatchSnapshotSource
 from pyscheduler.controllers.handlers import settings
-from pyscheduler.embedded.client import PODS
-from pyscheduler.embedded.client.http import HttpClient
-from pyscheduler.embedded.client.informer import OBJECTS, Informer
+from pyscheduler.embedded.client import Informer
 from pyscheduler.kube.deadlines import Deadlines
+from pyscheduler.kube.object_client import ObjectClient
+from pyscheduler.kube.paths import PODS
 from pyscheduler.testing import pod
 from tests.faults.blackhole import Blackhole
 from tests.unit.kube.virtual import run_virtually
@@ -27,7 +27,7 @@ def test_informer_receives_a_pod_within_a_minute_after_a_silent_connection_loss(
         async with (
             WatchServer() as server,
             Blackhole("127.0.0.1", server.port) as hole,
-            HttpClient(f"http://127.0.0.1:{hole.port}") as client,
+            ObjectClient(f"http://127.0.0.1:{hole.port}") as client,
         ):
             seen = asyncio.Event()
             informer = Informer(client, PODS, OBJECTS, listeners=[lambda before, after: seen.set()])
@@ -47,7 +47,7 @@ def test_informer_receives_a_pod_within_a_minute_after_a_silent_connection_loss(
 
 def test_informer_continues_after_an_exception_in_a_listener() -> None:
     async def scenario() -> None:
-        async with WatchServer() as server, HttpClient(f"http://127.0.0.1:{server.port}") as client:
+        async with WatchServer() as server, ObjectClient(f"http://127.0.0.1:{server.port}") as client:
             seen = asyncio.Event()
 
             def listen(before: object, after: object) -> None:
