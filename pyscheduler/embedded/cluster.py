@@ -6,13 +6,12 @@ Start a scheduler, in this process or elsewhere, and pods run. Nothing is persis
 from __future__ import annotations
 
 import tempfile
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Self
 
-from pyscheduler.embedded.client import Clock
+from pyscheduler.clock import Clock, SystemClock
 from pyscheduler.embedded.hollow import HollowNodes, LifecycleTimings, NodeTemplate, node_templates
 from pyscheduler.embedded.server import ApiServer
 from pyscheduler.embedded.workloads import ControllerManager, ControllerSettings
@@ -59,11 +58,11 @@ class EmbeddedCluster:
         node_memory: str = "32Gi",
         port: int = 0,
         settings: ClusterSettings | None = None,
-        clock: Clock = time.time,
+        clock: Clock | None = None,
     ) -> None:
         if isinstance(nodes, int):
             nodes = node_templates(nodes, cpu=node_cpu, memory=node_memory)
-        self._templates, self._clock = nodes, clock
+        self._templates, self._clock = nodes, clock or SystemClock()
         self._settings = settings if settings is not None else ClusterSettings()
         self.server = ApiServer(port=port)
         self._folder = tempfile.TemporaryDirectory(prefix="pyscheduler-", ignore_cleanup_errors=True)
@@ -109,7 +108,7 @@ class EmbeddedCluster:
     async def _start(self) -> None:
         await self.server.start()
         self.server.write_kubeconfig(self.kubeconfig)
-        self._connection = await connect(self.kubeconfig, ConnectionOptions(qps=-1))
+        self._connection = await connect(self.kubeconfig, ConnectionOptions(qps=-1), self._clock)
         heartbeat, controllers = settings_for_size(self._settings, len(self._templates))
         self._nodes = HollowNodes(
             self._connection,

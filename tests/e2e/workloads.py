@@ -7,10 +7,10 @@ do not share resources.
 from __future__ import annotations
 
 import dataclasses
-import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
+from pyscheduler.clock import SystemClock
 from pyscheduler.embedded.hollow import HollowNodes, LifecycleTimings, NodeTemplate, node_templates
 from pyscheduler.kube.connection import ConnectionOptions, connect
 from tests.e2e.client import Json
@@ -36,7 +36,7 @@ async def hollow(plane: Plane, templates: Sequence[NodeTemplate] = ()) -> AsyncI
     nodes = HollowNodes(
         connection,
         templates,
-        clock=time.time,
+        clock=SystemClock(),
         timings=LifecycleTimings(start_seconds=0),
         heartbeat_seconds=None if plane.real else 10.0,
         clear_taints=True,

@@ -3,6 +3,6 @@
 from pyscheduler.embedded.client.informer import Informer
 from pyscheduler.embedded.client.kinds import CRONJOBS, DEPLOYMENTS, JOBS, REPLICASETS
 from pyscheduler.embedded.client.tasks import Tasks
-from pyscheduler.embedded.client.workqueue import Clock, WorkQueue
+from pyscheduler.embedded.client.workqueue import WorkQueue
 
-__all__ = ["CRONJOBS", "DEPLOYMENTS", "JOBS", "REPLICASETS", "Clock", "Informer", "Tasks", "WorkQueue"]
+__all__ = ["CRONJOBS", "DEPLOYMENTS", "JOBS", "REPLICASETS", "Informer", "Tasks", "WorkQueue"]

@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
-from pyscheduler.clock import Clock, SystemClock
+from pyscheduler.clock import Clock
 from pyscheduler.embedded.objects import Key, key_of
 from pyscheduler.kube.connection import Connection
 from pyscheduler.kube.decode import ObjectDecoder, Refusals
@@ -16,8 +16,6 @@ from pyscheduler.kube.reflector import Change, Progress, Reflector, Upsert, Watc
 T = TypeVar("T")
 Listener = Callable[[T | None, T | None], None]
 """Called with (before, after) on each change: before is None for an addition, after is None for a deletion."""
-
-_SYSTEM_CLOCK = SystemClock()
 
 
 class Informer(Generic[T]):
@@ -33,7 +31,7 @@ class Informer(Generic[T]):
         self.objects: dict[Key, T] = {}
         self.synced = asyncio.Event()
 
-    async def run(self, connection: Connection, clock: Clock = _SYSTEM_CLOCK) -> None:
+    async def run(self, connection: Connection, clock: Clock) -> None:
         """List and watch until cancelled."""
         decoder, rng = ObjectDecoder(self.kind.plural, self._type, Refusals()), random.Random()
         await Reflector(connection, self._watched, decoder, self.handle, clock, rng, self._mark_synced).run()

@@ -17,7 +17,8 @@ from typing import NamedTuple, Self
 from pyscheduler.api import ApiError
 from pyscheduler.api.objects import NodeObject
 from pyscheduler.api.resources import amounts, pod_requests
-from pyscheduler.embedded.client import Clock, Informer, Tasks, WorkQueue
+from pyscheduler.clock import Clock
+from pyscheduler.embedded.client import Informer, Tasks, WorkQueue
 from pyscheduler.embedded.hollow.kubelet import sync_pod
 from pyscheduler.embedded.hollow.node_capacity import AdmissionFailure, NodeCapacity
 from pyscheduler.embedded.hollow.pod_lifecycle import (
@@ -126,8 +127,8 @@ class HollowNodes:
 
         await asyncio.gather(*(register(template) for template in self._templates))
         self._spread_heartbeats()
-        self._tasks.spawn(self._node_informer.run(self._connection), "hollow nodes: watch of nodes")
-        self._tasks.spawn(self._pod_informer.run(self._connection), "hollow nodes: watch of pods")
+        self._tasks.spawn(self._node_informer.run(self._connection, self._clock), "hollow nodes: watch of nodes")
+        self._tasks.spawn(self._pod_informer.run(self._connection, self._clock), "hollow nodes: watch of pods")
         await asyncio.gather(self._node_informer.synced.wait(), self._pod_informer.synced.wait())
         for number in range(WORKERS):
             self._tasks.spawn(self._pods.work(self._sync_pod), f"hollow nodes: worker {number}")
@@ -164,7 +165,7 @@ class HollowNodes:
     async def _register(self, template: NodeTemplate) -> None:
         address = _address(64, next(self._addresses))
         node = self._nodes[template.name] = _Node(template, address, NodeCapacity(amounts(template.amounts)))
-        now = self._clock()
+        now = self._clock.wall()
         try:
             created = await self._client.create(NODES, node_object(template, address, now))
         except ApiError as error:
@@ -181,7 +182,7 @@ class HollowNodes:
     def _spread_heartbeats(self) -> None:
         if self._heartbeat is None:
             return
-        now, step = self._clock(), self._heartbeat / max(1, len(self._nodes))
+        now, step = self._clock.wall(), self._heartbeat / max(1, len(self._nodes))
         for number, name in enumerate(self._nodes):
             self._heartbeats.add_at(name, now + number * step)
 
@@ -189,7 +190,7 @@ class HollowNodes:
         node = self._nodes.get(name)
         if node is None or not node.alive or self._heartbeat is None:
             return
-        now = self._clock()
+        now = self._clock.wall()
         ready = _is_ready(self._node_informer.objects.get(("", name)))
         try:
             if not ready or now - node.reported >= STATUS_SECONDS:
@@ -257,7 +258,7 @@ class HollowNodes:
         state = self._pod_states.get(uid)
         if state is None:
             state = self._pod_states[uid] = self._place(pod, node)
-        decision = sync_pod(pod, state.place, state.failure, self._timings, self._clock())
+        decision = sync_pod(pod, state.place, state.failure, self._timings, self._clock.wall())
         try:
             if decision.status is not None:
                 await self._client.patch_status(PODS, key, decision.status, uid)
@@ -280,7 +281,7 @@ class HollowNodes:
         if pod.spec.host_network:
             address = node.address
         earlier = self._earlier_attempts(pod) if depends_on_attempts(pod) else 0
-        place = PodPlacement(started if started is not None else self._clock(), address, node.address, earlier)
+        place = PodPlacement(started if started is not None else self._clock.wall(), address, node.address, earlier)
         failure = None if pod.final else node.capacity.admit(pod.metadata.uid, pod_requests(pod.spec).real)
         return _PodState(place, failure)
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Self
 
 from pyscheduler.api import ResourceKind
-from pyscheduler.embedded.client import CRONJOBS, DEPLOYMENTS, JOBS, REPLICASETS, Clock, Informer, Tasks
+from pyscheduler.clock import Clock
+from pyscheduler.embedded.client import CRONJOBS, DEPLOYMENTS, JOBS, REPLICASETS, Informer, Tasks
 from pyscheduler.embedded.objects import Json
 from pyscheduler.embedded.workloads.controllers import CRONJOB, DEPLOYMENT, JOB, REPLICASET, WorkloadControllers
 from pyscheduler.embedded.workloads.node_lifecycle import NodeLifecycle
@@ -35,7 +36,7 @@ class ControllerManager:
 
     def __init__(self, connection: Connection, *, clock: Clock, settings: ControllerSettings | None = None) -> None:
         settings = settings if settings is not None else ControllerSettings()
-        self._connection = connection
+        self._connection, self._clock = connection, clock
         self._tasks = Tasks()
         client = ObjectClient(connection)
         pods, nodes, leases = _informer(PODS), _informer(NODES), _informer(LEASES, LEASE_NAMESPACE)
@@ -59,7 +60,9 @@ class ControllerManager:
     async def start(self) -> None:
         """Start the workers once all informers have synced: with a partial cache they would create pods again."""
         for informer in self._informers:
-            self._tasks.spawn(informer.run(self._connection), f"controllers: watch of {informer.kind.plural}")
+            self._tasks.spawn(
+                informer.run(self._connection, self._clock), f"controllers: watch of {informer.kind.plural}"
+            )
         await asyncio.gather(*(informer.synced.wait() for informer in self._informers))
         for number in range(WORKERS):
             self._tasks.spawn(self._workloads.queue.work(self._workloads.reconcile), f"workload controllers: {number}")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from uuid import uuid4
 
 from pyscheduler.api import ApiError
-from pyscheduler.embedded.client import Clock
+from pyscheduler.clock import Clock
 from pyscheduler.embedded.objects import Json, timestamp
 from pyscheduler.embedded.workloads.actions import RecordAction
 from pyscheduler.embedded.workloads.objects import key_of, uid_of
@@ -38,7 +38,7 @@ class EventRecorder:
     async def record(self, record: RecordAction) -> None:
         """Create the Event, or increment the count of an equal one."""
         event_key = (uid_of(record.regarding), record.reason, record.message)
-        namespace, now = key_of(record.regarding)[0], timestamp(self._clock())
+        namespace, now = key_of(record.regarding)[0], timestamp(self._clock.wall())
         recorded = self._recorded_events.get(event_key)
         try:
             if recorded is not None:

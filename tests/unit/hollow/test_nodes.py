@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -49,7 +48,7 @@ def client(connection: Connection) -> ObjectClient:
 @pytest.fixture
 async def nodes(connection: Connection) -> AsyncIterator[HollowNodes]:
     templates = [NodeTemplate("n1", cpu="2"), NodeTemplate("n2", cpu="2")]
-    async with HollowNodes(connection, templates, clock=time.time, timings=FAST, heartbeat_seconds=0.05) as running:
+    async with HollowNodes(connection, templates, clock=SystemClock(), timings=FAST, heartbeat_seconds=0.05) as running:
         yield running
 
 
@@ -146,11 +145,11 @@ async def without(nodes: HollowNodes, name: str) -> dict[str, str] | None:
 
 async def test_running_pods_have_precedence_when_nodes_restart(connection: Connection, client: ObjectClient) -> None:
     template = NodeTemplate("n1", cpu="2")
-    async with HollowNodes(connection, [template], clock=time.time, timings=FAST):
+    async with HollowNodes(connection, [template], clock=SystemClock(), timings=FAST):
         await create_bound(client, pod("z-old").requests(cpu="2"))
         before = await wait_for(client, PODS, "z-old", in_phase("Running"))
     await create_bound(client, pod("a-new").requests(cpu="1"))
-    async with HollowNodes(connection, [template], clock=time.time, timings=FAST):
+    async with HollowNodes(connection, [template], clock=SystemClock(), timings=FAST):
         await wait_for(client, PODS, "a-new", in_phase("Failed"))
         await create_bound(
             client, pod("marker").annotation("pyscheduler.io/run-seconds", "0").spec(restartPolicy="Never")
@@ -196,7 +195,7 @@ async def test_final_status_written_during_a_deletion_is_not_overwritten() -> No
         client = ObjectClient(connection)
         delayed = DelayedConnection(await load(None, SystemClock(), running.url))
         nodes = [NodeTemplate("n1", cpu="2")]
-        async with HollowNodes(delayed, nodes, clock=time.time, timings=FAST, heartbeat_seconds=None):
+        async with HollowNodes(delayed, nodes, clock=SystemClock(), timings=FAST, heartbeat_seconds=None):
             finite = pod("p").annotation("pyscheduler.io/run-seconds", "0.1").spec(restartPolicy="Never")
             await create_bound(client, finite)
             await wait_for(client, PODS, "p", in_phase("Succeeded"))

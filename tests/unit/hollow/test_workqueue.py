@@ -9,13 +9,14 @@ import pytest
 
 from pyscheduler.api import ApiError
 from pyscheduler.embedded.client import WorkQueue, workqueue
+from tests.unit.kube.virtual import VirtualClock
 
 
 class QueueFixture:
     """A queue with two workers that records the processed keys."""
 
     def __init__(self, after: Callable[[str, int], None] = lambda key, times: None) -> None:
-        self.queue: WorkQueue[str] = WorkQueue(lambda: 0.0)
+        self.queue: WorkQueue[str] = WorkQueue(VirtualClock(wall=0.0))
         self.seen: list[str] = []
         self.at_once: set[str] = set()
         self.overlaps = 0

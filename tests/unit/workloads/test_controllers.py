@@ -9,6 +9,7 @@ from pyscheduler.embedded.workloads.controllers import JOB, REPLICASET, QueueIte
 from pyscheduler.embedded.workloads.expectations import EXPECTATIONS_TIMEOUT_SECONDS
 from pyscheduler.kube.paths import PODS
 from pyscheduler.kube.reflector import Deleted, Upsert, Watched
+from tests.unit.kube.virtual import VirtualClock
 from tests.unit.workloads.builders import Json, a_pod, workload
 from tests.unit.workloads.recording import RecordingClient
 
@@ -19,11 +20,11 @@ class ReplicaSetFixture:
     """A ReplicaSet and its controller; the pod cache changes only when a test puts a pod."""
 
     def __init__(self, replicas: int) -> None:
-        self.client, self.now = RecordingClient(), 0.0
+        self.client, self.clock = RecordingClient(), VirtualClock(wall=0.0)
         self.pods = Informer(Watched(PODS), Json)
         self.jobs = Informer(Watched(JOBS), Json)
         main = {REPLICASET: Informer(Watched(REPLICASETS), Json), JOB: self.jobs}
-        self.workloads = WorkloadControllers(self.client, lambda: self.now, self.pods, main, 10.0)
+        self.workloads = WorkloadControllers(self.client, self.clock, self.pods, main, 10.0)
         main[REPLICASET].objects[ITEM.key] = workload("ReplicaSet", "rs", replicas=replicas)
 
     def put_pod(self, pod: Json) -> None:
@@ -65,7 +66,7 @@ async def test_controller_continues_once_all_pods_are_observed() -> None:
 async def test_expectations_time_out() -> None:
     fixture = ReplicaSetFixture(1)
     await fixture.reconcile()
-    fixture.now = EXPECTATIONS_TIMEOUT_SECONDS
+    fixture.clock.at += EXPECTATIONS_TIMEOUT_SECONDS
     await fixture.reconcile()
     assert len(fixture.client.created) == 2
 
@@ -86,7 +87,7 @@ async def test_job_is_not_reconciled_until_its_status_update_is_observed() -> No
     created_pod = fixture.client.created[0]
     fixture.put_pod(created_pod)
     fixture.put_pod({**created_pod, "status": {"phase": "Failed"}})
-    fixture.now += 20
+    fixture.clock.at += 20
     await fixture.workloads.reconcile(JOB_ITEM)
     assert len(fixture.client.created) == 1, "the cached Job is older than the last write"
     fixture.put_job(a_job("2", active=1))

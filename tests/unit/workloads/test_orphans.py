@@ -11,6 +11,7 @@ from pyscheduler.embedded.workloads.jobs.pods import FINALIZER
 from pyscheduler.embedded.workloads.orphans import release_orphan
 from pyscheduler.embedded.workloads.recorder import EventRecorder
 from pyscheduler.kube.paths import PODS
+from tests.unit.kube.virtual import VirtualClock
 from tests.unit.workloads.builders import Json, a_pod, terminating, workload
 from tests.unit.workloads.recording import RecordingClient
 
@@ -44,7 +45,7 @@ def test_release_of_an_orphaned_pod(pod: Json, job: Json | None, patches: list[J
 
 
 async def writes_of(client: RecordingClient, *actions: Action) -> list[str]:
-    await apply_actions(client, actions, recorder=EventRecorder(client, lambda: 60.0))
+    await apply_actions(client, actions, recorder=EventRecorder(client, VirtualClock(wall=60.0)))
     return client.lines
 
 
