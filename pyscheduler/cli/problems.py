@@ -7,7 +7,6 @@ from pyscheduler.backend.errors import BackendProblem
 from pyscheduler.backend.state import StateProblem
 from pyscheduler.backend.task import TaskProblem
 from pyscheduler.config.problems import ConfigError
-from pyscheduler.controllers.connection import ControllerProblem
 from pyscheduler.embedded import ApiServerError
 from pyscheduler.kube.connection import ConnectionProblem
 from pyscheduler.shell.serving.http import ServerProblem
@@ -23,7 +22,6 @@ PROBLEMS: tuple[type[Exception], ...] = (
     ConnectionProblem,
     ServerProblem,
     ApiServerError,
-    ControllerProblem,
     BackendProblem,
     ClusterProblem,
     StateProblem,

@@ -8,7 +8,8 @@ import logging
 import sys
 from pathlib import Path
 
-from pyscheduler.controllers import ControllerProblem, PodGroupOperator
+from pyscheduler.controllers import PodGroupOperator
+from pyscheduler.kube.credentials import ConnectionProblem
 
 
 def main() -> int:
@@ -22,7 +23,7 @@ def main() -> int:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     try:
         asyncio.run(PodGroupOperator(options.kubeconfig).run())
-    except ControllerProblem as problem:
+    except ConnectionProblem as problem:
         sys.stderr.write(f"{problem}\n")
         return 1
     return 0

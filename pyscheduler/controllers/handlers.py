@@ -11,10 +11,12 @@ from typing import Any
 
 import kopf
 
+from pyscheduler.api import ResourceKind
 from pyscheduler.controllers.podgroup_status import POD_GROUP_LABEL, Member, member_of
 from pyscheduler.kube.deadlines import Deadlines
 
-GROUP, VERSION, PLURAL = "scheduling.x-k8s.io", "v1alpha1", "podgroups"
+POD_GROUPS = ResourceKind("scheduling.x-k8s.io", "v1alpha1", "podgroups", "PodGroup")
+_WATCHED = (POD_GROUPS.group, POD_GROUPS.version, POD_GROUPS.plural)
 
 GroupKey = tuple[str, str]
 """Namespace and name of a PodGroup."""
@@ -51,7 +53,7 @@ def registry(login: Callable[[], Awaitable[kopf.ConnectionInfo]], enqueue: Enque
         name = labels.get(POD_GROUP_LABEL)
         return {(namespace, name): member_of(body)} if name else None
 
-    @kopf.index(GROUP, VERSION, PLURAL, id="groups", registry=ours)
+    @kopf.index(*_WATCHED, id="groups", registry=ours)
     async def groups(namespace: str | None, name: str, body: kopf.Body, **_: Any) -> Any:
         return {(namespace, name): dict(body)}
 
@@ -65,7 +67,7 @@ def registry(login: Callable[[], Awaitable[kopf.ConnectionInfo]], enqueue: Enque
         if POD_GROUP_LABEL in labels:
             enqueue_group((namespace or "", labels[POD_GROUP_LABEL]), indexes)
 
-    @kopf.on.event(GROUP, VERSION, PLURAL, id="podgroup", registry=ours)
+    @kopf.on.event(*_WATCHED, id="podgroup", registry=ours)
     async def group_changed(namespace: str | None, name: str, **indexes: Any) -> None:
         enqueue_group((namespace or "", name), indexes)
 

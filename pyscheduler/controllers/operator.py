@@ -10,18 +10,19 @@ import asyncio
 import contextlib
 import logging
 import threading
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Self
 
 import kopf
-from kubernetes_asyncio import client
 
-from pyscheduler.controllers.connection import connection_info, load
-from pyscheduler.controllers.handlers import DEADLINES, GROUP, PLURAL, VERSION, GroupKey, registry, settings
+from pyscheduler.clock import Clock, SystemClock
+from pyscheduler.controllers.connection import connection_info
+from pyscheduler.controllers.handlers import POD_GROUPS, GroupKey, registry, settings
 from pyscheduler.controllers.podgroup_status import Json
 from pyscheduler.controllers.status_writer import PodGroupStatusWriter, Write
+from pyscheduler.kube.connection import Connection, ConnectionOptions
+from pyscheduler.kube.credentials import Credentials, load
+from pyscheduler.kube.object_client import ObjectClient
 
 STOP_SECONDS = 10.0
 
@@ -31,12 +32,12 @@ _log = logging.getLogger(__name__)
 class PodGroupOperator:
     """PodGroup controller, to be started and stopped or used as a context manager.
 
-    `kubeconfig` None means in-cluster credentials. ControllerProblem at start if they cannot be loaded.
+    `kubeconfig` None means in-cluster credentials. ConnectionProblem at start if they cannot be loaded.
     """
 
-    def __init__(self, kubeconfig: Path | None, clock: Callable[[], float] = time.time, server: str = "") -> None:
+    def __init__(self, kubeconfig: Path | None, clock: Clock | None = None, server: str = "") -> None:
         """Store the settings; `server` overrides the address in the kubeconfig."""
-        self._kubeconfig, self._clock, self._server = kubeconfig, clock, server
+        self._kubeconfig, self._clock, self._server = kubeconfig, clock or SystemClock(), server
         self._stop, self._ready = threading.Event(), threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -49,7 +50,7 @@ class PodGroupOperator:
 
     async def start(self) -> None:
         """Load the credentials and start the thread; returns at once."""
-        await load(self._kubeconfig, self._server)
+        await self._credentials()
         self._thread = threading.Thread(target=self._run_thread, name="podgroup-controller", daemon=True)
         self._thread.start()
 
@@ -68,22 +69,22 @@ class PodGroupOperator:
     async def run(self) -> None:
         """Run in this event loop until stopped, or until SIGINT or SIGTERM in the main thread."""
         logging.getLogger("kopf.objects").setLevel(logging.WARNING)  # otherwise kopf logs each event of each pod
-        configuration = await load(self._kubeconfig, self._server)
-        async with client.ApiClient(configuration) as api:
-            status_writer = PodGroupStatusWriter(_writer(api), self._clock)
-            writer_task = asyncio.create_task(status_writer.run(), name="podgroup status writer")
-            try:
-                await kopf.operator(
-                    registry=registry(self._login, status_writer.enqueue),
-                    settings=settings(),
-                    clusterwide=True,
-                    stop_flag=self._stop,
-                    ready_flag=self._ready,
-                )
-            finally:
-                writer_task.cancel()
-                with contextlib.suppress(asyncio.CancelledError):
-                    await writer_task
+        connection = Connection(await self._credentials(), ConnectionOptions(qps=-1), self._clock)
+        status_writer = PodGroupStatusWriter(_writer(ObjectClient(connection)), self._clock.wall)
+        writer_task = asyncio.create_task(status_writer.run(), name="podgroup status writer")
+        try:
+            await kopf.operator(
+                registry=registry(self._login, status_writer.enqueue),
+                settings=settings(),
+                clusterwide=True,
+                stop_flag=self._stop,
+                ready_flag=self._ready,
+            )
+        finally:
+            writer_task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await writer_task
+            await connection.close()
 
     def _run_thread(self) -> None:
         # kopf warns that it handles no signals outside of the main thread, which is intended.
@@ -94,23 +95,14 @@ class PodGroupOperator:
             _log.exception("PodGroup controller failed; PodGroup statuses are no longer updated")
 
     async def _login(self) -> kopf.ConnectionInfo:
-        return await connection_info(await load(self._kubeconfig, self._server))
+        return await connection_info(await self._credentials())
+
+    async def _credentials(self) -> Credentials:
+        return await load(self._kubeconfig, self._clock, self._server)
 
 
-def _writer(api: client.ApiClient) -> Write:
-    objects = client.CustomObjectsApi(api)
-
+def _writer(client: ObjectClient) -> Write:
     async def write(key: GroupKey, status: Json) -> None:
-        namespace, name = key
-        await objects.patch_namespaced_custom_object_status(
-            GROUP,
-            VERSION,
-            namespace,
-            PLURAL,
-            name,
-            {"status": status},
-            _content_type="application/merge-patch+json",  # type: ignore[call-arg]  # missing in the stub
-            _request_timeout=DEADLINES.answer,
-        )
+        await client.patch(POD_GROUPS, key, {"status": status}, subresource="status")
 
     return write

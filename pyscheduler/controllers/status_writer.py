@@ -7,11 +7,10 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-import aiohttp
-from kubernetes_asyncio.client.exceptions import ApiException
-
+from pyscheduler.api import ApiError
 from pyscheduler.controllers.handlers import GroupKey
 from pyscheduler.controllers.podgroup_status import Json, Member, podgroup_status
+from pyscheduler.kube.errors import is_not_found
 
 BATCH_SECONDS = 0.2
 """Delay in seconds in which changes of a group are batched."""
@@ -63,16 +62,9 @@ class PodGroupStatusWriter:
             return True
         try:
             await self._write(key, changed)
-        except ApiException as problem:
-            _log.log(
-                logging.INFO if problem.status == 404 else logging.WARNING,
-                "PodGroup %s/%s: status update failed: %s %s",
-                *key,
-                problem.status,
-                problem.reason,
-            )
-            return bool(problem.status == 404)
-        except (aiohttp.ClientError, OSError, TimeoutError) as problem:
-            _log.warning("PodGroup %s/%s: status update failed: %s", *key, problem)
-            return False
+        except ApiError as problem:
+            is_deleted = is_not_found(problem)
+            level = logging.INFO if is_deleted else logging.WARNING
+            _log.log(level, "PodGroup %s/%s: status update failed: %s", *key, problem)
+            return is_deleted
         return True

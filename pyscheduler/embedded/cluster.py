@@ -6,17 +6,18 @@ Start a scheduler, in this process or elsewhere, and pods run. Nothing is persis
 from __future__ import annotations
 
 import tempfile
-import time
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple, Self
 
-from pyscheduler.embedded.client import Clock, HttpClient
+from pyscheduler.clock import Clock, SystemClock
 from pyscheduler.embedded.hollow import HollowNodes, LifecycleTimings, NodeTemplate, node_templates
 from pyscheduler.embedded.server import ApiServer
 from pyscheduler.embedded.workloads import ControllerManager, ControllerSettings
+from pyscheduler.kube.connection import ConnectionOptions, connect
+from pyscheduler.kube.object_client import ObjectClient
 
 HEARTBEATS_PER_SECOND = 50
 
@@ -46,7 +47,7 @@ def settings_for_size(settings: ClusterSettings, nodes: int) -> tuple[float, Con
 class _Components(NamedTuple):
     """Components that exist only once the API server has a URL."""
 
-    client: HttpClient
+    client: ObjectClient
     nodes: HollowNodes
 
 
@@ -65,11 +66,11 @@ class EmbeddedCluster:
         node_memory: str = "32Gi",
         port: int = 0,
         settings: ClusterSettings | None = None,
-        clock: Clock = time.time,
+        clock: Clock | None = None,
     ) -> None:
         if isinstance(nodes, int):
             nodes = node_templates(nodes, cpu=node_cpu, memory=node_memory)
-        self._templates, self._clock = nodes, clock
+        self._templates, self._clock = nodes, clock or SystemClock()
         self._settings = settings if settings is not None else ClusterSettings()
         self.server = ApiServer(port=port)
         self._folder = tempfile.TemporaryDirectory(prefix="pyscheduler-", ignore_cleanup_errors=True)
@@ -93,7 +94,7 @@ class EmbeddedCluster:
         return self._started.nodes
 
     @property
-    def client(self) -> HttpClient:
+    def client(self) -> ObjectClient:
         """Client of the API server, for other components of the cluster. RuntimeError outside of the block."""
         return self._started.client
 
@@ -119,19 +120,19 @@ class EmbeddedCluster:
         await self.server.start()
         self.server.write_kubeconfig(self.kubeconfig)
         heartbeat, settings = settings_for_size(self._settings, len(self._templates))
-        client = HttpClient(self.url)
-        self._cleanup.push_async_callback(client.close)
+        connection = await connect(self.kubeconfig, ConnectionOptions(qps=-1), self._clock)
+        self._cleanup.push_async_callback(connection.close)
         nodes = HollowNodes(
-            client,
+            connection,
             self._templates,
             clock=self._clock,
             timings=self._settings.timings,
             heartbeat_seconds=heartbeat,
         )
-        self._components = _Components(client, nodes)
+        self._components = _Components(ObjectClient(connection), nodes)
         self._cleanup.push_async_callback(nodes.stop)
         await nodes.start()
-        controllers = ControllerManager(client, clock=self._clock, settings=settings)
+        controllers = ControllerManager(connection, clock=self._clock, settings=settings)
         self._cleanup.push_async_callback(controllers.stop)
         await controllers.start()
 

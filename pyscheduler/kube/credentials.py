@@ -11,6 +11,7 @@ import os
 import ssl
 import sys
 from collections.abc import Mapping
+from ipaddress import ip_address
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
@@ -234,7 +235,16 @@ def _proxy_of_environment(host: str) -> str | None:
     from urllib.request import getproxies, proxy_bypass
 
     url = urlsplit(host)
-    return None if proxy_bypass(url.hostname or "") else getproxies().get(url.scheme)
+    name = url.hostname or ""
+    return None if _is_loopback(name) or proxy_bypass(name) else getproxies().get(url.scheme)
+
+
+def _is_loopback(name: str) -> bool:
+    """Return True for this machine, which is never behind a proxy of the environment, as in Go."""
+    try:
+        return name == "localhost" or ip_address(name).is_loopback
+    except ValueError:
+        return False
 
 
 def _one_line(problem: BaseException) -> str:

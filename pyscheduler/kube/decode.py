@@ -169,12 +169,14 @@ class ObjectDecoder(Generic[T]):
 
     def line(self, line: bytes) -> Line[T]:
         """Decode a watch event. UnreadableList if it is not one; an event of unknown type has only the identity."""
+        if self._plain:
+            return self._part_by_part(line)
         try:
             event = self._decode_event(line)
             if event.type in _CHANGES:
                 return Line(event.type, _item_of(event.object))
-        except (*UNREADABLE, AttributeError):
-            pass  # a dict, or an event that needs the slower path
+        except UNREADABLE:
+            pass
         return self._part_by_part(line)
 
     def _part_by_part(self, line: bytes) -> Line[T]:
@@ -215,14 +217,14 @@ class ObjectDecoder(Generic[T]):
             identity = _identity(raw)
             self._refusals.report(self._resource, identity.namespace, identity.name, problem)
             return Item(identity, None)
-        return self._plain_item(raw, decoded)
+        return self._plain_item(decoded)
 
-    def _plain_item(self, raw: msgspec.Raw, decoded: T) -> Item[T]:
-        identity = _identity(raw)
+    def _plain_item(self, decoded: dict[str, Any]) -> Item[Any]:
+        metadata = decoded.get("metadata")
+        identity = _identity_of(metadata) if isinstance(metadata, dict) else Identity()
         if not identity.name:
             self._refusals.report(self._resource, "", "", ValueError("it has no metadata.name"))
             return Item(identity, None)
-        assert isinstance(decoded, dict)
         decoded["metadata"].pop("managedFields", None)
         return Item(identity, decoded)
 
@@ -239,5 +241,13 @@ def _identity(raw: msgspec.Raw) -> Identity:
     except UNREADABLE as problem:
         shorter = sanitize(bytes(raw)) if isinstance(problem, RecursionError) else b""
         return _identity(msgspec.Raw(shorter)) if PLACEHOLDER in shorter else Identity()
-    fields = (meta.namespace, meta.name, meta.uid, meta.version)
+    return _identity_from(meta.namespace, meta.name, meta.uid, meta.version)
+
+
+def _identity_of(metadata: dict[str, Any]) -> Identity:
+    """Return the identity in the metadata of a dict."""
+    return _identity_from(*map(metadata.get, ("namespace", "name", "uid", "resourceVersion")))
+
+
+def _identity_from(*fields: Any) -> Identity:
     return Identity(*(value if isinstance(value, str) else "" for value in fields))

@@ -32,6 +32,16 @@ def unanswered(error: ApiError) -> bool:
     return error.status == 0 and error.reason in (LOST, TIMEOUT)
 
 
+def is_not_found(error: ApiError) -> bool:
+    """Return True if the object does not exist (any more)."""
+    return error.status == 404
+
+
+def is_conflict(error: ApiError) -> bool:
+    """Return True if the object exists already, has changed, or has another uid."""
+    return error.status == 409
+
+
 def unreachable_error(error: BaseException) -> RequestError:
     """Return the error for a connection that could not be opened because of `error`."""
     return RequestError(0, UNREACHABLE, _cause(error))

@@ -7,12 +7,12 @@ do not share resources.
 from __future__ import annotations
 
 import dataclasses
-import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
-from pyscheduler.embedded.client import HttpClient
+from pyscheduler.clock import SystemClock
 from pyscheduler.embedded.hollow import HollowNodes, LifecycleTimings, NodeTemplate, node_templates
+from pyscheduler.kube.connection import ConnectionOptions, connect
 from tests.e2e.client import Json
 from tests.e2e.plane import Plane
 
@@ -32,21 +32,20 @@ async def hollow_nodes(
 @asynccontextmanager
 async def hollow(plane: Plane, templates: Sequence[NodeTemplate] = ()) -> AsyncIterator[HollowNodes]:
     """Run nodes of these templates. The test must delete nodes that it adds."""
-    client = HttpClient(plane.api.server, tls=plane.api.tls)
+    connection = await connect(plane.kubeconfig, ConnectionOptions(qps=-1))
+    nodes = HollowNodes(
+        connection,
+        templates,
+        clock=SystemClock(),
+        timings=LifecycleTimings(start_seconds=0),
+        heartbeat_seconds=None if plane.real else 10.0,
+        clear_taints=True,
+    )
     try:
-        async with (
-            client,
-            HollowNodes(
-                client,
-                templates,
-                clock=time.time,
-                timings=LifecycleTimings(start_seconds=0),
-                heartbeat_seconds=None if plane.real else 10.0,
-                clear_taints=True,
-            ) as nodes,
-        ):
+        async with nodes:
             yield nodes
     finally:  # also after a failed or skipped test
+        await connection.close()
         for name in [template.name for template in templates]:
             await plane.api.delete(f"/api/v1/nodes/{name}")
 

@@ -12,12 +12,10 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Hashable
 from typing import Generic, TypeVar
 
-from pyscheduler.embedded.client.protocol import ClientStatusError
+from pyscheduler.api import ApiError
+from pyscheduler.clock import Clock
 
 K = TypeVar("K", bound=Hashable)
-Clock = Callable[[], float]
-"""Seconds since 1970, injected."""
-
 RETRY_SECONDS = (0.05, 10.0)
 """Initial and longest delay after a failure; it doubles in between."""
 
@@ -55,7 +53,7 @@ class WorkQueue(Generic[K]):
             if waiting[0] <= at:
                 return
             waiting[1].cancel()
-        delay = max(0.0, at - self._clock())
+        delay = max(0.0, at - self._clock.wall())
         self._timers[key] = (at, asyncio.get_running_loop().call_later(delay, self._due, key))
 
     def forget(self, key: K) -> None:
@@ -78,7 +76,7 @@ class WorkQueue(Generic[K]):
             try:
                 await reconcile(key)
                 self._failures.pop(key, None)
-            except (ClientStatusError, OSError, TimeoutError) as problem:
+            except ApiError as problem:
                 self._requeue_after_failure(key, problem)
             except Exception:
                 _log.exception("%s: unexpected error, retrying", key)
@@ -108,4 +106,4 @@ class WorkQueue(Generic[K]):
         delay = min(first * 2 ** min(failures - 1, 16), longest)
         if problem is not None:
             _log.info("%s: %s; retrying in %.2f s", key, problem, delay)
-        self.add_at(key, self._clock() + delay)
+        self.add_at(key, self._clock.wall() + delay)

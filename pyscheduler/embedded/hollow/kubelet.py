@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from pyscheduler.embedded.client import Json
 from pyscheduler.embedded.hollow.node_capacity import AdmissionFailure
 from pyscheduler.embedded.hollow.pod_lifecycle import (
     CONTAINER_RUNNING,
@@ -20,6 +19,7 @@ from pyscheduler.embedded.hollow.pod_lifecycle import (
 )
 from pyscheduler.embedded.hollow.pod_types import HollowPod
 from pyscheduler.embedded.hollow.status import PodPlacement, admission_failure_status, stage_status
+from pyscheduler.embedded.objects import Json
 
 _DEADLINE_EXCEEDED = {
     "reason": "DeadlineExceeded",

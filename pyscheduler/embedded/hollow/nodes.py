@@ -14,21 +14,11 @@ from dataclasses import dataclass
 from itertools import count
 from typing import NamedTuple, Self
 
+from pyscheduler.api import ApiError
 from pyscheduler.api.objects import NodeObject
 from pyscheduler.api.resources import amounts, pod_requests
-from pyscheduler.embedded.client import (
-    LEASES,
-    NODES,
-    PODS,
-    ApiClient,
-    ClientStatusError,
-    Clock,
-    Informer,
-    Key,
-    Tasks,
-    WorkQueue,
-    structs,
-)
+from pyscheduler.clock import Clock
+from pyscheduler.embedded.client import Informer, Tasks, WorkQueue
 from pyscheduler.embedded.hollow.kubelet import sync_pod
 from pyscheduler.embedded.hollow.node_capacity import AdmissionFailure, NodeCapacity
 from pyscheduler.embedded.hollow.pod_lifecycle import (
@@ -50,7 +40,12 @@ from pyscheduler.embedded.hollow.template import (
     node_object,
     node_status,
 )
-from pyscheduler.embedded.objects import seconds
+from pyscheduler.embedded.objects import Key, seconds
+from pyscheduler.kube.connection import Connection
+from pyscheduler.kube.errors import is_conflict, is_not_found
+from pyscheduler.kube.object_client import ObjectClient
+from pyscheduler.kube.paths import LEASES, NODES, PODS
+from pyscheduler.kube.reflector import Watched
 
 WORKERS = 16
 """Concurrent writes of pods."""
@@ -87,7 +82,7 @@ class HollowNodes:
 
     def __init__(
         self,
-        client: ApiClient,
+        connection: Connection,
         templates: Iterable[NodeTemplate],
         *,
         clock: Clock,
@@ -95,7 +90,7 @@ class HollowNodes:
         heartbeat_seconds: float | None = 10.0,
         clear_taints: bool = False,
     ) -> None:
-        self._client, self._clock = client, clock
+        self._connection, self._client, self._clock = connection, ObjectClient(connection), clock
         self._timings = timings if timings is not None else LifecycleTimings()
         self._heartbeat, self._clear_taints = heartbeat_seconds, clear_taints
         self._addresses, self._pod_addresses = count(1), count(1)
@@ -106,10 +101,8 @@ class HollowNodes:
         self._pods: WorkQueue[Key] = WorkQueue(clock)
         self._heartbeats: WorkQueue[str] = WorkQueue(clock)
         self._tasks = Tasks()
-        self._pod_informer = Informer(
-            client, PODS, structs(HollowPod), field_selector="spec.nodeName!=", listeners=[self._on_pod]
-        )
-        self._node_informer = Informer(client, NODES, structs(NodeObject), listeners=[self._on_node])
+        self._pod_informer = Informer(Watched(PODS, "spec.nodeName!="), HollowPod, self._on_pod)
+        self._node_informer = Informer(Watched(NODES), NodeObject, self._on_node)
         self._templates = list(templates)
 
     async def __aenter__(self) -> Self:
@@ -125,7 +118,7 @@ class HollowNodes:
         return list(self._nodes)
 
     async def start(self) -> None:
-        """Register all nodes and start running pods. ClientStatusError if the server rejects a node."""
+        """Register all nodes and start running pods. ApiError if the server rejects a node."""
         limit = asyncio.Semaphore(REGISTRATIONS)
 
         async def register(template: NodeTemplate) -> None:
@@ -134,8 +127,8 @@ class HollowNodes:
 
         await asyncio.gather(*(register(template) for template in self._templates))
         self._spread_heartbeats()
-        self._tasks.spawn(self._node_informer.run(), "hollow nodes: watch of nodes")
-        self._tasks.spawn(self._pod_informer.run(), "hollow nodes: watch of pods")
+        self._tasks.spawn(self._node_informer.run(self._connection, self._clock), "hollow nodes: watch of nodes")
+        self._tasks.spawn(self._pod_informer.run(self._connection, self._clock), "hollow nodes: watch of pods")
         await asyncio.gather(self._node_informer.synced.wait(), self._pod_informer.synced.wait())
         for number in range(WORKERS):
             self._tasks.spawn(self._pods.work(self._sync_pod), f"hollow nodes: worker {number}")
@@ -149,7 +142,7 @@ class HollowNodes:
         await self._tasks.stop()
 
     async def add(self, template: NodeTemplate) -> None:
-        """Add one node now. ClientStatusError if the server rejects it."""
+        """Add one node now. ApiError if the server rejects it."""
         await self._register(template)
         self._heartbeats.add(template.name)
         self._requeue_pods_of(template.name)
@@ -172,11 +165,11 @@ class HollowNodes:
     async def _register(self, template: NodeTemplate) -> None:
         address = _address(64, next(self._addresses))
         node = self._nodes[template.name] = _Node(template, address, NodeCapacity(amounts(template.amounts)))
-        now = self._clock()
+        now = self._clock.wall()
         try:
             created = await self._client.create(NODES, node_object(template, address, now))
-        except ClientStatusError as error:
-            if not error.is_conflict:
+        except ApiError as error:
+            if not is_conflict(error):
                 del self._nodes[template.name]
                 raise
             created = await self._client.get(NODES, "", template.name)
@@ -189,7 +182,7 @@ class HollowNodes:
     def _spread_heartbeats(self) -> None:
         if self._heartbeat is None:
             return
-        now, step = self._clock(), self._heartbeat / max(1, len(self._nodes))
+        now, step = self._clock.wall(), self._heartbeat / max(1, len(self._nodes))
         for number, name in enumerate(self._nodes):
             self._heartbeats.add_at(name, now + number * step)
 
@@ -197,7 +190,7 @@ class HollowNodes:
         node = self._nodes.get(name)
         if node is None or not node.alive or self._heartbeat is None:
             return
-        now = self._clock()
+        now = self._clock.wall()
         ready = _is_ready(self._node_informer.objects.get(("", name)))
         try:
             if not ready or now - node.reported >= STATUS_SECONDS:
@@ -212,8 +205,8 @@ class HollowNodes:
         name = node.template.name
         try:
             await self._client.patch(LEASES, (LEASE_NAMESPACE, name), lease_renewal(now))
-        except ClientStatusError as error:
-            if not error.is_not_found:
+        except ApiError as error:
+            if not is_not_found(error):
                 raise
             await self._client.create(LEASES, lease_object(name, node.uid, now))
 
@@ -265,16 +258,16 @@ class HollowNodes:
         state = self._pod_states.get(uid)
         if state is None:
             state = self._pod_states[uid] = self._place(pod, node)
-        decision = sync_pod(pod, state.place, state.failure, self._timings, self._clock())
+        decision = sync_pod(pod, state.place, state.failure, self._timings, self._clock.wall())
         try:
             if decision.status is not None:
-                await self._client.patch_status(PODS, key, decision.status, uid=uid)
+                await self._client.patch_status(PODS, key, decision.status, uid)
                 if decision.status["phase"] in (SUCCEEDED, FAILED):
                     self._finished.add(uid)
             elif decision.delete:
-                await self._client.delete(PODS, key, uid=uid, grace_seconds=0)
-        except ClientStatusError as error:
-            if not (error.is_not_found or error.is_conflict):
+                await self._client.delete(PODS, key, uid, grace_seconds=0)
+        except ApiError as error:
+            if not (is_not_found(error) or is_conflict(error)):
                 raise
         if decision.requeue_at < math.inf:
             self._pods.add_at(key, decision.requeue_at)
@@ -288,7 +281,7 @@ class HollowNodes:
         if pod.spec.host_network:
             address = node.address
         earlier = self._earlier_attempts(pod) if depends_on_attempts(pod) else 0
-        place = PodPlacement(started if started is not None else self._clock(), address, node.address, earlier)
+        place = PodPlacement(started if started is not None else self._clock.wall(), address, node.address, earlier)
         failure = None if pod.final else node.capacity.admit(pod.metadata.uid, pod_requests(pod.spec).real)
         return _PodState(place, failure)
 

@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 from pyscheduler.api.objects import Container
 from pyscheduler.api.resources import is_sidecar
-from pyscheduler.embedded.client import Json
 from pyscheduler.embedded.hollow.node_capacity import AdmissionFailure
 from pyscheduler.embedded.hollow.pod_lifecycle import (
     CONTAINER_RUNNING,
@@ -22,7 +21,7 @@ from pyscheduler.embedded.hollow.pod_lifecycle import (
     PodStage,
 )
 from pyscheduler.embedded.hollow.pod_types import HollowPod
-from pyscheduler.embedded.objects import timestamp
+from pyscheduler.embedded.objects import Json, timestamp
 
 
 class PodPlacement(NamedTuple):

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import cycle, islice
 
-from pyscheduler.embedded.client import Json
-from pyscheduler.embedded.objects import micro_timestamp, timestamp
+from pyscheduler.embedded.objects import Json, micro_timestamp, timestamp
 
 KUBELET_VERSION = "v1.36.3"
 LEASE_NAMESPACE = "kube-node-lease"

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-from pyscheduler.embedded.client import ApiResource, Json, Key
-from pyscheduler.embedded.client.protocol import PatchKind
+from pyscheduler.api import ResourceKind
+from pyscheduler.embedded.objects import Json, Key
+from pyscheduler.kube.object_client import PatchType
 
 
 @dataclass(frozen=True)
 class Create:
-    resource: ApiResource
+    resource: ResourceKind
     obj: Json
     event_object: Json | None = None
     """Object of the SuccessfulCreate Event; None for no Event."""
@@ -21,16 +22,16 @@ class Create:
 
 @dataclass(frozen=True)
 class Patch:
-    resource: ApiResource
+    resource: ResourceKind
     key: Key
     patch: Json
     subresource: str = ""
-    kind: PatchKind = "merge"
+    type: PatchType = "merge"
 
 
 @dataclass(frozen=True)
 class Delete:
-    resource: ApiResource
+    resource: ResourceKind
     key: Key
     uid: str
     grace_seconds: int | None = None
@@ -60,7 +61,7 @@ class Plan:
     requeue_at: float = math.inf
 
 
-def status_patch(resource: ApiResource, obj: Json, desired: Json) -> list[Action]:
+def status_patch(resource: ResourceKind, obj: Json, desired: Json) -> list[Action]:
     """Return a patch that sets the fields of `desired` in the status of `obj`; empty if they are set already.
 
     A None in `desired` removes the field. Fields that are not in `desired` are preserved.

@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 
-from pyscheduler.embedded.client import ApiClient, ClientStatusError, Json
+from pyscheduler.api import ApiError
+from pyscheduler.embedded.objects import Json
 from pyscheduler.embedded.workloads.actions import Action, Create, Delete, Patch, RecordAction
 from pyscheduler.embedded.workloads.recorder import EventRecorder
+from pyscheduler.kube.errors import is_conflict, is_not_found
+from pyscheduler.kube.object_client import ObjectClient
 
 MAX_CONCURRENT_WRITES = 16
 """Concurrent creations and deletions."""
@@ -17,7 +20,7 @@ Deleted = Callable[[Delete], None]
 
 
 async def apply_actions(
-    client: ApiClient,
+    client: ObjectClient,
     actions: Iterable[Action],
     created: Created | None = None,
     deleted: Deleted | None = None,
@@ -25,7 +28,7 @@ async def apply_actions(
 ) -> None:
     """Perform creations and deletions concurrently, then patches in order; record Events if there is a `recorder`.
 
-    ClientStatusError or OSError aborts; the remaining actions are not performed.
+    ApiError aborts; the remaining actions are not performed.
     """
     actions = list(actions)
     changes = [action for action in actions if isinstance(action, Create | Delete)]
@@ -65,30 +68,30 @@ def _event_records(event_object: Json | None, reason: str, verb: str, obj: Json)
     return [RecordAction(event_object, reason, f"{verb} {what}{obj['metadata']['name']}")]
 
 
-async def _create(client: ApiClient, action: Create) -> Json | None:
+async def _create(client: ObjectClient, action: Create) -> Json | None:
     try:
         return await client.create(action.resource, action.obj)
-    except ClientStatusError as error:
-        if action.ignore_already_exists and error.is_conflict:
+    except ApiError as error:
+        if action.ignore_already_exists and is_conflict(error):
             return None
         raise
 
 
-async def _delete(client: ApiClient, action: Delete) -> bool:
+async def _delete(client: ObjectClient, action: Delete) -> bool:
     try:
         if action.pre_patch is not None:
             await _patch(client, action.pre_patch)
-        await client.delete(action.resource, action.key, uid=action.uid, grace_seconds=action.grace_seconds)
-    except ClientStatusError as error:
-        if error.is_not_found or error.is_conflict:
+        await client.delete(action.resource, action.key, action.uid, action.grace_seconds)
+    except ApiError as error:
+        if is_not_found(error) or is_conflict(error):
             return False  # it is deleted, or another object has its name
         raise
     return True
 
 
-async def _patch(client: ApiClient, action: Patch) -> None:
+async def _patch(client: ObjectClient, action: Patch) -> None:
     try:
-        await client.patch(action.resource, action.key, action.patch, kind=action.kind, subresource=action.subresource)
-    except ClientStatusError as error:
-        if not error.is_not_found:
+        await client.patch(action.resource, action.key, action.patch, action.type, action.subresource)
+    except ApiError as error:
+        if not is_not_found(error):
             raise

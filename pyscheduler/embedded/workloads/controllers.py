@@ -6,8 +6,9 @@ import math
 from functools import partial
 from typing import NamedTuple
 
-from pyscheduler.embedded.client import ApiClient, Clock, Informer, Json, Key, WorkQueue
-from pyscheduler.embedded.objects import owners_of
+from pyscheduler.clock import Clock
+from pyscheduler.embedded.client import Informer, WorkQueue
+from pyscheduler.embedded.objects import Json, Key, owners_of
 from pyscheduler.embedded.workloads import cron, deployment, jobs, replicaset
 from pyscheduler.embedded.workloads.actions import Delete, Patch, Plan
 from pyscheduler.embedded.workloads.apply_actions import apply_actions
@@ -16,6 +17,7 @@ from pyscheduler.embedded.workloads.jobs.pods import is_tracked
 from pyscheduler.embedded.workloads.objects import controller_uid, is_active, is_deleting, key_of, uid_of
 from pyscheduler.embedded.workloads.orphans import release_orphan
 from pyscheduler.embedded.workloads.recorder import EventRecorder
+from pyscheduler.kube.object_client import ObjectClient
 
 DEPLOYMENT, REPLICASET, JOB, CRONJOB, POD = "Deployment", "ReplicaSet", "Job", "CronJob", "Pod"
 
@@ -52,7 +54,7 @@ class WorkloadControllers:
 
     def __init__(
         self,
-        client: ApiClient,
+        client: ObjectClient,
         clock: Clock,
         pods: Informer[Json],
         main: dict[str, Informer[Json]],
@@ -73,7 +75,7 @@ class WorkloadControllers:
 
     async def reconcile(self, item: QueueItem) -> None:
         """Reconcile one object, unless the informers have not yet received this controller's last writes."""
-        now = self._clock()
+        now = self._clock.wall()
         obj = (self._pods if item.kind == POD else self._main[item.kind]).objects.get(item.key)
         if obj is None:
             self.queue.forget(item)
@@ -123,7 +125,7 @@ class WorkloadControllers:
         elif failures is not None:
             self._failures.pop(uid_of(obj), None)
         if item.kind in (JOB, CRONJOB) and any(isinstance(a, Patch) and a.key == item.key for a in plan.actions):
-            self._outdated[item] = (obj["metadata"].get("resourceVersion", ""), self._clock())
+            self._outdated[item] = (obj["metadata"].get("resourceVersion", ""), self._clock.wall())
 
     def _job_of(self, pod: Json) -> Json | None:
         """Return the Job that owns the pod, None if it does not exist."""
@@ -136,13 +138,13 @@ class WorkloadControllers:
     def _created(self, item: QueueItem, obj: Json) -> None:
         cached = self._main.get(obj.get("kind", ""), self._pods).objects.get(key_of(obj))
         if cached is None or uid_of(cached) != uid_of(obj):
-            self._expected.expect(item, uid_of(obj), self._clock())
+            self._expected.expect(item, uid_of(obj), self._clock.wall())
 
     def _deleted(self, item: QueueItem, deletion: Delete) -> None:
-        informer = next((i for i in self._main.values() if i.resource == deletion.resource), self._pods)
+        informer = next((i for i in self._main.values() if i.kind == deletion.resource), self._pods)
         cached = informer.objects.get(deletion.key)
         if cached is not None and uid_of(cached) == deletion.uid and not is_deleting(cached):
-            self._expected.expect(item, deletion.uid, self._clock())
+            self._expected.expect(item, deletion.uid, self._clock.wall())
 
     def _on_pod(self, before: Json | None, after: Json | None) -> None:
         self._pods_of.change(before, after)

@@ -12,7 +12,8 @@ from typing import Any
 
 import msgspec
 
-from pyscheduler.embedded.client import DEPLOYMENTS, REPLICASETS, Json
+from pyscheduler.embedded.client import DEPLOYMENTS, REPLICASETS
+from pyscheduler.embedded.objects import Json
 from pyscheduler.embedded.workloads.actions import Action, Create, Delete, Patch, Plan, status_patch
 from pyscheduler.embedded.workloads.int_or_percent import scale_int_or_percent
 from pyscheduler.embedded.workloads.objects import (

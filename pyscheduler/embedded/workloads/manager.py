@@ -6,24 +6,16 @@ import asyncio
 from dataclasses import dataclass
 from typing import Self
 
-from pyscheduler.embedded.client import (
-    CRONJOBS,
-    DEPLOYMENTS,
-    JOBS,
-    LEASES,
-    NODES,
-    OBJECTS,
-    PODS,
-    REPLICASETS,
-    ApiClient,
-    ApiResource,
-    Clock,
-    Informer,
-    Json,
-    Tasks,
-)
+from pyscheduler.api import ResourceKind
+from pyscheduler.clock import Clock
+from pyscheduler.embedded.client import CRONJOBS, DEPLOYMENTS, JOBS, REPLICASETS, Informer, Tasks
+from pyscheduler.embedded.objects import Json
 from pyscheduler.embedded.workloads.controllers import CRONJOB, DEPLOYMENT, JOB, REPLICASET, WorkloadControllers
 from pyscheduler.embedded.workloads.node_lifecycle import NodeLifecycle
+from pyscheduler.kube.connection import Connection
+from pyscheduler.kube.object_client import ObjectClient
+from pyscheduler.kube.paths import LEASES, NODES, PODS
+from pyscheduler.kube.reflector import Watched
 
 WORKERS = 4
 LEASE_NAMESPACE = "kube-node-lease"
@@ -42,17 +34,17 @@ class ControllerSettings:
 class ControllerManager:
     """All controllers of this package. Start and stop it, or use it as a context manager."""
 
-    def __init__(self, client: ApiClient, *, clock: Clock, settings: ControllerSettings | None = None) -> None:
+    def __init__(self, connection: Connection, *, clock: Clock, settings: ControllerSettings | None = None) -> None:
         settings = settings if settings is not None else ControllerSettings()
-        self._client = client
+        self._connection, self._clock = connection, clock
         self._tasks = Tasks()
-        pods, nodes = self._informer(PODS), self._informer(NODES)
-        leases = self._informer(LEASES, LEASE_NAMESPACE)
+        client = ObjectClient(connection)
+        pods, nodes, leases = _informer(PODS), _informer(NODES), _informer(LEASES, LEASE_NAMESPACE)
         main = {
-            DEPLOYMENT: self._informer(DEPLOYMENTS),
-            REPLICASET: self._informer(REPLICASETS),
-            JOB: self._informer(JOBS),
-            CRONJOB: self._informer(CRONJOBS),
+            DEPLOYMENT: _informer(DEPLOYMENTS),
+            REPLICASET: _informer(REPLICASETS),
+            JOB: _informer(JOBS),
+            CRONJOB: _informer(CRONJOBS),
         }
         self._informers = [pods, nodes, leases, *main.values()]
         self._workloads = WorkloadControllers(client, clock, pods, main, settings.job_backoff_seconds)
@@ -68,7 +60,9 @@ class ControllerManager:
     async def start(self) -> None:
         """Start the workers once all informers have synced: with a partial cache they would create pods again."""
         for informer in self._informers:
-            self._tasks.spawn(informer.run(), f"controllers: watch of {informer.resource.plural}")
+            self._tasks.spawn(
+                informer.run(self._connection, self._clock), f"controllers: watch of {informer.kind.plural}"
+            )
         await asyncio.gather(*(informer.synced.wait() for informer in self._informers))
         for number in range(WORKERS):
             self._tasks.spawn(self._workloads.queue.work(self._workloads.reconcile), f"workload controllers: {number}")
@@ -80,5 +74,6 @@ class ControllerManager:
         self._nodes.queue.close()
         await self._tasks.stop()
 
-    def _informer(self, resource: ApiResource, namespace: str = "") -> Informer[Json]:
-        return Informer(self._client, resource, OBJECTS, namespace=namespace)
+
+def _informer(kind: ResourceKind, namespace: str = "") -> Informer[Json]:
+    return Informer(Watched(kind, namespace=namespace), Json)

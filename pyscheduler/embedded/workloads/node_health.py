@@ -11,10 +11,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from pyscheduler.embedded.client import NODES, PODS, Json
-from pyscheduler.embedded.objects import condition, seconds, timestamp
+from pyscheduler.embedded.objects import Json, condition, seconds, timestamp
 from pyscheduler.embedded.workloads.actions import Action, Delete, Patch
 from pyscheduler.embedded.workloads.objects import is_deleting, is_ready, key_of, phase, uid_of
+from pyscheduler.kube.paths import NODES, PODS
 
 UNREACHABLE, NOT_READY = "node.kubernetes.io/unreachable", "node.kubernetes.io/not-ready"
 UNSCHEDULABLE = "node.kubernetes.io/unschedulable"

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 
-from pyscheduler.embedded.client import ApiClient, Clock, Informer, Json, Key, WorkQueue
-from pyscheduler.embedded.objects import condition, dig
+from pyscheduler.clock import Clock
+from pyscheduler.embedded.client import Informer, WorkQueue
+from pyscheduler.embedded.objects import Json, Key, condition, dig
 from pyscheduler.embedded.workloads.actions import Action
 from pyscheduler.embedded.workloads.apply_actions import apply_actions
 from pyscheduler.embedded.workloads.node_health import (
@@ -21,6 +22,7 @@ from pyscheduler.embedded.workloads.node_health import (
     set_taints,
 )
 from pyscheduler.embedded.workloads.objects import key_of
+from pyscheduler.kube.object_client import ObjectClient
 
 
 class NodeLifecycle:
@@ -31,7 +33,7 @@ class NodeLifecycle:
 
     def __init__(
         self,
-        client: ApiClient,
+        client: ObjectClient,
         clock: Clock,
         pods: Informer[Json],
         nodes: Informer[Json],
@@ -48,7 +50,7 @@ class NodeLifecycle:
 
     async def reconcile(self, name: str) -> None:
         """Reconcile one node and its pods."""
-        now = self._clock()
+        now = self._clock.wall()
         node = self._nodes.objects.get(("", name))
         pods = list(self._pods_on.get(name, {}).values())
         lost_at = self._last_heartbeat.setdefault(name, now) + self._grace
@@ -78,12 +80,12 @@ class NodeLifecycle:
             return
         name = node["metadata"]["name"]
         if after is None or before is None or _node_heartbeat(before) != _node_heartbeat(after):
-            self._last_heartbeat[name] = self._clock()
+            self._last_heartbeat[name] = self._clock.wall()
         self.queue.add(name)
 
     def _on_lease(self, before: Json | None, after: Json | None) -> None:
         if after is not None and (before is None or _renew_time(before) != _renew_time(after)):
-            self._last_heartbeat[after["metadata"]["name"]] = self._clock()
+            self._last_heartbeat[after["metadata"]["name"]] = self._clock.wall()
 
     def _on_pod(self, before: Json | None, after: Json | None) -> None:
         old = before["spec"].get("nodeName") if before is not None else None

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from pyscheduler.embedded.client import Json, Key
-from pyscheduler.embedded.objects import condition, owners_of, seconds, timestamp
+from pyscheduler.embedded.objects import Json, Key, condition, owners_of, seconds, timestamp
 
 
 def key_of(obj: Json) -> Key:

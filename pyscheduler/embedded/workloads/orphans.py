@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from pyscheduler.embedded.client import PODS, Json
+from pyscheduler.embedded.objects import Json
 from pyscheduler.embedded.workloads.actions import Action, Patch
 from pyscheduler.embedded.workloads.jobs.finish_reason import is_finished
 from pyscheduler.embedded.workloads.jobs.pods import is_terminating, is_tracked, remove_finalizer_action
 from pyscheduler.embedded.workloads.objects import key_of, uid_of
+from pyscheduler.kube.paths import PODS
 
 
 def release_orphan(pod: Json, job: Json | None) -> list[Action]:

@@ -6,10 +6,13 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from uuid import uuid4
 
-from pyscheduler.embedded.client import EVENTS, ApiClient, ClientStatusError, Clock, Json
-from pyscheduler.embedded.objects import timestamp
+from pyscheduler.api import ApiError
+from pyscheduler.clock import Clock
+from pyscheduler.embedded.objects import Json, timestamp
 from pyscheduler.embedded.workloads.actions import RecordAction
 from pyscheduler.embedded.workloads.objects import key_of, uid_of
+from pyscheduler.kube.object_client import ObjectClient
+from pyscheduler.kube.paths import CORE_EVENTS
 
 MAX_CACHED_EVENTS = 4096
 """Number of recent Events that repetitions increment instead of creating an object."""
@@ -28,27 +31,27 @@ class _RecordedEvent:
 class EventRecorder:
     """Writes Events. Failed writes are dropped: an Event is information, not state."""
 
-    def __init__(self, client: ApiClient, clock: Clock) -> None:
+    def __init__(self, client: ObjectClient, clock: Clock) -> None:
         self._client, self._clock = client, clock
         self._recorded_events: OrderedDict[_EventKey, _RecordedEvent] = OrderedDict()
 
     async def record(self, record: RecordAction) -> None:
         """Create the Event, or increment the count of an equal one."""
         event_key = (uid_of(record.regarding), record.reason, record.message)
-        namespace, now = key_of(record.regarding)[0], timestamp(self._clock())
+        namespace, now = key_of(record.regarding)[0], timestamp(self._clock.wall())
         recorded = self._recorded_events.get(event_key)
         try:
             if recorded is not None:
                 recorded.count += 1
                 count = {"count": recorded.count, "lastTimestamp": now}
-                await self._client.patch(EVENTS, (namespace, recorded.name), count)
+                await self._client.patch(CORE_EVENTS, (namespace, recorded.name), count)
                 return
             event = _event(record, now)
             self._recorded_events[event_key] = _RecordedEvent(event["metadata"]["name"], 1)
             if len(self._recorded_events) > MAX_CACHED_EVENTS:
                 self._recorded_events.popitem(last=False)
-            await self._client.create(EVENTS, event)
-        except (ClientStatusError, OSError, TimeoutError):
+            await self._client.create(CORE_EVENTS, event)
+        except ApiError:
             self._recorded_events.pop(event_key, None)
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 
-from pyscheduler.embedded.client import PODS, REPLICASETS, Json
-from pyscheduler.embedded.objects import condition, seconds
+from pyscheduler.embedded.client import REPLICASETS
+from pyscheduler.embedded.objects import Json, condition, seconds
 from pyscheduler.embedded.workloads.actions import Action, Create, Delete, Plan, status_patch
 from pyscheduler.embedded.workloads.objects import (
     available_at,
@@ -23,6 +23,7 @@ from pyscheduler.embedded.workloads.objects import (
     replicas_of,
     uid_of,
 )
+from pyscheduler.kube.paths import PODS
 
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 _PHASES = {"Pending": 0, "": 0, "Unknown": 1, "Running": 2}

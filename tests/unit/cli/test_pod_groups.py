@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from pyscheduler.cli.pod_groups import PodGroupControllerRunner
-from pyscheduler.controllers import ControllerProblem, operator
+from pyscheduler.controllers import operator
+from pyscheduler.kube.credentials import ConnectionProblem
 from pyscheduler.kube.paths import NODES
 from pyscheduler_plugins.pod_group import POD_GROUP
 
@@ -26,7 +27,7 @@ class FakeOperator:
 
     async def start(self) -> None:
         if self.problem:
-            raise ControllerProblem(self.problem)
+            raise ConnectionProblem(self.problem)
         self.calls.append("started")
 
     async def stop(self) -> None:

@@ -9,16 +9,20 @@ from typing import Any
 import pytest
 import yaml
 
-from pyscheduler.controllers import POD_GROUP_LABEL, ControllerProblem, PodGroupOperator
-from pyscheduler.embedded.client import PODS, ApiResource, HttpClient
+from pyscheduler.api import ResourceKind
+from pyscheduler.controllers import POD_GROUP_LABEL, PodGroupOperator
+from pyscheduler.controllers.handlers import POD_GROUPS
 from pyscheduler.embedded.server import ApiServer
+from pyscheduler.kube.credentials import ConnectionProblem
+from pyscheduler.kube.object_client import ObjectClient
+from pyscheduler.kube.paths import NODES, PODS
 from pyscheduler.testing import PodBuilder, node, pod
-from tests.unit.hollow.live import bind, create_pod, wait_for
+from tests.unit.hollow.live import bind, connected, create_pod, wait_for
 
 CRD = Path(__file__).parents[3] / "manifests" / "base" / "crds" / "podgroups.yaml"
-CRDS = ApiResource("apiextensions.k8s.io", "v1", "customresourcedefinitions", namespaced=False)
-NODES = ApiResource("", "v1", "nodes", namespaced=False)
-PODGROUPS = ApiResource("scheduling.x-k8s.io", "v1alpha1", "podgroups")
+CRDS = ResourceKind(
+    "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False
+)
 GROUP = {
     "apiVersion": "scheduling.x-k8s.io/v1alpha1",
     "kind": "PodGroup",
@@ -28,14 +32,15 @@ GROUP = {
 
 
 @pytest.fixture
-async def client(tmp_path: Path) -> AsyncIterator[HttpClient]:
-    async with ApiServer() as server, HttpClient(server.url) as connected:
-        await connected.create(CRDS, yaml.safe_load(CRD.read_text()))
+async def client(tmp_path: Path) -> AsyncIterator[ObjectClient]:
+    async with ApiServer() as server, connected(server.url) as connection:
+        client = ObjectClient(connection)
+        await client.create(CRDS, yaml.safe_load(CRD.read_text()))
         machine = node("n").manifest
         del machine["metadata"]["uid"]
-        await connected.create(NODES, machine)
+        await client.create(NODES, machine)
         async with PodGroupOperator(server.write_kubeconfig(tmp_path / "kubeconfig")):
-            yield connected
+            yield client
 
 
 def member(name: str) -> PodBuilder:
@@ -49,19 +54,19 @@ def has_status(phase: str, scheduled: str) -> Any:
     )
 
 
-async def test_status_follows_the_pods_of_a_group(client: HttpClient) -> None:
-    await client.create(PODGROUPS, GROUP)
-    await wait_for(client, PODGROUPS, "g", has_status("Pending", "False"))
+async def test_status_follows_the_pods_of_a_group(client: ObjectClient) -> None:
+    await client.create(POD_GROUPS, GROUP)
+    await wait_for(client, POD_GROUPS, "g", has_status("Pending", "False"))
     await create_pod(client, member("a"))
     await create_pod(client, member("b"))
     await create_pod(client, pod("other"))
-    await wait_for(client, PODGROUPS, "g", has_status("Scheduling", "False"))
+    await wait_for(client, POD_GROUPS, "g", has_status("Scheduling", "False"))
     for name in ("a", "b"):
         await bind(client, name, "n")
-    await wait_for(client, PODGROUPS, "g", has_status("Scheduling", "True"))
+    await wait_for(client, POD_GROUPS, "g", has_status("Scheduling", "True"))
     for name in ("a", "b"):
         await client.patch_status(PODS, ("default", name), {"phase": "Succeeded"})
-    group = await wait_for(client, PODGROUPS, "g", has_status("Finished", "True"))
+    group = await wait_for(client, POD_GROUPS, "g", has_status("Finished", "True"))
     assert group["status"]["succeeded"] == 2
     unchanged = await client.get(PODS, "default", "a")
     assert not {"annotations", "finalizers"} & (unchanged["metadata"].keys() | group["metadata"].keys())
@@ -79,6 +84,6 @@ async def test_invalid_kubeconfig_is_reported_in_one_line(text: str | None, tmp_
     path = tmp_path / "kubeconfig"
     if text is not None:
         path.write_text(text)
-    with pytest.raises(ControllerProblem, match="kubeconfig") as problem:
+    with pytest.raises(ConnectionProblem, match="kubeconfig") as problem:
         await PodGroupOperator(path).start()
     assert "\n" not in str(problem.value)

@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from kubernetes_asyncio.client.exceptions import ApiException
 
+from pyscheduler.api import ApiError
 from pyscheduler.controllers import Member, podgroup_status, status_writer
 from pyscheduler.controllers.status_writer import PodGroupStatusWriter
 
@@ -71,7 +71,7 @@ async def test_pods_of_a_missing_group_are_ignored() -> None:
     assert server.phases == []
 
 
-@pytest.mark.parametrize("problem", [ApiException(status=500, reason="down"), OSError("cut"), TimeoutError()])
+@pytest.mark.parametrize("problem", [ApiError(500, "InternalError", "down"), ApiError(0, "ConnectionLost", "cut")])
 async def test_failed_write_is_retried(problem: Exception) -> None:
     server = StatusApi(problem)
     async with running_writer(server) as writer:
@@ -80,7 +80,7 @@ async def test_failed_write_is_retried(problem: Exception) -> None:
 
 
 async def test_write_is_not_retried_when_the_group_is_deleted() -> None:
-    server = StatusApi(ApiException(status=404, reason="Not Found"))
+    server = StatusApi(ApiError(404, "NotFound", "no group"))
     async with running_writer(server) as writer:
         writer.enqueue(KEY, GROUP, [RUNNING_MEMBER])
     assert server.phases == ["Running"]

@@ -1,91 +1,82 @@
-"""The informer's cache stays correct whatever happens to the watch."""
+"""The informer's cache and its listeners; `tests/unit/kube` has the tests of list and watch."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 
-import pytest
-
-from pyscheduler.embedded.client import PODS, ClientStatusError, Informer, Json, informer, structs
-from pyscheduler.embedded.client.informer import OBJECTS
+from pyscheduler.embedded.client import Informer
 from pyscheduler.embedded.hollow.pod_types import HollowPod
-from tests.unit.hollow.scripted import ScriptedServer, event, pod_json
+from pyscheduler.embedded.objects import Json
+from pyscheduler.kube.connection import Connection
+from pyscheduler.kube.paths import PODS
+from pyscheduler.kube.reflector import Watched
+from tests.unit.kube.fake_api import FakeApi, event, expired, listed, watch
+from tests.unit.kube.fixtures import api, clock, connection, kubeconfig
+from tests.unit.kube.virtual import VirtualClock
 
-A1, A2, B2, C3 = pod_json("a", 1), pod_json("a", 2), pod_json("b", 2), pod_json("c", 3)
-
-
-@pytest.fixture(autouse=True)
-def no_relist_delay(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(informer, "RELIST_DELAY_SECONDS", (0.0, 0.0))
-
-
-@asynccontextmanager
-async def run_informer(server: ScriptedServer) -> AsyncIterator[tuple[Informer[Json], list[str]]]:
-    """Yield the informer after the script has run, and the calls of its listener."""
-    calls: list[str] = []
-
-    def listener(before: Json | None, after: Json | None) -> None:
-        old = before["metadata"]["resourceVersion"] if before else ""
-        new = after["metadata"]["resourceVersion"] if after else ""
-        name = (before or after or {})["metadata"]["name"]
-        calls.append(f"{name} {old}>{new}")
-
-    pods = Informer(server, PODS, OBJECTS, listeners=[listener])
-    task = asyncio.create_task(pods.run())
-    await asyncio.wait_for(server.done.wait(), 5)
-    try:
-        yield pods, calls
-    finally:
-        task.cancel()
+__all__ = ["api", "clock", "connection", "kubeconfig"]
+PATH = "/api/v1/pods"
 
 
-def names(pods: Informer[Json]) -> list[str]:
-    return sorted(name for _, name in pods.objects)
+def a_pod(name: str, version: int, **spec: object) -> Json:
+    """Return a pod as JSON from the server."""
+    meta = {"name": name, "namespace": "default", "uid": name, "resourceVersion": str(version)}
+    return {"metadata": meta, "spec": {"containers": [], **spec}}
 
 
-async def test_informer_lists_then_watches() -> None:
-    server = ScriptedServer([([A1], "1")], [[event("MODIFIED", A2), event("ADDED", B2), event("DELETED", A2)]])
-    async with run_informer(server) as (pods, calls):
-        assert names(pods) == ["b"]
-        assert calls == ["a >1", "a 1>2", "b >2", "a 2>"]
+A1, A2, B2, B3, C4 = a_pod("a", 1), a_pod("a", 2), a_pod("b", 2), a_pod("b", 3), a_pod("c", 4)
 
 
-async def test_broken_watch_is_resumed_at_its_last_resource_version() -> None:
-    server = ScriptedServer([([A1], "1")], [[event("ADDED", B2), OSError("cut")], [event("ADDED", C3)]])
-    async with run_informer(server) as (pods, _):
-        assert names(pods) == ["a", "b", "c"]
-        assert server.watched_from == ["1", "2", "3"]
+class RecordingListener:
+    """Records changes as `NAME OLD>NEW` with the resourceVersions, and sets `called` after `count` of them."""
+
+    def __init__(self, count: int) -> None:
+        self.changes: list[str] = []
+        self._count = count
+        self.called = asyncio.Event()
+
+    def __call__(self, before: Json | None, after: Json | None) -> None:
+        old, new = (obj["metadata"]["resourceVersion"] if obj else "" for obj in (before, after))
+        self.changes.append(f"{(before or after or {})['metadata']['name']} {old}>{new}")
+        if len(self.changes) == self._count:
+            self.called.set()
 
 
-async def test_bookmark_advances_the_resource_version_of_the_next_watch() -> None:
-    bookmark = event("BOOKMARK", {"metadata": {"resourceVersion": "9"}})
-    server = ScriptedServer([([A1], "1")], [[bookmark]])
-    async with run_informer(server):
-        assert server.watched_from == ["1", "9"]
-
-
-@pytest.mark.parametrize(
-    "gone",
-    [
-        pytest.param(event("ERROR", {"code": 410, "reason": "Expired", "message": "too old"}), id="as an ERROR event"),
-        pytest.param(ClientStatusError(410, "Expired", "too old"), id="as the response"),
-    ],
-)
-async def test_410_gone_causes_a_relist_that_drops_missing_objects(gone: bytes | Exception) -> None:
-    server = ScriptedServer([([A1, B2], "2"), ([B2, C3], "3")], [[gone]])
-    async with run_informer(server) as (pods, calls):
-        assert names(pods) == ["b", "c"]
-        assert "a 1>" in calls
-
-
-async def test_object_that_cannot_be_decoded_is_logged_and_skipped(caplog: pytest.LogCaptureFixture) -> None:
-    broken = {"metadata": {"name": "broken", "resourceVersion": "1"}, "spec": {"containers": "none"}}
-    server = ScriptedServer([([broken, A1], "1")], [[event("ADDED", broken), event("ADDED", B2)]])
-    pods = Informer(server, PODS, structs(HollowPod))
-    task = asyncio.create_task(pods.run())
-    await asyncio.wait_for(server.done.wait(), 5)
+async def changes_of(connection: Connection, clock: VirtualClock, count: int) -> tuple[list[str], list[str]]:
+    """Run an informer until its listener was called `count` times; return the calls and the cached names."""
+    listener = RecordingListener(count)
+    pods = Informer(Watched(PODS), Json, listener)
+    task = asyncio.create_task(pods.run(connection, clock))
+    async with asyncio.timeout(5):
+        await asyncio.gather(pods.synced.wait(), listener.called.wait())
     task.cancel()
-    assert sorted(name for _, name in pods.objects) == ["a", "b"]
-    assert "skipping an object that cannot be decoded" in caplog.text
+    await asyncio.gather(task, return_exceptions=True)
+    return listener.changes, sorted(name for _, name in pods.objects)
+
+
+async def test_listener_is_called_with_the_object_before_and_after(
+    api: FakeApi, connection: Connection, clock: VirtualClock
+) -> None:
+    api.script(PATH, listed(A1, version=1), watch(event("MODIFIED", A2), event("ADDED", B3), event("DELETED", C4)))
+    api.script(PATH, watch(event("DELETED", a_pod("a", 5))))
+    assert await changes_of(connection, clock, 4) == (["a >1", "a 1>2", "b >3", "a 2>"], ["b"])
+
+
+async def test_listener_gets_the_cached_object_when_a_relist_finds_it_deleted(
+    api: FakeApi, connection: Connection, clock: VirtualClock
+) -> None:
+    api.script(PATH, listed(A1, B2, version=2), expired(), listed(B2, C4, version=4))
+    changes, names = await changes_of(connection, clock, 4)
+    assert (sorted(changes), names) == (["a 1>", "a >1", "b >2", "c >4"], ["b", "c"])
+
+
+async def test_struct_that_cannot_be_decoded_is_not_cached(
+    api: FakeApi, connection: Connection, clock: VirtualClock
+) -> None:
+    api.script(PATH, listed(a_pod("broken", 1, containers="none"), A1, version=1))
+    pods = Informer(Watched(PODS), HollowPod)
+    task = asyncio.create_task(pods.run(connection, clock))
+    await asyncio.wait_for(pods.synced.wait(), 5)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert [name for _, name in pods.objects] == ["a"]

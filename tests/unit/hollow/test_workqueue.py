@@ -7,14 +7,16 @@ from collections.abc import Callable
 
 import pytest
 
-from pyscheduler.embedded.client import ClientStatusError, WorkQueue, workqueue
+from pyscheduler.api import ApiError
+from pyscheduler.embedded.client import WorkQueue, workqueue
+from tests.unit.kube.virtual import VirtualClock
 
 
 class QueueFixture:
     """A queue with two workers that records the processed keys."""
 
     def __init__(self, after: Callable[[str, int], None] = lambda key, times: None) -> None:
-        self.queue: WorkQueue[str] = WorkQueue(lambda: 0.0)
+        self.queue: WorkQueue[str] = WorkQueue(VirtualClock(wall=0.0))
         self.seen: list[str] = []
         self.at_once: set[str] = set()
         self.overlaps = 0
@@ -62,9 +64,7 @@ async def test_key_added_during_its_processing_is_processed_again() -> None:
     assert await fixture.until(2) == ["a", "a"]
 
 
-@pytest.mark.parametrize(
-    "problem", [ClientStatusError(409, "Conflict", "changed"), OSError("cut"), ZeroDivisionError()]
-)
+@pytest.mark.parametrize("problem", [ApiError(409, "Conflict", "changed"), ZeroDivisionError()])
 async def test_failed_key_is_retried(problem: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workqueue, "RETRY_SECONDS", (0.0, 0.0))
 

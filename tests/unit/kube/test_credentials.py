@@ -117,3 +117,21 @@ async def test_server_argument_without_a_kubeconfig_uses_no_credentials(clock: V
 async def test_server_argument_must_be_a_url(clock: VirtualClock) -> None:
     with pytest.raises(ConnectionProblem, match="--master elsewhere:1 is not a URL"):
         await load(None, clock, "elsewhere:1")
+
+
+@pytest.mark.parametrize(
+    ("server", "proxy"),
+    [
+        ("http://api.example", "http://proxy.example:3128"),
+        ("http://10.0.0.1:6443", "http://proxy.example:3128"),
+        ("http://localhost:6443", None),
+        ("http://127.0.0.1:6443", None),
+        ("http://[::1]:6443", None),
+    ],
+)
+async def test_proxy_of_the_environment_is_not_used_for_this_machine(
+    server: str, proxy: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("http_proxy", "http://proxy.example:3128")
+    monkeypatch.delenv("no_proxy", raising=False)
+    assert (await load(None, VirtualClock(), server)).proxy == proxy

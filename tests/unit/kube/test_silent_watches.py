@@ -1,4 +1,4 @@
-"""Watch deadlines of the embedded cluster, the task backend and kopf after a silent connection loss."""
+"""Watch deadlines of the task backend and kopf after a silent connection loss."""
 
 from __future__ import annotations
 
@@ -9,9 +9,6 @@ from pyscheduler.backend.client import KubernetesClient
 from pyscheduler.backend.store import PodSnapshotStore
 from pyscheduler.backend.watching import PodsWatchSnapshotSource
 from pyscheduler.controllers.handlers import settings
-from pyscheduler.embedded.client import PODS
-from pyscheduler.embedded.client.http import HttpClient
-from pyscheduler.embedded.client.informer import OBJECTS, Informer
 from pyscheduler.kube.deadlines import Deadlines
 from pyscheduler.testing import pod
 from tests.faults.blackhole import Blackhole
@@ -20,51 +17,6 @@ from tests.unit.kube.watch_server import WatchServer
 
 LIMIT = 60.0
 """Limit in seconds between the connection loss and the next event."""
-
-
-def test_informer_receives_a_pod_within_a_minute_after_a_silent_connection_loss() -> None:
-    async def scenario() -> None:
-        async with (
-            WatchServer() as server,
-            Blackhole("127.0.0.1", server.port) as hole,
-            HttpClient(f"http://127.0.0.1:{hole.port}") as client,
-        ):
-            seen = asyncio.Event()
-            informer = Informer(client, PODS, OBJECTS, listeners=[lambda before, after: seen.set()])
-            task = asyncio.create_task(informer.run())
-            await informer.synced.wait()
-            await asyncio.sleep(12.0)
-            hole.swallow()
-            server.add(pod("late"))
-            async with asyncio.timeout(LIMIT):
-                await seen.wait()
-            assert server.lists == 1
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
-
-    run_virtually(scenario())
-
-
-def test_informer_continues_after_an_exception_in_a_listener() -> None:
-    async def scenario() -> None:
-        async with WatchServer() as server, HttpClient(f"http://127.0.0.1:{server.port}") as client:
-            seen = asyncio.Event()
-
-            def listen(before: object, after: object) -> None:
-                if server.lists < 2:
-                    raise ZeroDivisionError
-                seen.set()
-
-            informer = Informer(client, PODS, OBJECTS, listeners=[listen])
-            task = asyncio.create_task(informer.run())
-            await informer.synced.wait()
-            server.add(pod("late"))
-            async with asyncio.timeout(LIMIT):
-                await seen.wait()
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
-
-    run_virtually(scenario())
 
 
 def test_backend_receives_a_pod_within_a_minute_after_a_silent_connection_loss() -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from pyscheduler.embedded.client import PODS
 from pyscheduler.embedded.objects import timestamp
 from pyscheduler.embedded.workloads.actions import Create, Delete, Patch, Plan
+from pyscheduler.kube.paths import PODS
 
 Json = dict[str, Any]
 

@@ -10,11 +10,14 @@ from typing import Any
 
 import pytest
 
-from pyscheduler.embedded.client import DEPLOYMENTS, JOBS, NODES, PODS, ClientStatusError, HttpClient
+from pyscheduler.api import ApiError
+from pyscheduler.embedded.client import DEPLOYMENTS, JOBS
 from pyscheduler.embedded.cluster import ClusterSettings, EmbeddedCluster, settings_for_size
 from pyscheduler.embedded.hollow import LifecycleTimings
 from pyscheduler.embedded.server import ApiServer, ApiServerError
 from pyscheduler.embedded.workloads import ControllerSettings
+from pyscheduler.kube.object_client import ObjectClient
+from pyscheduler.kube.paths import NODES, PODS
 from tests.unit.hollow.live import bind, list_objects, until, wait_for
 
 Json = dict[str, Any]
@@ -33,12 +36,12 @@ async def cluster() -> AsyncIterator[EmbeddedCluster]:
         scheduler.cancel()
 
 
-async def bind_round_robin(client: HttpClient, nodes: list[str]) -> None:
+async def bind_round_robin(client: ObjectClient, nodes: list[str]) -> None:
     turns = cycle(nodes)
     while True:
         for pod in await list_objects(client, PODS):
             if "nodeName" not in pod["spec"] and "deletionTimestamp" not in pod["metadata"]:
-                with contextlib.suppress(ClientStatusError):
+                with contextlib.suppress(ApiError):
                     await bind(client, pod["metadata"]["name"], next(turns))
         await asyncio.sleep(0.02)
 
@@ -71,7 +74,7 @@ async def test_deployment_is_rolled_out_scaled_and_deleted(cluster: EmbeddedClus
     await client.create(DEPLOYMENTS, manifest("Deployment", "apps/v1", replicas=3))
     await wait_for(client, DEPLOYMENTS, "w", available(3))
     template = {"spec": {"containers": [{"name": "c", "image": "i:2"}]}}
-    await client.patch(DEPLOYMENTS, key, {"spec": {"template": template}}, kind="strategic-merge")
+    await client.patch(DEPLOYMENTS, key, {"spec": {"template": template}}, "strategic-merge")
     await wait_for(client, DEPLOYMENTS, "w", available(3))
     assert {pod["spec"]["containers"][0]["image"] for pod in await not_terminating(client)} == {"i:2"}
     await client.patch(DEPLOYMENTS, key, {"spec": {"replicas": 5}})
@@ -81,11 +84,11 @@ async def test_deployment_is_rolled_out_scaled_and_deleted(cluster: EmbeddedClus
     await until(lambda: no_pods(client))
 
 
-async def not_terminating(client: HttpClient) -> list[Json]:
+async def not_terminating(client: ObjectClient) -> list[Json]:
     return [pod for pod in await list_objects(client, PODS) if "deletionTimestamp" not in pod["metadata"]]
 
 
-async def no_pods(client: HttpClient) -> Json | None:
+async def no_pods(client: ObjectClient) -> Json | None:
     return None if await list_objects(client, PODS) else {}
 
 
@@ -110,7 +113,7 @@ async def test_pods_of_a_lost_node_are_replaced_on_other_nodes(cluster: Embedded
     assert "taints" not in back["spec"]
 
 
-async def running_elsewhere(client: HttpClient, lost: str, count: int) -> Json | None:
+async def running_elsewhere(client: ObjectClient, lost: str, count: int) -> Json | None:
     """Return {} once `count` pods run, all of them on other nodes."""
     nodes = [
         pod["spec"].get("nodeName") for pod in await not_terminating(client) if pod["status"]["phase"] == "Running"
@@ -118,7 +121,7 @@ async def running_elsewhere(client: HttpClient, lost: str, count: int) -> Json |
     return {} if len(nodes) == count and lost not in nodes else None
 
 
-async def node_with(client: HttpClient, name: str, ready: str) -> Json | None:
+async def node_with(client: ObjectClient, name: str, ready: str) -> Json | None:
     """Return the node once it has that Ready status and the taints that belong to it."""
     node = await client.get(NODES, "", name)
     status = next(c["status"] for c in node["status"]["conditions"] if c["type"] == "Ready")
@@ -134,7 +137,7 @@ async def test_pods_of_a_deleted_node_are_deleted(cluster: EmbeddedCluster) -> N
     await until(lambda: none_of(client, orphans))
 
 
-async def none_of(client: HttpClient, uids: list[str]) -> Json | None:
+async def none_of(client: ObjectClient, uids: list[str]) -> Json | None:
     return None if {pod["metadata"]["uid"] for pod in await list_objects(client, PODS)} & set(uids) else {}
 
 

@@ -4,68 +4,40 @@ from __future__ import annotations
 
 from typing import Any
 
-from pyscheduler.embedded.client import EVENTS, JOBS, OBJECTS, PODS, REPLICASETS, ApiResource, Informer, Key
+from pyscheduler.embedded.client import JOBS, REPLICASETS, Informer
 from pyscheduler.embedded.workloads.controllers import JOB, REPLICASET, QueueItem, WorkloadControllers
 from pyscheduler.embedded.workloads.expectations import EXPECTATIONS_TIMEOUT_SECONDS
-from tests.unit.hollow.scripted import ScriptedServer
+from pyscheduler.kube.paths import PODS
+from pyscheduler.kube.reflector import Deleted, Upsert, Watched
+from tests.unit.kube.virtual import VirtualClock
 from tests.unit.workloads.builders import Json, a_pod, workload
+from tests.unit.workloads.recording import RecordingClient
 
 ITEM = QueueItem(REPLICASET, ("default", "rs"))
-
-
-class RecordingServer(ScriptedServer):
-    """Accepts every request; records created and deleted pods."""
-
-    def __init__(self) -> None:
-        super().__init__([], [])
-        self.created: list[Json] = []
-        self.deleted: list[str] = []
-
-    async def create(self, resource: ApiResource, obj: Json) -> Json:
-        if resource == EVENTS:
-            return obj
-        name = f"created-{len(self.created)}"
-        self.created.append({**obj, "metadata": {**obj["metadata"], "name": name, "uid": name}})
-        return self.created[-1]
-
-    async def delete(self, resource: ApiResource, key: Key, *, uid: str = "", grace_seconds: int | None = None) -> None:
-        self.deleted.append(key[1])
-
-    async def patch(self, resource: ApiResource, key: Key, patch: Json, **_: Any) -> None:
-        pass
 
 
 class ReplicaSetFixture:
     """A ReplicaSet and its controller; the pod cache changes only when a test puts a pod."""
 
     def __init__(self, replicas: int) -> None:
-        self.server, self.now = RecordingServer(), 0.0
-        self.pods = Informer(self.server, PODS, OBJECTS)
-        self.jobs = Informer(self.server, JOBS, OBJECTS)
-        main = {REPLICASET: Informer(self.server, REPLICASETS, OBJECTS), JOB: self.jobs}
-        self.workloads = WorkloadControllers(self.server, lambda: self.now, self.pods, main, 10.0)
+        self.client, self.clock = RecordingClient(), VirtualClock(wall=0.0)
+        self.pods = Informer(Watched(PODS), Json)
+        self.jobs = Informer(Watched(JOBS), Json)
+        main = {REPLICASET: Informer(Watched(REPLICASETS), Json), JOB: self.jobs}
+        self.workloads = WorkloadControllers(self.client, self.clock, self.pods, main, 10.0)
         main[REPLICASET].objects[ITEM.key] = workload("ReplicaSet", "rs", replicas=replicas)
 
     def put_pod(self, pod: Json) -> None:
         """Deliver a watch event of a pod."""
-        key = ("default", pod["metadata"]["name"])
-        before = self.pods.objects.get(key)
-        self.pods.objects[key] = pod
-        for listener in self.pods.listeners:
-            listener(before, pod)
+        self.pods.handle(Upsert(pod))
 
     def put_job(self, job: Json) -> None:
         """Deliver a watch event of the Job."""
-        before = self.jobs.objects.get(JOB_ITEM.key)
-        self.jobs.objects[JOB_ITEM.key] = job
-        for listener in self.jobs.listeners:
-            listener(before, job)
+        self.jobs.handle(Upsert(job))
 
     def drop_job(self) -> None:
         """Deliver the deletion of the Job."""
-        before = self.jobs.objects.pop(JOB_ITEM.key)
-        for listener in self.jobs.listeners:
-            listener(before, None)
+        self.jobs.handle(Deleted(*JOB_ITEM.key, "j"))
 
     async def reconcile(self) -> None:
         await self.workloads.reconcile(ITEM)
@@ -76,27 +48,27 @@ async def test_pods_are_not_created_again_before_the_first_are_observed() -> Non
     fixture = ReplicaSetFixture(2)
     await fixture.reconcile()
     await fixture.reconcile()
-    fixture.put_pod(fixture.server.created[0])
+    fixture.put_pod(fixture.client.created[0])
     await fixture.reconcile()
-    assert len(fixture.server.created) == 2
+    assert len(fixture.client.created) == 2
 
 
 async def test_controller_continues_once_all_pods_are_observed() -> None:
     fixture = ReplicaSetFixture(2)
     await fixture.reconcile()
-    for pod in list(fixture.server.created):
+    for pod in list(fixture.client.created):
         fixture.put_pod(pod)
-    fixture.put_pod({**fixture.server.created[0], "status": {"phase": "Failed"}})
+    fixture.put_pod({**fixture.client.created[0], "status": {"phase": "Failed"}})
     await fixture.reconcile()
-    assert len(fixture.server.created) == 3
+    assert len(fixture.client.created) == 3
 
 
 async def test_expectations_time_out() -> None:
     fixture = ReplicaSetFixture(1)
     await fixture.reconcile()
-    fixture.now = EXPECTATIONS_TIMEOUT_SECONDS
+    fixture.clock.at += EXPECTATIONS_TIMEOUT_SECONDS
     await fixture.reconcile()
-    assert len(fixture.server.created) == 2
+    assert len(fixture.client.created) == 2
 
 
 JOB_ITEM = QueueItem(JOB, ("default", "j"))
@@ -112,16 +84,16 @@ async def test_job_is_not_reconciled_until_its_status_update_is_observed() -> No
     fixture = ReplicaSetFixture(1)
     fixture.put_job(a_job("1"))
     await fixture.workloads.reconcile(JOB_ITEM)
-    created_pod = fixture.server.created[0]
+    created_pod = fixture.client.created[0]
     fixture.put_pod(created_pod)
     fixture.put_pod({**created_pod, "status": {"phase": "Failed"}})
-    fixture.now += 20
+    fixture.clock.at += 20
     await fixture.workloads.reconcile(JOB_ITEM)
-    assert len(fixture.server.created) == 1, "the cached Job is older than the last write"
+    assert len(fixture.client.created) == 1, "the cached Job is older than the last write"
     fixture.put_job(a_job("2", active=1))
     await fixture.workloads.reconcile(JOB_ITEM)
     fixture.workloads.queue.close()
-    assert len(fixture.server.created) == 2
+    assert len(fixture.client.created) == 2
 
 
 async def test_pods_of_a_deleted_job_are_queued() -> None:
@@ -141,4 +113,4 @@ async def test_pods_are_not_deleted_again_before_the_first_deletion_is_observed(
         fixture.put_pod(a_pod(name, ownerReferences=owner))
     await fixture.reconcile()
     await fixture.reconcile()
-    assert len(fixture.server.deleted) == 2
+    assert len(fixture.client.deleted) == 2

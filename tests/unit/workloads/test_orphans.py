@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
-from pyscheduler.embedded.client import PODS, ApiResource, ClientStatusError, Key
+from pyscheduler.api import ApiError
 from pyscheduler.embedded.workloads.actions import Action, Create, Delete, Patch, RecordAction
 from pyscheduler.embedded.workloads.apply_actions import apply_actions
 from pyscheduler.embedded.workloads.jobs.pods import FINALIZER
 from pyscheduler.embedded.workloads.orphans import release_orphan
 from pyscheduler.embedded.workloads.recorder import EventRecorder
-from tests.unit.hollow.scripted import ScriptedServer
+from pyscheduler.kube.paths import PODS
+from tests.unit.kube.virtual import VirtualClock
 from tests.unit.workloads.builders import Json, a_pod, terminating, workload
+from tests.unit.workloads.recording import RecordingClient
 
 JOB = workload("Job", "j")
 DONE = workload("Job", "j", status={"conditions": [{"type": "Complete", "status": "True"}]})
@@ -44,73 +44,47 @@ def test_release_of_an_orphaned_pod(pod: Json, job: Json | None, patches: list[J
     assert [action.patch for action in release_orphan(pod, job) if isinstance(action, Patch)] == patches
 
 
-class RecordingServer(ScriptedServer):
-    """Records each write; rejects the verbs in `rejected` with 409."""
-
-    def __init__(self, *rejected: str) -> None:
-        super().__init__([], [])
-        self.lines: list[str] = []
-        self.bodies: list[Json] = []
-        self._rejected = rejected
-
-    def _record(self, verb: str, resource: ApiResource, body: Json) -> None:
-        if verb in self._rejected:
-            raise ClientStatusError(409, "Conflict", verb)
-        self.lines.append(f"{verb} {resource.plural}")
-        self.bodies.append(body)
-
-    async def create(self, resource: ApiResource, obj: Json) -> Json:
-        self._record("create", resource, obj)
-        return {**obj, "metadata": {**obj["metadata"], "name": "new", "uid": "new"}}
-
-    async def patch(self, resource: ApiResource, key: Key, patch: Json, **_: Any) -> None:
-        self._record("patch", resource, patch)
-
-    async def delete(self, resource: ApiResource, key: Key, *, uid: str = "", grace_seconds: int | None = None) -> None:
-        self._record("delete", resource, {})
-
-
-async def writes_of(server: RecordingServer, *actions: Action) -> list[str]:
-    await apply_actions(server, actions, recorder=EventRecorder(server, lambda: 60.0))
-    return server.lines
+async def writes_of(client: RecordingClient, *actions: Action) -> list[str]:
+    await apply_actions(client, actions, recorder=EventRecorder(client, VirtualClock(wall=60.0)))
+    return client.lines
 
 
 async def test_pod_is_patched_before_it_is_deleted() -> None:
     last = Patch(PODS, ("default", "p"), {"status": {}}, "status")
     deletion = Delete(PODS, ("default", "p"), "p", pre_patch=last, event_object=JOB)
-    server = RecordingServer()
-    assert await writes_of(server, deletion) == ["patch pods", "delete pods", "create events"]
-    assert server.bodies[-1]["message"] == "Deleted pod: p"
+    client = RecordingClient()
+    assert await writes_of(client, deletion) == ["patch pods", "delete pods", "create events"]
+    assert client.bodies[-1]["message"] == "Deleted pod: p"
 
 
 async def test_creation_is_recorded_as_an_event_of_the_owner() -> None:
-    server = RecordingServer()
-    assert await writes_of(server, Create(PODS, a_pod("x"), event_object=JOB)) == ["create pods", "create events"]
-    event = server.bodies[-1]
+    client = RecordingClient()
+    assert await writes_of(client, Create(PODS, a_pod("x"), event_object=JOB)) == ["create pods", "create events"]
+    event = client.bodies[-1]
     assert (event["reason"], event["message"], event["source"]) == (
         "SuccessfulCreate",
-        "Created pod: new",
+        "Created pod: created-0",
         {"component": "job-controller"},
     )
     assert (event["involvedObject"]["kind"], event["firstTimestamp"]) == ("Job", "1970-01-01T00:01:00Z")
 
 
 async def test_existing_object_is_not_an_error_if_ignored() -> None:
-    assert await writes_of(RecordingServer("create"), Create(PODS, a_pod("x"), ignore_already_exists=True)) == []
-    with pytest.raises(ClientStatusError):
-        await writes_of(RecordingServer("create"), Create(PODS, a_pod("x")))
+    assert await writes_of(RecordingClient("create"), Create(PODS, a_pod("x"), ignore_already_exists=True)) == []
+    with pytest.raises(ApiError):
+        await writes_of(RecordingClient("create"), Create(PODS, a_pod("x")))
 
 
 async def test_repeated_events_are_counted_in_one_object() -> None:
-    server = RecordingServer()
+    client = RecordingClient()
     again = RecordAction(JOB, "Suspended", "Job suspended")
-    assert await writes_of(server, again, again, RecordAction(JOB, "Resumed", "Job resumed")) == [
+    assert await writes_of(client, again, again, RecordAction(JOB, "Resumed", "Job resumed")) == [
         "create events",
         "patch events",
         "create events",
     ]
-    assert server.bodies[1]["count"] == 2
+    assert client.bodies[1]["count"] == 2
 
 
 async def test_rejected_event_is_dropped() -> None:
-    assert await writes_of(RecordingServer("create"), RecordAction(JOB, "Suspended", "Job suspended")) == []
+    assert await writes_of(RecordingClient("create"), RecordAction(JOB, "Suspended", "Job suspended")) == []

@@ -71,7 +71,7 @@ def test_ignored_failure_loses_its_finalizer_and_is_not_counted() -> None:
     plan = jobs.reconcile(of, [failed], 9.0).plan
     assert "conditions" not in status_of(plan)
     assert status_of(plan).get("uncountedTerminatedPods", {}).get("failed") is None
-    assert any(getattr(action, "kind", "") == "strategic-merge" for action in plan.actions)
+    assert any(getattr(action, "type", "") == "strategic-merge" for action in plan.actions)
 
 
 @pytest.mark.parametrize(

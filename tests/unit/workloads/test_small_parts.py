@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from pyscheduler.embedded.client import PODS
 from pyscheduler.embedded.workloads.actions import Patch, status_patch
 from pyscheduler.embedded.workloads.expectations import EXPECTATIONS_TIMEOUT_SECONDS, Expectations
 from pyscheduler.embedded.workloads.int_or_percent import scale_int_or_percent
 from pyscheduler.embedded.workloads.jobs.indexes import compress, expand
 from pyscheduler.embedded.workloads.objects import with_condition
+from pyscheduler.kube.paths import PODS
 from tests.unit.workloads.builders import workload
 
 

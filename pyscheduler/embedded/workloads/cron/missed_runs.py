@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from pyscheduler.embedded.client import Json
-from pyscheduler.embedded.objects import dig, seconds
+from pyscheduler.embedded.objects import Json, dig, seconds
 from pyscheduler.embedded.workloads.cron.schedule import Schedule, ScheduleError
 
 MISSED_RUNS_WARNING = 100

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from pyscheduler.embedded.client import CRONJOBS, JOBS, Json
-from pyscheduler.embedded.objects import dig, seconds, timestamp, without_nulls
+from pyscheduler.embedded.client import CRONJOBS, JOBS
+from pyscheduler.embedded.objects import Json, dig, seconds, timestamp, without_nulls
 from pyscheduler.embedded.workloads.actions import Action, Create, Delete, Patch, Plan, RecordAction
 from pyscheduler.embedded.workloads.cron.missed_runs import (
     MISSED_RUNS_WARNING,

@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from pyscheduler.embedded.client import Json
+from pyscheduler.embedded.objects import Json
 from pyscheduler.embedded.workloads.jobs.pods import finished_at, index_failures, index_ignored
 
 MAX_SECONDS = 600.0

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from pyscheduler.embedded.client import Json
-from pyscheduler.embedded.objects import condition, dig, seconds
+from pyscheduler.embedded.objects import Json, condition, dig, seconds
 from pyscheduler.embedded.workloads.jobs.job_state import JobState
 from pyscheduler.embedded.workloads.jobs.pods import completions_of, is_failed, is_indexed
 from pyscheduler.embedded.workloads.jobs.policies import FAIL_JOB, match_failure_policy, match_success_policy

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pyscheduler.embedded.client import Json
-from pyscheduler.embedded.objects import dig
+from pyscheduler.embedded.objects import Json, dig
 from pyscheduler.embedded.workloads.jobs.indexes import expand
 from pyscheduler.embedded.workloads.jobs.pods import (
     completions_of,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from pyscheduler.embedded.client import PODS, Json
+from pyscheduler.embedded.objects import Json
 from pyscheduler.embedded.workloads.actions import Action, Create, Delete
 from pyscheduler.embedded.workloads.jobs.backoff import Failures, index_backoff_ends_at
 from pyscheduler.embedded.workloads.jobs.finish_reason import is_suspended
@@ -21,6 +21,7 @@ from pyscheduler.embedded.workloads.jobs.pods import (
 from pyscheduler.embedded.workloads.jobs.template import count_failures, pod_of, pod_of_index
 from pyscheduler.embedded.workloads.objects import is_ready, key_of, uid_of
 from pyscheduler.embedded.workloads.replicaset import deletion_order
+from pyscheduler.kube.paths import PODS
 
 MAX_POD_CHANGES_PER_SYNC = 500
 """Pods created or deleted in one sync."""

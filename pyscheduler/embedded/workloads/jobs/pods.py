@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from pyscheduler.embedded.client import PODS, Json
-from pyscheduler.embedded.objects import condition, dig, seconds
+from pyscheduler.embedded.objects import Json, condition, dig, seconds
 from pyscheduler.embedded.workloads.actions import Patch
 from pyscheduler.embedded.workloads.objects import is_deleting, key_of, phase, uid_of
 from pyscheduler.kube.numbers import natural
+from pyscheduler.kube.paths import PODS
 
 FINALIZER = "batch.kubernetes.io/job-tracking"
 """Finalizer of a pod until the Job's status has counted it, so that no deletion loses a result."""
@@ -27,7 +27,7 @@ def is_tracked(pod: Json) -> bool:
 def remove_finalizer_action(pod: Json) -> Patch:
     """Return the patch that removes the tracking finalizer from a pod that is counted or not to be counted."""
     meta = {"uid": uid_of(pod), "$deleteFromPrimitiveList/finalizers": [FINALIZER]}
-    return Patch(PODS, key_of(pod), {"metadata": meta}, kind="strategic-merge")
+    return Patch(PODS, key_of(pod), {"metadata": meta}, type="strategic-merge")
 
 
 def is_final(pod: Json) -> bool:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from pyscheduler.embedded.client import Json
-from pyscheduler.embedded.objects import dig
+from pyscheduler.embedded.objects import Json, dig
 from pyscheduler.embedded.workloads.jobs.indexes import expand
 
 FAIL_JOB, FAIL_INDEX, IGNORE = "FailJob", "FailIndex", "Ignore"

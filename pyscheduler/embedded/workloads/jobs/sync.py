@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from pyscheduler.embedded.client import JOBS, Json
-from pyscheduler.embedded.objects import condition, dig, seconds, timestamp, without_nulls
+from pyscheduler.embedded.client import JOBS
+from pyscheduler.embedded.objects import Json, condition, dig, seconds, timestamp, without_nulls
 from pyscheduler.embedded.workloads.actions import Action, Delete, Patch, Plan, RecordAction
 from pyscheduler.embedded.workloads.jobs.backoff import NO_FAILURES, Failures
 from pyscheduler.embedded.workloads.jobs.finish_reason import (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyscheduler.embedded.client import Json
+from pyscheduler.embedded.objects import Json
 from pyscheduler.embedded.workloads.jobs.pods import (
     FINALIZER,
     INDEX,

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from pyscheduler.embedded.client import Json
+from pyscheduler.embedded.objects import Json
 from pyscheduler.embedded.workloads.jobs.finish_reason import SUCCESS_MET, FinishReason
 from pyscheduler.embedded.workloads.jobs.job_state import JobState
 from pyscheduler.embedded.workloads.jobs.pods import (

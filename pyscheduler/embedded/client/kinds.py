@@ -1,0 +1,10 @@
+"""Workload kinds; `pyscheduler.kube.paths` has those that the scheduler reads."""
+
+from __future__ import annotations
+
+from pyscheduler.api import ResourceKind
+
+DEPLOYMENTS = ResourceKind("apps", "v1", "deployments", "Deployment")
+REPLICASETS = ResourceKind("apps", "v1", "replicasets", "ReplicaSet")
+JOBS = ResourceKind("batch", "v1", "jobs", "Job")
+CRONJOBS = ResourceKind("batch", "v1", "cronjobs", "CronJob")

@@ -1,0 +1,53 @@
+"""Client double of the controllers' tests."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pyscheduler.api import ApiError, ResourceKind
+from pyscheduler.kube.object_client import Json, ObjectClient, PatchType
+
+
+class RecordingClient(ObjectClient):
+    """Records each write and sends nothing; the verbs in `rejected` fail with 409.
+
+    `created` and `deleted` hold the pods and Jobs that were written.
+    """
+
+    def __init__(self, *rejected: str) -> None:
+        self.lines: list[str] = []
+        self.bodies: list[Json] = []
+        self.created: list[Json] = []
+        self.deleted: list[str] = []
+        self._rejected = rejected
+
+    def _record(self, verb: str, kind: ResourceKind, body: Mapping[str, Any]) -> None:
+        if verb in self._rejected:
+            raise ApiError(409, "Conflict", verb)
+        self.lines.append(f"{verb} {kind.plural}")
+        self.bodies.append(dict(body))
+
+    async def create(self, kind: ResourceKind, body: Mapping[str, Any]) -> Json:
+        self._record("create", kind, body)
+        if kind.kind == "Event":
+            return dict(body)
+        name = f"created-{len(self.created)}"
+        self.created.append({**body, "metadata": {**body["metadata"], "name": name, "uid": name}})
+        return self.created[-1]
+
+    async def patch(
+        self,
+        kind: ResourceKind,
+        key: tuple[str, str],
+        change: Mapping[str, Any],
+        type: PatchType = "merge",
+        subresource: str = "",
+    ) -> None:
+        self._record("patch", kind, change)
+
+    async def delete(
+        self, kind: ResourceKind, key: tuple[str, str], uid: str = "", grace_seconds: int | None = None
+    ) -> None:
+        self._record("delete", kind, {})
+        self.deleted.append(key[1])
