@@ -59,7 +59,7 @@ class KubernetesTaskBackend:
         self._running: BackendRuntime | None = None
 
     async def __aenter__(self) -> Self:
-        """Open the state and resume where the last process stopped. StateInUse, StateProblem, ClusterProblem."""
+        """Open the state and resume where the last process stopped. StateInUse, StateProblem, ApiError."""
         process = BackendRuntime(self._client, self._state, self._budget, self._settings, self._clock, self._rng)
         await process.start(self._on_update)
         self._running = process

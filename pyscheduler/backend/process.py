@@ -12,9 +12,10 @@ from typing import Any
 
 import msgspec
 
+from pyscheduler.api import ApiError
 from pyscheduler.backend.backoff import ExponentialBackoff
-from pyscheduler.backend.client import ClusterProblem, PodsApi
-from pyscheduler.backend.errors import BackendStopped
+from pyscheduler.backend.client import PodsApi
+from pyscheduler.backend.errors import BackendStopped, retry_after
 from pyscheduler.backend.executor import ApiCallExecutor
 from pyscheduler.backend.groups import PodGroups
 from pyscheduler.backend.lifecycle import TaskPodsLifecycleManager
@@ -57,7 +58,7 @@ class BackendRuntime:
         self._stopped: BackendStopped | None = None
 
     async def start(self, on_update: OnUpdate | None) -> None:
-        """Open the state and start all parts. StateInUse, StateProblem; ClusterProblem if the budget cannot be read."""
+        """Open the state and start all parts. StateInUse, StateProblem; ApiError if the budget cannot be read."""
         saved = await self._state.open()
         try:
             self.table = TaskTable(self._state, saved.records, saved.resource_version)
@@ -167,7 +168,7 @@ class BackendRuntime:
             refreshed_at = loop.time()
             try:
                 await self.quota.refresh(self._used_by_pods())
-            except ClusterProblem as problem:
+            except ApiError as problem:
                 _log.warning("reading the budget failed, keeping the last limit: %s", problem)
 
     async def _delete_leftover_groups(self, groups: PodGroups) -> None:
@@ -175,8 +176,8 @@ class BackendRuntime:
         while True:
             try:
                 await groups.sweep()
-            except ClusterProblem as problem:
-                pause = backoff.next_delay(problem.retry_after)
+            except ApiError as problem:
+                pause = backoff.next_delay(retry_after(problem))
                 _log.warning("deleting left-over PodGroups failed, retrying in %.1f s: %s", pause, problem)
                 await asyncio.sleep(pause)
             else:

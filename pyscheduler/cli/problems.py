@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyscheduler.backend.client import ClusterProblem
+from pyscheduler.api import ApiError
 from pyscheduler.backend.errors import BackendProblem
 from pyscheduler.backend.state import StateProblem
 from pyscheduler.backend.task import TaskProblem
@@ -25,7 +25,7 @@ PROBLEMS: tuple[type[Exception], ...] = (
     ApiServerError,
     ControllerProblem,
     BackendProblem,
-    ClusterProblem,
+    ApiError,
     StateProblem,
     TaskProblem,
 )
