@@ -36,6 +36,14 @@ class SystemClock:
         await asyncio.sleep(seconds)
 
 
+class LoopClock(SystemClock):
+    """Clock of the running event loop, which tests replace by one with virtual time."""
+
+    @staticmethod
+    def now() -> float:
+        return asyncio.get_running_loop().time()
+
+
 @lru_cache(maxsize=64)
 def _second(whole: int) -> str:
     return datetime.fromtimestamp(whole, UTC).strftime("%Y-%m-%dT%H:%M:%S")

@@ -8,8 +8,9 @@ async with KubernetesClient("jobs", kubeconfig=path) as client:
             ...
 """
 
+from pyscheduler.api import ApiError
 from pyscheduler.backend.backend import KubernetesTaskBackend
-from pyscheduler.backend.client import ClusterProblem, KubernetesClient, PodsApi
+from pyscheduler.backend.client import KubernetesClient, PodsApi
 from pyscheduler.backend.errors import (
     BackendProblem,
     BackendStopped,
@@ -38,14 +39,16 @@ from pyscheduler.backend.task import (
 )
 from pyscheduler.backend.task_table import TaskTable
 from pyscheduler.backend.watching import PodsWatchSnapshotSource
+from pyscheduler.kube.connection import ConnectionProblem
 
 __all__ = [
     "OUTCOME_INFO",
+    "ApiError",
     "BackendProblem",
     "BackendSettings",
     "BackendStopped",
     "Budget",
-    "ClusterProblem",
+    "ConnectionProblem",
     "FailureKind",
     "FixedBudget",
     "Gang",

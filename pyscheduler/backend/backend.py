@@ -59,7 +59,7 @@ class KubernetesTaskBackend:
         self._running: BackendRuntime | None = None
 
     async def __aenter__(self) -> Self:
-        """Open the state and resume where the last process stopped. StateInUse, StateProblem, ClusterProblem."""
+        """Open the state and resume where the last process stopped. StateInUse, StateProblem, ApiError."""
         opened = await open_state(self._state, self._budget)
         process = BackendRuntime(self._client, opened, self._settings, self._clock, self._rng)
         process.start(opened.saved, self._on_update)

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import NamedTuple
 
 import msgspec
 
-from pyscheduler.backend.pods import PodsSnapshot, PodState
+from pyscheduler.api import ApiError
+from pyscheduler.backend.pods import PodState
+from pyscheduler.backend.task import Json
 from pyscheduler.backend.template import ATTEMPT, FINALIZER, TASK_ID
+from pyscheduler.kube.decode import UNREADABLE
 from pyscheduler.kube.numbers import natural
-
-
-class Undecodable(ValueError):
-    """Bytes that are not a valid response of the API server."""
 
 
 class Meta(msgspec.Struct, frozen=True, rename="camel"):
     """Metadata fields of a pod that the backend reads."""
 
-    name: str = ""
+    name: str
+    namespace: str = ""
     uid: str = ""
     resource_version: str = ""
     annotations: dict[str, str] | None = None
@@ -73,105 +72,47 @@ class _Status(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class PodDocument(msgspec.Struct, frozen=True):
-    """Fields read of a pod, or of the Status of an ERROR event."""
+    """Fields of a pod that the backend reads."""
 
-    metadata: Meta = Meta()
+    metadata: Meta
     spec: _Spec = _Spec()
-    status: _Status | str = _Status()
-    code: int = 0
-    reason: str = ""
-    message: str = ""
+    status: _Status = _Status()
 
 
-class _ListMeta(msgspec.Struct, frozen=True, rename="camel"):
-    resource_version: str = ""
-    next: str = msgspec.field(default="", name="continue")
+_pod = msgspec.json.Decoder(PodDocument).decode
 
 
-class _PodList(msgspec.Struct, frozen=True):
-    metadata: _ListMeta
-    items: tuple[PodDocument, ...] | None = None
-
-
-class _Event(msgspec.Struct, frozen=True):
-    type: str
-    object: PodDocument
-
-
-class PodListPage(NamedTuple):
-    """Page of a list: its pods by name, the list's resourceVersion, the continue token ("" on the last page)."""
-
-    pods: dict[str, PodState]
-    resource_version: int
-    next: str
-
-
-class WatchEvent(NamedTuple):
-    """Line of a watch; `status`, `reason` and `message` are those of an ERROR."""
-
-    type: str
-    pod: PodState
-    status: int
-    reason: str
-    message: str
-
-
-_pod = msgspec.json.Decoder(PodDocument)
-_list = msgspec.json.Decoder(_PodList)
-_event = msgspec.json.Decoder(_Event)
-
-
-def decode_pod(data: bytes) -> PodState:
-    """Decode a pod. Undecodable."""
+def decode_pod(body: msgspec.Raw) -> PodState:
+    """Decode a pod of a list. ApiError if it is not valid."""
     try:
-        return state_of(_pod.decode(data))
-    except (msgspec.DecodeError, ValueError) as problem:
-        raise Undecodable(f"a pod: {problem}") from None
+        return state_of(_pod(body))
+    except UNREADABLE as problem:
+        raise _undecodable(problem) from None
 
 
-def decode_page(data: bytes) -> PodListPage:
-    """Decode one page of a list of pods. Undecodable."""
+def pod_of(body: Json) -> PodState:
+    """Return the state of a pod that is a dict. ApiError if it is not valid."""
     try:
-        page = _list.decode(data)
-        states = map(state_of, page.items or ())
-        return PodListPage({s.name: s for s in states}, int(page.metadata.resource_version), page.metadata.next)
-    except (msgspec.DecodeError, ValueError) as problem:
-        raise Undecodable(f"a list of pods: {problem}") from None
+        return state_of(msgspec.convert(body, PodDocument))
+    except msgspec.ValidationError as problem:
+        raise _undecodable(problem) from None
 
 
-def decode_event(line: bytes) -> WatchEvent:
-    """Decode one line of a watch. Undecodable."""
+def decode_object(body: msgspec.Raw) -> Json:
+    """Decode an object of a list. ApiError if it is not valid."""
     try:
-        event = _event.decode(line)
-        pod = event.object
-        return WatchEvent(event.type, state_of(pod), pod.code, pod.reason, pod.message)
-    except (msgspec.DecodeError, ValueError) as problem:
-        raise Undecodable(f"a watch event: {problem}") from None
+        return msgspec.json.decode(body, type=Json)
+    except UNREADABLE as problem:
+        raise _undecodable(problem) from None
 
 
-def decode_events(lines: list[bytes], since: int) -> tuple[PodsSnapshot, WatchEvent | None]:
-    """Merge lines of a watch that follow the resourceVersion `since`; also return the ERROR event that ends them."""
-    pods: dict[str, PodState] = {}
-    deleted: dict[str, PodState] = {}
-    resource_version = since
-    for line in lines:
-        event = decode_event(line)
-        if event.type == "ERROR":
-            return PodsSnapshot(pods=pods, deleted=deleted, since=since, resource_version=resource_version), event
-        pod = event.pod
-        if event.type in ("ADDED", "MODIFIED"):
-            pods[pod.name] = pod
-        elif event.type == "DELETED":
-            deleted[pod.uid] = pod
-            if pod.name in pods and pods[pod.name].uid == pod.uid:
-                del pods[pod.name]
-        resource_version = max(resource_version, pod.version)
-    return PodsSnapshot(pods=pods, deleted=deleted, since=since, resource_version=resource_version), None
+def _undecodable(problem: Exception) -> ApiError:
+    return ApiError(0, "Undecodable", f"an object in the response cannot be decoded: {problem}")
 
 
 def state_of(pod: PodDocument) -> PodState:
     """Return the state of a decoded pod."""
-    meta, status = pod.metadata, pod.status if isinstance(pod.status, _Status) else _Status()
+    meta, status = pod.metadata, pod.status
     annotations = meta.annotations or {}
     conditions = {c.type: c for c in status.conditions or ()}
     scheduled, disrupted = conditions.get("PodScheduled"), conditions.get("DisruptionTarget")
@@ -182,7 +123,7 @@ def state_of(pod: PodDocument) -> PodState:
     return PodState(
         name=meta.name,
         uid=meta.uid,
-        version=int(meta.resource_version or 0),
+        version=natural(meta.resource_version) or 0,
         task=annotations.get(TASK_ID, ""),
         attempt=natural(annotations.get(ATTEMPT, "")) or 0,
         phase=status.phase or "Pending",

@@ -1,6 +1,12 @@
-"""Exceptions that the backend raises. Each message is one line that names the task."""
+"""Exceptions that the backend raises, and the retry rules for failed API calls.
+
+Each message is one line that names the task.
+"""
 
 from __future__ import annotations
+
+from pyscheduler.api import ApiError
+from pyscheduler.kube.errors import RequestError
 
 
 class BackendProblem(Exception):
@@ -32,3 +38,13 @@ class TaskUnsettled(BackendProblem):
 
 class InsufficientResources(BackendProblem):
     """Offer is smaller than the task's requests; the message lists what is missing."""
+
+
+def is_retriable(problem: ApiError) -> bool:
+    """Return True if a retry of the call may succeed: RBAC and quotas change, servers come back."""
+    return problem.status in (0, 401, 403, 408, 409, 429) or problem.status >= 500
+
+
+def retry_after(problem: ApiError) -> float:
+    """Return the seconds after which the server wants the call retried, 0 if it named none."""
+    return (problem.retry_after or 0.0) if isinstance(problem, RequestError) else 0.0

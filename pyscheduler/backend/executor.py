@@ -8,9 +8,11 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
+from pyscheduler.api import ApiError
 from pyscheduler.backend.backoff import ExponentialBackoff
-from pyscheduler.backend.client import ClusterProblem, PodsApi
+from pyscheduler.backend.client import PodsApi
 from pyscheduler.backend.decide import Call, CreatePod, DeletePod, Get
+from pyscheduler.backend.errors import retry_after
 from pyscheduler.backend.groups import PodGroups
 from pyscheduler.backend.pods import PodsSnapshot, PodState
 from pyscheduler.backend.store import PodSnapshotStore
@@ -26,7 +28,7 @@ class TaskCall(NamedTuple):
     call: Call
 
 
-ResultHandler = Callable[[TaskCall, PodState | ClusterProblem | None], None]
+ResultHandler = Callable[[TaskCall, PodState | ApiError | None], None]
 """Callback with the result of a call: its error, for a create or get the pod as stored, otherwise None."""
 
 
@@ -66,8 +68,8 @@ class ApiCallExecutor:
             await self._queued.acquire()
             task_call = (self._deletions or self._creations).popleft()
             try:
-                result: PodState | ClusterProblem | None = await self._execute(task_call)
-            except ClusterProblem as problem:
+                result: PodState | ApiError | None = await self._execute(task_call)
+            except ApiError as problem:
                 result = problem
             self._on_result(task_call, result)
 
@@ -94,7 +96,7 @@ class ApiCallExecutor:
         body = self._body(record)
         try:
             pod = await self._client.create_pod(body)
-        except ClusterProblem as problem:
+        except ApiError as problem:
             if problem.reason != "AlreadyExists":
                 raise
             pod = await self._get_own_pod(record, str(body["metadata"]["name"]))
@@ -102,14 +104,14 @@ class ApiCallExecutor:
         newest = self._store.pods.get(pod.name)
         if newest is None:
             # Deleted meanwhile, which subscribers receive as an event; or without our label, invisible to sources.
-            raise ClusterProblem(0, "Unseen", f"pod {pod.name} was created but is not in the pod store")
+            raise ApiError(0, "Unseen", f"pod {pod.name} was created but is not in the pod store")
         return newest
 
     async def _get(self, record: TaskRecord) -> PodState | None:
         name = str(self._body(record)["metadata"]["name"])
         try:
             pod = await self._get_own_pod(record, name)
-        except ClusterProblem as problem:
+        except ApiError as problem:
             if problem.reason in ("NotFound", "AlreadyExists"):
                 return None
             raise
@@ -120,12 +122,12 @@ class ApiCallExecutor:
         """Return the pod of the record's attempt under this name. 422 if the pod belongs to another task or owner."""
         try:
             pod = await self._client.get_pod(name)
-        except ClusterProblem as problem:
+        except ApiError as problem:
             if problem.status != _MISSING:
                 raise
-            raise ClusterProblem(0, problem.reason, f"pod {name} was deleted while it was being created") from None
+            raise ApiError(0, problem.reason, f"pod {name} was deleted while it was being created") from None
         if (pod.task, pod.attempt) != (record.id, record.attempt):
-            raise ClusterProblem(422, "AlreadyExists", f"pod {name} exists and is not of task {record.id!r}")
+            raise ApiError(422, "AlreadyExists", f"pod {name} exists and is not of task {record.id!r}")
         return pod
 
     async def _release(self, pod: PodState) -> None:
@@ -138,7 +140,7 @@ class ApiCallExecutor:
     async def _ignore_gone(call: Awaitable[None]) -> None:
         try:
             await call
-        except ClusterProblem as problem:
+        except ApiError as problem:
             if problem.status not in (_MISSING, _CONFLICT):
                 raise
 
@@ -147,7 +149,7 @@ class ApiCallExecutor:
         while True:
             try:
                 await self._groups.drop(gang)
-            except ClusterProblem as problem:
-                await asyncio.sleep(backoff.next_delay(problem.retry_after))
+            except ApiError as problem:
+                await asyncio.sleep(backoff.next_delay(retry_after(problem)))
             else:
                 return

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 
-from pyscheduler.backend.client import ClusterProblem, PodsApi
+from pyscheduler.api import ApiError
+from pyscheduler.backend.client import PodsApi
 from pyscheduler.backend.task import TaskSpec
 from pyscheduler.backend.task_table import TaskTable
 from pyscheduler.backend.template import POD_GROUPS, pod_group, selector
@@ -22,7 +23,7 @@ class PodGroups:
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def ensure(self, spec: TaskSpec) -> None:
-        """Create the PodGroup of the task's gang, if it has one and the group does not exist. ClusterProblem."""
+        """Create the PodGroup of the task's gang, if it has one and the group does not exist. ApiError."""
         gang = spec.gang
         if gang is None:
             return
@@ -31,31 +32,31 @@ class PodGroups:
                 return
             try:
                 await self._client.create_object(POD_GROUPS, pod_group(spec, self._backend))
-            except ClusterProblem as problem:
+            except ApiError as problem:
                 if problem.status == _MISSING:
                     why = f"gang {gang.name!r}: the cluster has no PodGroups; install the CRD in manifests/: {problem}"
-                    raise ClusterProblem(_MISSING, problem.reason, why) from None
+                    raise ApiError(_MISSING, problem.reason, why) from None
                 if problem.status != _CONFLICT:
                     raise
             self._existing.add(gang.name)
 
     async def drop(self, gang: str) -> None:
-        """Delete the gang's PodGroup, unless the gang has tasks again. ClusterProblem."""
+        """Delete the gang's PodGroup, unless the gang has tasks again. ApiError."""
         async with self._locks[gang]:
             if self._table.gang_size(gang):
                 return
             self._existing.discard(gang)
             try:
                 await self._client.delete_object(POD_GROUPS, gang)
-            except ClusterProblem as problem:
+            except ApiError as problem:
                 if problem.status != _MISSING:
                     raise
 
     async def sweep(self) -> None:
-        """Delete the unused PodGroups that an earlier process left. ClusterProblem."""
+        """Delete the unused PodGroups that an earlier process left. ApiError."""
         try:
             groups = await self._client.list_objects(POD_GROUPS, selector(self._backend))
-        except ClusterProblem as problem:
+        except ApiError as problem:
             if problem.status == _MISSING:
                 return  # the CRD is not installed, so there are no groups
             raise

@@ -17,9 +17,9 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
+from pyscheduler.api import ApiError
 from pyscheduler.backend.backoff import ExponentialBackoff
 from pyscheduler.backend.broadcast import BroadcastEvent
-from pyscheduler.backend.client import ClusterProblem
 from pyscheduler.backend.decide import (
     Call,
     CreatePod,
@@ -31,6 +31,7 @@ from pyscheduler.backend.decide import (
     act,
     observe,
 )
+from pyscheduler.backend.errors import is_retriable, retry_after
 from pyscheduler.backend.executor import ApiCallExecutor, ResultHandler, TaskCall
 from pyscheduler.backend.outcomes import Outcome
 from pyscheduler.backend.pods import PodsSnapshot, PodState
@@ -118,13 +119,13 @@ class TaskPodsLifecycleManager:
         async with self._reconcile_lock:
             pass
 
-    def handle_result(self, task_call: TaskCall, result: PodState | ClusterProblem | None) -> None:
+    def handle_result(self, task_call: TaskCall, result: PodState | ApiError | None) -> None:
         """Handle the result of a call: its error, for a create or get the newest state of the pod, otherwise None."""
         task, now = task_call.record.id, self._clock()
         runtime = self._runtimes[task]
         runtime.busy = False
         self.enqueue(task)
-        if not isinstance(result, ClusterProblem):
+        if not isinstance(result, ApiError):
             self._handle_success(runtime, task_call, now)
             if result is not None:
                 # At once: the next decision must not conclude that the pod does not exist.
@@ -134,12 +135,12 @@ class TaskPodsLifecycleManager:
         if isinstance(task_call.call, CreatePod) and (problem.status == 0 or problem.status >= _SERVER_FAILED):
             runtime.create_unconfirmed = True
         rejected = isinstance(task_call.call, CreatePod) and 400 <= problem.status < 500
-        if rejected and (problem.status == _FORBIDDEN or not problem.retriable):
+        if rejected and (problem.status == _FORBIDDEN or not is_retriable(problem)):
             outcome = Outcome.QUOTA if "quota" in str(problem) else Outcome.REFUSED
             since = runtime.rejection.since if runtime.rejection is not None else now
-            runtime.rejection = CreateRejection(outcome, str(problem), since, problem.retriable)
+            runtime.rejection = CreateRejection(outcome, str(problem), since, is_retriable(problem))
         runtime.backoff = runtime.backoff or ExponentialBackoff(self._rng)
-        runtime.retry_at = now + runtime.backoff.next_delay(problem.retry_after)
+        runtime.retry_at = now + runtime.backoff.next_delay(retry_after(problem))
         _log.info("task %r: API call failed, retrying in %.1f s if needed: %s", task, runtime.retry_at - now, problem)
 
     def _handle_success(self, runtime: _TaskRuntime, task_call: TaskCall, now: float) -> None:

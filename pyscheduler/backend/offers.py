@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping
-from typing import Protocol
+from typing import Final, Protocol
 
 import msgspec
 
+from pyscheduler.api import ApiError, ResourceKind
 from pyscheduler.backend.broadcast import BroadcastEvent
 from pyscheduler.backend.client import PodsApi
 from pyscheduler.backend.resources import Resources
 from pyscheduler.backend.task_table import TaskTable
+
+_QUOTAS: Final = ResourceKind("", "v1", "resourcequotas", "ResourceQuota")
 
 
 class Offer(msgspec.Struct, frozen=True):
@@ -30,7 +33,7 @@ class Budget(Protocol):
         """Return the most that all tasks together may use, None for no limit. Called at start and every few seconds.
 
         `ours` is what the backend's pods use now, for budgets that count it together with the use of others.
-        ClusterProblem if the limit cannot be read; then the last one stays in use.
+        ApiError if the limit cannot be read; then the last one stays in use.
         """
         ...
 
@@ -57,8 +60,12 @@ class NamespaceQuota:
         self._client = client
 
     async def limit(self, ours: Resources) -> Resources | None:
-        """Return the quota that remains for the backend; None if there is no quota. ClusterProblem."""
-        quotas = await self._client.list_objects("api/v1/resourcequotas")
+        """Return the quota that remains for the backend; None if there is no quota. ApiError."""
+        try:
+            quotas = await self._client.list_objects(_QUOTAS)
+        except ApiError as problem:
+            message = f"the ResourceQuotas of namespace {self._client.namespace} cannot be read: {problem}"
+            raise ApiError(problem.status, problem.reason, message) from None
         limit: dict[str, int] = {}
         for quota in quotas:
             spec, status = quota.get("spec") or {}, quota.get("status") or {}
@@ -103,7 +110,7 @@ class QuotaAccountant:
         return Offer(self._limit).missing(requests)
 
     async def refresh(self, ours: Resources) -> None:
-        """Read the limit from the budget. ClusterProblem."""
+        """Read the limit from the budget. ApiError."""
         if self._budget is not None:
             self._limit = await self._budget.limit(ours)
         self.changed.notify_all()

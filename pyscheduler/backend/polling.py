@@ -6,8 +6,10 @@ import asyncio
 import logging
 import random
 
+from pyscheduler.api import ApiError
 from pyscheduler.backend.backoff import ExponentialBackoff
-from pyscheduler.backend.client import ClusterProblem, PodsApi
+from pyscheduler.backend.client import PodsApi
+from pyscheduler.backend.errors import retry_after
 from pyscheduler.backend.store import PodSnapshotStore
 
 _log = logging.getLogger(__name__)
@@ -16,7 +18,8 @@ _log = logging.getLogger(__name__)
 class PodsPollingSnapshotSource:
     """Lists the selected pods at once and then every `seconds`, and merges the list into the store.
 
-    All pages are of one resourceVersion and of the newest state, so pods missing in the list do not exist.
+    All pages are of one resourceVersion and of the newest state, so pods missing in the list do not exist. The list
+    does not wait for the watch, which may still deliver what happened while no process ran.
     """
 
     def __init__(
@@ -25,29 +28,19 @@ class PodsPollingSnapshotSource:
         self._client, self._selector, self._store, self._seconds = client, selector, store, seconds
         self._rng = rng
         self._backoff = ExponentialBackoff(rng)
-        self._requested = asyncio.Event()
-
-    def poll_now(self) -> None:
-        """List now instead of at the end of the interval."""
-        self._requested.set()
 
     async def run(self) -> None:
         """List until cancelled."""
         while True:
-            self._requested.clear()
             pause = await self._list()
-            try:
-                async with asyncio.timeout(pause):
-                    await self._requested.wait()
-            except TimeoutError:
-                continue
+            await asyncio.sleep(pause)
 
     async def _list(self) -> float:
         """List once; return the seconds until the next list."""
         try:
             self._store.merge(await self._client.list_pods(self._selector))
-        except ClusterProblem as problem:
-            pause = self._backoff.next_delay(problem.retry_after)
+        except ApiError as problem:
+            pause = self._backoff.next_delay(retry_after(problem))
             _log.warning("listing pods failed, retrying in %.1f s: %s", pause, problem)
             return min(pause, self._seconds)
         self._backoff.reset()

@@ -12,9 +12,10 @@ from typing import Any
 
 import msgspec
 
+from pyscheduler.api import ApiError
 from pyscheduler.backend.backoff import ExponentialBackoff
-from pyscheduler.backend.client import ClusterProblem, PodsApi
-from pyscheduler.backend.errors import BackendStopped
+from pyscheduler.backend.client import PodsApi
+from pyscheduler.backend.errors import BackendStopped, retry_after
 from pyscheduler.backend.executor import ApiCallExecutor
 from pyscheduler.backend.groups import PodGroups
 from pyscheduler.backend.lifecycle import TaskPodsLifecycleManager
@@ -45,7 +46,7 @@ class OpenedState(msgspec.Struct, frozen=True, eq=False):
 
 
 async def open_state(store: StateStore, budget: Budget | None) -> OpenedState:
-    """Open the state. StateInUse, StateProblem; ClusterProblem if the budget cannot be read."""
+    """Open the state. StateInUse, StateProblem; ApiError if the budget cannot be read."""
     saved = await store.open()
     try:
         table = TaskTable(store, saved.records, saved.resource_version)
@@ -170,7 +171,7 @@ class BackendRuntime:
             refreshed_at = loop.time()
             try:
                 await self.quota.refresh(_used_by_pods(self.table))
-            except ClusterProblem as problem:
+            except ApiError as problem:
                 _log.warning("reading the budget failed, keeping the last limit: %s", problem)
 
     async def _delete_leftover_groups(self) -> None:
@@ -178,8 +179,8 @@ class BackendRuntime:
         while True:
             try:
                 await self._groups.sweep()
-            except ClusterProblem as problem:
-                pause = backoff.next_delay(problem.retry_after)
+            except ApiError as problem:
+                pause = backoff.next_delay(retry_after(problem))
                 _log.warning("deleting left-over PodGroups failed, retrying in %.1f s: %s", pause, problem)
                 await asyncio.sleep(pause)
             else:

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from pyscheduler.api import ResourceKind
 from pyscheduler.backend.task import Json, TaskRecord, TaskSpec
 
 BACKEND = "pyscheduler.io/backend"
@@ -21,7 +22,7 @@ ATTEMPT = "pyscheduler.io/task-attempt"
 FINALIZER = TASK
 POD_GROUP = "scheduling.x-k8s.io/pod-group"
 """Label with the gang: that of the Coscheduling plugin, which the plugin Gang reads too."""
-POD_GROUPS = "apis/scheduling.x-k8s.io/v1alpha1/podgroups"
+POD_GROUPS = ResourceKind("scheduling.x-k8s.io", "v1alpha1", "podgroups", "PodGroup")
 
 _NOT_DNS = re.compile(r"[^a-z0-9]+")
 _NATIVE = ("cpu", "memory", "ephemeral-storage")

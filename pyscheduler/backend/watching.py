@@ -2,78 +2,84 @@
 
 from __future__ import annotations
 
-import asyncio
-import logging
 import random
-from contextlib import aclosing
 
-from pyscheduler.backend.backoff import ExponentialBackoff
-from pyscheduler.backend.client import ClusterProblem, PodsApi
+import msgspec
+
+from pyscheduler.backend.client import PodsApi
+from pyscheduler.backend.decode import PodDocument, state_of
+from pyscheduler.backend.pods import PodsSnapshot, PodState
 from pyscheduler.backend.store import PodSnapshotStore
-
-RELIST_AFTER = 5
-"""Consecutive failures after which the watch relists."""
-SHORT_SECONDS = 1.0
-_GONE = 410
-_log = logging.getLogger(__name__)
+from pyscheduler.clock import LoopClock
+from pyscheduler.kube.decode import ObjectDecoder, Refusals
+from pyscheduler.kube.numbers import natural
+from pyscheduler.kube.paths import PODS
+from pyscheduler.kube.reflector import Change, Progress, Reflector, Upsert, Watched
 
 
 class PodsWatchSnapshotSource:
     """Watches the selected pods from `resource_version` on and merges the changes into the store.
 
-    With None, or after 410 Gone, it lists all pods and watches from that list on. A watch that breaks is resumed at
-    its last resourceVersion.
+    With None, or after 410 Gone, it lists all pods and watches from that list on.
     """
 
     def __init__(
         self, client: PodsApi, selector: str, store: PodSnapshotStore, resource_version: int | None, rng: random.Random
     ) -> None:
-        self.resource_version = resource_version
-        """resourceVersion to resume from; None: list first."""
-        self.listed = 0
-        """Number of lists so far."""
-        self._client, self._selector, self._store = client, selector, store
-        self._backoff = ExponentialBackoff(rng, first=0.2)
+        self._store = store
+        self._pods: dict[str, PodState] = {}
+        """Pods by name as far as the reflector has emitted them; after a list, all."""
+        self._changed: dict[str, PodState] = {}
+        self._deleted: dict[str, PodState] = {}
+        """Changes since the last progress."""
+        self._has_undecodable = False
+        """True if a pod could not be decoded since the last progress."""
+        self._resource_version = resource_version
+        version = None if resource_version is None else str(resource_version)
+        self._reflector = Reflector(
+            client.lister_watcher,
+            Watched(PODS, label_selector=selector, namespace=client.namespace, version=version),
+            ObjectDecoder(PODS.plural, PodDocument, Refusals(self._handle_undecodable)),
+            self._handle_change,
+            LoopClock(),
+            rng,
+            self._handle_progress,
+        )
 
     async def run(self) -> None:
         """Watch until cancelled."""
-        now = asyncio.get_running_loop().time
-        while True:
-            began = now()
-            try:
-                resource_version = self.resource_version if self.resource_version is not None else await self._list()
-                await self._watch(resource_version)
-                pause = self._backoff.next_delay() if now() - began < SHORT_SECONDS else 0.0
-            except ClusterProblem as problem:
-                pause = self._recover(problem)
-            except Exception as problem:
-                _log.exception("watching pods failed, relisting")
-                pause, self.resource_version = self._recover(ClusterProblem(0, "Bug", repr(problem))), None
-            if pause:
-                await asyncio.sleep(pause)
+        await self._reflector.run()
 
-    async def _list(self) -> int:
-        self.listed += 1
-        snapshot = await self._client.list_pods(self._selector)
+    def _handle_undecodable(self, _: str) -> None:
+        self._has_undecodable = True
+
+    def _handle_change(self, change: Change[PodDocument]) -> None:
+        if isinstance(change, Upsert):
+            pod = state_of(change.object)
+            self._pods[pod.name] = self._changed[pod.name] = pod
+            return
+        self._changed.pop(change.name, None)
+        last = self._pods.pop(change.name, None)
+        if change.object is not None:
+            last = state_of(change.object)
+        if last is not None:
+            self._deleted[last.uid] = last
+
+    def _handle_progress(self, progress: Progress) -> None:
+        """Merge the changes; they are complete up to the progress unless a pod is missing that cannot be decoded."""
+        version, since = natural(progress.version), self._resource_version
+        if self._has_undecodable:
+            snapshot = PodsSnapshot(pods=self._changed, deleted=self._dated(version))
+        elif progress.is_list:
+            snapshot = PodsSnapshot(pods=dict(self._pods), complete=True, resource_version=version)
+        else:
+            snapshot = PodsSnapshot(
+                pods=self._changed, deleted=self._dated(version), since=since, resource_version=version
+            )
+        self._changed, self._deleted, self._has_undecodable = {}, {}, False
+        self._resource_version = version
         self._store.merge(snapshot)
-        self.resource_version = snapshot.resource_version or 0
-        return self.resource_version
 
-    async def _watch(self, resource_version: int) -> None:
-        async with aclosing(self._client.watch_pods(self._selector, resource_version)) as watch:
-            async for snapshot in watch:
-                self._store.merge(snapshot)
-                self.resource_version = snapshot.resource_version or self.resource_version
-                if snapshot.pods or snapshot.deleted:
-                    self._backoff.reset()
-
-    def _recover(self, problem: ClusterProblem) -> float:
-        """Decide between resuming and relisting; return the seconds to wait before."""
-        pause = self._backoff.next_delay(problem.retry_after)
-        if problem.status == _GONE or self._backoff.failures % RELIST_AFTER == 0:
-            self.resource_version = None
-        if problem.status == _GONE and self._backoff.failures == 1:
-            _log.info("watch of pods: resourceVersion is too old (410 Gone), relisting")
-            return 0.0
-        _log.warning("watch of pods failed, retrying in %.1f s: %s", pause, problem)
-        return pause
+    def _dated(self, version: int | None) -> dict[str, PodState]:
+        """Return the deleted pods with the resourceVersion of their deletion."""
+        return {uid: msgspec.structs.replace(pod, version=version or pod.version) for uid, pod in self._deleted.items()}

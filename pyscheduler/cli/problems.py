@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyscheduler.backend.client import ClusterProblem
+from pyscheduler.api import ApiError
 from pyscheduler.backend.errors import BackendProblem
 from pyscheduler.backend.state import StateProblem
 from pyscheduler.backend.task import TaskProblem
@@ -23,7 +23,7 @@ PROBLEMS: tuple[type[Exception], ...] = (
     ServerProblem,
     ApiServerError,
     BackendProblem,
-    ClusterProblem,
+    ApiError,
     StateProblem,
     TaskProblem,
 )

@@ -1,6 +1,6 @@
 """Client of single objects, as dicts: create, get, update, patch, delete and list.
 
-For work off the hot path. Retries, rate limit, credentials and deadlines are those of the connection.
+For work off the hot path. Rate limit, credentials, deadlines and retries are those of the connection.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 import msgspec
 
 from pyscheduler.api import ApiError, ResourceKind
-from pyscheduler.kube.connection import Connection
+from pyscheduler.kube.connection import JSON, Connection
 from pyscheduler.kube.paths import object_path
 
 T = TypeVar("T")
@@ -48,8 +48,9 @@ class ObjectClient:
     `namespace` is "" for kinds without one, and for all namespaces in `list`.
     """
 
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
+    def __init__(self, connection: Connection, retries: bool = True) -> None:
+        """With `retries` calls are repeated after failures where that is safe."""
+        self._connection, self._retries = connection, retries
 
     async def get(self, kind: ResourceKind, namespace: str, name: str) -> Json:
         """Return an object. 404 if it does not exist."""
@@ -74,7 +75,7 @@ class ObjectClient:
     ) -> None:
         """Patch the object (namespace, name), or its subresource. The result is not decoded: a watch delivers it."""
         path = object_path(kind, *key, subresource)
-        await self._connection.request("PATCH", path, _encode(change), f"application/{type}-patch+json")
+        await self._request("PATCH", path, _encode(change), f"application/{type}-patch+json")
 
     async def patch_status(
         self, kind: ResourceKind, key: tuple[str, str], status: Mapping[str, Any], uid: str = ""
@@ -95,7 +96,7 @@ class ObjectClient:
             options["preconditions"] = {"uid": uid}
         if grace_seconds is not None:
             options["gracePeriodSeconds"] = grace_seconds
-        await self._connection.request("DELETE", object_path(kind, *key), _encode(options))
+        await self._request("DELETE", object_path(kind, *key), _encode(options))
 
     async def list(
         self, kind: ResourceKind, namespace: str = "", label_selector: str = "", field_selector: str = ""
@@ -106,7 +107,7 @@ class ObjectClient:
         while True:
             parameters = urlencode({name: value for name, value in query.items() if value})
             try:
-                body = await self._connection.request("GET", f"{object_path(kind, namespace)}?{parameters}")
+                body = await self._request("GET", f"{object_path(kind, namespace)}?{parameters}")
             except ApiError as problem:
                 if problem.status != _GONE or not items:
                     raise
@@ -120,7 +121,10 @@ class ObjectClient:
 
     async def _object(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Json:
         content = None if body is None else _encode(body)
-        return _decoded(await self._connection.request(method, path, content), Json)
+        return _decoded(await self._request(method, path, content), Json)
+
+    async def _request(self, method: str, path: str, body: bytes | None = None, content_type: str = JSON) -> bytes:
+        return await self._connection.request(method, path, body, content_type, retries=self._retries)
 
 
 def _decoded(body: bytes, type: type[T]) -> T:

@@ -20,13 +20,14 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import AsyncIterator, Callable, Iterable
-from typing import Final, Generic, NamedTuple, TypeVar
+from contextlib import AbstractAsyncContextManager
+from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 from urllib.parse import urlencode
 
 from pyscheduler import logs
 from pyscheduler.api import ApiError, ResourceKind
 from pyscheduler.clock import Clock
-from pyscheduler.kube.connection import TIMEOUT, Connection
+from pyscheduler.kube.deadlines import Deadlines
 from pyscheduler.kube.decode import (
     ADDED,
     BOOKMARK,
@@ -39,6 +40,7 @@ from pyscheduler.kube.decode import (
     Page,
     UnreadableList,
 )
+from pyscheduler.kube.errors import TIMEOUT
 from pyscheduler.kube.lines import Lines, LineTooLong
 from pyscheduler.kube.listing import ListReader
 from pyscheduler.kube.numbers import natural
@@ -111,6 +113,23 @@ class Watched(NamedTuple):
     """resourceVersion to watch from without a list, as a process did before; None to list first."""
 
 
+class ListerWatcher(Protocol):
+    """Lists and watches of an API server as byte streams; implemented by `Connection`."""
+
+    @property
+    def deadlines(self) -> Deadlines:
+        """Deadlines of the calls."""
+        ...
+
+    def reading(self, path: str) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        """Read the response of a list. ApiError, also while it is read."""
+        ...
+
+    def watching(self, path: str, seconds: float) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        """Open a watch that the server should end after `seconds`. ApiError, also while it is read."""
+        ...
+
+
 class _LoopBudget:
     """Objects and seconds since the event loop last had a turn."""
 
@@ -134,7 +153,7 @@ class Reflector(Generic[T]):
 
     def __init__(
         self,
-        connection: Connection,
+        connection: ListerWatcher,
         watched: Watched,
         decoder: ObjectDecoder[T],
         emit: Callable[[Change[T]], None],
@@ -405,6 +424,7 @@ __all__ = [
     "Change",
     "Deleted",
     "Identity",
+    "ListerWatcher",
     "Progress",
     "Reflector",
     "Upsert",

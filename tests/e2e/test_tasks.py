@@ -128,8 +128,8 @@ async def test_tasks_succeed_and_fail_without_leaving_objects(stage: Stage) -> N
         assert {(r.reason, r.exit_code, r.attempt) for r in failed} == {("Failed", 1, 1)}
         assert not backend.allocated_resources()
     assert await stage.left() == []
-    calls = {verb: stage.calls[verb] for verb in ("create", "patch", "delete")}
-    assert calls == {"create": 13, "patch": 13, "delete": 13}, "three calls a task"
+    calls = {method: stage.calls[method] for method in ("POST", "PATCH", "DELETE")}
+    assert calls == {"POST": 13, "PATCH": 13, "DELETE": 13}, "three calls a task"
 
 
 async def test_failing_task_is_retried_by_its_policy(stage: Stage) -> None:

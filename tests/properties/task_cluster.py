@@ -14,9 +14,11 @@ from typing import Any
 
 import msgspec
 
-from pyscheduler.backend import ClusterProblem, PodsSnapshot, PodState
+from pyscheduler.api import ApiError
+from pyscheduler.backend import PodsSnapshot, PodState
 from pyscheduler.backend.task import Json
 from pyscheduler.backend.template import ATTEMPT, FINALIZER, TASK_ID
+from tests.properties.pod_stream import bookmark, gone, pod_event, pod_list
 
 EPOCH = 1_800_000_000.0
 GRACE = 30
@@ -66,9 +68,9 @@ class Cluster:
         name, task = meta["name"], meta["annotations"][TASK_ID]
         if self.refusals[task] > 0:
             self.refusals[task] -= 1
-            raise ClusterProblem(403, "Forbidden", f'pods "{name}" is forbidden: exceeded quota: small')
+            raise ApiError(403, "Forbidden", f'pods "{name}" is forbidden: exceeded quota: small')
         if name in self.pods:
-            raise ClusterProblem(409, "AlreadyExists", f"pods {name} already exists")
+            raise ApiError(409, "AlreadyExists", f"pods {name} already exists")
         attempt = int(meta["annotations"][ATTEMPT])
         has_finalizer = FINALIZER in meta.get("finalizers", ())
         uid = f"uid-{self.version + 1}"
@@ -89,9 +91,9 @@ class Cluster:
     def find(self, name: str, uid: str = "") -> PodState:
         pod = self.pods.get(name)
         if pod is None:
-            raise ClusterProblem(404, "NotFound", f"pods {name} not found")
+            raise ApiError(404, "NotFound", f"pods {name} not found")
         if uid and pod.uid != uid:
-            raise ClusterProblem(409, "Conflict", f"pods {name} is another one")
+            raise ApiError(409, "Conflict", f"pods {name} is another one")
         return pod
 
     def release(self, name: str, uid: str) -> None:
@@ -110,27 +112,35 @@ class Cluster:
     def all(self) -> PodsSnapshot:
         return PodsSnapshot(pods=dict(self.pods), complete=True, resource_version=self.version)
 
-    async def watch(self, place: int) -> AsyncGenerator[PodsSnapshot, None]:
-        """Yield events one by one or in batches, and a bookmark now and then."""
+    def listed(self) -> bytes:
+        """Return the list of all pods."""
+        return pod_list(self.pods.values(), self.version)
+
+    def check_version(self, version: int) -> None:
+        """Raise ApiError 410 if the changes after this version are no longer in the history."""
+        if version < self.floor:
+            raise ApiError(410, "Expired", "too old resource version")
+
+    async def watch(self, version: int, seconds: float) -> AsyncGenerator[bytes, None]:
+        """Yield the changes after a version, one by one or in batches; after `seconds` a bookmark, then the end."""
+        end = asyncio.get_running_loop().time() + seconds
         while True:
-            if place < self.floor:
-                raise ClusterProblem(410, "Expired", "too old resource version")
-            events = [event for event in self._history if event[1].version > place]
-            if not events:
-                self._changed = self._changed if not self._changed.is_set() else asyncio.Event()
-                await self._changed.wait()
+            if version < self.floor:
+                yield gone()
+                return
+            events = [event for event in self._history if event[1].version > version]
+            if events:
+                events = events[: self._rng.randint(1, len(events))]
+                version = events[-1][1].version
+                yield b"".join(pod_event(kind, pod) for kind, pod in events)
                 continue
-            events = events[: self._rng.randint(1, len(events))]
-            pods: dict[str, PodState] = {}
-            gone: dict[str, PodState] = {}
-            for kind, pod in events:
-                if kind == "DELETED":
-                    gone[pod.uid] = pod
-                    pods.pop(pod.name, None)
-                else:
-                    pods[pod.name] = pod
-            since, place = place, events[-1][1].version
-            yield PodsSnapshot(pods=pods, deleted=gone, since=since, resource_version=place)
+            self._changed = self._changed if not self._changed.is_set() else asyncio.Event()
+            try:
+                async with asyncio.timeout_at(end):
+                    await self._changed.wait()
+            except TimeoutError:
+                yield bookmark(self.version)
+                return
 
     def compact(self) -> None:
         """Drop the history, so that watches that are behind get 410."""

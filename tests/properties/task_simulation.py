@@ -10,15 +10,17 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing, suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing, asynccontextmanager, suppress
+from typing import Self
+from urllib.parse import parse_qs, urlsplit
 
 import msgspec
 
+from pyscheduler.api import ApiError, ResourceKind
 from pyscheduler.backend import (
     BackendSettings,
     BackendStopped,
-    ClusterProblem,
     FixedBudget,
     InsufficientResources,
     KubernetesTaskBackend,
@@ -34,6 +36,8 @@ from pyscheduler.backend import (
 from pyscheduler.backend.state import SavedState, StateProblem
 from pyscheduler.backend.state.memory import MemoryState
 from pyscheduler.backend.task import Json
+from pyscheduler.kube.deadlines import Deadlines
+from tests.properties.pod_stream import chunks
 from tests.properties.task_cluster import Cluster, Fate
 
 SETTINGS = BackendSettings(concurrency=4, poll_seconds=40.0, image_seconds=30.0, lost_seconds=20.0, place_seconds=3.0)
@@ -80,11 +84,18 @@ class CrashSwitch:
 
 
 class ClusterConnection:
-    """The `PodsApi` of one run."""
+    """The `PodsApi` of one run, with the streams of its watch."""
+
+    namespace = "default"
+    deadlines = Deadlines()
 
     def __init__(self, cluster: Cluster, crash_switch: CrashSwitch) -> None:
         self._cluster, self._crash_switch = cluster, crash_switch
         self.calls: Counter[str] = Counter()
+
+    @property
+    def lister_watcher(self) -> Self:
+        return self
 
     async def create_pod(self, body: Json) -> PodState:
         await self._send("create")
@@ -114,32 +125,52 @@ class ClusterConnection:
         await self._receive(3.0)
         return found
 
-    async def watch_pods(self, selector: str, place: int) -> AsyncGenerator[PodsSnapshot, None]:
+    @asynccontextmanager
+    async def reading(self, path: str) -> AsyncIterator[AsyncIterator[bytes]]:  # an interface
+        await self._send("list")
+        async with aclosing(self._chunks(self._cluster.listed(), 3.0)) as arriving:
+            yield arriving
+
+    @asynccontextmanager
+    async def watching(self, path: str, seconds: float) -> AsyncIterator[AsyncIterator[bytes]]:
         await self._send("watch")
-        async with aclosing(self._cluster.watch(place)) as watch:
-            async for snapshot in watch:
-                await self._receive(2.0)
-                yield snapshot
+        version = int(parse_qs(urlsplit(path).query)["resourceVersion"][0])
+        self._cluster.check_version(version)
+        async with aclosing(self._watch(version, seconds)) as arriving:
+            yield arriving
 
-    async def create_object(self, path: str, body: Json) -> None:
+    async def _watch(self, version: int, seconds: float) -> AsyncGenerator[bytes, None]:
+        async with aclosing(self._cluster.watch(version, seconds)) as batches:
+            async for batch in batches:
+                async with aclosing(self._chunks(batch, 2.0)) as arriving:
+                    async for chunk in arriving:
+                        yield chunk
+
+    async def _chunks(self, body: bytes, longest: float) -> AsyncGenerator[bytes, None]:
+        """Yield the chunks of a response; it may break off before each."""
+        for chunk in chunks(body, self._crash_switch.rng):
+            await self._receive(longest)
+            yield chunk
+
+    async def create_object(self, kind: ResourceKind, body: Json) -> Json:
         raise NotImplementedError
 
-    async def delete_object(self, path: str, name: str) -> None:
+    async def delete_object(self, kind: ResourceKind, name: str) -> None:
         raise NotImplementedError
 
-    async def list_objects(self, path: str, selector: str = "") -> list[Json]:
+    async def list_objects(self, kind: ResourceKind, selector: str = "") -> list[Json]:
         raise NotImplementedError
 
     async def _send(self, verb: str) -> None:
         self.calls[verb] += 1
         await self._crash_switch.travel()
         if self._crash_switch.fails():
-            raise ClusterProblem(self._crash_switch.rng.choice((0, 429, 500, 503)), "Trouble", "did not get there")
+            raise ApiError(self._crash_switch.rng.choice((0, 429, 500, 503)), "Trouble", "did not get there")
 
     async def _receive(self, longest: float = 0.5) -> None:
         await self._crash_switch.travel(longest)
         if self._crash_switch.fails():
-            raise ClusterProblem(0, "NoAnswer", "the answer was lost")
+            raise ApiError(0, "NoAnswer", "the answer was lost")
 
 
 class DurableState:

@@ -17,7 +17,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pyscheduler.backend import ClusterProblem, TaskTable, lifecycle, process, task_table
+from pyscheduler.api import ApiError
+from pyscheduler.backend import TaskTable, lifecycle, process, task_table
 from pyscheduler.backend.decide import Observation, observe
 from pyscheduler.backend.executor import ApiCallExecutor
 from pyscheduler.backend.lifecycle import TaskPodsLifecycleManager
@@ -25,6 +26,8 @@ from pyscheduler.backend.pods import PodState
 from pyscheduler.backend.task import Json, TaskRecord
 from pyscheduler.backend.template import pod_body
 from pyscheduler.backend.updates import UpdateQueue
+from pyscheduler.backend.watching import PodsWatchSnapshotSource
+from pyscheduler.kube.reflector import Progress
 from tests.properties.task_cluster import Fate
 from tests.properties.task_simulation import Task, TaskScenario, TaskSimulation
 from tests.properties.virtual_loop import run
@@ -127,7 +130,7 @@ async def _mark_delivered_first(queue: UpdateQueue, on_update: Callable[[TaskRec
 
 
 async def _reject_existing_name(executor: ApiCallExecutor, record: TaskRecord, name: str) -> PodState:
-    raise ClusterProblem(422, "AlreadyExists", f"{name} exists")
+    raise ApiError(422, "AlreadyExists", f"{name} exists")
 
 
 async def _drop_failed_commit(guard: TaskTable, place: str | None = None) -> Any:
@@ -139,7 +142,12 @@ async def _drop_failed_commit(guard: TaskTable, place: str | None = None) -> Any
         raise
 
 
-_call = UpdateQueue.call
+def _list_changed_pods_only(source: PodsWatchSnapshotSource, progress: Progress) -> None:
+    source._pods = source._changed
+    _progress(source, progress)
+
+
+_call, _progress = UpdateQueue.call, PodsWatchSnapshotSource._handle_progress
 
 PLANTED: dict[str, tuple[Any, str, Any]] = {
     "acts before the commit": (TaskPodsLifecycleManager, "_reconcile", _act_before_commit),
@@ -151,6 +159,11 @@ PLANTED: dict[str, tuple[Any, str, Any]] = {
     "an existing name counts as a rejection": (ApiCallExecutor, "_get_own_pod", _reject_existing_name),
     "a terminating pod counts as stopped": (TaskPodsLifecycleManager, "_observation", _take_terminating_for_stopped),
     "a failed commit is dropped": (TaskTable, "commit", _drop_failed_commit),
+    "unchanged pods are missing in the watch's list": (
+        PodsWatchSnapshotSource,
+        "_handle_progress",
+        _list_changed_pods_only,
+    ),
 }
 
 

@@ -21,14 +21,15 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from pyscheduler.backend.client import ClusterProblem
-from pyscheduler.backend.limiter import CallLimiter
+from pyscheduler.api import ApiError
 from pyscheduler.backend.state import SavedState, StateLost, StateProblem
 from pyscheduler.backend.state.lease import TERMS, StateLease
 from pyscheduler.backend.state.objects import CONFIG_MAPS, CONFLICT, ObjectsApi, get_or_none, is_ambiguous
 from pyscheduler.backend.state.shards import LIMITS, ShardLimits, Shards
 from pyscheduler.backend.task import Json, TaskRecord
+from pyscheduler.clock import LoopClock
 from pyscheduler.core.leader_election import LeaseTimings
+from pyscheduler.kube.limiter import Limiter
 
 
 class WriteLimits(NamedTuple):
@@ -58,6 +59,8 @@ _decoder: Final = msgspec.json.Decoder(TaskRecord)
 class ClusterTaskState:
     """StateStore in a namespace. `wall` returns seconds since the epoch."""
 
+    _limiter: Limiter
+
     def __init__(
         self,
         objects: ObjectsApi,
@@ -70,7 +73,6 @@ class ClusterTaskState:
     ) -> None:
         self._objects, self._name, self._limits, self._write_limits = objects, name, limits, write_limits
         self._owner = StateLease(objects, name, wall, terms)
-        self._limiter = CallLimiter(write_limits.writes_per_second, write_limits.burst, write_limits.max_in_flight)
         self._open = False
         self._lost: StateLost | None = None
         self._lock = asyncio.Lock()
@@ -87,6 +89,7 @@ class ClusterTaskState:
     async def open(self) -> SavedState:
         """Acquire the Lease and read the records. StateInUse, StateProblem."""
         await self._owner.acquire()
+        self._limiter = Limiter(self._write_limits.writes_per_second, self._write_limits.burst, LoopClock())
         try:
             self._shards = Shards(self._limits)
             self._written.clear()
@@ -222,14 +225,14 @@ class ClusterTaskState:
         metadata: Json = {"name": name, "labels": _LABELS, "annotations": {_OWNER: self._owner.identity}}
         body: Json = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
         try:
-            async with self._limiter.acquire():
-                self._owner.check()
-                if current is None:
-                    self._written[name] = await self._objects.create_object(CONFIG_MAPS, body)
-                else:
-                    metadata["resourceVersion"] = _version(current)
-                    self._written[name] = await self._objects.replace_object(CONFIG_MAPS, name, body)
-        except ClusterProblem as problem:
+            await asyncio.sleep(self._limiter.take())
+            self._owner.check()
+            if current is None:
+                self._written[name] = await self._objects.create_object(CONFIG_MAPS, body)
+            else:
+                metadata["resourceVersion"] = _version(current)
+                self._written[name] = await self._objects.replace_object(CONFIG_MAPS, body)
+        except ApiError as problem:
             if problem.status == CONFLICT or is_ambiguous(problem):
                 return False
             raise StateProblem(_error_message(name, problem)) from None
@@ -254,7 +257,7 @@ class ClusterTaskState:
             self._owner.check()
             try:
                 return await get_or_none(self._objects, CONFIG_MAPS, name)
-            except ClusterProblem as problem:
+            except ApiError as problem:
                 if not is_ambiguous(problem):
                     raise StateProblem(_error_message(name, problem)) from None
             await asyncio.sleep(pause)
@@ -315,7 +318,7 @@ def _record(name: str, key: str, text: str) -> TaskRecord:
         raise StateProblem(f"ConfigMap {name}: the record under {key} cannot be read: {problem}") from None
 
 
-def _error_message(name: str, problem: ClusterProblem) -> str:
+def _error_message(name: str, problem: ApiError) -> str:
     if problem.status == _FORBIDDEN:
         return f"ConfigMap {name}: {problem}; see manifests/examples/tasks/ for the required RBAC rules"
     return f"ConfigMap {name}: {problem}"

@@ -17,10 +17,11 @@ from typing import Any, Final
 
 import msgspec
 
-from pyscheduler.backend.client import ClusterProblem
+from pyscheduler.api import ApiError
 from pyscheduler.backend.state import StateInUse, StateLost, StateProblem
-from pyscheduler.backend.state.objects import CONFLICT, LEASES, ObjectsApi, get_or_none, is_ambiguous
+from pyscheduler.backend.state.objects import CONFLICT, ObjectsApi, get_or_none, is_ambiguous
 from pyscheduler.core.leader_election import LeaderElector, Lease, LeaseTimings
+from pyscheduler.kube.paths import LEASES
 
 TERMS: Final = LeaseTimings(lease_duration=30.0, renew_deadline=20.0, retry_period=5.0)
 """Timings in seconds. After a crash of the owner others wait for `lease_duration`."""
@@ -70,7 +71,7 @@ class StateLease:
             self._renewing = None
         if self._candidate.is_leader(_now()):
             self._candidate.resign()
-            with suppress(ClusterProblem):  # it expires by itself
+            with suppress(ApiError):  # it expires by itself
                 await self._write(self._candidate.resignation(self._now_text()))
 
     async def _renew(self) -> None:
@@ -80,7 +81,7 @@ class StateLease:
                 if await self._claim():
                     continue
                 await self._read()
-            except (ClusterProblem, StateProblem):
+            except (ApiError, StateProblem):
                 continue  # retry until the renew deadline
             if self._candidate.holder not in ("", self.identity):
                 self._lost_to = self._candidate.holder
@@ -90,7 +91,7 @@ class StateLease:
         """Read and observe the Lease; None if it does not exist. StateProblem."""
         try:
             self._object = await get_or_none(self._objects, LEASES, self._name)
-        except ClusterProblem as problem:
+        except ApiError as problem:
             raise StateProblem(f"the Lease {self._name} cannot be read: {problem}") from None
         lease = None if self._object is None else msgspec.convert(self._object.get("spec") or {}, Lease)
         self._candidate.observe(lease, _now())
@@ -101,7 +102,7 @@ class StateLease:
         claim, sent = self._candidate.claim(self._now_text()), _now()
         try:
             await self._write(claim)
-        except ClusterProblem as problem:
+        except ApiError as problem:
             if problem.status == CONFLICT or is_ambiguous(problem):
                 return False
             raise StateProblem(f"the Lease {self._name} cannot be written: {problem}") from None
@@ -115,7 +116,7 @@ class StateLease:
             self._object = await self._objects.create_object(LEASES, {**body, "spec": spec})
         else:
             body = {**self._object, "spec": {**(self._object.get("spec") or {}), **spec}}
-            self._object = await self._objects.replace_object(LEASES, self._name, body)
+            self._object = await self._objects.replace_object(LEASES, body)
 
     def _now_text(self) -> str:
         return datetime.fromtimestamp(self._wall(), UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

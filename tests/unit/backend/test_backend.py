@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from pyscheduler.api import ResourceKind
 from pyscheduler.backend import (
     BackendStopped,
     FixedBudget,
@@ -37,20 +38,21 @@ from tests.properties.virtual_loop import run
 
 
 class ObjectsConnection(ClusterConnection):
-    """Connection to a cluster that also has other objects, by path and name."""
+    """Connection to a cluster that also has other objects, by plural and name."""
 
     def __init__(self, cluster: Cluster, switch: CrashSwitch) -> None:
         super().__init__(cluster, switch)
         self.objects: dict[str, dict[str, Json]] = {}
 
-    async def create_object(self, path: str, body: Json) -> None:
-        self.objects.setdefault(path, {})[body["metadata"]["name"]] = body
+    async def create_object(self, kind: ResourceKind, body: Json) -> Json:
+        self.objects.setdefault(kind.plural, {})[body["metadata"]["name"]] = body
+        return body
 
-    async def delete_object(self, path: str, name: str) -> None:
-        del self.objects[path][name]
+    async def delete_object(self, kind: ResourceKind, name: str) -> None:
+        del self.objects[kind.plural][name]
 
-    async def list_objects(self, path: str, selector: str = "") -> list[Json]:
-        return list(self.objects.get(path, {}).values())
+    async def list_objects(self, kind: ResourceKind, selector: str = "") -> list[Json]:
+        return list(self.objects.get(kind.plural, {}).values())
 
 
 class BackendFixture:
@@ -269,19 +271,19 @@ async def test_pods_without_a_task_are_reported_as_orphans_and_not_deleted() -> 
 
 @on_virtual_time
 async def test_pod_group_exists_as_long_as_its_gang_has_tasks() -> None:
-    fixture, path = BackendFixture(), "apis/scheduling.x-k8s.io/v1alpha1/podgroups"
+    fixture, plural = BackendFixture(), "podgroups"
     gang = Gang(name="crew", size=2)
     async with fixture.backend() as backend:
         await backend.submit_all([task("a", gang=gang), task("b", gang=gang)])
         await asyncio.sleep(3.0)
-        assert fixture.connection.objects[path]["crew"]["spec"] == {"minMember": 2}
+        assert fixture.connection.objects[plural]["crew"]["spec"] == {"minMember": 2}
         await backend.wait_until_settled()
         await asyncio.sleep(1.0)
-        assert fixture.connection.objects[path] == {}
-    fixture.connection.objects[path]["crew"] = {"metadata": {"name": "crew"}}  # left by a process that crashed
+        assert fixture.connection.objects[plural] == {}
+    fixture.connection.objects[plural]["crew"] = {"metadata": {"name": "crew"}}  # left by a process that crashed
     async with fixture.backend():
         await asyncio.sleep(1.0)
-        assert fixture.connection.objects[path] == {}
+        assert fixture.connection.objects[plural] == {}
 
 
 @on_virtual_time
@@ -289,7 +291,7 @@ async def test_offer_follows_the_resource_quotas_of_the_namespace() -> None:
     fixture = BackendFixture()
     status = {"hard": {"requests.cpu": "4", "pods": "10", "limits.cpu": "1"}, "used": {"requests.cpu": "1500m"}}
     scoped = {"spec": {"scopes": ["Terminating"]}, "status": {"hard": {"pods": "0"}}}
-    fixture.connection.objects["api/v1/resourcequotas"] = {"a": {"status": status}, "b": scoped}
+    fixture.connection.objects["resourcequotas"] = {"a": {"status": status}, "b": scoped}
     async with fixture.backend(budget=NamespaceQuota(fixture.connection)) as backend:
         assert backend.offer().free == Resources({"cpu": 2500, "pods": 10})
         await backend.submit(task("a"))

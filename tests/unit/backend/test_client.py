@@ -2,74 +2,30 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import AsyncIterator, Awaitable, Callable
-from itertools import pairwise
+from collections.abc import AsyncIterator
 from typing import Any
 
+import msgspec
 import pytest
-import pytest_asyncio
-from aiohttp import web
 
-from pyscheduler.backend import ClusterProblem, KubernetesClient, PodsSnapshot
+from pyscheduler.api import ApiError
+from pyscheduler.backend import ConnectionProblem, KubernetesClient, NamespaceQuota, PodState, Resources
+from pyscheduler.backend.decode import pod_of
+from pyscheduler.backend.errors import is_retriable, retry_after
+from pyscheduler.backend.state.objects import CONFIG_MAPS
 from pyscheduler.backend.template import ATTEMPT, FINALIZER, TASK_ID
+from tests.properties.pod_stream import manifest
+from tests.unit.kube.fake_api import FakeApi, Hangup, Reply, listed, ok, refused
+from tests.unit.kube.fixtures import api
 
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-
-
-class ScriptedApiServer:
-    """API server that responds with `handler`, set by the test, and records requests as (method, path, query, body)."""
-
-    def __init__(self) -> None:
-        self.requests: list[tuple[str, str, dict[str, str], Any]] = []
-        self.handler: Handler = _unexpected
-        self.url = ""
-
-    async def handle(self, request: web.Request) -> web.StreamResponse:
-        text = await request.text()
-        self.requests.append((request.method, request.path, dict(request.query), json.loads(text) if text else None))
-        return await self.handler(request)
-
-    def respond(self, body: Any, status: int = 200, **headers: str) -> None:
-        async def handler(_: web.Request) -> web.StreamResponse:
-            return web.json_response(body, status=status, headers=headers)
-
-        self.handler = handler
-
-    def stream(self, *chunks: bytes) -> None:
-        """Respond to watches with these chunks, then close."""
-
-        async def handler(request: web.Request) -> web.StreamResponse:
-            response = web.StreamResponse()
-            await response.prepare(request)
-            for chunk in chunks:
-                await response.write(chunk)
-            return response
-
-        self.handler = handler
+__all__ = ["api"]
+PODS = "/api/v1/namespaces/jobs/pods"
+POD = f"{PODS}/p"
 
 
-async def _unexpected(_: web.Request) -> web.StreamResponse:
-    raise AssertionError("unexpected request: the test has set no response")
-
-
-@pytest_asyncio.fixture
-async def server() -> AsyncIterator[ScriptedApiServer]:
-    scripted = ScriptedApiServer()
-    app = web.Application()
-    app.router.add_route("*", "/{path:.*}", scripted.handle)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    scripted.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
-    yield scripted
-    await runner.cleanup()
-
-
-@pytest_asyncio.fixture
-async def client(server: ScriptedApiServer) -> AsyncIterator[KubernetesClient]:
-    async with KubernetesClient("jobs", server=server.url) as opened:
+@pytest.fixture
+async def client(api: FakeApi) -> AsyncIterator[KubernetesClient]:
+    async with KubernetesClient("jobs", server=api.url) as opened:
         yield opened
 
 
@@ -79,15 +35,11 @@ def pod(name: str, version: int, **status: Any) -> dict[str, Any]:
     return {"metadata": {**meta, "finalizers": [FINALIZER]}, "spec": {"nodeName": "n1"}, "status": status}
 
 
-def event(kind: str, body: dict[str, Any]) -> bytes:
-    return json.dumps({"type": kind, "object": body}).encode() + b"\n"
-
-
-async def test_get_decodes_the_status_of_a_pod(server: ScriptedApiServer, client: KubernetesClient) -> None:
+async def test_get_decodes_the_status_of_a_pod(api: FakeApi, client: KubernetesClient) -> None:
     ended = {"exitCode": 137, "reason": "OOMKilled", "finishedAt": "2026-01-01T00:00:09Z"}
     statuses = [{"name": "a", "state": {"terminated": {"exitCode": 0}}}, {"name": "b", "state": {"terminated": ended}}]
     condition = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}
-    server.respond(pod("p", 7, phase="Failed", containerStatuses=statuses, conditions=[condition]))
+    api.script(POD, ok(pod("p", 7, phase="Failed", containerStatuses=statuses, conditions=[condition])))
     state = await client.get_pod("p")
     assert (state.name, state.uid, state.version, state.task, state.attempt) == ("p", "uid-p", 7, "task p", 2)
     assert (state.phase, state.node, state.has_finalizer, state.stopped) == ("Failed", "n1", True, True)
@@ -95,118 +47,105 @@ async def test_get_decodes_the_status_of_a_pod(server: ScriptedApiServer, client
     assert state.finished_at == 1767225609.0
 
 
-async def test_create_release_and_delete_send_the_expected_requests(
-    server: ScriptedApiServer, client: KubernetesClient
-) -> None:
-    server.respond(pod("p", 7))
-    await client.create_pod({"metadata": {"name": "p"}})
+async def test_create_release_and_delete_send_the_expected_requests(api: FakeApi, client: KubernetesClient) -> None:
+    api.script(PODS, ok(pod("p", 7)))
+    api.script(POD, ok(pod("p", 8)), ok(pod("p", 9)))
+    assert (await client.create_pod({"metadata": {"name": "p"}})).version == 7
     await client.release_pod("p", "u")
     await client.delete_pod("p", "u", 0)
-    one = "/api/v1/namespaces/jobs/pods/p"
-    release = {"metadata": {"uid": "u", "$deleteFromPrimitiveList/finalizers": [FINALIZER]}}
-    assert server.requests == [
-        ("POST", "/api/v1/namespaces/jobs/pods", {}, {"metadata": {"name": "p"}}),
-        ("PATCH", one, {}, release),
-        ("DELETE", one, {}, {"preconditions": {"uid": "u"}, "gracePeriodSeconds": 0}),
-    ]
-    assert client.calls == {"create": 1, "patch": 1, "delete": 1}
+    create, release, delete = api.calls
+    assert (create.method, create.path, create.json["metadata"]) == ("POST", PODS, {"name": "p", "namespace": "jobs"})
+    assert (release.method, release.path) == ("PATCH", POD)
+    assert release.content_type == "application/strategic-merge-patch+json"
+    assert release.json == {"metadata": {"uid": "u", "$deleteFromPrimitiveList/finalizers": [FINALIZER]}}
+    assert (delete.method, delete.path) == ("DELETE", POD)
+    assert (delete.json["preconditions"], delete.json["gracePeriodSeconds"]) == ({"uid": "u"}, 0)
+    assert client.calls == {"POST": 1, "PATCH": 1, "DELETE": 1}
 
 
-async def test_list_follows_continue_tokens(server: ScriptedApiServer, client: KubernetesClient) -> None:
-    async def handler(request: web.Request) -> web.StreamResponse:
-        token = request.query.get("continue", "")
-        if token == "":
-            return web.json_response({"metadata": {"resourceVersion": "9", "continue": "b"}, "items": [pod("a", 3)]})
-        return web.json_response({"metadata": {"resourceVersion": "9"}, "items": [pod("b", 4)]})
-
-    server.handler = handler
+async def test_list_is_complete_over_all_pages(api: FakeApi, client: KubernetesClient) -> None:
+    api.script(PODS, listed(pod("a", 3), version=9, next="b"), listed(pod("b", 4), version=9))
     snapshot = await client.list_pods("x=y")
     assert (set(snapshot.pods), snapshot.resource_version, snapshot.complete) == ({"a", "b"}, 9, True)
-    assert server.requests[0][2] == {"labelSelector": "x=y", "limit": "500"}
+    assert [call.query["labelSelector"] for call in api.calls] == ["x=y", "x=y"]
 
 
-async def test_list_restarts_without_pages_after_410(server: ScriptedApiServer, client: KubernetesClient) -> None:
-    async def handler(request: web.Request) -> web.StreamResponse:
-        if request.query.get("continue"):
-            return web.json_response({"reason": "Expired", "message": "too old"}, status=410)
-        more = {"continue": "b"} if request.query.get("limit") else {}
-        items = [pod("a", 3)] if more else [pod("b", 12)]
-        return web.json_response({"metadata": {"resourceVersion": "9" if more else "15", **more}, "items": items})
-
-    server.handler = handler
-    snapshot = await client.list_pods("x=y")
-    assert (set(snapshot.pods), snapshot.resource_version) == ({"b"}, 15), "pages of two lists are not mixed"
+async def test_list_with_a_pod_that_cannot_be_decoded_fails(api: FakeApi, client: KubernetesClient) -> None:
+    api.script(PODS, listed(pod("a", 3), pod("b", 4, phase=7)))
+    with pytest.raises(ApiError, match=r"cannot be decoded: .*phase"):
+        await client.list_pods("x=y")
 
 
-async def watched(client: KubernetesClient) -> tuple[list[PodsSnapshot], ClusterProblem | None]:
-    snapshots: list[PodsSnapshot] = []
-    try:
-        async for snapshot in client.watch_pods("x=y", 5):
-            snapshots.append(snapshot)
-    except ClusterProblem as problem:
-        return snapshots, problem
-    return snapshots, None
-
-
-async def test_watch_survives_chunks_and_ends_inside_a_line(
-    server: ScriptedApiServer, client: KubernetesClient
-) -> None:
-    lines = event("ADDED", pod("a", 6)) + event("DELETED", pod("a", 8)) + event("BOOKMARK", {**pod("", 20)})
-    server.stream(lines[:30], lines[30:], b'{"type":"ADDED","obj')
-    snapshots, problem = await watched(client)
-    assert problem is None, "a watch that ends inside a line is no error"
-    assert (snapshots[0].since, snapshots[-1].resource_version) == (5, 20)
-    assert [uid for snapshot in snapshots for uid in snapshot.deleted] == ["uid-a"]
-    assert all(one.resource_version == other.since for one, other in pairwise(snapshots))
-
-
-@pytest.mark.parametrize("inside", [True, False], ids=["ERROR event", "HTTP status"])
-async def test_watch_raises_410_when_its_resource_version_is_too_old(
-    server: ScriptedApiServer, client: KubernetesClient, inside: bool
-) -> None:
-    status = {"kind": "Status", "status": "Failure", "code": 410, "reason": "Expired", "message": "too old"}
-    if inside:
-        server.stream(event("ADDED", pod("a", 6)), event("ERROR", status))
-    else:
-        server.respond(status, 410)
-    snapshots, problem = await watched(client)
-    assert problem is not None
-    assert problem.status == 410
-    assert [name for snapshot in snapshots for name in snapshot.pods] == (["a"] if inside else [])
+async def test_object_is_replaced_in_the_namespace(api: FakeApi, client: KubernetesClient) -> None:
+    path = "/api/v1/namespaces/jobs/configmaps/state"
+    body = {"metadata": {"name": "state", "resourceVersion": "4"}, "data": {"a": "b"}}
+    api.script(path, ok(body))
+    assert (await client.replace_object(CONFIG_MAPS, body))["data"] == {"a": "b"}
+    (call,) = api.of("PUT", path)
+    assert call.json["metadata"] == {"name": "state", "namespace": "jobs", "resourceVersion": "4"}
 
 
 @pytest.mark.parametrize(
-    ("status", "body", "reason", "retriable"),
+    ("reply", "reason", "retriable", "seconds"),
     [
-        pytest.param(409, {"reason": "AlreadyExists", "message": "it is there"}, "AlreadyExists", True, id="taken"),
-        pytest.param(422, {"reason": "Invalid", "message": "no"}, "Invalid", False, id="invalid"),
-        pytest.param(403, {"reason": "Forbidden", "message": "quota"}, "Forbidden", True, id="forbidden"),
-        pytest.param(503, "<html>", "Service Unavailable", True, id="a proxy's page"),
+        pytest.param(refused(409, "AlreadyExists", "it is there", 3), "AlreadyExists", True, 3.0, id="taken"),
+        pytest.param(refused(422, "Invalid", "no"), "Invalid", False, 0.0, id="invalid"),
+        pytest.param(refused(403, "Forbidden", "quota"), "Forbidden", True, 0.0, id="forbidden"),
+        pytest.param(refused(429, "TooManyRequests", "", 3), "TooManyRequests", True, 3.0, id="busy"),
+        pytest.param(Reply(503, b"<html>"), "Service Unavailable", True, 0.0, id="a proxy's page"),
     ],
 )
-async def test_error_has_status_reason_and_retry_after(
-    server: ScriptedApiServer, client: KubernetesClient, status: int, body: Any, reason: str, retriable: bool
+async def test_rejected_call_is_sent_once_and_its_error_has_the_retry_rules(
+    api: FakeApi, client: KubernetesClient, reply: Reply, reason: str, retriable: bool, seconds: float
 ) -> None:
-    server.respond(body, status, **{"Retry-After": "3"})
-    with pytest.raises(ClusterProblem, match=f"POST .*: {status} ") as caught:
-        await client.create_pod({})
+    api.script(PODS, reply)
+    with pytest.raises(ApiError) as caught:
+        await client.create_pod({"metadata": {"name": "p"}})
     problem = caught.value
-    assert (problem.status, problem.reason, problem.retriable, problem.retry_after) == (status, reason, retriable, 3.0)
+    assert (problem.status, problem.reason) == (reply.status, reason)
+    assert (is_retriable(problem), retry_after(problem)) == (retriable, seconds)
+    assert len(api.calls) == 1, "the backend retries with its own backoff"
+
+
+async def test_create_without_a_response_has_status_0(api: FakeApi, client: KubernetesClient) -> None:
+    api.script(PODS, Hangup())
+    with pytest.raises(ApiError) as caught:
+        await client.create_pod({"metadata": {"name": "p"}})
+    assert (caught.value.status, is_retriable(caught.value)) == (0, True)
+    assert len(api.calls) == 1
 
 
 async def test_connection_refused_is_a_retriable_error() -> None:
     async with KubernetesClient("jobs", server="http://127.0.0.1:1") as client:
-        with pytest.raises(ClusterProblem, match=r"GET .*/pods/p: ") as caught:
+        with pytest.raises(ApiError, match="connection refused") as caught:
             await client.get_pod("p")
-    assert (caught.value.status, caught.value.retriable) == (0, True)
+    assert (caught.value.status, is_retriable(caught.value)) == (0, True)
 
 
-async def test_invalid_pod_in_a_response_raises(server: ScriptedApiServer, client: KubernetesClient) -> None:
-    server.respond({"metadata": {"resourceVersion": "many"}})
-    with pytest.raises(ClusterProblem, match="a pod: "):
+async def test_budget_from_quotas(api: FakeApi, client: KubernetesClient) -> None:
+    path = "/api/v1/namespaces/jobs/resourcequotas"
+    api.script(path, listed({"status": {"hard": {"pods": "9"}, "used": {"pods": "4"}}}), refused(403, "", "no rights"))
+    assert await NamespaceQuota(client).limit(Resources({"pods": 1})) == Resources({"pods": 6})
+    with pytest.raises(ApiError, match="the ResourceQuotas of namespace jobs cannot be read: no rights"):
+        await NamespaceQuota(client).limit(Resources())
+
+
+async def test_invalid_pod_in_a_response_raises(api: FakeApi, client: KubernetesClient) -> None:
+    api.script(POD, ok({"metadata": {"name": 5}}))
+    with pytest.raises(ApiError, match="cannot be decoded"):
         await client.get_pod("p")
 
 
 async def test_missing_kubeconfig_raises() -> None:
-    with pytest.raises(ClusterProblem, match="kubeconfig /nowhere"):
+    with pytest.raises(ConnectionProblem, match="kubeconfig /nowhere does not exist"):
         await KubernetesClient("jobs", kubeconfig="/nowhere").__aenter__()
+
+
+def test_manifests_of_the_tests_are_decoded_into_their_state() -> None:
+    state = PodState(
+        name="p", uid="u", version=3, task="t", attempt=2, phase="Failed", node="n", has_finalizer=True, deleting=True
+    )
+    ended = {"exit_code": 3, "exit_reason": "Error", "finished_at": 1.5, "disruption": "Evicted", "message": "m"}
+    times = {"grace": 5, "delete_at": 9.0, "created_at": 1.0, "started_at": 1.25, "reason": "r", "waiting": "w"}
+    state = msgspec.structs.replace(state, **ended, **times, unschedulable="no node")
+    assert pod_of(manifest(state)) == state

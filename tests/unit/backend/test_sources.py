@@ -4,129 +4,194 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Self
+from urllib.parse import parse_qs, urlsplit
 
+from pyscheduler.api import ApiError
 from pyscheduler.backend import (
-    ClusterProblem,
     PodSnapshotStore,
     PodsPollingSnapshotSource,
     PodsSnapshot,
     PodState,
     PodsWatchSnapshotSource,
 )
+from pyscheduler.kube.deadlines import Deadlines
+from tests.properties.pod_stream import bookmark, gone, pod_event, pod_list
 from tests.properties.virtual_loop import run
+
+Script = Sequence[bytes | int]
+"""Chunks of a response; a number is the status of an error that ends it."""
 
 
 class ScriptedClient:
     """Client with scripted responses to lists and watches; once they are used up, calls never return."""
 
-    def __init__(self, lists: list[PodsSnapshot | int], watches: list[list[PodsSnapshot | int]]) -> None:
-        """Set the responses; a number is the status of a failed call."""
-        self.lists, self.watches = lists, watches
+    namespace = "jobs"
+    deadlines = Deadlines()
+
+    def __init__(self, lists: Sequence[Script] = (), watches: Sequence[Script] = ()) -> None:
+        self.lists, self.watches = list(lists), list(watches)
         self.calls: list[str] = []
 
-    async def list_pods(self, selector: str) -> PodsSnapshot:
+    @property
+    def lister_watcher(self) -> Self:
+        return self
+
+    @asynccontextmanager
+    async def reading(self, path: str) -> AsyncIterator[AsyncIterator[bytes]]:
         self.calls.append("list")
-        if not self.lists:
+        yield self._respond(self.lists)
+
+    @asynccontextmanager
+    async def watching(self, path: str, seconds: float) -> AsyncIterator[AsyncIterator[bytes]]:
+        url = urlsplit(path)
+        query = parse_qs(url.query)
+        assert url.path == "/api/v1/namespaces/jobs/pods"
+        assert query["labelSelector"] == ["x=y"]
+        self.calls.append(f"watch {query['resourceVersion'][0]}")
+        yield self._respond(self.watches)
+
+    async def _respond(self, scripts: list[Script]) -> AsyncIterator[bytes]:
+        if not scripts:
             await asyncio.get_running_loop().create_future()
-        return self._respond(self.lists.pop(0))
-
-    async def watch_pods(self, selector: str, resource_version: int) -> AsyncGenerator[PodsSnapshot, None]:
-        self.calls.append(f"watch {resource_version}")
-        if not self.watches:
-            await asyncio.get_running_loop().create_future()
-        for response in self.watches.pop(0):
-            yield self._respond(response)
-
-    @staticmethod
-    def _respond(response: PodsSnapshot | int) -> PodsSnapshot:
-        if isinstance(response, int):
-            raise ClusterProblem(response, "Scripted", "scripted failure")
-        return response
+        for part in scripts.pop(0):
+            if isinstance(part, int):
+                raise ApiError(part, "Scripted", "scripted failure")
+            yield part
 
 
-def pod(name: str, version: int) -> dict[str, PodState]:
-    return {name: PodState(name=name, uid=name, version=version)}
+class RecordingStore(PodSnapshotStore):
+    """Store that records the merged snapshots."""
+
+    def __init__(self, resumed: int | None) -> None:
+        super().__init__(resumed)
+        self.merged: list[PodsSnapshot] = []
+
+    def merge(self, snapshot: PodsSnapshot) -> None:
+        self.merged.append(snapshot)
+        super().merge(snapshot)
+
+    @property
+    def claims(self) -> list[str]:
+        """What each snapshot covers."""
+        return [
+            f"all at {one.resource_version}" if one.complete else f"{one.since} to {one.resource_version}"
+            for one in self.merged
+        ]
 
 
-def list_of(resource_version: int, **pods: int) -> PodsSnapshot:
-    states = {name: PodState(name=name, uid=name, version=version) for name, version in pods.items()}
-    return PodsSnapshot(pods=states, complete=True, resource_version=resource_version)
+def pod(name: str, version: int, phase: str = "Running") -> PodState:
+    return PodState(name=name, uid=f"uid-{name}", version=version, phase=phase)
 
 
-def changes(since: int, resource_version: int, name: str = "") -> PodsSnapshot:
-    return PodsSnapshot(
-        pods=pod(name, resource_version) if name else {}, since=since, resource_version=resource_version
-    )
+A5, A9, B6, C41 = pod("a", 5), pod("a", 9), pod("b", 6), pod("c", 41)
+UNDECODABLE = pod_event("MODIFIED", B6).replace(b'"Running"', b"7")
 
 
-def watch(
-    client: ScriptedClient, resource_version: int | None, seconds: float = 100.0
-) -> tuple[PodSnapshotStore, list[str]]:
-    """Run the watch source for some seconds; return the store and the calls made."""
-    store = PodSnapshotStore(resource_version)
+def watch(client: ScriptedClient, resource_version: int | None) -> RecordingStore:
+    """Run the watch source for some time; return the store."""
+    store = RecordingStore(resource_version)
 
-    async def story() -> None:
-        source = PodsWatchSnapshotSource(client, "", store, resource_version, random.Random(1))  # type: ignore[arg-type]
+    async def scenario() -> None:
+        source = PodsWatchSnapshotSource(client, "x=y", store, resource_version, random.Random(1))  # type: ignore[arg-type]
         watching = asyncio.create_task(source.run())
-        await asyncio.sleep(seconds)
+        await asyncio.sleep(100.0)
         watching.cancel()
 
-    run(story())
-    return store, client.calls
+    run(scenario())
+    return store
 
 
 def test_watch_resumes_at_the_saved_resource_version() -> None:
-    store, calls = watch(ScriptedClient([], [[changes(7, 9, "a")]]), resource_version=7)
-    assert calls[0] == "watch 7"
-    assert "list" not in calls[:3]
-    assert (set(store.pods), store.resource_version) == ({"a"}, 9)
+    client = ScriptedClient(watches=[[pod_event("MODIFIED", A9)]])
+    store = watch(client, 7)
+    assert client.calls == ["watch 7", "watch 9"]
+    assert (store.pods, store.claims, store.resource_version) == ({"a": A9}, ["7 to 9"], 9)
 
 
 def test_watch_without_a_saved_resource_version_lists_first() -> None:
-    store, calls = watch(ScriptedClient([list_of(20, a=5)], [[changes(20, 21, "b")]]), resource_version=None)
-    assert calls[:3] == ["list", "watch 20", "watch 21"]
-    assert (set(store.pods), store.synced) == ({"a", "b"}, True)
+    client = ScriptedClient([[pod_list([A5], 20)]], [[pod_event("ADDED", C41), bookmark(50)]])
+    store = watch(client, None)
+    assert client.calls == ["list", "watch 20", "watch 50"]
+    assert (store.pods, store.claims) == ({"a": A5, "c": C41}, ["all at 20", "20 to 41", "41 to 50"])
 
 
-def test_410_leads_to_a_list_that_removes_deleted_pods() -> None:
-    client = ScriptedClient([list_of(20, a=5, b=6), list_of(40, b=6)], [[410], [changes(40, 41, "c")]])
-    store, calls = watch(client, resource_version=None)
-    assert calls[:4] == ["list", "watch 20", "list", "watch 40"]
-    assert set(store.pods) == {"b", "c"}, "pods missing in the list are removed"
+def test_deleted_pod_is_merged_with_its_last_state() -> None:
+    ended = pod("a", 12, "Failed")
+    store = watch(ScriptedClient(watches=[[pod_event("MODIFIED", A9), pod_event("DELETED", ended)]]), 7)
+    assert store.merged[-1].deleted == {"uid-a": ended}
+    assert (store.pods, store.claims) == ({}, ["7 to 9", "9 to 12"])
 
 
-def test_bookmark_advances_the_resource_version() -> None:
-    store, calls = watch(ScriptedClient([list_of(20)], [[changes(20, 99)]]), resource_version=None)
-    assert calls[:3] == ["list", "watch 20", "watch 99"]
-    assert store.resource_version == 99
+def test_pod_that_is_not_stored_is_merged_when_its_deletion_is_watched_after_a_restart() -> None:
+    store = watch(ScriptedClient(watches=[[pod_event("DELETED", A9)]]), 7)
+    assert [one.deleted for one in store.merged] == [{"uid-a": A9}]
 
 
-def test_repeated_410_is_retried_with_backoff() -> None:
-    _, calls = watch(ScriptedClient([list_of(20)] * 500, [[410]] * 500), resource_version=3, seconds=60.0)
-    assert 4 < calls.count("list") < 30
+def test_deletion_without_a_decodable_state_is_merged_with_the_state_before() -> None:
+    undecodable = pod_event("DELETED", pod("a", 12)).replace(b'"Running"', b"7")
+    store = watch(ScriptedClient(watches=[[pod_event("MODIFIED", A9), undecodable]]), 7)
+    assert store.merged[-1].deleted == {"uid-a": pod("a", 12)}
+    assert store.pods == {}
 
 
-def test_watch_relists_after_consecutive_failures() -> None:
-    _, calls = watch(ScriptedClient([list_of(20)], [[503]] * 6), resource_version=3)
-    assert calls.count("list") == 1
+def test_list_after_410_covers_everything_and_the_changes_before_it_are_not_claimed() -> None:
+    for expired in ([410], [gone()]):
+        client = ScriptedClient([[pod_list([B6], 40)]], [[pod_event("ADDED", A9)], expired, [pod_event("ADDED", C41)]])
+        store = watch(client, 7)
+        assert client.calls == ["watch 7", "watch 9", "list", "watch 40", "watch 41"]
+        assert store.claims == ["7 to 9", "all at 40", "40 to 41"]
+        assert store.pods == {"b": B6, "c": C41}, "pods missing in the list are removed"
 
 
-def test_polling_retries_after_a_failure_and_lists_at_once_on_poll_now() -> None:
-    client, store = ScriptedClient([500, list_of(5, a=1), list_of(9), list_of(9)], []), PodSnapshotStore()
+def test_unchanged_pods_are_part_of_the_complete_list() -> None:
+    client = ScriptedClient([[pod_list([A5, B6], 20)], [pod_list([A5, B6], 40)]], [[gone()]])
+    assert watch(client, None).merged[-1].pods == {"a": A5, "b": B6}
 
-    async def story() -> list[int]:
-        source = PodsPollingSnapshotSource(client, "", store, 60.0, random.Random(1))  # type: ignore[arg-type]
+
+def test_list_that_breaks_off_is_not_merged() -> None:
+    client = ScriptedClient([[pod_list([A5, B6], 20)[:-20], 0], [pod_list([A5], 30)]])
+    assert watch(client, None).claims == ["all at 30"]
+
+
+def test_list_with_a_pod_that_cannot_be_decoded_is_not_complete() -> None:
+    b25 = pod("b", 25)
+    broken = pod_list([A5, b25], 40).replace(b'"Running"', b"7", 1)
+    client = ScriptedClient([[pod_list([A5], 20)], [broken]], [[gone()], [pod_event("ADDED", C41)]])
+    store = watch(client, None)
+    assert store.claims == ["all at 20", "None to None", "40 to 41"]
+    assert store.pods == {"a": A5, "b": b25, "c": C41}, "the first pod may exist"
+
+
+def test_change_that_cannot_be_decoded_is_not_claimed() -> None:
+    store = watch(ScriptedClient(watches=[[UNDECODABLE, pod_event("MODIFIED", A9)]]), 5)
+    assert store.claims == ["None to None", "6 to 9"]
+    assert store.resource_version == 5, "a restart watches from before the change"
+
+
+def test_polling_retries_after_a_failure_and_lists_at_the_interval() -> None:
+    store, at = PodSnapshotStore(), list[float]()
+
+    class Client:
+        async def list_pods(self, selector: str) -> PodsSnapshot:
+            at.append(asyncio.get_running_loop().time())
+            if len(at) == 1:
+                raise ApiError(500, "Scripted", "scripted failure")
+            pods = {"a": A5} if len(at) == 2 else {}
+            return PodsSnapshot(pods=pods, complete=True, resource_version=10 * len(at))
+
+    async def scenario() -> None:
+        source = PodsPollingSnapshotSource(Client(), "x=y", store, 60.0, random.Random(1))  # type: ignore[arg-type]
         polling = asyncio.create_task(source.run())
-        counts = []
-        for poll_now in (False, False, True):
-            if poll_now:
-                source.poll_now()
-            await asyncio.sleep(10.0)
-            counts.append(len(client.calls))
-        await asyncio.sleep(70.0)
+        await asyncio.sleep(10.0)
+        assert store.pods == {"a": A5}
+        await asyncio.sleep(60.0)
         polling.cancel()
-        return [*counts, len(client.calls)]
 
-    assert run(story()) == [2, 2, 3, 4]
+    run(scenario())
+    assert len(at) == 3
+    assert at[1] < 1.0
+    assert 54.0 < at[2] - at[1] < 66.0
     assert store.pods == {}

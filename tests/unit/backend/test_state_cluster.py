@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pyscheduler.backend.client import ClusterProblem
+from pyscheduler.api import ApiError
 from pyscheduler.backend.state import SavedState, StateInUse, StateLost, StateProblem
 from pyscheduler.backend.state.cluster import WRITE_LIMITS, ClusterTaskState, WriteLimits
 from pyscheduler.backend.state.objects import CONFIG_MAPS
@@ -116,7 +116,7 @@ async def test_commit_is_retried_while_the_server_is_unavailable() -> None:
 
     def unavailable(verb: str, path: str) -> None:
         if loop.time() < available_at:
-            raise ClusterProblem(503, "ServiceUnavailable", "etcd has no leader")
+            raise ApiError(503, "ServiceUnavailable", "etcd has no leader")
 
     client.before_call = unavailable
     await store.commit([record("a")])
@@ -134,7 +134,7 @@ async def test_forbidden_write_raises_and_can_be_retried() -> None:
 
     def forbid(verb: str, path: str) -> None:
         if path == "configmaps/tasks-0":
-            raise ClusterProblem(403, "Forbidden", "configmaps is forbidden: User cannot create")
+            raise ApiError(403, "Forbidden", "configmaps is forbidden: User cannot create")
 
     client.before_call = forbid
     with pytest.raises(StateProblem, match=r"ConfigMap tasks-0: configmaps is forbidden.*manifests/examples/tasks/"):
@@ -221,7 +221,7 @@ async def test_commit_raises_after_the_lease_is_lost() -> None:
 
     def no_leases(verb: str, path: str) -> None:
         if path == "leases/tasks" and verb == "replace":
-            raise ClusterProblem(503, "ServiceUnavailable", "no")
+            raise ApiError(503, "ServiceUnavailable", "no")
 
     client.before_call = no_leases
     await asyncio.sleep(19.0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 
 import pytest
 
@@ -78,3 +79,13 @@ async def test_response_that_is_no_object_is_an_api_error(api: FakeApi, objects:
     api.script("/api/v1/nodes/n", Reply(200, body))
     with pytest.raises(ApiError, match="cannot be decoded"):
         await objects.get(NODES, "", "n")
+
+
+@pytest.mark.parametrize(("retries", "calls"), [(True, 2), (False, 1)])
+async def test_failed_read_is_repeated_only_with_retries(
+    api: FakeApi, connection: Connection, retries: bool, calls: int
+) -> None:
+    api.script("/api/v1/nodes/n", refused(503, retry_after=1), ok({"metadata": {"name": "n"}}))
+    with nullcontext() if retries else pytest.raises(ApiError):
+        await ObjectClient(connection, retries=retries).get(NODES, "", "n")
+    assert len(api.calls) == calls

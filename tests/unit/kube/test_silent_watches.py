@@ -36,7 +36,7 @@ def test_backend_receives_a_pod_within_a_minute_after_a_silent_connection_loss()
             async with asyncio.timeout(LIMIT):
                 while "late" not in (await updates.next()).pods:
                     pass
-            assert source.listed == 1
+            assert server.lists == 1
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
 
