@@ -16,7 +16,7 @@ import yaml
 from rich.console import Console
 
 from pyscheduler.cli.options import FILE
-from pyscheduler.cli.problems import CommandProblem
+from pyscheduler.cli.problems import CommandProblem, unreadable
 from pyscheduler.cli.sections import SectionedCommand, option
 
 _CHECKOUT = Path(__file__).parents[2]
@@ -179,7 +179,12 @@ def plugin_cost(plugin: str, nodes: int, arguments: str, pod: Path | None, node:
 
 
 def _manifest(file: Path | None) -> dict[str, Any]:
-    return {} if file is None else _mapping(file.read_text(encoding="utf-8"), str(file))
+    if file is None:
+        return {}
+    try:
+        return _mapping(file.read_text(encoding="utf-8"), str(file))
+    except (OSError, UnicodeError) as error:
+        raise unreadable(file, error) from None
 
 
 def _mapping(text: str, where: str) -> dict[str, Any]:
@@ -188,7 +193,7 @@ def _mapping(text: str, where: str) -> dict[str, Any]:
     except yaml.YAMLError as problem:
         raise CommandProblem(f"{where}: {problem}") from None
     if not isinstance(value, dict):
-        raise CommandProblem(f"{where} is not a mapping")
+        raise CommandProblem(f"{where} is not a mapping: write {{name: value}}")
     return value
 
 

@@ -114,7 +114,9 @@ def _reject_unsupported(values: dict[str, Any]) -> None:
         version = values.pop(name).removeprefix("kube=").removeprefix("v")
         if version not in ("", KUBERNETES) and not version.startswith(f"{KUBERNETES}."):
             hint = f"--{name.replace('_', '-')}"
-            raise click.BadParameter(f"{version} is not supported, only {KUBERNETES} is", param_hint=hint)
+            raise click.BadParameter(
+                f"{version} is not supported, only {KUBERNETES} is: remove the flag", param_hint=hint
+            )
     for name, problem in _UNSUPPORTED.items():
         if values.pop(name):
             raise click.BadParameter(problem, param_hint=f"--{name.replace('_', '-')}")

@@ -148,7 +148,7 @@ def _check_quantity(option: str, text: str) -> None:
     except QuantityError as problem:
         raise click.BadParameter(str(problem), param_hint=option) from None
     if is_negative:
-        raise click.BadParameter(f"{text!r} is negative", param_hint=option)
+        raise click.BadParameter(f"{text!r} is negative: write a quantity such as 500m, 2 or 1.5Gi", param_hint=option)
 
 
 def _default_config(gates: FeatureGates) -> LoadedConfig:
@@ -203,7 +203,9 @@ def _kubeconfig(cluster: EmbeddedCluster, out: Path | None) -> Path:
     try:
         shutil.copyfile(cluster.kubeconfig, out)
     except OSError as error:
-        raise CommandProblem(f"--kubeconfig-out: {out}: {error.strerror or error}") from None
+        raise CommandProblem(
+            f"--kubeconfig-out: {out}: {error.strerror or error}; name a file in a folder that you can write to"
+        ) from None
     return out
 
 
