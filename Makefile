@@ -18,8 +18,10 @@ help: ## Show this list
 run: $(VENV)/.run ## Start the embedded cluster, schedule the example workloads, show what runs where
 	@$(BIN)/pyscheduler up --once --nodes $(NODES) --apply manifests/examples
 
-test: $(VENV)/.dev ## Every quick test that needs nothing but Python
-	@$(BIN)/pytest -q -n 2 --dist loadscope --ignore tests/faults -m "not slow"
+test: $(VENV)/.dev ## Every quick test that needs nothing but Python, and the share of lines that they run
+	@mkdir -p build
+	@$(BIN)/slipcover -m pytest -q -n 2 --dist loadscope --ignore tests/faults -m "not slow"
+	@awk '$$1 == "(summary)" {print "Line coverage: " $$4 " % without child processes; build/coverage.txt has the lines"}' build/coverage.txt
 
 docs: build/docs-venv/.ready ## Build the docs site into build/docs; a broken link is an error
 	@NO_MKDOCS_2_WARNING=1 build/docs-venv/bin/mkdocs build -q

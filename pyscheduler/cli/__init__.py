@@ -9,14 +9,23 @@ import sys
 
 import click
 
+import pyscheduler
 from pyscheduler.cli.commands import Commands
 
+_EPILOG = """\b
+New here? Start a whole cluster in one process, nothing else is needed:
+  pyscheduler up
 
-@click.group(
-    cls=Commands,
-    epilog="New here? `pyscheduler up` starts a whole cluster in one process; nothing else is needed.",
-    context_settings={"show_default": True},
-)
+\b
+Explain why a pod is pending, write a configuration, run it on a real cluster:
+  pyscheduler evaluate --help
+  pyscheduler run --write-config-to scheduler.yaml
+  pyscheduler run --config scheduler.yaml --kubeconfig ~/.kube/config
+"""
+
+
+@click.group(cls=Commands, epilog=_EPILOG, context_settings={"show_default": True, "max_content_width": 100})
+@click.version_option(pyscheduler.__version__, prog_name="pyscheduler", message="%(prog)s %(version)s")
 def app() -> None:
     """A Kubernetes scheduler in Python: kube-scheduler's decisions, and plugins you can write in an afternoon."""
 

@@ -16,19 +16,23 @@ import yaml
 from rich.console import Console
 
 from pyscheduler.cli.options import FILE
-from pyscheduler.cli.problems import CommandProblem
+from pyscheduler.cli.problems import CommandProblem, unreadable
+from pyscheduler.cli.sections import SectionedCommand, option
 
 _CHECKOUT = Path(__file__).parents[2]
+_WORKLOADS, _RUNS, _RESULTS = "Workloads", "Runs", "Results"
 
-_names = click.option(
+_names = option(
     "--workload",
+    section=_WORKLOADS,
     multiple=True,
     metavar="NAME",
     help="Test case (SchedulingBasic), one of its sizes (SchedulingBasic/500Nodes), or a pattern with *."
     " May be repeated.",
 )
-_labels = click.option(
+_labels = option(
     "--label",
+    section=_WORKLOADS,
     multiple=True,
     metavar="L",
     help="Only workloads with this label: short, performance, large, start, latency. May be repeated.",
@@ -37,7 +41,17 @@ _labels = click.option(
 
 @click.group(context_settings={"show_default": True})
 def bench() -> None:
-    """Measure a plugin or, in a source checkout after `make test`, the scheduler."""
+    """Measure a plugin or, in a source checkout after `make test`, the scheduler.
+
+    \b
+    Measure a plugin of yours, in a second and without a cluster:
+      pyscheduler bench plugin gpu_model:GpuModel
+
+    \b
+    In a checkout, measure decisions alone, and the scheduler beside kube-scheduler:
+      pyscheduler bench decide
+      pyscheduler bench compare --workload SchedulingBasic/500Nodes --rounds 1
+    """
 
 
 def _module(name: str) -> Any:
@@ -52,36 +66,40 @@ def _module(name: str) -> Any:
         raise CommandProblem(f"bench needs {missing.name}: install it with `make test`") from None
 
 
-@bench.command
+@bench.command(cls=SectionedCommand)
 @_names
 @_labels
-@click.option(
+@option(
     "--rounds",
+    section=_RUNS,
     type=click.IntRange(min=1),
     default=3,
     help="Number of rounds; each round runs every contender once.",
 )
-@click.option(
+@option(
     "--contenders",
+    section=_RUNS,
     default="pyscheduler,kube-scheduler",
     help="Contenders, separated by commas; the others are compared with the first."
     " bare-client and bare-client-events bind pods without a decision, in workloads that need none.",
 )
-@click.option(
+@option(
     "--param",
+    section=_WORKLOADS,
     multiple=True,
     metavar="NAME=NUMBER",
     help="Override a size of the workload: measurePods=2000. May be repeated.",
 )
-@click.option(
+@option(
     "--latency",
+    section=_RUNS,
     metavar="MS,...",
     help="Delay every API call by this many milliseconds through a proxy; with a list (5,20,50,100) run once for each."
     " Default workloads: all labelled latency.",
 )
-@click.option("--json", type=FILE, metavar="FILE", help="Write the results to FILE as JSON.")
-@click.option("--markdown", type=FILE, metavar="FILE", help="Write the tables to FILE.")
-@click.option("--seconds", type=click.FloatRange(min=1), default=120.0, help="Time limit of one run.")
+@option("--json", section=_RESULTS, type=FILE, metavar="FILE", help="Write the results to FILE as JSON.")
+@option("--markdown", section=_RESULTS, type=FILE, metavar="FILE", help="Write the tables to FILE.")
+@option("--seconds", section=_RUNS, type=click.FloatRange(min=1), default=120.0, help="Time limit of one run.")
 def compare(
     workload: tuple[str, ...],
     label: tuple[str, ...],
@@ -95,8 +113,12 @@ def compare(
 ) -> None:
     """Compare this scheduler with the real kube-scheduler, in alternating runs on one real API server.
 
-    Without --workload and --label, it runs all workloads labelled short. The first run builds Kubernetes, which needs
-    Go.
+    Without --workload and --label, it runs all workloads labelled short; `bench list` shows all. The first run builds
+    Kubernetes, which needs Go.
+
+    \b
+      pyscheduler bench compare --workload SchedulingBasic/500Nodes --rounds 1
+      pyscheduler bench compare --label performance --rounds 5 --markdown results.md
     """
     suite, comparison = _module("suite"), _module("compare")
     try:
@@ -157,7 +179,12 @@ def plugin_cost(plugin: str, nodes: int, arguments: str, pod: Path | None, node:
 
 
 def _manifest(file: Path | None) -> dict[str, Any]:
-    return {} if file is None else _mapping(file.read_text(encoding="utf-8"), str(file))
+    if file is None:
+        return {}
+    try:
+        return _mapping(file.read_text(encoding="utf-8"), str(file))
+    except (OSError, UnicodeError) as error:
+        raise unreadable(file, error) from None
 
 
 def _mapping(text: str, where: str) -> dict[str, Any]:
@@ -166,7 +193,7 @@ def _mapping(text: str, where: str) -> dict[str, Any]:
     except yaml.YAMLError as problem:
         raise CommandProblem(f"{where}: {problem}") from None
     if not isinstance(value, dict):
-        raise CommandProblem(f"{where} is not a mapping")
+        raise CommandProblem(f"{where} is not a mapping: write {{name: value}}")
     return value
 
 
@@ -175,7 +202,7 @@ def _checkout_command(name: str, what: str) -> None:
 
     @bench.command(
         name,
-        help=f"{what}; see `{name} --help` for options.",
+        help=f"{what}. See `{name} --help` for options.",
         context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
         add_help_option=False,
     )

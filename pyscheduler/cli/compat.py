@@ -14,7 +14,8 @@ import click
 
 import pyscheduler
 from pyscheduler import logs
-from pyscheduler.cli.options import duration, switch
+from pyscheduler.cli.options import API_SERVER, CONFIGURATION, duration, switch
+from pyscheduler.cli.sections import option
 from pyscheduler.config.durations import parse_duration
 
 KUBERNETES: Final = "1.36"
@@ -83,14 +84,14 @@ def options(command: Callable[..., None]) -> Callable[..., None]:
         command(legacy=Legacy(_flag_defaults(values), values.pop("master"), longest), **values)
 
     decorated: Callable[..., None] = with_flags
-    for option in reversed((*_SUPPORTED, *(_option(flag) for flag in IGNORED))):
-        decorated = option(decorated)
+    for add in reversed((*_SUPPORTED, *(_option(flag) for flag in IGNORED))):
+        decorated = add(decorated)
     return decorated
 
 
 def _option(flag: Ignored) -> Callable[..., Any]:
-    option = switch if flag.switch else click.option
-    return option(f"--{flag.name}", metavar="X", hidden=True)
+    add = switch if flag.switch else option
+    return add(f"--{flag.name}", metavar="X", hidden=True)
 
 
 def _flag_defaults(values: dict[str, Any]) -> dict[str, Any]:
@@ -113,7 +114,9 @@ def _reject_unsupported(values: dict[str, Any]) -> None:
         version = values.pop(name).removeprefix("kube=").removeprefix("v")
         if version not in ("", KUBERNETES) and not version.startswith(f"{KUBERNETES}."):
             hint = f"--{name.replace('_', '-')}"
-            raise click.BadParameter(f"{version} is not supported, only {KUBERNETES} is", param_hint=hint)
+            raise click.BadParameter(
+                f"{version} is not supported, only {KUBERNETES} is: remove the flag", param_hint=hint
+            )
     for name, problem in _UNSUPPORTED.items():
         if values.pop(name):
             raise click.BadParameter(problem, param_hint=f"--{name.replace('_', '-')}")
@@ -126,26 +129,42 @@ def _print_version(context: click.Context, _: click.Parameter, requested: bool |
 
 
 _SUPPORTED: Final = (
-    click.option("--master", default="", metavar="URL", help="API server URL; overrides the kubeconfig."),
-    click.option(
+    option("--master", section=API_SERVER, default="", metavar="URL", help="API server URL; overrides the kubeconfig."),
+    option(
         "--pod-max-in-unschedulable-pods-duration",
+        section=CONFIGURATION,
         default="5m0s",
         callback=duration,
         metavar="D",
         help="Retry an unschedulable pod after this time even without an event.",
     ),
-    click.option(
-        "--kube-api-content-type", metavar="TYPE", help="Sets clientConnection.contentType if there is no --config."
+    option(
+        "--kube-api-content-type",
+        section=API_SERVER,
+        metavar="TYPE",
+        help="Sets clientConnection.contentType if there is no --config.",
     ),
-    click.option("--kube-api-qps", type=float, metavar="N", help="Sets clientConnection.qps if there is no --config."),
-    click.option(
-        "--kube-api-burst", type=int, metavar="N", help="Sets clientConnection.burst if there is no --config."
+    option(
+        "--kube-api-qps",
+        section=API_SERVER,
+        type=float,
+        metavar="N",
+        help="Sets clientConnection.qps if there is no --config.",
     ),
-    switch("--profiling", metavar="[=BOOL]", help="Sets enableProfiling if there is no --config."),
+    option(
+        "--kube-api-burst",
+        section=API_SERVER,
+        type=int,
+        metavar="N",
+        help="Sets clientConnection.burst if there is no --config.",
+    ),
+    switch(
+        "--profiling", section=CONFIGURATION, metavar="[=BOOL]", help="Sets enableProfiling if there is no --config."
+    ),
     switch("--contention-profiling", metavar="[=BOOL]", hidden=True),
-    click.option("--emulated-version", default="", metavar="V", hidden=True),
-    click.option("--min-compatibility-version", default="", metavar="V", hidden=True),
-    *(click.option(f"--{name.replace('_', '-')}", multiple=True, metavar="X", hidden=True) for name in _UNSUPPORTED),
+    option("--emulated-version", default="", metavar="V", hidden=True),
+    option("--min-compatibility-version", default="", metavar="V", hidden=True),
+    *(option(f"--{name.replace('_', '-')}", multiple=True, metavar="X", hidden=True) for name in _UNSUPPORTED),
     switch(
         "--version",
         metavar="[=BOOL]",

@@ -16,7 +16,13 @@ _file = click.argument("file", type=FILE)
 
 @click.group
 def config() -> None:
-    """Validate configuration files and show their defaults."""
+    """Validate configuration files and show their defaults.
+
+    \b
+    No file yet? Write one that has every setting with its default:
+      pyscheduler run --write-config-to scheduler.yaml
+      pyscheduler config validate scheduler.yaml
+    """
 
 
 @config.command

@@ -14,6 +14,7 @@ import click
 import msgspec
 
 from pyscheduler.cli.options import FILE, duration, switch
+from pyscheduler.cli.sections import option
 from pyscheduler.clock import Clock
 from pyscheduler.config.durations import parse_duration
 from pyscheduler.config.loaded import LoadedConfig
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
 Flags = Callable[[], Mapping[str, Any]]
 """Function that returns the value of every flag by name."""
 _HIDDEN: Final = "(not shown)"
+_SECURE_SERVING: Final = "Secure serving"
+_AUTHENTICATION: Final = "Authentication"
+_AUTHORIZATION: Final = "Authorization"
 _PROFILES: Final = ("cmdline", "goroutine", "profile")
 _REVIEWS: Final = ConnectionOptions(connections=2, qps=20, burst=40, deadlines=Deadlines().within(10.0))
 """Separate connections with a low rate, so that reviews never delay bindings or load the API server."""
@@ -74,8 +78,9 @@ class EndpointOptions(msgspec.Struct, frozen=True):
         )
 
 
-def _ttl_option(flag: str, what: str) -> Callable[..., Any]:
-    return click.option(flag, default="10s", callback=duration, metavar="D", help=f"How long to cache {what}.")
+def _ttl_option(flag: str, section: str, what: str) -> Callable[..., Any]:
+    text = f"How long to cache {what}."
+    return option(flag, section=section, default="10s", callback=duration, metavar="D", help=text)
 
 
 def _list(flag: str, *default: str, **more: Any) -> Callable[..., Any]:
@@ -84,49 +89,91 @@ def _list(flag: str, *default: str, **more: Any) -> Callable[..., Any]:
     def split(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(word.strip() for value in values for word in value.split(",") if word.strip())
 
-    return click.option(flag, multiple=True, default=default, callback=split, metavar="NAME,...", **more)
+    more.update(multiple=True, default=default, callback=split, metavar="NAME,...")
+    return option(flag, section=_AUTHENTICATION, **more)
 
 
 _OPTIONS: Final = (
-    click.option(
-        "--bind-address", default="0.0.0.0", metavar="A", help="Address of the health, metrics and debug endpoints."
+    option(
+        "--bind-address",
+        section=_SECURE_SERVING,
+        default="0.0.0.0",
+        metavar="A",
+        help="Address of the health, metrics and debug endpoints.",
     ),
-    click.option("--secure-port", default=10259, metavar="P", help="HTTPS port of the endpoints; 0 disables them."),
-    click.option(
-        "--cert-dir", type=FILE, metavar="DIR", help="Directory for the self-signed certificate pyscheduler.crt."
+    option(
+        "--secure-port",
+        section=_SECURE_SERVING,
+        default=10259,
+        metavar="P",
+        help="HTTPS port of the endpoints; 0 disables them.",
     ),
-    click.option(
-        "--tls-cert-file", type=FILE, metavar="FILE", help="Serving certificate (default: a self-signed one)."
+    option(
+        "--cert-dir",
+        section=_SECURE_SERVING,
+        type=FILE,
+        metavar="DIR",
+        help="Directory for the self-signed certificate pyscheduler.crt.",
     ),
-    click.option("--tls-private-key-file", type=FILE, metavar="FILE", help="Private key of the serving certificate."),
-    click.option("--tls-min-version", default="", metavar="V", help="VersionTLS12 (default) or VersionTLS13."),
-    click.option("--tls-cipher-suites", default="", metavar="NAME,...", help="Cipher suites for TLS 1.2."),
-    click.option(
+    option(
+        "--tls-cert-file",
+        section=_SECURE_SERVING,
+        type=FILE,
+        metavar="FILE",
+        help="Serving certificate (default: a self-signed one).",
+    ),
+    option(
+        "--tls-private-key-file",
+        section=_SECURE_SERVING,
+        type=FILE,
+        metavar="FILE",
+        help="Private key of the serving certificate.",
+    ),
+    option(
+        "--tls-min-version",
+        section=_SECURE_SERVING,
+        default="",
+        metavar="V",
+        help="VersionTLS12 (default) or VersionTLS13.",
+    ),
+    option(
+        "--tls-cipher-suites",
+        section=_SECURE_SERVING,
+        default="",
+        metavar="NAME,...",
+        help="Cipher suites for TLS 1.2.",
+    ),
+    option(
         "--client-ca-file",
+        section=_AUTHENTICATION,
         type=FILE,
         metavar="FILE",
         help="CA of client certificates (default: the cluster's client CA).",
     ),
-    click.option(
+    option(
         "--authentication-kubeconfig",
+        section=_AUTHENTICATION,
         type=FILE,
         metavar="FILE",
         help="Kubeconfig of the cluster that reviews tokens (default: --kubeconfig).",
     ),
     switch(
         "--authentication-skip-lookup",
+        section=_AUTHENTICATION,
         default=False,
         metavar="[=BOOL]",
         help="Do not read the CA of client certificates from the cluster.",
     ),
     switch(
         "--authentication-tolerate-lookup-failure",
+        section=_AUTHENTICATION,
         default=True,
         metavar="[=BOOL]",
         help="Start without the cluster's client CA if it cannot be read.",
     ),
-    click.option(
+    option(
         "--requestheader-client-ca-file",
+        section=_AUTHENTICATION,
         type=FILE,
         metavar="FILE",
         help="CA of front proxies' certificates (default: that of the cluster).",
@@ -138,21 +185,23 @@ _OPTIONS: Final = (
     _list("--requestheader-uid-headers", hidden=True),
     _list("--requestheader-group-headers", "x-remote-group", hidden=True),
     _list("--requestheader-extra-headers-prefix", "x-remote-extra-", hidden=True),
-    click.option(
+    option(
         "--authorization-kubeconfig",
+        section=_AUTHORIZATION,
         type=FILE,
         metavar="FILE",
         help="Kubeconfig of the cluster that reviews access (default: --kubeconfig).",
     ),
-    click.option(
+    option(
         "--authorization-always-allow-paths",
+        section=_AUTHORIZATION,
         default="/healthz,/readyz,/livez",
         metavar="PATH,...",
         help="Paths served without authorization; a trailing * matches any suffix.",
     ),
-    _ttl_option("--authentication-token-webhook-cache-ttl", "token reviews"),
-    _ttl_option("--authorization-webhook-cache-authorized-ttl", "allowed access reviews"),
-    _ttl_option("--authorization-webhook-cache-unauthorized-ttl", "denied access reviews"),
+    _ttl_option("--authentication-token-webhook-cache-ttl", _AUTHENTICATION, "token reviews"),
+    _ttl_option("--authorization-webhook-cache-authorized-ttl", _AUTHORIZATION, "allowed access reviews"),
+    _ttl_option("--authorization-webhook-cache-unauthorized-ttl", _AUTHORIZATION, "denied access reviews"),
 )
 
 
@@ -165,8 +214,8 @@ def options(command: Callable[..., None]) -> Callable[..., None]:
         command(serving=EndpointOptions(**own), **values)
 
     decorated: Callable[..., None] = with_endpoints
-    for option in reversed(_OPTIONS):
-        decorated = option(decorated)
+    for add in reversed(_OPTIONS):
+        decorated = add(decorated)
     return decorated
 
 

@@ -13,7 +13,7 @@ import click
 
 from pyscheduler.api.objects import PodObject
 from pyscheduler.cli import options
-from pyscheduler.cli.problems import CommandProblem
+from pyscheduler.cli.problems import unreadable
 from pyscheduler.config.build import build_profiles
 from pyscheduler.config.gates import DEFAULTS, FeatureGates
 from pyscheduler.config.load import default, from_value, load
@@ -76,7 +76,7 @@ def _lines(file: str) -> Iterator[bytes]:
         with Path(file).open("rb") as lines:
             yield from lines
     except OSError as error:
-        raise CommandProblem(f"{file}: cannot be read: {error.strerror or error}") from None
+        raise unreadable(file, error) from None
 
 
 class Evaluator:

@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from pyscheduler.cli.problems import CommandProblem
+from pyscheduler.cli.problems import CommandProblem, unreadable
 from pyscheduler.embedded import Api
 from pyscheduler.embedded.objects import Json
 from pyscheduler.embedded.resources import Resource
@@ -64,7 +64,7 @@ def _read(path: Path) -> Iterator[Manifest]:
     try:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, ValueError) as error:
-        raise CommandProblem(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
+        raise unreadable(path, error) from None
     try:
         documents = list(yaml.safe_load_all(text))
     except yaml.YAMLError as error:
@@ -78,7 +78,9 @@ def _read(path: Path) -> Iterator[Manifest]:
 
 def _objects(document: Any, place: str) -> Iterator[Manifest]:
     if not isinstance(document, dict):
-        raise CommandProblem(f"{place}: must be a Kubernetes object, is {type(document).__name__}")
+        raise CommandProblem(
+            f"{place}: must be a Kubernetes object with apiVersion, kind and metadata, is {type(document).__name__}"
+        )
     if document.get("kind") in _IGNORED:
         return
     if document.get("kind") == "List":
@@ -87,10 +89,10 @@ def _objects(document: Any, place: str) -> Iterator[Manifest]:
         return
     for field in ("apiVersion", "kind"):
         if not isinstance(document.get(field), str):
-            raise CommandProblem(f"{place}: {field}: is required")
+            raise CommandProblem(f"{place}: {field}: is required; write it as for `kubectl apply`")
     meta = document.get("metadata")
     if not isinstance(meta, dict) or not (meta.get("name") or meta.get("generateName")):
-        raise CommandProblem(f"{place}: metadata.name: is required")
+        raise CommandProblem(f"{place}: metadata.name: is required, or metadata.generateName")
     yield Manifest(place, document)
 
 

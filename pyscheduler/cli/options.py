@@ -11,6 +11,7 @@ from typing import Any, Final, TypeVar
 import click
 
 from pyscheduler import logs
+from pyscheduler.cli.sections import option
 from pyscheduler.config.durations import parse_duration
 from pyscheduler.config.fields import camel
 from pyscheduler.config.gates import FeatureGateError, FeatureGates, parse
@@ -19,11 +20,20 @@ from pyscheduler.config.problems import ConfigError, Problem
 
 T = TypeVar("T")
 FILE: Final = click.Path(path_type=Path)
-config = click.option(
-    "--config", type=FILE, metavar="FILE", help="KubeSchedulerConfiguration file (default: the default profile)."
+CONFIGURATION: Final = "Configuration"
+API_SERVER: Final = "API server"
+_LEADER_ELECTION: Final = "Leader election"
+_LOGS: Final = "Logs"
+config = option(
+    "--config",
+    section=CONFIGURATION,
+    type=FILE,
+    metavar="FILE",
+    help="KubeSchedulerConfiguration file (default: the default profile).",
 )
-feature_gates = click.option(
+feature_gates = option(
     "--feature-gates",
+    section=CONFIGURATION,
     multiple=True,
     metavar="NAME=BOOL,...",
     help="Feature gates, as in kube-scheduler. May be repeated.",
@@ -34,10 +44,19 @@ def _integer(text: object) -> int:
     return int(str(text).removeprefix("="))  # Go accepts -v=2, click -v2
 
 
-verbosity = click.option(
-    "--v", "-v", "verbosity", type=_integer, default=0, metavar="N", help="Log verbosity; higher numbers log more."
+verbosity = option(
+    "--v",
+    "-v",
+    "verbosity",
+    section=_LOGS,
+    type=_integer,
+    default=0,
+    metavar="N",
+    help="Log verbosity; higher numbers log more.",
 )
-logging_format = click.option("--logging-format", default="text", metavar="text|json", help="Format of log lines.")
+logging_format = option(
+    "--logging-format", section=_LOGS, default="text", metavar="text|json", help="Format of log lines."
+)
 
 
 def duration(_: click.Context, __: click.Parameter, text: str | None) -> str | None:
@@ -51,48 +70,68 @@ def duration(_: click.Context, __: click.Parameter, text: str | None) -> str | N
 
 def switch(name: str, default: bool | None = None, **more: Any) -> Callable[..., Any]:
     """Return a boolean option that may be given without a value, as in Go."""
-    return click.option(name, type=bool, default=default, is_flag=False, flag_value="true", **more)
+    return option(name, type=bool, default=default, is_flag=False, flag_value="true", **more)
 
 
 _ELECTION: Final = (
     switch(
         "--leader-elect",
+        section=_LEADER_ELECTION,
         metavar="[=BOOL]",
         help="Schedule only while holding the Lease, so that several replicas can run.",
     ),
-    click.option(
+    option(
         "--leader-elect-lease-duration",
         "lease_duration",
+        section=_LEADER_ELECTION,
         callback=duration,
         metavar="D",
         help="Another replica may take over this long after the last renewal.",
     ),
-    click.option(
+    option(
         "--leader-elect-renew-deadline",
         "renew_deadline",
+        section=_LEADER_ELECTION,
         callback=duration,
         metavar="D",
         help="The leader stops this long after its last renewal.",
     ),
-    click.option(
+    option(
         "--leader-elect-retry-period",
         "retry_period",
+        section=_LEADER_ELECTION,
         callback=duration,
         metavar="D",
         help="Interval between attempts to acquire or renew the Lease.",
     ),
-    click.option("--leader-elect-resource-lock", "resource_lock", metavar="KIND", help="Must be leases."),
-    click.option("--leader-elect-resource-name", "resource_name", metavar="NAME", help="Name of the Lease."),
-    click.option(
-        "--leader-elect-resource-namespace", "resource_namespace", metavar="NS", help="Namespace of the Lease."
+    option(
+        "--leader-elect-resource-lock",
+        "resource_lock",
+        section=_LEADER_ELECTION,
+        metavar="KIND",
+        help="Must be leases.",
+    ),
+    option(
+        "--leader-elect-resource-name",
+        "resource_name",
+        section=_LEADER_ELECTION,
+        metavar="NAME",
+        help="Name of the Lease.",
+    ),
+    option(
+        "--leader-elect-resource-namespace",
+        "resource_namespace",
+        section=_LEADER_ELECTION,
+        metavar="NS",
+        help="Namespace of the Lease.",
     ),
 )
 
 
 def leader_election(command: Callable[..., T]) -> Callable[..., T]:
     """Add kube-scheduler's flags that override `leaderElection` of the file; `election` reads them."""
-    for option in reversed(_ELECTION):
-        command = option(command)
+    for add in reversed(_ELECTION):
+        command = add(command)
     return command
 
 

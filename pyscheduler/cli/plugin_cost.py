@@ -34,6 +34,7 @@ from pyscheduler.cli.problems import CommandProblem
 from pyscheduler.config.build import build_profiles
 from pyscheduler.config.load import loads
 from pyscheduler.config.loaded import LoadedConfig
+from pyscheduler.config.problems import ConfigError
 from pyscheduler.core.commands import Bind
 from pyscheduler.core.events import Bound, NodeChanged, PodChanged, PodGone
 from pyscheduler.core.framework.handle import CoreHandle
@@ -86,13 +87,16 @@ class Cost:
 
 
 def measure(request: CostMeasurement) -> Cost:
-    """Measure a plugin. ConfigError if it cannot be used."""
+    """Measure a plugin. ConfigError or CommandProblem if it cannot be used."""
     cluster = _BenchmarkCluster(_config(request, enabled=True), request)
     plugin, pod, table = cluster.plugin(request.plugin), cluster.pod(), cluster.machine.context.state.table()
     try:
         calls = tuple(_calls(plugin, pod, table))
     except Exception as error:
-        text = f"plugin {plugin.name} failed: {describe(error)} ({code_line(error)})"
+        text = (
+            f"plugin {plugin.name} failed: {describe(error)} ({code_line(error)});"
+            " mend it, or give the input that it needs with --args, --pod and --node"
+        )
         raise CommandProblem(text) from None
     clusters = {"without": _BenchmarkCluster(_config(request, enabled=False), request), "with": cluster}
     reads, minimal = getattr(plugin, "reads", None), infer_reads(plugin, pod, table)
@@ -113,7 +117,14 @@ def _config(request: CostMeasurement, enabled: bool) -> LoadedConfig:
     if enabled and request.args:
         profile["pluginConfig"] = [{"name": request.plugin, "args": request.args}]
     kind = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
-    return loads(json.dumps({**kind, "profiles": [profile]}))
+    try:
+        return loads(json.dumps({**kind, "profiles": [profile]}))
+    except ConfigError as error:
+        problem = error.problems[0]
+        if not problem.path.endswith(".name"):  # the place of other errors is in the args
+            raise
+        hint = "`pyscheduler plugins list` shows all; module:Class names a class of a file in this folder"
+        raise CommandProblem(f"{problem.message}; {hint}") from None
 
 
 class _BenchmarkCluster:

@@ -20,7 +20,14 @@ FORMATS = ("table", "json")
 
 @click.group
 def plugins() -> None:
-    """List the installed plugins."""
+    """List the installed plugins.
+
+    \b
+      pyscheduler plugins list
+      pyscheduler plugins list -o json
+
+    A configuration can also enable a class of a file in the working directory as module:Class; see docs/plugins.md.
+    """
 
 
 @plugins.command("list")

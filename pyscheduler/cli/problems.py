@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from pyscheduler.api import ApiError
 from pyscheduler.backend.errors import BackendProblem
 from pyscheduler.backend.state import StateProblem
@@ -14,6 +16,15 @@ from pyscheduler.shell.serving.http import ServerProblem
 
 class CommandProblem(Exception):
     """Error of a command; the message has the reason and what to do."""
+
+
+def unreadable(file: str | Path, error: Exception) -> CommandProblem:
+    """Return the error for a file that cannot be read."""
+    if isinstance(error, FileNotFoundError):
+        return CommandProblem(f"{file}: cannot be read: No such file or directory; paths start at {Path.cwd()}")
+    if isinstance(error, UnicodeError):
+        return CommandProblem(f"{file}: cannot be read: {error}; save it as UTF-8")
+    return CommandProblem(f"{file}: cannot be read: {getattr(error, 'strerror', None) or error}")
 
 
 PROBLEMS: tuple[type[Exception], ...] = (

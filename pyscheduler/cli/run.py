@@ -18,6 +18,7 @@ from pyscheduler.cli import compat, endpoints, options
 from pyscheduler.cli.compat import Legacy
 from pyscheduler.cli.endpoints import EndpointOptions
 from pyscheduler.cli.pod_groups import PodGroupControllerRunner
+from pyscheduler.cli.sections import SectionedCommand, option
 from pyscheduler.clock import SystemClock
 from pyscheduler.config.loaded import LoadedConfig
 from pyscheduler.kube.connection import CONNECTIONS, ConnectionOptions, connect
@@ -35,16 +36,18 @@ from pyscheduler.shell.watchdog import Watchdog
 log = logs.get("run")
 
 
-@click.command
+@click.command(cls=SectionedCommand)
 @options.config
-@click.option(
+@option(
     "--kubeconfig",
+    section=options.API_SERVER,
     type=options.FILE,
     metavar="FILE",
     help="Kubeconfig for the API server (default: in-cluster credentials).",
 )
-@click.option(
+@option(
     "--write-config-to",
+    section=options.CONFIGURATION,
     type=options.FILE,
     metavar="FILE",
     help="Write the configuration with all defaults filled in to FILE and exit.",
@@ -69,10 +72,17 @@ def run(
     are those of kube-scheduler; flags that exist only for compatibility are not listed.
 
     \b
-    Examples:
-      pyscheduler run --kubeconfig ~/.kube/config
+    Start with a file of all settings. Beside kube-scheduler, change its schedulerName to a name of your own:
+      pyscheduler run --write-config-to scheduler.yaml
+      pyscheduler config validate scheduler.yaml
+
+    \b
+    Run it on your machine:
+      pyscheduler run --config scheduler.yaml --kubeconfig ~/.kube/config
+
+    \b
+    In the cluster, run several replicas of which one schedules:
       pyscheduler run --config scheduler.yaml --leader-elect
-      pyscheduler run --config scheduler.yaml --write-config-to all-defaults.yaml
     """
     flags = options.election(election)
     configuration = options.loaded(config, feature_gates, flags, legacy.flag_defaults)

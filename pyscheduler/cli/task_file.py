@@ -11,7 +11,7 @@ import msgspec
 import yaml
 
 from pyscheduler.backend.task import TaskProblem, TaskSpec, check
-from pyscheduler.cli.problems import CommandProblem
+from pyscheduler.cli.problems import CommandProblem, unreadable
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times faster, if libyaml is installed
 
@@ -42,7 +42,7 @@ def _text(file: str) -> str:
             return sys.stdin.read()
         return Path(file).read_text(encoding="utf-8-sig")
     except (OSError, ValueError) as problem:
-        raise CommandProblem(f"{file}: cannot be read: {getattr(problem, 'strerror', None) or problem}") from None
+        raise unreadable(file, problem) from None
 
 
 def _json_lines(file: str, text: str) -> Iterator[tuple[str, Any]]:
@@ -56,7 +56,7 @@ def _json_lines(file: str, text: str) -> Iterator[tuple[str, Any]]:
             try:
                 yield f"{file}:{number}", msgspec.json.decode(line)
             except msgspec.DecodeError as problem:
-                raise CommandProblem(f"{file}:{number}: is not JSON: {problem}") from None
+                raise CommandProblem(f"{file}:{number}: is not JSON: {problem}; write one task per line") from None
 
 
 def _documents(file: str, text: str) -> Iterator[tuple[str, Any]]:
@@ -88,5 +88,5 @@ def _unique(file: str, specs: Iterable[TaskSpec]) -> list[TaskSpec]:
     by_id: dict[str, TaskSpec] = {}
     for spec in specs:
         if by_id.setdefault(spec.id, spec) != spec:
-            raise CommandProblem(f"{file}: the id {spec.id!r} is used for two different tasks")
+            raise CommandProblem(f"{file}: the id {spec.id!r} is used for two different tasks: give each its own")
     return list(by_id.values())

@@ -7,6 +7,7 @@ can be queued; kill and forget requests do not wait behind them.
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import sys
 from collections import Counter
@@ -60,6 +61,7 @@ class RunOptions(NamedTuple):
 async def work(flags: RunOptions) -> int:
     """Run the backend until a signal, with `once` until all tasks have ended; return the exit code."""
     fixed = _fixed_budget(flags)
+    _check_kubeconfig(flags.kubeconfig)
     async with AsyncExitStack() as stack:
         burst = max(1, round(2 * flags.qps))
         client = await stack.enter_async_context(
@@ -84,6 +86,14 @@ def _fixed_budget(flags: RunOptions) -> FixedBudget | None:
         return FixedBudget(Resources.of(flags.budget)) if flags.budget else None
     except QuantityError as problem:
         raise CommandProblem(f"--budget: {problem}") from None
+
+
+def _check_kubeconfig(file: Path | None) -> None:
+    """Raise CommandProblem if the file is missing, or if there is none outside of a cluster."""
+    if file is None and "KUBERNETES_SERVICE_HOST" not in os.environ:
+        raise CommandProblem("no kubeconfig was given and this is not a pod of a cluster: pass --kubeconfig FILE")
+    if file is not None and not file.exists():
+        raise CommandProblem(f"--kubeconfig {file} does not exist; `pyscheduler up --kubeconfig-out {file}` writes one")
 
 
 async def _until_signalled(work: Awaitable[int]) -> int:

@@ -15,6 +15,7 @@ from pyscheduler.backend.state.request_queue import Forget, Kill, RequestQueue, 
 from pyscheduler.backend.task import Gang, RetryPolicy, TaskSpec
 from pyscheduler.cli import options, task_view
 from pyscheduler.cli.problems import CommandProblem
+from pyscheduler.cli.sections import SectionedCommand, option
 from pyscheduler.cli.task_file import read_tasks, validated
 from pyscheduler.cli.task_view import TaskFilter, TaskRow
 
@@ -50,6 +51,7 @@ A file has YAML documents, each a task or a list of tasks, or JSON with one task
   deadline_seconds: 3600
 """
 _DEFAULT_STATE = "tasks.db"
+_TASKS, _POD, _SCHEDULING, _ATTEMPTS, _LIMITS = "Tasks", "Pod", "Scheduling", "Attempts", "Limits"
 _POLL_SECONDS = 0.3
 """Interval between two reads of the state file in seconds."""
 
@@ -60,8 +62,9 @@ def tasks() -> None:
 
 
 def _state(command: Callable[..., None]) -> Callable[..., None]:
-    return click.option(
+    return option(
         "--state",
+        section=_TASKS,
         type=options.FILE,
         default=_DEFAULT_STATE,
         envvar="PYSCHEDULER_TASKS_STATE",
@@ -79,33 +82,61 @@ def _pairs(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> dic
     return dict(text.split("=", 1) for text in texts)
 
 
-def _many(flag: str, help: str, *names: str) -> Callable[..., Any]:
-    return click.option(
-        flag, *names, multiple=True, callback=_pairs, metavar="NAME=VALUE", help=f"{help} May be repeated."
-    )
+def _many(flag: str, section: str, help: str, *names: str) -> Callable[..., Any]:
+    text = f"{help} May be repeated."
+    return option(flag, *names, section=section, multiple=True, callback=_pairs, metavar="NAME=VALUE", help=text)
 
 
-@tasks.command(help=_SUBMIT_HELP)
+@tasks.command(cls=SectionedCommand, help=_SUBMIT_HELP)
 @click.argument("id", required=False)
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 @_state
-@click.option("--file", "-f", metavar="FILE", help="Read tasks from FILE; - is standard input.")
-@click.option("--image", default="", metavar="I", help="Image of the container.")
-@click.option("--cpu", default="", metavar="Q", help="CPU request: 500m, 2.")
-@click.option("--memory", default="", metavar="Q", help="Memory request: 512Mi, 4Gi.")
-@_many("--resource", "Other resource requests: nvidia.com/gpu=1.", "resources")
-@_many("--limit", "Resource limits: memory=2Gi.", "limits")
-@_many("--env", "Environment variables.")
-@_many("--label", "Labels of the pod.", "labels")
-@_many("--node-selector", "Node labels that the pod requires.")
-@click.option("--priority-class", default="", metavar="P", help="PriorityClass of the pod.")
-@click.option("--queue", default="", metavar="Q", help="Queue label, for plugins and tools that share resources.")
-@click.option("--gang", default="", metavar="NAME:SIZE", help="Start SIZE tasks of gang NAME together or not at all.")
-@click.option("--scheduler", default="", metavar="S", help="schedulerName of the pod (default: that of `run`).")
-@_many("--retry", "Retries per failure kind: application=2, infrastructure=5, configuration=0.")
-@click.option("--pending-seconds", type=float, metavar="S", help="Time limit for an attempt to start.")
-@click.option("--deadline-seconds", type=float, metavar="S", help="Time limit of the task, including all attempts.")
-@click.option("--watch", is_flag=True, help="Watch the tasks until they have ended; exit 1 if one did not succeed.")
+@option("--file", "-f", section=_TASKS, metavar="FILE", help="Read tasks from FILE; - is standard input.")
+@option("--image", section=_POD, default="", metavar="I", help="Image of the container.")
+@option("--cpu", section=_POD, default="", metavar="Q", help="CPU request: 500m, 2.")
+@option("--memory", section=_POD, default="", metavar="Q", help="Memory request: 512Mi, 4Gi.")
+@_many("--resource", _POD, "Other resource requests: nvidia.com/gpu=1.", "resources")
+@_many("--limit", _POD, "Resource limits: memory=2Gi.", "limits")
+@_many("--env", _POD, "Environment variables.")
+@_many("--label", _POD, "Labels of the pod.", "labels")
+@_many("--node-selector", _SCHEDULING, "Node labels that the pod requires.")
+@option("--priority-class", section=_SCHEDULING, default="", metavar="P", help="PriorityClass of the pod.")
+@option(
+    "--queue",
+    section=_SCHEDULING,
+    default="",
+    metavar="Q",
+    help="Queue label, for plugins and tools that share resources.",
+)
+@option(
+    "--gang",
+    section=_SCHEDULING,
+    default="",
+    metavar="NAME:SIZE",
+    help="Start SIZE tasks of gang NAME together or not at all.",
+)
+@option(
+    "--scheduler",
+    section=_SCHEDULING,
+    default="",
+    metavar="S",
+    help="schedulerName of the pod (default: that of `run`).",
+)
+@_many("--retry", _ATTEMPTS, "Retries per failure kind: application=2, infrastructure=5, configuration=0.")
+@option("--pending-seconds", section=_ATTEMPTS, type=float, metavar="S", help="Time limit for an attempt to start.")
+@option(
+    "--deadline-seconds",
+    section=_ATTEMPTS,
+    type=float,
+    metavar="S",
+    help="Time limit of the task, including all attempts.",
+)
+@option(
+    "--watch",
+    section=_TASKS,
+    is_flag=True,
+    help="Watch the tasks until they have ended; exit 1 if one did not succeed.",
+)
 def submit(id: str | None, command: tuple[str, ...], state: Path, file: str | None, watch: bool, **flags: Any) -> None:
     specs = read_tasks(file) if file is not None else [_from_flags(id, command, flags)]
     if file is not None and (id or any(value for name, value in flags.items())):
@@ -198,7 +229,7 @@ def watch(state: Path, ids: tuple[str, ...]) -> None:
 @click.argument("ids", nargs=-1)
 @click.option("--ended", is_flag=True, help="Forget all tasks that have ended.")
 def forget(state: Path, ids: tuple[str, ...], ended: bool) -> None:
-    """Delete the records of tasks that have ended; their ids can be reused."""
+    """Delete the records of ended tasks. Their ids can be reused."""
     if not ids and not ended:
         raise click.UsageError("name the tasks: ID..., or --ended for all that have ended")
     with RequestQueue(state) as queue:
@@ -224,22 +255,49 @@ def offers(state: Path) -> None:
     print(offer if holder else f"{offer}\nas of the last `pyscheduler tasks run`, which is not running")
 
 
-@tasks.command
+@tasks.command(cls=SectionedCommand)
 @_state
-@click.option("--kubeconfig", type=options.FILE, metavar="FILE", help="Kubeconfig (default: in-cluster credentials).")
-@click.option("--namespace", "-n", default="default", metavar="NS", help="Namespace of the pods.")
-@click.option("--name", default="tasks", metavar="NAME", help="Name of this backend, unique in the namespace.")
-@click.option("--scheduler", default="pyscheduler", metavar="S", help="Default schedulerName of tasks.")
-@_many("--budget", "Limit of all tasks together: cpu=64, memory=256Gi, pods=500 (default: no limit).")
-@click.option("--quota", is_flag=True, help="Limit all tasks together by the ResourceQuotas of the namespace.")
-@click.option("--qps", type=click.FloatRange(min=0), default=200.0, help="API calls per second; 0 for no limit.")
-@click.option("--once", is_flag=True, help="Exit when all tasks have ended, with 1 if one did not succeed.")
-@click.option("--output", "-o", type=click.Choice(["text", "json"]), default="text", help="json: one line per change.")
+@option(
+    "--kubeconfig",
+    section=options.API_SERVER,
+    type=options.FILE,
+    metavar="FILE",
+    help="Kubeconfig (default: in-cluster credentials).",
+)
+@option("--namespace", "-n", section=options.API_SERVER, default="default", metavar="NS", help="Namespace of the pods.")
+@option(
+    "--name", section=_TASKS, default="tasks", metavar="NAME", help="Name of this backend, unique in the namespace."
+)
+@option("--scheduler", section=_TASKS, default="pyscheduler", metavar="S", help="Default schedulerName of tasks.")
+@_many("--budget", _LIMITS, "Limit of all tasks together: cpu=64, memory=256Gi, pods=500 (default: no limit).")
+@option(
+    "--quota", section=_LIMITS, is_flag=True, help="Limit all tasks together by the ResourceQuotas of the namespace."
+)
+@option(
+    "--qps",
+    section=options.API_SERVER,
+    type=click.FloatRange(min=0),
+    default=200.0,
+    help="API calls per second; 0 for no limit.",
+)
+@option("--once", section=_TASKS, is_flag=True, help="Exit when all tasks have ended, with 1 if one did not succeed.")
+@option(
+    "--output",
+    "-o",
+    section=_TASKS,
+    type=click.Choice(["text", "json"]),
+    default="text",
+    help="json: one line per change.",
+)
 @options.logged
 def run(**flags: Any) -> None:
-    """Run the tasks of a state file: create their pods, watch them, clean up after them.
+    """Run the tasks of a state file as pods.
 
-    Stop it with Ctrl-C, or kill it: the pods keep running, and the next `tasks run` manages them.
+    It creates their pods, watches them and cleans up after them. Stop it with Ctrl-C, or kill it: the pods keep
+    running, and the next `tasks run` manages them.
+
+    \b
+      pyscheduler tasks run --kubeconfig kubeconfig --budget cpu=64
     """
     from pyscheduler.cli.task_run import RunOptions, work
 

@@ -23,6 +23,7 @@ from pyscheduler.cli.manifests import Manifest, apply, read_manifests
 from pyscheduler.cli.problems import CommandProblem
 from pyscheduler.cli.progress import WorkloadProgress, current_progress, node_table, pending_reason
 from pyscheduler.cli.run import until_signalled
+from pyscheduler.cli.sections import SectionedCommand, option
 from pyscheduler.clock import SystemClock
 from pyscheduler.config.gates import FeatureGates
 from pyscheduler.config.load import default, load, loads
@@ -44,6 +45,7 @@ _HEAD = (
     "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nleaderElection: {leaderElect: false}"
 )
 _POLL_SECONDS = 0.1
+_CLUSTER, _WORKLOADS = "Cluster", "Workloads"
 _NAMES = ("pyscheduler", "default-scheduler")
 
 
@@ -63,28 +65,42 @@ class UpOptions:
     timeout: float
 
 
-@click.command
-@click.option("--nodes", type=click.IntRange(min=1), default=3, metavar="N", help="Number of hollow nodes.")
-@click.option("--node-cpu", default="4", metavar="Q", help="CPU of each node.")
-@click.option("--node-memory", default="32Gi", metavar="Q", help="Memory of each node.")
-@click.option(
+@click.command(cls=SectionedCommand)
+@option("--nodes", section=_CLUSTER, type=click.IntRange(min=1), default=3, metavar="N", help="Number of hollow nodes.")
+@option("--node-cpu", section=_CLUSTER, default="4", metavar="Q", help="CPU of each node.")
+@option("--node-memory", section=_CLUSTER, default="32Gi", metavar="Q", help="Memory of each node.")
+@option(
     "--apply",
     "paths",
+    section=_WORKLOADS,
     type=options.FILE,
     multiple=True,
     metavar="FILE",
     help="Create the objects of a manifest file or folder. May be repeated.",
 )
-@click.option(
+@option(
     "--config",
+    section=options.CONFIGURATION,
     type=options.FILE,
     metavar="FILE",
     help="KubeSchedulerConfiguration file (default: the default profile with QoSSort and Gang).",
 )
-@click.option("--kubeconfig-out", type=options.FILE, metavar="FILE", help="Write a kubeconfig for kubectl to FILE.")
-@click.option("--port", default=0, metavar="P", help="Port of the API server; 0 uses a free one.")
-@click.option("--once", is_flag=True, help="Exit when every pod is bound or final.")
-@click.option("--timeout", default=60.0, metavar="S", help="With --once: exit after this many seconds at the latest.")
+@option(
+    "--kubeconfig-out",
+    section=_CLUSTER,
+    type=options.FILE,
+    metavar="FILE",
+    help="Write a kubeconfig for kubectl to FILE.",
+)
+@option("--port", section=_CLUSTER, default=0, metavar="P", help="Port of the API server; 0 uses a free one.")
+@option("--once", section=_WORKLOADS, is_flag=True, help="Exit when every pod is bound or final.")
+@option(
+    "--timeout",
+    section=_WORKLOADS,
+    default=60.0,
+    metavar="S",
+    help="With --once: exit after this many seconds at the latest.",
+)
 @options.feature_gates
 @options.verbosity
 @options.logging_format
@@ -107,8 +123,12 @@ def up(
     It schedules pods with the schedulerName `pyscheduler` or `default-scheduler`. Hollow nodes run no containers.
 
     \b
-    Examples:
+    Start a cluster, and use it from another terminal:
       pyscheduler up --nodes 5 --kubeconfig-out kubeconfig
+      kubectl --kubeconfig kubeconfig apply -f deployment.yaml
+
+    \b
+    Place the pods of manifests, show where they are, and exit:
       pyscheduler up --apply manifests/examples --once
     """
     _check_quantity("--node-cpu", node_cpu)
@@ -128,7 +148,7 @@ def _check_quantity(option: str, text: str) -> None:
     except QuantityError as problem:
         raise click.BadParameter(str(problem), param_hint=option) from None
     if is_negative:
-        raise click.BadParameter(f"{text!r} is negative", param_hint=option)
+        raise click.BadParameter(f"{text!r} is negative: write a quantity such as 500m, 2 or 1.5Gi", param_hint=option)
 
 
 def _default_config(gates: FeatureGates) -> LoadedConfig:
@@ -183,7 +203,9 @@ def _kubeconfig(cluster: EmbeddedCluster, out: Path | None) -> Path:
     try:
         shutil.copyfile(cluster.kubeconfig, out)
     except OSError as error:
-        raise CommandProblem(f"--kubeconfig-out: {out}: {error.strerror or error}") from None
+        raise CommandProblem(
+            f"--kubeconfig-out: {out}: {error.strerror or error}; name a file in a folder that you can write to"
+        ) from None
     return out
 
 

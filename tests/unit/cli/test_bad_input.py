@@ -165,3 +165,48 @@ def test_up_once_prints_why_a_pod_is_unschedulable(run: Cli, tmp_path: Path) -> 
     code, out, _ = run("up", "--once", "--nodes", 2, "--timeout", 6, "--apply", tmp_path)
     assert code == 1
     assert "default/big: 0/2 nodes are available: 2 Insufficient cpu." in out
+
+
+NEXT_STEPS = [
+    pytest.param(
+        ("bench", "plugin", "Nope"),
+        'plugin "Nope" does not exist; `pyscheduler plugins list` shows all; '
+        "module:Class names a class of a file in this folder",
+        id="unknown plugin",
+    ),
+    pytest.param(
+        ("bench", "plugin", "NodeName", "--pod", "nope.yaml"),
+        "nope.yaml: cannot be read: No such file or directory; paths start at {folder}",
+        id="missing pod file",
+    ),
+    pytest.param(
+        ("bench", "plugin", "NodeName", "--args", "[1]"),
+        "--args is not a mapping: write {{name: value}}",
+        id="args that are a list",
+    ),
+    pytest.param(
+        ("evaluate", "nope.jsonl"),
+        "nope.jsonl: cannot be read: No such file or directory; paths start at {folder}",
+        id="missing documents",
+    ),
+    pytest.param(
+        ("tasks", "run"),
+        "no kubeconfig was given and this is not a pod of a cluster: pass --kubeconfig FILE",
+        id="tasks without a cluster",
+    ),
+    pytest.param(
+        ("tasks", "run", "--kubeconfig", "nope"),
+        "--kubeconfig nope does not exist; `pyscheduler up --kubeconfig-out nope` writes one",
+        id="tasks with a missing kubeconfig",
+    ),
+]
+
+
+@pytest.mark.parametrize(("args", "message"), NEXT_STEPS)
+def test_error_says_what_to_do_next(
+    run: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, args: tuple[str, ...], message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    code, _, err = run(*args)
+    assert (code, err) == (1, f"pyscheduler: {message.format(folder=tmp_path)}\n")

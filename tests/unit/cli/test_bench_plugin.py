@@ -9,7 +9,6 @@ from click.testing import CliRunner, Result
 
 from pyscheduler.cli.bench import bench
 from pyscheduler.cli.problems import CommandProblem
-from pyscheduler.config.problems import ConfigError
 
 
 def run(plugin: str, *options: str) -> Result:
@@ -58,5 +57,7 @@ def test_plugin_that_fails_is_reported_in_one_line_with_the_line_of_its_code() -
     assert "costly.py:" in str(problem)
 
 
-def test_unknown_plugin_is_a_configuration_error() -> None:
-    assert isinstance(run("Nothing").exception, ConfigError)
+def test_error_of_an_unknown_plugin_names_the_command_that_lists_plugins() -> None:
+    problem = run("Nothing").exception
+    assert isinstance(problem, CommandProblem)
+    assert "`pyscheduler plugins list` shows all" in str(problem)
