@@ -34,6 +34,7 @@ from pyscheduler.core.events import (
     SucceededPodGone,
     Tick,
 )
+from pyscheduler.core.extenders.schedule_one import schedule_one_with_extenders
 from pyscheduler.core.framework.handle import CoreHandle
 from pyscheduler.core.framework.profile import Profile
 from pyscheduler.core.instrument import Instrument
@@ -42,12 +43,12 @@ from pyscheduler.core.reconfigure import reconfigure
 from pyscheduler.core.scheduling.binding import handle_bind_failed, handle_bound, handle_looked_up, look_up_unconfirmed
 from pyscheduler.core.scheduling.failure_handler import report_gated
 from pyscheduler.core.scheduling.permit import expire_permits, process_waiting_pods
-from pyscheduler.core.scheduling.schedule_one import (
-    discard_stale_attempt,
+from pyscheduler.core.scheduling.schedule_one import schedule_one
+from pyscheduler.core.scheduling.suspended_attempts import (
+    drop_stale_attempt,
     fail_broken_attempt,
     resume,
     resume_with_responses,
-    schedule_one,
 )
 
 TOPOLOGY_KEYS: Final = ("kubernetes.io/hostname", "topology.kubernetes.io/zone")
@@ -71,7 +72,7 @@ class Machine:
         """Apply one event. Raises ValueError, with nothing changed, for an object that cannot be parsed."""
         suspended = self.context.suspended
         if suspended is not None and suspended.paused:
-            suspended.outdated = True
+            suspended.is_stale = True
         commands = self._dispatch(event) + self._advance(event.at)
         if self.context.cancelled_bindings:
             commands += map(CancelBinding, self.context.cancelled_bindings)
@@ -89,12 +90,13 @@ class Machine:
         suspended = context.suspended
         if suspended is not None and self.attempting:
             return resume(context, suspended, now) + self._advance(now)
-        queued = context.queue.pop(now) if suspended is None else discard_stale_attempt(context, now)
+        queued = context.queue.pop(now) if suspended is None else drop_stale_attempt(context, now)
         if queued is None:
             return None
         queued.last_attempt = now
         try:
-            commands = schedule_one(context, queued, now)
+            attempt = schedule_one_with_extenders if context.settings.extenders else schedule_one
+            commands = attempt(context, queued, now)
         except BaseException as error:
             commands = fail_broken_attempt(context, queued, error, now)
         return commands + self._advance(now)
@@ -113,9 +115,9 @@ class Machine:
 
     @property
     def attempting(self) -> bool:
-        """Return True while an attempt is paused, which any event would invalidate."""
+        """Return True while an attempt is paused, which any event makes stale."""
         suspended = self.context.suspended
-        return suspended is not None and suspended.paused and not suspended.outdated
+        return suspended is not None and suspended.paused and not suspended.is_stale
 
     @property
     def ready(self) -> int:

@@ -17,11 +17,12 @@ from pyscheduler.core.framework.handle import WaitingPodState
 from pyscheduler.core.framework.plugin_calls import call_guarded, call_plugin
 from pyscheduler.core.framework.plugin_failure import PluginFailed
 from pyscheduler.core.scheduling.binding import forget_and_requeue, start_binding
+from pyscheduler.core.scheduling.extension_points import PERMIT
 from pyscheduler.core.scheduling.failure_handler import Failure
+from pyscheduler.core.scheduling.pod_stages import Stage
 
 MAX_RELEASED = 200
 """Maximum number of pods that one call releases from Permit: a gang may allow 10,000 at once."""
-PERMIT = "Permit"
 AFFECTED = "Affected"
 """Name of the point passed to `Instrument.plugin_failed` when `PermitPlugin.affected_pods` fails."""
 WAITING_ON_PERMIT = "WaitingOnPermit"
@@ -30,6 +31,7 @@ WAITING_ON_PERMIT = "WaitingOnPermit"
 
 def wait_on_permit(context: Context, assumed: AssumedPod, waits: dict[str, Wait], now: float) -> list[Command]:
     """Make an assumed pod wait in Permit, and report the reason."""
+    assumed.stage = Stage.WAITING
     waiting = WaitingPodState(assumed.pod, assumed.node_name, now, {})
     for plugin, wait in waits.items():
         waiting.hold(plugin, wait, now)
