@@ -47,6 +47,7 @@ def _check_assumed_pods(context: Context) -> None:
     for uid, assumed in context.assumed.items():
         node = context.state.node_of(uid)
         assert node is not None, f"{assumed.pod} is assumed but on no node"
+        assert assumed.stage is not Stage.ASSUMED, f"{assumed.pod} is assumed and neither waits nor is being bound"
         is_waiting = assumed.stage is Stage.WAITING
         assert context.queue.in_flight(uid) == is_waiting, f"{assumed.pod} is in flight in stage {assumed.stage.name}"
 
