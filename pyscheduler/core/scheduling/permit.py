@@ -21,8 +21,8 @@ from pyscheduler.core.scheduling.extension_points import PERMIT
 from pyscheduler.core.scheduling.failure_handler import Failure
 from pyscheduler.core.scheduling.pod_stages import Stage
 
-MAX_RELEASED = 200
-"""Maximum number of pods that one call releases from Permit: a gang may allow 10,000 at once."""
+MAX_DECIDED = 200
+"""Maximum number of allowed or rejected pods that one call processes: a gang may allow 10,000 at once."""
 AFFECTED = "Affected"
 """Name of the point passed to `Instrument.plugin_failed` when `PermitPlugin.affected_pods` fails."""
 WAITING_ON_PERMIT = "WaitingOnPermit"
@@ -56,7 +56,7 @@ def process_waiting_pods(context: Context, now: float) -> list[Command]:
     A requeued pod is itself an event that may make plugins reject other pods, so this repeats until none is left.
     """
     commands: list[Command] = []
-    left = MAX_RELEASED
+    left = MAX_DECIDED
     while left and context.handle.waiting:
         events, context.pending_events = context.pending_events, []
         if events:
@@ -67,8 +67,8 @@ def process_waiting_pods(context: Context, now: float) -> list[Command]:
         left -= len(decided)
         for waiting in decided:
             commands += _leave(context, waiting, now)
-    context.releasing_waiting_pods = not left
-    if not context.releasing_waiting_pods:
+    context.processing_waiting_pods = not left
+    if not context.processing_waiting_pods:
         context.pending_events = []
     return commands
 

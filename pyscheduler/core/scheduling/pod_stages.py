@@ -65,19 +65,19 @@ def stages_of_pods(context: Context) -> dict[str, list[Stage]]:
 
     The list of a pod that is in none of them is empty.
     """
-    stages: dict[str, list[Stage]] = {uid: [] for uid in context.pods}
-    for uid, found in stages.items():
+    stages: dict[str, list[Stage]] = {}
+    for uid in context.pods:
         if uid in context.assumed:
-            found.append(context.assumed[uid].stage)
-        elif context.state.node_of(uid) is not None:
-            found.append(Stage.ASSIGNED)
+            stages[uid] = [context.assumed[uid].stage]
+        else:
+            stages[uid] = [] if context.state.node_of(uid) is None else [Stage.ASSIGNED]
     for tier, queued in context.queue.known():
-        uid = queued.pod.uid
+        of_pod = stages.setdefault(queued.pod.uid, [])
         if tier is not Tier.IN_FLIGHT:
-            stages.setdefault(uid, []).append(Stage(tier.value))
-        elif not stages.get(uid):
+            of_pod.append(Stage(tier.value))
+        elif not of_pod:
             # A pod that waits in Permit is in flight too, and so is one bound by another scheduler during the attempt.
-            stages.setdefault(uid, []).append(Stage.ATTEMPT)
+            of_pod.append(Stage.ATTEMPT)
     return stages
 
 
