@@ -26,7 +26,7 @@ def _check_stages(context: Context) -> None:
     for uid, stages in stages_of_pods(context).items():
         pod = context.pods.get(uid)
         shown = pod if pod is not None else uid
-        assert len(stages) <= 1, f"{shown} is {' and '.join(stage.value for stage in stages)}"
+        assert len(stages) <= 1, f"{shown} is in stages {' and '.join(stage.value for stage in stages)}"
         if pod is not None and context.is_responsible_for(pod) and not pod.deleting:
             assert stages, f"{pod} is lost: in no queue and on no node"
 

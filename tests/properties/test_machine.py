@@ -4,7 +4,7 @@ event.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -23,6 +23,14 @@ from pyscheduler.core.scheduling.confirmation import Unconfirmed
 from pyscheduler.intree import NodeResourcesFit
 from tests.properties.machine_model import STEPS, Step, check_all_bound, check_no_missed_wakeup
 from tests.properties.profiles import assert_caught, quick
+from tests.scenarios.stage_moves import check_stage_moves
+
+
+@pytest.fixture(autouse=True, scope="module")
+def checked_stage_moves() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        check_stage_moves(patch)
+        yield
 
 
 @quick(100)
@@ -126,7 +134,7 @@ def _skip_lookups(patch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("plant", "message"),
     [
-        (_keep_assumed_pods, "is in queue and a node"),
+        (_keep_assumed_pods, "is in stages assigned and (backoff|unschedulable)"),
         (_ignore_usage_changes, "requested are|allows . pods"),
         (_skip_unreserve, "holds a reservation|requested are|allows . pods"),
         (_forget_confirmed_pods, "has no Scheduled event"),

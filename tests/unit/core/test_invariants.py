@@ -75,7 +75,7 @@ def _swap_rows(context: Context) -> None:
     ("corrupt", "message"),
     [
         (_remove_from_queue, r"Pod\(default/pending\) is lost: in no queue and on no node"),
-        (_place_pending_pod, r"Pod\(default/pending\) is assigned and unschedulable"),
+        (_place_pending_pod, r"Pod\(default/pending\) is in stages assigned and unschedulable"),
         (_drop_pending_pod, r"Pod\(default/pending\) is in the queue and no longer exists"),
         (_drop_assumed_pod, r"Pod\(default/assumed\) is on n1 and no longer exists"),
         (_remove_from_node, r"Pod\(default/assumed\) (is assumed but on no node|is lost)"),

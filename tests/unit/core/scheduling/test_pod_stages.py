@@ -1,4 +1,4 @@
-"""Stages of a pod: the table in ARCHITECTURE.md equals the code's, and illegal moves are detected."""
+"""Stages of a pod: the table in the glossary equals the code's, and illegal moves are detected."""
 
 from __future__ import annotations
 
@@ -17,12 +17,16 @@ from pyscheduler.core.scheduling.pod_stages import MOVES, Stage, may_become, sta
 from pyscheduler.testing import Harness, node, pod
 from tests.scenarios.stage_moves import check_stage_moves
 
-ARCHITECTURE = (Path(__file__).parents[4] / "ARCHITECTURE.md").read_text()
-LIFECYCLE = ARCHITECTURE[ARCHITECTURE.index("## Lifecycle of a pod") : ARCHITECTURE.index("## Where is what")]
+ROOT = Path(__file__).parents[4]
 
 
-def test_table_of_stages_in_architecture_equals_the_moves() -> None:
-    rows = re.findall(r"^\| (\w+) \| .+ \| ([\w, ]+) \|$", LIFECYCLE, re.MULTILINE)
+def section(page: str, heading: str) -> str:
+    return (ROOT / page).read_text().partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+
+
+def test_table_of_stages_in_the_glossary_equals_the_moves() -> None:
+    text = section("docs/glossary.md", "Stages of a pod")
+    rows = re.findall(r"^\| (\w+) \| .+ \| ([\w, ]+) \|$", text, re.MULTILINE)
     documented = {name: following.split(", ") for name, following in rows if name != "stage"}
     assert documented == {
         stage.value: [following.value for following in Stage if following in moves] for stage, moves in MOVES.items()
@@ -30,7 +34,7 @@ def test_table_of_stages_in_architecture_equals_the_moves() -> None:
 
 
 def test_usual_path_in_architecture_consists_of_legal_moves() -> None:
-    (path,) = re.findall(r"^\w+(?: ─▶ \w+)+$", LIFECYCLE, re.MULTILINE)
+    (path,) = re.findall(r"^\w+(?: ─▶ \w+)+$", section("ARCHITECTURE.md", "Lifecycle of a pod"), re.MULTILINE)
     stages = [Stage(name) for name in path.split(" ─▶ ")]
     assert len(stages) > 3
     assert all(after in MOVES[before] for before, after in pairwise(stages))
