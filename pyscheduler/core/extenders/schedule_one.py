@@ -193,8 +193,9 @@ class _ExtenderAttempt:
         filtered = step.filtered
         if filtered is None:
             return []
-        nodes = (node for name in names if (node := self._state.info(name)) is not None)
-        return [node for node in nodes if filtered.fits[node.row]]
+        nodes = [node for name in names if (node := self._state.info(name)) is not None]
+        fits = filtered.fits[np.array([node.row for node in nodes], np.intp)].tolist()
+        return [node for node, is_feasible in zip(nodes, fits, strict=True) if is_feasible]
 
     def _call_filters(self, names: Sequence[str]) -> ExtenderSteps[Sequence[str]]:
         """Return the nodes that the filtering extenders keep, and store the rejections of the others."""

@@ -155,7 +155,7 @@ def run_post_filter_plugins(
     plugins: tuple[PostFilterPlugin, ...], cycle: Cycle, pod: Pod, diagnosis: Diagnosis, instrument: Instrument
 ) -> PostFilterResult:
     """Run the plugins in order. PluginFailed if one raises."""
-    steps = post_filter_steps(plugins, cycle, pod, diagnosis, instrument)
+    steps = run_post_filter_plugins_in_steps(plugins, cycle, pod, diagnosis, instrument)
     while True:
         try:
             next(steps)
@@ -164,7 +164,7 @@ def run_post_filter_plugins(
             return result
 
 
-def post_filter_steps(
+def run_post_filter_plugins_in_steps(
     plugins: tuple[PostFilterPlugin, ...], cycle: Cycle, pod: Pod, diagnosis: Diagnosis, instrument: Instrument
 ) -> PostFilterSteps[PostFilterResult]:
     """Run PostFilter in steps of a few milliseconds. If the state changes in between, close the generator."""

@@ -55,15 +55,10 @@ class Failure(msgspec.Struct, frozen=True):
         return Failure(text, UNSCHEDULABLE, plugins, frozenset(), "")
 
     @staticmethod
-    def too_expensive(message: str) -> Failure:
-        """Return the failure of a pod that exceeds an attempt's limits; without a rejector, no event requeues it."""
-        return Failure(message, UNSCHEDULABLE, frozenset({EVALUATION_LIMIT}), nominate="")
-
-    @staticmethod
     def of_plugin(failed: PluginFailed) -> Failure:
         """Return the failure of an attempt in which a plugin raised."""
         if isinstance(failed.error, AttemptLimitExceeded):
-            return Failure.too_expensive(str(failed.error))
+            return Failure(str(failed.error), UNSCHEDULABLE, frozenset({EVALUATION_LIMIT}), nominate="")
         return Failure.error(str(failed))
 
     @staticmethod

@@ -3,16 +3,18 @@
     schedule_one
         schedule_pod                             select a node
             find_nodes_that_fit_pod
-                run_pre_filter_plugins           extension_points.py
+                run_pre_filter                   run_pre_filter_plugins, in extension_points.py
                 evaluate_nominated_node
                 find_nodes_that_pass_filters     Filter; its results are in filtered_nodes.py
             prioritize_nodes                     PreScore, Score, NormalizeScore; results in core/result_cache
             select_host
-        run_post_filter_plugins                  if no node fits
-        prepare_for_binding_cycle
+        _run_post_filter                         if no node fits: run_post_filter_plugins_in_steps
+            handle_fit_error                     evict victims, requeue the pod
+        prepare_for_binding_cycle                if a node was selected
             assume
-            run_reserve_plugins, run_permit_plugins
-        wait_on_permit or start_binding          permit.py, binding.py
+            run_reserve_plugins                  extension_points.py
+            run_permit_plugins                   extension_points.py
+            wait_on_permit or start_binding      permit.py, binding.py
 
 It is one synchronous call, so the state cannot change during it; only a long PostFilter pauses. Extenders are called by
 the variant in `core/extenders/schedule_one.py`.
@@ -47,8 +49,8 @@ from pyscheduler.core.scheduling.extension_points import (
     PostFilterResult,
     PostFilterSteps,
     PreFilterResult,
-    post_filter_steps,
     run_permit_plugins,
+    run_post_filter_plugins_in_steps,
     run_pre_filter_plugins,
     run_reserve_plugins,
 )
@@ -328,7 +330,9 @@ def _run_post_filter(
     try:
         if diagnosis.total_nodes:
             plugins = profile.post_filter
-            result = yield from post_filter_steps(plugins, cycle, queued.pod, diagnosis, context.instrument)
+            result = yield from run_post_filter_plugins_in_steps(
+                plugins, cycle, queued.pod, diagnosis, context.instrument
+            )
         return handle_fit_error(context, profile, cycle, queued, diagnosis, result)
     except PluginFailed as failed:
         return handle_plugin_failure(context, queued, failed, cycle.now)

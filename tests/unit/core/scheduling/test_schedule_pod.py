@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from pyscheduler.core.instrument import Instrument
 from pyscheduler.core.queue.nominator import Nominator
 from pyscheduler.core.result_cache import equivalence_caches
 from pyscheduler.core.result_cache.equivalence_cache import EquivalenceCache
+from pyscheduler.core.scheduling import schedule_one
 from pyscheduler.core.scheduling.node_order import random_best
 from pyscheduler.core.scheduling.profile_runtime import ProfileRuntime
 from pyscheduler.core.scheduling.schedule_one import ScheduleResult, schedule_pod
@@ -91,6 +93,14 @@ class Bench:
         result = self.decide(built)
         assert isinstance(result, Diagnosis)
         return result.message
+
+
+def test_outline_of_the_cycle_names_its_functions_in_the_order_of_their_definitions() -> None:
+    outline = re.findall(r"^ +(\w+)(?= {2,}|$)", schedule_one.__doc__ or "", re.MULTILINE)
+    assert len(outline) > 10
+    functions = [getattr(schedule_one, name) for name in outline]
+    here = [function.__code__.co_firstlineno for function in functions if function.__module__ == schedule_one.__name__]
+    assert here == sorted(here)
 
 
 def test_random_tie_break_only_among_best_totals() -> None:
