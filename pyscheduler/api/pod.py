@@ -228,7 +228,7 @@ class Pod:
     @property
     def is_large(self) -> bool:
         """True for a pod larger than LARGE bytes, for which nothing is cached."""
-        return self.size > LARGE
+        return self.signature.size > LARGE
 
     @property
     def scheduler_name(self) -> str:

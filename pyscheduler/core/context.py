@@ -1,15 +1,10 @@
-"""State that the parts of the machine share: the cluster, the queue, the profiles, and the pods by phase.
+"""State that the parts of the machine share: the cluster, the queue, the profiles, and the pods.
 
-    unknown ──watch──▶ pending ──attempt──▶ assumed ──bound──▶ placed ──deleted──▶ unknown
-                        ▲  (in the queue)     │  (waiting in Permit, then binding)
-                        └─────── failed ──────┘
-
-A pod is pending, assumed or placed, never two of them; `invariants.validate` checks that after every test.
+`scheduling/pod_stages.py` has the stages of a pod; `invariants.validate` checks after every test that it is in one.
 """
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from typing import Any
 
@@ -20,33 +15,22 @@ from pyscheduler.api.events import ANYTHING, ClusterEvent
 from pyscheduler.api.pod import Pod
 from pyscheduler.api.queued import QueuedPod
 from pyscheduler.core.changes import pod_deleted, pod_events
-from pyscheduler.core.extenders.decider import ExtenderDecider
 from pyscheduler.core.extenders.extender import EXTENDER, Extender
 from pyscheduler.core.framework.handle import CoreHandle, build_handle
 from pyscheduler.core.framework.profile import Profile
-from pyscheduler.core.instrument import Instrument, Point
+from pyscheduler.core.instrument import Instrument
 from pyscheduler.core.queue import SLICE, Backoff, QueueProfile, SchedulingQueue
 from pyscheduler.core.queue.labels import NOMINATED_NODE_CHANGED
 from pyscheduler.core.queue.nominator import FreedNomination, Nominator
 from pyscheduler.core.scheduling.confirmation import Unconfirmed
-from pyscheduler.core.scheduling.decider import Decider
 from pyscheduler.core.scheduling.node_order import NextStartNode
+from pyscheduler.core.scheduling.pod_stages import Stage
+from pyscheduler.core.scheduling.profile_runtime import Points, ProfileRuntime
 from pyscheduler.core.state import ClusterState, PodSignatures
 from pyscheduler.core.state.shared_images import SharedImages
 
 ProfileBuilder = Callable[[CoreHandle], Sequence[Profile]]
 """Function that returns the profiles with all plugins constructed, given the handle for them."""
-
-
-class AssumedStage(enum.Enum):
-    """Stage of an assumed pod between the choice of its node and its confirmation."""
-
-    WAITING = enum.auto()
-    """Permit makes the pod wait."""
-    BINDING = enum.auto()
-    """The shell runs its binding cycle."""
-    BOUND = enum.auto()
-    """The API server has accepted the binding; the watch has not shown it yet."""
 
 
 class AssumedPod(msgspec.Struct, eq=False):
@@ -57,7 +41,8 @@ class AssumedPod(msgspec.Struct, eq=False):
     node_name: str
     cycle: Cycle
     profile: Profile
-    stage: AssumedStage = AssumedStage.WAITING
+    points: Points
+    stage: Stage = Stage.ASSUMED
     confirmed: bool = False
     """True once the watch has shown the pod on its node; the binding cycle may still be running here."""
 
@@ -71,8 +56,8 @@ class SuspendedAttempt(msgspec.Struct, eq=False):
     """Generator that runs the attempt and returns its commands."""
     id: int = 0
     """Number of the extender round that the attempt waits for; replies to earlier ones are ignored."""
-    outdated: bool = False
-    """True after a change that invalidates the attempt: it must start over."""
+    is_stale: bool = False
+    """True after a change since the pause, or of the configuration: it must start over."""
     paused: bool = False
     """True if the attempt waits for no reply: the next call of `cycle` resumes it."""
 
@@ -90,21 +75,6 @@ class Settings(msgspec.Struct, frozen=True):
     """Extenders in the order in which they are called."""
 
 
-class Points(msgspec.Struct, frozen=True):
-    """Instrumented extension points of a profile that run after a node has been chosen."""
-
-    reserve: Point
-    unreserve: Point
-    permit: Point
-    pre_bind_pre_flight: Point
-
-    @staticmethod
-    def of(profile: str, instrument: Instrument) -> Points:
-        """Return the points of a profile."""
-        names = ("Reserve", "Unreserve", "Permit", "PreBindPreFlight")
-        return Points(*(instrument.point(name, profile) for name in names))
-
-
 class Context(msgspec.Struct, eq=False):
     """All state of the machine."""
 
@@ -117,8 +87,7 @@ class Context(msgspec.Struct, eq=False):
     state: ClusterState
     shapes: PodSignatures = msgspec.field(default_factory=PodSignatures)
     images: SharedImages = msgspec.field(default_factory=SharedImages)
-    deciders: dict[str, Decider] = msgspec.field(default_factory=dict)
-    points: dict[str, Points] = msgspec.field(default_factory=dict)
+    runtimes: dict[str, ProfileRuntime] = msgspec.field(default_factory=dict)
     pods: dict[str, Pod] = msgspec.field(default_factory=dict)
     """Latest version of every pod by UID."""
     uid_of: dict[str, str] = msgspec.field(default_factory=dict)
@@ -134,10 +103,8 @@ class Context(msgspec.Struct, eq=False):
     """Number of attempts so far."""
     adopting: Iterator[str] | None = None
     """UIDs of all pods still to be checked for those of a new profile, in the order of their arrival."""
-    releasing_waiting_pods: bool = False
+    processing_waiting_pods: bool = False
     """True while pods that Permit has allowed or rejected still have to be processed."""
-    extender_deciders: dict[str, ExtenderDecider] = msgspec.field(default_factory=dict)
-    """The deciders by profile if there are extenders."""
     suspended: SuspendedAttempt | None = None
     extender_rounds: int = 0
     """Number of extender rounds so far."""
@@ -168,16 +135,11 @@ class Context(msgspec.Struct, eq=False):
         for profile in profiles:
             self.handle.pods.index(profile.indexes, self.pods.values())
         self.handle.pods.count_succeeded(key for profile in profiles for key in profile.succeeded)
-        self.deciders, self.extender_deciders = {}, {}
-        start, share = NextStartNode(), any(e.filters or e.prioritizes for e in self.settings.extenders)
-        for profile in profiles:
-            parts = profile, self.state, self.queue.nominator, self.instrument, start
-            if self.settings.extenders:
-                decider = self.extender_deciders[profile.name] = ExtenderDecider(*parts, share)
-                self.deciders[profile.name] = decider
-            else:
-                self.deciders[profile.name] = Decider(*parts)
-            self.points[profile.name] = Points.of(profile.name, self.instrument)
+        start, has_scores = NextStartNode(), any(e.filters or e.prioritizes for e in self.settings.extenders)
+        self.runtimes = {
+            p.name: ProfileRuntime.of(p, self.state, self.queue.nominator, self.instrument, start, has_scores)
+            for p in profiles
+        }
 
     @property
     def active_profiles(self) -> dict[str, Profile]:
@@ -191,11 +153,11 @@ class Context(msgspec.Struct, eq=False):
 
     def wake(self, events: Sequence[ClusterEvent], now: float) -> None:
         """Requeue the pods that the events may help, and record the events for the Permit plugins of waiting pods."""
-        self.record_for_waiting_pods(events)
-        if not self.queue.needs_events:
-            return
-        for event in events:
-            self.queue.move_all(event, now)
+        if self.handle.waiting_pods.by_uid:
+            self.pending_events += events
+        if self.queue.needs_events:
+            for event in events:
+                self.queue.move_all(event, now)
 
     def record_for_waiting_pods(self, events: Sequence[ClusterEvent]) -> None:
         """Record events for the Permit plugins of waiting pods, which run at the end of this call into the machine."""

@@ -20,9 +20,10 @@ from pyscheduler.api.events import (
 from pyscheduler.api.objects import NodeObject, PodObject
 from pyscheduler.api.pod import Pod
 from pyscheduler.core.changes import may_fit_other_pods, node_events, pod_events, pod_placed
-from pyscheduler.core.context import AssumedPod, AssumedStage, Context
+from pyscheduler.core.context import AssumedPod, Context
 from pyscheduler.core.queue.labels import NOMINATED_NODE_CHANGED, POD_ADD, POD_UPDATE
-from pyscheduler.core.scheduling.binding import release
+from pyscheduler.core.scheduling.binding import forget_pod
+from pyscheduler.core.scheduling.pod_stages import Stage
 
 _JOINS = Action.UPDATE_POD_LABEL | Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED
 """Updates that may make an existing pod one of those that plugins count."""
@@ -93,10 +94,10 @@ def _handle_assigned_pod(context: Context, old: Pod | None, pod: Pod, now: float
 def _confirm(context: Context, pod: Pod) -> None:
     assumed = context.assumed[pod.uid]
     assumed.confirmed = True
-    if assumed.stage is AssumedStage.BOUND:
+    if assumed.stage is Stage.BOUND:
         del context.assumed[pod.uid]
         context.unconfirmed.discard(pod.uid)
-    elif assumed.stage is AssumedStage.WAITING or assumed.node_name != pod.node_name:
+    elif assumed.stage is Stage.WAITING or assumed.node_name != pod.node_name:
         # Another scheduler bound it meanwhile, so its reservations here are void.
         _forget_assumed(context, assumed)
         context.queue.done(pod.uid)
@@ -112,7 +113,7 @@ def _handle_assumed_change(context: Context, old: Pod | None, pod: Pod, now: flo
     if waiting is not None and old is not None and old.resource_version != pod.resource_version:
         waiting.pod = pod
         context.record_for_waiting_pods(pod_events(old, pod))
-    if pod.deleting and assumed.stage is not AssumedStage.BOUND:
+    if pod.deleting and assumed.stage is not Stage.BOUND:
         _forget_assumed(context, assumed)
         context.queue.done(pod.uid)
         context.place_freed(assumed.pod.on(assumed.node_name), now)
@@ -120,9 +121,9 @@ def _handle_assumed_change(context: Context, old: Pod | None, pod: Pod, now: flo
 
 def _forget_assumed(context: Context, assumed: AssumedPod) -> None:
     """Forget an assumed pod and cancel its binding."""
-    if assumed.stage is AssumedStage.BINDING:
+    if assumed.stage is Stage.BINDING:
         context.cancelled_bindings.append(assumed.pod.uid)
-    release(context, assumed)
+    forget_pod(context, assumed)
 
 
 def _handle_pending_pod(context: Context, old: Pod | None, pod: Pod, now: float) -> None:

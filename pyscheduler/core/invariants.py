@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from pyscheduler.api.quantity import MAX_INT64
-from pyscheduler.core.context import AssumedStage, Context
+from pyscheduler.core.context import Context
 from pyscheduler.core.queue.entry import Tier
+from pyscheduler.core.scheduling.pod_stages import Stage, stages_of_pods
 from pyscheduler.core.state import ClusterState
 from pyscheduler.core.state.node import NodeRow
 
 
 def validate(context: Context) -> None:
     """Raise AssertionError if the machine's state is inconsistent."""
-    _check_single_place(context)
+    _check_stages(context)
     _check_pods_exist(context)
-    _check_waiting_pods(context)
+    _check_assumed_pods(context)
     _check_unconfirmed(context)
     _check_suspended_attempt(context)
     _check_in_flight(context)
@@ -21,20 +22,13 @@ def validate(context: Context) -> None:
     _check_columns(context.state)
 
 
-def _check_single_place(context: Context) -> None:
-    for uid, pod in context.pods.items():
-        places = [
-            name
-            for name, there in {
-                "queue": uid in context.queue,
-                "in flight": context.queue.in_flight(uid) and uid not in context.assumed,
-                "a node": context.state.node_of(uid) is not None,
-            }.items()
-            if there
-        ]
-        assert len(places) <= 1, f"{pod} is in {' and '.join(places)}"
-        if context.is_responsible_for(pod) and not pod.deleting:
-            assert places, f"{pod} is lost: in no queue and on no node"
+def _check_stages(context: Context) -> None:
+    for uid, stages in stages_of_pods(context).items():
+        pod = context.pods.get(uid)
+        shown = pod if pod is not None else uid
+        assert len(stages) <= 1, f"{shown} is in stages {' and '.join(stage.value for stage in stages)}"
+        if pod is not None and context.is_responsible_for(pod) and not pod.deleting:
+            assert stages, f"{pod} is lost: in no queue and on no node"
 
 
 def _check_pods_exist(context: Context) -> None:
@@ -45,18 +39,21 @@ def _check_pods_exist(context: Context) -> None:
             assert uid in context.pods, f"{pod} is on {node.name} and no longer exists"
 
 
-def _check_waiting_pods(context: Context) -> None:
+def _check_assumed_pods(context: Context) -> None:
     for uid, waiting in context.handle.waiting_pods.by_uid.items():
         assumed = context.assumed.get(uid)
         assert assumed is not None, f"{waiting.pod} waits in Permit but is not assumed"
-        assert assumed.stage is AssumedStage.WAITING, f"{waiting.pod} waits in Permit in stage {assumed.stage.name}"
+        assert assumed.stage is Stage.WAITING, f"{waiting.pod} waits in Permit in stage {assumed.stage.name}"
     for uid, assumed in context.assumed.items():
         node = context.state.node_of(uid)
         assert node is not None, f"{assumed.pod} is assumed but on no node"
+        assert assumed.stage is not Stage.ASSUMED, f"{assumed.pod} is assumed and neither waits nor is being bound"
+        is_waiting = assumed.stage is Stage.WAITING
+        assert context.queue.in_flight(uid) == is_waiting, f"{assumed.pod} is in flight in stage {assumed.stage.name}"
 
 
 def _check_unconfirmed(context: Context) -> None:
-    bound = {uid for uid, assumed in context.assumed.items() if assumed.stage is AssumedStage.BOUND}
+    bound = {uid for uid, assumed in context.assumed.items() if assumed.stage is Stage.BOUND}
     assert bound == {*context.unconfirmed}, f"bound pods and lookups differ: {bound ^ {*context.unconfirmed}}"
 
 

@@ -3,10 +3,10 @@
 Both return commands. The machine has no clock and no random source of its own: the same events and cycles at the same
 times give the same commands, in production, in the simulator and in replay.
 
-Work on many pods (to move them between queues, end backoffs, readmit or adopt them, release them from Permit) is done
-in slices, so that no call is long: the call with the event does the first slice, and while the machine is `busy` each
-further call does one more. `cycle` makes no attempt then, so attempts see the same state as if all had been done at
-once.
+Work on many pods (to move them between queues, end backoffs, readmit or adopt them, bind those that Permit allowed) is
+done in slices, so that no call is long: the call with the event does the first slice, and while the machine is `busy`
+each further call does one more. `cycle` makes no attempt then, so attempts see the same state as if all had been done
+at once.
 """
 
 from __future__ import annotations
@@ -34,18 +34,19 @@ from pyscheduler.core.events import (
     SucceededPodGone,
     Tick,
 )
+from pyscheduler.core.extenders.schedule_one import schedule_one_with_extenders
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.core.preemption.executor import clear_nominations
 from pyscheduler.core.reconfigure import reconfigure
 from pyscheduler.core.scheduling.binding import handle_bind_failed, handle_bound, handle_looked_up, look_up_unconfirmed
 from pyscheduler.core.scheduling.failure_handler import report_gated
 from pyscheduler.core.scheduling.permit import expire_permits, process_waiting_pods
-from pyscheduler.core.scheduling.schedule_one import (
-    discard_stale_attempt,
+from pyscheduler.core.scheduling.schedule_one import schedule_one
+from pyscheduler.core.scheduling.suspended_attempts import (
+    drop_stale_attempt,
     fail_broken_attempt,
     resume,
     resume_with_responses,
-    schedule_one,
 )
 
 TOPOLOGY_KEYS: Final = ("kubernetes.io/hostname", "topology.kubernetes.io/zone")
@@ -68,7 +69,7 @@ class Machine:
         """Apply one event. Raises ValueError, with nothing changed, for an object that cannot be parsed."""
         suspended = self.context.suspended
         if suspended is not None and suspended.paused:
-            suspended.outdated = True
+            suspended.is_stale = True
         commands = self._dispatch(event) + self._advance(event.at)
         if self.context.cancelled_bindings:
             commands += map(CancelBinding, self.context.cancelled_bindings)
@@ -86,12 +87,13 @@ class Machine:
         suspended = context.suspended
         if suspended is not None and self.attempting:
             return resume(context, suspended, now) + self._advance(now)
-        queued = context.queue.pop(now) if suspended is None else discard_stale_attempt(context, now)
+        queued = context.queue.pop(now) if suspended is None else drop_stale_attempt(context, now)
         if queued is None:
             return None
         queued.last_attempt = now
         try:
-            commands = schedule_one(context, queued, now)
+            attempt = schedule_one_with_extenders if context.settings.extenders else schedule_one
+            commands = attempt(context, queued, now)
         except BaseException as error:
             commands = fail_broken_attempt(context, queued, error, now)
         return commands + self._advance(now)
@@ -106,13 +108,13 @@ class Machine:
     def busy(self) -> bool:
         """Return True if there is pending work to do before the next attempt."""
         context = self.context
-        return context.queue.busy or context.releasing_waiting_pods or context.adopting is not None
+        return context.queue.busy or context.processing_waiting_pods or context.adopting is not None
 
     @property
     def attempting(self) -> bool:
-        """Return True while an attempt is paused, which any event would invalidate."""
+        """Return True while an attempt is paused, which any event makes stale."""
         suspended = self.context.suspended
-        return suspended is not None and suspended.paused and not suspended.outdated
+        return suspended is not None and suspended.paused and not suspended.is_stale
 
     @property
     def ready(self) -> int:
@@ -185,7 +187,7 @@ class Machine:
             commands += process_waiting_pods(self.context, now)
             commands += self._apply_requests(now)
         else:
-            self.context.releasing_waiting_pods = False
+            self.context.processing_waiting_pods = False
         self.context.wake_for_freed_nominations(now)
         return commands + report_gated(self.context)
 

@@ -30,7 +30,7 @@ def reconfigure(context: Context, event: Reconfigured) -> None:
     )
     context.use_profiles(event.profiles)
     if context.suspended is not None:
-        context.suspended.outdated = True
+        context.suspended.is_stale = True
     context.queue.reconfigure(queue_profiles(event.profiles, context.settings), Backoff(initial, maximum), event.at)
     _reject_waiting_pods(context)
     event_handlers.adopt(context, context.profiles.keys() - before)

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from pyscheduler.core.scheduling import decider
+from pyscheduler.core.result_cache import equivalence_caches
 from pyscheduler.core.state import columns, placed
 from pyscheduler.intree import inter_pod_affinity
 from pyscheduler.testing import PodBuilder
@@ -63,7 +63,7 @@ FLOODS: dict[str, Callable[[int], PodBuilder]] = {
 @pytest.fixture(autouse=True)
 def small_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lower the bounds, so that bounded tables are full after the first flood."""
-    monkeypatch.setattr(decider, "MAX_CACHES", 16)
+    monkeypatch.setattr(equivalence_caches, "MAX_CACHES", 16)
     monkeypatch.setattr(placed, "MOST_COUNTS", 16)
     monkeypatch.setattr(placed, "JOURNAL", 16)
     monkeypatch.setattr(columns, "_SPARE_VALUES", 16)

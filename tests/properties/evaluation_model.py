@@ -16,9 +16,10 @@ from pyscheduler.core.queue.nominator import Nominator
 from pyscheduler.core.result_cache.equivalence_cache import EquivalenceCache
 from pyscheduler.core.result_cache.plugin_result_cache import PluginResultCache
 from pyscheduler.core.result_cache.uncached_evaluation import filter_node, score_columns
-from pyscheduler.core.scheduling.decider import Choice, Decider
-from pyscheduler.core.scheduling.node_order import EveryNode
-from pyscheduler.core.scheduling.prefilter import run_pre_filter
+from pyscheduler.core.scheduling.extension_points import run_pre_filter_plugins
+from pyscheduler.core.scheduling.node_order import random_best
+from pyscheduler.core.scheduling.profile_runtime import ProfileRuntime
+from pyscheduler.core.scheduling.schedule_one import ScheduleResult, schedule_pod
 from pyscheduler.core.state import ClusterState
 from pyscheduler.kernels import Rows
 from tests.properties.object_fixture import ObjectFixture
@@ -60,7 +61,7 @@ class EvaluationWorld(StateModel):
         self.kinds = kinds_of(classes)
         self.profile = profile_of(classes, self.handle)
         self.nominator = Nominator()
-        self.decider = Decider(self.profile, self.state, self.nominator, Instrument())
+        self.runtime = ProfileRuntime.of(self.profile, self.state, self.nominator, Instrument())
         self.attempts = 0
         self.decisions: list[str] = []
         self.outcomes: Counter[str] = Counter()
@@ -75,7 +76,7 @@ class EvaluationWorld(StateModel):
         kind = self.kinds[kind % len(self.kinds)]
         incoming = pod_of(self.shapes, f"x{number}", kind)
         expected = self._evaluate_uncached(self._cycle(incoming), incoming)
-        actual = as_decided(self.decider, self.state, self._cycle(incoming), incoming)
+        actual = as_decided(self.runtime, self.state, self._cycle(incoming), incoming)
         self.decisions.append(str(actual))
         if actual.choice:
             expected.refused, expected.totals = {}, expected.totals if actual.totals else {}
@@ -122,14 +123,14 @@ class EvaluationWorld(StateModel):
     def _evaluate_uncached(self, cycle: Cycle, pod: Pod) -> Answers:
         """Run every plugin on every node one by one, without any cache."""
         state, profile = self.rebuilt(), profile_of(self.classes, self.handle)
-        pre = run_pre_filter(profile.pre_filter, cycle, pod, state.table(), PluginResultCache())
+        pre = run_pre_filter_plugins(profile.pre_filter, cycle, pod, state.table, PluginResultCache())
         if pre.rejection is not None:
             self._count("no", [pre.rejection.plugin])
             return Answers(rejection=pre.rejection)
         statuses: dict[str, Status | None] = {}
         for node in state.rows:
             if pre.names is not None and node.name not in pre.names:
-                statuses[node.name] = pre.outside_status(None)
+                statuses[node.name] = pre.absent_nodes_status(None)
             else:
                 statuses[node.name] = self._with_rivals(pod, node.name, pre.skipped) or filter_node(
                     profile, cycle, pod, node, pre.skipped
@@ -140,7 +141,7 @@ class EvaluationWorld(StateModel):
         if fitting:
             totals = self._scored(profile, state, cycle, pod, np.array([node.row for node in fitting], np.intp))
             answers.totals = dict(zip([node.name for node in fitting], totals.tolist(), strict=True))
-            answers.choice, answers.fitting = fitting[EveryNode().pick(totals, cycle)].name, len(fitting)
+            answers.choice, answers.fitting = fitting[random_best(totals, cycle)].name, len(fitting)
         return answers
 
     def _scored(self, profile: Profile, state: ClusterState, cycle: Cycle, pod: Pod, rows: Rows) -> Scores:
@@ -162,20 +163,20 @@ class EvaluationWorld(StateModel):
         state, cycle, profile = self.rebuilt(), self._cycle(pod), profile_of(self.classes, self.handle)
         for other in others:
             state.place(other, name)
-        pre = run_pre_filter(profile.pre_filter, cycle, pod, state.table(), PluginResultCache())
+        pre = run_pre_filter_plugins(profile.pre_filter, cycle, pod, state.table, PluginResultCache())
         node = state.info(name)
         return pre.rejection or (node and filter_node(profile, cycle, pod, node, pre.skipped | skipped)) or None
 
 
-def as_decided(decider: Decider, state: ClusterState, cycle: Cycle, pod: Pod) -> Answers:
-    """Return the decider's result, with the cached totals if several of all nodes are feasible.
+def as_decided(runtime: ProfileRuntime, state: ClusterState, cycle: Cycle, pod: Pod) -> Answers:
+    """Return the result of `schedule_pod`, with the cached totals if several of all nodes are feasible.
 
     With one feasible node nothing is scored; the missing scores must not affect later attempts.
     """
-    actual = decider.decide(cycle, pod)
-    if isinstance(actual, Choice):
-        answers, cache = Answers(choice=actual.node.name, fitting=actual.feasible), decider._cache_for(pod)
-        if 1 < actual.feasible == np.count_nonzero(cache.feasible) and not _narrowed(decider, pod):
+    actual = schedule_pod(runtime, cycle, pod)
+    if isinstance(actual, ScheduleResult):
+        answers, cache = Answers(choice=actual.node.name, fitting=actual.feasible), runtime.caches.get(pod)
+        if 1 < actual.feasible == np.count_nonzero(cache.feasible) and not _narrowed(runtime, pod):
             _add_totals(answers, cache, state)
         return answers
     assert actual.filter_message
@@ -186,8 +187,8 @@ def as_decided(decider: Decider, state: ClusterState, cycle: Cycle, pod: Pod) ->
     return Answers(refused={name: status for name, status in statuses.items() if status is not None})
 
 
-def _narrowed(decider: Decider, pod: Pod) -> bool:
-    return pod.priority < 0 and any(plugin.name == "NamedNodes" for plugin in decider._profile.pre_filter)
+def _narrowed(runtime: ProfileRuntime, pod: Pod) -> bool:
+    return pod.priority < 0 and any(plugin.name == "NamedNodes" for plugin in runtime.profile.pre_filter)
 
 
 def _add_totals(answers: Answers, cache: EquivalenceCache, state: ClusterState) -> None:

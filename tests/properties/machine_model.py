@@ -22,7 +22,8 @@ from pyscheduler.core.events import BindFailed, Bound, EvictFailed
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.core.invariants import validate
 from pyscheduler.core.queue import Tier
-from pyscheduler.core.scheduling.decider import Choice, Decider
+from pyscheduler.core.scheduling.profile_runtime import ProfileRuntime
+from pyscheduler.core.scheduling.schedule_one import ScheduleResult, schedule_pod
 from pyscheduler.testing import Harness, NodeBuilder, PodBuilder, node, pod
 from tests.properties.scripted_permit import ScriptedPermit
 from tests.properties.state_steps import scripts
@@ -160,11 +161,11 @@ class MachineModel:
         """Return the unschedulable pods that would fit if they were retried."""
         context = self.harness.machine.context
         profile = context.profiles["default-scheduler"]
-        decider = Decider(profile, context.state, context.queue.nominator, Instrument())
+        runtime = ProfileRuntime.of(profile, context.state, context.queue.nominator, Instrument())
         tiers = context.queue.known()
         parked = [q.pod for tier, q in tiers if tier is Tier.UNSCHEDULABLE and not q.pod.deleting]
-        results = [(pod, decider.decide(Cycle(0.0, profile.name, pod.uid), pod)) for pod in parked]
-        return [f"{pod} would fit {result.node.name}" for pod, result in results if isinstance(result, Choice)]
+        results = [(pod, schedule_pod(runtime, Cycle(0.0, profile.name, pod.uid), pod)) for pod in parked]
+        return [f"{pod} would fit {result.node.name}" for pod, result in results if isinstance(result, ScheduleResult)]
 
     def unbound(self) -> list[str]:
         """Return the pods that should have been bound and are not."""

@@ -148,6 +148,6 @@ def test_property_catches_missing_forget(monkeypatch: pytest.MonkeyPatch) -> Non
     def keep(context: Context, assumed: AssumedPod) -> None:
         context.assumed.pop(assumed.pod.uid, None)
 
-    monkeypatch.setattr("pyscheduler.core.scheduling.binding.release", keep)
+    monkeypatch.setattr("pyscheduler.core.scheduling.binding.forget_pod", keep)
     monkeypatch.setattr("pyscheduler.testing.harness.validate", lambda _: None)
     assert_caught(check_constraints, SCRIPTS)

@@ -17,10 +17,11 @@ from pyscheduler.api import Cycle, Pod, Status
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.core.result_cache.plugin_result_cache import PluginResultCache
 from pyscheduler.core.result_cache.uncached_evaluation import filter_node, filter_with_nominated_pods, score_nodes
-from pyscheduler.core.scheduling import node_order as order_module
-from pyscheduler.core.scheduling.decider import Choice, Decider
-from pyscheduler.core.scheduling.node_order import KubeSchedulerOrder, NextStartNode, nodes_to_find
-from pyscheduler.core.scheduling.prefilter import run_pre_filter
+from pyscheduler.core.scheduling import node_order, schedule_one
+from pyscheduler.core.scheduling.extension_points import run_pre_filter_plugins
+from pyscheduler.core.scheduling.node_order import KubeSchedulerOrder, NextStartNode, num_feasible_nodes_to_find
+from pyscheduler.core.scheduling.profile_runtime import ProfileRuntime
+from pyscheduler.core.scheduling.schedule_one import ScheduleResult, schedule_pod
 from pyscheduler.core.state.node import NodeRow
 from pyscheduler.core.state.node_order import NodeOrder, zone_of
 from tests.properties.evaluation_model import KINDS, EvaluationWorld
@@ -64,13 +65,13 @@ class Tree:
 
 
 class KubeOrderModel(EvaluationWorld):
-    """Run attempts by a decider with kube-scheduler's order and by the transcription."""
+    """Run attempts with kube-scheduler's order and by the transcription."""
 
     def __init__(self, classes: tuple[Class, ...]) -> None:
         super().__init__(classes)
         self.profile = replace(self.profile, percentage_of_nodes_to_score=SHARE)
         self.start = NextStartNode()
-        self.decider = Decider(self.profile, self.state, self.nominator, Instrument(), self.start)
+        self.runtime = ProfileRuntime.of(self.profile, self.state, self.nominator, Instrument(), self.start)
         self.tree, self.next_start = Tree(), 0
 
     def _node(self, number: int, kind: int, where: int) -> None:
@@ -89,8 +90,8 @@ class KubeOrderModel(EvaluationWorld):
         incoming.nominated_node_name = NAMES[where] if number == 0 else ""
         names = self.tree.snapshot()
         expected = self._select_like_kube_scheduler(self._cycle(incoming), incoming, names) if names else ""
-        result = self.decider.decide(self._cycle(incoming), incoming)
-        chosen = result.node.name if isinstance(result, Choice) else ""
+        result = schedule_pod(self.runtime, self._cycle(incoming), incoming)
+        chosen = result.node.name if isinstance(result, ScheduleResult) else ""
         assert (chosen, self.start.index) == (expected, self.next_start), f"{chosen} is not {expected}"
         if chosen and where % 2:
             self._put(f"p{number}", kind, chosen, False)
@@ -99,7 +100,7 @@ class KubeOrderModel(EvaluationWorld):
         """Transcription of findNodesThatFitPod, findNodesThatPassFilters and selectHost with one worker."""
         state = self.rebuilt()
         rows = [node for name in names if (node := state.info(name))]
-        pre = run_pre_filter(self.profile.pre_filter, cycle, pod, state.table(), PluginResultCache())
+        pre = run_pre_filter_plugins(self.profile.pre_filter, cycle, pod, state.table, PluginResultCache())
         if pre.rejection is not None:
             return ""
         rejected: set[str] = set()
@@ -110,7 +111,7 @@ class KubeOrderModel(EvaluationWorld):
             rejected.add(nominated.name)
         candidates = rows if pre.names is None else [node for node in rows if node.name in pre.names]
         feasible: list[NodeRow] = []
-        enough = nodes_to_find(len(candidates), SHARE)
+        enough = num_feasible_nodes_to_find(len(candidates), SHARE)
         for i in range(len(candidates)):
             node = candidates[(self.next_start + i) % len(candidates)]
             if self._filter(cycle, pod, node) is not None:
@@ -144,7 +145,7 @@ def property_for(classes: tuple[Class, ...]) -> Callable[[Story], None]:
 
 @pytest.fixture(autouse=True)
 def _small_sample(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(order_module, "MIN_FEASIBLE_NODES", FEW)
+    monkeypatch.setattr(node_order, "MIN_FEASIBLE_NODES", FEW)
 
 
 @pytest.mark.parametrize("classes", [IN_TREE, LEVELS], ids=["in-tree", "all levels"])
@@ -156,7 +157,7 @@ def test_selection_equals_kube_scheduler(classes: tuple[Class, ...]) -> None:
 
 
 def _first_wins_ties(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(order_module, "top_of_heap", lambda totals: int(totals.argmax()))
+    patch.setattr(schedule_one, "top_of_heap", lambda totals: int(totals.argmax()))
 
 
 def _always_rebuild_list(patch: pytest.MonkeyPatch) -> None:
@@ -175,8 +176,10 @@ def _ignore_zones(patch: pytest.MonkeyPatch) -> None:
 
 
 def _skip_rejected_nominated_nodes(patch: pytest.MonkeyPatch) -> None:
-    visit = KubeSchedulerOrder.visit
-    patch.setattr(KubeSchedulerOrder, "visit", lambda self, found, _=None: visit(self, found))
+    find_feasible_rows = KubeSchedulerOrder.find_feasible_rows
+    patch.setattr(
+        KubeSchedulerOrder, "find_feasible_rows", lambda self, fits, rows, _=None: find_feasible_rows(self, fits, rows)
+    )
 
 
 PLANTS = (

@@ -4,11 +4,12 @@ event.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 from hypothesis import given
+from msgspec.structs import replace
 
 from pyscheduler.api import QueueingHint, Reads
 from pyscheduler.core import event_handlers, machine
@@ -17,11 +18,19 @@ from pyscheduler.core.queue import SchedulingQueue
 from pyscheduler.core.queue.backoff import BackoffQueue
 from pyscheduler.core.result_cache import invalidation
 from pyscheduler.core.result_cache.invalidation import Change, Scope
-from pyscheduler.core.scheduling import binding, schedule_one
+from pyscheduler.core.scheduling import binding, schedule_one, suspended_attempts
 from pyscheduler.core.scheduling.confirmation import Unconfirmed
 from pyscheduler.intree import NodeResourcesFit
 from tests.properties.machine_model import STEPS, Step, check_all_bound, check_no_missed_wakeup
 from tests.properties.profiles import assert_caught, quick
+from tests.scenarios.stage_moves import check_stage_moves
+
+
+@pytest.fixture(autouse=True, scope="module")
+def checked_stage_moves() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        check_stage_moves(patch)
+        yield
 
 
 @quick(100)
@@ -40,14 +49,21 @@ def test_no_feasible_pod_stays_parked(script: list[Step]) -> None:
 
 
 def _keep_assumed_pods(patch: pytest.MonkeyPatch) -> None:
-    release = binding.release
-
-    def keep(context: Context, assumed: AssumedPod) -> None:
+    def keep(assumed: AssumedPod) -> None:
         assumed.confirmed = True
-        release(context, assumed)
 
-    for module in (schedule_one, binding, event_handlers):
-        patch.setattr(module, "release", keep)
+    _before_forget_pod(patch, keep)
+
+
+def _before_forget_pod(patch: pytest.MonkeyPatch, change: Callable[[AssumedPod], None]) -> None:
+    forget_pod = binding.forget_pod
+
+    def forget(context: Context, assumed: AssumedPod) -> None:
+        change(assumed)
+        forget_pod(context, assumed)
+
+    for module in (schedule_one, binding, event_handlers, suspended_attempts):
+        patch.setattr(module, "forget_pod", forget)
 
 
 def _ignore_usage_changes(patch: pytest.MonkeyPatch) -> None:
@@ -55,13 +71,11 @@ def _ignore_usage_changes(patch: pytest.MonkeyPatch) -> None:
 
 
 def _skip_unreserve(patch: pytest.MonkeyPatch) -> None:
-    unreserve = binding._unreserve
+    def skip(assumed: AssumedPod) -> None:
+        if assumed.pod.priority:
+            assumed.profile = replace(assumed.profile, reserve=())
 
-    def keep(context: Context, assumed: AssumedPod) -> None:
-        if not assumed.pod.priority:
-            unreserve(context, assumed)
-
-    patch.setattr(binding, "_unreserve", keep)
+    _before_forget_pod(patch, skip)
 
 
 def _forget_confirmed_pods(patch: pytest.MonkeyPatch) -> None:
@@ -120,7 +134,7 @@ def _skip_lookups(patch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("plant", "message"),
     [
-        (_keep_assumed_pods, "is in queue and a node"),
+        (_keep_assumed_pods, "is in stages assigned and (backoff|unschedulable)"),
         (_ignore_usage_changes, "requested are|allows . pods"),
         (_skip_unreserve, "holds a reservation|requested are|allows . pods"),
         (_forget_confirmed_pods, "has no Scheduled event"),

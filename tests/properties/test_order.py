@@ -47,7 +47,7 @@ def _answers(classes: tuple[Class, ...], fleet: Fleet, pods: list[Step], kind: i
     for step in pods:
         model.do(step)
     incoming = pod_of(model.shapes, "x1", kind)
-    answers = as_decided(model.decider, model.state, Cycle(0.0, "default-scheduler", "x1"), incoming)
+    answers = as_decided(model.runtime, model.state, Cycle(0.0, "default-scheduler", "x1"), incoming)
     answers.choice = ""  # ties may be broken differently
     return answers
 

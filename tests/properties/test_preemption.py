@@ -17,6 +17,7 @@ from pyscheduler.api.preemption import PreemptionSearch
 from pyscheduler.core.events import PodGone
 from pyscheduler.core.framework.handle import CoreHandle
 from pyscheduler.core.framework.plugin_failure import PluginFailed
+from pyscheduler.core.scheduling.schedule_one import schedule_pod
 from pyscheduler.core.state import ClusterState
 from pyscheduler.intree.default_preemption import DefaultPreemption
 from pyscheduler.testing import Harness, NodeBuilder, PodBuilder, node, pod
@@ -89,12 +90,12 @@ def preemptors(draw: st.DrawFn, pods: Callable[[str], st.SearchStrategy[PodBuild
     return draw(pods("new")).priority(draw(st.sampled_from([1, 5, 10])))
 
 
-def run_decider(harness: Harness, preemptor: PodBuilder) -> tuple[Cycle, Pod, Diagnosis | None]:
+def run_schedule_pod(harness: Harness, preemptor: PodBuilder) -> tuple[Cycle, Pod, Diagnosis | None]:
     context = harness.machine.context
     pod = preemptor.build(context.shapes)
     cycle = Cycle(harness.now, pod.scheduler_name, pod.uid)
     try:
-        choice = context.deciders[pod.scheduler_name].decide(cycle, pod)
+        choice = schedule_pod(context.runtimes[pod.scheduler_name], cycle, pod)
     except PluginFailed as failed:
         if not isinstance(failed.error, StatusError):
             raise
@@ -121,7 +122,7 @@ def frozen(value: Any) -> Any:
 @quick(EXAMPLES)
 @given(clusters(), preemptors(), st.integers(0, 3))
 def test_dry_run_leaves_no_trace(harness: Harness, preemptor: PodBuilder, ends_early: int) -> None:
-    cycle, pod, diagnosis = run_decider(harness, preemptor)
+    cycle, pod, diagnosis = run_schedule_pod(harness, preemptor)
     if diagnosis is not None and diagnosis.pre_filter is not None:
         return
     state = harness.machine.context.state
@@ -139,7 +140,7 @@ def test_dry_run_leaves_no_trace(harness: Harness, preemptor: PodBuilder, ends_e
         except InterruptedError:
             assert (of_cluster(state), frozen(cycle.state())) == before
     if diagnosis is not None:
-        repeated = run_decider(harness, preemptor)[2]
+        repeated = run_schedule_pod(harness, preemptor)[2]
         assert repeated is not None
         assert repeated.message == diagnosis.message
 
@@ -147,7 +148,7 @@ def test_dry_run_leaves_no_trace(harness: Harness, preemptor: PodBuilder, ends_e
 @quick(EXAMPLES)
 @given(clusters(), preemptors())
 def test_dry_run_with_pods_restored_gives_the_original_status(harness: Harness, preemptor: PodBuilder) -> None:
-    cycle, pod, diagnosis = run_decider(harness, preemptor)
+    cycle, pod, diagnosis = run_schedule_pod(harness, preemptor)
     if diagnosis is None or diagnosis.pre_filter is not None:
         return
     for row in harness.machine.context.state.rows:
@@ -199,7 +200,7 @@ def run_search(handle: Any, attempt: tuple[Cycle, Pod, Diagnosis]) -> tuple[Pree
 @quick(2 * EXAMPLES)
 @given(clusters(), preemptors())
 def test_column_checks_find_the_same_candidates_as_dry_runs(harness: Harness, preemptor: PodBuilder) -> None:
-    cycle, pod, diagnosis = run_decider(harness, preemptor)
+    cycle, pod, diagnosis = run_schedule_pod(harness, preemptor)
     if diagnosis is not None:
         attempt = cycle, pod, diagnosis
         assert run_search(harness.handle, attempt) == run_search(with_single_dry_runs(harness.handle), attempt)
@@ -208,7 +209,7 @@ def test_column_checks_find_the_same_candidates_as_dry_runs(harness: Harness, pr
 @quick(2 * EXAMPLES)
 @given(clusters(pods_with_volumes), preemptors(pods_with_volumes))
 def test_column_checks_agree_with_dry_runs_on_volumes(harness: Harness, preemptor: PodBuilder) -> None:
-    cycle, pod, diagnosis = run_decider(harness, preemptor)
+    cycle, pod, diagnosis = run_schedule_pod(harness, preemptor)
     if diagnosis is not None:
         attempt = cycle, pod, diagnosis
         assert run_search(harness.handle, attempt) == run_search(with_single_dry_runs(harness.handle), attempt)
@@ -218,7 +219,7 @@ def test_victim_is_found_because_of_its_volume() -> None:
     harness = Harness()
     preemption_storage.add_storage(harness, "new", ["other"])
     harness.add(node("n0").zone("a"), using("second", name="other").on("n0"), pod("bystander").on("n0"))
-    cycle, preemptor, diagnosis = run_decider(harness, using("first", name="new").priority(5))
+    cycle, preemptor, diagnosis = run_schedule_pod(harness, using("first", name="new").priority(5))
     assert diagnosis is not None
     for handle in (harness.handle, with_single_dry_runs(harness.handle)):
         (candidate,) = run_search(handle, (cycle, preemptor, diagnosis))[0].candidates.values()
@@ -254,7 +255,7 @@ def test_cached_search_equals_repeated_search(
     cached = DefaultPreemption(DefaultPreemption.Args(), harness.handle)
     for apply in [id, *events]:
         apply(harness)
-        cycle, pod, diagnosis = run_decider(harness, preemptor)
+        cycle, pod, diagnosis = run_schedule_pod(harness, preemptor)
         if diagnosis is not None:
             uncached = DefaultPreemption(DefaultPreemption.Args(), harness.handle).search(cycle, pod, diagnosis)
             assert cached.search(cycle, pod, diagnosis) == uncached
@@ -263,7 +264,7 @@ def test_cached_search_equals_repeated_search(
 @quick(EXAMPLES)
 @given(clusters(), preemptors())
 def test_column_check_status_equals_dry_run_status(harness: Harness, preemptor: PodBuilder) -> None:
-    cycle, pod, diagnosis = run_decider(harness, preemptor)
+    cycle, pod, diagnosis = run_schedule_pod(harness, preemptor)
     if diagnosis is None:
         return
     verdicts = harness.handle.dry_runs.filter_without_lower_priority(cycle, pod, pod.priority)

@@ -14,7 +14,7 @@ from pyscheduler.core.framework.plugin_failure import PluginFailed
 from pyscheduler.core.framework.profile import Profile
 from pyscheduler.core.result_cache.plugin_result_cache import PluginResultCache
 from pyscheduler.core.result_cache.uncached_evaluation import filter_node, filter_with_nominated_pods
-from pyscheduler.core.scheduling.prefilter import run_pre_filter
+from pyscheduler.core.scheduling.extension_points import run_pre_filter_plugins
 from pyscheduler.core.scheduling.report import report
 from pyscheduler.core.snapshot import load_snapshot
 from pyscheduler.core.state.node import NodeRow
@@ -28,7 +28,7 @@ def evaluate_one_by_one(context: Context, pod: Pod) -> tuple[Nodes, Scores]:
     """Return the status by node, and the weighted scores by plugin and node, without caches and columns."""
     profile, state = context.profiles[pod.scheduler_name], context.state
     cycle = Cycle(0.0, profile.name, pod.uid)
-    pre = run_pre_filter(profile.pre_filter, cycle, pod, state.table(), PluginResultCache())
+    pre = run_pre_filter_plugins(profile.pre_filter, cycle, pod, state.table, PluginResultCache())
     statuses: dict[str, Status | None] = {}
     nominated = state.info(context.queue.nominator.nominated_node(pod)) if pre.rejection is None else None
     nominated_status = None if nominated is None else _filter_status(context, profile, cycle, pod, nominated)
@@ -37,7 +37,7 @@ def evaluate_one_by_one(context: Context, pod: Pod) -> tuple[Nodes, Scores]:
             statuses[node.name] = pre.rejection
         elif pre.names is not None and node.name not in pre.names:
             status = nominated_status if node is nominated else None
-            statuses[node.name] = status or pre.outside_status(nominated_status)
+            statuses[node.name] = status or pre.absent_nodes_status(nominated_status)
         else:
             statuses[node.name] = _filter_status(context, profile, cycle, pod, node)
     fitting = [node for node in state.rows if statuses[node.name] is None]

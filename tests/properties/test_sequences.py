@@ -11,7 +11,7 @@ from pyscheduler.core.context import AssumedPod, Context
 from pyscheduler.core.queue import SchedulingQueue
 from pyscheduler.core.queue.inflight import InFlight
 from pyscheduler.core.queue.nominator import Nominator
-from pyscheduler.core.scheduling import binding, schedule_one
+from pyscheduler.core.scheduling import binding, schedule_one, suspended_attempts
 from tests.properties import sequences
 from tests.properties.sequences import Broken, SequenceSearch, drawn, play, shortened
 
@@ -31,8 +31,8 @@ def _keep_assumed_pods(patch: pytest.MonkeyPatch) -> None:
     def keep(context: Context, assumed: AssumedPod) -> None:
         context.handle.waiting_pods.by_uid.pop(assumed.pod.uid, None)
 
-    for module in (schedule_one, binding, event_handlers):
-        patch.setattr(module, "release", keep)
+    for module in (schedule_one, binding, event_handlers, suspended_attempts):
+        patch.setattr(module, "forget_pod", keep)
 
 
 def _keep_deleted_pods_queued(patch: pytest.MonkeyPatch) -> None:
@@ -51,7 +51,7 @@ def _keep_nominations(patch: pytest.MonkeyPatch) -> None:
     ("plant", "message"),
     [
         (_keep_assumed_pods, "assumed|holds a reservation|is in "),
-        (_keep_deleted_pods_queued, "is in the queue and no longer exists|is in queue and a node"),
+        (_keep_deleted_pods_queued, "is in the queue and no longer exists|is in stages assigned and "),
         (_keep_attempts_in_flight, "is in flight"),
         (_keep_nominations, "is nominated to"),
     ],

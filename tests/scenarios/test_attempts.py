@@ -6,6 +6,8 @@ import pytest
 
 from pyscheduler.api import Cycle, Pod
 from pyscheduler.core.commands import PatchStatus
+from pyscheduler.core.scheduling.profile_runtime import ProfileRuntime
+from pyscheduler.core.scheduling.schedule_one import schedule_pod
 from pyscheduler.testing import Harness, node, pod
 from tests.scenarios import fakes
 
@@ -92,15 +94,13 @@ def test_pod_backs_off_and_others_are_scheduled_when_a_plugin_raises(point: str)
 
 def test_pod_backs_off_and_others_are_scheduled_when_the_scheduler_raises(monkeypatch: pytest.MonkeyPatch) -> None:
     harness = Harness()
-    decider = harness.machine.context.deciders["default-scheduler"]
-    decide = decider.decide
 
-    def broken(cycle: Cycle, pod: Pod) -> object:
+    def broken(runtime: ProfileRuntime, cycle: Cycle, pod: Pod) -> object:
         if pod.name == "odd":
             raise KeyError("missing")
-        return decide(cycle, pod)
+        return schedule_pod(runtime, cycle, pod)
 
-    monkeypatch.setattr(decider, "decide", broken)
+    monkeypatch.setattr("pyscheduler.core.scheduling.schedule_one.schedule_pod", broken)
     harness.add(node("n1"), pod("odd"), pod("plain"))
     harness.run()
     assert harness.assignments == {"plain": "n1"}

@@ -90,7 +90,7 @@ def _victims(harness: Harness, preemptor: Pod) -> set[str]:
     """Return the names of the victims of a preemption that is not executed."""
     context, profile_name = harness.machine.context, preemptor.scheduler_name
     cycle = Cycle(harness.now, profile_name, preemptor.uid)
-    diagnosis = context.deciders[profile_name].decide(cycle, preemptor)
+    diagnosis = schedule_pod(context.runtimes[profile_name], cycle, preemptor)
     assert isinstance(diagnosis, Diagnosis)
     plugin = next(p for p in context.profiles[profile_name].post_filter if isinstance(p, DefaultPreemption))
     return {victim.name for victim in plugin.search(cycle, preemptor, diagnosis).victims}

@@ -108,5 +108,10 @@ class ExtenderFailed(Exception):
     """A call to an extender that is not ignorable has failed; the text goes into the pod's event unchanged."""
 
 
+def failure_of(result: object) -> ExtenderFailed:
+    """Return the exception for a call that failed or has a result of another verb."""
+    return ExtenderFailed(result.message if isinstance(result, ExtenderCallFailed) else "no answer")
+
+
 ExtenderCall = FilterCall | PrioritizeCall | PreemptCall
 ExtenderResult = ExtenderFilterResult | ExtenderPrioritizeResult | ExtenderPreemptionResult | ExtenderCallFailed

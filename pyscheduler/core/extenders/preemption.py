@@ -12,18 +12,19 @@ from pyscheduler.api.diagnosis import Diagnosis
 from pyscheduler.api.outcome import Code
 from pyscheduler.api.pod import Pod
 from pyscheduler.api.preemption import Candidate, PreemptionPlugin
-from pyscheduler.core.extenders.calls import ExtenderSession, ExtenderSteps
 from pyscheduler.core.extenders.extender import (
     Extender,
-    ExtenderCallFailed,
     ExtenderFailed,
     ExtenderPreemptionResult,
     PreemptCall,
     Victims,
+    failure_of,
 )
+from pyscheduler.core.extenders.session import ExtenderSession, ExtenderSteps
 from pyscheduler.core.framework.profile import Profile
 from pyscheduler.core.instrument import Instrument
-from pyscheduler.core.scheduling.postfilter import PostFilterResult, PreemptionDryRun, run_post_filter
+from pyscheduler.core.preemption.plugin_dry_run import PreemptionDryRun
+from pyscheduler.core.scheduling.extension_points import PostFilterResult, run_post_filter_plugins
 from pyscheduler.core.state.cluster import ClusterState
 
 NONE_LEFT = "preemption: no candidate node for preemption"
@@ -35,17 +36,17 @@ def run_post_filter_with_extenders(
     """Run PostFilter, then pass the preemption candidates to the extenders. PluginFailed if a plugin raises."""
     extenders = [extender for extender in session.extenders if extender.preempts]
     if not extenders:
-        return run_post_filter(profile.post_filter, session.cycle, session.pod, diagnosis, instrument)
+        return run_post_filter_plugins(profile.post_filter, session.cycle, session.pod, diagnosis, instrument)
     plugins = tuple(PreemptionDryRun(p) if isinstance(p, PreemptionPlugin) else p for p in profile.post_filter)
-    result = run_post_filter(plugins, session.cycle, session.pod, diagnosis, instrument)
-    dry_run = next((p for p in plugins if isinstance(p, PreemptionDryRun) and p.found is not None), None)
+    result = run_post_filter_plugins(plugins, session.cycle, session.pod, diagnosis, instrument)
+    dry_run = next((p for p in plugins if isinstance(p, PreemptionDryRun) and p.result is not None), None)
     if dry_run is None:
         return result
     instrument.preemption_attempted()
-    if dry_run.found is None or result.plugin != dry_run.name or not dry_run.found.candidates:
+    if dry_run.result is None or result.plugin != dry_run.name or not dry_run.result.candidates:
         return result
     try:
-        candidates = yield from _call_extenders(session, extenders, dry_run.found.candidates, state)
+        candidates = yield from _call_extenders(session, extenders, dry_run.result.candidates, state)
     except ExtenderFailed as failed:
         return PostFilterResult(f"preemption: {failed}", code=Code.ERROR)
     existing = {name: candidate for name, candidate in candidates.items() if state.info(name) is not None}
@@ -63,11 +64,11 @@ def _call_extenders(
 ) -> ExtenderSteps[Mapping[str, Candidate]]:
     """Return the candidates that all extenders keep, each called with the result of the previous one."""
     for extender in extenders:
-        (answer,) = yield from session.call(PreemptCall(extender, candidates))
+        (result,) = yield from session.call(PreemptCall(extender, candidates))
         try:
-            if not isinstance(answer, ExtenderPreemptionResult):
-                raise ExtenderFailed(answer.message if isinstance(answer, ExtenderCallFailed) else "no answer")
-            candidates = _candidates_of(extender, answer, candidates, state)
+            if not isinstance(result, ExtenderPreemptionResult):
+                raise failure_of(result)
+            candidates = _candidates_of(extender, result, candidates, state)
         except ExtenderFailed:
             if not extender.ignorable:
                 raise
@@ -77,17 +78,17 @@ def _call_extenders(
 
 
 def _candidates_of(
-    extender: Extender, answer: ExtenderPreemptionResult, candidates: Mapping[str, Candidate], state: ClusterState
+    extender: Extender, result: ExtenderPreemptionResult, candidates: Mapping[str, Candidate], state: ClusterState
 ) -> dict[str, Candidate]:
     """Return the candidates that an extender's result names. ExtenderFailed if it names an unknown node or pod."""
-    found = {}
-    for name, victims in answer.victims.items():
+    kept = {}
+    for name, victims in result.victims.items():
         pods = _pods(extender, name, victims, candidates.get(name), state)
         if pods:
-            found[name] = Candidate(pods, victims.pdb_violations)
+            kept[name] = Candidate(pods, victims.pdb_violations)
         elif not extender.ignorable:
             raise ExtenderFailed(f'expected at least one victim pod on node "{name}"')
-    return found
+    return kept
 
 
 def _pods(

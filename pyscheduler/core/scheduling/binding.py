@@ -6,18 +6,18 @@ The binding cycle itself runs in the shell; this module updates the queue and th
 from __future__ import annotations
 
 from pyscheduler.api.outcome import SKIP, Code
-from pyscheduler.api.plugin import PreBindPlugin
 from pyscheduler.core.changes import pod_placed
 from pyscheduler.core.commands import Bind, BindingPlan, Command, EventType, GetPod, Record
-from pyscheduler.core.context import AssumedPod, AssumedStage, Context
+from pyscheduler.core.context import AssumedPod, Context
 from pyscheduler.core.events import BindFailed, Bound
 from pyscheduler.core.framework.plugin_calls import call_plugin
 from pyscheduler.core.framework.plugin_failure import PluginFailed
 from pyscheduler.core.instrument import SUCCESS
 from pyscheduler.core.scheduling.failure_handler import Failure, handle_scheduling_failure
+from pyscheduler.core.scheduling.pod_stages import Stage
 
 # Looking up an enum member costs more than the assignment it is used in, and this runs for every pod.
-_BINDING, _BOUND, _NORMAL = AssumedStage.BINDING, AssumedStage.BOUND, EventType.NORMAL
+_BINDING, _BOUND, _NORMAL = Stage.BINDING, Stage.BOUND, EventType.NORMAL
 _PRE_FLIGHT, _UNRESERVE, _SKIP = "PreBindPreFlight", "Unreserve", Code.SKIP.camel
 
 
@@ -25,35 +25,31 @@ def start_binding(context: Context, assumed: AssumedPod, now: float) -> list[Com
     """Return the Bind command for an assumed pod, which is no longer in flight for the queue."""
     assumed.stage = _BINDING
     context.queue.done(assumed.pod.uid)
-    plan = _plan(context, assumed)
+    plan = assumed.profile.plan
+    if plan.pre_bind:
+        plan = run_pre_bind_pre_flights(context, assumed)
     if plan.pre_bind:
         # PreBind may take minutes; pods with affinity to this one need not wait for its end.
         context.wake((pod_placed(assumed.pod.on(assumed.node_name)),), now)
     return [Bind(assumed.pod, assumed.node_name, assumed.cycle, plan)]
 
 
-def _plan(context: Context, assumed: AssumedPod) -> BindingPlan:
+def run_pre_bind_pre_flights(context: Context, assumed: AssumedPod) -> BindingPlan:
     """Return the profile's binding plan without the PreBind plugins that skip the pod."""
-    plan = assumed.profile.plan
-    if not plan.pre_bind:
-        return plan
-    point = context.points[assumed.profile.name].pre_bind_pre_flight
+    plan, cycle, pod, node_name = assumed.profile.plan, assumed.cycle, assumed.pod, assumed.node_name
+    point, needed = assumed.points.pre_bind_pre_flight, []
     point.enter()
-    needed = [plugin for plugin in plan.pre_bind if _needs_pre_bind(context, assumed, plugin)]
+    for plugin in plan.pre_bind:
+        try:
+            result = call_plugin(plugin, _PRE_FLIGHT, plugin.pre_bind_pre_flight, cycle, pod, node_name)
+        except PluginFailed as failed:
+            # A needless PreBind call is harmless; without a needed one the pod is bound before its volumes are.
+            context.instrument.plugin_failed(failed.plugin, failed.point, failed.error)
+            result = None
+        if result is not SKIP:
+            needed.append(plugin)
     point.leave(SUCCESS if needed else _SKIP)
     return plan if len(needed) == len(plan.pre_bind) else BindingPlan(tuple(needed), plan.bind, plan.post_bind)
-
-
-def _needs_pre_bind(context: Context, assumed: AssumedPod, plugin: PreBindPlugin) -> bool:
-    try:
-        result = call_plugin(
-            plugin, _PRE_FLIGHT, plugin.pre_bind_pre_flight, assumed.cycle, assumed.pod, assumed.node_name
-        )
-    except PluginFailed as failed:
-        # A needless PreBind call is harmless; without a needed one the pod is bound before its volumes are.
-        context.instrument.plugin_failed(failed.plugin, failed.point, failed.error)
-        return True
-    return result is not SKIP
 
 
 def handle_bound(context: Context, event: Bound) -> list[Command]:
@@ -105,31 +101,27 @@ def handle_bind_failed(context: Context, event: BindFailed) -> list[Command]:
 
 def forget_and_requeue(context: Context, assumed: AssumedPod, failure: Failure, now: float) -> list[Command]:
     """Forget the assumed pod, requeue it, and wake the other pods that its freed resources may help."""
-    release(context, assumed)
+    forget_pod(context, assumed)
     commands = handle_scheduling_failure(context, assumed.queued, failure, now)
     uid = assumed.pod.uid
     context.place_freed(assumed.pod.on(assumed.node_name), now, only=lambda pod: pod.uid != uid)
     return commands
 
 
-def release(context: Context, assumed: AssumedPod) -> None:
-    """Forget an assumed pod: run Unreserve in reverse order, then remove the pod from its node."""
+def forget_pod(context: Context, assumed: AssumedPod) -> None:
+    """Run Unreserve in reverse order, then remove the assumed pod from its node (kube-scheduler's ForgetPod)."""
     context.assumed.pop(assumed.pod.uid, None)
     context.unconfirmed.discard(assumed.pod.uid)
     context.handle.waiting_pods.by_uid.pop(assumed.pod.uid, None)
     if assumed.profile.reserve:
-        point = context.points[assumed.profile.name].unreserve
+        point = assumed.points.unreserve
         point.enter()
-        _unreserve(context, assumed)
+        for plugin in reversed(assumed.profile.reserve):
+            try:
+                call_plugin(plugin, _UNRESERVE, plugin.unreserve, assumed.cycle, assumed.pod, assumed.node_name)
+            except PluginFailed as failed:
+                # The plugin's own bookkeeping may now be wrong, but the pod must still be removed from its node.
+                context.instrument.plugin_failed(failed.plugin, failed.point, failed.error)
         point.leave()
     if not assumed.confirmed:
         context.state.remove(assumed.pod.uid)
-
-
-def _unreserve(context: Context, assumed: AssumedPod) -> None:
-    for plugin in reversed(assumed.profile.reserve):
-        try:
-            call_plugin(plugin, _UNRESERVE, plugin.unreserve, assumed.cycle, assumed.pod, assumed.node_name)
-        except PluginFailed as failed:
-            # The plugin's own bookkeeping may now be wrong, but the pod must still be removed from its node.
-            context.instrument.plugin_failed(failed.plugin, failed.point, failed.error)

@@ -10,7 +10,6 @@ import msgspec
 
 from pyscheduler.api.cycle import AttemptLimitExceeded
 from pyscheduler.api.diagnosis import Diagnosis
-from pyscheduler.api.pod import Pod
 from pyscheduler.api.queued import QueuedPod
 from pyscheduler.core.commands import Command, Condition, EventType, PatchStatus, Record
 from pyscheduler.core.context import Context
@@ -56,15 +55,10 @@ class Failure(msgspec.Struct, frozen=True):
         return Failure(text, UNSCHEDULABLE, plugins, frozenset(), "")
 
     @staticmethod
-    def too_expensive(message: str) -> Failure:
-        """Return the failure of a pod that exceeds an attempt's limits; without a rejector, no event requeues it."""
-        return Failure(message, UNSCHEDULABLE, frozenset({EVALUATION_LIMIT}), nominate="")
-
-    @staticmethod
     def of_plugin(failed: PluginFailed) -> Failure:
         """Return the failure of an attempt in which a plugin raised."""
         if isinstance(failed.error, AttemptLimitExceeded):
-            return Failure.too_expensive(str(failed.error))
+            return Failure(str(failed.error), UNSCHEDULABLE, frozenset({EVALUATION_LIMIT}), nominate="")
         return Failure.error(str(failed))
 
     @staticmethod
@@ -97,10 +91,6 @@ def handle_scheduling_failure(context: Context, queued: QueuedPod, failure: Fail
 def report_gated(context: Context) -> list[Command]:
     """Return a condition patch for each newly gated pod of a PreEnqueue plugin with `reports_gating`."""
     reports = context.queue.take_gate_reports()
+    if not reports:
+        return []
     return [PatchStatus(pod, Condition(SCHEDULING_GATED, message)) for pod, message in reports]
-
-
-def report_skipped(pod: Pod) -> list[Command]:
-    """Return the event of a popped pod that is terminating."""
-    note = f"skip schedule deleting pod: {pod.key}"
-    return [Record(EventType.WARNING, "FailedScheduling", "Scheduling", note, pod)]

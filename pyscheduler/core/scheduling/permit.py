@@ -17,11 +17,12 @@ from pyscheduler.core.framework.plugin_calls import call_guarded, call_plugin
 from pyscheduler.core.framework.plugin_failure import PluginFailed
 from pyscheduler.core.framework.waiting_pods import WaitingPodState
 from pyscheduler.core.scheduling.binding import forget_and_requeue, start_binding
+from pyscheduler.core.scheduling.extension_points import PERMIT
 from pyscheduler.core.scheduling.failure_handler import Failure
+from pyscheduler.core.scheduling.pod_stages import Stage
 
-MAX_RELEASED = 200
-"""Maximum number of pods that one call releases from Permit: a gang may allow 10,000 at once."""
-PERMIT = "Permit"
+MAX_DECIDED = 200
+"""Maximum number of allowed or rejected pods that one call processes: a gang may allow 10,000 at once."""
 AFFECTED = "Affected"
 """Name of the point passed to `Instrument.plugin_failed` when `PermitPlugin.affected_pods` fails."""
 WAITING_ON_PERMIT = "WaitingOnPermit"
@@ -30,6 +31,7 @@ WAITING_ON_PERMIT = "WaitingOnPermit"
 
 def wait_on_permit(context: Context, assumed: AssumedPod, waits: dict[str, Wait], now: float) -> list[Command]:
     """Make an assumed pod wait in Permit, and report the reason."""
+    assumed.stage = Stage.WAITING
     waiting = WaitingPodState(assumed.pod, assumed.node_name, now, {})
     for plugin, wait in waits.items():
         waiting.hold(plugin, wait, now)
@@ -54,7 +56,7 @@ def process_waiting_pods(context: Context, now: float) -> list[Command]:
     A requeued pod is itself an event that may make plugins reject other pods, so this repeats until none is left.
     """
     commands: list[Command] = []
-    left = MAX_RELEASED
+    left = MAX_DECIDED
     while left and context.handle.waiting_pods.by_uid:
         events, context.pending_events = context.pending_events, []
         if events:
@@ -65,8 +67,8 @@ def process_waiting_pods(context: Context, now: float) -> list[Command]:
         left -= len(decided)
         for waiting in decided:
             commands += _leave(context, waiting, now)
-    context.releasing_waiting_pods = not left
-    if not context.releasing_waiting_pods:
+    context.processing_waiting_pods = not left
+    if not context.processing_waiting_pods:
         context.pending_events = []
     return commands
 

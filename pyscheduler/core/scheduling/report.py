@@ -20,12 +20,17 @@ from pyscheduler.core.framework.plugin_calls import call_guarded
 from pyscheduler.core.framework.plugin_failure import PluginFailed, describe
 from pyscheduler.core.framework.profile import Profile
 from pyscheduler.core.instrument import Instrument
-from pyscheduler.core.result_cache.equivalence_cache import EquivalenceCache
+from pyscheduler.core.preemption.plugin_dry_run import PreemptionDryRun
 from pyscheduler.core.result_cache.uncached_evaluation import score_columns
-from pyscheduler.core.scheduling.decider import NO_NODES
-from pyscheduler.core.scheduling.feasible_nodes import FeasibleNodeFinder, FeasibleNodes, NominatedNode, diagnose
-from pyscheduler.core.scheduling.postfilter import PostFilterResult, PreemptionDryRun, run_post_filter
-from pyscheduler.core.scheduling.prefilter import PreFilterResult
+from pyscheduler.core.scheduling.extension_points import PostFilterResult, PreFilterResult, run_post_filter_plugins
+from pyscheduler.core.scheduling.profile_runtime import ProfileRuntime
+from pyscheduler.core.scheduling.schedule_one import (
+    NO_NODES,
+    evaluate_nominated_node,
+    find_nodes_that_pass_filters,
+    run_pre_filter,
+)
+from pyscheduler.kernels import Rows
 
 Json = dict[str, Any]
 _FITS = Status(Code.SUCCESS)
@@ -39,14 +44,14 @@ def report(context: Context, pod: Pod) -> Json:
     gated = _pre_enqueue(profile, pod)
     if gated is not None:
         return {"preenqueue": gated}
-    answer: Json = {}
+    result: Json = {}
     try:
-        _PodReport(context, profile, pod, answer).run()
+        _PodReport(context, profile, pod, result).run()
     except PluginFailed as failed:
         if failed.point == "PreFilter":
-            answer["prefilter"] = {**_verdict(Status(Code.ERROR, failed.plugin, (str(failed),))), "nodeNames": None}
-        answer["error"] = str(failed)
-    return answer
+            result["prefilter"] = {**_verdict(Status(Code.ERROR, failed.plugin, (str(failed),))), "nodeNames": None}
+        result["error"] = str(failed)
+    return result
 
 
 def _pre_enqueue(profile: Profile, pod: Pod) -> Json | None:
@@ -62,49 +67,43 @@ def _pre_enqueue(profile: Profile, pod: Pod) -> Json | None:
 
 
 class _PodReport:
-    """Run one pod through the extension points and write the results to `answer`."""
+    """Run one pod through the extension points and write the results to `result`."""
 
-    def __init__(self, context: Context, profile: Profile, pod: Pod, answer: Json) -> None:
+    def __init__(self, context: Context, profile: Profile, pod: Pod, result: Json) -> None:
         self._context = context
         self._profile = profile
         self._pod = pod
-        self._answer = answer
+        self._result = result
         self._cycle = Cycle(0.0, profile.name, pod.uid, 1, context.settings.seed)
 
     def run(self) -> None:
-        """Run all extension points. PluginFailed if a plugin raises; the results up to there are in `answer`."""
+        """Run all extension points. PluginFailed if a plugin raises; the results up to there are in `result`."""
         state = self._context.state
         if not len(state):
-            self._answer.update(filter_message=NO_NODES.message, fit_error_message=NO_NODES.message)
+            self._result.update(filter_message=NO_NODES.message, fit_error_message=NO_NODES.message)
             return
-        finder = FeasibleNodeFinder(self._profile, state, self._context.queue.nominator)
-        cache = EquivalenceCache(self._profile, state)
-        pre = finder.pre_filter(self._cycle, self._pod, cache)
-        self._answer["prefilter"] = _pre_filter(pre)
+        cycle, pod = self._cycle, self._pod
+        runtime = ProfileRuntime.of(self._profile, state, self._context.queue.nominator, Instrument())
+        cache = runtime.caches.get(pod)
+        pre = run_pre_filter(runtime, cycle, pod, cache)
+        self._result["prefilter"] = _pre_filter(pre)
         if pre.rejection is not None:
-            self._answer["nodes"] = {node.name: _node(pre.rejection) for node in state.rows}
-            self._explain(diagnose(state, pre))
+            self._result["nodes"] = {node.name: _node(pre.rejection) for node in state.rows}
+            self._explain(pre.diagnosis(len(state)))
             return
-        nominated = finder.evaluate_nominated_node(self._cycle, self._pod, pre)
-        found = self._filter(finder, cache, pre, nominated)
-        self._answer["nodes"] = {node.name: _node(found.status(node.row)) for node in state.rows}
-        if found.fits.any():
-            self._rank(found)
+        nominated = evaluate_nominated_node(runtime, cycle, pod)
+        filtered = find_nodes_that_pass_filters(runtime, cycle, pod, pre, cache, nominated, all_statuses=True)
+        self._result["nodes"] = {node.name: _node(filtered.status(node.row)) for node in state.rows}
+        if filtered.feasible_count:
+            self._rank(np.flatnonzero(filtered.fits))
         if nominated is not None and nominated.rejection is None:
-            self._answer["choice"] = [nominated.node.name]
-        elif not found.fits.any():
-            self._explain(diagnose(state, pre, found))
+            self._result["choice"] = [nominated.node.name]
+        elif not filtered.feasible_count:
+            self._explain(filtered.diagnosis(state, pre))
 
-    def _filter(
-        self, finder: FeasibleNodeFinder, cache: EquivalenceCache, pre: PreFilterResult, nominated: NominatedNode | None
-    ) -> FeasibleNodes:
-        if pre.names is None:
-            return finder.filter_all(self._cycle, self._pod, pre, cache, all_statuses=True)
-        return finder.filter_named(self._cycle, self._pod, pre, pre.names, nominated)
-
-    def _rank(self, found: FeasibleNodes) -> None:
+    def _rank(self, rows: Rows) -> None:
         """Score the feasible nodes, even a single one, which an attempt would select without scoring."""
-        state, rows = self._context.state, np.flatnonzero(found.fits)
+        state = self._context.state
         names = [state.rows[row].name for row in rows]
         columns = score_columns(self._profile, state, self._cycle, self._pod, rows)
         # Without Score plugins every node has a score of 1, as in kube-scheduler.
@@ -113,19 +112,19 @@ class _PodReport:
             total += column.weighted[rows]
         scores = {c.plugin.name: dict(zip(names, c.weighted[rows].tolist(), strict=True)) for c in columns}
         best = total == total.max()
-        self._answer["scores"] = scores
-        self._answer["weights"] = {weighted.plugin.name: weighted.weight for weighted in self._profile.score}
-        self._answer["total"] = dict(zip(names, total.tolist(), strict=True))
-        self._answer["choice"] = sorted(name for name, is_best in zip(names, best, strict=True) if is_best)
+        self._result["scores"] = scores
+        self._result["weights"] = {weighted.plugin.name: weighted.weight for weighted in self._profile.score}
+        self._result["total"] = dict(zip(names, total.tolist(), strict=True))
+        self._result["choice"] = sorted(name for name, is_best in zip(names, best, strict=True) if is_best)
 
     def _explain(self, diagnosis: Diagnosis) -> None:
         """Add the messages of an unschedulable pod and the result of PostFilter."""
-        self._answer["filter_message"] = self._answer["fit_error_message"] = diagnosis.filter_message
+        self._result["filter_message"] = self._result["fit_error_message"] = diagnosis.filter_message
         if self._profile.post_filter:
             result, search = _post_filter(self._profile, self._cycle, self._pod, diagnosis)
             diagnosis.post_filter_message = result.message
-            self._answer["fit_error_message"] = diagnosis.message
-            self._answer["preemption"] = _preemption(result, search)
+            self._result["fit_error_message"] = diagnosis.message
+            self._result["preemption"] = _preemption(result, search)
 
 
 def _post_filter(
@@ -133,7 +132,7 @@ def _post_filter(
 ) -> tuple[PostFilterResult, PreemptionSearch]:
     """Return the result of PostFilter and the preemption search, which is made even if PostFilter ends before it."""
     plugins = tuple(PreemptionDryRun(p) if isinstance(p, PreemptionPlugin) else p for p in profile.post_filter)
-    result = run_post_filter(plugins, cycle, pod, diagnosis, Instrument())
+    result = run_post_filter_plugins(plugins, cycle, pod, diagnosis, Instrument())
     dry_run = next((p for p in plugins if isinstance(p, PreemptionDryRun)), None)
     if dry_run is None:
         return result, PreemptionSearch(result.code)

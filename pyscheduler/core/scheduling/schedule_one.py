@@ -1,230 +1,368 @@
-"""One scheduling attempt: choose a node for a popped pod, assume it, and run Reserve and Permit.
+"""One scheduling cycle, top down, from a popped pod to the start of its binding cycle: schedule_one.go.
 
-This is kube-scheduler's ScheduleOne up to the start of the binding cycle, as one synchronous call, so the state cannot
-change during it. Two kinds of attempts run in steps, and no other attempt runs between these, as kube-scheduler's
-next cycle waits for the previous one. While extender calls are pending, events are handled, and the results are checked
-against the state at their arrival. A long PostFilter pauses so that the thread can handle events; an event during a
-pause invalidates the attempt, which starts over.
+    schedule_one
+        schedule_pod                             select a node
+            find_nodes_that_fit_pod
+                run_pre_filter                   run_pre_filter_plugins, in extension_points.py
+                evaluate_nominated_node
+                find_nodes_that_pass_filters     Filter; its results are in filtered_nodes.py
+            prioritize_nodes                     PreScore, Score, NormalizeScore; results in core/result_cache
+            select_host
+        _run_post_filter                         if no node fits: run_post_filter_plugins_in_steps
+            handle_fit_error                     evict victims, requeue the pod
+        prepare_for_binding_cycle                if a node was selected
+            assume
+            run_reserve_plugins                  extension_points.py
+            run_permit_plugins                   extension_points.py
+            wait_on_permit or start_binding      permit.py, binding.py
+
+It is one synchronous call, so the state cannot change during it; only a long PostFilter pauses. Extenders are called by
+the variant in `core/extenders/schedule_one.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import numpy as np
+from msgspec import Struct
 
 from pyscheduler.api.cycle import AttemptLimitExceeded, Cycle
 from pyscheduler.api.diagnosis import Diagnosis
-from pyscheduler.api.outcome import Code, Nominate, Rejection, Wait
+from pyscheduler.api.normalize import Scores
+from pyscheduler.api.outcome import Code, Nominate, Status, StatusError, Wait
 from pyscheduler.api.pod import Pod
 from pyscheduler.api.queued import QueuedPod
-from pyscheduler.core.commands import CallExtenders, Command
+from pyscheduler.core.commands import Command, EventType, Record
 from pyscheduler.core.context import AssumedPod, Context, SuspendedAttempt
-from pyscheduler.core.events import ExtendersResponded
-from pyscheduler.core.extenders.calls import ExtenderSession, ExtenderSteps
-from pyscheduler.core.extenders.extender import Extender, ExtenderFailed
-from pyscheduler.core.extenders.preemption import run_post_filter_with_extenders
 from pyscheduler.core.framework.plugin_calls import call_guarded, call_plugin
-from pyscheduler.core.framework.plugin_failure import PluginFailed, is_external
+from pyscheduler.core.framework.plugin_failure import PluginFailed
 from pyscheduler.core.framework.profile import Profile
 from pyscheduler.core.framework.result_checks import check_result
-from pyscheduler.core.instrument import SUCCESS, Point
+from pyscheduler.core.instrument import SUCCESS
 from pyscheduler.core.preemption.executor import prepare_candidate
-from pyscheduler.core.scheduling.binding import forget_and_requeue, release, start_binding
-from pyscheduler.core.scheduling.decider import NO_NODES
-from pyscheduler.core.scheduling.failure_handler import Failure, handle_scheduling_failure, report_skipped
-from pyscheduler.core.scheduling.permit import PERMIT, wait_on_permit
-from pyscheduler.core.scheduling.postfilter import PostFilterResult, PostFilterSteps, post_filter_steps
+from pyscheduler.core.result_cache.equivalence_cache import EquivalenceCache
+from pyscheduler.core.result_cache.filter_columns import are_few
+from pyscheduler.core.result_cache.top_scores import TopScores
+from pyscheduler.core.result_cache.uncached_evaluation import pre_score_rows, rejected_rows, score_nodes
+from pyscheduler.core.scheduling.binding import forget_and_requeue, forget_pod, start_binding
+from pyscheduler.core.scheduling.extension_points import (
+    PERMIT,
+    PostFilterResult,
+    PostFilterSteps,
+    PreFilterResult,
+    run_permit_plugins,
+    run_post_filter_plugins_in_steps,
+    run_pre_filter_plugins,
+    run_reserve_plugins,
+)
+from pyscheduler.core.scheduling.failure_handler import Failure, handle_scheduling_failure
+from pyscheduler.core.scheduling.filtered_nodes import (
+    FilteredNodes,
+    NominatedNode,
+    filter_one_by_one,
+    reserved_rows,
+    run_filter_plugins_with_nominated_pods,
+)
+from pyscheduler.core.scheduling.node_order import random_best, top_of_heap
+from pyscheduler.core.scheduling.permit import wait_on_permit
+from pyscheduler.core.scheduling.profile_runtime import ProfileRuntime
+from pyscheduler.core.scheduling.suspended_attempts import advance
 from pyscheduler.core.state.node import NodeRow
+from pyscheduler.kernels import Rows
+
+NO_NODES = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, "", ("no nodes available to schedule pods",))
 
 
 def schedule_one(context: Context, queued: QueuedPod, now: float) -> list[Command]:
     """Attempt to schedule one popped pod and return the commands. A plugin that raises fails only the attempt."""
     pod = queued.pod
+    skipped = skip_pod_schedule(context, pod)
+    if skipped is not None:
+        return skipped
+    cycle = start_cycle(context, queued, now)
+    runtime = context.runtimes[cycle.profile]
+    try:
+        result = schedule_pod(runtime, cycle, pod)
+    except PluginFailed as failed:
+        return handle_plugin_failure(context, queued, failed, now)
+    if isinstance(result, Diagnosis):
+        steps = _run_post_filter(context, runtime.profile, cycle, queued, result)
+        return advance(context, SuspendedAttempt(queued, pod, steps))
+    return prepare_for_binding_cycle(context, runtime, cycle, queued, result.node)
+
+
+def skip_pod_schedule(context: Context, pod: Pod) -> list[Command] | None:
+    """End the attempt of a pod that needs none and return the commands; None if it needs one."""
     if pod.deleting:
         context.queue.done(pod.uid)
-        return report_skipped(pod)
+        note = f"skip schedule deleting pod: {pod.key}"
+        return [Record(EventType.WARNING, "FailedScheduling", "Scheduling", note, pod)]
     if pod.uid in context.assumed or context.state.node_of(pod.uid) is not None:
         context.queue.done(pod.uid)
         return []
-    profile = context.profiles[pod.scheduler_name]
-    if context.settings.extenders:
-        extenders = [extender for extender in context.settings.extenders if extender.is_interested(pod)]
-        if extenders:
-            return _advance(
-                context,
-                SuspendedAttempt(queued, pod, _schedule_with_extenders(context, profile, queued, extenders, now)),
-            )
-    context.attempts += 1
-    observer = context.instrument.watch(context.attempts)
-    timer = context.instrument.timer if pod.is_large else None
-    cycle = Cycle(now, profile.name, pod.uid, queued.attempts, context.settings.seed, observer, timer)
-    try:
-        choice = context.deciders[profile.name].decide(cycle, pod)
-    except PluginFailed as failed:
-        _report(context, failed)
-        return handle_scheduling_failure(context, queued, Failure.of_plugin(failed), now)
-    if isinstance(choice, Diagnosis):
-        return _advance(
-            context, SuspendedAttempt(queued, pod, _run_post_filter(context, profile, cycle, queued, choice))
-        )
-    assumed = AssumedPod(queued, pod, choice.node.name, cycle, profile)
-    return _assume_and_reserve(context, assumed, choice.node, now)
+    return None
 
 
-def resume_with_responses(context: Context, event: ExtendersResponded) -> list[Command]:
-    """Resume the attempt with extender results; late ones, or those for an outdated version of the pod, are ignored."""
-    suspended = context.suspended
-    if suspended is None or suspended.id != event.id or not _is_current(context, suspended):
-        return []
-    try:
-        return _advance(context, suspended, event)
-    except BaseException as error:
-        return fail_broken_attempt(context, suspended.queued, error, event.at)
-
-
-def resume(context: Context, suspended: SuspendedAttempt, now: float) -> list[Command]:
-    """Resume a paused attempt that no event has invalidated."""
-    try:
-        return _advance(context, suspended)
-    except BaseException as error:
-        return fail_broken_attempt(context, suspended.queued, error, now)
-
-
-def discard_stale_attempt(context: Context, now: float) -> QueuedPod | None:
-    """Return the pod to attempt next if the suspended attempt is stale; None if it is current.
-
-    The same pod starts over if it has changed, is terminating, or the configuration is new. If it was deleted or is no
-    longer ours, the next pod is popped.
-    """
-    suspended = context.suspended
-    if suspended is None or _is_current(context, suspended):
-        return None
-    context.suspended = None
-    suspended.steps.close()
-    pod = context.pods.get(suspended.pod.uid)
-    if pod is None or not context.is_responsible_for(pod):
-        context.queue.nominator.remove(suspended.pod.uid)
-        context.queue.done(suspended.pod.uid)
-        return context.queue.pop(now)
-    suspended.queued.pod = pod
-    return suspended.queued
-
-
-def _is_current(context: Context, suspended: SuspendedAttempt) -> bool:
-    """Return True if the attempt is not invalidated and its pod is unchanged and still to be scheduled."""
-    pod = context.pods.get(suspended.pod.uid)
-    if pod is None or suspended.outdated:
-        return False
-    return pod.signature.id == suspended.pod.signature.id and not pod.deleting and not pod.node_name
-
-
-def _advance(context: Context, suspended: SuspendedAttempt, event: ExtendersResponded | None = None) -> list[Command]:
-    """Run an attempt up to its next extender calls or pause, or to its end."""
-    context.suspended = None
-    try:
-        calls = next(suspended.steps) if event is None else suspended.steps.send(event)
-    except StopIteration as end:
-        commands: list[Command] = end.value
-        return commands
-    context.suspended = suspended
-    suspended.paused = calls is None
-    if calls is None:
-        return []
-    context.extender_rounds += 1
-    suspended.id = context.extender_rounds
-    return [CallExtenders(suspended.id, suspended.pod, calls)]
-
-
-def _schedule_with_extenders(
-    context: Context, profile: Profile, queued: QueuedPod, extenders: Sequence[Extender], now: float
-) -> ExtenderSteps[list[Command]]:
-    """Run an attempt with extenders; yields their calls."""
+def start_cycle(context: Context, queued: QueuedPod, now: float) -> Cycle:
+    """Count an attempt and return its cycle."""
     pod = queued.pod
     context.attempts += 1
     observer = context.instrument.watch(context.attempts)
     timer = context.instrument.timer if pod.is_large else None
+    return Cycle(now, pod.scheduler_name, pod.uid, queued.attempts, context.settings.seed, observer, timer)
 
-    def begin(at: float) -> Cycle:
-        return Cycle(at, profile.name, pod.uid, queued.attempts, context.settings.seed, observer, timer)
 
-    session = ExtenderSession(pod, extenders, begin, now)
+# -- Select a node ---------------------------------------------------------------------------------------------------
+
+
+class ScheduleResult(Struct, frozen=True):
+    """The selected node and the number of feasible nodes."""
+
+    node: NodeRow
+    feasible: int
+
+
+class FeasibleNodes(Struct, frozen=True):
+    """Nodes that are scored: the feasible ones, or kube-scheduler's sample of them."""
+
+    count: int
+    rows: Rows | None
+    """Their rows in the order in which they were found; None: all feasible rows of the cache, more than one."""
+    cache: EquivalenceCache | None
+    """Cache with their scores; None if its scores would be normalized over more nodes, or there is no cache."""
+
+
+PrioritizedNodes = TopScores | tuple[Rows, Scores]
+"""The best of all feasible rows of the cache; or the rows, with their weighted total scores."""
+
+
+def schedule_pod(runtime: ProfileRuntime, cycle: Cycle, pod: Pod) -> ScheduleResult | Diagnosis:
+    """Return a node for the pod, or a diagnosis if no node fits. PluginFailed if a plugin raises."""
+    nodes = runtime.state.rows
+    if runtime.order is not None:
+        runtime.order.update_snapshot()
+    if not nodes:
+        return Diagnosis(0, pre_filter=NO_NODES)
     try:
-        choice = yield from context.extender_deciders[profile.name].decide_with_extenders(session)
-        if isinstance(choice, Diagnosis):
-            outcome = PostFilterResult()
-            if choice.total_nodes:
-                outcome = yield from run_post_filter_with_extenders(
-                    session, profile, choice, context.state, context.instrument
-                )
-            return _handle_fit_error(context, profile, session.cycle, queued, choice, outcome)
+        feasible = find_nodes_that_fit_pod(runtime, cycle, pod)
+        if isinstance(feasible, Diagnosis):
+            return feasible
+        if feasible.count == 1 and feasible.rows is not None:
+            return ScheduleResult(nodes[int(feasible.rows[0])], 1)
+        prioritized = prioritize_nodes(runtime, cycle, pod, feasible)
+        return ScheduleResult(nodes[select_host(runtime, cycle, prioritized)], feasible.count)
+    except BaseException:
+        runtime.reset(pod)
+        raise
+
+
+def find_nodes_that_fit_pod(runtime: ProfileRuntime, cycle: Cycle, pod: Pod) -> FeasibleNodes | Diagnosis:
+    """Run PreFilter, then Filter: on the nominated node, and on the others unless the pod fits there."""
+    cache = runtime.caches.get(pod)
+    pre = run_pre_filter(runtime, cycle, pod, cache)
+    if pre.rejection is not None:
+        return pre.diagnosis(len(runtime.state))
+    nominated = evaluate_nominated_node(runtime, cycle, pod)
+    if nominated is not None and nominated.rejection is None:
+        return FeasibleNodes(1, np.array([nominated.node.row]), None)
+    filtered = find_nodes_that_pass_filters(runtime, cycle, pod, pre, cache, nominated)
+    count, rows = filtered.feasible_count, None
+    if runtime.order is not None:
+        rows = runtime.order.find_feasible_rows(
+            filtered.fits, filtered.evaluated_rows, nominated.node.row if nominated else None
+        )
+        count = len(rows)
+    elif count == 1 or filtered.cache is None:
+        rows = np.flatnonzero(filtered.fits)
+    if not count:
+        return filtered.diagnosis(runtime.state, pre)
+    return FeasibleNodes(count, rows, filtered.cache if count == filtered.feasible_count else None)
+
+
+def run_pre_filter(runtime: ProfileRuntime, cycle: Cycle, pod: Pod, cache: EquivalenceCache) -> PreFilterResult:
+    """Run the PreFilter plugins without a cached result. PluginFailed if one raises."""
+    profile, point = runtime.profile, runtime.points.pre_filter
+    point.enter()
+    cached, evaluations = cache.begin(pod.signature), profile.evaluations.pre_filter
+    pre = run_pre_filter_plugins(profile.pre_filter, cycle, pod, runtime.state.table, cached, evaluations)
+    point.leave(SUCCESS if pre.rejection is None else pre.rejection.code.camel)
+    return pre
+
+
+def evaluate_nominated_node(runtime: ProfileRuntime, cycle: Cycle, pod: Pod) -> NominatedNode | None:
+    """Run Filter on the pod's nominated node, if it has one, before any other and even if PreFilter excluded it.
+
+    An error status counts as no result, as in kube-scheduler: the search that follows meets it again if the node
+    matters.
+    """
+    name = runtime.nominator.nominated_node(pod)
+    node = runtime.state.info(name) if name else None
+    if node is None:
+        return None
+    try:
+        return NominatedNode(node, run_filter_plugins_with_nominated_pods(runtime, cycle, pod, node))
     except PluginFailed as failed:
-        _report(context, failed)
-        return handle_scheduling_failure(context, queued, Failure.of_plugin(failed), session.now)
-    except ExtenderFailed as failed:
-        return handle_scheduling_failure(context, queued, Failure.error(str(failed)), session.now)
-    return _assume_and_reserve(
-        context, AssumedPod(queued, pod, choice.node.name, session.cycle, profile), choice.node, session.now
-    )
+        if isinstance(failed.error, StatusError):
+            return None
+        raise
 
 
-def _report(context: Context, failed: PluginFailed) -> None:
-    """Report a plugin that raised, unless the pod exceeded the limits of an attempt."""
-    if not isinstance(failed.error, AttemptLimitExceeded):
-        context.instrument.plugin_failed(failed.plugin, failed.point, failed.error)
+def find_nodes_that_pass_filters(
+    runtime: ProfileRuntime,
+    cycle: Cycle,
+    pod: Pod,
+    pre: PreFilterResult,
+    cache: EquivalenceCache,
+    nominated: NominatedNode | None,
+    all_statuses: bool = False,
+) -> FilteredNodes:
+    """Run Filter on the nodes that PreFilter named, or on every node. PluginFailed if a plugin raises.
+
+    `all_statuses`: compute every node's reason even if some node fits. Kube-scheduler filters with the nominated pods
+    first, so that result is the node's status; as long as a node can be selected, only nodes that fit are filtered so.
+    """
+    point = runtime.points.filter
+    point.enter()
+    if pre.names is None:
+        filtered = _filter_all_nodes(runtime, cycle, pod, cache, all_statuses)
+    else:
+        filtered = _filter_named_nodes(runtime, cycle, pod, pre, pre.names, nominated)
+    point.leave(SUCCESS if filtered.feasible_count else Code.UNSCHEDULABLE.camel)
+    return filtered
 
 
-def fail_broken_attempt(context: Context, queued: QueuedPod, error: BaseException, now: float) -> list[Command]:
-    """Requeue the pod of an attempt that raised because of a bug in the scheduler; reraises external exceptions."""
-    if is_external(error):
-        raise error
-    context.instrument.plugin_failed("pyscheduler", "attempt", error)
-    assumed = context.assumed.get(queued.pod.uid)
-    if assumed is not None:
-        release(context, assumed)
-    return handle_scheduling_failure(context, queued, Failure.error(f"the attempt failed: {error!r}"), now)
+def _filter_all_nodes(
+    runtime: ProfileRuntime, cycle: Cycle, pod: Pod, cache: EquivalenceCache, all_statuses: bool
+) -> FilteredNodes:
+    """Run Filter on every node that has changed since the results in the cache."""
+    nominator, state = runtime.nominator, runtime.state
+    try:
+        cache.refresh_filters(cycle, pod, cycle.skipped)
+    except PluginFailed as failed:
+        nominated = any(nominator.competing_pods(pod, node.name) for node in state.rows)
+        if not isinstance(failed.error, StatusError) or not nominated:
+            raise
+        return filter_one_by_one(runtime, cycle, pod)
+    has_nominated_pods = len(nominator) > 0
+    reserved = reserved_rows(runtime, cycle, pod, cache) if has_nominated_pods else {}
+    feasible = cache.exclude_reserved(reserved.keys())
+    if has_nominated_pods and (all_statuses or not feasible):
+        reserved = reserved_rows(runtime, cycle, pod, cache, include_infeasible=True)
+    return FilteredNodes(cache.feasible[: len(state.rows)], feasible, None, reserved, cache=cache)
+
+
+def _filter_named_nodes(
+    runtime: ProfileRuntime,
+    cycle: Cycle,
+    pod: Pod,
+    pre: PreFilterResult,
+    names: frozenset[str],
+    nominated: NominatedNode | None,
+) -> FilteredNodes:
+    """Run Filter on the nodes that PreFilter named. An earlier rejection by the nominated node stands."""
+    profile, state = runtime.profile, runtime.state
+    # Row order, not set order: the same events must give the same choice.
+    nodes = sorted((node for name in names if (node := state.info(name)) is not None), key=lambda node: node.row)
+    fits = np.zeros(len(state), np.bool_)
+    nominated_status = nominated.rejection if nominated else None
+    rejections: dict[int, Status] = {nominated.node.row: nominated_status} if nominated and nominated_status else {}
+    rows = np.fromiter((node.row for node in nodes), np.intp, len(nodes))
+    fits[rows] = True
+    if are_few(rows):
+        one_by_one = nodes
+    else:
+        # A pod may name thousands of nodes; those with nominated pods are evaluated with them first.
+        one_by_one = [node for node in nodes if runtime.nominator.competing_pods(pod, node.name)]
+        rejections |= rejected_rows(profile, state, cycle, pod, rows, cycle.skipped)
+    for node in one_by_one:
+        status = run_filter_plugins_with_nominated_pods(runtime, cycle, pod, node)
+        if status is not None:
+            rejections[node.row] = status
+    fits[[*rejections]] = False
+    absent_nodes_status = pre.absent_nodes_status(nominated_status)
+    return FilteredNodes(fits, int(np.count_nonzero(fits)), rows, rejections, absent_nodes_status)
+
+
+def prioritize_nodes(runtime: ProfileRuntime, cycle: Cycle, pod: Pod, feasible: FeasibleNodes) -> PrioritizedNodes:
+    """Run PreScore, Score and NormalizeScore. PluginFailed if a plugin raises."""
+    rows, cache, points = feasible.rows, feasible.cache, runtime.points
+    if cache is None:
+        assert rows is not None, "without a cache the feasible rows are listed"
+        return rows, score_rows(runtime, cycle, pod, rows)
+    points.pre_score.enter()
+    cache.pre_score(cycle, pod)
+    points.pre_score.leave()
+    points.score.enter()
+    cache.refresh_scores(cycle, pod)
+    points.score.leave()
+    return cache.scores.top_scores if rows is None else (rows, cache.scores.total[rows])
+
+
+def score_rows(runtime: ProfileRuntime, cycle: Cycle, pod: Pod, rows: Rows) -> Scores:
+    """Return the weighted total score of each of the rows, normalized over these only."""
+    profile, state, points = runtime.profile, runtime.state, runtime.points
+    points.pre_score.enter()
+    skipped = pre_score_rows(profile, state, cycle, pod, rows)
+    points.pre_score.leave()
+    points.score.enter()
+    totals = score_nodes(profile, state, cycle, pod, [state.rows[row] for row in rows], skipped)
+    points.score.leave()
+    return totals
+
+
+def select_host(runtime: ProfileRuntime, cycle: Cycle, prioritized: PrioritizedNodes) -> int:
+    """Return the row with the best total score; ties are broken pseudo-randomly, or in kube-scheduler's order."""
+    if isinstance(prioritized, TopScores):
+        return prioritized.pick(cycle.random_bits)
+    rows, totals = prioritized
+    return int(rows[random_best(totals, cycle) if runtime.order is None else top_of_heap(totals)])
+
+
+# -- No node fits ----------------------------------------------------------------------------------------------------
 
 
 def _run_post_filter(
     context: Context, profile: Profile, cycle: Cycle, queued: QueuedPod, diagnosis: Diagnosis
 ) -> PostFilterSteps[list[Command]]:
     """Run PostFilter for a pod that fits no node, and requeue it; yields at each pause."""
-    outcome = PostFilterResult()
+    result = PostFilterResult()
     try:
         if diagnosis.total_nodes:
             plugins = profile.post_filter
-            outcome = yield from post_filter_steps(plugins, cycle, queued.pod, diagnosis, context.instrument)
-        return _handle_fit_error(context, profile, cycle, queued, diagnosis, outcome)
+            result = yield from run_post_filter_plugins_in_steps(
+                plugins, cycle, queued.pod, diagnosis, context.instrument
+            )
+        return handle_fit_error(context, profile, cycle, queued, diagnosis, result)
     except PluginFailed as failed:
-        _report(context, failed)
-        return handle_scheduling_failure(context, queued, Failure.of_plugin(failed), cycle.now)
+        return handle_plugin_failure(context, queued, failed, cycle.now)
 
 
-def _handle_fit_error(
-    context: Context, profile: Profile, cycle: Cycle, queued: QueuedPod, diagnosis: Diagnosis, outcome: PostFilterResult
+def handle_fit_error(
+    context: Context, profile: Profile, cycle: Cycle, queued: QueuedPod, diagnosis: Diagnosis, result: PostFilterResult
 ) -> list[Command]:
     """Requeue the pod, and evict the victims that PostFilter chose unless a Permit plugin rejects that."""
     now = cycle.now
     if not diagnosis.total_nodes:
         # Reported as unschedulable, but backs off like an error: no plugin rejected it, so no hint could requeue it.
         return handle_scheduling_failure(context, queued, Failure(NO_NODES.message, nominate=""), now)
-    diagnosis.post_filter_message = outcome.message
+    diagnosis.post_filter_message = result.message
     previous = context.queue.nominator.nominated_node(queued.pod)
-    if _reject_eviction(profile, cycle, queued.pod, diagnosis, outcome, previous):
-        failure = Failure.fit_error(diagnosis, outcome.nominate, in_memory=outcome.nominate != "")
+    if _reject_eviction(profile, cycle, queued.pod, diagnosis, result, previous):
+        failure = Failure.fit_error(diagnosis, result.nominate, in_memory=result.nominate != "")
         return handle_scheduling_failure(context, queued, failure, now)
     # Before the pod is requeued: it must not become active while its victims are still to be evicted.
-    evictions = prepare_candidate(context, queued.pod, outcome.nominate or "", outcome.evict, outcome.plugin, now)
-    return handle_scheduling_failure(context, queued, Failure.fit_error(diagnosis, outcome.nominate), now) + evictions
+    evictions = prepare_candidate(context, queued.pod, result.nominate or "", result.evict, result.plugin, now)
+    return handle_scheduling_failure(context, queued, Failure.fit_error(diagnosis, result.nominate), now) + evictions
 
 
 def _reject_eviction(
-    profile: Profile, cycle: Cycle, pod: Pod, diagnosis: Diagnosis, outcome: PostFilterResult, previous: str
+    profile: Profile, cycle: Cycle, pod: Pod, diagnosis: Diagnosis, result: PostFilterResult, previous: str
 ) -> bool:
     """Return True if a Permit plugin rejects evictions now; its reason goes into the diagnosis.
 
     `previous` is the pod's nominated node before the attempt, which PostFilter may leave unchanged.
     """
-    node = previous if outcome.nominate is None else outcome.nominate
-    nominated = Nominate(node, outcome.evict) if node else None
+    node = previous if result.nominate is None else result.nominate
+    nominated = Nominate(node, result.evict) if node else None
     rejected = False
     for plugin in profile.eviction_permits:
         rejection = call_plugin(plugin, PERMIT, plugin.handle_unschedulable, cycle, pod, diagnosis, nominated)
@@ -238,70 +376,52 @@ def _reject_eviction(
     return rejected
 
 
-def _assume_and_reserve(context: Context, assumed: AssumedPod, node: NodeRow, now: float) -> list[Command]:
-    """Assume the pod on its node, then run Reserve and Permit; a rejection or an error forgets the pod again."""
-    uid = assumed.pod.uid
-    context.state.place(assumed.pod, node.name)
-    was_nominated = context.queue.nominator.node_of(uid) == node.name
-    context.queue.nominator.remove(uid, placed_on=node.name)
-    context.assumed[uid] = assumed
-    points = context.points[assumed.profile.name]
-    try:
-        rejected = _reserve(assumed, node, points.reserve)
-        waits: dict[str, Wait] = {}
-        if rejected is None:
-            rejected = _permit(assumed, node, waits, points.permit)
-    except PluginFailed as failed:
-        points.reserve.fail()
-        points.permit.fail()
-        _report(context, failed)
-        return _forget_and_fail(context, assumed, Failure.of_plugin(failed), was_nominated, now)
-    if rejected is not None:
-        plugin, rejection = rejected
-        failure = Failure.rejected(plugin, rejection.message, rejection.code is Code.PENDING)
-        return _forget_and_fail(context, assumed, failure, was_nominated, now)
-    if waits:
-        return wait_on_permit(context, assumed, waits, now)
-    return start_binding(context, assumed, now)
+def handle_plugin_failure(context: Context, queued: QueuedPod, failed: PluginFailed, now: float) -> list[Command]:
+    """Report a plugin that raised, unless the pod exceeded the limits of an attempt, and requeue the pod."""
+    _report(context, failed)
+    return handle_scheduling_failure(context, queued, Failure.of_plugin(failed), now)
 
 
-def _forget_and_fail(
-    context: Context, assumed: AssumedPod, failure: Failure, was_nominated: bool, now: float
+def _report(context: Context, failed: PluginFailed) -> None:
+    if not isinstance(failed.error, AttemptLimitExceeded):
+        context.instrument.plugin_failed(failed.plugin, failed.point, failed.error)
+
+
+# -- A node is selected ----------------------------------------------------------------------------------------------
+
+
+def prepare_for_binding_cycle(
+    context: Context, runtime: ProfileRuntime, cycle: Cycle, queued: QueuedPod, node: NodeRow
 ) -> list[Command]:
-    """Forget the pod and requeue it. Other pods are woken only if the node was held for it by a nomination before."""
+    """Assume the pod on its node, then run Reserve and Permit; a rejection or an error forgets the pod again."""
+    pod, now, profile, points = queued.pod, cycle.now, runtime.profile, runtime.points
+    was_nominated = context.queue.nominator.node_of(pod.uid) == node.name
+    assumed = AssumedPod(queued, pod, node.name, cycle, profile, points)
+    assume(context, assumed)
+    failure: Failure | None = None
+    waits: dict[str, Wait] = {}
+    try:
+        rejection = run_reserve_plugins(profile.reserve, cycle, pod, node, points.reserve)
+        if rejection is None and profile.permit:
+            rejection, waits = run_permit_plugins(profile.permit, cycle, pod, node, points.permit)
+        if rejection is not None:
+            failure = Failure.rejected(rejection.plugin, rejection.message, rejection.code is Code.PENDING)
+    except PluginFailed as failed:
+        points.fail()
+        _report(context, failed)
+        failure = Failure.of_plugin(failed)
+    if failure is None:
+        return wait_on_permit(context, assumed, waits, now) if waits else start_binding(context, assumed, now)
     if was_nominated:
         return forget_and_requeue(context, assumed, failure, now)
-    release(context, assumed)
-    return handle_scheduling_failure(context, assumed.queued, failure, now)
+    # No other pods are woken: before the attempt the node was as free as it is again.
+    forget_pod(context, assumed)
+    return handle_scheduling_failure(context, queued, failure, now)
 
 
-def _reserve(assumed: AssumedPod, node: NodeRow, point: Point) -> tuple[str, Rejection] | None:
-    """Run the Reserve plugins up to the first rejection and return that; without plugins no point is counted."""
-    if not assumed.profile.reserve:
-        return None
-    cycle, pod = assumed.cycle, assumed.pod
-    point.enter()
-    for plugin in assumed.profile.reserve:
-        rejection = call_plugin(plugin, "Reserve", plugin.reserve, cycle, pod, node)
-        if rejection is not None:
-            point.leave(rejection.code.camel)
-            return plugin.name, rejection
-    point.leave()
-    return None
-
-
-def _permit(assumed: AssumedPod, node: NodeRow, waits: dict[str, Wait], point: Point) -> tuple[str, Rejection] | None:
-    """Run the Permit plugins up to the first rejection and return that; their Wait results are added to `waits`."""
-    if not assumed.profile.permit:
-        return None
-    cycle, pod = assumed.cycle, assumed.pod
-    point.enter()
-    for plugin in assumed.profile.permit:
-        result = call_plugin(plugin, "Permit", plugin.permit, cycle, pod, node)
-        if isinstance(result, Rejection):
-            point.leave(result.code.camel)
-            return plugin.name, result
-        if result is not None:
-            waits[plugin.name] = result
-    point.leave(Code.WAIT.camel if waits else SUCCESS)
-    return None
+def assume(context: Context, assumed: AssumedPod) -> None:
+    """Count the pod on its node in memory, which also ends its nomination."""
+    pod, node_name = assumed.pod, assumed.node_name
+    context.state.place(pod, node_name)
+    context.queue.nominator.remove(pod.uid, placed_on=node_name)
+    context.assumed[pod.uid] = assumed

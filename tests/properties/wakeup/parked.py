@@ -16,8 +16,9 @@ from pyscheduler.core.framework.profile import Profile
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.core.queue import Tier
 from pyscheduler.core.result_cache import filter_columns
-from pyscheduler.core.scheduling.decider import Choice, Decider
-from pyscheduler.core.scheduling.postfilter import run_post_filter
+from pyscheduler.core.scheduling.extension_points import run_post_filter_plugins
+from pyscheduler.core.scheduling.profile_runtime import ProfileRuntime
+from pyscheduler.core.scheduling.schedule_one import ScheduleResult, schedule_pod
 
 _ALWAYS_PER_NODE = 10**9
 
@@ -70,15 +71,15 @@ def _attempt(context: Context, pod: Pod, preemptors: Collection[str]) -> str:
     suffice. For other pods only the rejecting plugins are known, not those that make preemption unhelpful.
     """
     profile, cycle = context.profiles[pod.scheduler_name], Cycle(0.0, pod.scheduler_name, pod.uid)
-    decider = Decider(profile, context.state, context.queue.nominator, Instrument())
+    runtime = ProfileRuntime.of(profile, context.state, context.queue.nominator, Instrument())
     try:
-        choice = decider.decide(cycle, pod)
-        if isinstance(choice, Choice):
+        choice = schedule_pod(runtime, cycle, pod)
+        if isinstance(choice, ScheduleResult):
             return f"fits {choice.node.name}"
         nominated = context.queue.nominator.node_of(pod.uid)
         if not choice.total_nodes or not nominated or pod.uid not in preemptors:
             return ""
-        outcome = run_post_filter(profile.post_filter, cycle, pod, choice, Instrument())
+        outcome = run_post_filter_plugins(profile.post_filter, cycle, pod, choice, Instrument())
     except PluginFailed:
         return ""
     if not outcome.nominate or _waits_for_victims(context, pod, nominated, choice.status_of(nominated)):

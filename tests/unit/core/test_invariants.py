@@ -10,6 +10,7 @@ from pyscheduler.api.queued import QueuedPod
 from pyscheduler.core.context import Context, SuspendedAttempt
 from pyscheduler.core.framework.waiting_pods import WaitingPodState
 from pyscheduler.core.invariants import validate
+from pyscheduler.core.scheduling.pod_stages import Stage
 from pyscheduler.testing import Harness, node, pod
 
 
@@ -41,6 +42,14 @@ def _wait_in_permit_while_binding(context: Context) -> None:
     context.handle.waiting_pods.by_uid["assumed"] = WaitingPodState(context.pods["assumed"], "n1", 0.0, {})
 
 
+def _keep_in_flight(context: Context) -> None:
+    context.queue._in_flight.start(context.assumed["assumed"].queued)
+
+
+def _reset_stage(context: Context) -> None:
+    context.assumed["assumed"].stage = Stage.ASSUMED
+
+
 def _suspend_attempt_of_pending_pod(context: Context) -> None:
     pending = context.pods["pending"]
     context.suspended = SuspendedAttempt(QueuedPod(pending, 0.0), pending, (_ for _ in ()))
@@ -66,12 +75,14 @@ def _swap_rows(context: Context) -> None:
     ("corrupt", "message"),
     [
         (_remove_from_queue, r"Pod\(default/pending\) is lost: in no queue and on no node"),
-        (_place_pending_pod, r"Pod\(default/pending\) is in queue and a node"),
+        (_place_pending_pod, r"Pod\(default/pending\) is in stages assigned and unschedulable"),
         (_drop_pending_pod, r"Pod\(default/pending\) is in the queue and no longer exists"),
         (_drop_assumed_pod, r"Pod\(default/assumed\) is on n1 and no longer exists"),
         (_remove_from_node, r"Pod\(default/assumed\) (is assumed but on no node|is lost)"),
         (_wait_in_permit_without_node, r"Pod\(default/pending\) waits in Permit but is not assumed"),
         (_wait_in_permit_while_binding, r"Pod\(default/assumed\) waits in Permit in stage BINDING"),
+        (_keep_in_flight, r"Pod\(default/assumed\) is in flight in stage BINDING"),
+        (_reset_stage, r"Pod\(default/assumed\) is assumed and neither waits nor is being bound"),
         (_suspend_attempt_of_pending_pod, r"Pod\(default/pending\) has a suspended attempt but is not in flight"),
         (_falsify, "n1 has .* requested, its pods request"),
         (_falsify_column, "n1 has 1000 cpu requested, its column has 7"),

@@ -25,6 +25,7 @@ from pyscheduler.api import (
     Status,
 )
 from pyscheduler.core.framework.handle import CoreHandle
+from pyscheduler.core.scheduling.schedule_one import schedule_pod
 from pyscheduler.intree import DefaultPreemption, default_preemption
 from pyscheduler.intree.preemption.budgets import Budgets
 from pyscheduler.intree.preemption.dry_run_cache import NodeOutcomes
@@ -64,7 +65,7 @@ def search(*objects: Any, of: PodBuilder, budgets: tuple[dict[str, Any], ...] = 
     context = harness.machine.context
     subject = of.build(context.shapes)
     cycle = Cycle(harness.now, subject.scheduler_name, subject.uid)
-    diagnosis = context.deciders[subject.scheduler_name].decide(cycle, subject)
+    diagnosis = schedule_pod(context.runtimes[subject.scheduler_name], cycle, subject)
     assert isinstance(diagnosis, Diagnosis)
     plugin = next(p for p in context.profiles[subject.scheduler_name].post_filter if isinstance(p, DefaultPreemption))
     return plugin.search(cycle, subject, diagnosis)
@@ -299,7 +300,7 @@ def test_dry_run_stops_at_enough_candidates(guarded: frozenset[int], tried: int,
     for attempt in range(1, 9):
         subject, dry_runs = high().build(context.shapes), CountingDryRuns(harness.handle, at_once)
         cycle = Cycle(harness.now, "default-scheduler", "high", attempt)
-        diagnosis = context.deciders["default-scheduler"].decide(cycle, subject)
+        diagnosis = schedule_pod(context.runtimes["default-scheduler"], cycle, subject)
         assert isinstance(diagnosis, Diagnosis)
         plugin: Any = DefaultPreemption(DefaultPreemption.Args(0, 9), replace(harness.handle, dry_runs=dry_runs))
         result = plugin.post_filter(cycle, subject, diagnosis)
@@ -357,7 +358,7 @@ class RepeatedSearch:
         subject = of.build(context.shapes)
         self._preemptors.append(subject)  # a signature is cached while there is a pod of it
         cycle = Cycle(self.harness.now, subject.scheduler_name, subject.uid)
-        diagnosis = context.deciders[subject.scheduler_name].decide(cycle, subject)
+        diagnosis = schedule_pod(context.runtimes[subject.scheduler_name], cycle, subject)
         assert isinstance(diagnosis, Diagnosis)
         return victims(self._plugin.search(cycle, subject, diagnosis))
 

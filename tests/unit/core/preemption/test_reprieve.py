@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from pyscheduler.api import Cycle, Diagnosis
+from pyscheduler.core.scheduling.schedule_one import schedule_pod
 from pyscheduler.testing import Harness, PodBuilder, node, pod
 
 NEAR_INT64_MAX = "9223372036854775807"
@@ -34,7 +35,7 @@ def reprieved(*objects: Any, preemptor: PodBuilder) -> dict[str, list[str]]:
     context = harness.machine.context
     preemptor_pod = preemptor.build(context.shapes)
     cycle = Cycle(harness.now, preemptor_pod.scheduler_name, preemptor_pod.uid)
-    assert isinstance(context.deciders[preemptor_pod.scheduler_name].decide(cycle, preemptor_pod), Diagnosis)
+    assert isinstance(schedule_pod(context.runtimes[preemptor_pod.scheduler_name], cycle, preemptor_pod), Diagnosis)
     rows = context.state.rows
     orders = {row.row: [p for p in row.pods.values() if p.priority < preemptor_pod.priority] for row in rows}
     results = harness.handle.dry_runs.reprieve_pods(cycle, preemptor_pod, orders)

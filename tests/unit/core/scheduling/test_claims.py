@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from pyscheduler.api import Cycle, FilterPlugin, NodeInfo, Pod, Reads, Rejection
 from pyscheduler.testing import node, pod
-from tests.unit.core.scheduling.test_decider import Bench
+from tests.unit.core.scheduling.test_schedule_pod import Bench
 from tests.unit.intree.storage import using
 
 

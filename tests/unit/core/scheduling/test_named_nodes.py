@@ -25,7 +25,7 @@ from pyscheduler.core.queue.nominator import Nominator
 from pyscheduler.core.state import ClusterState, PodSignatures
 from pyscheduler.intree import NodeAffinity, PrioritySort
 from pyscheduler.testing import PodBuilder, node, pod
-from tests.unit.core.scheduling.test_decider import HANDLE, Bench
+from tests.unit.core.scheduling.test_schedule_pod import HANDLE, Bench
 from tests.unit.intree.test_node_affinity import names
 
 

@@ -14,13 +14,18 @@ from pyscheduler.core.framework.handle import empty_handle
 from pyscheduler.core.framework.profile import Profile, Weighted
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.core.queue.nominator import Nominator
-from pyscheduler.core.scheduling.decider import Choice, Decider
-from pyscheduler.core.scheduling.feasible_nodes import FeasibleNodes
-from pyscheduler.core.scheduling.node_order import KubeSchedulerOrder, NextStartNode, nodes_to_find, top_of_heap
+from pyscheduler.core.scheduling.node_order import (
+    KubeSchedulerOrder,
+    NextStartNode,
+    num_feasible_nodes_to_find,
+    top_of_heap,
+)
+from pyscheduler.core.scheduling.profile_runtime import ProfileRuntime
+from pyscheduler.core.scheduling.schedule_one import ScheduleResult, schedule_pod
 from pyscheduler.core.state import ClusterState
 from pyscheduler.intree import PrioritySort
 from pyscheduler.testing import NodeBuilder, PodBuilder, node, pod
-from tests.unit.core.scheduling.test_decider import Ranked
+from tests.unit.core.scheduling.test_schedule_pod import Ranked
 
 HANDLE = empty_handle()
 ZONE = "topology.kubernetes.io/zone"
@@ -44,7 +49,7 @@ ZONE = "topology.kubernetes.io/zone"
     ],
 )
 def test_number_of_nodes_to_find(nodes: int, percentage: int, enough: int) -> None:
-    assert nodes_to_find(nodes, percentage) == enough
+    assert num_feasible_nodes_to_find(nodes, percentage) == enough
 
 
 # -- ties ----------------------------------------------------------------------------------------------------------
@@ -103,58 +108,62 @@ class Search:
         self.start = NextStartNode(start)
         self.order = KubeSchedulerOrder(self.state, self.start, percentage, scored)
 
-    def visit(self, fits: Sequence[int], among: Sequence[int] | None = None, nominated: int | None = None) -> list[int]:
+    def feasible_rows(
+        self, fits: Sequence[int], evaluated: Sequence[int] | None = None, nominated: int | None = None
+    ) -> list[int]:
         mask = np.zeros(len(self.state), np.bool_)
         mask[list(fits)] = True
-        rows = self.order.visit(FeasibleNodes(mask, None if among is None else np.array(among, np.intp), {}), nominated)
-        assert rows is not None
-        return [int(row) for row in rows]
+        rows = None if evaluated is None else np.array(evaluated, np.intp)
+        return [int(row) for row in self.order.find_feasible_rows(mask, rows, nominated)]
 
 
 def test_search_stops_after_enough_nodes_and_next_one_continues() -> None:
     search = Search(250)
-    assert search.visit(range(250)) == list(range(100))
+    assert search.feasible_rows(range(250)) == list(range(100))
     assert search.start.index == 100
-    assert search.visit(range(250)) == list(range(100, 200))
-    assert search.visit(range(250)) == [*range(200, 250), *range(50)]
+    assert search.feasible_rows(range(250)) == list(range(100, 200))
+    assert search.feasible_rows(range(250)) == [*range(200, 250), *range(50)]
     assert search.start.index == 50
 
 
 def test_infeasible_nodes_before_the_stop_count_as_processed() -> None:
     """The odd ones of 250 nodes fit: n201 is the 101st feasible one, after 100 feasible and 101 infeasible nodes."""
     search = Search(250)
-    assert search.visit(range(1, 250, 2)) == list(range(1, 200, 2))
+    assert search.feasible_rows(range(1, 250, 2)) == list(range(1, 200, 2))
     assert search.start.index == 201
 
 
 def test_start_is_unchanged_after_a_full_round() -> None:
     search = Search(250, start=30)
-    assert search.visit([10, 40, 20]) == [40, 10, 20]
+    assert search.feasible_rows([10, 40, 20]) == [40, 10, 20]
     assert search.start.index == 30
 
 
 def test_small_cluster_is_searched_from_the_same_start() -> None:
     search = Search(5, start=3)
-    assert search.visit(range(5)) == [3, 4, 0, 1, 2]
+    assert search.feasible_rows(range(5)) == [3, 4, 0, 1, 2]
     assert search.start.index == 3
 
 
 def test_search_stops_at_first_feasible_node_without_scoring() -> None:
     search = Search(5, scored=False)
-    assert [search.visit([1, 2, 4]) for _ in range(4)] == [[1], [2], [4], [1]]
+    assert [search.feasible_rows([1, 2, 4]) for _ in range(4)] == [[1], [2], [4], [1]]
 
 
 def test_start_moves_modulo_all_nodes_with_named_nodes() -> None:
     search = Search(10, start=7)
-    assert search.visit([2, 5], among=[2, 3, 5]) == [5, 2]  # 7 mod 3 = 1: the search starts at the second of them
+    assert search.feasible_rows([2, 5], evaluated=[2, 3, 5]) == [
+        5,
+        2,
+    ]  # 7 mod 3 = 1: the search starts at the second of them
     assert search.start.index == 0
 
 
 def test_rejected_nominated_node_counts_as_processed() -> None:
     search = Search(250)
-    search.visit([i for i in range(250) if i != 240], nominated=240)
+    search.feasible_rows([i for i in range(250) if i != 240], nominated=240)
     assert search.start.index == 101
-    search.visit([i for i in range(250) if i != 110], nominated=110)
+    search.feasible_rows([i for i in range(250) if i != 110], nominated=110)
     assert search.start.index == 202
 
 
@@ -162,7 +171,7 @@ def test_start_wraps_after_nodes_were_deleted() -> None:
     search = Search(10, start=8)
     for i in range(5, 10):
         search.state.remove_node(f"n{i}")
-    assert search.visit(range(5)) == [3, 4, 0, 1, 2]
+    assert search.feasible_rows(range(5)) == [3, 4, 0, 1, 2]
 
 
 # -- whole attempts ------------------------------------------------------------------------------------------------
@@ -191,7 +200,7 @@ class NotFull(FilterPlugin):
 
 
 class Bench:
-    """A decider with kube-scheduler's search order."""
+    """The runtime of a profile with kube-scheduler's search order."""
 
     def __init__(self, *nodes: NodeBuilder, percentage: int = 0) -> None:
         self.state, self.nominator, self.start = ClusterState(), Nominator(), NextStartNode()
@@ -205,12 +214,12 @@ class Bench:
             score=(Weighted(Ranked(None, HANDLE), 1),),
             percentage_of_nodes_to_score=percentage,
         )
-        self.decider = Decider(self.profile, self.state, self.nominator, Instrument(), self.start)
+        self.runtime = ProfileRuntime.of(self.profile, self.state, self.nominator, Instrument(), self.start)
 
-    def selected_node(self, built: PodBuilder, decider: Decider | None = None) -> str:
+    def selected_node(self, built: PodBuilder, runtime: ProfileRuntime | None = None) -> str:
         built_pod = built.build()
-        result = (decider or self.decider).decide(Cycle(0.0, "default-scheduler", built_pod.uid), built_pod)
-        return result.node.name if isinstance(result, Choice) else ""
+        result = schedule_pod(runtime or self.runtime, Cycle(0.0, "default-scheduler", built_pod.uid), built_pod)
+        return result.node.name if isinstance(result, ScheduleResult) else ""
 
 
 def rank(i: int, best: int, n: int) -> str:
@@ -239,7 +248,7 @@ def test_equal_nodes_alternate_because_searches_continue() -> None:
 
 def test_profiles_share_the_start_index() -> None:
     bench = Bench(*(node(f"n{i}") for i in range(250)))
-    other = Decider(bench.profile, bench.state, bench.nominator, Instrument(), bench.start)
+    other = ProfileRuntime.of(bench.profile, bench.state, bench.nominator, Instrument(), bench.start)
     assert [bench.selected_node(pod("a")), bench.selected_node(pod("b"), other)] == ["n0", "n120"]
 
 
@@ -259,7 +268,7 @@ def test_start_moves_if_no_node_fits() -> None:
     bench = Bench(*(node(f"n{i}").label("full") for i in range(250)))
     bench.start.index = 249
     built_pod = pod("a").label("only", "n1.n2").build()
-    result = bench.decider.decide(Cycle(0.0, "default-scheduler", built_pod.uid), built_pod)
+    result = schedule_pod(bench.runtime, Cycle(0.0, "default-scheduler", built_pod.uid), built_pod)
     assert isinstance(result, Diagnosis)
     assert bench.start.index == 1
 

@@ -18,7 +18,7 @@ from pyscheduler.api import (
 from pyscheduler.core.framework.handle import empty_handle
 from pyscheduler.core.framework.plugin_failure import PluginFailed
 from pyscheduler.core.instrument import Instrument, Point
-from pyscheduler.core.scheduling.postfilter import Answer, PostFilterResult, run_post_filter
+from pyscheduler.core.scheduling.extension_points import PostFilterResult, PostFilterReturn, run_post_filter_plugins
 from pyscheduler.testing import pod
 
 VICTIM = pod("victim").build()
@@ -30,7 +30,7 @@ class Returns(PostFilterPlugin):
 
     name = "Returns"
 
-    def __init__(self, answer: Answer | Exception) -> None:
+    def __init__(self, answer: PostFilterReturn | Exception) -> None:
         super().__init__(None, empty_handle())
         self._answer = answer
 
@@ -40,9 +40,9 @@ class Returns(PostFilterPlugin):
         return self._answer
 
 
-def run(*answers: Answer | Exception) -> PostFilterResult:
+def run(*answers: PostFilterReturn | Exception) -> PostFilterResult:
     plugins = tuple(Returns(answer) for answer in answers)
-    return run_post_filter(plugins, Cycle(0.0, "p", "u"), pod().build(), Diagnosis(1), Instrument())
+    return run_post_filter_plugins(plugins, Cycle(0.0, "p", "u"), pod().build(), Diagnosis(1), Instrument())
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def run(*answers: Answer | Exception) -> PostFilterResult:
         ),
     ],
 )
-def test_combined_result(answers: tuple[Answer, ...], expected: PostFilterResult) -> None:
+def test_combined_result(answers: tuple[PostFilterReturn, ...], expected: PostFilterResult) -> None:
     assert run(*answers) == expected
 
 
@@ -115,7 +115,7 @@ def test_extension_point_duration_is_recorded_with_status() -> None:
             return Timed(point, profile)
 
     timing = Timing()
-    run_post_filter((Returns(UNRESOLVABLE),), Cycle(0.0, "p", "u"), pod().build(), Diagnosis(1), timing)
+    run_post_filter_plugins((Returns(UNRESOLVABLE),), Cycle(0.0, "p", "u"), pod().build(), Diagnosis(1), timing)
     with pytest.raises(PluginFailed):
-        run_post_filter((Returns(ValueError()),), Cycle(0.0, "p", "u"), pod().build(), Diagnosis(1), timing)
+        run_post_filter_plugins((Returns(ValueError()),), Cycle(0.0, "p", "u"), pod().build(), Diagnosis(1), timing)
     assert recorded == [("PostFilter", "p", status) for status in ("UnschedulableAndUnresolvable", "Error")]

@@ -26,8 +26,9 @@ from pyscheduler.core.framework.profile import Profile
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.core.queue.nominator import Nominator
 from pyscheduler.core.result_cache.plugin_result_cache import PluginResultCache
-from pyscheduler.core.scheduling.decider import Decider
-from pyscheduler.core.scheduling.prefilter import PreFilterResult, run_pre_filter
+from pyscheduler.core.scheduling.extension_points import PreFilterResult, run_pre_filter_plugins
+from pyscheduler.core.scheduling.profile_runtime import ProfileRuntime
+from pyscheduler.core.scheduling.schedule_one import schedule_pod
 from pyscheduler.core.state import ClusterState
 from pyscheduler.intree import PrioritySort
 from pyscheduler.testing import node, pod
@@ -76,7 +77,7 @@ def run(*answers: Any) -> tuple[PreFilterResult, list[int]]:
     """Return the result and the number of calls of each plugin (A, B, C …)."""
     plugins = tuple(Fixed(chr(ord("A") + i), answer) for i, answer in enumerate(answers))
     cycle = Cycle(0.0, "default-scheduler", "uid")
-    result = run_pre_filter(plugins, cycle, pod().build(), cluster().table(), PluginResultCache())
+    result = run_pre_filter_plugins(plugins, cycle, pod().build(), cluster().table, PluginResultCache())
     return result, [plugin.calls for plugin in plugins]
 
 
@@ -127,7 +128,7 @@ def test_skipping_plugin_is_excluded_from_filter() -> None:
 def test_status_of_excluded_nodes_names_the_plugins() -> None:
     result, _ = run(names("n1"), names("n1", "n2"))
     message = "node(s) didn't satisfy plugin(s) [A B]"
-    assert result.outside_status(None) == Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, "", (message,))
+    assert result.absent_nodes_status(None) == Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, "", (message,))
 
 
 def test_exception_names_the_plugin() -> None:
@@ -140,7 +141,7 @@ def test_cached_result_and_state_are_reused_for_same_signature() -> None:
     plugin.reads = Reads.OWN_NODE
     for _ in range(2):
         cycle = Cycle(0.0, "default-scheduler", "uid")
-        result = run_pre_filter((plugin,), cycle, pod().build(), cluster().table(), results)
+        result = run_pre_filter_plugins((plugin,), cycle, pod().build(), cluster().table, results)
         assert (set(result.skipped), cycle[WRITER]) == ({"A"}, "A")
     assert plugin.calls == 1
 
@@ -150,7 +151,7 @@ def test_cached_state_is_not_replayed_after_the_point_ended() -> None:
     cached.reads = Reads.OWN_NODE
     for answer in (None, UNRESOLVABLE):
         changing.answer, cycle = answer, Cycle(0.0, "default-scheduler", "uid")
-        run_pre_filter((changing, cached), cycle, pod().build(), cluster().table(), results)
+        run_pre_filter_plugins((changing, cached), cycle, pod().build(), cluster().table, results)
         assert (WRITER in cycle) == (answer is None)
 
 
@@ -166,6 +167,7 @@ def test_rejected_pod_waits_for_events_of_plugins(answers: tuple[Any, ...], plug
     plugins = tuple(Fixed(chr(ord("A") + i), answer) for i, answer in enumerate(answers))
     sort = PrioritySort(PrioritySort.Args(), empty_handle())
     profile = Profile("default-scheduler", sort, pre_filter=plugins)
-    result = Decider(profile, cluster(), Nominator(), Instrument()).decide(Cycle(0.0, "x", "uid"), pod().build())
+    runtime = ProfileRuntime.of(profile, cluster(), Nominator(), Instrument())
+    result = schedule_pod(runtime, Cycle(0.0, "x", "uid"), pod().build())
     assert isinstance(result, Diagnosis)
     assert result.unschedulable_plugins == plugins_to_wait_for

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -24,10 +25,12 @@ from pyscheduler.core.framework.handle import empty_handle
 from pyscheduler.core.framework.profile import Profile, Weighted
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.core.queue.nominator import Nominator
+from pyscheduler.core.result_cache import equivalence_caches
 from pyscheduler.core.result_cache.equivalence_cache import EquivalenceCache
-from pyscheduler.core.scheduling import decider as decider_module
-from pyscheduler.core.scheduling.decider import Choice, Decider
-from pyscheduler.core.scheduling.node_order import EveryNode
+from pyscheduler.core.scheduling import schedule_one
+from pyscheduler.core.scheduling.node_order import random_best
+from pyscheduler.core.scheduling.profile_runtime import ProfileRuntime
+from pyscheduler.core.scheduling.schedule_one import ScheduleResult, schedule_pod
 from pyscheduler.core.state import ClusterState, PodSignatures
 from pyscheduler.intree import NodeAffinity, NodeResourcesFit, PrioritySort
 from pyscheduler.testing import NodeBuilder, PodBuilder, node, pod
@@ -59,7 +62,7 @@ class UniqueReasons(FilterPlugin):
 
 
 class Bench:
-    """A decider over a few nodes."""
+    """The runtime of a profile over a few nodes."""
 
     def __init__(self, *nodes: NodeBuilder, filters: tuple[Any, ...] = (NodeResourcesFit,), scores: Any = ()) -> None:
         self.state, self.nominator, self.signatures = ClusterState(), Nominator(), PodSignatures()
@@ -75,15 +78,15 @@ class Bench:
             pre_score=tuple(p for p in scoring if isinstance(p, PreScorePlugin)),
             score=tuple(Weighted(p, 1) for p in scoring),
         )
-        self.decider = Decider(profile, self.state, self.nominator, Instrument())
+        self.runtime = ProfileRuntime.of(profile, self.state, self.nominator, Instrument())
 
-    def decide(self, built: PodBuilder) -> Choice | Diagnosis:
+    def decide(self, built: PodBuilder) -> ScheduleResult | Diagnosis:
         built_pod = built.build(self.signatures)
-        return self.decider.decide(Cycle(0.0, "default-scheduler", built_pod.uid), built_pod)
+        return schedule_pod(self.runtime, Cycle(0.0, "default-scheduler", built_pod.uid), built_pod)
 
     def selected_node(self, built: PodBuilder) -> str:
         result = self.decide(built)
-        assert isinstance(result, Choice)
+        assert isinstance(result, ScheduleResult)
         return result.node.name
 
     def message_for(self, built: PodBuilder) -> str:
@@ -92,17 +95,25 @@ class Bench:
         return result.message
 
 
+def test_outline_of_the_cycle_names_its_functions_in_the_order_of_their_definitions() -> None:
+    outline = re.findall(r"^ +(\w+)(?= {2,}|$)", schedule_one.__doc__ or "", re.MULTILINE)
+    assert len(outline) > 10
+    functions = [getattr(schedule_one, name) for name in outline]
+    here = [function.__code__.co_firstlineno for function in functions if function.__module__ == schedule_one.__name__]
+    assert here == sorted(here)
+
+
 def test_random_tie_break_only_among_best_totals() -> None:
     totals = np.array([3, 7, -1, 7], np.int64)
-    picked = {EveryNode().pick(totals, Cycle(0.0, "p", f"uid-{i}")) for i in range(30)}
+    picked = {random_best(totals, Cycle(0.0, "p", f"uid-{i}")) for i in range(30)}
     assert picked == {1, 3}
-    assert EveryNode().pick(np.array([3, 7, 6], np.int64), Cycle(0.0, "p", "uid")) == 1
+    assert random_best(np.array([3, 7, 6], np.int64), Cycle(0.0, "p", "uid")) == 1
 
 
 def test_tie_break_is_reproducible_per_attempt() -> None:
     totals = np.zeros(50, np.int64)
-    first = [EveryNode().pick(totals, Cycle(0.0, "p", "uid", attempt)) for attempt in range(10)]
-    assert first == [EveryNode().pick(totals, Cycle(9.9, "p", "uid", attempt)) for attempt in range(10)]
+    first = [random_best(totals, Cycle(0.0, "p", "uid", attempt)) for attempt in range(10)]
+    assert first == [random_best(totals, Cycle(9.9, "p", "uid", attempt)) for attempt in range(10)]
     assert len(set(first)) > 1
 
 
@@ -198,7 +209,7 @@ def test_nomination_on_deleted_node_is_ignored(nodes: int) -> None:
     bench.selected_node(pod("b").requests(cpu="1"))
     bench.state.remove_node("last")
     result = bench.decide(pod("c").requests(cpu="1"))
-    assert isinstance(result, Choice)
+    assert isinstance(result, ScheduleResult)
     assert result.feasible == nodes - 1
 
 
@@ -215,32 +226,32 @@ def test_unique_rejection_reasons_are_reported_and_dropped() -> None:
     for i in range(1, 5_000):
         assert bench.message_for(built_pod) == f"0/1 nodes are available: 1 reason {i}."
         bench.state.usage_log.append(0)
-    cache = bench.decider._cache_for(sibling)
+    cache = bench.runtime.caches.get(sibling)
     assert len(cache.filters.statuses) < 2_000
 
 
 def test_number_of_caches_is_bounded_on_small_clusters() -> None:
     bench = Bench(node("n1"))
-    for i in range(2 * decider_module.MAX_CACHES):
+    for i in range(2 * equivalence_caches.MAX_CACHES):
         bench.selected_node(pod("a").label("index", str(i)))
-    assert len(bench.decider._caches) <= decider_module.MAX_CACHES
+    assert len(bench.runtime.caches) <= equivalence_caches.MAX_CACHES
 
 
 @pytest.mark.parametrize("large_pod", [pod("a").annotation("a", "x" * 70_000), pod("a").label("a", "x" * 70_000)])
 def test_large_pods_are_not_cached(large_pod: PodBuilder) -> None:
     bench = Bench(node("n1"))
     assert bench.selected_node(large_pod) == bench.selected_node(large_pod) == "n1"
-    assert not bench.decider._caches
+    assert len(bench.runtime.caches) == 0
 
 
 def caches_after_100_groups(monkeypatch: pytest.MonkeyPatch, minimum: int) -> list[EquivalenceCache]:
     """Return the caches left after pods of a hundred signature groups, with memory for a few only."""
-    monkeypatch.setattr(decider_module, "MAX_CACHE_BYTES", 100_000)
-    monkeypatch.setattr(decider_module, "MIN_CACHES", minimum)
+    monkeypatch.setattr(equivalence_caches, "MAX_CACHE_BYTES", 100_000)
+    monkeypatch.setattr(equivalence_caches, "MIN_CACHES", minimum)
     bench = Bench(*(node(f"n{i}") for i in range(200)))
     for i in range(100):
         bench.selected_node(pod("a").requests(cpu=f"{i + 1}m"))
-    return list(bench.decider._caches.values())
+    return list(bench.runtime.caches)
 
 
 def test_caches_fit_the_memory_limit(monkeypatch: pytest.MonkeyPatch) -> None:

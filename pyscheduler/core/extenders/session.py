@@ -1,12 +1,8 @@
-"""Calls to extenders during an attempt, written as generators.
-
-Code that calls extenders yields the calls and is resumed with their results. The cluster may change while it is
-suspended, so plugin results are computed again after each response.
-"""
+"""Extender calls of one attempt, written as generators: they yield the calls and are resumed with the results."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from typing import TypeVar
 
 from pyscheduler.api.cycle import Cycle
@@ -22,19 +18,17 @@ ExtenderSteps = Generator[tuple[ExtenderCall, ...], ExtendersResponded, T]
 class ExtenderSession:
     """One attempt to place `pod`, with the `extenders` interested in it in configuration order."""
 
-    def __init__(self, pod: Pod, extenders: Sequence[Extender], begin: Callable[[float], Cycle], now: float) -> None:
-        """`begin` creates the cycle of a step that starts at the given time."""
+    def __init__(self, pod: Pod, extenders: Sequence[Extender], cycle: Cycle) -> None:
         self.pod = pod
         self.extenders = extenders
-        self._begin = begin
-        self.now = now
-        """Time at which the current step started."""
-        self.cycle = begin(now)
-        """Cycle of the current step; the state that plugins stored in an earlier one may be outdated."""
+        self.cycle = cycle
+        """Cycle of the current step, which started at its `now`; state that plugins stored before may be stale."""
 
     def call(self, *calls: ExtenderCall) -> ExtenderSteps[tuple[ExtenderResult, ...]]:
         """Make some calls concurrently and return one result for each."""
         responses = yield calls
-        self.now = responses.at
-        self.cycle = self._begin(responses.at)
+        last = self.cycle
+        self.cycle = Cycle(
+            responses.at, last.profile, last.uid, last.attempt, last.seed, last.call_observer, last.timer
+        )
         return responses.answers

@@ -1,0 +1,161 @@
+"""Filter results of all nodes for one pod, and Filter with the pods that are nominated to a node."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pyscheduler.api.cycle import Cycle
+from pyscheduler.api.diagnosis import Diagnosis
+from pyscheduler.api.nodes import Mask
+from pyscheduler.api.outcome import Code, Status
+from pyscheduler.api.pod import Pod
+from pyscheduler.core.result_cache.equivalence_cache import EquivalenceCache
+from pyscheduler.core.result_cache.uncached_evaluation import filter_node, filter_with_nominated_pods
+from pyscheduler.core.scheduling.extension_points import PreFilterResult
+from pyscheduler.core.scheduling.profile_runtime import ProfileRuntime
+from pyscheduler.core.state.cluster import ClusterState
+from pyscheduler.core.state.node import NodeRow
+from pyscheduler.kernels import Rows
+
+
+@dataclass(slots=True)
+class FilteredNodes:
+    """Filter results of all nodes."""
+
+    fits: Mask
+    """One element per row of the state."""
+    feasible_count: int
+    """Number of rows that fit."""
+    evaluated_rows: Rows | None
+    """The evaluated rows in ascending order; None for all of them."""
+    rejections: Mapping[int, Status]
+    """Statuses from uncached evaluation, by row; they take precedence over the cache."""
+    absent_nodes_status: Status | None = None
+    """Status of the rows that were not evaluated."""
+    cache: EquivalenceCache | None = None
+    """Cache of the other results if all nodes were evaluated. `fits` is its `feasible`, so its totals can be used."""
+
+    def status(self, row: int) -> Status | None:
+        """Return the status of a row; None if the pod fits."""
+        if row in self.rejections:
+            return self.rejections[row]
+        if self.cache is not None:
+            return self.cache.filters.status(row)
+        return None if self.fits[row] else self.absent_nodes_status
+
+    def codes(self) -> NDArray[np.int64]:
+        """Return the code of every row's status, SUCCESS where the pod fits."""
+        if self.cache is not None:
+            codes = self.cache.filters.status_codes(len(self.fits))
+        else:
+            absent = Code.SUCCESS if self.absent_nodes_status is None else self.absent_nodes_status.code
+            codes = np.where(self.fits, Code.SUCCESS, absent).astype(np.int64)
+        for row, status in self.rejections.items():
+            codes[row] = status.code
+        return codes
+
+    def tally(self) -> Counter[Status]:
+        """Return the number of rejected nodes per status."""
+        nodes = len(self.fits)
+        if self.cache is None:
+            tally = Counter(self.rejections.values())
+            if self.absent_nodes_status is not None:
+                tally[self.absent_nodes_status] += nodes - int(np.count_nonzero(self.fits)) - len(self.rejections)
+            return +tally
+        filters = self.cache.filters
+        tally = filters.tally(nodes)
+        tally.update(self.rejections.values())
+        tally.subtract(own for row in self.rejections if (own := filters.status(row)) is not None)
+        return +tally
+
+    def diagnosis(self, state: ClusterState, pre: PreFilterResult) -> Diagnosis:
+        """Return the diagnosis of a pod that fits no node."""
+        tally = self.tally()
+        pending = {status.plugin for status in tally if status.code is Code.PENDING}
+
+        def status_of(name: str) -> Status | None:
+            node = state.info(name)
+            return self.absent_nodes_status if node is None else self.status(node.row)
+
+        plugins = {status.plugin for status in tally} | set(pre.restricted_by)
+        return Diagnosis(
+            len(state),
+            tally,
+            status_of,
+            self.codes,
+            unschedulable_plugins=plugins - pending - {""},
+            pending_plugins=pending,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class NominatedNode:
+    """The pod's nominated node and why the pod does not fit there now; None if it fits."""
+
+    node: NodeRow
+    rejection: Status | None
+
+
+def filter_one_by_one(runtime: ProfileRuntime, cycle: Cycle, pod: Pod) -> FilteredNodes:
+    """Filter each node with its nominated pods first.
+
+    They may reject the pod before a plugin returns an error status.
+    """
+    nodes = runtime.state.rows
+    fits = np.ones(len(nodes), np.bool_)
+    rejections = {}
+    for node in nodes:
+        status = run_filter_plugins_with_nominated_pods(runtime, cycle, pod, node)
+        if status is not None:
+            rejections[node.row] = status
+            fits[node.row] = False
+    return FilteredNodes(fits, int(np.count_nonzero(fits)), np.arange(len(nodes)), rejections)
+
+
+def run_filter_plugins_with_nominated_pods(
+    runtime: ProfileRuntime, cycle: Cycle, pod: Pod, node: NodeRow
+) -> Status | None:
+    """Return the first rejection by the node, with its nominated pods first (RunFilterPluginsWithNominatedPods)."""
+    others = runtime.nominator.competing_pods(pod, node.name)
+    if others:
+        status = filter_with_nominated_pods(runtime.profile, cycle, pod, node, others)
+        if status is not None:
+            return status
+    return filter_node(runtime.profile, cycle, pod, node, cycle.skipped)
+
+
+def reserved_rows(
+    runtime: ProfileRuntime, cycle: Cycle, pod: Pod, cache: EquivalenceCache, include_infeasible: bool = False
+) -> dict[int, Status]:
+    """Return the status of the rows that reject the pod once nominated pods of its priority or above are added.
+
+    Only rows that fit without them are evaluated, or all of them with `include_infeasible`.
+    """
+    reserved = {}
+    for name in runtime.nominator.nodes():
+        node = runtime.state.info(name)
+        if node is None or not (include_infeasible or cache.fits(node.row)):
+            continue
+        status = _filter_with_nominated_pods(runtime, cycle, pod, node, cache)
+        if status is not None:
+            reserved[node.row] = status
+    return reserved
+
+
+def _filter_with_nominated_pods(
+    runtime: ProfileRuntime, cycle: Cycle, pod: Pod, node: NodeRow, cache: EquivalenceCache
+) -> Status | None:
+    """Return the status with the nominated pods added, cached until the node or those pods change."""
+    nominator, name = runtime.nominator, node.name
+    versions = (node.version, nominator.competing_pods_version(pod, name)) if cache.filters.is_stable else None
+    cached = cache.with_nominated_pods.get(name)
+    if versions is None or cached is None or cached[0] != versions:
+        others = nominator.competing_pods(pod, name)
+        status = filter_with_nominated_pods(runtime.profile, cycle, pod, node, others) if others else None
+        cached = cache.with_nominated_pods[name] = (versions, status)
+    return cached[1]

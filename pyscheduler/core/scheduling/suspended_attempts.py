@@ -1,0 +1,91 @@
+"""Attempts that run in steps; no other attempt runs in between, as kube-scheduler's next cycle waits for the previous.
+
+While extender calls are pending, events are handled, and the results are checked against the state at their arrival. A
+long PostFilter pauses so that the thread can handle events; an event during a pause makes the attempt stale: it starts
+over.
+"""
+
+from __future__ import annotations
+
+from pyscheduler.api.queued import QueuedPod
+from pyscheduler.core.commands import CallExtenders, Command
+from pyscheduler.core.context import Context, SuspendedAttempt
+from pyscheduler.core.events import ExtendersResponded
+from pyscheduler.core.framework.plugin_failure import is_external
+from pyscheduler.core.scheduling.binding import forget_pod
+from pyscheduler.core.scheduling.failure_handler import Failure, handle_scheduling_failure
+
+
+def advance(context: Context, attempt: SuspendedAttempt, event: ExtendersResponded | None = None) -> list[Command]:
+    """Run an attempt up to its next extender calls or pause, or to its end."""
+    context.suspended = None
+    try:
+        calls = next(attempt.steps) if event is None else attempt.steps.send(event)
+    except StopIteration as end:
+        commands: list[Command] = end.value
+        return commands
+    context.suspended = attempt
+    attempt.paused = calls is None
+    if calls is None:
+        return []
+    context.extender_rounds += 1
+    attempt.id = context.extender_rounds
+    return [CallExtenders(attempt.id, attempt.pod, calls)]
+
+
+def resume(context: Context, attempt: SuspendedAttempt, now: float) -> list[Command]:
+    """Resume a paused attempt that is not stale."""
+    try:
+        return advance(context, attempt)
+    except BaseException as error:
+        return fail_broken_attempt(context, attempt.queued, error, now)
+
+
+def resume_with_responses(context: Context, event: ExtendersResponded) -> list[Command]:
+    """Resume the attempt with extender results; late ones, or those for a stale attempt, are ignored."""
+    attempt = context.suspended
+    if attempt is None or attempt.id != event.id or _is_stale(context, attempt):
+        return []
+    try:
+        return advance(context, attempt, event)
+    except BaseException as error:
+        return fail_broken_attempt(context, attempt.queued, error, event.at)
+
+
+def drop_stale_attempt(context: Context, now: float) -> QueuedPod | None:
+    """Return the pod to attempt next if the suspended attempt is stale; None if it is not.
+
+    The same pod starts over if it has changed, is terminating, or the configuration is new. If it was deleted or is no
+    longer ours, the next pod is popped.
+    """
+    attempt = context.suspended
+    if attempt is None or not _is_stale(context, attempt):
+        return None
+    context.suspended = None
+    attempt.steps.close()
+    pod = context.pods.get(attempt.pod.uid)
+    if pod is None or not context.is_responsible_for(pod):
+        context.queue.nominator.remove(attempt.pod.uid)
+        context.queue.done(attempt.pod.uid)
+        return context.queue.pop(now)
+    attempt.queued.pod = pod
+    return attempt.queued
+
+
+def _is_stale(context: Context, attempt: SuspendedAttempt) -> bool:
+    """Return True if the attempt was made stale, or its pod has changed or no longer needs a node."""
+    pod = context.pods.get(attempt.pod.uid)
+    if pod is None or attempt.is_stale or pod.deleting or pod.node_name:
+        return True
+    return pod.signature.id != attempt.pod.signature.id
+
+
+def fail_broken_attempt(context: Context, queued: QueuedPod, error: BaseException, now: float) -> list[Command]:
+    """Requeue the pod of an attempt that raised because of a bug in the scheduler; reraises external exceptions."""
+    if is_external(error):
+        raise error
+    context.instrument.plugin_failed("pyscheduler", "attempt", error)
+    assumed = context.assumed.get(queued.pod.uid)
+    if assumed is not None:
+        forget_pod(context, assumed)
+    return handle_scheduling_failure(context, queued, Failure.error(f"the attempt failed: {error!r}"), now)
