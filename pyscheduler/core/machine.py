@@ -4,9 +4,8 @@ Both return commands. The machine has no clock and no random source of its own: 
 times give the same commands, in production, in the simulator and in replay.
 
 Work on many pods (to move them between queues, end backoffs, readmit or adopt them, release them from Permit) is done
-in slices, so that no call is long: the call with the event does the first slice, and while the machine is `busy` each
-further call does one more. `cycle` makes no attempt then, so attempts see the same state as if all had been done at
-once.
+in slices, so that no call is long: the call with the event does the first slice, and each further call one more, until
+no backlog is left. `cycle` makes no attempt before, so attempts see the same state as if all had been done at once.
 """
 
 from __future__ import annotations
@@ -72,7 +71,8 @@ class Machine:
         suspended = self.context.suspended
         if suspended is not None and suspended.paused:
             suspended.outdated = True
-        commands = self._dispatch(event) + self._advance(event.at)
+        commands = self._dispatch(event)
+        commands += self._advance(event.at)
         if self.context.cancelled_bindings:
             commands += map(CancelBinding, self.context.cancelled_bindings)
             self.context.cancelled_bindings.clear()
@@ -84,10 +84,10 @@ class Machine:
         Returns None if no pod is ready for an attempt, or the current one waits for extenders.
         """
         context = self.context
-        if self.busy:
+        if self.has_backlog:
             return self._advance(now)
         suspended = context.suspended
-        if suspended is not None and self.attempting:
+        if suspended is not None and self.is_attempt_paused:
             return resume(context, suspended, now) + self._advance(now)
         queued = context.queue.pop(now) if suspended is None else discard_stale_attempt(context, now)
         if queued is None:
@@ -106,33 +106,36 @@ class Machine:
             yield
 
     @property
-    def busy(self) -> bool:
+    def has_backlog(self) -> bool:
         """Return True if there is pending work to do before the next attempt."""
         context = self.context
-        return context.queue.busy or context.releasing_waiting_pods or context.adopting is not None
+        return bool(context.queue.backlog) or context.releasing_waiting_pods or context.adopting is not None
 
     @property
-    def attempting(self) -> bool:
+    def is_attempt_paused(self) -> bool:
         """Return True while an attempt is paused, which any event would invalidate."""
         suspended = self.context.suspended
         return suspended is not None and suspended.paused and not suspended.outdated
 
     @property
-    def ready(self) -> int:
+    def active_pods(self) -> int:
         """Number of pods in the active queue."""
-        return self.context.queue.ready
+        return self.context.queue.active_count
 
     @property
     def nodes(self) -> int:
         """Number of nodes."""
-        return len(self.context.state)
+        return len(self.context.state.rows)
 
     def next_wake(self) -> float | None:
         """Return the time of the next Tick, in seconds on the machine's clock; None if no timer is pending."""
-        due = [waiting.next_wake for waiting in self.context.handle.waiting.values()]
-        queue = self.context.queue.next_wake(popping=self.context.suspended is None)
-        due += [wake for wake in (queue, self.context.unconfirmed.next_due()) if wake is not None]
-        return min(due, default=None)
+        context = self.context
+        wake, lookup = context.queue.next_wake(popping=context.suspended is None), context.unconfirmed.next_due()
+        if wake is None or (lookup is not None and lookup < wake):
+            wake = lookup
+        for waiting in context.handle.waiting.values():
+            wake = waiting.next_wake if wake is None else min(wake, waiting.next_wake)
+        return wake
 
     def _dispatch(self, event: Event) -> list[Command]:
         context = self.context
@@ -172,27 +175,27 @@ class Machine:
         return []
 
     def _advance(self, now: float) -> list[Command]:
-        """Do a slice of the pending work."""
-        commands = self._follow_up(now)
-        context = self.context
-        if context.queue.busy:
+        """Do a slice of the pending work, first the requests that plugins made during their calls."""
+        context, commands = self.context, list[Command]()
+        if context.handle.activated or context.handle.unnominated:
+            commands += self._apply_requests(now)
+        if context.handle.waiting:
+            commands += process_waiting_pods(context, now)
+            commands += self._apply_requests(now)
+        else:
+            context.releasing_waiting_pods = False
+        if context.queue.nominator.freed:
+            context.wake_for_freed_nominations(now)
+        if context.queue.gates.reports:
+            commands += report_gated(context)
+        if context.queue.backlog:
             context.queue.advance()
         elif context.adopting is not None:
             event_handlers.advance_adoption(context, context.adopting, now)
         return commands
 
-    def _follow_up(self, now: float) -> list[Command]:
-        """Apply the requests that plugins made during their calls; processing waiting pods may cause more of them."""
-        commands = self._apply_requests(now)
-        if self.context.handle.waiting:
-            commands += process_waiting_pods(self.context, now)
-            commands += self._apply_requests(now)
-        else:
-            self.context.releasing_waiting_pods = False
-        self.context.wake_for_freed_nominations(now)
-        return commands + report_gated(self.context)
-
     def _apply_requests(self, now: float) -> list[Command]:
+        """Apply the requests that plugins made during their calls."""
         handle = self.context.handle
         commands = clear_nominations(self.context, pods, now) if (pods := handle.take_unnominated()) else []
         if activated := handle.take_activated():

@@ -59,7 +59,7 @@ class _Replay:
         self._machine.context.queue.activate([self._machine.context.pods[pod["metadata"]["uid"]]], self._now)
         commands = self._machine.cycle(self._now)
         assert commands is not None, f"{key_of(pod)} was not tried"
-        while self._machine.attempting or self._machine.busy:
+        while self._machine.is_attempt_paused or self._machine.has_backlog:
             commands += self._machine.cycle(self._now) or []
         attempt = {"pod": key_of(pod), "node": "", "message": "", "nominatedNode": "", "victims": []}
         for command in commands:

@@ -61,7 +61,7 @@ class BackloggedCluster:
     def calls_until_idle(self, trigger: Callable[[Harness], None]) -> int:
         """Trigger an event; return the number of calls until attempts run again. No call may be long."""
         harness, calls = self.harness, 0
-        while calls == 0 or harness.machine.busy:
+        while calls == 0 or harness.machine.has_backlog:
             self.work.weighed = self.work.moved = 0
             if calls == 0:
                 trigger(harness)
@@ -110,7 +110,7 @@ def test_simultaneous_backoff_expiry_is_handled_in_slices() -> None:
     cluster.fail(set())
     assert queue.pending_counts()["backoff"] == 0.9 * WAITING
     assert cluster.calls_until_idle(_tick) >= 0.9 * WAITING / SLICE
-    assert queue.ready == 0.9 * WAITING
+    assert queue.active_count == 0.9 * WAITING
 
 
 def test_reconfiguration_readmits_pods_in_slices() -> None:
@@ -130,4 +130,4 @@ def test_too_many_events_are_merged_into_one_for_every_pod(monkeypatch: pytest.M
         cluster.harness.add(node(f"small{i}", cpu="10m"))
     cluster.calls_until_idle(_tick)
     queue = cluster.harness.machine.context.queue
-    assert queue.ready == 0.9 * WAITING, "they are tried again, though no event helped"
+    assert queue.active_count == 0.9 * WAITING, "they are tried again, though no event helped"

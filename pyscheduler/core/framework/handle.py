@@ -120,8 +120,10 @@ class CoreHandle:
         self._dry_runner: DryRunner | None = None
         self._watched: Set[ResourceKind] | None = None
         """Kinds that plugins of the profiles watch; None until there are profiles."""
-        self._activated: list[Pod] = []
-        self._unnominated: list[Pod] = []
+        self.activated: list[Pod] = []
+        """Pods that plugins activated, for `take_activated`."""
+        self.unnominated: list[Pod] = []
+        """Pods with nominations that plugins cleared, for `take_unnominated`."""
         self._objects: dict[ResourceKind, dict[tuple[str, str], dict[str, Any]]] = {}
         self._versions: Counter[ResourceKind] = Counter()
         self._labelled: dict[str, dict[tuple[str, str], dict[str, Pod]]] = {}
@@ -142,10 +144,10 @@ class CoreHandle:
         return self.waiting.get(uid)
 
     def activate(self, pods: Iterable[Pod]) -> None:
-        self._activated.extend(pods)
+        self.activated.extend(pods)
 
     def clear_nominations(self, pods: Iterable[Pod]) -> None:
-        self._unnominated.extend(pods)
+        self.unnominated.extend(pods)
 
     def objects(self, kind: ResourceKind) -> Mapping[tuple[str, str], dict[str, Any]]:
         self._check(kind)
@@ -220,12 +222,12 @@ class CoreHandle:
 
     def take_activated(self) -> list[Pod]:
         """Return the pods that plugins activated since the last call."""
-        pods, self._activated = self._activated, []
+        pods, self.activated = self.activated, []
         return pods
 
     def take_unnominated(self) -> list[Pod]:
         """Return the pods with nominations that plugins cleared since the last call."""
-        pods, self._unnominated = self._unnominated, []
+        pods, self.unnominated = self.unnominated, []
         return pods
 
     def take_decided(self, limit: int) -> list[WaitingPodState]:

@@ -192,7 +192,7 @@ async def test_bindings_in_flight_are_bounded_by_the_workers() -> None:
     async with executing(fixture, workers=4) as executor:
         for i in range(40):
             executor.execute(bind(f"p{i}"))
-        assert executor.is_full(1, SMALL)
+        assert executor.bindings.is_full(1, SMALL)
         await settle()
         assert fixture.in_flight == 4
         fixture.release.set()
@@ -210,9 +210,9 @@ async def test_executor_is_full_while_the_concurrency_limit_is_reached(nodes: in
     async with executing(fixture, workers=60) as executor:
         full = []
         for i in range(int(queue)):
-            full.append(executor.is_full(1, nodes))
+            full.append(executor.bindings.is_full(1, nodes))
             executor.execute(bind(f"p{i}"))
-        full.append(executor.is_full(1, nodes))
+        full.append(executor.bindings.is_full(1, nodes))
         fixture.release.set()
         await settle()
     assert full == [False] * int(queue) + [True]
@@ -255,14 +255,14 @@ async def test_pods_in_pre_bind_do_not_occupy_workers() -> None:
         for i in range(40):
             executor.execute(bind(f"slow{i}", FULL))
         await settle()
-        assert (executor.is_full(1, SMALL), executor.unfinished, fixture.bound) == (False, 40, [])
+        assert (executor.bindings.is_full(1, SMALL), executor.unfinished, fixture.bound) == (False, 40, [])
         executor.execute(bind("quick"))
         await settle()
         assert fixture.bound == ["quick"]
         fixture.release.clear()
         fixture.awake.set()
         await settle()
-        assert (executor.is_full(1, SMALL), fixture.in_flight) == (True, 2)
+        assert (executor.bindings.is_full(1, SMALL), fixture.in_flight) == (True, 2)
         fixture.release.set()
         await settle()
     assert (len(fixture.bound), fixture.most_in_flight, executor.unfinished) == (41, 2, 0)
