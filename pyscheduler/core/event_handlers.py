@@ -127,7 +127,7 @@ def _forget_assumed(context: Context, assumed: AssumedPod) -> None:
 
 def _handle_pending_pod(context: Context, old: Pod | None, pod: Pod, now: float) -> None:
     if old is None:
-        if context.needs_events:
+        if context.queue.needs_events or context.handle.waiting:
             # Pods that waited for this one are requeued ahead of it.
             context.wake((_pod_added(pod),), now)
         context.queue.add(pod, now)

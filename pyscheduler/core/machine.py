@@ -10,6 +10,7 @@ no backlog is left. `cycle` makes no attempt before, so attempts see the same st
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -53,6 +54,17 @@ TOPOLOGY_KEYS: Final = ("kubernetes.io/hostname", "topology.kubernetes.io/zone")
 """Topology keys of the default topology spread constraints, which apply to nearly every pod."""
 
 
+class CycleStep(enum.Enum):
+    """Work that the next call of `Machine.cycle` does."""
+
+    BACKLOG = enum.auto()
+    """A slice of the work that precedes the next attempt."""
+    RESUME = enum.auto()
+    """The next step of a paused attempt, which any event would invalidate."""
+    ATTEMPT = enum.auto()
+    """An attempt of the next pod, if one is ready and the current attempt does not wait for extenders."""
+
+
 class Machine:
     """Scheduler without I/O."""
 
@@ -79,15 +91,15 @@ class Machine:
         return commands
 
     def cycle(self, now: float) -> list[Command] | None:
-        """Make or resume one scheduling attempt, or do the next slice of pending work if the machine is busy.
+        """Do the next step: a slice of the backlog, or one scheduling attempt, made or resumed.
 
         Returns None if no pod is ready for an attempt, or the current one waits for extenders.
         """
-        context = self.context
-        if self.has_backlog:
+        context, step = self.context, self.next_step
+        if step is CycleStep.BACKLOG:
             return self._advance(now)
         suspended = context.suspended
-        if suspended is not None and self.is_attempt_paused:
+        if suspended is not None and step is CycleStep.RESUME:
             return resume(context, suspended, now) + self._advance(now)
         queued = context.queue.pop(now) if suspended is None else discard_stale_attempt(context, now)
         if queued is None:
@@ -106,10 +118,14 @@ class Machine:
             yield
 
     @property
-    def has_backlog(self) -> bool:
-        """Return True if there is pending work to do before the next attempt."""
-        context = self.context
-        return bool(context.queue.backlog) or context.releasing_waiting_pods or context.adopting is not None
+    def next_step(self) -> CycleStep | None:
+        """Work for the next call of `cycle`; None if no pod is pending."""
+        context, suspended = self.context, self.context.suspended
+        if context.queue.backlog or context.releasing_waiting_pods or context.adopting is not None:
+            return CycleStep.BACKLOG
+        if suspended is not None:
+            return CycleStep.RESUME if suspended.paused and not suspended.outdated else CycleStep.ATTEMPT
+        return CycleStep.ATTEMPT if context.queue.tier_of else None
 
     @property
     def is_attempt_paused(self) -> bool:
@@ -120,7 +136,7 @@ class Machine:
     @property
     def active_pods(self) -> int:
         """Number of pods in the active queue."""
-        return self.context.queue.active_count
+        return len(self.context.queue.active.entries)
 
     @property
     def nodes(self) -> int:

@@ -39,7 +39,8 @@ class MetricsInstrument(Instrument):
         self._events = metrics.event_seconds.observed
         self._hints = metrics.hint_seconds.observed
         self._attempt_seconds = metrics.attempt_seconds.observed
-        self._algorithm = metrics.algorithm_seconds.observed[()]
+        self.decided = metrics.algorithm_seconds.observed[()].append
+        """Records the seconds of one scheduling decision, binding excluded."""
         self._pod_attempts = metrics.pod_attempts.observed[()]
         self._sli_labels = tuple((str(n) if n < _SLI_ATTEMPTS else "15+",) for n in range(_SLI_ATTEMPTS + 1))
         self._hint_entered = 0.0
@@ -50,10 +51,6 @@ class MetricsInstrument(Instrument):
 
     def event_handled(self, event: str, since: float) -> None:
         self._events[(event,)].append(self._clock() - since)
-
-    def decided(self, seconds: float) -> None:
-        """Record the seconds of one scheduling decision, binding excluded."""
-        self._algorithm.append(seconds)
 
     def preemption_attempted(self) -> None:
         self._metrics.preemption_attempts.counts[()] += 1

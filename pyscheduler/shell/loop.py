@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable
 
 from pyscheduler.core.events import Event, Tick
-from pyscheduler.core.machine import Machine
+from pyscheduler.core.machine import Machine, CycleStep
 from pyscheduler.shell.clock import Clock
 from pyscheduler.shell.executor import EventHandler, Executor
 from pyscheduler.shell.gc_tuning import collect_by_size
@@ -81,7 +81,10 @@ class Loop:
                 self._tick()
                 self._awake.clear()
                 may_have_more = self._burst()
-                self._collect()
+                now = self._clock.now()
+                if now - self._collected >= BURST:
+                    self._collected = now
+                    collect_by_size()
                 if may_have_more:
                     await asyncio.sleep(0)
                 else:
@@ -107,31 +110,21 @@ class Loop:
                 self._handle(*self._deferred.popleft())
                 now = self._clock.now()
                 continue
-            is_attempt = not machine.has_backlog
-            if is_attempt and bindings.is_full(machine.active_pods, machine.nodes) and not machine.is_attempt_paused:
+            step = machine.next_step
+            if step is None or (step is CycleStep.ATTEMPT and bindings.is_full(machine.active_pods, machine.nodes)):
                 return False
             commands = machine.cycle(now)
             if commands is None:
                 return False
             before, now = now, self._clock.now()
-            if is_attempt:
-                self._record_step(now - before)
+            if step is not CycleStep.BACKLOG:
+                self._attempt_seconds += now - before
+                if not machine.is_attempt_paused:  # most attempts have one step
+                    self._observe_duration(self._attempt_seconds)
+                    self._attempt_seconds = 0.0
             for command in commands:
                 self.executor.execute(command)
         return True
-
-    def _collect(self) -> None:
-        now = self._clock.now()
-        if now - self._collected >= BURST:
-            self._collected = now
-            collect_by_size()
-
-    def _record_step(self, seconds: float) -> None:
-        """Record the duration of a step; most attempts have one."""
-        self._attempt_seconds += seconds
-        if not self._machine.is_attempt_paused:
-            self._observe_duration(self._attempt_seconds)
-            self._attempt_seconds = 0.0
 
     def _set_alarm(self, due: float | None) -> None:
         """Set the timer for the next timed event; an earlier timer is kept rather than replaced."""

@@ -78,7 +78,7 @@ class BackoffQueue:
         self._no_early_pop_until = 0.0
 
     def __len__(self) -> int:
-        return len(self._rejected) + len(self._errors)
+        return len(self._rejected.entries) + len(self._errors.entries)
 
     def __iter__(self) -> Iterator[QueuedPod]:
         yield from self._rejected
@@ -98,7 +98,7 @@ class BackoffQueue:
 
     def pop_early(self, now: float) -> QueuedPod | None:
         """Remove and return the first rejected pod before its backoff ends; None if there is none or too early."""
-        ready = self.next_early()
+        ready = self.next_early() if self._rejected.entries else None
         return None if ready is None or now < ready else self._rejected.pop()
 
     def next_early(self) -> float | None:
@@ -125,8 +125,10 @@ class BackoffQueue:
 
     def next_release(self) -> float | None:
         """Return the time from which `release` returns a pod, or None."""
-        heads = [pods.first() for pods in (self._rejected, self._errors)]
-        return min((head.backoff_expiry + 1 for head in heads if head is not None), default=None)
+        if not self._rejected.entries and not self._errors.entries:
+            return None
+        heads = (pods.first() for pods in (self._rejected, self._errors))
+        return min(head.backoff_expiry + 1 for head in heads if head is not None)
 
 
 def _expiry(queued: QueuedPod) -> float:

@@ -6,7 +6,7 @@ by its fallback key. The list with the smaller head by fallback key is popped fi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from itertools import count
 from typing import Any
 
@@ -41,13 +41,14 @@ class OrderedPods:
         self._failed = failed
         self._index = index
         self._arrivals = count()
+        self.entries: dict[str, Entry] = {}
+        """Entries of all pods by UID."""
         self._ranked = SortedList()
-        self._ranked_entries: dict[str, Entry] = {}
         self._unsortable = SortedList()
-        self._unsortable_entries: dict[str, Entry] = {}
+        self._unsortable_uids: set[str] = set()
 
     def __len__(self) -> int:
-        return len(self._ranked_entries) + len(self._unsortable_entries)
+        return len(self.entries)
 
     def __iter__(self) -> Iterator[QueuedPod]:
         """Iterate over the pods with a working key in order, then over the others in theirs."""
@@ -55,23 +56,23 @@ class OrderedPods:
         yield from (queued for _, _, queued in self._unsortable)
 
     def get(self, uid: str) -> QueuedPod | None:
-        entry = self._ranked_entries.get(uid) or self._unsortable_entries.get(uid)
+        entry = self.entries.get(uid)
         return entry[2] if entry else None
 
     def add(self, queued: QueuedPod, arrival: int | None = None) -> None:
         """Add a pod that is not in yet, as the latest arrival by default."""
         uid = queued.pod.uid
         arrival = next(self._arrivals) if arrival is None else arrival
-        self._index[uid] = self
         try:
             entry = (self._key(queued), arrival, queued)
             self._ranked.add(entry)
         except BaseException as error:
             self._report(error)
-            entry = self._unsortable_entries[uid] = (self._fallback(queued), arrival, queued)
+            entry = (self._fallback(queued), arrival, queued)
             self._unsortable.add(entry)
-        else:
-            self._ranked_entries[uid] = entry
+            self._unsortable_uids.add(uid)
+        self.entries[uid] = entry
+        self._index[uid] = self
 
     def replace(self, pod: Pod) -> None:
         """Replace a pod that is in by its new version with the same arrival."""
@@ -87,28 +88,26 @@ class OrderedPods:
 
     def first(self) -> QueuedPod | None:
         """Return the pod that `pop` would return, or None."""
-        pods = self._unsortable if self._unsortable_is_first() else self._ranked
-        if not pods:
+        if not self.entries:
             return None
-        queued: QueuedPod = pods[0][2]
+        queued: QueuedPod = self._first_list()[0][2]
         return queued
 
     def pop(self) -> QueuedPod | None:
         """Remove and return the first pod, or return None if there is none."""
-        if self._unsortable_entries and self._unsortable_is_first():
-            pods, entries = self._unsortable, self._unsortable_entries
-        elif self._ranked_entries:
-            pods, entries = self._ranked, self._ranked_entries
-        else:
+        if not self.entries:
             return None
+        pods = self._first_list() if self._unsortable_uids else self._ranked
         queued: QueuedPod = pods.pop(0)[2]
-        del entries[queued.pod.uid], self._index[queued.pod.uid]
+        self._unsortable_uids.discard(queued.pod.uid)
+        del self.entries[queued.pod.uid], self._index[queued.pod.uid]
         return queued
 
-    def _unsortable_is_first(self) -> bool:
-        if not self._unsortable_entries or not self._ranked_entries:
-            return bool(self._unsortable_entries)
-        return bool(self._unsortable[0][0] < self._fallback(self._ranked[0][2]))
+    def _first_list(self) -> SortedList:
+        """Return the list with the first pod."""
+        if not self._unsortable or not self._ranked:
+            return self._ranked or self._unsortable
+        return self._unsortable if self._unsortable[0][0] < self._fallback(self._ranked[0][2]) else self._ranked
 
     def _report(self, error: BaseException) -> None:
         if is_external(error):
@@ -116,24 +115,23 @@ class OrderedPods:
         self._failed(error)
 
     def _take_out(self, uid: str) -> Entry:
-        entry = self._unsortable_entries.pop(uid, None)
-        if entry is not None:
+        entry = self.entries.pop(uid)
+        if uid in self._unsortable_uids:
+            self._unsortable_uids.remove(uid)
             self._unsortable.remove(entry)
             return entry
-        entry = self._ranked_entries.pop(uid)
         try:
             self._ranked.remove(entry)
         except BaseException as error:
             # Raised by the comparison, or ValueError because the order of the keys has changed.
             self._report(error)
-            self._rebuild(self._ranked_entries.values())
+            self._rebuild()
         return entry
 
-    def _rebuild(self, entries: Iterable[Entry]) -> None:
-        waiting = sorted(entries, key=lambda entry: entry[1])
+    def _rebuild(self) -> None:
+        ranked = [entry for uid, entry in self.entries.items() if uid not in self._unsortable_uids]
         self._ranked = SortedList()
-        self._ranked_entries = {}
-        for _, arrival, queued in waiting:
+        for _, arrival, queued in sorted(ranked, key=lambda entry: entry[1]):
             self.add(queued, arrival)
 
 

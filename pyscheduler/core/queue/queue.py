@@ -83,7 +83,9 @@ class SchedulingQueue:
         self.gates = Gates({name: profile.pre_enqueue for name, profile in profiles.items()}, instrument)
         self._backoff_policy = backoff
         self._tiers = Tiers(sort, instrument, former)
-        self._active, self._backoff_queue = self._tiers.active, self._tiers.backoff
+        self.tier_of = self._tiers.index
+        """The tier of every pod by UID; after a reconfiguration, of every pod that is readmitted."""
+        self.active, self._backoff_queue = self._tiers.active, self._tiers.backoff
         self._unschedulable = self._tiers.unschedulable
 
     def reconfigure(self, profiles: Mapping[str, QueueProfile], backoff: Backoff, now: float) -> None:
@@ -104,11 +106,6 @@ class SchedulingQueue:
     def __contains__(self, uid: str) -> bool:
         """Return True if the pod is in one of the tiers; a pod in flight is not."""
         return uid in self._tiers
-
-    @property
-    def active_count(self) -> int:
-        """Number of pods in the active queue."""
-        return len(self._active)
 
     @property
     def needs_events(self) -> bool:
@@ -163,7 +160,7 @@ class SchedulingQueue:
 
     def add(self, pod: Pod, now: float) -> None:
         """Add a pending pod of one of the profiles; a pod that is already in is updated."""
-        if pod.uid in self or pod.uid in self._in_flight.pods:
+        if pod.uid in self._tiers or pod.uid in self._in_flight.pods:
             self.update(pod, pod, (), now)
         else:
             self._enter(QueuedPod(pod, now), labels.POD_ADD, now)
@@ -175,7 +172,7 @@ class SchedulingQueue:
         one may be requeued by the events; an unknown one is added.
         """
         self._catch_up(new.uid)
-        tier = self._tiers.index.get(new.uid)
+        tier = self.tier_of.get(new.uid)
         if new.uid in self._in_flight.pods:
             for event in events:
                 self._in_flight.record(event)
@@ -216,7 +213,7 @@ class SchedulingQueue:
         """
         if self.backlog:
             return None
-        queued = self._active.pop()
+        queued = self.active.pop()
         if queued is None:
             queued = self._backoff_queue.pop_early(now)
             if queued is None:
@@ -363,10 +360,10 @@ class SchedulingQueue:
         """Make pods active regardless of backoff; those in flight are retried afterwards. Gates still apply."""
         for pod in pods:
             self._catch_up(pod.uid)
-            tier = self._tiers.index.get(pod.uid)
+            tier = self.tier_of.get(pod.uid)
             if pod.uid in self._in_flight.pods:
                 self._in_flight.record(for_pod(pod, labels.FORCE_ACTIVATE))
-            elif tier is not None and tier is not self._active:
+            elif tier is not None and tier is not self.active:
                 queued, admitted = tier.remove(pod.uid), tier is not self._unschedulable
                 self._to_active(queued, labels.FORCE_ACTIVATE, now, admitted)
 
@@ -389,14 +386,14 @@ class SchedulingQueue:
 
     def next_wake(self, popping: bool = True) -> float | None:
         """Return the time of the next `tick` (with `popping`: or `pop`), maybe in the past; None without timers."""
-        if not self._tiers.index:
-            return None
-        times = [self._backoff_queue.next_release()]
-        if popping and not len(self._active):
-            times.append(self._backoff_queue.next_early())
+        if len(self.tier_of) == len(self.active.entries):
+            return None  # no pod waits for its time
+        wake = self._backoff_queue.next_release()
+        if popping and not self.active.entries and (early := self._backoff_queue.next_early()) is not None:
+            wake = early if wake is None else min(wake, early)
         if self._unschedulable.rejected or self.gates.broken:
-            times.append(self._next_flush)
-        return min((time for time in times if time is not None), default=None)
+            wake = self._next_flush if wake is None else min(wake, self._next_flush)
+        return wake
 
     def _flush(self, now: float) -> None:
         before, broken = now - self._max_in_unschedulable, self.gates.broken
@@ -477,7 +474,7 @@ class SchedulingQueue:
             return False
         if queued.initial_attempt is None:
             queued.initial_attempt = now
-        self._active.add(queued)
+        self.active.add(queued)
         if queued.unschedulable_plugins or queued.pending_plugins:
             self._rejections.add(queued)
         self._instrument.queue_incoming(_ACTIVE, label)

@@ -200,8 +200,12 @@ class Bindings:
         client.start(command, began)
         self._in_flight.begin()
         try:
-            if not await self._wait_for_status_write(client, command.pod.uid):
-                return
+            written = self._ports.withdraw(command.pod.uid)
+            if written is not None:
+                client.point, client.plugin = BIND, ""  # no plugin is running yet
+                await client.wait_for_write(written)
+                if client.is_cancelled:
+                    return
             outcome = await bind(command, client, self._clock, self._ports.instrument)
         finally:
             if not client.is_detached:
@@ -214,14 +218,6 @@ class Bindings:
         if isinstance(outcome, BindFailed) and client.may_be_bound:
             outcome = await resolve_outcome(client, command, outcome, self._api, self._clock)
         self._end(client, outcome)
-
-    async def _wait_for_status_write(self, client: BindingClient, uid: str) -> bool:
-        """Wait until no status write of the pod is in flight. Return False if its cycle was cancelled meanwhile."""
-        written = self._ports.withdraw(uid)
-        if written is not None:
-            client.point, client.plugin = BIND, ""  # no plugin is running yet
-            await client.wait_for_write(written)
-        return not client.is_cancelled
 
     def _end(self, client: BindingClient, outcome: Bound | BindFailed) -> None:
         if not client.is_reported:

@@ -35,7 +35,7 @@ from pyscheduler.core.instrument import Instrument
 from pyscheduler.shell.binding.cycle import run_binding
 from pyscheduler.shell.extenders.extender_client import ExtenderBinder, ExtenderClients
 from pyscheduler.shell.extenders.raw_objects import RawObjectCache, RawObjectCaches, required_scopes
-from pyscheduler.shell.kube.decode import Refusals
+from pyscheduler.shell.kube.decode import ObjectDecoder, Refusals
 from pyscheduler.shell.kube.paths import NODES, PODS
 from pyscheduler.testing import PodBuilder, node, pod
 
@@ -68,7 +68,9 @@ class ExtenderFixture:
     def _show(self, kind: Any, resource: str, manifest: Any) -> None:
         cache = self.raw_objects.of(kind)
         assert cache is not None
-        cache.decoder(resource, PodObject if kind is PODS else NodeObject, Refusals()).line(event("ADDED", manifest))
+        decoder: ObjectDecoder[Any] = ObjectDecoder(resource, PodObject if kind is PODS else NodeObject, Refusals())
+        cache.fill_from(decoder)
+        decoder.line(event("ADDED", manifest))
 
     def show(self, built: PodBuilder) -> Pod:
         """Add a pod through the watch."""

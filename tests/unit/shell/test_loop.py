@@ -13,7 +13,7 @@ import pytest
 
 from pyscheduler.core.commands import Command
 from pyscheduler.core.events import Bound, Event, PodGone, Tick
-from pyscheduler.core.machine import Machine
+from pyscheduler.core.machine import Machine, CycleStep
 from pyscheduler.shell.executor import Executor
 from pyscheduler.shell.loop import Loop
 
@@ -36,8 +36,12 @@ class FakeMachine:
     """UID of a pod for which `handle` raises."""
 
     @property
-    def has_backlog(self) -> bool:
-        return self.slices > 0
+    def next_step(self) -> CycleStep | None:
+        if self.slices:
+            return CycleStep.BACKLOG
+        if self.is_attempt_paused:
+            return CycleStep.RESUME
+        return CycleStep.ATTEMPT if self.attempts else None
 
     @property
     def active_pods(self) -> int:
