@@ -37,7 +37,7 @@ LAST: Final = "measured"
 SETTLING: Final = 1.0
 """Seconds without pods before the measured one, in which the statuses and Events of the others are written."""
 TIMEOUT: Final = 10.0
-CLOCK_RATE: Final = 1e-3
+CLOCK_RATE: Final = 1e-2
 """Seconds of the scheduler per second: recording takes long, and must not use up the time slice of the loop's turn."""
 
 

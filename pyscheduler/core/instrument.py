@@ -110,7 +110,7 @@ class Instrument:
     def evictions_finished(self, result: str, seconds: float) -> None:
         """Count the end of one preemptor's evictions: success, or error if one failed."""
 
-    def called_off(self, plugin: str, point: str, reason: str) -> None:
+    def binding_cancelled(self, plugin: str, point: str, reason: str) -> None:
         """Count a binding cycle that was cancelled during a plugin's call; `reason` is gone, preempted or timeout."""
 
     def plugin_failed(self, plugin: str, point: str, error: BaseException) -> None:

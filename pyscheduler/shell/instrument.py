@@ -104,7 +104,7 @@ class MetricsInstrument(Instrument):
     def plugin_took(self, plugin: str, point: str, status: str, seconds: float) -> None:
         self._plugins[plugin, point, status].append(seconds)
 
-    def called_off(self, plugin: str, point: str, reason: str) -> None:
+    def binding_cancelled(self, plugin: str, point: str, reason: str) -> None:
         self._metrics.called_off.counts[plugin, point, reason] += 1
 
     def hint_entered(self) -> None:

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable
 
 from pyscheduler.core.events import Event, Tick
-from pyscheduler.core.machine import Machine, CycleStep
+from pyscheduler.core.machine import CycleStep, Machine
 from pyscheduler.shell.clock import Clock
 from pyscheduler.shell.executor import EventHandler, Executor
 from pyscheduler.shell.gc_tuning import collect_by_size

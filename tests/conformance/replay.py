@@ -17,7 +17,7 @@ from pyscheduler.core.commands import Bind, Command, Evict, PatchStatus
 from pyscheduler.core.context import Settings
 from pyscheduler.core.events import Bound, PodChanged, PodGone
 from pyscheduler.core.framework.handle import CoreHandle
-from pyscheduler.core.machine import Machine, CycleStep
+from pyscheduler.core.machine import CycleStep, Machine
 from pyscheduler.core.snapshot import load_snapshot
 from tests.conformance.generator.generated_cluster import Manifest, is_assigned, key_of
 

@@ -160,7 +160,8 @@ class SchedulingQueue:
 
     def add(self, pod: Pod, now: float) -> None:
         """Add a pending pod of one of the profiles; a pod that is already in is updated."""
-        if pod.uid in self._tiers or pod.uid in self._in_flight.pods:
+        is_in = pod.uid in self.tier_of or pod.uid in self._in_flight.pods
+        if is_in or (self._tiers.former is not None and pod.uid in self._tiers.former):
             self.update(pod, pod, (), now)
         else:
             self._enter(QueuedPod(pod, now), labels.POD_ADD, now)

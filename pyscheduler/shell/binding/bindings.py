@@ -86,7 +86,7 @@ class Bindings:
         An event is emitted when it no longer is. Pods in PreBind and pods that a slow plugin blocks do not count: they
         occupy no worker.
         """
-        return self._workers.busy >= self._limit.limit(waiting, nodes)
+        return self._workers.pod_count >= self._limit.limit(waiting, nodes)
 
     def detached_by_plugin(self) -> dict[tuple[str, ...], float]:
         """Return the number of pods that each plugin blocks for long, by plugin name and extension point."""
@@ -196,7 +196,7 @@ class Bindings:
             del self._preparing[uid]
 
     async def _bind(self, client: BindingClient, command: Bind) -> None:
-        began, in_flight = self._clock.now(), self._workers.busy
+        began, in_flight = self._clock.now(), self._workers.pod_count
         client.start(command, began)
         self._in_flight.begin()
         try:
@@ -227,7 +227,7 @@ class Bindings:
 
     def _cancel(self, client: BindingClient, reason: str, then: Coroutine[Any, Any, None]) -> None:
         """Cancel a cycle; only a call that was already sent to the API server can still have an effect."""
-        self._ports.instrument.called_off(client.plugin, client.point, reason)
+        self._ports.instrument.binding_cancelled(client.plugin, client.point, reason)
         client.cancel()
         self._detach(client)
         self._spawn(then)

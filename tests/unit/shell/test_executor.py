@@ -337,9 +337,9 @@ class Elsewhere(BindPlugin):
 async def test_pod_deleted_while_its_binding_waits_for_a_status_write_is_not_bound(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    fixture, elsewhere, called_off = Slow(), Elsewhere(), list[tuple[str, ...]]()
+    fixture, elsewhere, cancelled = Slow(), Elsewhere(), list[tuple[str, ...]]()
     fixture.release.set()
-    fixture.instrument = cast(Instrument, Mock(called_off=lambda *labels: called_off.append(labels)))
+    fixture.instrument = cast(Instrument, Mock(binding_cancelled=lambda *labels: cancelled.append(labels)))
     async with executing(fixture) as executor:
         for name, plan in (("a", PLAIN), ("b", BindingPlan((), (elsewhere,), ()))):
             executor.execute(unfit(name, "first"))
@@ -351,7 +351,7 @@ async def test_pod_deleted_while_its_binding_waits_for_a_status_write_is_not_bou
         await settle()
         assert executor.unfinished == 0
     assert (fixture.patched, fixture.bound, fixture.emitted) == (["a: first", "b: first"], [], [])
-    assert (elsewhere.bound, called_off, caplog.records) == ([], [("", "Bind", "gone")] * 2, [])
+    assert (elsewhere.bound, cancelled, caplog.records) == ([], [("", "Bind", "gone")] * 2, [])
 
 
 async def test_failed_binding_is_written_to_the_status() -> None:

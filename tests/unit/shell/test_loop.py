@@ -13,7 +13,7 @@ import pytest
 
 from pyscheduler.core.commands import Command
 from pyscheduler.core.events import Bound, Event, PodGone, Tick
-from pyscheduler.core.machine import Machine, CycleStep
+from pyscheduler.core.machine import CycleStep, Machine
 from pyscheduler.shell.executor import Executor
 from pyscheduler.shell.loop import Loop
 
