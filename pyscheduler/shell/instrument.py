@@ -128,32 +128,27 @@ class MetricsInstrument(Instrument):
 class _TimedPoint(Point):
     """Records the duration of an extension point; the array for SUCCESS, the usual status, is looked up once."""
 
-    __slots__ = ("_began", "_clock", "_observed", "_point", "_profile", "_succeeded")
+    __slots__ = ("_observed", "_point", "_profile", "_succeeded")
 
     def __init__(
         self, observed: Mapping[Labels, array[float]], point: str, profile: str, clock: Callable[[], float]
     ) -> None:
+        super().__init__(clock)
         self._observed = observed
         self._point = point
         self._profile = profile
-        self._clock = clock
         self._succeeded = observed[point, SUCCESS, profile]
-        self._began = 0.0
-        """Start of the current run, 0 if there is none."""
-
-    def enter(self) -> None:
-        self._began = self._clock()
 
     def leave(self, status: str = SUCCESS) -> None:
-        seconds = self._clock() - self._began
-        self._began = 0.0
+        seconds = self.clock() - self.began
+        self.began = 0.0
         if status is SUCCESS:
             self._succeeded.append(seconds)
         else:
             self._observed[self._point, status, self._profile].append(seconds)
 
     def fail(self) -> None:
-        if self._began:
+        if self.began:
             self.leave(ERROR)
 
 

@@ -27,13 +27,16 @@ profiles:
 
 class RecordingPoint(Point):
     def __init__(self, counts: Counter[tuple[str, str]], name: str) -> None:
+        super().__init__(self.open)
         self.counts = counts
         self.name = name
         self.is_open = False
 
-    def enter(self) -> None:
+    def open(self) -> float:
+        """Return the time of a run that begins."""
         assert not self.is_open
         self.is_open = True
+        return 1.0
 
     def leave(self, status: str = "Success") -> None:
         assert self.is_open

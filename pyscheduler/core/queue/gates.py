@@ -52,7 +52,7 @@ class Gates:
         self._runs += 1
         observer = self._instrument.watch(self._runs)
         point = self._points[profile]
-        point.enter()
+        point.began = point.clock()
         code = self._run(plugins, queued, observer)
         point.leave(SUCCESS if code is None else code.camel)
         return code is None
