@@ -95,8 +95,8 @@ class Instrument:
     def point_took(self, point: str, profile: str, status: str, seconds: float) -> None:
         """Count the end of an asynchronous extension point, which may run for several pods at once."""
 
-    def watch(self, turn: int) -> CallObserver | None:  # noqa: ARG002 - for subclasses
-        """Return the observer of plugin calls in the `turn`-th attempt (or PreEnqueue), from 1; None for no timing."""
+    def call_observer(self, run: int) -> CallObserver | None:  # noqa: ARG002 - for subclasses
+        """Return the observer of plugin calls in the `run`-th attempt (or PreEnqueue), from 1; None for no timing."""
         return None
 
     def plugin_took(self, plugin: str, point: str, status: str, seconds: float) -> None:
@@ -105,7 +105,7 @@ class Instrument:
     def hint_entered(self) -> None:
         """Start the call of a queueing hint."""
 
-    def hint_left(self, plugin: str, event: str, answer: str) -> None:
+    def hint_left(self, plugin: str, event: str, result: str) -> None:
         """End the call of a queueing hint for an event label with Queue, QueueSkip or Error."""
 
     def preemption_attempted(self) -> None:

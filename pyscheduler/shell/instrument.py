@@ -18,7 +18,7 @@ from pyscheduler.shell.kube.client_metrics import ClientMetrics
 from pyscheduler.shell.metrics import Metrics
 
 T = TypeVar("T")
-WATCHED_EVERY: Final = 10
+OBSERVED_EVERY: Final = 10
 """One attempt of so many has its plugins timed; kube-scheduler samples the same share at random."""
 _AGGREGATE_EVERY = 4096
 _SLI_ATTEMPTS = 15
@@ -89,15 +89,15 @@ class MetricsInstrument(Instrument):
     def point_took(self, point: str, profile: str, status: str, seconds: float) -> None:
         self._points[point, status, profile].append(seconds)
 
-    def watch(self, turn: int) -> CallObserver | None:
-        return self._time if turn % WATCHED_EVERY == 1 else None
+    def call_observer(self, run: int) -> CallObserver | None:
+        return self._observe_call if run % OBSERVED_EVERY == 1 else None
 
-    def _time(self, plugin: str, point: str, call: Callable[..., T], *args: Any) -> T:
+    def _observe_call(self, plugin: str, point: str, call: Callable[..., T], *args: Any) -> T:
         status, began = ERROR, self._clock()
         try:
-            answer = call(*args)
-            status = status_of(answer)
-            return answer
+            result = call(*args)
+            status = status_of(result)
+            return result
         finally:
             self._plugins[plugin, point, status].append(self._clock() - began)
 
@@ -110,8 +110,8 @@ class MetricsInstrument(Instrument):
     def hint_entered(self) -> None:
         self._hint_entered = self._clock()
 
-    def hint_left(self, plugin: str, event: str, answer: str) -> None:
-        self._hints[plugin, event, answer].append(self._clock() - self._hint_entered)
+    def hint_left(self, plugin: str, event: str, result: str) -> None:
+        self._hints[plugin, event, result].append(self._clock() - self._hint_entered)
 
     def plugin_failed(self, plugin: str, point: str, error: BaseException) -> None:
         if isinstance(error, StatusError):

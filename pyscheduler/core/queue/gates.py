@@ -50,7 +50,7 @@ class Gates:
             return True
         self.broken.discard(queued.pod.uid)
         self._runs += 1
-        observer = self._instrument.watch(self._runs)
+        observer = self._instrument.call_observer(self._runs)
         point = self._points[profile]
         point.began = point.clock()
         code = self._run(plugins, queued, observer)

@@ -105,7 +105,8 @@ class SchedulingQueue:
 
     def __contains__(self, uid: str) -> bool:
         """Return True if the pod is in one of the tiers; a pod in flight is not."""
-        return uid in self._tiers
+        former = self._tiers.former
+        return uid in self.tier_of or (former is not None and uid in former)
 
     @property
     def needs_events(self) -> bool:
@@ -160,8 +161,7 @@ class SchedulingQueue:
 
     def add(self, pod: Pod, now: float) -> None:
         """Add a pending pod of one of the profiles; a pod that is already in is updated."""
-        is_in = pod.uid in self.tier_of or pod.uid in self._in_flight.pods
-        if is_in or (self._tiers.former is not None and pod.uid in self._tiers.former):
+        if pod.uid in self or pod.uid in self._in_flight.pods:
             self.update(pod, pod, (), now)
         else:
             self._enter(QueuedPod(pod, now), labels.POD_ADD, now)

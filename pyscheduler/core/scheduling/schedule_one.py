@@ -55,7 +55,7 @@ def schedule_one(context: Context, queued: QueuedPod, now: float) -> list[Comman
             )
     cycle = Cycle(now, profile.name, pod.uid, queued.attempts, context.settings.seed)
     context.attempts += 1
-    cycle.call_observer = context.instrument.watch(context.attempts)
+    cycle.call_observer = context.instrument.call_observer(context.attempts)
     if pod.is_large:
         cycle.limit_time(context.instrument.timer)
     try:
@@ -141,7 +141,7 @@ def _schedule_with_extenders(
     """Run an attempt with extenders; yields their calls."""
     pod = queued.pod
     context.attempts += 1
-    watch = context.instrument.watch(context.attempts)
+    watch = context.instrument.call_observer(context.attempts)
 
     def begin(at: float) -> Cycle:
         cycle = Cycle(at, profile.name, pod.uid, queued.attempts, context.settings.seed)
