@@ -120,11 +120,11 @@ class Machine:
     @property
     def next_step(self) -> CycleStep | None:
         """Work for the next call of `cycle`; None if no pod is pending."""
-        context, suspended = self.context, self.context.suspended
+        context = self.context
         if context.queue.backlog or context.releasing_waiting_pods or context.adopting is not None:
             return CycleStep.BACKLOG
-        if suspended is not None:
-            return CycleStep.RESUME if suspended.paused and not suspended.outdated else CycleStep.ATTEMPT
+        if context.suspended is not None:
+            return CycleStep.RESUME if self.is_attempt_paused else CycleStep.ATTEMPT
         return CycleStep.ATTEMPT if context.queue.tier_of else None
 
     @property
