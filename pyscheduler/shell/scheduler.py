@@ -314,7 +314,7 @@ class Scheduler:
     def _pod(self, change: Change) -> None:
         now = self._clock.now()
         if isinstance(change, Gone):
-            self._extenders.raw_objects.pods.drop(change.name, change.namespace)
+            self._extenders.raw_objects.pods.drop(change.uid, change.name, change.namespace)
             self.loop.handle_event(PodGone(now, change.namespace, change.name, change.uid))
             return
         pod: PodObject = change.object
@@ -331,7 +331,7 @@ class Scheduler:
     def _node(self, change: Change) -> None:
         now = self._clock.now()
         if isinstance(change, Gone):
-            self._extenders.raw_objects.nodes.drop(change.name)
+            self._extenders.raw_objects.nodes.drop(change.uid, change.name)
             self.loop.handle_event(NodeGone(now, change.name))
             return
         node: NodeObject = change.object

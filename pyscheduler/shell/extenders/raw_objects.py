@@ -37,7 +37,8 @@ class RawObjectCache:
     def __init__(self, scope: CacheScope = CacheScope.NONE) -> None:
         self._scope = scope
         self._decoders: list[ObjectDecoder[Any]] = []
-        self._objects: dict[Key, bytes] = {}
+        self._objects: dict[Key, tuple[str, bytes]] = {}
+        """UID and JSON by namespace and name."""
 
     def __len__(self) -> int:
         return len(self._objects)
@@ -62,23 +63,27 @@ class RawObjectCache:
         """Reduce the scope to `scope` and drop the objects outside it."""
         if scope < self.scope:
             self._objects = {
-                k: raw for k, raw in self._objects.items() if scope is CacheScope.PENDING and not _node_of(raw)
+                key: (uid, raw)
+                for key, (uid, raw) in self._objects.items()
+                if scope is CacheScope.PENDING and not _node_of(raw)
             }
         self.scope = scope
 
     def get(self, name: str, namespace: str = "") -> bytes | None:
         """Return the newest version of an object, None if it is not stored."""
-        return self._objects.get((namespace, name))
+        stored = self._objects.get((namespace, name))
+        return stored[1] if stored else None
 
-    def drop(self, name: str, namespace: str = "") -> None:
-        """Drop a deleted object; unknown ones are ignored."""
-        self._objects.pop((namespace, name), None)
+    def drop(self, uid: str, name: str, namespace: str = "") -> None:
+        """Drop a deleted object, unless a new one of its name was decoded before the deletion was emitted."""
+        if self._objects.get((namespace, name), ("", b""))[0] == uid:
+            self._objects.pop((namespace, name), None)
 
     def _put(self, item: Item[Any], raw: msgspec.Raw) -> None:
         """Store an object that was decoded, or drop it if it is out of scope."""
         key = item.identity[:2]
         if item.object is not None and self._is_in_scope(item.object):
-            self._objects[key] = _as_sent(raw)
+            self._objects[key] = item.identity.uid, _as_sent(raw)
         else:
             self._objects.pop(key, None)
 

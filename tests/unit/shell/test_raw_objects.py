@@ -59,12 +59,12 @@ def test_object_that_leaves_the_scope_is_dropped() -> None:
 
 
 def test_deleted_object_is_dropped() -> None:
-    cache = RawObjectCache(CacheScope.ALL)
-    keeping(cache).line(event("ADDED", pod("a").manifest))
+    cache, manifest = RawObjectCache(CacheScope.ALL), pod("a").manifest
+    keeping(cache).line(event("ADDED", manifest))
+    cache.drop("uid of b", "b", "default")
+    cache.drop("uid of a former a", "a", "default")
     assert len(cache) == 1
-    cache.drop("b", "default")
-    assert len(cache) == 1
-    cache.drop("a", "default")
+    cache.drop(manifest["metadata"]["uid"], "a", "default")
     assert len(cache) == 0
 
 
