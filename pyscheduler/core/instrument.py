@@ -33,13 +33,11 @@ class Point:
     Others call `enter`, or use a `with` block, which ends with `status`.
     """
 
-    __slots__ = ("began", "clock", "status")
-
-    def __init__(self, clock: Callable[[], float] = float) -> None:
-        """Create a point with a clock in seconds; by default it is always 0."""
-        self.clock = clock
-        self.began = 0.0
-        """Start of the current run."""
+    clock: Callable[[], float] = float
+    """Clock in seconds; always 0 if durations are not recorded."""
+    began = 0.0
+    """Start of the current run, 0 if there is none."""
+    status: str
 
     def __enter__(self) -> Self:
         self.status = SUCCESS

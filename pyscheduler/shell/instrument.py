@@ -128,12 +128,10 @@ class MetricsInstrument(Instrument):
 class _TimedPoint(Point):
     """Records the duration of an extension point; the array for SUCCESS, the usual status, is looked up once."""
 
-    __slots__ = ("_observed", "_point", "_profile", "_succeeded")
-
     def __init__(
         self, observed: Mapping[Labels, array[float]], point: str, profile: str, clock: Callable[[], float]
     ) -> None:
-        super().__init__(clock)
+        self.clock = clock
         self._observed = observed
         self._point = point
         self._profile = profile

@@ -27,7 +27,7 @@ profiles:
 
 class RecordingPoint(Point):
     def __init__(self, counts: Counter[tuple[str, str]], name: str) -> None:
-        super().__init__(self.open)
+        self.clock = self.open
         self.counts = counts
         self.name = name
         self.is_open = False
