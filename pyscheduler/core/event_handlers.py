@@ -58,7 +58,7 @@ def handle_pod_change(context: Context, source: PodObject, now: float) -> None:
         _handle_assigned_pod(context, old, pod, now)
         is_new = old is None or not old.node_name
         context.instrument.event_handled("AssignedPodAdd" if is_new else "AssignedPodUpdate", now)
-    elif context.is_responsible_for(pod):
+    elif pod.scheduler_name in context.profiles:
         if pod.uid in context.assumed:
             _handle_assumed_change(context, old, pod, now)
         else:
@@ -128,8 +128,9 @@ def _forget_assumed(context: Context, assumed: AssumedPod) -> None:
 
 def _handle_pending_pod(context: Context, old: Pod | None, pod: Pod, now: float) -> None:
     if old is None:
-        # Pods that waited for this one are requeued ahead of it.
-        context.wake((_pod_added(pod),), now)
+        if context.needs_events:
+            # Pods that waited for this one are requeued ahead of it.
+            context.wake((_pod_added(pod),), now)
         context.queue.add(pod, now)
         return
     if old.resource_version and old.resource_version == pod.resource_version:

@@ -29,11 +29,15 @@ def status_of(result: object) -> str:
 class Point:
     """An extension point of one profile: entered and left once for each pod, one at a time.
 
-    Points that run for every pod use plain calls, because a `with` block costs as much as many plugins do. Others use
-    the block, which ends with `status`.
+    Points that run for every pod set `began` to the time of `clock`, because a call costs as much as many plugins do.
+    Others call `enter`, or use a `with` block, which ends with `status`.
     """
 
-    __slots__ = ("status",)
+    clock: Callable[[], float] = float
+    """Clock in seconds; always 0 if durations are not recorded."""
+    began = 0.0
+    """Start of the current run, 0 if there is none."""
+    status: str
 
     def __enter__(self) -> Self:
         self.status = SUCCESS
@@ -48,6 +52,7 @@ class Point:
 
     def enter(self) -> None:
         """Start the point."""
+        self.began = self.clock()
 
     def leave(self, status: str = SUCCESS) -> None:
         """End the point with a status (Success, Unschedulable …)."""
@@ -88,8 +93,8 @@ class Instrument:
     def point_took(self, point: str, profile: str, status: str, seconds: float) -> None:
         """Count the end of an asynchronous extension point, which may run for several pods at once."""
 
-    def watch(self, turn: int) -> CallObserver | None:  # noqa: ARG002 - for subclasses
-        """Return the observer of plugin calls in the `turn`-th attempt (or PreEnqueue), from 1; None for no timing."""
+    def call_observer(self, run: int) -> CallObserver | None:  # noqa: ARG002 - for subclasses
+        """Return the observer of plugin calls in the `run`-th attempt (or PreEnqueue), from 1; None for no timing."""
         return None
 
     def plugin_took(self, plugin: str, point: str, status: str, seconds: float) -> None:
@@ -98,7 +103,7 @@ class Instrument:
     def hint_entered(self) -> None:
         """Start the call of a queueing hint."""
 
-    def hint_left(self, plugin: str, event: str, answer: str) -> None:
+    def hint_left(self, plugin: str, event: str, result: str) -> None:
         """End the call of a queueing hint for an event label with Queue, QueueSkip or Error."""
 
     def preemption_attempted(self) -> None:
@@ -110,7 +115,7 @@ class Instrument:
     def evictions_finished(self, result: str, seconds: float) -> None:
         """Count the end of one preemptor's evictions: success, or error if one failed."""
 
-    def called_off(self, plugin: str, point: str, reason: str) -> None:
+    def binding_cancelled(self, plugin: str, point: str, reason: str) -> None:
         """Count a binding cycle that was cancelled during a plugin's call; `reason` is gone, preempted or timeout."""
 
     def plugin_failed(self, plugin: str, point: str, error: BaseException) -> None:

@@ -32,8 +32,11 @@ def _check_stages(context: Context) -> None:
 
 
 def _check_pods_exist(context: Context) -> None:
-    for queued in context.queue.pending():
+    pending = context.queue.pending()
+    for queued in pending:
         assert queued.pod.uid in context.pods, f"{queued.pod} is in the queue and no longer exists"
+        assert queued.pod.uid in context.queue, f"{queued.pod} is in a tier and not in the index of the tiers"
+    assert len(context.queue) == len(pending), f"the tiers have {len(pending)} pods, their index {len(context.queue)}"
     for node in context.state.rows:
         for uid, pod in node.pods.items():
             assert uid in context.pods, f"{pod} is on {node.name} and no longer exists"

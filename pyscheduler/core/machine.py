@@ -4,13 +4,14 @@ Both return commands. The machine has no clock and no random source of its own: 
 times give the same commands, in production, in the simulator and in replay.
 
 Work on many pods (to move them between queues, end backoffs, readmit or adopt them, bind those that Permit allowed) is
-done in slices, so that no call is long: the call with the event does the first slice, and while the machine is `busy`
-each further call does one more. `cycle` makes no attempt then, so attempts see the same state as if all had been done
-at once.
+done in slices, so that no call is long: the call with the event does the first slice, and each further call one more,
+until no backlog is left. `cycle` makes no attempt before, so attempts see the same state as if all had been done at
+once.
 """
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Iterator
 from typing import Final
 
@@ -53,6 +54,17 @@ TOPOLOGY_KEYS: Final = ("kubernetes.io/hostname", "topology.kubernetes.io/zone")
 """Topology keys of the default topology spread constraints, which apply to nearly every pod."""
 
 
+class CycleStep(enum.Enum):
+    """Work that the next call of `Machine.cycle` does."""
+
+    BACKLOG = enum.auto()
+    """A slice of the work that precedes the next attempt."""
+    RESUME = enum.auto()
+    """The next step of a paused attempt, which any event makes stale."""
+    ATTEMPT = enum.auto()
+    """An attempt of the next pod, if one is ready and the current attempt does not wait for extenders."""
+
+
 class Machine:
     """Scheduler without I/O."""
 
@@ -70,22 +82,23 @@ class Machine:
         suspended = self.context.suspended
         if suspended is not None and suspended.paused:
             suspended.is_stale = True
-        commands = self._dispatch(event) + self._advance(event.at)
+        commands = self._dispatch(event)
+        commands += self._advance(event.at)
         if self.context.cancelled_bindings:
             commands += map(CancelBinding, self.context.cancelled_bindings)
             self.context.cancelled_bindings.clear()
         return commands
 
     def cycle(self, now: float) -> list[Command] | None:
-        """Make or resume one scheduling attempt, or do the next slice of pending work if the machine is busy.
+        """Do the next step: a slice of the backlog, or one scheduling attempt, made or resumed.
 
         Returns None if no pod is ready for an attempt, or the current one waits for extenders.
         """
-        context = self.context
-        if self.busy:
+        context, step = self.context, self.next_step
+        if step is CycleStep.BACKLOG:
             return self._advance(now)
         suspended = context.suspended
-        if suspended is not None and self.attempting:
+        if suspended is not None and step is CycleStep.RESUME:
             return resume(context, suspended, now) + self._advance(now)
         queued = context.queue.pop(now) if suspended is None else drop_stale_attempt(context, now)
         if queued is None:
@@ -105,33 +118,40 @@ class Machine:
             yield
 
     @property
-    def busy(self) -> bool:
-        """Return True if there is pending work to do before the next attempt."""
+    def next_step(self) -> CycleStep | None:
+        """Work for the next call of `cycle`; None if no pod is pending."""
         context = self.context
-        return context.queue.busy or context.processing_waiting_pods or context.adopting is not None
+        if context.queue.backlog or context.processing_waiting_pods or context.adopting is not None:
+            return CycleStep.BACKLOG
+        if context.suspended is not None:
+            return CycleStep.RESUME if self.is_attempt_paused else CycleStep.ATTEMPT
+        return CycleStep.ATTEMPT if context.queue.tier_of else None
 
     @property
-    def attempting(self) -> bool:
+    def is_attempt_paused(self) -> bool:
         """Return True while an attempt is paused, which any event makes stale."""
         suspended = self.context.suspended
         return suspended is not None and suspended.paused and not suspended.is_stale
 
     @property
-    def ready(self) -> int:
+    def active_pods(self) -> int:
         """Number of pods in the active queue."""
-        return self.context.queue.ready
+        return len(self.context.queue.active.entries)
 
     @property
     def nodes(self) -> int:
         """Number of nodes."""
-        return len(self.context.state)
+        return len(self.context.state.rows)
 
     def next_wake(self) -> float | None:
         """Return the time of the next Tick, in seconds on the machine's clock; None if no timer is pending."""
-        due = [waiting.next_wake for waiting in self.context.handle.waiting_pods.by_uid.values()]
-        queue = self.context.queue.next_wake(popping=self.context.suspended is None)
-        due += [wake for wake in (queue, self.context.unconfirmed.next_due()) if wake is not None]
-        return min(due, default=None)
+        context = self.context
+        wake, lookup = context.queue.next_wake(popping=context.suspended is None), context.unconfirmed.next_due()
+        if wake is None or (lookup is not None and lookup < wake):
+            wake = lookup
+        for waiting in context.handle.waiting_pods.by_uid.values():
+            wake = waiting.next_wake if wake is None else min(wake, waiting.next_wake)
+        return wake
 
     def _dispatch(self, event: Event) -> list[Command]:
         context = self.context
@@ -171,27 +191,28 @@ class Machine:
         return []
 
     def _advance(self, now: float) -> list[Command]:
-        """Do a slice of the pending work."""
-        commands = self._follow_up(now)
-        context = self.context
-        if context.queue.busy:
+        """Do a slice of the pending work, first the requests that plugins made during their calls."""
+        context, commands = self.context, list[Command]()
+        handle = context.handle
+        if handle.activated.pods or handle.nominator.cleared.pods:
+            commands += self._apply_requests(now)
+        if handle.waiting_pods.by_uid:
+            commands += process_waiting_pods(context, now)
+            commands += self._apply_requests(now)
+        else:
+            context.processing_waiting_pods = False
+        if context.queue.nominator.freed:
+            context.wake_for_freed_nominations(now)
+        if context.queue.gates.reports:
+            commands += report_gated(context)
+        if context.queue.backlog:
             context.queue.advance()
         elif context.adopting is not None:
             event_handlers.advance_adoption(context, context.adopting, now)
         return commands
 
-    def _follow_up(self, now: float) -> list[Command]:
-        """Apply the requests that plugins made during their calls; processing waiting pods may cause more of them."""
-        commands = self._apply_requests(now)
-        if self.context.handle.waiting_pods.by_uid:
-            commands += process_waiting_pods(self.context, now)
-            commands += self._apply_requests(now)
-        else:
-            self.context.processing_waiting_pods = False
-        self.context.wake_for_freed_nominations(now)
-        return commands + report_gated(self.context)
-
     def _apply_requests(self, now: float) -> list[Command]:
+        """Apply the requests that plugins made during their calls."""
         handle = self.context.handle
         commands = clear_nominations(self.context, pods, now) if (pods := handle.nominator.cleared.take()) else []
         if activated := handle.activated.take():

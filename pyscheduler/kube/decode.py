@@ -148,10 +148,12 @@ class ObjectDecoder(Generic[T]):
         self._decode_page: Callable[[bytes], Any] = msgspec.json.Decoder(page).decode
         self._plain = get_origin(type) is dict
         self._refusals = refusals
+        self.store: Callable[[Item[T], msgspec.Raw], None] | None = None
+        """Receives each added, modified or listed object with its JSON; None if nothing needs the JSON."""
 
     def page(self, body: bytes) -> Page[T]:
         """Decode a page of a list. UnreadableList if it is not one."""
-        if self._plain:
+        if self._plain or self.store is not None:
             return self._one_by_one(body)
         try:
             page = self._decode_page(body)
@@ -169,7 +171,7 @@ class ObjectDecoder(Generic[T]):
 
     def line(self, line: bytes) -> Line[T]:
         """Decode a watch event. UnreadableList if it is not one; an event of unknown type has only the identity."""
-        if self._plain:
+        if self._plain or self.store is not None:
             return self._part_by_part(line)
         try:
             event = self._decode_event(line)
@@ -207,6 +209,12 @@ class ObjectDecoder(Generic[T]):
         return item
 
     def _item(self, raw: msgspec.Raw) -> Item[T]:
+        item = self._decoded(raw)
+        if self.store is not None:
+            self.store(item, raw)
+        return item
+
+    def _decoded(self, raw: msgspec.Raw) -> Item[T]:
         try:
             decoded = self._decode(raw)
             if not isinstance(decoded, dict):

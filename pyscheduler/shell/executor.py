@@ -69,10 +69,6 @@ class Executor:
         self._lookup = PodLookup(clients.api, clock, emit)
         self._evictor = Evictor(clients.status, clients.recorder, in_flight, clock, emit, instrument)
 
-    def is_full(self, waiting: int, nodes: int) -> bool:
-        """Return True while the concurrency limit of bindings is reached, with `waiting` pods ready for an attempt."""
-        return self.bindings.is_full(waiting, nodes)
-
     @property
     def unfinished(self) -> int:
         """Number of binding cycles that have not ended."""

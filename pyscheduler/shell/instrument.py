@@ -18,7 +18,7 @@ from pyscheduler.shell.counting import Labels
 from pyscheduler.shell.metrics import Metrics
 
 T = TypeVar("T")
-WATCHED_EVERY: Final = 10
+OBSERVED_EVERY: Final = 10
 """One attempt of so many has its plugins timed; kube-scheduler samples the same share at random."""
 _AGGREGATE_EVERY = 4096
 _SLI_ATTEMPTS = 15
@@ -39,7 +39,8 @@ class MetricsInstrument(Instrument):
         self._events = metrics.event_seconds.observed
         self._hints = metrics.hint_seconds.observed
         self._attempt_seconds = metrics.attempt_seconds.observed
-        self._algorithm = metrics.algorithm_seconds.observed[()]
+        self.decided = metrics.algorithm_seconds.observed[()].append
+        """Records the seconds of one scheduling decision, binding excluded."""
         self._pod_attempts = metrics.pod_attempts.observed[()]
         self._sli_labels = tuple((str(n) if n < _SLI_ATTEMPTS else "15+",) for n in range(_SLI_ATTEMPTS + 1))
         self._hint_entered = 0.0
@@ -50,10 +51,6 @@ class MetricsInstrument(Instrument):
 
     def event_handled(self, event: str, since: float) -> None:
         self._events[(event,)].append(self._clock() - since)
-
-    def decided(self, seconds: float) -> None:
-        """Record the seconds of one scheduling decision, binding excluded."""
-        self._algorithm.append(seconds)
 
     def preemption_attempted(self) -> None:
         self._metrics.preemption_attempts.counts[()] += 1
@@ -92,29 +89,29 @@ class MetricsInstrument(Instrument):
     def point_took(self, point: str, profile: str, status: str, seconds: float) -> None:
         self._points[point, status, profile].append(seconds)
 
-    def watch(self, turn: int) -> CallObserver | None:
-        return self._time if turn % WATCHED_EVERY == 1 else None
+    def call_observer(self, run: int) -> CallObserver | None:
+        return self._observe_call if run % OBSERVED_EVERY == 1 else None
 
-    def _time(self, plugin: str, point: str, call: Callable[..., T], *args: Any) -> T:
+    def _observe_call(self, plugin: str, point: str, call: Callable[..., T], *args: Any) -> T:
         status, began = ERROR, self._clock()
         try:
-            answer = call(*args)
-            status = status_of(answer)
-            return answer
+            result = call(*args)
+            status = status_of(result)
+            return result
         finally:
             self._plugins[plugin, point, status].append(self._clock() - began)
 
     def plugin_took(self, plugin: str, point: str, status: str, seconds: float) -> None:
         self._plugins[plugin, point, status].append(seconds)
 
-    def called_off(self, plugin: str, point: str, reason: str) -> None:
+    def binding_cancelled(self, plugin: str, point: str, reason: str) -> None:
         self._metrics.called_off.counts[plugin, point, reason] += 1
 
     def hint_entered(self) -> None:
         self._hint_entered = self._clock()
 
-    def hint_left(self, plugin: str, event: str, answer: str) -> None:
-        self._hints[plugin, event, answer].append(self._clock() - self._hint_entered)
+    def hint_left(self, plugin: str, event: str, result: str) -> None:
+        self._hints[plugin, event, result].append(self._clock() - self._hint_entered)
 
     def plugin_failed(self, plugin: str, point: str, error: BaseException) -> None:
         if isinstance(error, StatusError):
@@ -131,32 +128,25 @@ class MetricsInstrument(Instrument):
 class _TimedPoint(Point):
     """Records the duration of an extension point; the array for SUCCESS, the usual status, is looked up once."""
 
-    __slots__ = ("_began", "_clock", "_observed", "_point", "_profile", "_succeeded")
-
     def __init__(
         self, observed: Mapping[Labels, array[float]], point: str, profile: str, clock: Callable[[], float]
     ) -> None:
+        self.clock = clock
         self._observed = observed
         self._point = point
         self._profile = profile
-        self._clock = clock
         self._succeeded = observed[point, SUCCESS, profile]
-        self._began = 0.0
-        """Start of the current run, 0 if there is none."""
-
-    def enter(self) -> None:
-        self._began = self._clock()
 
     def leave(self, status: str = SUCCESS) -> None:
-        seconds = self._clock() - self._began
-        self._began = 0.0
+        seconds = self.clock() - self.began
+        self.began = 0.0
         if status is SUCCESS:
             self._succeeded.append(seconds)
         else:
             self._observed[self._point, status, self._profile].append(seconds)
 
     def fail(self) -> None:
-        if self._began:
+        if self.began:
             self.leave(ERROR)
 
 

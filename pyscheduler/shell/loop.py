@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from pyscheduler.clock import Clock
-from pyscheduler.core.commands import Command
 from pyscheduler.core.events import Event, Tick
-from pyscheduler.core.machine import Machine
+from pyscheduler.core.machine import CycleStep, Machine
 from pyscheduler.shell.executor import EventHandler, Executor
 from pyscheduler.shell.gc_tuning import collect_by_size
 
@@ -59,7 +58,7 @@ class Loop:
 
         `on_error` is called with the exception that the core raises, a ValueError for an invalid object.
         """
-        if self._running and (self._deferred or self._machine.attempting):
+        if self._running and (self._deferred or self._machine.is_attempt_paused):
             self._deferred.append((event, on_error))
         else:
             self._handle(event, on_error)
@@ -71,7 +70,8 @@ class Loop:
         except Exception as problem:
             on_error(problem)
         else:
-            self._execute(commands)
+            for command in commands:
+                self.executor.execute(command)
 
     async def run(self) -> None:
         """Run attempts until cancelled."""
@@ -80,9 +80,12 @@ class Loop:
             while True:
                 self._tick()
                 self._awake.clear()
-                is_busy = self._burst()
-                self._collect()
-                if is_busy:
+                may_have_more = self._burst()
+                now = self._clock.now()
+                if now - self._collected >= BURST:
+                    self._collected = now
+                    collect_by_size()
+                if may_have_more:
                     await asyncio.sleep(0)
                 else:
                     self._set_alarm(self._machine.next_wake())
@@ -94,46 +97,34 @@ class Loop:
                 self._handle(*self._deferred.popleft())
 
     def _tick(self) -> None:
-        if self._deferred or self._machine.attempting:
-            return
-        now = self._clock.now()
-        due = self._machine.next_wake()
-        if due is not None and due <= now:
-            self._execute(self._machine.handle(Tick(now)))
+        now, due = self._clock.now(), self._machine.next_wake()
+        if due is not None and due <= now and not self._deferred and not self._machine.is_attempt_paused:
+            self._handle(Tick(now), _raise)
 
     def _burst(self) -> bool:
         """Run attempts for a few milliseconds. Return True if there may be more."""
-        machine = self._machine
+        machine, bindings = self._machine, self.executor.bindings
         now = start = self._clock.now()
         while now - start < BURST:
-            if self._deferred and not machine.attempting:
+            if self._deferred and not machine.is_attempt_paused:
                 self._handle(*self._deferred.popleft())
                 now = self._clock.now()
                 continue
-            busy = machine.busy
-            if not busy and not machine.attempting and self.executor.is_full(machine.ready, machine.nodes):
+            step = machine.next_step
+            if step is None or (step is CycleStep.ATTEMPT and bindings.is_full(machine.active_pods, machine.nodes)):
                 return False
             commands = machine.cycle(now)
             if commands is None:
                 return False
             before, now = now, self._clock.now()
-            if not busy:
-                self._record_step(now - before)
-            self._execute(commands)
+            if step is not CycleStep.BACKLOG:
+                self._attempt_seconds += now - before
+                if not machine.is_attempt_paused:  # most attempts have one step
+                    self._observe_duration(self._attempt_seconds)
+                    self._attempt_seconds = 0.0
+            for command in commands:
+                self.executor.execute(command)
         return True
-
-    def _collect(self) -> None:
-        now = self._clock.now()
-        if now - self._collected >= BURST:
-            self._collected = now
-            collect_by_size()
-
-    def _record_step(self, seconds: float) -> None:
-        """Record the duration of a step; most attempts have one."""
-        self._attempt_seconds += seconds
-        if not self._machine.attempting:
-            self._observe_duration(self._attempt_seconds)
-            self._attempt_seconds = 0.0
 
     def _set_alarm(self, due: float | None) -> None:
         """Set the timer for the next timed event; an earlier timer is kept rather than replaced."""
@@ -151,7 +142,3 @@ class Loop:
     def _wake(self) -> None:
         self._alarm = None
         self._awake.set()
-
-    def _execute(self, commands: Sequence[Command]) -> None:
-        for command in commands:
-            self.executor.execute(command)

@@ -283,17 +283,16 @@ class Scheduler:
         return Reflector(self._connection, watched, decoder, self._succeeded_pod, self._clock, self._rng)
 
     def _reflector(self, source: _Source) -> Reflector[Any]:
-        kind, emit = source.watched.kind, source.emit
-        cache = self._extenders.raw_objects.of(kind)
-        if cache is None:
-            decoder: ObjectDecoder[Any] = ObjectDecoder(kind.plural, source.type, self._refusals)
-        else:
-            decoder, emit = cache.decoder(kind.plural, source.type, self._refusals), cache.wrap_handler(emit)
-        return Reflector(self._connection, source.watched, decoder, emit, self._clock, self._rng)
+        kind = source.watched.kind
+        decoder: ObjectDecoder[Any] = ObjectDecoder(kind.plural, source.type, self._refusals)
+        if (cache := self._extenders.raw_objects.of(kind)) is not None:
+            cache.fill_from(decoder)
+        return Reflector(self._connection, source.watched, decoder, source.emit, self._clock, self._rng)
 
     def _pod(self, change: Change[Any]) -> None:
         now = self._clock.now()
         if isinstance(change, Deleted):
+            self._extenders.raw_objects.pods.drop(change.uid, change.name, change.namespace)
             self.loop.handle_event(PodGone(now, change.namespace, change.name, change.uid))
             return
         pod: PodObject = change.object
@@ -310,6 +309,7 @@ class Scheduler:
     def _node(self, change: Change[Any]) -> None:
         now = self._clock.now()
         if isinstance(change, Deleted):
+            self._extenders.raw_objects.nodes.drop(change.uid, change.name)
             self.loop.handle_event(NodeGone(now, change.name))
             return
         node: NodeObject = change.object

@@ -17,7 +17,7 @@ from pyscheduler.config.load import from_value
 from pyscheduler.core.commands import Bind, Command, Evict, PatchStatus
 from pyscheduler.core.context import Settings
 from pyscheduler.core.events import Bound, PodChanged, PodGone
-from pyscheduler.core.machine import Machine
+from pyscheduler.core.machine import CycleStep, Machine
 from pyscheduler.core.snapshot import load_snapshot
 from tests.conformance.generator.generated_cluster import Manifest, is_assigned, key_of
 
@@ -59,7 +59,7 @@ class _Replay:
         self._machine.context.queue.activate([self._machine.context.pods[pod["metadata"]["uid"]]], self._now)
         commands = self._machine.cycle(self._now)
         assert commands is not None, f"{key_of(pod)} was not tried"
-        while self._machine.attempting or self._machine.busy:
+        while self._machine.next_step in (CycleStep.BACKLOG, CycleStep.RESUME):
             commands += self._machine.cycle(self._now) or []
         attempt = {"pod": key_of(pod), "node": "", "message": "", "nominatedNode": "", "victims": []}
         for command in commands:

@@ -14,6 +14,7 @@ from pyscheduler.config.build import build_profiles
 from pyscheduler.config.load import loads
 from pyscheduler.core.events import PodGone, Reconfigured, Tick
 from pyscheduler.core.instrument import Instrument
+from pyscheduler.core.machine import CycleStep
 from pyscheduler.core.queue import SLICE
 from pyscheduler.testing import Harness, node, pod
 
@@ -61,7 +62,7 @@ class BackloggedCluster:
     def calls_until_idle(self, trigger: Callable[[Harness], None]) -> int:
         """Trigger an event; return the number of calls until attempts run again. No call may be long."""
         harness, calls = self.harness, 0
-        while calls == 0 or harness.machine.busy:
+        while calls == 0 or harness.machine.next_step is CycleStep.BACKLOG:
             self.work.weighed = self.work.moved = 0
             if calls == 0:
                 trigger(harness)
@@ -110,7 +111,7 @@ def test_simultaneous_backoff_expiry_is_handled_in_slices() -> None:
     cluster.fail(set())
     assert queue.pending_counts()["backoff"] == 0.9 * WAITING
     assert cluster.calls_until_idle(_tick) >= 0.9 * WAITING / SLICE
-    assert queue.ready == 0.9 * WAITING
+    assert len(queue.active) == 0.9 * WAITING
 
 
 def test_reconfiguration_readmits_pods_in_slices() -> None:
@@ -130,4 +131,4 @@ def test_too_many_events_are_merged_into_one_for_every_pod(monkeypatch: pytest.M
         cluster.harness.add(node(f"small{i}", cpu="10m"))
     cluster.calls_until_idle(_tick)
     queue = cluster.harness.machine.context.queue
-    assert queue.ready == 0.9 * WAITING, "they are tried again, though no event helped"
+    assert len(queue.active) == 0.9 * WAITING, "they are tried again, though no event helped"

@@ -21,8 +21,8 @@ from pyscheduler.api import Action, ClusterEvent, ClusterEventWithHint, Pod, Que
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.core.queue import Backoff, Nominator, QueueProfile, SchedulingQueue
 from pyscheduler.core.queue.backlog import SLICE, Backlog, Move
-from pyscheduler.core.queue.backoff import BackoffQueue
 from pyscheduler.core.queue.inflight import InFlight
+from pyscheduler.core.queue.ordered import OrderedPods
 from pyscheduler.testing.builders import pod
 from tests.properties.queue_model import INITIAL, MAXIMUM, TIMEOUT, ModelPod, ModelQueue, fit_cares
 from tests.unit.core.queue.queue_fixture import Gate, PrioritySort
@@ -210,7 +210,7 @@ class QueueAgainstModel(RuleBasedStateMachine):
         tiers = {entry.uid: entry.tier.value for entry in entries}
         assert len(tiers) == len(entries), "a pod is in two places"
         assert tiers.keys() == self.model.tiers().keys()
-        if self.queue.busy:
+        if self.queue.backlog:
             return
         assert tiers == self.model.tiers()
         counts = self.queue.pending_counts()
@@ -218,11 +218,11 @@ class QueueAgainstModel(RuleBasedStateMachine):
 
     @invariant()
     def next_wake_matches(self) -> None:
-        assert self.queue.busy or self.queue.next_wake() == self.model.next_wake()
+        assert self.queue.backlog or self.queue.next_wake() == self.model.next_wake()
 
     @invariant()
     def pods_and_reasons_match(self) -> None:
-        if self.queue.busy:
+        if self.queue.backlog:
             return
         assert self.queue.rejected_by() == self.model.rejected_by()
         for queued in self.queue.pending():
@@ -244,7 +244,7 @@ class SlicedQueueAgainstModel(QueueAgainstModel):
         pass
 
     def finish(self) -> None:
-        while self.queue.busy:
+        while self.queue.backlog:
             assert self.queue.pop(self.now) is None, "a pod of a higher priority may still become active"
             self.queue.advance()
 
@@ -265,7 +265,7 @@ TestSlicedQueueAgainstModel.settings = TestQueueAgainstModel.settings
 
 def _forget_events(monkeypatch: pytest.MonkeyPatch) -> None:
     def done(self: InFlight, uid: str) -> None:
-        self._pods.pop(uid, None)
+        self.pods.pop(uid, None)
         self._forgotten += len(self._events)
         self._events.clear()
 
@@ -276,14 +276,14 @@ def _move_half(monkeypatch: pytest.MonkeyPatch) -> None:
     candidates = SchedulingQueue._candidates
 
     def half(self: SchedulingQueue, move: Move) -> Iterator[QueuedPod]:
-        move.wakers = move.wakers[:1] if move.wakers else move.wakers
+        move.plugins = move.plugins[:1] if move.plugins else move.plugins
         return candidates(self, move)
 
     monkeypatch.setattr(SchedulingQueue, "_candidates", half)
 
 
 def _keep_in_backoff(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(BackoffQueue, "remove", BackoffQueue.get)
+    monkeypatch.setattr(OrderedPods, "remove", OrderedPods.get)
 
 
 @pytest.mark.parametrize("plant", [_forget_events, _move_half, _keep_in_backoff])
@@ -299,8 +299,8 @@ def _skip_catch_up(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _reverse_backlog(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Backlog, "first", lambda self: self._tasks[-1] if self._tasks else None)
-    monkeypatch.setattr(Backlog, "finish", lambda self: self._tasks.pop())
+    monkeypatch.setattr(Backlog, "first", lambda self: self[-1] if self else None)
+    monkeypatch.setattr(Backlog, "finish", lambda self: self.pop())
 
 
 @pytest.mark.parametrize("plant", [_skip_catch_up, _reverse_backlog])

@@ -27,13 +27,16 @@ profiles:
 
 class RecordingPoint(Point):
     def __init__(self, counts: Counter[tuple[str, str]], name: str) -> None:
+        self.clock = self.open
         self.counts = counts
         self.name = name
         self.is_open = False
 
-    def enter(self) -> None:
+    def open(self) -> float:
+        """Return the time of a run that begins."""
         assert not self.is_open
         self.is_open = True
+        return 1.0
 
     def leave(self, status: str = "Success") -> None:
         assert self.is_open
@@ -46,16 +49,16 @@ class RecordingPoint(Point):
 
 
 class Recorder(Instrument):
-    """Instrument that counts its calls; every attempt from number `watched` on has an observer."""
+    """Instrument that counts its calls; every attempt from number `observed_from` on has an observer."""
 
-    def __init__(self, watched: int = 1) -> None:
-        self.watched = watched
+    def __init__(self, observed_from: int = 1) -> None:
+        self.observed_from = observed_from
         self.points: Counter[tuple[str, str]] = Counter()
         self.plugins: Counter[tuple[str, str, str]] = Counter()
         self.events: list[str] = []
         self.hints: Counter[tuple[str, str, str]] = Counter()
         self.permits: list[str] = []
-        self.turns: list[int] = []
+        self.runs: list[int] = []
 
     def point(self, point: str, profile: str) -> Point:
         return RecordingPoint(self.points, point)
@@ -63,9 +66,9 @@ class Recorder(Instrument):
     def point_took(self, point: str, profile: str, status: str, seconds: float) -> None:
         self.points[point, status] += 1
 
-    def watch(self, turn: int) -> CallObserver | None:
-        self.turns.append(turn)
-        return self.time if turn >= self.watched else None
+    def call_observer(self, run: int) -> CallObserver | None:
+        self.runs.append(run)
+        return self.time if run >= self.observed_from else None
 
     def time(self, plugin: str, point: str, call: Callable[..., T], *args: Any) -> T:
         result = call(*args)
@@ -78,8 +81,8 @@ class Recorder(Instrument):
     def event_handled(self, event: str, since: float) -> None:
         self.events.append(event)
 
-    def hint_left(self, plugin: str, event: str, answer: str) -> None:
-        self.hints[plugin, event, answer] += 1
+    def hint_left(self, plugin: str, event: str, result: str) -> None:
+        self.hints[plugin, event, result] += 1
 
     def permit_waited(self, result: str, seconds: float) -> None:
         self.permits.append(result)
@@ -141,7 +144,7 @@ def test_permit_waits_are_counted_with_kube_schedulers_results() -> None:
 
 
 def test_plugins_are_timed_only_in_attempts_with_an_observer() -> None:
-    recorder = Recorder(watched=3)
+    recorder = Recorder(observed_from=3)
     harness = Harness(instrument=recorder)
     harness.add(node("n1"), node("n2"), pod("a"), pod("b"))
     harness.run()
@@ -158,7 +161,7 @@ def test_attempts_are_numbered_from_one() -> None:
     harness = Harness(NO_GATES, instrument=recorder)
     harness.add(node("n1"), *(pod(f"p{i}") for i in range(3)))
     harness.run()
-    assert recorder.turns == [1, 2, 3]
+    assert recorder.runs == [1, 2, 3]
 
 
 def test_every_handled_event_is_reported_by_its_label() -> None:

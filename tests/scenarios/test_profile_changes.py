@@ -278,7 +278,7 @@ def test_next_pod_is_attempted_when_the_profile_of_a_suspended_attempt_is_remove
 def test_machine_returns_the_number_of_nodes_and_active_pods() -> None:
     harness = Harness()
     harness.add(node("n1"), node("n2"), pod("a"), pod("b"), pod("c"))
-    assert (harness.machine.nodes, harness.machine.ready) == (2, 3)
+    assert (harness.machine.nodes, harness.machine.active_pods) == (2, 3)
     harness.run()
     harness.delete_node("n1")
-    assert (harness.machine.nodes, harness.machine.ready) == (1, 0)
+    assert (harness.machine.nodes, harness.machine.active_pods) == (1, 0)

@@ -19,7 +19,7 @@ def full_cluster() -> Harness:
 
 def first_step(harness: Harness) -> None:
     assert harness.machine.cycle(harness.now) == []
-    assert harness.machine.attempting
+    assert harness.machine.is_attempt_paused
 
 
 def finish(harness: Harness) -> list[Command]:
@@ -35,7 +35,7 @@ def test_no_other_attempt_runs_during_a_preemption_that_takes_several_calls() ->
     harness.add(pod("other").requests(cpu="1").priority(50))
     first_step(harness)
     steps = 1
-    while harness.machine.attempting:
+    while harness.machine.is_attempt_paused:
         assert not harness.bound_order
         harness._execute(harness.machine.cycle(harness.now) or [])
         steps += 1
@@ -49,7 +49,7 @@ def test_attempt_starts_over_after_an_event_between_two_steps() -> None:
     harness = full_cluster()
     first_step(harness)
     harness.add(node("empty", cpu="1"))
-    assert not harness.machine.attempting
+    assert not harness.machine.is_attempt_paused
     finish(harness)
     assert harness.evicted() == []
     assert harness.assignments["high"] == "empty"

@@ -15,15 +15,16 @@ class PluginRequests:
     """Pods for which plugins have made one kind of request."""
 
     def __init__(self) -> None:
-        self._pods: list[Pod] = []
+        self.pods: list[Pod] = []
+        """Pods of the next `take`."""
 
     def add(self, pods: Iterable[Pod]) -> None:
         """Add pods to those of the next `take`."""
-        self._pods.extend(pods)
+        self.pods.extend(pods)
 
     def take(self) -> list[Pod]:
         """Return the pods that were added since the last call."""
-        pods, self._pods = self._pods, []
+        pods, self.pods = self.pods, []
         return pods
 
 

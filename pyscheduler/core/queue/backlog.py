@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from pyscheduler.api.events import ANY_RESOURCE, Action, ClusterEvent
 from pyscheduler.api.queued import QueuedPod
 from pyscheduler.core.queue import labels
-from pyscheduler.core.queue.rejectors import Waker
+from pyscheduler.core.queue.rejections import ProfilePlugin
 
 SLICE = 500
 """Pending pods that one call processes: a hint and a move to another tier take 10 to 20 µs together."""
@@ -43,7 +43,7 @@ class Move:
     number: int
     at: float
     event: ClusterEvent
-    wakers: Sequence[Waker] | None
+    plugins: Sequence[ProfilePlugin] | None
     """Only pods rejected by these plugins are evaluated; None: every pod that is not gated."""
     only: Callable[[QueuedPod], bool] | None = None
     """Further condition for the pods."""
@@ -74,59 +74,54 @@ class Readmission:
 Task = Move | Release | Readmission
 
 
-class Backlog:
+class Backlog(deque[Task]):
     """FIFO of tasks; numbers the events."""
 
     def __init__(self) -> None:
-        self._tasks: deque[Task] = deque()
+        super().__init__()
         self._moves = 0
         self.number = 0
         """The number of the newest event."""
 
-    def __len__(self) -> int:
-        return len(self._tasks)
-
-    def __iter__(self) -> Iterator[Task]:
-        return iter(self._tasks)
-
     def first(self) -> Task | None:
         """Return the current task, or None."""
-        return self._tasks[0] if self._tasks else None
+        return self[0] if self else None
 
     def finish(self) -> None:
         """Remove the first task."""
-        if isinstance(self._tasks.popleft(), Move):
+        if isinstance(self.popleft(), Move):
             self._moves -= 1
 
     def move(
         self,
         event: ClusterEvent,
         at: float,
-        wakers: Sequence[Waker] | None,
+        plugins: Sequence[ProfilePlugin] | None,
         only: Callable[[QueuedPod], bool] | None = None,
     ) -> Move:
         """Add the evaluation of a new event."""
         self.number += 1
         self._moves += 1
-        move = Move(self.number, at, event, wakers, only)
-        self._tasks.append(move)
+        move = Move(self.number, at, event, plugins, only)
+        self.append(move)
         return move
 
     def release(self, at: float) -> None:
         """Add the end of the backoffs that have expired at this time."""
-        self._tasks.append(Release(at))
+        self.append(Release(at))
 
     def restart(self, at: float, pods: Iterator[QueuedPod]) -> None:
         """Replace all tasks by the readmission of every pod, which makes earlier events irrelevant."""
-        self._tasks.clear()
+        self.clear()
         self._moves = 0
-        self._tasks.append(Readmission(self.number, at, pods))
+        self.append(Readmission(self.number, at, pods))
 
     def limit(self, waiting: int) -> None:
         """Replace all moves by one that retries every pod if there are too many evaluations for `waiting` pods."""
         if self._moves <= max(MIN_MOVES, MAX_EVALUATIONS // max(1, waiting)):
             return
-        last = next(task for task in reversed(self._tasks) if isinstance(task, Move))
-        others: list[Task] = [task for task in self._tasks if not isinstance(task, Move)]
-        self._tasks = deque([*others, Move(last.number, last.at, TOO_MANY, None, with_gated=True)])
+        last = next(task for task in reversed(self) if isinstance(task, Move))
+        others = [task for task in self if not isinstance(task, Move)]
+        self.clear()
+        self.extend([*others, Move(last.number, last.at, TOO_MANY, None, with_gated=True)])
         self._moves = 1

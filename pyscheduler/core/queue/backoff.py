@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from pyscheduler.api.plugin import QueueSortPlugin
-from pyscheduler.api.pod import LARGE, Pod
+from pyscheduler.api.pod import LARGE
 from pyscheduler.api.queued import QueuedPod
 from pyscheduler.core.instrument import Instrument
-from pyscheduler.core.queue.active import QUEUE_SORT, by_priority_and_time
-from pyscheduler.core.queue.ordered import OrderedPods
+from pyscheduler.core.queue.entry import TierIndex
+from pyscheduler.core.queue.ordered import QUEUE_SORT, OrderedPods, by_priority_and_time
 
 EARLY_POP_DELAY = 0.1
 """Seconds between a failed attempt of a pod and its earliest early pop.
@@ -67,27 +67,22 @@ class Backoff:
 class BackoffQueue:
     """kube-scheduler's backoffQ: separate queues for rejected pods and for pods with an error."""
 
-    def __init__(self, sort: QueueSortPlugin, instrument: Instrument) -> None:
+    def __init__(self, sort: QueueSortPlugin, instrument: Instrument, index: TierIndex) -> None:
         self._rejected = OrderedPods(
             key=lambda queued: (queued.backoff_expiry, sort.sort_key(queued)),
             fallback=lambda queued: (queued.backoff_expiry, *by_priority_and_time(queued)),
             failed=lambda error: instrument.plugin_failed(sort.name, QUEUE_SORT, error),
+            index=index,
         )
-        self._errors = OrderedPods(key=_expiry, fallback=_expiry, failed=lambda _: None)
+        self._errors = OrderedPods(key=_expiry, fallback=_expiry, failed=lambda _: None, index=index)
         self._no_early_pop_until = 0.0
 
     def __len__(self) -> int:
-        return len(self._rejected) + len(self._errors)
-
-    def __contains__(self, uid: str) -> bool:
-        return uid in self._rejected or uid in self._errors
+        return len(self._rejected.entries) + len(self._errors.entries)
 
     def __iter__(self) -> Iterator[QueuedPod]:
         yield from self._rejected
         yield from self._errors
-
-    def get(self, uid: str) -> QueuedPod | None:
-        return self._rejected.get(uid) or self._errors.get(uid)
 
     def add(self, queued: QueuedPod) -> None:
         """Add a pod with its `backoff_expiry` set; a pod without rejectors had an error.
@@ -97,21 +92,13 @@ class BackoffQueue:
         rejected = queued.unschedulable_plugins or queued.pending_plugins
         (self._rejected if rejected and not queued.pod.is_large else self._errors).add(queued)
 
-    def replace(self, pod: Pod) -> bool:
-        """Replace a pod by its new version; returns False if it is not in the queue."""
-        return self._rejected.replace(pod) or self._errors.replace(pod)
-
-    def remove(self, uid: str) -> QueuedPod | None:
-        """Remove and return the pod, or return None."""
-        return self._rejected.remove(uid) or self._errors.remove(uid)
-
     def pop(self) -> QueuedPod | None:
         """Remove and return any pod, or return None if the queue is empty."""
         return self._rejected.pop() or self._errors.pop()
 
     def pop_early(self, now: float) -> QueuedPod | None:
         """Remove and return the first rejected pod before its backoff ends; None if there is none or too early."""
-        ready = self.next_early()
+        ready = self.next_early() if self._rejected.entries else None
         return None if ready is None or now < ready else self._rejected.pop()
 
     def next_early(self) -> float | None:
@@ -138,8 +125,10 @@ class BackoffQueue:
 
     def next_release(self) -> float | None:
         """Return the time from which `release` returns a pod, or None."""
+        if not self._rejected.entries and not self._errors.entries:
+            return None
         heads = (pods.first() for pods in (self._rejected, self._errors))
-        return min((head.backoff_expiry + 1 for head in heads if head is not None), default=None)
+        return min(head.backoff_expiry + 1 for head in heads if head is not None)
 
 
 def _expiry(queued: QueuedPod) -> float:

@@ -1,10 +1,12 @@
-"""Debug view of a queued pod: its tier and the plugins it waits for."""
+"""Tiers of the queue, and the debug view of a queued pod."""
 
 from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
+from typing import Protocol
 
+from pyscheduler.api.pod import Pod
 from pyscheduler.api.queued import QueuedPod
 
 
@@ -17,6 +19,23 @@ class Tier(enum.StrEnum):
     GATED = "gated"
     IN_FLIGHT = "inflight"
     """In a scheduling attempt; not one of kube-scheduler's queues."""
+
+
+class PodTier(Protocol):
+    """Pods of one tier; the methods are for pods that are in it."""
+
+    def get(self, uid: str) -> QueuedPod | None:
+        """Return the pod."""
+
+    def replace(self, pod: Pod) -> None:
+        """Replace the pod by its new version."""
+
+    def remove(self, uid: str) -> QueuedPod:
+        """Remove and return the pod."""
+
+
+TierIndex = dict[str, PodTier]
+"""The tier of every pod in the queue by UID, updated by the tiers themselves."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 
 from pyscheduler.api.cycle import CallObserver
-from pyscheduler.api.outcome import Code
+from pyscheduler.api.outcome import Code, Rejection
 from pyscheduler.api.plugin import PreEnqueuePlugin
 from pyscheduler.api.pod import Pod
 from pyscheduler.api.queued import QueuedPod
 from pyscheduler.core.framework.plugin_calls import call_guarded
-from pyscheduler.core.framework.plugin_failure import PluginFailed
+from pyscheduler.core.framework.plugin_failure import PluginFailed, raise_plugin_failed
+from pyscheduler.core.framework.result_checks import check_result
 from pyscheduler.core.instrument import SUCCESS, Instrument
-from pyscheduler.core.queue.rejectors import shared
+from pyscheduler.core.queue.rejections import shared
 
 PRE_ENQUEUE = "PreEnqueue"
 
@@ -27,19 +28,20 @@ class Gates:
     def __init__(self, plugins: Mapping[str, Sequence[PreEnqueuePlugin]], instrument: Instrument) -> None:
         self._plugins = plugins
         self._orders: dict[tuple[str, str], Sequence[PreEnqueuePlugin]] = {}
-        """Plugins in calling order, by profile and by the plugin that gated the pod last."""
+        """Plugins in calling order for gated pods, by profile and by the plugin that gated the pod last."""
         self._instrument = instrument
-        self._turn = 0
+        self._points = {profile: instrument.point(PRE_ENQUEUE, profile) for profile in plugins}
+        self._runs = 0
         self.broken: set[str] = set()
         """UIDs of pods that are gated because a plugin raised."""
-        self._reports: list[tuple[Pod, str]] = []
+        self.reports: list[tuple[Pod, str]] = []
         """Gated pods with new reasons to report."""
         self._reported: dict[str, str] = {}
         """Last reported reason by pod UID."""
 
     def take_reports(self) -> list[tuple[Pod, str]]:
         """Return the pods that were gated since the last call, with the reasons to report."""
-        reports, self._reports = self._reports, []
+        reports, self.reports = self.reports, []
         return reports
 
     def admit(self, queued: QueuedPod) -> bool:
@@ -47,22 +49,22 @@ class Gates:
 
         Sets `gating_plugin`, and adds the gating plugin to the rejectors.
         """
-        profile = queued.pod.scheduler_name
-        plugins = self._in_order(profile, queued.gating_plugin)
+        profile, gate = queued.pod.scheduler_name, queued.gating_plugin
+        plugins = self._gate_first(profile, gate) if gate else self._plugins.get(profile)
         if not plugins:
             return True
         self.broken.discard(queued.pod.uid)
-        self._turn += 1
-        watch = self._instrument.watch(self._turn)
-        point = self._instrument.point(PRE_ENQUEUE, profile)
-        point.enter()
-        code = self._run(plugins, queued, watch)
+        self._runs += 1
+        observer = self._instrument.call_observer(self._runs)
+        point = self._points[profile]
+        point.began = point.clock()
+        code = self._run(plugins, queued, observer)
         point.leave(SUCCESS if code is None else code.camel)
         return code is None
 
     def is_still_gated(self, queued: QueuedPod, gate_results: dict[Hashable, bool]) -> bool:
         """Return True if the plugin that gated the pod last still does; `gate_results` is the cache of one event."""
-        gate, *_ = self._in_order(queued.pod.scheduler_name, queued.gating_plugin)
+        gate, *_ = self._gate_first(queued.pod.scheduler_name, queued.gating_plugin)
         if gate.name != queued.gating_plugin:
             return False
         try:
@@ -77,7 +79,7 @@ class Gates:
         except PluginFailed:
             return False  # `admit` calls the plugin again and reports the failure
 
-    def _in_order(self, profile: str, gate: str) -> Sequence[PreEnqueuePlugin]:
+    def _gate_first(self, profile: str, gate: str) -> Sequence[PreEnqueuePlugin]:
         plugins = self._orders.get((profile, gate))
         if plugins is None:
             plugins = sorted(self._plugins.get(profile, ()), key=lambda plugin: plugin.name != gate)
@@ -89,32 +91,48 @@ class Gates:
         self.broken.discard(uid)
         self._reported.pop(uid, None)
 
-    def _run(self, plugins: Sequence[PreEnqueuePlugin], queued: QueuedPod, watch: CallObserver | None) -> Code | None:
+    def _run(
+        self, plugins: Sequence[PreEnqueuePlugin], queued: QueuedPod, observer: CallObserver | None
+    ) -> Code | None:
         """Return the status code of the first plugin that gates the pod, or None."""
+        pod = queued.pod
         for plugin in plugins:
             try:
-                if watch is None:
-                    rejection = call_guarded(plugin.name, PRE_ENQUEUE, plugin.pre_enqueue, queued.pod)
-                else:
-                    rejection = watch(
-                        plugin.name, PRE_ENQUEUE, call_guarded, plugin.name, PRE_ENQUEUE, plugin.pre_enqueue, queued.pod
-                    )
-                code = None if rejection is None else rejection.code
-                if rejection is not None and plugin.reports_gating:
-                    self._report(queued.pod, rejection.message)
-            except PluginFailed as failed:
-                self._instrument.plugin_failed(failed.plugin, failed.point, failed.error)
-                self.broken.add(queued.pod.uid)
-                code = Code.ERROR
-            if code is not None:
-                queued.unschedulable_plugins = shared(queued.unschedulable_plugins | {plugin.name})
-                queued.gating_plugin = plugin.name
-                return code
+                # As in `call_guarded`, inlined because it runs for every pod.
+                if observer is not None:
+                    rejection = observer(plugin.name, PRE_ENQUEUE, _call_checked, plugin, pod)
+                elif (rejection := plugin.pre_enqueue(pod)) is not None:
+                    check_result(PRE_ENQUEUE, plugin.pre_enqueue, rejection)
+                if rejection is None:
+                    continue
+                code = rejection.code
+                if plugin.reports_gating:
+                    self._report(pod, rejection.message)
+            except BaseException as error:
+                code = self._handle_failure(plugin, pod, error)
+            queued.unschedulable_plugins = shared(queued.unschedulable_plugins | {plugin.name})
+            queued.gating_plugin = plugin.name
+            return code
         queued.gating_plugin = ""
-        self._reported.pop(queued.pod.uid, None)
+        self._reported.pop(pod.uid, None)
         return None
+
+    def _handle_failure(self, plugin: PreEnqueuePlugin, pod: Pod, error: BaseException) -> Code:
+        try:
+            raise_plugin_failed(plugin.name, PRE_ENQUEUE, error)
+        except PluginFailed as failed:
+            self._instrument.plugin_failed(failed.plugin, failed.point, failed.error)
+        self.broken.add(pod.uid)
+        return Code.ERROR
 
     def _report(self, pod: Pod, reason: str) -> None:
         if self._reported.get(pod.uid) != reason:
             self._reported[pod.uid] = reason
-            self._reports.append((pod, reason))
+            self.reports.append((pod, reason))
+
+
+def _call_checked(plugin: PreEnqueuePlugin, pod: Pod) -> Rejection | None:
+    """Return the plugin's result. InvalidReturnValue if it is none, which an observer counts as an error."""
+    rejection = plugin.pre_enqueue(pod)
+    check_result(PRE_ENQUEUE, plugin.pre_enqueue, rejection)
+    return rejection

@@ -22,23 +22,17 @@ delay all other pods; a needless attempt costs less."""
 class InFlight:
     """Popped pods that are not done, with one shared list of events.
 
-    Each pod has the number of events recorded before it was popped. Pods are in the order in which they were popped, so
-    events before the first pod's number can be dropped.
+    Pods are in the order in which they were popped, so events before the first pod's number can be dropped.
     """
 
     def __init__(self) -> None:
-        self._pods: dict[str, tuple[int, QueuedPod]] = {}
+        self.pods: dict[str, tuple[int, QueuedPod]] = {}
+        """Pods by UID, each with the number of events recorded before it was popped."""
         self._events: list[ClusterEvent] = []
         self._forgotten = 0
 
-    def __len__(self) -> int:
-        return len(self._pods)
-
-    def __contains__(self, uid: str) -> bool:
-        return uid in self._pods
-
     def __iter__(self) -> Iterator[QueuedPod]:
-        return (queued for _, queued in self._pods.values())
+        return (queued for _, queued in self.pods.values())
 
     @property
     def recorded(self) -> int:
@@ -47,29 +41,29 @@ class InFlight:
 
     def counts(self) -> Mapping[str, int]:
         """Return the recorded events by label, and the in-flight pods, which kube-scheduler counts in the same list."""
-        return {POD_POPPED: len(self._pods), **Counter(map(label_of, self._events))}
+        return {POD_POPPED: len(self.pods), **Counter(map(label_of, self._events))}
 
     def start(self, queued: QueuedPod) -> None:
         """Add a popped pod."""
-        self._pods[queued.pod.uid] = (self._forgotten + len(self._events), queued)
+        self.pods[queued.pod.uid] = (self._forgotten + len(self._events), queued)
 
     def record(self, event: ClusterEvent) -> None:
         """Record an event if any pod is in flight."""
-        if self._pods:
+        if self.pods:
             self._events.append(event)
             if len(self._events) > MOST_EVENTS:
                 self._forget(MOST_EVENTS // 2)
 
     def events_since_start(self, uid: str) -> Sequence[ClusterEvent] | None:
         """Return the events since the pod was popped; None if it is not in flight, or some were dropped."""
-        start, _ = self._pods.get(uid, (-1, None))
+        start, _ = self.pods.get(uid, (-1, None))
         return None if start < self._forgotten else self._events[start - self._forgotten :]
 
     def done(self, uid: str) -> None:
         """End the attempt of a pod, and drop the events that only this pod needed."""
-        if self._pods.pop(uid, None) is None or not self._events:
+        if self.pods.pop(uid, None) is None or not self._events:
             return
-        oldest, _ = next(iter(self._pods.values()), (self._forgotten + len(self._events), None))
+        oldest, _ = next(iter(self.pods.values()), (self._forgotten + len(self._events), None))
         self._forget(max(oldest - self._forgotten, 0))
 
     def _forget(self, events: int) -> None:

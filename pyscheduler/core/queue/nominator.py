@@ -30,7 +30,8 @@ class Nominator:
         self._changes = 0
         self._changed: dict[str, int] = {}
         """Number of the last change by node name, for nodes with nominated pods."""
-        self._freed: list[FreedNomination] = []
+        self.freed: list[FreedNomination] = []
+        """Resources freed by ended or changed nominations, for `take_freed`."""
 
     def __len__(self) -> int:
         return len(self._node_of)
@@ -89,11 +90,14 @@ class Nominator:
 
     def remove(self, uid: str, placed_on: str = "") -> None:
         """End the nomination of a pod that is assumed or bound (`placed_on` its node), or deleted."""
-        self._end(uid, placed_on, None)
+        if uid in self._node_of:
+            self._end(uid, placed_on, None)
+        else:
+            self._ended.discard(uid)
 
     def take_freed(self) -> list[FreedNomination]:
         """Return the resources freed by ended or changed nominations since the last call."""
-        freed, self._freed = self._freed, []
+        freed, self.freed = self.freed, []
         return freed
 
     def _end(self, uid: str, next_node: str, version: Pod | None) -> None:
@@ -105,9 +109,9 @@ class Nominator:
         pods = self._pods_on[node_name]
         before = pods.pop(uid)
         if next_node != node_name:
-            self._freed.append(FreedNomination(node_name, before, None))
+            self.freed.append(FreedNomination(node_name, before, None))
         elif version is not None and version.signature is not before.signature:
-            self._freed.append(FreedNomination(node_name, before, version))
+            self.freed.append(FreedNomination(node_name, before, version))
         if pods:
             self._count_change(node_name)
         else:

@@ -35,19 +35,16 @@ from pyscheduler.api.pod import Pod
 from pyscheduler.api.queued import QueuedPod
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.core.queue import labels
-from pyscheduler.core.queue.active import ActiveQueue
 from pyscheduler.core.queue.backlog import SLICE, TIMEOUT, Backlog, Move, Readmission, Release
-from pyscheduler.core.queue.backoff import Backoff, BackoffQueue
+from pyscheduler.core.queue.backoff import Backoff
 from pyscheduler.core.queue.entry import QueueEntry, Tier
 from pyscheduler.core.queue.gates import Gates
 from pyscheduler.core.queue.hints import Hints, QueueingStrategy, for_pod, is_wildcard
 from pyscheduler.core.queue.inflight import InFlight
 from pyscheduler.core.queue.nominator import Nominator
 from pyscheduler.core.queue.profile import QueueProfile
-from pyscheduler.core.queue.rejections import RejectionCounts
-from pyscheduler.core.queue.rejectors import Waker, shared
+from pyscheduler.core.queue.rejections import ProfilePlugin, RejectionCounts, shared
 from pyscheduler.core.queue.tiers import Tiers
-from pyscheduler.core.queue.unschedulable import UnschedulablePods
 
 FLUSH_PERIOD = 30.0
 """Seconds between two checks for pods that have been unschedulable for too long."""
@@ -70,7 +67,8 @@ class SchedulingQueue:
         """Create an empty queue; `slice_pods` is the maximum number of pending pods that one call processes."""
         self.nominator = nominator
         self._slice = slice_pods
-        self._backlog = Backlog()
+        self.backlog = Backlog()
+        """Work that `advance` does in slices; no pod is popped before it is done."""
         self._rejections = RejectionCounts()
         self._instrument = instrument
         self._max_in_unschedulable = max_in_unschedulable
@@ -83,12 +81,13 @@ class SchedulingQueue:
         """Set the plugins, and empty tiers that use them."""
         sort, instrument = next(iter(profiles.values())).sort, self._instrument
         self._hints = {name: Hints(profile.events_to_register, instrument) for name, profile in profiles.items()}
-        self._gates = Gates({name: profile.pre_enqueue for name, profile in profiles.items()}, instrument)
+        self.gates = Gates({name: profile.pre_enqueue for name, profile in profiles.items()}, instrument)
         self._backoff_policy = backoff
-        self._active = ActiveQueue(sort, instrument)
-        self._backoff_queue = BackoffQueue(sort, instrument)
-        self._unschedulable = UnschedulablePods()
-        self._tiers = Tiers(self._active, self._backoff_queue, self._unschedulable, former)
+        self._tiers = Tiers(sort, instrument, former)
+        self.tier_of = self._tiers.index
+        """The tier of every pod by UID; after a reconfiguration, of every pod that is readmitted."""
+        self.active, self._backoff_queue = self._tiers.active, self._tiers.backoff
+        self._unschedulable = self._tiers.unschedulable
 
     def reconfigure(self, profiles: Mapping[str, QueueProfile], backoff: Backoff, now: float) -> None:
         """Switch to new profiles: every pod is readmitted and may be retried at once; pods of removed profiles leave.
@@ -98,7 +97,7 @@ class SchedulingQueue:
         """
         former = self._tiers
         self._use(profiles, backoff, former)
-        self._backlog.restart(now, former.drain())
+        self.backlog.restart(now, former.drain())
 
     # Contents
 
@@ -107,22 +106,14 @@ class SchedulingQueue:
 
     def __contains__(self, uid: str) -> bool:
         """Return True if the pod is in one of the tiers; a pod in flight is not."""
-        return uid in self._tiers
-
-    @property
-    def busy(self) -> bool:
-        """Return True if the backlog is not empty."""
-        return len(self._backlog) > 0
-
-    @property
-    def ready(self) -> int:
-        """Number of active pods."""
-        return len(self._active)
+        former = self._tiers.former
+        return uid in self.tier_of or (former is not None and uid in former)
 
     @property
     def needs_events(self) -> bool:
         """Return True if any pod is unschedulable or in flight; otherwise events may be dropped."""
-        return len(self._unschedulable) > 0 or len(self._in_flight) > 0
+        unschedulable = self._unschedulable
+        return bool(unschedulable.rejected or unschedulable.gated or self._in_flight.pods)
 
     def get(self, uid: str) -> QueuedPod | None:
         """Return the pod if it is in one of the tiers, or None."""
@@ -130,12 +121,12 @@ class SchedulingQueue:
 
     def in_flight(self, uid: str) -> bool:
         """Return True if the pod has been popped and is not done."""
-        return uid in self._in_flight
+        return uid in self._in_flight.pods
 
     @property
     def in_flight_count(self) -> int:
         """Number of pods in flight."""
-        return len(self._in_flight)
+        return len(self._in_flight.pods)
 
     def pending(self) -> list[QueuedPod]:
         """Return all pods in the tiers: active ones in their order, then backoff, unschedulable, gated."""
@@ -164,13 +155,13 @@ class SchedulingQueue:
 
     def take_gate_reports(self) -> list[tuple[Pod, str]]:
         """Return the pods that were gated since the last call, with the reasons to report."""
-        return self._gates.take_reports()
+        return self.gates.take_reports()
 
     # Pods are added, updated and deleted
 
     def add(self, pod: Pod, now: float) -> None:
         """Add a pending pod of one of the profiles; a pod that is already in is updated."""
-        if pod.uid in self or pod.uid in self._in_flight:
+        if pod.uid in self or pod.uid in self._in_flight.pods:
             self.update(pod, pod, (), now)
         else:
             self._enter(QueuedPod(pod, now), labels.POD_ADD, now)
@@ -182,29 +173,29 @@ class SchedulingQueue:
         one may be requeued by the events; an unknown one is added.
         """
         self._catch_up(new.uid)
-        if new.uid in self._in_flight:
+        tier = self.tier_of.get(new.uid)
+        if new.uid in self._in_flight.pods:
             for event in events:
                 self._in_flight.record(event)
             if new.uid in self.nominator:
                 self.nominator.update(old, new)
-        elif self._active.replace(new) or self._backoff_queue.replace(new):
-            self.nominator.update(old, new)
-        elif (queued := self._unschedulable.get(new.uid)) is not None:
-            queued.pod = new
-            self.nominator.update(old, new)
-            self._requeue_on_events(queued, events, now)
-        else:
+        elif tier is None:
             self._enter(QueuedPod(new, now), labels.POD_UPDATE, now)
+        else:
+            tier.replace(new)
+            self.nominator.update(old, new)
+            if (queued := self._unschedulable.get(new.uid)) is not None:
+                self._requeue_on_events(queued, events, now)
 
     def delete(self, uid: str, placed_on: str = "") -> None:
         """Remove a pod that was deleted, or bound to `placed_on` by another scheduler."""
         self.nominator.remove(uid, placed_on)
-        self._gates.forget(uid)
+        self.gates.forget(uid)
         self._rejections.remove(uid)
         self._tiers.remove(uid)
 
     def _enter(self, queued: QueuedPod, label: str, now: float) -> None:
-        queued.last_event_number = self._backlog.number
+        queued.last_event_number = self.backlog.number
         if self._to_active(queued, label, now) and queued.pod.nominated_node_name:
             self.nominator.add(queued.pod)
 
@@ -221,9 +212,9 @@ class SchedulingQueue:
         If no pod is active, a rejected pod is popped before its backoff ends. Returns None while the backlog is not
         empty, since a pod of a higher priority may become active.
         """
-        if self._backlog:
+        if self.backlog:
             return None
-        queued = self._active.pop()
+        queued = self.active.pop()
         if queued is None:
             queued = self._backoff_queue.pop_early(now)
             if queued is None:
@@ -232,7 +223,8 @@ class SchedulingQueue:
         if queued.initial_attempt is None:
             queued.initial_attempt = now
         queued.attempts += 1
-        self._rejections.remove(queued.pod.uid)
+        if queued.unschedulable_plugins or queued.pending_plugins:
+            self._rejections.remove(queued.pod.uid)
         self._in_flight.start(queued)
         return queued
 
@@ -248,10 +240,10 @@ class SchedulingQueue:
             queued.pending_plugins = shared(frozenset(pending))
             queued.flushed = False
             queued.timestamp = now
-            queued.last_event_number = self._backlog.number
+            queued.last_event_number = self.backlog.number
             self._count_failure(queued)
             self._backoff_queue.delay_early_pops(now)
-            self._last_failure_event = self._backlog.number
+            self._last_failure_event = self.backlog.number
             self._requeue(queued, self._replay(queued), labels.ATTEMPT_FAILURE, now)
         self.done(pod.uid)
 
@@ -287,18 +279,18 @@ class SchedulingQueue:
 
     def move_all(self, event: ClusterEvent, now: float, only: Callable[[Pod], bool] | None = None) -> None:
         """Record an event for the pods in flight, and evaluate it for the unschedulable pods (`only` some)."""
-        wakers = self._wakers(event)
-        if wakers != []:
+        plugins = self._registered_plugins(event)
+        if plugins != []:
             self._in_flight.record(event)
-            if self._backlog or self._unschedulable.has_any(wakers):
-                self._backlog.move(event, now, wakers, only and (lambda queued: only(queued.pod)))
-                self._backlog.limit(len(self._unschedulable))
+            if self.backlog or self._unschedulable.has_any(plugins):
+                self.backlog.move(event, now, plugins, only and (lambda queued: only(queued.pod)))
+                self.backlog.limit(len(self._unschedulable))
 
     def advance(self) -> int:
         """Process one slice of the backlog; returns the number of pods that moved to active or backoff."""
         moved = 0
         for _ in range(self._slice):
-            task = self._backlog.first()
+            task = self.backlog.first()
             if task is None:
                 break
             if isinstance(task, Move):
@@ -314,19 +306,19 @@ class SchedulingQueue:
             move.pods = self._candidates(move)
         if (queued := next(move.pods, None)) is not None:
             return self._evaluate_event(queued, move)
-        self._backlog.finish()
+        self.backlog.finish()
         return False
 
     def _advance_release(self, release: Release) -> None:
         if (queued := self._backoff_queue.release(release.at)) is None:
-            self._backlog.finish()
+            self.backlog.finish()
         else:
             self._to_active(queued, labels.BACKOFF_COMPLETE, release.at, admitted=True)
 
     def _advance_readmission(self, readmission: Readmission) -> None:
         if (queued := next(readmission.pods, None)) is None:
             self._tiers.former = None
-            self._backlog.finish()
+            self.backlog.finish()
         else:
             self._readmit(queued, readmission)
 
@@ -341,17 +333,17 @@ class SchedulingQueue:
 
     def _candidates(self, move: Move) -> Iterator[QueuedPod]:
         """Iterate over the pods to evaluate the event for; pods added after the first slice are up to date."""
-        if move.wakers is not None:
-            for waker in move.wakers:
-                yield from self._unschedulable.awaiting(waker)
+        if move.plugins is not None:
+            for plugin in move.plugins:
+                yield from self._unschedulable.held_by(plugin)
             return
-        yield from self._unschedulable.rejected()
+        yield from list(self._unschedulable.rejected.values())
         if move.with_gated:
-            yield from self._unschedulable.gated()
+            yield from list(self._unschedulable.gated.values())
 
     def _catch_up(self, uid: str) -> None:
         """Run the backlog's tasks for one pod, so that a change of it comes after them."""
-        for task in self._backlog:
+        for task in self.backlog:
             if isinstance(task, Readmission):
                 if self._tiers.former is not None and (queued := self._tiers.former.remove(uid)) is not None:
                     self._readmit(queued, task)
@@ -361,25 +353,25 @@ class SchedulingQueue:
                     self._evaluate_event(queued, task)
 
     def _concerns(self, move: Move, queued: QueuedPod) -> bool:
-        if move.wakers is not None:
-            return self._unschedulable.is_awaiting(queued.pod.uid, move.wakers)
+        if move.plugins is not None:
+            return self._unschedulable.is_held_by(queued.pod.uid, move.plugins)
         return move.with_gated or not queued.gating_plugin
 
     def activate(self, pods: Iterable[Pod], now: float) -> None:
         """Make pods active regardless of backoff; those in flight are retried afterwards. Gates still apply."""
         for pod in pods:
             self._catch_up(pod.uid)
-            if pod.uid in self._in_flight:
+            tier = self.tier_of.get(pod.uid)
+            if pod.uid in self._in_flight.pods:
                 self._in_flight.record(for_pod(pod, labels.FORCE_ACTIVATE))
-            elif queued := self._backoff_queue.remove(pod.uid):
-                self._to_active(queued, labels.FORCE_ACTIVATE, now, admitted=True)
-            elif queued := self._unschedulable.remove(pod.uid):
-                self._to_active(queued, labels.FORCE_ACTIVATE, now)
+            elif tier is not None and tier is not self.active:
+                queued, admitted = tier.remove(pod.uid), tier is not self._unschedulable
+                self._to_active(queued, labels.FORCE_ACTIVATE, now, admitted)
 
     def requeue(self, pod: Pod, label: str, now: float) -> None:
         """Retry an unschedulable pod after its backoff, whichever plugins rejected it. Gates still apply."""
         self._catch_up(pod.uid)
-        if pod.uid in self._in_flight:
+        if pod.uid in self._in_flight.pods:
             self._in_flight.record(for_pod(pod, label))
         elif (queued := self._unschedulable.get(pod.uid)) is not None:
             self._requeue_on_events(queued, (for_pod(queued.pod, label),), now)
@@ -387,32 +379,34 @@ class SchedulingQueue:
     def tick(self, now: float) -> None:
         """End expired backoffs, and every 30 seconds retry the pods that have been unschedulable for too long."""
         due = self._backoff_queue.next_release()
-        if self._backlog or (due is not None and due <= now):
-            self._backlog.release(now)
+        if self.backlog or (due is not None and due <= now):
+            self.backlog.release(now)
         if now >= self._next_flush:
             self._next_flush = (math.floor(now / FLUSH_PERIOD) + 1) * FLUSH_PERIOD
             self._flush(now)
 
     def next_wake(self, popping: bool = True) -> float | None:
         """Return the time of the next `tick` (with `popping`: or `pop`), maybe in the past; None without timers."""
-        times = [self._backoff_queue.next_release()]
-        if popping and not len(self._active):
-            times.append(self._backoff_queue.next_early())
-        if self._unschedulable.rejected_count or self._gates.broken:
-            times.append(self._next_flush)
-        return min((time for time in times if time is not None), default=None)
+        if len(self.tier_of) == len(self.active.entries):
+            return None  # no pod waits for its time
+        wake = self._backoff_queue.next_release()
+        if popping and not self.active.entries and (early := self._backoff_queue.next_early()) is not None:
+            wake = early if wake is None else min(wake, early)
+        if self._unschedulable.rejected or self.gates.broken:
+            wake = self._next_flush if wake is None else min(wake, self._next_flush)
+        return wake
 
     def _flush(self, now: float) -> None:
-        before, broken = now - self._max_in_unschedulable, self._gates.broken
+        before, broken = now - self._max_in_unschedulable, self.gates.broken
 
         def has_expired(queued: QueuedPod) -> bool:
             return queued.timestamp < before and (not queued.gating_plugin or queued.pod.uid in broken)
 
         if any(map(has_expired, self._unschedulable)):
             self._in_flight.record(TIMEOUT)
-            self._backlog.move(TIMEOUT, now, None, has_expired).with_gated = True
+            self.backlog.move(TIMEOUT, now, None, has_expired).with_gated = True
 
-    def _wakers(self, event: ClusterEvent) -> list[Waker] | None:
+    def _registered_plugins(self, event: ClusterEvent) -> list[ProfilePlugin] | None:
         """Return the (profile, plugin) pairs that registered for the event; None for an event without hints."""
         if is_wildcard(event):
             return None
@@ -427,7 +421,7 @@ class SchedulingQueue:
             return False
         queued.flushed = queued.flushed or move.event is TIMEOUT
         # Checked first, since hundreds of gated preemptors may wait, each with the events of all others' victims.
-        if queued.gating_plugin and self._gates.is_still_gated(queued, move.gate_results):
+        if queued.gating_plugin and self.gates.is_still_gated(queued, move.gate_results):
             return False
         how = self._strategy(queued, move.event)
         if how is QueueingStrategy.SKIP or not self._move_pod(queued, how, labels.label_of(move.event), move.at):
@@ -443,17 +437,21 @@ class SchedulingQueue:
         """Requeue an unschedulable pod unless a plugin's call has removed it; returns False if it stays or is gated."""
         if queued.gating_plugin:
             return self._wake_gated(queued, how, label, now)
-        if self._unschedulable.remove(queued.pod.uid) is None:
+        return self._leave_unschedulable(queued) and self._requeue(queued, how, label, now)
+
+    def _leave_unschedulable(self, queued: QueuedPod) -> bool:
+        if self._unschedulable.get(queued.pod.uid) is not queued:
             return False
-        return self._requeue(queued, how, label, now)
+        self._unschedulable.remove(queued.pod.uid)
+        return True
 
     def _wake_gated(self, queued: QueuedPod, how: QueueingStrategy, label: str, now: float) -> bool:
         """Requeue a gated pod if it is admitted now; it keeps its position if the same plugin still gates it."""
-        gate, admitted = queued.gating_plugin, self._gates.admit(queued)
+        gate, admitted = queued.gating_plugin, self.gates.admit(queued)
         if not admitted and queued.gating_plugin == gate:
             self._instrument.queue_incoming(_UNSCHEDULABLE, label)
             return False
-        if self._unschedulable.remove(queued.pod.uid) is None:
+        if not self._leave_unschedulable(queued):
             return False
         if not admitted:
             self._add_to_unschedulable(queued, label)
@@ -472,18 +470,19 @@ class SchedulingQueue:
         return self._to_active(queued, label, now, admitted)
 
     def _to_active(self, queued: QueuedPod, label: str, now: float, admitted: bool = False) -> bool:
-        if not admitted and not self._gates.admit(queued):
+        if not admitted and not self.gates.admit(queued):
             self._add_to_unschedulable(queued, label)
             return False
         if queued.initial_attempt is None:
             queued.initial_attempt = now
-        self._active.add(queued)
-        self._rejections.add(queued)
+        self.active.add(queued)
+        if queued.unschedulable_plugins or queued.pending_plugins:
+            self._rejections.add(queued)
         self._instrument.queue_incoming(_ACTIVE, label)
         return True
 
     def _to_backoff(self, queued: QueuedPod, label: str, admitted: bool = False) -> bool:
-        if not admitted and not self._gates.admit(queued):
+        if not admitted and not self.gates.admit(queued):
             self._add_to_unschedulable(queued, label)
             return False
         self._backoff_queue.add(queued)

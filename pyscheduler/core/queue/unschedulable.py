@@ -8,74 +8,66 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from pyscheduler.api.pod import Pod
 from pyscheduler.api.queued import QueuedPod
-from pyscheduler.core.queue.rejectors import Waker, rejectors_of, wakers_of_profile
+from pyscheduler.core.queue.entry import TierIndex
+from pyscheduler.core.queue.rejections import ProfilePlugin, plugins_of_profile, rejectors_of
 
 
 class UnschedulablePods:
     """kube-scheduler's unschedulablePods. Only events of the plugin that gates a pod can requeue a gated pod."""
 
-    def __init__(self) -> None:
-        self._rejected: dict[str, QueuedPod] = {}
-        self._gated: dict[str, QueuedPod] = {}
-        self._by_waker: dict[Waker, dict[str, QueuedPod]] = {}
-        self._wakers: dict[str, tuple[Waker, ...]] = {}
+    def __init__(self, index: TierIndex) -> None:
+        self.rejected: dict[str, QueuedPod] = {}
+        """Pods that are not gated, by UID."""
+        self.gated: dict[str, QueuedPod] = {}
+        """Gated pods by UID."""
+        self._index = index
+        self._by_plugin: dict[ProfilePlugin, dict[str, QueuedPod]] = {}
+        self._plugins: dict[str, tuple[ProfilePlugin, ...]] = {}
 
     def __len__(self) -> int:
-        return len(self._wakers)
-
-    def __contains__(self, uid: str) -> bool:
-        return uid in self._wakers
+        return len(self._plugins)
 
     def __iter__(self) -> Iterator[QueuedPod]:
-        yield from self._rejected.values()
-        yield from self._gated.values()
-
-    @property
-    def rejected_count(self) -> int:
-        return len(self._rejected)
-
-    @property
-    def gated_count(self) -> int:
-        return len(self._gated)
+        yield from self.rejected.values()
+        yield from self.gated.values()
 
     def get(self, uid: str) -> QueuedPod | None:
-        return self._rejected.get(uid) or self._gated.get(uid)
+        return self.rejected.get(uid) or self.gated.get(uid)
 
     def add(self, queued: QueuedPod) -> None:
         """Add a pod that is not in yet; its rejectors and its gate must not change while it is."""
         uid, gate = queued.pod.uid, queued.gating_plugin
-        (self._gated if gate else self._rejected)[uid] = queued
-        wakers = wakers_of_profile(queued.pod.scheduler_name, frozenset({gate})) if gate else rejectors_of(queued)
-        self._wakers[uid] = wakers
-        for waker in wakers:
-            self._by_waker.setdefault(waker, {})[uid] = queued
+        (self.gated if gate else self.rejected)[uid] = queued
+        plugins = plugins_of_profile(queued.pod.scheduler_name, frozenset({gate})) if gate else rejectors_of(queued)
+        self._index[uid] = self
+        self._plugins[uid] = plugins
+        for plugin in plugins:
+            self._by_plugin.setdefault(plugin, {})[uid] = queued
 
-    def remove(self, uid: str) -> QueuedPod | None:
-        """Remove and return the pod, or return None."""
-        for waker in self._wakers.pop(uid, ()):
-            pods = self._by_waker[waker]
+    def replace(self, pod: Pod) -> None:
+        """Replace a pod that is in by its new version."""
+        (self.rejected.get(pod.uid) or self.gated[pod.uid]).pod = pod
+
+    def remove(self, uid: str) -> QueuedPod:
+        """Remove and return a pod that is in."""
+        for plugin in self._plugins.pop(uid):
+            pods = self._by_plugin[plugin]
             del pods[uid]
             if not pods:
-                del self._by_waker[waker]
-        return self._rejected.pop(uid, None) or self._gated.pop(uid, None)
+                del self._by_plugin[plugin]
+        del self._index[uid]
+        return self.rejected.pop(uid, None) or self.gated.pop(uid)
 
-    def has_any(self, wakers: Iterable[Waker] | None) -> bool:
-        """Return True if any pod waits for one of the plugins; None: if any pod is not gated."""
-        return bool(self._rejected) if wakers is None else any(waker in self._by_waker for waker in wakers)
+    def has_any(self, plugins: Iterable[ProfilePlugin] | None) -> bool:
+        """Return True if one of the plugins rejected or gates any pod; None: if any pod is not gated."""
+        return bool(self.rejected) if plugins is None else any(plugin in self._by_plugin for plugin in plugins)
 
-    def is_awaiting(self, uid: str, wakers: Iterable[Waker]) -> bool:
-        """Return True if the pod waits for one of the plugins."""
-        return not set(wakers).isdisjoint(self._wakers.get(uid, ()))
+    def is_held_by(self, uid: str, plugins: Iterable[ProfilePlugin]) -> bool:
+        """Return True if one of the plugins rejected or gates the pod."""
+        return not set(plugins).isdisjoint(self._plugins.get(uid, ()))
 
-    def awaiting(self, waker: Waker) -> list[QueuedPod]:
-        """Return the pods that wait for the plugin, in order of insertion."""
-        return list(self._by_waker.get(waker, {}).values())
-
-    def rejected(self) -> list[QueuedPod]:
-        """Return the pods that are not gated."""
-        return list(self._rejected.values())
-
-    def gated(self) -> list[QueuedPod]:
-        """Return the gated pods."""
-        return list(self._gated.values())
+    def held_by(self, plugin: ProfilePlugin) -> list[QueuedPod]:
+        """Return the pods that the plugin rejected or gates, in order of insertion."""
+        return list(self._by_plugin.get(plugin, {}).values())

@@ -106,7 +106,7 @@ def start_cycle(context: Context, queued: QueuedPod, now: float) -> Cycle:
     """Count an attempt and return its cycle."""
     pod = queued.pod
     context.attempts += 1
-    observer = context.instrument.watch(context.attempts)
+    observer = context.instrument.call_observer(context.attempts)
     timer = context.instrument.timer if pod.is_large else None
     return Cycle(now, pod.scheduler_name, pod.uid, queued.attempts, context.settings.seed, observer, timer)
 

@@ -86,7 +86,7 @@ class Bindings:
         An event is emitted when it no longer is. Pods in PreBind and pods that a slow plugin blocks do not count: they
         occupy no worker.
         """
-        return self._workers.busy >= self._limit.limit(waiting, nodes)
+        return self._workers.pod_count >= self._limit.limit(waiting, nodes)
 
     def detached_by_plugin(self) -> dict[tuple[str, ...], float]:
         """Return the number of pods that each plugin blocks for long, by plugin name and extension point."""
@@ -196,12 +196,16 @@ class Bindings:
             del self._preparing[uid]
 
     async def _bind(self, client: BindingClient, command: Bind) -> None:
-        began, in_flight = self._clock.now(), self._workers.busy
+        began, in_flight = self._clock.now(), self._workers.pod_count
         client.start(command, began)
         self._in_flight.begin()
         try:
-            if not await self._wait_for_status_write(client, command.pod.uid):
-                return
+            written = self._ports.withdraw(command.pod.uid)
+            if written is not None:
+                client.point, client.plugin = BIND, ""  # no plugin is running yet
+                await client.wait_for_write(written)
+                if client.is_cancelled:
+                    return
             outcome = await bind(command, client, self._clock, self._ports.instrument)
         finally:
             if not client.is_detached:
@@ -215,14 +219,6 @@ class Bindings:
             outcome = await resolve_outcome(client, command, outcome, self._api, self._clock)
         self._end(client, outcome)
 
-    async def _wait_for_status_write(self, client: BindingClient, uid: str) -> bool:
-        """Wait until no status write of the pod is in flight. Return False if its cycle was cancelled meanwhile."""
-        written = self._ports.withdraw(uid)
-        if written is not None:
-            client.point, client.plugin = BIND, ""  # no plugin is running yet
-            await client.wait_for_write(written)
-        return not client.is_cancelled
-
     def _end(self, client: BindingClient, outcome: Bound | BindFailed) -> None:
         if not client.is_reported:
             client.is_reported = True
@@ -231,7 +227,7 @@ class Bindings:
 
     def _cancel(self, client: BindingClient, reason: str, then: Coroutine[Any, Any, None]) -> None:
         """Cancel a cycle; only a call that was already sent to the API server can still have an effect."""
-        self._ports.instrument.called_off(client.plugin, client.point, reason)
+        self._ports.instrument.binding_cancelled(client.plugin, client.point, reason)
         client.cancel()
         self._detach(client)
         self._spawn(then)

@@ -24,8 +24,8 @@ class WorkerPool:
     """Run `work` for each queued pod, in at most `size` workers at once, detached ones not counted."""
 
     def __init__(self, api: ApiWriter, work: Callable[[BindingClient, Bind], Awaitable[None]], size: int) -> None:
-        self.busy = 0
-        """Pods in the queue and in workers that are not detached."""
+        self.pod_count = 0
+        """Number of pods in the queue and in workers that are not detached."""
         self.clients: set[BindingClient] = set()
         """Clients of all running workers, detached ones included."""
         self._api = api
@@ -37,7 +37,7 @@ class WorkerPool:
 
     def put(self, command: Bind) -> None:
         """Queue a pod for binding."""
-        self.busy += 1
+        self.pod_count += 1
         self._queue.append(command)
         while self._idle:
             turn = self._idle.pop()
@@ -50,14 +50,14 @@ class WorkerPool:
         for i, command in enumerate(self._queue):
             if command.pod.uid == uid:
                 del self._queue[i]
-                self.busy -= 1
+                self.pod_count -= 1
                 return True
         return False
 
     def replace(self, client: BindingClient) -> None:
         """Detach a worker, which ends after its current pod, and start a new one."""
         client.is_detached = True
-        self.busy -= 1
+        self.pod_count -= 1
         self._start_worker()
 
     async def run(self) -> None:
@@ -91,7 +91,7 @@ class WorkerPool:
             await self._work(client, self._queue.popleft())
             client.command = None
             if not client.is_detached:
-                self.busy -= 1
+                self.pod_count -= 1
 
 
 async def cancel_and_wait(tasks: set[asyncio.Task[None]]) -> None:

@@ -2,25 +2,23 @@
 
 The scheduler decodes only the fields that it reads. If extenders are configured, the watches also store the raw bytes
 of the objects that they may be sent: no extra API call is made, and extenders get the same versions as the scheduler.
-A reload may add extenders and change the scope, so the reflectors of pods and nodes always decode through this module.
+A reload may add extenders and change the scope, so the decoders of pods and nodes are connected from the start.
 """
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import msgspec
 
-from pyscheduler.api import NodeObject, PodObject, ResourceKind
+from pyscheduler.api import ResourceKind
 from pyscheduler.config.types import ExtenderConfig
-from pyscheduler.kube.decode import Item, Line, ObjectDecoder, Page, Refusals
+from pyscheduler.kube.decode import Item, ObjectDecoder
 from pyscheduler.kube.paths import NODES, PODS
-from pyscheduler.kube.reflector import Change, Deleted
 from pyscheduler.kube.sanitize import sanitize
 
-T = TypeVar("T", bound=PodObject | NodeObject | dict[str, Any])
 Key = tuple[str, str]
 
 
@@ -37,66 +35,60 @@ class RawObjectCache:
     """Raw JSON of objects of one kind, by namespace and name."""
 
     def __init__(self, scope: CacheScope = CacheScope.NONE) -> None:
-        self.scope = scope
-        self._objects: dict[Key, bytes] = {}
+        self._scope = scope
+        self._decoders: list[ObjectDecoder[Any]] = []
+        self._objects: dict[Key, tuple[str, bytes]] = {}
+        """UID and JSON by namespace and name."""
 
     def __len__(self) -> int:
         return len(self._objects)
+
+    @property
+    def scope(self) -> CacheScope:
+        """Objects that are stored from now on."""
+        return self._scope
+
+    @scope.setter
+    def scope(self, scope: CacheScope) -> None:
+        self._scope = scope
+        for decoder in self._decoders:
+            decoder.store = self._put if scope else None
+
+    def fill_from(self, decoder: ObjectDecoder[Any]) -> None:
+        """Store the objects that a decoder decodes; with an empty scope it decodes without this cache."""
+        self._decoders.append(decoder)
+        decoder.store = self._put if self._scope else None
 
     def narrow(self, scope: CacheScope) -> None:
         """Reduce the scope to `scope` and drop the objects outside it."""
         if scope < self.scope:
             self._objects = {
-                k: raw for k, raw in self._objects.items() if scope is CacheScope.PENDING and not _node_of(raw)
+                key: (uid, raw)
+                for key, (uid, raw) in self._objects.items()
+                if scope is CacheScope.PENDING and not _node_of(raw)
             }
         self.scope = scope
 
     def get(self, name: str, namespace: str = "") -> bytes | None:
         """Return the newest version of an object, None if it is not stored."""
-        return self._objects.get((namespace, name))
+        stored = self._objects.get((namespace, name))
+        return stored[1] if stored else None
 
-    def put(self, item: Item[Any], raw: msgspec.Raw) -> None:
+    def drop(self, uid: str, name: str, namespace: str = "") -> None:
+        """Drop a deleted object, unless a new one of its name was decoded before the deletion was emitted."""
+        if self._objects.get((namespace, name), ("", b""))[0] == uid:
+            self._objects.pop((namespace, name), None)
+
+    def _put(self, item: Item[Any], raw: msgspec.Raw) -> None:
         """Store an object that was decoded, or drop it if it is out of scope."""
         key = item.identity[:2]
         if item.object is not None and self._is_in_scope(item.object):
-            self._objects[key] = _as_sent(raw)
+            self._objects[key] = item.identity.uid, _as_sent(raw)
         else:
             self._objects.pop(key, None)
 
     def _is_in_scope(self, found: Any) -> bool:
         return self.scope is CacheScope.ALL or (self.scope is CacheScope.PENDING and not found.spec.node_name)
-
-    def decoder(self, resource: str, type: type[T], refusals: Refusals) -> ObjectDecoder[T]:
-        """Return a decoder that stores the objects that it decodes."""
-        return _CachingDecoder(resource, type, refusals, self)
-
-    def wrap_handler(self, emit: Callable[[Change[Any]], None]) -> Callable[[Change[Any]], None]:
-        """Return `emit` preceded by dropping deleted objects."""
-
-        def emit_and_drop(change: Change[Any]) -> None:
-            if isinstance(change, Deleted):
-                self._objects.pop((change.namespace, change.name), None)
-            emit(change)
-
-        return emit_and_drop
-
-
-class _CachingDecoder(ObjectDecoder[T]):
-    def __init__(self, resource: str, type: type[T], refusals: Refusals, cache: RawObjectCache) -> None:
-        super().__init__(resource, type, refusals)
-        self._cache = cache
-
-    def page(self, body: bytes) -> Page[T]:
-        return self._one_by_one(body) if self._cache.scope else super().page(body)
-
-    def line(self, line: bytes) -> Line[T]:
-        return self._part_by_part(line) if self._cache.scope else super().line(line)
-
-    def _item(self, raw: msgspec.Raw) -> Item[T]:
-        item = super()._item(raw)
-        if self._cache.scope:
-            self._cache.put(item, raw)
-        return item
 
 
 class RawObjectCaches(NamedTuple):

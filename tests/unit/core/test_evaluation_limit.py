@@ -48,7 +48,7 @@ def test_large_pod_is_unschedulable_when_its_attempt_exceeds_the_time_limit() ->
     harness.run()
     assert harness.assignments == {}
     assert harness.pending_message("heavy").startswith("an attempt takes longer than 1 s: stopped after plugin ")
-    assert harness.machine.context.queue.ready == 0
+    assert len(harness.machine.context.queue.active) == 0
 
 
 def test_pod_of_ordinary_size_has_no_time_limit() -> None:

@@ -191,7 +191,7 @@ async def test_bindings_in_flight_are_bounded_by_the_workers() -> None:
     async with executing(fixture, workers=4) as executor:
         for i in range(40):
             executor.execute(bind(f"p{i}"))
-        assert executor.is_full(1, SMALL)
+        assert executor.bindings.is_full(1, SMALL)
         await settle()
         assert fixture.in_flight == 4
         fixture.release.set()
@@ -209,9 +209,9 @@ async def test_executor_is_full_while_the_concurrency_limit_is_reached(nodes: in
     async with executing(fixture, workers=60) as executor:
         full = []
         for i in range(int(queue)):
-            full.append(executor.is_full(1, nodes))
+            full.append(executor.bindings.is_full(1, nodes))
             executor.execute(bind(f"p{i}"))
-        full.append(executor.is_full(1, nodes))
+        full.append(executor.bindings.is_full(1, nodes))
         fixture.release.set()
         await settle()
     assert full == [False] * int(queue) + [True]
@@ -254,14 +254,14 @@ async def test_pods_in_pre_bind_do_not_occupy_workers() -> None:
         for i in range(40):
             executor.execute(bind(f"slow{i}", FULL))
         await settle()
-        assert (executor.is_full(1, SMALL), executor.unfinished, fixture.bound) == (False, 40, [])
+        assert (executor.bindings.is_full(1, SMALL), executor.unfinished, fixture.bound) == (False, 40, [])
         executor.execute(bind("quick"))
         await settle()
         assert fixture.bound == ["quick"]
         fixture.release.clear()
         fixture.awake.set()
         await settle()
-        assert (executor.is_full(1, SMALL), fixture.in_flight) == (True, 2)
+        assert (executor.bindings.is_full(1, SMALL), fixture.in_flight) == (True, 2)
         fixture.release.set()
         await settle()
     assert (len(fixture.bound), fixture.most_in_flight, executor.unfinished) == (41, 2, 0)
@@ -336,9 +336,9 @@ class Elsewhere(BindPlugin):
 async def test_pod_deleted_while_its_binding_waits_for_a_status_write_is_not_bound(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    fixture, elsewhere, called_off = Slow(), Elsewhere(), list[tuple[str, ...]]()
+    fixture, elsewhere, cancelled = Slow(), Elsewhere(), list[tuple[str, ...]]()
     fixture.release.set()
-    fixture.instrument = cast(Instrument, Mock(called_off=lambda *labels: called_off.append(labels)))
+    fixture.instrument = cast(Instrument, Mock(binding_cancelled=lambda *labels: cancelled.append(labels)))
     async with executing(fixture) as executor:
         for name, plan in (("a", PLAIN), ("b", BindingPlan((), (elsewhere,), ()))):
             executor.execute(unfit(name, "first"))
@@ -350,7 +350,7 @@ async def test_pod_deleted_while_its_binding_waits_for_a_status_write_is_not_bou
         await settle()
         assert executor.unfinished == 0
     assert (fixture.patched, fixture.bound, fixture.emitted) == (["a: first", "b: first"], [], [])
-    assert (elsewhere.bound, called_off, caplog.records) == ([], [("", "Bind", "gone")] * 2, [])
+    assert (elsewhere.bound, cancelled, caplog.records) == ([], [("", "Bind", "gone")] * 2, [])
 
 
 async def test_failed_binding_is_written_to_the_status() -> None:

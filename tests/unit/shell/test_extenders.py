@@ -32,7 +32,7 @@ from pyscheduler.core.extenders.extender import (
 )
 from pyscheduler.core.framework.handle import empty_handle
 from pyscheduler.core.instrument import Instrument
-from pyscheduler.kube.decode import Refusals
+from pyscheduler.kube.decode import ObjectDecoder, Refusals
 from pyscheduler.kube.paths import NODES, PODS
 from pyscheduler.shell.binding.cycle import run_binding
 from pyscheduler.shell.extenders.extender_client import ExtenderBinder, ExtenderClients
@@ -68,7 +68,9 @@ class ExtenderFixture:
     def _show(self, kind: Any, resource: str, manifest: Any) -> None:
         cache = self.raw_objects.of(kind)
         assert cache is not None
-        cache.decoder(resource, PodObject if kind is PODS else NodeObject, Refusals()).line(event("ADDED", manifest))
+        decoder: ObjectDecoder[Any] = ObjectDecoder(resource, PodObject if kind is PODS else NodeObject, Refusals())
+        cache.fill_from(decoder)
+        decoder.line(event("ADDED", manifest))
 
     def show(self, built: PodBuilder) -> Pod:
         """Add a pod through the watch."""

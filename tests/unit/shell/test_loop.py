@@ -13,7 +13,7 @@ import pytest
 
 from pyscheduler.core.commands import Command
 from pyscheduler.core.events import Bound, Event, PodGone, Tick
-from pyscheduler.core.machine import Machine
+from pyscheduler.core.machine import CycleStep, Machine
 from pyscheduler.shell.executor import Executor
 from pyscheduler.shell.loop import Loop
 from tests.unit.kube.virtual import SteppedClock
@@ -30,16 +30,20 @@ class FakeMachine:
     handled: list[Event] = field(default_factory=list)
     slices: int = 0
     """Calls of `cycle` before attempts are made."""
-    attempting: bool = False
+    is_attempt_paused: bool = False
     broken: str = ""
     """UID of a pod for which `handle` raises."""
 
     @property
-    def busy(self) -> bool:
-        return self.slices > 0
+    def next_step(self) -> CycleStep | None:
+        if self.slices:
+            return CycleStep.BACKLOG
+        if self.is_attempt_paused:
+            return CycleStep.RESUME
+        return CycleStep.ATTEMPT if self.attempts else None
 
     @property
-    def ready(self) -> int:
+    def active_pods(self) -> int:
         return self.attempts
 
     def handle(self, event: Event) -> list[Command]:
@@ -75,6 +79,10 @@ class FakeExecutor:
     def made_for(self, emit: Callable[[Event], None]) -> Executor:
         self.emit = emit
         return cast(Executor, self)
+
+    @property
+    def bindings(self) -> FakeExecutor:
+        return self
 
     def is_full(self, waiting: int, nodes: int) -> bool:
         return waiting < self.room_from or nodes > self.room_to
@@ -171,29 +179,29 @@ async def test_core_makes_progress_while_the_executor_is_full() -> None:
 
 
 async def test_event_during_an_attempt_is_handled_after_it() -> None:
-    machine, clock = FakeMachine(attempting=True), SteppedClock()
+    machine, clock = FakeMachine(is_attempt_paused=True), SteppedClock()
     machine.wake = clock.now()
     first, second = PodGone(1.0, "default", "a", "a"), PodGone(1.0, "default", "b", "b")
     async with looping(machine, FakeExecutor(), clock) as loop:
         await deliver(loop, first)
         assert machine.handled == []
-        machine.attempting = False
+        machine.is_attempt_paused = False
         await deliver(loop, second)
         assert machine.handled[:2] == [first, second]
 
 
 async def test_invalid_object_in_a_deferred_event_is_reported() -> None:
-    machine, problems = FakeMachine(attempting=True, broken="a"), list[Exception]()
+    machine, problems = FakeMachine(is_attempt_paused=True, broken="a"), list[Exception]()
     async with looping(machine, FakeExecutor(), SteppedClock()) as loop:
         loop.handle_event(PodGone(1.0, "default", "a", "a"), problems.append)
-        machine.attempting = False
+        machine.is_attempt_paused = False
         await deliver(loop, PodGone(1.0, "default", "b", "b"))
     assert [str(problem) for problem in problems] == ["unreadable"]
     assert len(machine.handled) == 1
 
 
 async def test_deferred_events_are_handled_when_the_loop_stops() -> None:
-    machine = FakeMachine(attempting=True)
+    machine = FakeMachine(is_attempt_paused=True)
     async with looping(machine, FakeExecutor(), SteppedClock()) as loop:
         loop.handle_event(Bound(1.0, "a"))
         assert machine.handled == []

@@ -9,7 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from pyscheduler.api import SKIP, ClearNomination, Rejection, StatusError, Wait
 from pyscheduler.shell.counting import Histogram, buckets
-from pyscheduler.shell.instrument import WATCHED_EVERY, MetricsInstrument, RestClientMetrics
+from pyscheduler.shell.instrument import OBSERVED_EVERY, MetricsInstrument, RestClientMetrics
 from pyscheduler.shell.metrics import Metrics
 from pyscheduler.shell.prometheus_text import bound_as_go_prints, to_metric_family
 
@@ -126,9 +126,9 @@ def test_reset_sets_counts_to_0_and_later_updates_count(metrics: Metrics, instru
 
 
 def test_plugins_are_timed_in_one_of_ten_attempts(instrument: MetricsInstrument) -> None:
-    turns = [turn for turn in range(1, 40) if instrument.watch(turn) is not None]
-    assert turns == [1, 11, 21, 31]
-    assert WATCHED_EVERY == 10
+    runs = [run for run in range(1, 40) if instrument.call_observer(run) is not None]
+    assert runs == [1, 11, 21, 31]
+    assert OBSERVED_EVERY == 10
 
 
 @pytest.mark.parametrize(
@@ -147,18 +147,18 @@ def test_plugins_are_timed_in_one_of_ten_attempts(instrument: MetricsInstrument)
 def test_timed_call_has_the_status_of_its_return_value(
     metrics: Metrics, instrument: MetricsInstrument, answer: object, status: str
 ) -> None:
-    watch = instrument.watch(1)
-    assert watch is not None
-    assert watch("Fit", "Filter", lambda x: x, answer) is answer
+    observe = instrument.call_observer(1)
+    assert observe is not None
+    assert observe("Fit", "Filter", lambda x: x, answer) is answer
     labels = f"extension_point=Filter,plugin=Fit,status={status}"
     assert samples(metrics)[f"scheduler_plugin_execution_duration_seconds_sum{{{labels}}}"] == 1
 
 
 def test_timed_call_that_raises_has_status_error(metrics: Metrics, instrument: MetricsInstrument) -> None:
-    watch = instrument.watch(1)
-    assert watch is not None
+    observe = instrument.call_observer(1)
+    assert observe is not None
     with pytest.raises(ValueError, match="invalid literal"):
-        watch("Fit", "Score", int, "x")
+        observe("Fit", "Score", int, "x")
     labels = "extension_point=Score,plugin=Fit,status=Error"
     assert samples(metrics)[f"scheduler_plugin_execution_duration_seconds_count{{{labels}}}"] == 1
 

@@ -10,14 +10,15 @@ import pytest
 from pyscheduler.api import PodObject
 from pyscheduler.config.types import ExtenderConfig
 from pyscheduler.kube.decode import ObjectDecoder, Refusals
-from pyscheduler.kube.reflector import Change, Deleted, Upsert
 from pyscheduler.shell.extenders.raw_objects import CacheScope, RawObjectCache, required_scopes
 from pyscheduler.testing import pod
 from tests.unit.kube.fake_api import event
 
 
 def keeping(cache: RawObjectCache) -> ObjectDecoder[PodObject]:
-    return cache.decoder("pods", PodObject, Refusals())
+    decoder = ObjectDecoder("pods", PodObject, Refusals())
+    cache.fill_from(decoder)
+    return decoder
 
 
 def page(*items: Any) -> bytes:
@@ -56,17 +57,23 @@ def test_object_that_leaves_the_scope_is_dropped() -> None:
     assert len(cache) == 0
 
 
-def test_deleted_object_is_dropped_before_the_event_is_emitted() -> None:
-    cache, emitted = RawObjectCache(CacheScope.ALL), list[tuple[str, int]]()
+def test_deleted_object_is_dropped() -> None:
+    cache, manifest = RawObjectCache(CacheScope.ALL), pod("a").manifest
+    keeping(cache).line(event("ADDED", manifest))
+    cache.drop("uid of b", "b", "default")
+    cache.drop("uid of a former a", "a", "default")
+    assert len(cache) == 1
+    cache.drop(manifest["metadata"]["uid"], "a", "default")
+    assert len(cache) == 0
 
-    def record(change: Change[Any]) -> None:
-        emitted.append((type(change).__name__, len(cache)))
 
-    emit = cache.wrap_handler(record)
-    item = keeping(cache).line(event("ADDED", pod("a").manifest)).item
-    emit(Upsert(item.object))
-    emit(Deleted("default", "a", "a"))
-    assert emitted == [("Upsert", 1), ("Deleted", 0)]
+def test_widening_the_scope_stores_objects_from_then_on() -> None:
+    cache = RawObjectCache()
+    decoder = keeping(cache)
+    decoder.line(event("ADDED", pod("a").manifest))
+    cache.scope = CacheScope.ALL
+    decoder.line(event("ADDED", pod("b").manifest))
+    assert [name for name in ("a", "b") if cache.get(name, "default")] == ["b"]
 
 
 def test_undecodable_object_is_not_stored() -> None:

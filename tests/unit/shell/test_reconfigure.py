@@ -147,13 +147,15 @@ async def test_reconfigure_fails_when_a_resource_cannot_be_listed(
     assert scheduler.unsynced == ""
 
 
+@pytest.mark.parametrize("former_uid", ["", "uid of the pod's predecessor"], ids=["the same", "recreated"])
 async def test_new_extenders_are_sent_existing_objects(
-    api: FakeApi, connection: Connection, clock: VirtualClock, extender: FakeExtender
+    api: FakeApi, connection: Connection, clock: VirtualClock, extender: FakeExtender, former_uid: str
 ) -> None:
     tainted, waiting = node("n1").taint("keep", "out").manifest, pod("a").version(3).manifest
+    first = {**waiting, "metadata": {**waiting["metadata"], "uid": former_uid or waiting["metadata"]["uid"]}}
     extender.responses["filter"] = {"Nodes": {"items": [tainted]}}
     api.script("/api/v1/namespaces/default/pods/a/binding", ok({}))
-    async with running(api, connection, clock, [tainted], [waiting]) as scheduler:
+    async with running(api, connection, clock, [tainted], [first]) as scheduler:
         for kind, found in ((NODES, tainted), (PODS, waiting)):
             await until(partial(is_watched, api, kind))
             api.script(collection(kind), listed(found))

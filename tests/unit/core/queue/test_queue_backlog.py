@@ -33,7 +33,7 @@ def queue_of(*pods: Pod, rejected_by: str, pending: str = "", gate: Gate | None 
 
 
 def finish(queue: SchedulingQueue) -> tuple[int, int, int, int]:
-    while queue.busy:
+    while queue.backlog:
         queue.advance()
     counts = queue.pending_counts()
     return counts["active"], counts["backoff"], counts["unschedulable"], counts["gated"]

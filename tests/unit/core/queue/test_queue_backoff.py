@@ -6,6 +6,7 @@ import pytest
 
 from pyscheduler.api import QueuedPod
 from pyscheduler.core.queue.backoff import EARLY_POP_DELAY, EARLY_POP_PAUSE, Backoff, BackoffQueue
+from pyscheduler.core.queue.entry import TierIndex
 from pyscheduler.testing.builders import pod
 from tests.unit.core.queue.queue_fixture import LABELLED, NODE_ADDED, POD_DELETED, PrioritySort, QueueFixture, Report
 
@@ -67,7 +68,7 @@ def test_maximum_of_zero_disables_backoff() -> None:
 
 
 def test_pods_with_the_same_expiry_second_leave_together_in_queue_order() -> None:
-    backoff = BackoffQueue(PrioritySort(), Report())
+    backoff = BackoffQueue(PrioritySort(), Report(), {})
     for each in (
         queued("low", 1, at=7.1),
         queued("next", 1, at=8.0, priority=9),
@@ -83,7 +84,7 @@ def test_pods_with_the_same_expiry_second_leave_together_in_queue_order() -> Non
 
 
 def test_only_rejected_pods_are_popped_early() -> None:
-    backoff = BackoffQueue(PrioritySort(), Report())
+    backoff = BackoffQueue(PrioritySort(), Report(), {})
     backoff.add(queued("error", errors=1))
     backoff.add(queued("rejected", rejections=3))
     early = backoff.pop_early(now=5.0)
@@ -94,7 +95,7 @@ def test_only_rejected_pods_are_popped_early() -> None:
 
 
 def test_pod_is_popped_early_only_after_the_delay() -> None:
-    backoff = BackoffQueue(PrioritySort(), Report())
+    backoff = BackoffQueue(PrioritySort(), Report(), {})
     backoff.add(queued(rejections=1, at=7.0))
     assert backoff.next_early() == 7.0 + EARLY_POP_DELAY
     assert backoff.pop_early(now=7.0) is None
@@ -132,17 +133,19 @@ def test_pod_requeued_by_its_own_update_ends_the_pause_of_early_pops() -> None:
 
 @pytest.mark.parametrize("kind", ["rejected", "error"])
 def test_pod_is_returned_replaced_and_removed_by_uid(kind: str) -> None:
-    backoff = BackoffQueue(PrioritySort(), Report())
+    index: TierIndex = {}
+    backoff = BackoffQueue(PrioritySort(), Report(), index)
     backoff.add(queued("rejected", rejections=1))
     backoff.add(queued("error", errors=1))
-    assert backoff.replace(pod(kind).label("x").build())
-    found = backoff.get(kind)
+    tier = index[kind]
+    tier.replace(pod(kind).label("x").build())
+    found = tier.get(kind)
     assert found is not None
     assert found.pod.labels == {"x": ""}
-    assert backoff.remove(kind) is found
-    assert kind not in backoff
-    assert backoff.remove(kind) is None
-    assert not backoff.replace(found.pod)
+    assert tier.remove(kind) is found
+    assert kind not in index
+    assert tier.get(kind) is None
+    assert len(backoff) == 1
 
 
 def test_errors_are_counted_from_one_after_each_rejection() -> None:

@@ -150,7 +150,7 @@ def test_update_of_a_pod_in_active_or_backoff_keeps_its_tier(tier: str) -> None:
         fixture.move(NODE_ADDED)
     new = pod("p").label("x").build()
     fixture.queue.update(pod("p").build(), new, [LABELLED], fixture.now)
-    assert (fixture.queue.pending_counts()[tier], fixture.queue.ready) == (1, tier == "active")
+    assert (fixture.queue.pending_counts()[tier], len(fixture.queue.active)) == (1, tier == "active")
     fixture.rest()
     assert fixture.take().pod is new
 
