@@ -228,7 +228,7 @@ class Pod:
     @property
     def is_large(self) -> bool:
         """True for a pod larger than LARGE bytes, for which nothing is cached."""
-        return self.signature.size > LARGE
+        return self.size > LARGE
 
     @property
     def scheduler_name(self) -> str:

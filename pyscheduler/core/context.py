@@ -100,7 +100,7 @@ class Context(msgspec.Struct, eq=False):
     """Number of attempts so far."""
     adopting: Iterator[str] | None = None
     """UIDs of all pods still to be checked for those of a new profile, in the order of their arrival."""
-    processing_waiting_pods: bool = False
+    releasing_waiting_pods: bool = False
     """True while pods that Permit has allowed or rejected still have to be processed."""
     suspended: SuspendedAttempt | None = None
     extender_rounds: int = 0

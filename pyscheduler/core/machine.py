@@ -3,10 +3,10 @@
 Both return commands. The machine has no clock and no random source of its own: the same events and cycles at the same
 times give the same commands, in production, in the simulator and in replay.
 
-Work on many pods (to move them between queues, end backoffs, readmit or adopt them, bind those that Permit allowed) is
-done in slices, so that no call is long: the call with the event does the first slice, and while the machine is `busy`
-each further call does one more. `cycle` makes no attempt then, so attempts see the same state as if all had been done
-at once.
+Work on many pods (to move them between queues, end backoffs, readmit or adopt them, release them from Permit) is done
+in slices, so that no call is long: the call with the event does the first slice, and while the machine is `busy` each
+further call does one more. `cycle` makes no attempt then, so attempts see the same state as if all had been done at
+once.
 """
 
 from __future__ import annotations
@@ -111,11 +111,11 @@ class Machine:
     def busy(self) -> bool:
         """Return True if there is pending work to do before the next attempt."""
         context = self.context
-        return context.queue.busy or context.processing_waiting_pods or context.adopting is not None
+        return context.queue.busy or context.releasing_waiting_pods or context.adopting is not None
 
     @property
     def attempting(self) -> bool:
-        """Return True while an attempt is paused, which any event makes stale."""
+        """Return True while an attempt is paused, which any event would invalidate."""
         suspended = self.context.suspended
         return suspended is not None and suspended.paused and not suspended.is_stale
 
@@ -190,7 +190,7 @@ class Machine:
             commands += process_waiting_pods(self.context, now)
             commands += self._apply_requests(now)
         else:
-            self.context.processing_waiting_pods = False
+            self.context.releasing_waiting_pods = False
         self.context.wake_for_freed_nominations(now)
         return commands + report_gated(self.context)
 

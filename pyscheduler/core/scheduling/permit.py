@@ -67,8 +67,8 @@ def process_waiting_pods(context: Context, now: float) -> list[Command]:
         left -= len(decided)
         for waiting in decided:
             commands += _leave(context, waiting, now)
-    context.processing_waiting_pods = not left
-    if not context.processing_waiting_pods:
+    context.releasing_waiting_pods = not left
+    if not context.releasing_waiting_pods:
         context.pending_events = []
     return commands
 
