@@ -131,7 +131,6 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         self._rate = _scoring.rating(strategy)
         self._strategy = _scoring.for_columns(strategy)
         self._capacities = _scoring.Capacities()
-        self._is_ratio = strategy.type == _scoring.REQUESTED_TO_CAPACITY_RATIO
 
     # -- events --------------------------------------------------------------------------------------------------
 
@@ -218,22 +217,13 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
                 yield _ScoredResource(name, amount, weight, with_defaults=name in (CPU, MEMORY))
 
     def score(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> int:
-        total = weights = 0
-        allocatable = node.allocatable
+        allocatable, resources = node.allocatable, []
         for resource, amount, weight, with_defaults in cycle[_PRE_SCORE_STATE].each:
             capacity = allocatable.get(resource, 0)
-            if not capacity:
-                continue
-            used = amount + (node.non_zero_requested if with_defaults else node.requested).get(resource, 0)
-            rated = self._rate(used if used < capacity else capacity, capacity)
-            if rated or not self._is_ratio:
-                total += rated * weight
-                weights += weight
-        return self._mean(total, weights) if weights else 0
-
-    def _mean(self, total: _scoring.Amount, weights: _scoring.Amount) -> _scoring.Amount:
-        # The ratio strategy rounds half up where the others truncate.
-        return (2 * total + weights) // (2 * weights) if self._is_ratio else total // weights
+            if capacity:
+                used = amount + (node.non_zero_requested if with_defaults else node.requested).get(resource, 0)
+                resources.append((used if used < capacity else capacity, capacity, weight))
+        return self._rate(resources)
 
     def score_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Scores:
         each, resources, too_big = cycle[_PRE_SCORE_STATE]

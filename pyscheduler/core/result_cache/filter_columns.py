@@ -98,7 +98,8 @@ class FilterColumns:
         self._columns: dict[str, FilterColumn] = {}
         self._active: list[FilterColumn] = []
         self._columns_by_change: Sequence[Sequence[FilterColumn]] = NO_COLUMNS_BY_CHANGE
-        self._skipped: frozenset[str] | None = None
+        self.skipped: frozenset[str] | None = None
+        """Names of the plugins that are left out; None before the first call of `activate`."""
         self.is_stable = True
         """True if results change only in rows where something happened."""
         self.first: Codes = _NO_CODES
@@ -113,9 +114,9 @@ class FilterColumns:
 
     def activate(self, skipped: frozenset[str]) -> bool:
         """Leave out the plugins that PreFilter skipped. Return True if these changed."""
-        if self.is_skipping(skipped):
+        if skipped == self.skipped:
             return False
-        self._skipped = skipped
+        self.skipped = skipped
         before = self._active
         self._active = [self._column(p) for p in self._plugins if p.name not in skipped]
         for column in self._active:
@@ -123,10 +124,6 @@ class FilterColumns:
         self._columns_by_change = columns_by_change(self._active)
         self.is_stable = not any(column.is_volatile for column in self._active)
         return True
-
-    def is_skipping(self, skipped: frozenset[str]) -> bool:
-        """Return True if exactly these plugins are left out now."""
-        return skipped is self._skipped or skipped == self._skipped
 
     def resize(self, n: int) -> None:
         """Extend the columns to `n` rows; new rows are STALE."""
@@ -188,18 +185,21 @@ class FilterColumns:
 
         False means that the rows must be refreshed.
         """
+        nodes = self._state.rows
         for column in self._columns_by_change[USAGE]:
-            if not column.is_volatile and (column.all_stale or not self._accepts(cycle, pod, column, rows)):
+            if column.is_volatile:
+                continue
+            if column.all_stale:
                 return False
+            if not isinstance(rows, list):
+                if self._verdicts(cycle, pod, column, rows).rejections:
+                    return False
+                continue
+            for row in rows:
+                column.evaluations.n += 1
+                if run_filter(column.plugin, cycle, pod, nodes[row]) is not None:
+                    return False
         return True
-
-    def _accepts(self, cycle: Cycle, pod: Pod, column: FilterColumn, rows: DirtyRows) -> bool:
-        """Return True if the plugin accepts the pod on all rows; its results are not cached."""
-        if isinstance(rows, list):
-            column.evaluations.n += len(rows)
-            rejected = [row for row in rows if run_filter(column.plugin, cycle, pod, self._state.rows[row]) is not None]
-            return not rejected
-        return not self._verdicts(cycle, pod, column, rows).rejections
 
     def refresh_row(self, cycle: Cycle, pod: Pod, row: int) -> bool:
         """Update one row with per-node calls. Return True if the pod fits there."""
@@ -345,10 +345,11 @@ def select_rows(rows: Rows | slice, mask: NDArray[np.bool_]) -> Rows | slice:
 def run_filter(plugin: FilterPlugin, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:
     """Return the plugin's result for one node. PluginFailed if it fails."""
     try:
-        if cycle.call_observer is None:
+        observer = cycle.call_observer
+        if observer is None:
             answer = plugin.filter(cycle, pod, node)
         else:
-            answer = cycle.call_observer(plugin.name, "Filter", plugin.filter, cycle, pod, node)
+            answer = observer(plugin.name, "Filter", plugin.filter, cycle, pod, node)
         if answer is not None and not isinstance(answer, Rejection):
             raise InvalidReturnValue(plugin.filter, answer, FILTER_RETURNS)
         return answer
@@ -359,5 +360,8 @@ def run_filter(plugin: FilterPlugin, cycle: Cycle, pod: Pod, node: NodeInfo) -> 
 def run_filter_on_table(plugin: FilterPlugin, cycle: Cycle, pod: Pod, table: NodeTable) -> NodeToStatus:
     """Return the plugin's results for many nodes. PluginFailed if it fails."""
     verdicts = call_plugin(plugin, "Filter", plugin.filter_all, cycle, pod, table)
-    call_guarded(plugin.name, "Filter", check_statuses, plugin.filter_all, verdicts, len(table))
+    try:
+        check_statuses(plugin.filter_all, verdicts, len(table))
+    except BaseException as error:
+        raise_plugin_failed(plugin.name, "Filter", error)
     return verdicts

@@ -138,9 +138,6 @@ def run_pre_score(
     evaluations: CountersByPlugin,
 ) -> frozenset[str]:
     """Run the PreScore plugins that have no cached result. Return the names of the skipped plugins."""
-    if results.outcome is not None:
-        cached: frozenset[str] = results.replay(cycle)
-        return cached
     skipped = set(results.skipped)
     table: NodeTable | None = None
     for plugin in results.uncached_plugins(plugins, cycle):

@@ -18,7 +18,7 @@ from pyscheduler.api.pod import Pod
 from pyscheduler.core.framework.evaluation_counts import CountersByPlugin
 from pyscheduler.core.framework.profile import Weighted
 from pyscheduler.core.result_cache.filter_columns import NO_COLUMNS_BY_CHANGE, columns_by_change, select_rows
-from pyscheduler.core.result_cache.invalidation import USAGE, Change, DirtyRows
+from pyscheduler.core.result_cache.invalidation import ATTEMPT, USAGE, Change, DirtyRows
 from pyscheduler.core.result_cache.pod_dependent_scores import PodDependentScores
 from pyscheduler.core.result_cache.score_column import ScoreColumn
 from pyscheduler.core.result_cache.top_scores import NO_SCORES, TopScores
@@ -41,11 +41,14 @@ class ScoreColumns:
         self._plugins = plugins
         self._evaluations = evaluations
         self._columns: dict[str, ScoreColumn] = {}
-        self._skipped: frozenset[str] | None = None
+        self.skipped: frozenset[str] | None = None
+        """Names of the plugins that are left out; None before the first call of `activate`."""
         self._uncached: list[UncachedScore] = []
         self._stable: list[ScoreColumn] = []
         self._volatile = PodDependentScores(state)
         self._columns_by_change: Sequence[Sequence[ScoreColumn]] = NO_COLUMNS_BY_CHANGE
+        self.change_with_attempts = False
+        """True if some scores are stale at every attempt."""
         self._is_stable = True
         """True if the stable columns do not change when pods are added or removed either."""
         # Allocated at the first refresh: pods with nodes named by PreFilter never need the columns.
@@ -64,9 +67,9 @@ class ScoreColumns:
 
     def activate(self, skipped: frozenset[str]) -> bool:
         """Leave out the plugins that PreScore skipped. Return True if these changed."""
-        if skipped is self._skipped or skipped == self._skipped:
+        if skipped == self.skipped:
             return False
-        self._skipped = skipped
+        self.skipped = skipped
         before = self._stable + self._volatile.columns
         active = [w for w in self._plugins if w.plugin.name not in skipped]
         uncached = [w for w in active if UncachedScore.applies_to(w.plugin)]
@@ -79,6 +82,7 @@ class ScoreColumns:
         if not self._stable:
             self._stable_total.fill(0)
         self._columns_by_change = columns_by_change(columns)
+        self.change_with_attempts = bool(self._columns_by_change[ATTEMPT])
         self._is_stable = not any(column in self._columns_by_change[USAGE] for column in self._stable)
         self._make_total()
         return True
@@ -128,7 +132,8 @@ class ScoreColumns:
             self._sum_rows(cycle, pod, rows, rows)
         for column in self._volatile.columns:
             column.invalidate(USAGE, rows)
-        self._add_volatile(cycle, pod, rows, fitting, feasible_changed=False)
+        if self._volatile.columns or not self._top_scores_current:
+            self._add_volatile(cycle, pod, rows, fitting, feasible_changed=False)
         return True
 
     def update_feasibility(self, rows: Rows, feasible: Mask) -> Rows:

@@ -18,7 +18,7 @@ from pyscheduler.core.framework.plugin_failure import raise_plugin_failed
 from pyscheduler.core.framework.profile import Weighted
 from pyscheduler.core.result_cache.filter_columns import are_few
 from pyscheduler.core.result_cache.invalidation import Change, Scope, invalidation_scopes
-from pyscheduler.core.result_cache.score_column import check_range, out_of_range, score_of, scores_of
+from pyscheduler.core.result_cache.score_column import check_range, out_of_range, scores_of
 from pyscheduler.core.state.cluster import ClusterState
 from pyscheduler.kernels import Rows
 
@@ -43,18 +43,20 @@ class UncachedScore:
     def of_row(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> int:
         """Return the weighted score of one node. PluginFailed if the plugin raises or the score is out of range."""
         self.evaluations.n += 1
+        plugin, observer = self.plugin, cycle.call_observer
         try:
-            if cycle.call_observer is None:
-                score = self.plugin.score(cycle, pod, node)
-                if type(score) is not int:
-                    check_score(self.plugin.score, score)
+            if observer is None:
+                score = plugin.score(cycle, pod, node)
             else:
-                score = score_of(self.plugin, cycle, pod, node)
+                score = observer(plugin.name, "Score", plugin.score, cycle, pod, node)
+            if type(score) is not int:
+                check_score(plugin.score, score)
+                score = int(score)
             if not 0 <= score <= MAX_NODE_SCORE:
-                raise out_of_range(self.plugin, score)
+                raise out_of_range(plugin, score)
         except BaseException as error:
-            raise_plugin_failed(self.plugin.name, "Score", error)
-        return int(score) * self.weight
+            raise_plugin_failed(plugin.name, "Score", error)
+        return score * self.weight
 
     def of_rows(self, cycle: Cycle, pod: Pod, state: ClusterState, rows: Rows | slice) -> Scores:
         """Return the weighted scores of many nodes; few of them by per-node calls."""
