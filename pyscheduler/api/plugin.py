@@ -292,6 +292,15 @@ class ScorePlugin(Plugin):
                 check_score(self.score, score)
         return np.array(scores, np.int64)
 
+    def score_cache_key(self, cycle: Cycle) -> Hashable | None:  # noqa: ARG002
+        """Return a cache key of what the raw scores depend on besides the scored node itself.
+
+        Equal keys allow reuse of the cached scores of unchanged nodes. For plugins that read ALL_NODES, where nodes
+        change often but rarely what is read of them. Called after PreScore. None, the default, scores every node again
+        after any change of a node.
+        """
+        return None
+
     def score_equivalence(self, cycle: Cycle) -> NodeEquivalence | None:  # noqa: ARG002
         """Return an equivalence of nodes with equal raw scores in this attempt; one node of each class is scored.
 

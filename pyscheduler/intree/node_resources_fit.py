@@ -191,10 +191,14 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
 
     def filter_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> NodeToStatus:
         requests = cycle[_REQUESTS]
-        if len(requests) > _MAX_BITS - 2 or any(request.amount > MAX_INT64 for request in requests):
+        if len(requests) > _MAX_BITS - 2:
             return super().filter_all(cycle, pod, nodes)
-        amounts = tuple([(n, nodes.allocatable(r), nodes.requested(r)) for r, n in requests])
-        if kernels.has_room(nodes.pod_counts, nodes.allowed_pods, amounts):
+        amounts = []
+        for resource, amount in requests:
+            if amount > MAX_INT64:
+                return super().filter_all(cycle, pod, nodes)
+            amounts.append((amount, nodes.allocatable(resource), nodes.requested(resource)))
+        if kernels.has_room(nodes.pod_counts, nodes.allowed_pods, tuple(amounts)):
             return NodeToStatus(len(nodes))
         # One bit per reason; bit 0 means that evicting pods would not help.
         failed = (nodes.pod_counts >= nodes.allowed_pods).astype(np.int64) << 1

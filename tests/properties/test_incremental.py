@@ -189,7 +189,7 @@ def _count_terminating_pods(patch: pytest.MonkeyPatch) -> None:
 
 def _ignore_changed_skips(patch: pytest.MonkeyPatch) -> None:
     activate = ScoreColumns.activate
-    patch.setattr(ScoreColumns, "activate", lambda self, skipped: self._skipped is None and activate(self, skipped))
+    patch.setattr(ScoreColumns, "activate", lambda self, skipped: self.skipped is None and activate(self, skipped))
 
 
 def _keep_feasible_rows(patch: pytest.MonkeyPatch) -> None:

@@ -214,4 +214,5 @@ def reads_of(plugin: Plugin) -> Reads:
 
 def is_cacheable(plugin: Plugin) -> bool:
     """Return True if the plugin's results hold for every pod of the signature until a node object changes."""
-    return reads_of(plugin) <= Reads.ALL_NODES and not getattr(plugin, "reads_identity", False)
+    reads: Reads = getattr(plugin, "reads", Reads.EVERYTHING)
+    return reads <= Reads.ALL_NODES and not getattr(plugin, "reads_identity", False)

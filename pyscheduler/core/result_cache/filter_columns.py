@@ -114,13 +114,13 @@ class FilterColumns:
 
     def activate(self, skipped: frozenset[str]) -> bool:
         """Leave out the plugins that PreFilter skipped. Return True if these changed."""
-        if skipped == self.skipped:
+        before, self.skipped = self.skipped, skipped
+        if skipped == before:
             return False
-        self.skipped = skipped
-        before = self._active
+        active_before = self._active
         self._active = [self._column(p) for p in self._plugins if p.name not in skipped]
         for column in self._active:
-            column.all_stale |= column not in before  # columns of skipped plugins are not invalidated
+            column.all_stale |= column not in active_before  # columns of skipped plugins are not invalidated
         self._columns_by_change = columns_by_change(self._active)
         self.is_stable = not any(column.is_volatile for column in self._active)
         return True
@@ -359,8 +359,8 @@ def run_filter(plugin: FilterPlugin, cycle: Cycle, pod: Pod, node: NodeInfo) -> 
 
 def run_filter_on_table(plugin: FilterPlugin, cycle: Cycle, pod: Pod, table: NodeTable) -> NodeToStatus:
     """Return the plugin's results for many nodes. PluginFailed if it fails."""
-    verdicts = call_plugin(plugin, "Filter", plugin.filter_all, cycle, pod, table)
     try:
+        verdicts = call_plugin(plugin, "Filter", plugin.filter_all, cycle, pod, table)
         check_statuses(plugin.filter_all, verdicts, len(table))
     except BaseException as error:
         raise_plugin_failed(plugin.name, "Filter", error)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 from pyscheduler.api.cycle import Cycle
 from pyscheduler.api.nodes import NodeInfo, NodeTable
 from pyscheduler.api.normalize import MAX_NODE_SCORE, Normalizer, Scores
-from pyscheduler.api.plugin import ScorePlugin
+from pyscheduler.api.plugin import Reads, ScorePlugin
 from pyscheduler.api.pod import Pod
 from pyscheduler.api.return_values import InvalidReturnValue, check_score
 from pyscheduler.api.topology import NodeEquivalence
@@ -20,7 +21,7 @@ from pyscheduler.core.framework.plugin_failure import raise_plugin_failed
 from pyscheduler.core.framework.profile import Weighted
 from pyscheduler.core.framework.result_checks import check_scores
 from pyscheduler.core.result_cache.filter_columns import are_few, select_rows
-from pyscheduler.core.result_cache.invalidation import ATTEMPT, CachedColumn, DirtyRows, Scope
+from pyscheduler.core.result_cache.invalidation import ATTEMPT, NODE, CachedColumn, DirtyRows, Scope
 from pyscheduler.core.state.cluster import ClusterState
 from pyscheduler.core.state.columns import grown
 from pyscheduler.kernels import Rows, extremes, look_up, put
@@ -35,7 +36,9 @@ class ScoreColumn(CachedColumn):
     """Raw scores, a mask of those that are valid, and the weighted scores."""
 
     __slots__ = (
+        "_cache_key",
         "_fresh",
+        "_has_cache_key",
         "_is_flat",
         "_last_raw",
         "_last_weighted",
@@ -60,6 +63,14 @@ class ScoreColumn(CachedColumn):
         self.weight = weighted.weight
         self._overrides_normalize = type(self.plugin).normalize is not ScorePlugin.normalize
         self.normalizer: Normalizer | None = None if self._overrides_normalize else self.plugin.normalizer
+        self._has_cache_key = (
+            self.plugin.reads is Reads.ALL_NODES
+            and type(self.plugin).score_cache_key is not ScorePlugin.score_cache_key
+        )
+        self._cache_key: Hashable | None = None
+        """Cache key of the raw scores of a plugin that reads all nodes."""
+        if self._has_cache_key:
+            self.reach = (Scope.ROWS, *self.reach[NODE + 1 :])
         self.raw: Scores = np.zeros(n, np.int64)
         self._fresh: NDArray[np.bool_] = np.zeros(n, np.bool_)
         self._only_fresh_rows: Rows | slice | None = None
@@ -137,22 +148,41 @@ class ScoreColumn(CachedColumn):
         fitting: Rows | slice,
         feasible_changed: bool,
     ) -> bool:
-        """Update some feasible rows. Return True if all feasible rows were weighted again."""
-        if self.is_fresh and not self.all_stale and not feasible_changed:
+        """Update some feasible rows, or all if all are stale. Return True if all were weighted again."""
+        if self._has_cache_key:
+            self._check_cache_key(cycle)
+        all_stale = self.all_stale
+        if all_stale:
+            rows = stale = fitting
+        elif self.is_fresh and not feasible_changed:
             return False
-        stale = rows
-        if not self.all_stale:
+        else:
             stale = select_rows(rows, ~self.fresh()[rows])
-        outdated = isinstance(stale, slice) or len(stale) > 0
-        if outdated:
-            self.score_rows(cycle, pod, state, stale)
         self.is_fresh = rows is fitting
-        if not outdated and not feasible_changed:
+        changed = self._rescore(cycle, pod, state, stale)
+        if not all_stale and not changed and not feasible_changed:
             return False
         if self.depends_on_others and self.renormalize(cycle, pod, fitting):
             return True
         self.weigh(rows if feasible_changed else stale)
-        return False
+        return all_stale
+
+    def _rescore(self, cycle: Cycle, pod: Pod, state: ClusterState, rows: Rows | slice) -> bool:
+        """Compute the raw scores of some rows again. Return False if the weighted scores are still right."""
+        if isinstance(rows, slice):
+            self.score_rows(cycle, pod, state, rows)
+            return True
+        if not len(rows):
+            return False
+        before = self.raw.take(rows)
+        self.score_rows(cycle, pod, state, rows)
+        return self._overrides_normalize or not np.array_equal(before, self.raw.take(rows))
+
+    def _check_cache_key(self, cycle: Cycle) -> None:
+        """Invalidate all scores if the plugin's cache key has changed."""
+        key = call_guarded(self.plugin.name, "Score", self._compared_cache_key, cycle)
+        if key is None or key != self._cache_key:
+            self.all_stale, self._cache_key = True, key
 
     def score_representatives(self, cycle: Cycle, pod: Pod, state: ClusterState, rows: Rows) -> Scores:
         """Return the weighted scores of class representatives.

@@ -17,7 +17,7 @@ from pyscheduler.api.nodes import Mask
 from pyscheduler.api.pod import Pod
 from pyscheduler.core.framework.evaluation_counts import CountersByPlugin
 from pyscheduler.core.framework.profile import Weighted
-from pyscheduler.core.result_cache.filter_columns import NO_COLUMNS_BY_CHANGE, columns_by_change, select_rows
+from pyscheduler.core.result_cache.filter_columns import NO_COLUMNS_BY_CHANGE, are_few, columns_by_change, select_rows
 from pyscheduler.core.result_cache.invalidation import ATTEMPT, USAGE, Change, DirtyRows
 from pyscheduler.core.result_cache.pod_dependent_scores import PodDependentScores
 from pyscheduler.core.result_cache.score_column import ScoreColumn
@@ -67,9 +67,9 @@ class ScoreColumns:
 
     def activate(self, skipped: frozenset[str]) -> bool:
         """Leave out the plugins that PreScore skipped. Return True if these changed."""
-        if skipped == self.skipped:
+        last, self.skipped = self.skipped, skipped
+        if skipped == last:
             return False
-        self.skipped = skipped
         before = self._stable + self._volatile.columns
         active = [w for w in self._plugins if w.plugin.name not in skipped]
         uncached = [w for w in active if UncachedScore.applies_to(w.plugin)]
@@ -199,7 +199,7 @@ class ScoreColumns:
         if fits:
             now, node = self._stable_total.item(row), self._state.rows[row]
             for uncached in self._uncached:
-                now += uncached.of_row(cycle, pod, node)
+                now += uncached.of(cycle, pod, node)
         before = self._row_total.item(row)
         self._row_total[row] = now
         if self._top_scores_current and not self._volatile.columns:
@@ -209,11 +209,17 @@ class ScoreColumns:
         """Add the uncached scores to the stable sum for many rows, some of which are feasible."""
         if feasible_rows is not due:
             self._row_total[due] = UNKNOWN
-        sums = self._stable_total[feasible_rows]
-        for uncached in self._uncached:
-            sums = sums + uncached.of_rows(cycle, pod, self._state, feasible_rows)
-        self._row_total[feasible_rows] = sums
         self._top_scores_current = False
+        if not isinstance(feasible_rows, slice) and are_few(feasible_rows):
+            for row in feasible_rows.tolist():
+                self._sum_row(cycle, pod, row, fits=True)
+            return
+        sums = self._stable_total[feasible_rows]
+        if self._uncached:
+            table = self._state.table(None if isinstance(feasible_rows, slice) else feasible_rows)
+            for uncached in self._uncached:
+                sums = sums + uncached.of_all(cycle, pod, table)
+        self._row_total[feasible_rows] = sums
 
     def _add_volatile(
         self, cycle: Cycle, pod: Pod, rows: DirtyRows | slice, fitting: Rows | slice, feasible_changed: bool
@@ -237,7 +243,7 @@ class ScoreColumns:
             self._reset_top_scores()
 
     def _reset_top_scores(self) -> None:
-        self.top_scores.reset(self.total)
+        self.top_scores.reset(self.total[: len(self._state)])
         self._top_scores_current = True
 
     def _column(self, weighted: Weighted) -> ScoreColumn:
