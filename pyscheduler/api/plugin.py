@@ -90,6 +90,11 @@ class Plugin(ABC):
     """True if results may depend on the names of the pod's PersistentVolumeClaims, unique for each StatefulSet pod."""
     reads_match_fields: ClassVar[bool] = True
     """True if results may depend on `matchFields` of the required node affinity, unique for each DaemonSet pod."""
+    pre_reads_nodes: ClassVar[bool] = True
+    """True if cached results of PreFilter or PreScore may depend on node objects, which change all the time.
+
+    If False, they stay valid when a node changes.
+    """
 
     def __init__(self, args: Any, handle: Handle) -> None:
         """Store the decoded `Args` and the handle.

@@ -123,6 +123,7 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
     reads_labels = False
     reads_claims = False
     reads_match_fields = False
+    pre_reads_nodes = False
 
     def __init__(self, args: NodeResourcesFitArgs, handle: Handle) -> None:
         super().__init__(args, handle)

@@ -76,12 +76,13 @@ class EquivalenceCache:
         return are_few(self._state.rows)
 
     def begin(self, signature: PodSignature) -> PluginResultCache:
-        """Return the PreFilter results that are still valid. A changed node object invalidates all of them."""
+        """Return the PreFilter results that are still valid."""
         if self._signature is not signature:
             self._switch_signature(signature)
         if self._nodes_version != self._state.nodes_version:
             self._nodes_version = self._state.nodes_version
-            self._pre_filter, self._pre_score = PluginResultCache(), PluginResultCache()
+            self._pre_filter.drop(self._profile.pre_node_readers)
+            self._pre_score.drop(self._profile.pre_node_readers)
             self.with_nominated_pods.clear()
         dependency_version = self._state.dependency_version
         if self._dependency_version != dependency_version:
@@ -179,8 +180,7 @@ class EquivalenceCache:
             usage_only = self._dirty_rows is not None and not len(self._dirty_rows) and not self._feasible_changed
             if usage_only and self.scores.refresh_rows(cycle, pod, usage_rows, fitting):
                 return
-            if self.scores.invalidate(USAGE, usage_rows):
-                self._dirty_rows = None
+            self.scores.invalidate(USAGE, usage_rows)
             self._mark_dirty(usage_rows)
         flipped, self._feasibility_changed_rows = self._feasibility_changed_rows, _NO_ROWS
         if self._dirty_rows is not None and len(flipped):
@@ -191,12 +191,12 @@ class EquivalenceCache:
         self._dirty_rows, self._feasible_changed = [], False
 
     def _refresh_incrementally(self, cycle: Cycle, pod: Pod, skipped: frozenset[str]) -> bool:
-        """Return True if only pods were added or removed since the last attempt and no row changed its feasibility.
+        """Return True if the pod still fits all rows that changed since the last attempt.
 
-        This holds for most attempts. Nothing has to be invalidated then; the affected rows are noted for scoring.
+        This holds for most attempts. No filter result has to be invalidated then; the rows are noted for scoring.
         """
         state, filters = self._state, self.filters
-        if self._signature_changed or state.node_log.mark != self._node_mark:
+        if self._signature_changed:
             return False
         if skipped is not filters.skipped and skipped != filters.skipped:
             return False
@@ -206,16 +206,36 @@ class EquivalenceCache:
         if changed is None or len(changed) > self._size:
             return False
         rows = self._existing_rows(changed)
-        if self._excluded_rows and not self._excluded_rows.isdisjoint(rows):
+        if self.feasible_count < self._size and not self._are_feasible(rows):
             return False
-        if self.feasible_count < self._size and not filters.was_feasible(rows):
+        if not filters.still_fits(cycle, pod, rows, USAGE):
             return False
-        if not filters.still_fits(cycle, pod, rows):
+        if state.node_log.mark != self._node_mark and not self._accept_changed_nodes(cycle, pod):
             return False
         self._usage_mark = state.usage_log.mark
         if len(changed):
             self._usage_dirty_rows = rows if self._usage_dirty_rows is None else _union(self._usage_dirty_rows, rows)
         return True
+
+    def _accept_changed_nodes(self, cycle: Cycle, pod: Pod) -> bool:
+        """Return True if the pod still fits all nodes with changed objects; they are marked as dirty then."""
+        log = self._state.node_log
+        changed = log.since(self._node_mark) if self._node_mark >= 0 else None
+        if changed is None or len(changed) > self._size or not self.filters.reads_own_node:
+            return False
+        rows = self._existing_rows(changed)
+        if not self._are_feasible(rows) or not self.filters.still_fits(cycle, pod, rows, NODE):
+            return False
+        self._node_mark = log.mark
+        self.scores.invalidate(NODE, rows)
+        self._mark_dirty(rows)
+        return True
+
+    def _are_feasible(self, rows: DirtyRows) -> bool:
+        feasible = self.feasible
+        if isinstance(rows, list):
+            return all(feasible[row] for row in rows)
+        return int(np.count_nonzero(feasible[rows])) == len(rows)
 
     def _filter_all(self, cycle: Cycle, pod: Pod) -> None:
         if self.filters.refresh(cycle, pod, slice(0, self._size)):
@@ -282,8 +302,7 @@ class EquivalenceCache:
 
     def _invalidate(self, change: Change, rows: DirtyRows) -> bool:
         """Invalidate what the change makes stale. Return True if filter results beyond `rows` are stale."""
-        if self.scores.invalidate(change, rows):
-            self._dirty_rows = None
+        self.scores.invalidate(change, rows)
         return self.filters.invalidate(change, rows)
 
     def _mark_dirty(self, rows: DirtyRows) -> None:

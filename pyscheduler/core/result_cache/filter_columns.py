@@ -25,9 +25,9 @@ from pyscheduler.core.framework.evaluation_counts import CountersByPlugin, Evalu
 from pyscheduler.core.framework.plugin_calls import call_guarded, call_plugin
 from pyscheduler.core.framework.plugin_failure import raise_plugin_failed
 from pyscheduler.core.framework.result_checks import check_statuses
-from pyscheduler.core.result_cache.invalidation import ATTEMPT, CHANGES, USAGE, CachedColumn, Change, DirtyRows, Scope
+from pyscheduler.core.result_cache.invalidation import ATTEMPT, CHANGES, NODE, CachedColumn, Change, DirtyRows, Scope
 from pyscheduler.core.state.cluster import ClusterState
-from pyscheduler.core.state.columns import grown
+from pyscheduler.core.state.columns import assign, grown
 from pyscheduler.kernels import Rows
 
 Codes = NDArray[np.int32]
@@ -58,9 +58,9 @@ class FilterColumn(CachedColumn):
         """Cache key of the codes of a volatile plugin; None if they must be recomputed."""
 
     def invalidate_rows(self, rows: DirtyRows) -> None:
-        self.codes[rows] = STALE
+        assign(self.codes, rows, STALE)
         if self.all_fit:
-            self.all_fit = are_few(rows) and are_few(self.unverified_rows)
+            self.all_fit = len(rows) <= FEW and len(self.unverified_rows) <= FEW
             if self.all_fit:
                 self.unverified_rows.extend(rows)
 
@@ -101,7 +101,9 @@ class FilterColumns:
         self.skipped: frozenset[str] | None = None
         """Names of the plugins that are left out; None before the first call of `activate`."""
         self.is_stable = True
-        """True if results change only in rows where something happened."""
+        """True if results change only in rows where something happened, or with any node object."""
+        self.reads_own_node = True
+        """True if a changed node object changes results only in its row."""
         self.first: Codes = _NO_CODES
         """Code of the first rejection per row, 0 if the pod fits."""
         self.statuses: list[Status] = [Status(Code.SUCCESS)]
@@ -123,6 +125,7 @@ class FilterColumns:
             column.all_stale |= column not in active_before  # columns of skipped plugins are not invalidated
         self._columns_by_change = columns_by_change(self._active)
         self.is_stable = not any(column.is_volatile for column in self._active)
+        self.reads_own_node = not any(column.reach[NODE] is Scope.EVERYWHERE for column in self._active)
         return True
 
     def resize(self, n: int) -> None:
@@ -175,18 +178,13 @@ class FilterColumns:
         basis = column.plugin.filter_cache_key(cycle)
         return None if basis is None else (self._state.nodes_version, basis)
 
-    def was_feasible(self, rows: DirtyRows) -> bool:
-        """Return True if the pod fitted all of the rows."""
-        first = self.first
-        return not (any(first[row] for row in rows) if isinstance(rows, list) else np.count_nonzero(first[rows]))
-
-    def still_fits(self, cycle: Cycle, pod: Pod, rows: DirtyRows) -> bool:
-        """Return True if the pod still fits rows that it fitted before pods were added or removed there.
+    def still_fits(self, cycle: Cycle, pod: Pod, rows: DirtyRows, change: Change) -> bool:
+        """Return True if the pod still fits rows that it fitted before a change there.
 
         False means that the rows must be refreshed.
         """
         nodes = self._state.rows
-        for column in self._columns_by_change[USAGE]:
+        for column in self._columns_by_change[change]:
             if column.is_volatile:
                 continue
             if column.all_stale:

@@ -23,7 +23,7 @@ from pyscheduler.core.framework.result_checks import check_scores
 from pyscheduler.core.result_cache.filter_columns import are_few, select_rows
 from pyscheduler.core.result_cache.invalidation import ATTEMPT, NODE, CachedColumn, DirtyRows, Scope
 from pyscheduler.core.state.cluster import ClusterState
-from pyscheduler.core.state.columns import grown
+from pyscheduler.core.state.columns import assign, grown
 from pyscheduler.kernels import Rows, extremes, look_up, put
 
 NORMALIZE = "ScoreExtensionNormalize"
@@ -102,7 +102,7 @@ class ScoreColumn(CachedColumn):
             self.is_fresh = False
 
     def invalidate_rows(self, rows: DirtyRows) -> None:
-        self.fresh()[rows] = False
+        assign(self.fresh(), rows, False)
         self.is_fresh = False
 
     @property
@@ -123,66 +123,82 @@ class ScoreColumn(CachedColumn):
 
     def score_rows(self, cycle: Cycle, pod: Pod, state: ClusterState, rows: Rows | slice) -> None:
         """Compute the raw scores of some rows; of few by per-node calls."""
-        try:
-            if not isinstance(rows, slice) and are_few(rows):
-                self.evaluations.n += len(rows)
-                for row in rows.tolist():
-                    self.raw[row] = score_of(self.plugin, cycle, pod, state.rows[row])
-            else:
-                table = state.table(None if isinstance(rows, slice) else rows)
-                self.evaluations.n += len(table)
+        if not isinstance(rows, slice) and are_few(rows):
+            self._score_few(cycle, pod, state, rows.tolist())
+        else:
+            table = state.table(None if isinstance(rows, slice) else rows)
+            self.evaluations.n += len(table)
+            try:
                 _write(self.raw, rows, scores_of(self.plugin, cycle, pod, table))
-        except BaseException as error:
-            raise_plugin_failed(self.plugin.name, "Score", error)
+            except BaseException as error:
+                raise_plugin_failed(self.plugin.name, "Score", error)
         if self.all_stale:
             self._only_fresh_rows, self.all_stale, self.is_fresh = rows, False, False
         else:
             self.fresh()[rows] = True
+
+    def _score_few(self, cycle: Cycle, pod: Pod, state: ClusterState, rows: list[int]) -> bool:
+        """Compute the raw scores of a few rows. Return True if one has changed."""
+        raw, plugin, changed = self.raw, self.plugin, False
+        self.evaluations.n += len(rows)
+        try:
+            for row in rows:
+                before, raw[row] = raw.item(row), score_of(plugin, cycle, pod, state.rows[row])
+                changed |= raw.item(row) != before
+        except BaseException as error:
+            raise_plugin_failed(plugin.name, "Score", error)
+        return changed
 
     def refresh(
         self,
         cycle: Cycle,
         pod: Pod,
         state: ClusterState,
-        rows: Rows | slice,
+        rows: DirtyRows | slice,
         fitting: Rows | slice,
         feasible_changed: bool,
     ) -> bool:
         """Update some feasible rows, or all if all are stale. Return True if all were weighted again."""
         if self._has_cache_key:
-            self._check_cache_key(cycle)
-        all_stale = self.all_stale
-        if all_stale:
-            rows = stale = fitting
-        elif self.is_fresh and not feasible_changed:
+            same = call_guarded(self.plugin.name, "Score", self._is_cache_key_unchanged, cycle)
+            self.all_stale = self.all_stale or not same
+        if self.all_stale:
+            self.score_rows(cycle, pod, state, fitting)
+            self.is_fresh = True
+            if not self.depends_on_others or not self.renormalize(cycle, pod, fitting):
+                self.weigh(fitting)
+            return True
+        if self.is_fresh and not feasible_changed:
             return False
-        else:
-            stale = select_rows(rows, ~self.fresh()[rows])
         self.is_fresh = rows is fitting
-        changed = self._rescore(cycle, pod, state, stale)
-        if not all_stale and not changed and not feasible_changed:
+        stale = self._rescore(cycle, pod, state, rows)
+        if stale is None and not feasible_changed:
             return False
         if self.depends_on_others and self.renormalize(cycle, pod, fitting):
             return True
-        self.weigh(rows if feasible_changed else stale)
-        return all_stale
+        weighed = rows if feasible_changed or stale is None else stale
+        self.weigh(np.array(weighed, np.intp) if isinstance(weighed, list) else weighed)
+        return False
 
-    def _rescore(self, cycle: Cycle, pod: Pod, state: ClusterState, rows: Rows | slice) -> bool:
-        """Compute the raw scores of some rows again. Return False if the weighted scores are still right."""
-        if isinstance(rows, slice):
-            self.score_rows(cycle, pod, state, rows)
-            return True
-        if not len(rows):
-            return False
-        before = self.raw.take(rows)
-        self.score_rows(cycle, pod, state, rows)
-        return self._overrides_normalize or not np.array_equal(before, self.raw.take(rows))
+    def _rescore(
+        self, cycle: Cycle, pod: Pod, state: ClusterState, rows: DirtyRows | slice
+    ) -> DirtyRows | slice | None:
+        """Compute the raw scores of stale rows. Return these; None if no weighted score can have changed."""
+        fresh = self.fresh()
+        if isinstance(rows, list):
+            few = [row for row in rows if not fresh[row]]
+            changed = self._score_few(cycle, pod, state, few)
+            assign(fresh, few, True)
+            return few if changed or (few and self._overrides_normalize) else None
+        stale = select_rows(rows, ~fresh[rows])
+        if not isinstance(stale, slice) and not len(stale):
+            return None
+        self.score_rows(cycle, pod, state, stale)
+        return stale
 
-    def _check_cache_key(self, cycle: Cycle) -> None:
-        """Invalidate all scores if the plugin's cache key has changed."""
-        key = call_guarded(self.plugin.name, "Score", self._compared_cache_key, cycle)
-        if key is None or key != self._cache_key:
-            self.all_stale, self._cache_key = True, key
+    def _is_cache_key_unchanged(self, cycle: Cycle) -> bool:
+        before, self._cache_key = self._cache_key, self.plugin.score_cache_key(cycle)
+        return self._cache_key is not None and bool(self._cache_key == before)
 
     def score_representatives(self, cycle: Cycle, pod: Pod, state: ClusterState, rows: Rows) -> Scores:
         """Return the weighted scores of class representatives.

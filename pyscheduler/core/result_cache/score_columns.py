@@ -18,7 +18,7 @@ from pyscheduler.api.pod import Pod
 from pyscheduler.core.framework.evaluation_counts import CountersByPlugin
 from pyscheduler.core.framework.profile import Weighted
 from pyscheduler.core.result_cache.filter_columns import NO_COLUMNS_BY_CHANGE, are_few, columns_by_change, select_rows
-from pyscheduler.core.result_cache.invalidation import ATTEMPT, USAGE, Change, DirtyRows
+from pyscheduler.core.result_cache.invalidation import ATTEMPT, NODE, USAGE, Change, DirtyRows
 from pyscheduler.core.result_cache.pod_dependent_scores import PodDependentScores
 from pyscheduler.core.result_cache.score_column import ScoreColumn
 from pyscheduler.core.result_cache.top_scores import NO_SCORES, TopScores
@@ -49,6 +49,8 @@ class ScoreColumns:
         self._columns_by_change: Sequence[Sequence[ScoreColumn]] = NO_COLUMNS_BY_CHANGE
         self.change_with_attempts = False
         """True if some scores are stale at every attempt."""
+        self._is_current = False
+        """True if no node object has changed since the last refresh and every plugin has its scores."""
         self._is_stable = True
         """True if the stable columns do not change when pods are added or removed either."""
         # Allocated at the first refresh: pods with nodes named by PreFilter never need the columns.
@@ -70,6 +72,7 @@ class ScoreColumns:
         last, self.skipped = self.skipped, skipped
         if skipped == last:
             return False
+        self._is_current = False
         before = self._stable + self._volatile.columns
         active = [w for w in self._plugins if w.plugin.name not in skipped]
         uncached = [w for w in active if UncachedScore.applies_to(w.plugin)]
@@ -98,20 +101,21 @@ class ScoreColumns:
             self._make_total()
         self._top_scores_current = False
 
-    def invalidate(self, change: Change, rows: DirtyRows) -> bool:
-        """Invalidate the raw scores that the change makes stale. Return True if `rows` do not cover a stable column."""
-        beyond = False
+    def invalidate(self, change: Change, rows: DirtyRows) -> None:
+        """Invalidate the raw scores that the change makes stale."""
+        self._is_current &= change is not NODE
         for column in self._columns_by_change[change]:
-            beyond |= column.invalidate(change, rows) and not column.is_volatile
-        return beyond
+            column.invalidate(change, rows)
 
     def invalidate_all(self) -> None:
         """Invalidate every raw score."""
+        self._is_current = False
         for column in self._columns.values():
             column.all_stale = True
 
     def invalidate_plugins(self, plugins: frozenset[str]) -> bool:
         """Invalidate all raw scores of some plugins. Return True if a stable or uncached score is affected."""
+        self._is_current = False
         for column in self._columns.values():
             column.all_stale |= column.plugin.name in plugins
         summed = [each.plugin.name for each in self._stable] + [each.plugin.name for each in self._uncached]
@@ -120,10 +124,9 @@ class ScoreColumns:
     def refresh_rows(self, cycle: Cycle, pod: Pod, rows: DirtyRows, fitting: Rows | slice) -> bool:
         """Update rows that were and are feasible, where only pods on them changed.
 
-        Return False if that is impossible, because the change of pods invalidates stable columns. `fitting` holds all
-        feasible rows.
+        Return False if that is impossible, because stable columns are stale. `fitting` holds all feasible rows.
         """
-        if not self._top_scores_current or not self._is_stable:
+        if not self._top_scores_current or not self._is_stable or not self._is_current:
             return False
         if isinstance(rows, list):
             for row in rows:
@@ -163,26 +166,42 @@ class ScoreColumns:
 
         `feasible` is the mask of feasible rows, `fitting` their numbers, `feasible_changed` is True if they changed.
         """
-        all_rows = isinstance(due, slice)
         if isinstance(due, list):
-            feasible_rows: Rows | slice = np.array([row for row in due if feasible[row]], np.intp)
-        else:
-            feasible_rows = fitting if all_rows else select_rows(due, feasible[due])
-        for column in self._stable:
-            all_rows |= column.refresh(cycle, pod, self._state, feasible_rows, fitting, feasible_changed)
-        self._sum_stable(all_rows, due)
-        if isinstance(due, list):
+            rows = [row for row in due if feasible[row]]
+            self._refresh_stable(cycle, pod, due, rows, fitting, feasible_changed)
             for row in due:
                 self._sum_row(cycle, pod, row, bool(feasible[row]))
         else:
-            self._sum_rows(cycle, pod, due, feasible_rows)
+            many = fitting if isinstance(due, slice) else select_rows(due, feasible[due])
+            self._refresh_stable(cycle, pod, due, many, fitting, feasible_changed)
+            self._sum_rows(cycle, pod, due, many)
         self._add_volatile(cycle, pod, due, fitting, feasible_changed)
+        self._is_current = True
+
+    def _refresh_stable(
+        self,
+        cycle: Cycle,
+        pod: Pod,
+        due: DirtyRows | slice,
+        feasible_rows: DirtyRows | slice,
+        fitting: Rows | slice,
+        feasible_changed: bool,
+    ) -> None:
+        """Update the stable columns in the feasible due rows, and their sum; stale columns in all rows."""
+        all_rows = isinstance(due, slice)
+        for column in self._stable:
+            all_rows |= column.refresh(cycle, pod, self._state, feasible_rows, fitting, feasible_changed)
+        self._sum_stable(all_rows, due)
 
     def _sum_stable(self, all_rows: bool, due: DirtyRows | slice) -> None:
         """Sum the stable columns over the due rows, or over all."""
-        rows = slice(0, len(self._state)) if all_rows else due
-        if not self._stable or (not isinstance(rows, slice) and not len(rows)):
+        if not self._stable:
             return
+        if isinstance(due, list) and not all_rows:
+            for row in due:
+                self._stable_total[row] = sum(column.weighted.item(row) for column in self._stable)
+            return
+        rows = slice(0, len(self._state)) if all_rows else due
         sums = self._stable[0].weighted[rows]
         for column in self._stable[1:]:
             sums = sums + column.weighted[rows]
