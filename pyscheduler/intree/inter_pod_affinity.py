@@ -179,6 +179,7 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
             tuple[PodSignature, tuple[str, ...]], tuple[IncomingPod | MatchingTerms, Mapping[str, AffinityWeight]]
         ] = {}
         self._weights_version = -1
+        self._last_incoming: IncomingPod | None = None
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         return (
@@ -337,7 +338,13 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
     # -- namespaces ----------------------------------------------------------------------------------------------
 
     def _incoming_pod(self, pod: Pod) -> IncomingPod:
-        return IncomingPod(pod.signature, labels_of(self._namespaces.get(pod.namespace)))
+        """Return the pod with its namespace's labels; the same object for successive pods of a signature."""
+        last, labels = self._last_incoming, labels_of(self._namespaces.get(pod.namespace))
+        if last is not None and last.signature is pod.signature and last.namespace_labels == labels:
+            return last
+        incoming = IncomingPod(pod.signature, labels)
+        self._last_incoming = None if pod.is_large else incoming
+        return incoming
 
 
 def _node_keys(nodes: NodeTable, keys: Collection[str]) -> Collection[str]:
