@@ -17,6 +17,7 @@ from pyscheduler.api.nodes import Ints, NodeTable
 from pyscheduler.api.plugin import ScorePlugin
 from pyscheduler.api.topology import NodeEquivalence, PodCount
 from pyscheduler.core.framework.plugin_calls import call_guarded
+from pyscheduler.core.framework.plugin_failure import raise_plugin_failed
 from pyscheduler.core.result_cache.invalidation import DirtyRows
 from pyscheduler.core.state.cluster import ClusterState
 from pyscheduler.kernels import Rows, extremes, first_of
@@ -41,13 +42,15 @@ class _Axis:
     """Domain ids of a topology, cached because they change only with the nodes."""
 
     def column(self, nodes: NodeTable) -> Ints:
-        return call_guarded(self.plugin.name, "Score", self._read, nodes) if self.ids is None else self.ids
-
-    def _read(self, nodes: NodeTable) -> Ints:
-        if not isinstance(self.part, str):
-            return nodes.count_pods(self.part)
-        self.ids = nodes.topology(self.part).ids
-        return self.ids
+        if self.ids is not None:
+            return self.ids
+        try:
+            if not isinstance(self.part, str):
+                return nodes.count_pods(self.part)
+            self.ids = nodes.topology(self.part).ids
+            return self.ids
+        except BaseException as error:
+            raise_plugin_failed(self.plugin.name, "Score", error)
 
     def has_same_ids(self, nodes: NodeTable) -> bool:
         """Return True unless this is a topology with changed domain ids."""
@@ -108,7 +111,9 @@ class NodeEquivalenceClasses:
         `room` is the length of other columns, `feasible_changed` is True if other rows are feasible than before. Return
         True if there are so few classes that scoring representatives pays off.
         """
-        if equivalences != self._equivalences or not self._has_same_nodes():
+        if equivalences != self._equivalences or (
+            self._version != self._state.nodes_version and not self._has_same_nodes()
+        ):
             self._equivalences, self._version = equivalences, self._state.nodes_version
             self._nodes = len(self._state)
             self._axes = _axes(equivalences)
@@ -126,10 +131,8 @@ class NodeEquivalenceClasses:
         return 2 * len(self.rows) <= (feasible.stop if isinstance(feasible, slice) else len(feasible))
 
     def _has_same_nodes(self) -> bool:
-        """Return True if no row can have another class because of changed node objects."""
+        """Return True if no row has another class although node objects have changed."""
         version, self._version = self._version, self._state.nodes_version
-        if version == self._version:
-            return True
         if version < 0 or self._nodes != len(self._state):
             return False
         nodes = self._state.table()

@@ -218,13 +218,13 @@ class ScoreColumn(CachedColumn):
         """Return which nodes get equal scores; None if every node must be scored."""
         if self._overrides_normalize or self.reach[ATTEMPT] is not Scope.NOWHERE:
             return None
-        return call_guarded(self.plugin.name, "Score", self._score_equivalence, cycle)
-
-    def _score_equivalence(self, cycle: Cycle) -> NodeEquivalence | None:
-        equivalence = self.plugin.score_equivalence(cycle)
-        if equivalence is not None and not isinstance(equivalence, NodeEquivalence):
-            raise InvalidReturnValue(self.plugin.score_equivalence, equivalence, "NodeEquivalence or None")
-        return equivalence
+        try:
+            equivalence = self.plugin.score_equivalence(cycle)
+            if equivalence is not None and not isinstance(equivalence, NodeEquivalence):
+                raise InvalidReturnValue(self.plugin.score_equivalence, equivalence, "NodeEquivalence or None")
+            return equivalence
+        except BaseException as error:
+            raise_plugin_failed(self.plugin.name, "Score", error)
 
     def renormalize(self, cycle: Cycle, pod: Pod, feasible: Rows | slice) -> bool:
         """Normalise and weight all feasible rows if the normalisation changed. Return True if it did."""
@@ -250,7 +250,10 @@ class ScoreColumn(CachedColumn):
             if len(raw):
                 final = raw
                 if self.normalizer is not None:
-                    final = call_guarded(self.plugin.name, "NormalizeScore", self._rescale, self.normalizer, raw)
+                    try:
+                        final = self._rescale(self.normalizer, raw)
+                    except BaseException as error:
+                        raise_plugin_failed(self.plugin.name, "NormalizeScore", error)
                 self._write_weighted(rows, final)
         elif isinstance(rows, slice):
             look_up(self.weighted[rows], self.raw[rows], self._least, self._weighted_by_raw, None)
