@@ -3,7 +3,7 @@
 Run `pyscheduler bench decide` (or `make bench-decide`). The benchmark fills a queue and measures the time in which
 `Machine.cycle` empties it, as CPU time, so that other processes count only as far as they slow the cores down. A pod
 "follows" if a pod with an equal signature was scheduled before, has "own labels" if only its template was, and is "new"
-otherwise.
+otherwise. With `--churn node`, a node reports another image before each attempt; handling that event is not measured.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import click
@@ -26,7 +25,7 @@ from bench.pod_features import POD_SPECS, Json
 from pyscheduler.api.objects import NodeObject, PodObject
 from pyscheduler.config.build import build_profiles
 from pyscheduler.config.load import default
-from pyscheduler.core.commands import Bind
+from pyscheduler.core.commands import Bind, Command
 from pyscheduler.core.events import Bound, NodeChanged, PodChanged
 from pyscheduler.core.machine import Machine
 from pyscheduler.shell.gc_tuning import GcTuning
@@ -64,11 +63,13 @@ class Round(NamedTuple):
 
 
 class DecisionFixture:
-    """A machine with nodes, and `assigned` pods on them round robin."""
+    """A machine with nodes, and `assigned` pods on them round robin. With `churn`, nodes change between attempts."""
 
-    def __init__(self, nodes: int, assigned: int) -> None:
+    def __init__(self, nodes: int, assigned: int, churn: bool = False) -> None:
         self.machine = Machine(partial(build_profiles, default()))
         self._named = 0
+        self._churn = churn
+        self._changes = 0
         for i in range(nodes):
             self.machine.handle(NodeChanged(0.0, msgspec.convert(_node(i), NodeObject)))
         for i in range(assigned):
@@ -83,13 +84,16 @@ class DecisionFixture:
             waiting[f"pod-{self._named}"] = of(i)
         for name, source in waiting.items():
             self._add_pod(source, name)
-        commands, moments = [], [time.perf_counter_ns()]
+        commands: list[Command] = []
+        each: list[float] = []
         started = time.process_time_ns()
         for _ in range(pods):
+            if self._churn:
+                started += self._change_node()
+            began = time.perf_counter_ns()
             commands += self.machine.cycle(0.0) or []
-            moments.append(time.perf_counter_ns())
+            each.append((time.perf_counter_ns() - began) / 1e3)
         spent = (time.process_time_ns() - started) / 1e3 / pods
-        each = [(later - earlier) / 1e3 for earlier, later in pairwise(moments)]
         bound = [command for command in commands if isinstance(command, Bind)]
         if len(bound) < pods:
             raise SystemExit(f"{pods - len(bound)} of {pods} pods were not scheduled: {commands[:2]}")
@@ -97,6 +101,15 @@ class DecisionFixture:
             self.machine.handle(Bound(0.0, bind.pod.uid))
             self._add_pod(waiting[bind.pod.name], bind.pod.name, bind.node_name)
         return Round(spent, statistics.median(each), max(each))
+
+    def _change_node(self) -> int:
+        """Let a node report another image. Return the CPU time in nanoseconds."""
+        started = time.process_time_ns()
+        self._changes += 1
+        node = _node(self._changes * 37 % self.machine.nodes)
+        node["status"]["images"] = [{"names": [f"other:{self._changes}"], "sizeBytes": 1 << 28}]
+        self.machine.handle(NodeChanged(0.0, msgspec.convert(node, NodeObject)))
+        return time.process_time_ns() - started
 
     def _add_pod(self, source: Json, name: str, node_name: str = "") -> None:
         spec = {**source["spec"], "nodeName": node_name}
@@ -118,9 +131,9 @@ def _node(i: int) -> Json:
     return {"metadata": {"name": f"node-{i}", "labels": labels}, "status": {"allocatable": allocatable}}
 
 
-def figures(kind: str, nodes: int, assigned: int, pods: int, rounds: int) -> Figure:
+def figures(kind: str, nodes: int, assigned: int, pods: int, rounds: int, churn: bool = False) -> Figure:
     """Measure pods with known signatures, then pods with own labels, then pods with own templates."""
-    fixture, labels = DecisionFixture(nodes, assigned), {"app": "web"}
+    fixture, labels = DecisionFixture(nodes, assigned, churn), {"app": "web"}
     templates = TEMPLATES if kind == "mixed" else 1
 
     def like(i: int) -> Json:
@@ -165,14 +178,15 @@ def table(found: list[Figure]) -> Table:
 @click.option("--pods", type=click.IntRange(min=1), default=400, help="Pods per round.")
 @click.option("--rounds", type=click.IntRange(min=1), default=5, help="Rounds; the median of their means is reported.")
 @click.option("--asks", "kinds", default=",".join(POD_SPECS), help="Kinds of pod specs, comma-separated.")
-def main(nodes: tuple[int, ...], per_node: int, pods: int, rounds: int, kinds: str) -> None:
+@click.option("--churn", type=click.Choice(["none", "node"]), default="none", help="What changes before each attempt.")
+def main(nodes: tuple[int, ...], per_node: int, pods: int, rounds: int, kinds: str, churn: str) -> None:
     """Measure the CPU time of scheduling decisions, on one core and without an API server."""
     wanted = [name.strip() for name in kinds.split(",")]
     unknown = [name for name in wanted if name not in POD_SPECS]
     if unknown:
         raise click.BadParameter(f"there is no {unknown[0]}; use {', '.join(POD_SPECS)}", param_hint="--asks")
     sizes = list(_sizes(nodes))
-    found = [figures(name, size, size * per_node, pods, rounds) for name in wanted for size in sizes]
+    found = [figures(name, size, size * per_node, pods, rounds, churn == "node") for name in wanted for size in sizes]
     Console(width=None if sys.stdout.isatty() else 160).print(table(found))
 
 

@@ -90,6 +90,11 @@ class Plugin(ABC):
     """True if results may depend on the names of the pod's PersistentVolumeClaims, unique for each StatefulSet pod."""
     reads_match_fields: ClassVar[bool] = True
     """True if results may depend on `matchFields` of the required node affinity, unique for each DaemonSet pod."""
+    pre_reads_nodes: ClassVar[bool] = True
+    """True if cached results of PreFilter or PreScore may depend on node objects, which change all the time.
+
+    If False, they stay valid when a node changes.
+    """
 
     def __init__(self, args: Any, handle: Handle) -> None:
         """Store the decoded `Args` and the handle.
@@ -291,6 +296,15 @@ class ScorePlugin(Plugin):
             for score in scores:
                 check_score(self.score, score)
         return np.array(scores, np.int64)
+
+    def score_cache_key(self, cycle: Cycle) -> Hashable | None:  # noqa: ARG002
+        """Return a cache key of what the raw scores depend on besides the scored node itself.
+
+        Equal keys allow reuse of the cached scores of unchanged nodes. For plugins that read ALL_NODES, where nodes
+        change often but rarely what is read of them. Called after PreScore. None, the default, scores every node again
+        after any change of a node.
+        """
+        return None
 
     def score_equivalence(self, cycle: Cycle) -> NodeEquivalence | None:  # noqa: ARG002
         """Return an equivalence of nodes with equal raw scores in this attempt; one node of each class is scored.

@@ -162,22 +162,32 @@ class Pod:
         "created",
         "deleting",
         "generation",
+        "is_large",
         "name",
         "namespace",
         "node_name",
         "nominated_node_name",
         "phase",
         "resource_version",
+        "scheduler_name",
         "signature",
         "start_time",
         "uid",
     )
+
+    is_large: bool
+    """True for a pod larger than LARGE bytes, for which nothing is cached."""
+    scheduler_name: str
+    """spec.schedulerName."""
 
     def __init__(self, uid: str, namespace: str, name: str, signature: PodSignature) -> None:
         self.uid = uid
         self.namespace = namespace
         self.name = name
         self.signature = signature
+        # Stored, because every attempt reads them several times.
+        self.is_large = signature.size > LARGE
+        self.scheduler_name = signature.spec.scheduler_name
         self.node_name = ""
         self.nominated_node_name = ""
         self.phase = "Pending"
@@ -225,16 +235,6 @@ class Pod:
         """Size in bytes of everything that scheduling reads."""
         return self.signature.size
 
-    @property
-    def is_large(self) -> bool:
-        """True for a pod larger than LARGE bytes, for which nothing is cached."""
-        return self.signature.size > LARGE
-
-    @property
-    def scheduler_name(self) -> str:
-        """spec.schedulerName."""
-        return self.signature.spec.scheduler_name
-
     def on(self, node_name: str) -> Pod:
         """Return a copy of the pod that is assigned to the node."""
         copy = Pod(self.uid, self.namespace, self.name, self.signature)
@@ -247,7 +247,8 @@ class Pod:
         return f"Pod({self.key})"
 
 
-_STATUS_FIELDS = tuple(field for field in Pod.__slots__ if field not in ("uid", "namespace", "name", "signature"))
+_IDENTITY = ("uid", "namespace", "name", "signature", "is_large", "scheduler_name")
+_STATUS_FIELDS = tuple(field for field in Pod.__slots__ if field not in _IDENTITY)
 
 
 def _volume_claim(volume: Mapping[str, Any]) -> VolumeClaim | None:

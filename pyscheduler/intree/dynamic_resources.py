@@ -95,8 +95,10 @@ class DynamicResources(PreEnqueuePlugin, PreFilterPlugin, FilterPlugin, PostFilt
 
     def _needs_devices(self, pod: Pod, nodes: NodeTable) -> bool:
         """Return True if the pod requests a resource that maps to a device class and that no node has allocatable."""
-        extended = [name for name, amount in pod.requests.real.items() if amount and "/" in name]
-        return any(self._has_class(name) and not nodes.allocatable(name).any() for name in extended)
+        for name, amount in pod.requests.real.items():
+            if amount and "/" in name and self._has_class(name) and not nodes.allocatable(name).any():
+                return True
+        return False
 
     def _has_class(self, resource: str) -> bool:
         classes = self.handle.objects[DEVICE_CLASS]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 
 import msgspec
 
@@ -62,6 +62,9 @@ class ImageLocality(PreScorePlugin, ScorePlugin):
 
     def score(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> int:
         return cycle[_PRE_SCORE_STATE].score(node.images)
+
+    def score_cache_key(self, cycle: Cycle) -> Hashable | None:
+        return cycle[_PRE_SCORE_STATE]
 
     def score_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Scores:
         if _PRE_SCORE_STATE not in cycle:

@@ -166,6 +166,7 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
     reads = Reads.DOMAINS
     reads_claims = False
     reads_match_fields = False
+    pre_reads_nodes = False
     normalizer = ByRange()
 
     def __init__(self, args: InterPodAffinityArgs, handle: Handle) -> None:
@@ -178,6 +179,7 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
             tuple[PodSignature, tuple[str, ...]], tuple[IncomingPod | MatchingTerms, Mapping[str, AffinityWeight]]
         ] = {}
         self._weights_version = -1
+        self._last_incoming: IncomingPod | None = None
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         return (
@@ -196,9 +198,12 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         terms = affinity_terms(pod.signature)
         if terms.problem:
             return Rejection(f"parsing pod: {terms.problem}", resolvable=False)
-        keys = _node_keys(nodes, nodes.attribute_counts(ExistingAntiAffinityKeys()))
-        if not keys and not terms.affinity and not terms.anti_affinity:
+        existing_keys = nodes.attribute_counts(ExistingAntiAffinityKeys())
+        if not existing_keys and not terms.affinity and not terms.anti_affinity:
             return SKIP_SIGNATURE_GROUP
+        keys = _node_keys(nodes, existing_keys)
+        if not keys and not terms.affinity and not terms.anti_affinity:
+            return SKIP
         incoming_pod = self._incoming_pod(pod)
         matching = self._anti_affinity_cache.of(incoming_pod, nodes, self._namespaces.version) if keys else incoming_pod
         existing_anti_affinity_counts = count_by_topology(
@@ -276,9 +281,12 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         own = terms.preferred
         if self.args.ignore_preferred_terms_of_existing_pods and not own:
             return SKIP_SIGNATURE_GROUP
-        existing_keys = _node_keys(nodes, nodes.attribute_counts(ScoringTermKeys(self.args.hard_pod_affinity_weight)))
-        if not own and not existing_keys:
+        all_keys = nodes.attribute_counts(ScoringTermKeys(self.args.hard_pod_affinity_weight))
+        if not own and not all_keys:
             return SKIP_SIGNATURE_GROUP
+        existing_keys = _node_keys(nodes, all_keys)
+        if not own and not existing_keys:
+            return SKIP
         if terms.problem:  # PreFilter, which rejects such pods, may be disabled
             raise StatusError(f"failed to parse pod: {terms.problem}")
         all_weights = self._affinity_weights(pod, tuple(existing_keys), nodes)
@@ -330,7 +338,13 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
     # -- namespaces ----------------------------------------------------------------------------------------------
 
     def _incoming_pod(self, pod: Pod) -> IncomingPod:
-        return IncomingPod(pod.signature, labels_of(self._namespaces.get(pod.namespace)))
+        """Return the pod with its namespace's labels; the same object for successive pods of a signature."""
+        last, labels = self._last_incoming, labels_of(self._namespaces.get(pod.namespace))
+        if last is not None and last.signature is pod.signature and last.namespace_labels == labels:
+            return last
+        incoming = IncomingPod(pod.signature, labels)
+        self._last_incoming = None if pod.is_large else incoming
+        return incoming
 
 
 def _node_keys(nodes: NodeTable, keys: Collection[str]) -> Collection[str]:

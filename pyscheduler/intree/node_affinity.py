@@ -91,6 +91,7 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
     reads = Reads.OWN_NODE
     reads_labels = False
     reads_claims = False
+    pre_reads_nodes = False
     normalizer = DefaultNormalizeScore()
 
     def __init__(self, args: NodeAffinityArgs, handle: Handle) -> None:

@@ -49,6 +49,7 @@ class NodeDeclaredFeatures(PreFilterPlugin, FilterPlugin):
     reads_labels = False
     reads_claims = False
     reads_match_fields = False
+    pre_reads_nodes = False
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         declared = Action.ADD | Action.UPDATE_NODE_DECLARED_FEATURE

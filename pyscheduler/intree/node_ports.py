@@ -38,6 +38,7 @@ class NodePorts(PreFilterPlugin, FilterPlugin):
     reads_labels = False
     reads_claims = False
     reads_match_fields = False
+    pre_reads_nodes = False
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         return (ClusterEventWithHint(POD, Action.DELETE, self._port_freed), ClusterEventWithHint(NODE, Action.ADD))

@@ -71,6 +71,7 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
     reads_labels = False
     reads_claims = False
     reads_match_fields = False
+    pre_reads_nodes = False
 
     def pre_score(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Skip | None:
         requests = pod.requests.effective

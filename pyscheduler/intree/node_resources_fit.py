@@ -123,6 +123,7 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
     reads_labels = False
     reads_claims = False
     reads_match_fields = False
+    pre_reads_nodes = False
 
     def __init__(self, args: NodeResourcesFitArgs, handle: Handle) -> None:
         super().__init__(args, handle)
@@ -131,7 +132,6 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         self._rate = _scoring.rating(strategy)
         self._strategy = _scoring.for_columns(strategy)
         self._capacities = _scoring.Capacities()
-        self._is_ratio = strategy.type == _scoring.REQUESTED_TO_CAPACITY_RATIO
 
     # -- events --------------------------------------------------------------------------------------------------
 
@@ -192,10 +192,14 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
 
     def filter_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> NodeToStatus:
         requests = cycle[_REQUESTS]
-        if len(requests) > _MAX_BITS - 2 or any(request.amount > MAX_INT64 for request in requests):
+        if len(requests) > _MAX_BITS - 2:
             return super().filter_all(cycle, pod, nodes)
-        amounts = tuple([(n, nodes.allocatable(r), nodes.requested(r)) for r, n in requests])
-        if kernels.has_room(nodes.pod_counts, nodes.allowed_pods, amounts):
+        amounts = []
+        for resource, amount in requests:
+            if amount > MAX_INT64:
+                return super().filter_all(cycle, pod, nodes)
+            amounts.append((amount, nodes.allocatable(resource), nodes.requested(resource)))
+        if kernels.has_room(nodes.pod_counts, nodes.allowed_pods, tuple(amounts)):
             return NodeToStatus(len(nodes))
         # One bit per reason; bit 0 means that evicting pods would not help.
         failed = (nodes.pod_counts >= nodes.allowed_pods).astype(np.int64) << 1
@@ -218,22 +222,13 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
                 yield _ScoredResource(name, amount, weight, with_defaults=name in (CPU, MEMORY))
 
     def score(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> int:
-        total = weights = 0
-        allocatable = node.allocatable
+        allocatable, resources = node.allocatable, []
         for resource, amount, weight, with_defaults in cycle[_PRE_SCORE_STATE].each:
             capacity = allocatable.get(resource, 0)
-            if not capacity:
-                continue
-            used = amount + (node.non_zero_requested if with_defaults else node.requested).get(resource, 0)
-            rated = self._rate(used if used < capacity else capacity, capacity)
-            if rated or not self._is_ratio:
-                total += rated * weight
-                weights += weight
-        return self._mean(total, weights) if weights else 0
-
-    def _mean(self, total: _scoring.Amount, weights: _scoring.Amount) -> _scoring.Amount:
-        # The ratio strategy rounds half up where the others truncate.
-        return (2 * total + weights) // (2 * weights) if self._is_ratio else total // weights
+            if capacity:
+                used = amount + (node.non_zero_requested if with_defaults else node.requested).get(resource, 0)
+                resources.append((used if used < capacity else capacity, capacity, weight))
+        return self._rate(resources)
 
     def score_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Scores:
         each, resources, too_big = cycle[_PRE_SCORE_STATE]

@@ -90,6 +90,7 @@ class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
     reads_in_dry_run = Reads.OWN_NODE_AND_PODS
     reads_labels = False
     reads_match_fields = False
+    pre_reads_nodes = False
     reads_identity = True  # the names of ephemeral claims contain the pod's name
     watches = (kinds.CLAIM, kinds.VOLUME, kinds.STORAGE_CLASS, kinds.CSI_NODE, kinds.VOLUME_ATTACHMENT)
 

@@ -97,6 +97,7 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
     Args = PodTopologySpreadArgs
     reads = Reads.DOMAINS
     reads_claims = False
+    pre_reads_nodes = False
     normalizer = SpreadNormalizer()
     watches = KINDS
 

@@ -46,6 +46,7 @@ class TaintToleration(FilterPlugin, PreScorePlugin, ScorePlugin):
     reads_labels = False
     reads_claims = False
     reads_match_fields = False
+    pre_reads_nodes = False
     normalizer = DefaultNormalizeScore(reverse=True)
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:

@@ -96,6 +96,7 @@ class VolumeBinding(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, 
     reads_in_dry_run = Reads.OWN_NODE
     reads_labels = False
     reads_match_fields = False
+    pre_reads_nodes = False
     watches = (
         kinds.VOLUME,
         kinds.CLAIM,

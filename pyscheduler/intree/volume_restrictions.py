@@ -117,6 +117,7 @@ class VolumeRestrictions(PreFilterPlugin, FilterPlugin):
     reads = Reads.EVERYTHING
     reads_labels = False
     reads_match_fields = False
+    pre_reads_nodes = False
     watches = (CLAIM,)
 
     def __init__(self, args: Any, handle: Handle) -> None:

@@ -72,6 +72,7 @@ class VolumeZone(PreFilterPlugin, FilterPlugin):
     reads_in_dry_run = Reads.OWN_NODE
     reads_labels = False
     reads_match_fields = False
+    pre_reads_nodes = False
     watches = (VOLUME, CLAIM, STORAGE_CLASS)
 
     def __init__(self, args: object, handle: Handle) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -83,8 +83,9 @@ def _named_or_nothing(self: Any, cycle: Cycle, pod: Pod, node: NodeInfo) -> Reje
     return None if pod.node_name == node.name else Rejection("node(s) didn't match the requested node name")
 
 
-def _rounded_up(used: int, capacity: int) -> int:
-    return -(-(capacity - used) * 100 // capacity)
+def _rounded_up(resources: Iterable[tuple[int, int, int]]) -> int:
+    rated = [(-(-(capacity - used) * 100 // capacity), weight) for used, capacity, weight in resources]
+    return sum(score * weight for score, weight in rated) // sum(weight for _, weight in rated)
 
 
 def _rounded(self: Any, scores: Any, span: tuple[int, int]) -> Any:
@@ -147,10 +148,11 @@ PLANTS = (
         "rejection is always resolvable",
         _rejection=lambda reasons, resolvable: Rejection(*reasons),
     ),
-    _plant(
+    _elsewhere(
         "NodeResourcesFit",
         "mean is truncated",
-        **{"NodeResourcesFit._mean": lambda _, total, weights: total // weights},
+        "intree._scoring._rounded",
+        lambda total, weights: total // weights,
     ),
     _elsewhere(
         "NodeResourcesFit",

@@ -6,7 +6,7 @@ Their results and reasons contain what they read, so that a stale cached result 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -137,6 +137,29 @@ class TeamShare(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
     def score(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> int:
         team_counts = cycle[_TEAM_COUNTS]
         return (1000 * team_counts.teams[node.labels.get("team", "")] // team_counts.total) % 101
+
+
+_TEAM_SIZES: StateKey[frozenset[tuple[str, int]]] = StateKey("TeamRank")
+
+
+class TeamRank(PreScorePlugin, ScorePlugin):
+    """ALL_NODES with a cache key: prefer nodes of small teams; PreScore counts the teams, up to 2 nodes of each."""
+
+    name = "TeamRank"
+    reads = Reads.ALL_NODES
+    reads_claims = False
+    reads_labels = False
+
+    def pre_score(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> None:
+        teams = Counter(node.labels.get("team", "") for node in nodes.all_nodes)
+        cycle[_TEAM_SIZES] = frozenset((team, min(n, 2)) for team, n in teams.items())
+
+    def score_cache_key(self, cycle: Cycle) -> Hashable:
+        return cycle[_TEAM_SIZES]
+
+    def score(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> int:
+        sizes = cycle[_TEAM_SIZES]
+        return 10 // dict(sizes)[node.labels.get("team", "")]
 
 
 _ZONES: StateKey[Counter[str]] = StateKey("ZoneLimit")
@@ -316,6 +339,7 @@ LEVELS = (
     TeamCpu,
     PodLimit,
     TeamShare,
+    TeamRank,
     ZoneLimit,
     TeamScore,
     External,

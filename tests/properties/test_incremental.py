@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyscheduler.api import Domains, NodeEquivalence, Pod, Reads
+from pyscheduler.api import Cycle, Domains, NodeEquivalence, Pod, Reads
 from pyscheduler.core.framework.plugin_failure import PluginFailed
 from pyscheduler.core.result_cache import invalidation
 from pyscheduler.core.result_cache.equivalence_cache import EquivalenceCache
 from pyscheduler.core.result_cache.filter_columns import FilterColumn, FilterColumns
-from pyscheduler.core.result_cache.invalidation import Change, Scope
+from pyscheduler.core.result_cache.invalidation import Change, DirtyRows, Scope
 from pyscheduler.core.result_cache.node_equivalence import NodeEquivalenceClasses, _Axis
 from pyscheduler.core.result_cache.plugin_result_cache import PluginResultCache
 from pyscheduler.core.result_cache.pod_dependent_scores import PodDependentScores
@@ -24,6 +24,7 @@ from pyscheduler.core.result_cache.score_column import ScoreColumn
 from pyscheduler.core.result_cache.score_columns import INFEASIBLE, ScoreColumns
 from pyscheduler.core.result_cache.top_scores import TopScores
 from pyscheduler.core.state import ClusterState
+from pyscheduler.core.state.columns import CategoricalColumn
 from pyscheduler.intree import InterPodAffinity
 from tests.properties.evaluation_model import KINDS, EvaluationWorld
 from tests.properties.probe_plugins import (
@@ -36,6 +37,7 @@ from tests.properties.probe_plugins import (
     TeamCpu,
     TeamFilter,
     TeamPreference,
+    TeamRank,
     TeamScore,
     TeamShare,
     ZoneLimit,
@@ -163,6 +165,36 @@ def _run_pre_filter_once(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(EquivalenceCache, "begin", lambda self, *_: self._pre_filter)
 
 
+def _keep_pre_filter_results(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(TeamShare, "pre_reads_nodes", False)
+
+
+def _ignore_cache_key(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ScoreColumn, "_is_cache_key_unchanged", lambda *_: True)
+
+
+def _ignore_changed_raw_scores(patch: pytest.MonkeyPatch) -> None:
+    score_few = ScoreColumn._score_few
+    patch.setattr(ScoreColumn, "_score_few", lambda *args: score_few(*args) and False)
+
+
+def _keep_topologies(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(CategoricalColumn, "version", property(lambda _: 0, lambda *_: None), raising=False)
+
+
+def _keep_axes(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(_Axis, "has_same_ids", lambda *_: True)
+
+
+def _accept_every_changed_node(patch: pytest.MonkeyPatch) -> None:
+    still_fits = FilterColumns.still_fits
+
+    def accept(self: FilterColumns, cycle: Cycle, pod: Pod, rows: DirtyRows, change: Change) -> bool:
+        return change is Change.NODE or still_fits(self, cycle, pod, rows, change)
+
+    patch.setattr(FilterColumns, "still_fits", accept)
+
+
 def _ignore_removal_of_last_row(patch: pytest.MonkeyPatch) -> None:
     remove_node = ClusterState.remove_node
 
@@ -189,11 +221,11 @@ def _count_terminating_pods(patch: pytest.MonkeyPatch) -> None:
 
 def _ignore_changed_skips(patch: pytest.MonkeyPatch) -> None:
     activate = ScoreColumns.activate
-    patch.setattr(ScoreColumns, "activate", lambda self, skipped: self._skipped is None and activate(self, skipped))
+    patch.setattr(ScoreColumns, "activate", lambda self, skipped: self.skipped is None and activate(self, skipped))
 
 
 def _keep_feasible_rows(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(FilterColumns, "still_fits", lambda self, cycle, pod, rows: (self.first[rows] == 0).all())
+    patch.setattr(FilterColumns, "still_fits", lambda self, cycle, pod, rows, change: (self.first[rows] == 0).all())
 
 
 def _keep_skips(patch: pytest.MonkeyPatch) -> None:
@@ -337,6 +369,12 @@ def _once_while(state: Callable[[Any], Any], method: Any) -> Any:
         (_invalidate_before_writing_fresh_rows, PodLimit),
         (_keep_infeasible_in_normalization, PodLimit),
         (_run_pre_filter_once, TeamShare),
+        (_keep_pre_filter_results, TeamShare),
+        (_ignore_cache_key, TeamRank),
+        (_ignore_changed_raw_scores, TeamCpu),
+        (_accept_every_changed_node, TeamCpu),
+        (_keep_topologies, TeamScore),
+        (_keep_axes, TeamScore),
         (_ignore_removal_of_last_row, TeamShare),
         (_count_terminating_pods, PodLimit),
         (_ignore_changed_skips, External),

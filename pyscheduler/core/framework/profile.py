@@ -93,6 +93,11 @@ class Profile(msgspec.Struct, frozen=True, eq=False, dict=True):
         return frozenset(plugin.name for plugin in self.plugins if plugin.reads_match_fields)
 
     @cached_property
+    def pre_node_readers(self) -> frozenset[str]:
+        """Names of the plugins with PreFilter or PreScore results that depend on node objects."""
+        return frozenset(plugin.name for plugin in self.plugins if plugin.pre_reads_nodes)
+
+    @cached_property
     def evaluations(self) -> EvaluationCounts:
         """Evaluation counters of its plugins."""
         return EvaluationCounts(self.pre_filter, self.filter, self.pre_score, [each.plugin for each in self.score])
@@ -213,5 +218,6 @@ def reads_of(plugin: Plugin) -> Reads:
 
 
 def is_cacheable(plugin: Plugin) -> bool:
-    """Return True if the plugin's results hold for every pod of the signature until a node object changes."""
-    return reads_of(plugin) <= Reads.ALL_NODES and not getattr(plugin, "reads_identity", False)
+    """Return True if the plugin's results hold for every pod of the signature while no node object changes."""
+    reads: Reads = getattr(plugin, "reads", Reads.EVERYTHING)
+    return reads <= Reads.ALL_NODES and not getattr(plugin, "reads_identity", False)

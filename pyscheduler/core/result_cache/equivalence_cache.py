@@ -18,7 +18,7 @@ from pyscheduler.api.nodes import NodeTable
 from pyscheduler.api.outcome import Status
 from pyscheduler.api.pod import Pod, PodSignature
 from pyscheduler.core.framework.profile import Profile
-from pyscheduler.core.result_cache.filter_columns import FITS, FilterColumns, are_few
+from pyscheduler.core.result_cache.filter_columns import FEW, FITS, FilterColumns, are_few
 from pyscheduler.core.result_cache.invalidation import ATTEMPT, NODE, USAGE, Change, DirtyRows
 from pyscheduler.core.result_cache.plugin_result_cache import PluginResultCache, run_pre_score
 from pyscheduler.core.result_cache.score_columns import ScoreColumns
@@ -76,12 +76,13 @@ class EquivalenceCache:
         return are_few(self._state.rows)
 
     def begin(self, signature: PodSignature) -> PluginResultCache:
-        """Return the PreFilter results that are still valid. A changed node object invalidates all of them."""
+        """Return the PreFilter results that are still valid."""
         if self._signature is not signature:
             self._switch_signature(signature)
         if self._nodes_version != self._state.nodes_version:
             self._nodes_version = self._state.nodes_version
-            self._pre_filter, self._pre_score = PluginResultCache(), PluginResultCache()
+            self._pre_filter.drop(self._profile.pre_node_readers)
+            self._pre_score.drop(self._profile.pre_node_readers)
             self.with_nominated_pods.clear()
         dependency_version = self._state.dependency_version
         if self._dependency_version != dependency_version:
@@ -118,7 +119,8 @@ class EquivalenceCache:
 
     def refresh_filters(self, cycle: Cycle, pod: Pod, skipped: frozenset[str]) -> None:
         """Update `feasible`; call it before `exclude_reserved`. PluginFailed if a plugin raises."""
-        self._resize(len(self._state.rows))
+        if len(self._state.rows) != self._size:
+            self._resize(len(self._state.rows))
         if self._refresh_incrementally(cycle, pod, skipped):
             return
         stale = self._invalidate_changed(skipped)
@@ -155,27 +157,30 @@ class EquivalenceCache:
         if self._feasible_changed:
             all_fit = self.feasible_count == self._size and not self._is_small
             self._fitting_rows = slice(0, self._size) if all_fit else np.flatnonzero(self.feasible)
+        results, scores = self._pre_score, self.scores
+        skipped = results.replay(cycle) if results.outcome is not None else self._run_pre_score(cycle, pod)
+        if skipped is not scores.skipped and scores.activate(skipped):
+            self._dirty_rows, self._feasible_changed = None, True
+
+    def _run_pre_score(self, cycle: Cycle, pod: Pod) -> frozenset[str]:
         fitting, profile = self._fitting_rows, self._profile
 
         def table() -> NodeTable:
             return self._state.table(None if isinstance(fitting, slice) else fitting)
 
-        evaluations = profile.evaluations.pre_score
-        skipped = run_pre_score(profile.pre_score, cycle, pod, table, self._pre_score, evaluations)
-        if self.scores.activate(skipped):
-            self._dirty_rows, self._feasible_changed = None, True
+        return run_pre_score(profile.pre_score, cycle, pod, table, self._pre_score, profile.evaluations.pre_score)
 
     def refresh_scores(self, cycle: Cycle, pod: Pod) -> None:
         """Update the totals of all feasible nodes. PluginFailed if a plugin raises."""
         fitting = self._fitting_rows
         usage_rows, self._usage_dirty_rows = self._usage_dirty_rows, None
-        self.scores.invalidate(ATTEMPT, [])
+        if self.scores.change_with_attempts:
+            self.scores.invalidate(ATTEMPT, [])
         if usage_rows is not None:
             usage_only = self._dirty_rows is not None and not len(self._dirty_rows) and not self._feasible_changed
             if usage_only and self.scores.refresh_rows(cycle, pod, usage_rows, fitting):
                 return
-            if self.scores.invalidate(USAGE, usage_rows):
-                self._dirty_rows = None
+            self.scores.invalidate(USAGE, usage_rows)
             self._mark_dirty(usage_rows)
         flipped, self._feasibility_changed_rows = self._feasibility_changed_rows, _NO_ROWS
         if self._dirty_rows is not None and len(flipped):
@@ -186,29 +191,51 @@ class EquivalenceCache:
         self._dirty_rows, self._feasible_changed = [], False
 
     def _refresh_incrementally(self, cycle: Cycle, pod: Pod, skipped: frozenset[str]) -> bool:
-        """Return True if only pods were added or removed since the last attempt and no row changed its feasibility.
+        """Return True if the pod still fits all rows that changed since the last attempt.
 
-        This holds for most attempts. Nothing has to be invalidated then; the affected rows are noted for scoring.
+        This holds for most attempts. No filter result has to be invalidated then; the rows are noted for scoring.
         """
-        state = self._state
-        if self._signature_changed or state.node_log.mark != self._node_mark or not self.filters.is_skipping(skipped):
+        state, filters = self._state, self.filters
+        if self._signature_changed:
             return False
-        if not self.filters.is_stable and not self.filters.is_unchanged(cycle):
+        if skipped is not filters.skipped and skipped != filters.skipped:
+            return False
+        if not filters.is_stable and not filters.is_unchanged(cycle):
             return False
         changed = state.usage_log.since(self._usage_mark)
         if changed is None or len(changed) > self._size:
             return False
         rows = self._existing_rows(changed)
-        if self._excluded_rows and not self._excluded_rows.isdisjoint(rows):
+        if self.feasible_count < self._size and not self._are_feasible(rows):
             return False
-        if self.feasible_count < self._size and not self.filters.was_feasible(rows):
+        if not filters.still_fits(cycle, pod, rows, USAGE):
             return False
-        if not self.filters.still_fits(cycle, pod, rows):
+        if state.node_log.mark != self._node_mark and not self._accept_changed_nodes(cycle, pod):
             return False
         self._usage_mark = state.usage_log.mark
         if len(changed):
             self._usage_dirty_rows = rows if self._usage_dirty_rows is None else _union(self._usage_dirty_rows, rows)
         return True
+
+    def _accept_changed_nodes(self, cycle: Cycle, pod: Pod) -> bool:
+        """Return True if the pod still fits all nodes with changed objects; they are marked as dirty then."""
+        log = self._state.node_log
+        changed = log.since(self._node_mark) if self._node_mark >= 0 else None
+        if changed is None or len(changed) > self._size or not self.filters.reads_own_node:
+            return False
+        rows = self._existing_rows(changed)
+        if not self._are_feasible(rows) or not self.filters.still_fits(cycle, pod, rows, NODE):
+            return False
+        self._node_mark = log.mark
+        self.scores.invalidate(NODE, rows)
+        self._mark_dirty(rows)
+        return True
+
+    def _are_feasible(self, rows: DirtyRows) -> bool:
+        feasible = self.feasible
+        if isinstance(rows, list):
+            return all(feasible[row] for row in rows)
+        return int(np.count_nonzero(feasible[rows])) == len(rows)
 
     def _filter_all(self, cycle: Cycle, pod: Pod) -> None:
         if self.filters.refresh(cycle, pod, slice(0, self._size)):
@@ -275,8 +302,7 @@ class EquivalenceCache:
 
     def _invalidate(self, change: Change, rows: DirtyRows) -> bool:
         """Invalidate what the change makes stale. Return True if filter results beyond `rows` are stale."""
-        if self.scores.invalidate(change, rows):
-            self._dirty_rows = None
+        self.scores.invalidate(change, rows)
         return self.filters.invalidate(change, rows)
 
     def _mark_dirty(self, rows: DirtyRows) -> None:
@@ -287,16 +313,16 @@ class EquivalenceCache:
 
     def _existing_rows(self, changed: Rows) -> DirtyRows:
         """Return the changed rows that still exist."""
-        if are_few(changed):
-            rows = changed.tolist()
-            return [row for row in (sorted(set(rows)) if len(rows) > 1 else rows) if row < self._size]
+        if len(changed) <= FEW:
+            rows: list[int] = changed.tolist()
+            if len(rows) > 1:
+                rows = sorted(set(rows))
+            return rows if not rows or rows[-1] < self._size else [row for row in rows if row < self._size]
         beyond = changed[changed.argmax()] >= self._size
         return changed[changed < self._size] if beyond else changed
 
     def _resize(self, n: int) -> None:
-        """Adapt the columns to the number of nodes."""
-        if n == self._size:
-            return
+        """Adapt the columns to another number of nodes."""
         self._feasible_changed = True
         if n > len(self.feasible):
             self.feasible = grown(self.feasible, max(n, 2 * len(self.feasible)))

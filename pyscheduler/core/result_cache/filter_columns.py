@@ -25,9 +25,9 @@ from pyscheduler.core.framework.evaluation_counts import CountersByPlugin, Evalu
 from pyscheduler.core.framework.plugin_calls import call_guarded, call_plugin
 from pyscheduler.core.framework.plugin_failure import raise_plugin_failed
 from pyscheduler.core.framework.result_checks import check_statuses
-from pyscheduler.core.result_cache.invalidation import ATTEMPT, CHANGES, USAGE, CachedColumn, Change, DirtyRows, Scope
+from pyscheduler.core.result_cache.invalidation import ATTEMPT, CHANGES, NODE, CachedColumn, Change, DirtyRows, Scope
 from pyscheduler.core.state.cluster import ClusterState
-from pyscheduler.core.state.columns import grown
+from pyscheduler.core.state.columns import assign, grown
 from pyscheduler.kernels import Rows
 
 Codes = NDArray[np.int32]
@@ -58,9 +58,9 @@ class FilterColumn(CachedColumn):
         """Cache key of the codes of a volatile plugin; None if they must be recomputed."""
 
     def invalidate_rows(self, rows: DirtyRows) -> None:
-        self.codes[rows] = STALE
+        assign(self.codes, rows, STALE)
         if self.all_fit:
-            self.all_fit = are_few(rows) and are_few(self.unverified_rows)
+            self.all_fit = len(rows) <= FEW and len(self.unverified_rows) <= FEW
             if self.all_fit:
                 self.unverified_rows.extend(rows)
 
@@ -98,9 +98,12 @@ class FilterColumns:
         self._columns: dict[str, FilterColumn] = {}
         self._active: list[FilterColumn] = []
         self._columns_by_change: Sequence[Sequence[FilterColumn]] = NO_COLUMNS_BY_CHANGE
-        self._skipped: frozenset[str] | None = None
+        self.skipped: frozenset[str] | None = None
+        """Names of the plugins that are left out; None before the first call of `activate`."""
         self.is_stable = True
-        """True if results change only in rows where something happened."""
+        """True if results change only in rows where something happened, or with any node object."""
+        self.reads_own_node = True
+        """True if a changed node object changes results only in its row."""
         self.first: Codes = _NO_CODES
         """Code of the first rejection per row, 0 if the pod fits."""
         self.statuses: list[Status] = [Status(Code.SUCCESS)]
@@ -113,20 +116,17 @@ class FilterColumns:
 
     def activate(self, skipped: frozenset[str]) -> bool:
         """Leave out the plugins that PreFilter skipped. Return True if these changed."""
-        if self.is_skipping(skipped):
+        before, self.skipped = self.skipped, skipped
+        if skipped == before:
             return False
-        self._skipped = skipped
-        before = self._active
+        active_before = self._active
         self._active = [self._column(p) for p in self._plugins if p.name not in skipped]
         for column in self._active:
-            column.all_stale |= column not in before  # columns of skipped plugins are not invalidated
+            column.all_stale |= column not in active_before  # columns of skipped plugins are not invalidated
         self._columns_by_change = columns_by_change(self._active)
         self.is_stable = not any(column.is_volatile for column in self._active)
+        self.reads_own_node = not any(column.reach[NODE] is Scope.EVERYWHERE for column in self._active)
         return True
-
-    def is_skipping(self, skipped: frozenset[str]) -> bool:
-        """Return True if exactly these plugins are left out now."""
-        return skipped is self._skipped or skipped == self._skipped
 
     def resize(self, n: int) -> None:
         """Extend the columns to `n` rows; new rows are STALE."""
@@ -178,28 +178,26 @@ class FilterColumns:
         basis = column.plugin.filter_cache_key(cycle)
         return None if basis is None else (self._state.nodes_version, basis)
 
-    def was_feasible(self, rows: DirtyRows) -> bool:
-        """Return True if the pod fitted all of the rows."""
-        first = self.first
-        return not (any(first[row] for row in rows) if isinstance(rows, list) else np.count_nonzero(first[rows]))
-
-    def still_fits(self, cycle: Cycle, pod: Pod, rows: DirtyRows) -> bool:
-        """Return True if the pod still fits rows that it fitted before pods were added or removed there.
+    def still_fits(self, cycle: Cycle, pod: Pod, rows: DirtyRows, change: Change) -> bool:
+        """Return True if the pod still fits rows that it fitted before a change there.
 
         False means that the rows must be refreshed.
         """
-        for column in self._columns_by_change[USAGE]:
-            if not column.is_volatile and (column.all_stale or not self._accepts(cycle, pod, column, rows)):
+        nodes = self._state.rows
+        for column in self._columns_by_change[change]:
+            if column.is_volatile:
+                continue
+            if column.all_stale:
                 return False
+            if not isinstance(rows, list):
+                if self._verdicts(cycle, pod, column, rows).rejections:
+                    return False
+                continue
+            for row in rows:
+                column.evaluations.n += 1
+                if run_filter(column.plugin, cycle, pod, nodes[row]) is not None:
+                    return False
         return True
-
-    def _accepts(self, cycle: Cycle, pod: Pod, column: FilterColumn, rows: DirtyRows) -> bool:
-        """Return True if the plugin accepts the pod on all rows; its results are not cached."""
-        if isinstance(rows, list):
-            column.evaluations.n += len(rows)
-            rejected = [row for row in rows if run_filter(column.plugin, cycle, pod, self._state.rows[row]) is not None]
-            return not rejected
-        return not self._verdicts(cycle, pod, column, rows).rejections
 
     def refresh_row(self, cycle: Cycle, pod: Pod, row: int) -> bool:
         """Update one row with per-node calls. Return True if the pod fits there."""
@@ -345,10 +343,11 @@ def select_rows(rows: Rows | slice, mask: NDArray[np.bool_]) -> Rows | slice:
 def run_filter(plugin: FilterPlugin, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:
     """Return the plugin's result for one node. PluginFailed if it fails."""
     try:
-        if cycle.call_observer is None:
+        observer = cycle.call_observer
+        if observer is None:
             answer = plugin.filter(cycle, pod, node)
         else:
-            answer = cycle.call_observer(plugin.name, "Filter", plugin.filter, cycle, pod, node)
+            answer = observer(plugin.name, "Filter", plugin.filter, cycle, pod, node)
         if answer is not None and not isinstance(answer, Rejection):
             raise InvalidReturnValue(plugin.filter, answer, FILTER_RETURNS)
         return answer
@@ -358,6 +357,9 @@ def run_filter(plugin: FilterPlugin, cycle: Cycle, pod: Pod, node: NodeInfo) -> 
 
 def run_filter_on_table(plugin: FilterPlugin, cycle: Cycle, pod: Pod, table: NodeTable) -> NodeToStatus:
     """Return the plugin's results for many nodes. PluginFailed if it fails."""
-    verdicts = call_plugin(plugin, "Filter", plugin.filter_all, cycle, pod, table)
-    call_guarded(plugin.name, "Filter", check_statuses, plugin.filter_all, verdicts, len(table))
+    try:
+        verdicts = call_plugin(plugin, "Filter", plugin.filter_all, cycle, pod, table)
+        check_statuses(plugin.filter_all, verdicts, len(table))
+    except BaseException as error:
+        raise_plugin_failed(plugin.name, "Filter", error)
     return verdicts

@@ -17,6 +17,7 @@ from pyscheduler.api.nodes import Ints, NodeTable
 from pyscheduler.api.plugin import ScorePlugin
 from pyscheduler.api.topology import NodeEquivalence, PodCount
 from pyscheduler.core.framework.plugin_calls import call_guarded
+from pyscheduler.core.framework.plugin_failure import raise_plugin_failed
 from pyscheduler.core.result_cache.invalidation import DirtyRows
 from pyscheduler.core.state.cluster import ClusterState
 from pyscheduler.kernels import Rows, extremes, first_of
@@ -41,13 +42,20 @@ class _Axis:
     """Domain ids of a topology, cached because they change only with the nodes."""
 
     def column(self, nodes: NodeTable) -> Ints:
-        return call_guarded(self.plugin.name, "Score", self._read, nodes) if self.ids is None else self.ids
+        if self.ids is not None:
+            return self.ids
+        try:
+            if not isinstance(self.part, str):
+                return nodes.count_pods(self.part)
+            self.ids = nodes.topology(self.part).ids
+            return self.ids
+        except BaseException as error:
+            raise_plugin_failed(self.plugin.name, "Score", error)
 
-    def _read(self, nodes: NodeTable) -> Ints:
-        if not isinstance(self.part, str):
-            return nodes.count_pods(self.part)
-        self.ids = nodes.topology(self.part).ids
-        return self.ids
+    def has_same_ids(self, nodes: NodeTable) -> bool:
+        """Return True unless this is a topology with changed domain ids."""
+        before, self.ids = self.ids, None
+        return not isinstance(self.part, str) or self.column(nodes) is before
 
     def set_range(self, column: Ints, stride: int) -> int:
         """Set the range to the values of the column and return the next axis' stride.
@@ -69,6 +77,7 @@ class NodeEquivalenceClasses:
         self._state = state
         self._equivalences: PluginEquivalences = ()
         self._version = -1
+        self._nodes = 0
         self._axes: list[_Axis] = []
         self._has_numbers = False
         """True if the numbers are valid for the current criteria; False if there are too many classes."""
@@ -97,13 +106,16 @@ class NodeEquivalenceClasses:
         feasible: Rows | slice,
         feasible_changed: bool,
     ) -> bool:
-        """Update the class numbers after pods were added or removed on some rows, or after any change (a slice).
+        """Update the class numbers after changes of some rows, or of any rows (a slice).
 
         `room` is the length of other columns, `feasible_changed` is True if other rows are feasible than before. Return
         True if there are so few classes that scoring representatives pays off.
         """
-        if self._version != self._state.nodes_version or equivalences != self._equivalences:
+        if equivalences != self._equivalences or (
+            self._version != self._state.nodes_version and not self._has_same_nodes()
+        ):
             self._equivalences, self._version = equivalences, self._state.nodes_version
+            self._nodes = len(self._state)
             self._axes = _axes(equivalences)
             self._number_all(room)
             feasible_changed = True
@@ -117,6 +129,14 @@ class NodeEquivalenceClasses:
         if feasible_changed or not len(self.rows):
             self._choose_representatives(feasible)
         return 2 * len(self.rows) <= (feasible.stop if isinstance(feasible, slice) else len(feasible))
+
+    def _has_same_nodes(self) -> bool:
+        """Return True if no row has another class although node objects have changed."""
+        version, self._version = self._version, self._state.nodes_version
+        if version < 0 or self._nodes != len(self._state):
+            return False
+        nodes = self._state.table()
+        return all(axis.has_same_ids(nodes) for axis in self._axes)
 
     def invalidate(self) -> None:
         """Renumber all rows at the next refresh, because changes until then are not reported."""

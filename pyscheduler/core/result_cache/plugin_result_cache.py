@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from pyscheduler.api.cycle import Cycle, StateKey
@@ -26,7 +26,7 @@ class Step(NamedTuple, Generic[P]):
 
 
 class PluginResultCache:
-    """Results for a signature, valid until a node object changes; `is_cacheable` selects the plugins."""
+    """Results for a signature, selected by `is_cacheable`; a changed node object invalidates some of them."""
 
     __slots__ = ("_cached", "_skip_results", "_states", "_steps", "outcome", "skipped")
 
@@ -54,10 +54,15 @@ class PluginResultCache:
 
         SKIP_SIGNATURE_GROUP stays valid.
         """
-        gone = [name for name in plugins if name in self._cached and not self._skip_results.get(name)]
+        if self._cached:
+            self.drop([name for name in plugins if not self._skip_results.get(name)])
+
+    def drop(self, plugins: Iterable[str]) -> None:
+        """Drop the results of some plugins."""
+        gone = self._cached.intersection(plugins)
         if gone:
-            self._cached.difference_update(gone)
-            self.skipped.difference_update(gone)
+            self._cached -= gone
+            self.skipped -= gone
             for name in gone:
                 self._skip_results.pop(name, None)
             self._invalidate_plan()
@@ -122,7 +127,9 @@ class PluginResultCache:
         state: State = {}
         for plugin in plugins:
             if plugin.name in self._cached:
-                state |= self._states[plugin.name]
+                written = self._states[plugin.name]
+                if written:
+                    state |= written
             else:
                 steps.append(Step(state, plugin))
                 state = {}
@@ -138,9 +145,6 @@ def run_pre_score(
     evaluations: CountersByPlugin,
 ) -> frozenset[str]:
     """Run the PreScore plugins that have no cached result. Return the names of the skipped plugins."""
-    if results.outcome is not None:
-        cached: frozenset[str] = results.replay(cycle)
-        return cached
     skipped = set(results.skipped)
     table: NodeTable | None = None
     for plugin in results.uncached_plugins(plugins, cycle):

@@ -78,8 +78,11 @@ class PodDependentScores:
         equivalences = []
         for column in self.columns:
             node_equivalence = column.equivalence(cycle)
-            if node_equivalence is None or any(count.is_large for count in node_equivalence.counts):
+            if node_equivalence is None:
                 return None
+            for count in node_equivalence.counts:
+                if count.is_large:
+                    return None
             equivalences.append((column.plugin, node_equivalence))
         return equivalences
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 from pyscheduler.api.cycle import Cycle
 from pyscheduler.api.nodes import NodeInfo, NodeTable
 from pyscheduler.api.normalize import MAX_NODE_SCORE, Normalizer, Scores
-from pyscheduler.api.plugin import ScorePlugin
+from pyscheduler.api.plugin import Reads, ScorePlugin
 from pyscheduler.api.pod import Pod
 from pyscheduler.api.return_values import InvalidReturnValue, check_score
 from pyscheduler.api.topology import NodeEquivalence
@@ -20,9 +21,9 @@ from pyscheduler.core.framework.plugin_failure import raise_plugin_failed
 from pyscheduler.core.framework.profile import Weighted
 from pyscheduler.core.framework.result_checks import check_scores
 from pyscheduler.core.result_cache.filter_columns import are_few, select_rows
-from pyscheduler.core.result_cache.invalidation import ATTEMPT, CachedColumn, DirtyRows, Scope
+from pyscheduler.core.result_cache.invalidation import ATTEMPT, NODE, CachedColumn, DirtyRows, Scope
 from pyscheduler.core.state.cluster import ClusterState
-from pyscheduler.core.state.columns import grown
+from pyscheduler.core.state.columns import assign, grown
 from pyscheduler.kernels import Rows, extremes, look_up, put
 
 NORMALIZE = "ScoreExtensionNormalize"
@@ -35,7 +36,9 @@ class ScoreColumn(CachedColumn):
     """Raw scores, a mask of those that are valid, and the weighted scores."""
 
     __slots__ = (
+        "_cache_key",
         "_fresh",
+        "_has_cache_key",
         "_is_flat",
         "_last_raw",
         "_last_weighted",
@@ -60,6 +63,14 @@ class ScoreColumn(CachedColumn):
         self.weight = weighted.weight
         self._overrides_normalize = type(self.plugin).normalize is not ScorePlugin.normalize
         self.normalizer: Normalizer | None = None if self._overrides_normalize else self.plugin.normalizer
+        self._has_cache_key = (
+            self.plugin.reads is Reads.ALL_NODES
+            and type(self.plugin).score_cache_key is not ScorePlugin.score_cache_key
+        )
+        self._cache_key: Hashable | None = None
+        """Cache key of the raw scores of a plugin that reads all nodes."""
+        if self._has_cache_key:
+            self.reach = (Scope.ROWS, *self.reach[NODE + 1 :])
         self.raw: Scores = np.zeros(n, np.int64)
         self._fresh: NDArray[np.bool_] = np.zeros(n, np.bool_)
         self._only_fresh_rows: Rows | slice | None = None
@@ -91,7 +102,7 @@ class ScoreColumn(CachedColumn):
             self.is_fresh = False
 
     def invalidate_rows(self, rows: DirtyRows) -> None:
-        self.fresh()[rows] = False
+        assign(self.fresh(), rows, False)
         self.is_fresh = False
 
     @property
@@ -112,47 +123,82 @@ class ScoreColumn(CachedColumn):
 
     def score_rows(self, cycle: Cycle, pod: Pod, state: ClusterState, rows: Rows | slice) -> None:
         """Compute the raw scores of some rows; of few by per-node calls."""
-        try:
-            if not isinstance(rows, slice) and are_few(rows):
-                self.evaluations.n += len(rows)
-                for row in rows.tolist():
-                    self.raw[row] = score_of(self.plugin, cycle, pod, state.rows[row])
-            else:
-                table = state.table(None if isinstance(rows, slice) else rows)
-                self.evaluations.n += len(table)
+        if not isinstance(rows, slice) and are_few(rows):
+            self._score_few(cycle, pod, state, rows.tolist())
+        else:
+            table = state.table(None if isinstance(rows, slice) else rows)
+            self.evaluations.n += len(table)
+            try:
                 _write(self.raw, rows, scores_of(self.plugin, cycle, pod, table))
-        except BaseException as error:
-            raise_plugin_failed(self.plugin.name, "Score", error)
+            except BaseException as error:
+                raise_plugin_failed(self.plugin.name, "Score", error)
         if self.all_stale:
             self._only_fresh_rows, self.all_stale, self.is_fresh = rows, False, False
         else:
             self.fresh()[rows] = True
+
+    def _score_few(self, cycle: Cycle, pod: Pod, state: ClusterState, rows: list[int]) -> bool:
+        """Compute the raw scores of a few rows. Return True if one has changed."""
+        raw, plugin, changed = self.raw, self.plugin, False
+        self.evaluations.n += len(rows)
+        try:
+            for row in rows:
+                before, raw[row] = raw.item(row), score_of(plugin, cycle, pod, state.rows[row])
+                changed |= raw.item(row) != before
+        except BaseException as error:
+            raise_plugin_failed(plugin.name, "Score", error)
+        return changed
 
     def refresh(
         self,
         cycle: Cycle,
         pod: Pod,
         state: ClusterState,
-        rows: Rows | slice,
+        rows: DirtyRows | slice,
         fitting: Rows | slice,
         feasible_changed: bool,
     ) -> bool:
-        """Update some feasible rows. Return True if all feasible rows were weighted again."""
-        if self.is_fresh and not self.all_stale and not feasible_changed:
+        """Update some feasible rows, or all if all are stale. Return True if all were weighted again."""
+        if self._has_cache_key:
+            same = call_guarded(self.plugin.name, "Score", self._is_cache_key_unchanged, cycle)
+            self.all_stale = self.all_stale or not same
+        if self.all_stale:
+            self.score_rows(cycle, pod, state, fitting)
+            self.is_fresh = True
+            if not self.depends_on_others or not self.renormalize(cycle, pod, fitting):
+                self.weigh(fitting)
+            return True
+        if self.is_fresh and not feasible_changed:
             return False
-        stale = rows
-        if not self.all_stale:
-            stale = select_rows(rows, ~self.fresh()[rows])
-        outdated = isinstance(stale, slice) or len(stale) > 0
-        if outdated:
-            self.score_rows(cycle, pod, state, stale)
         self.is_fresh = rows is fitting
-        if not outdated and not feasible_changed:
+        stale = self._rescore(cycle, pod, state, rows)
+        if stale is None and not feasible_changed:
             return False
         if self.depends_on_others and self.renormalize(cycle, pod, fitting):
             return True
-        self.weigh(rows if feasible_changed else stale)
+        weighed = rows if feasible_changed or stale is None else stale
+        self.weigh(np.array(weighed, np.intp) if isinstance(weighed, list) else weighed)
         return False
+
+    def _rescore(
+        self, cycle: Cycle, pod: Pod, state: ClusterState, rows: DirtyRows | slice
+    ) -> DirtyRows | slice | None:
+        """Compute the raw scores of stale rows. Return these; None if no weighted score can have changed."""
+        fresh = self.fresh()
+        if isinstance(rows, list):
+            few = [row for row in rows if not fresh[row]]
+            changed = self._score_few(cycle, pod, state, few)
+            assign(fresh, few, True)
+            return few if changed or (few and self._overrides_normalize) else None
+        stale = select_rows(rows, ~fresh[rows])
+        if not isinstance(stale, slice) and not len(stale):
+            return None
+        self.score_rows(cycle, pod, state, stale)
+        return stale
+
+    def _is_cache_key_unchanged(self, cycle: Cycle) -> bool:
+        before, self._cache_key = self._cache_key, self.plugin.score_cache_key(cycle)
+        return self._cache_key is not None and bool(self._cache_key == before)
 
     def score_representatives(self, cycle: Cycle, pod: Pod, state: ClusterState, rows: Rows) -> Scores:
         """Return the weighted scores of class representatives.
@@ -172,13 +218,13 @@ class ScoreColumn(CachedColumn):
         """Return which nodes get equal scores; None if every node must be scored."""
         if self._overrides_normalize or self.reach[ATTEMPT] is not Scope.NOWHERE:
             return None
-        return call_guarded(self.plugin.name, "Score", self._score_equivalence, cycle)
-
-    def _score_equivalence(self, cycle: Cycle) -> NodeEquivalence | None:
-        equivalence = self.plugin.score_equivalence(cycle)
-        if equivalence is not None and not isinstance(equivalence, NodeEquivalence):
-            raise InvalidReturnValue(self.plugin.score_equivalence, equivalence, "NodeEquivalence or None")
-        return equivalence
+        try:
+            equivalence = self.plugin.score_equivalence(cycle)
+            if equivalence is not None and not isinstance(equivalence, NodeEquivalence):
+                raise InvalidReturnValue(self.plugin.score_equivalence, equivalence, "NodeEquivalence or None")
+            return equivalence
+        except BaseException as error:
+            raise_plugin_failed(self.plugin.name, "Score", error)
 
     def renormalize(self, cycle: Cycle, pod: Pod, feasible: Rows | slice) -> bool:
         """Normalise and weight all feasible rows if the normalisation changed. Return True if it did."""
@@ -204,7 +250,10 @@ class ScoreColumn(CachedColumn):
             if len(raw):
                 final = raw
                 if self.normalizer is not None:
-                    final = call_guarded(self.plugin.name, "NormalizeScore", self._rescale, self.normalizer, raw)
+                    try:
+                        final = self._rescale(self.normalizer, raw)
+                    except BaseException as error:
+                        raise_plugin_failed(self.plugin.name, "NormalizeScore", error)
                 self._write_weighted(rows, final)
         elif isinstance(rows, slice):
             look_up(self.weighted[rows], self.raw[rows], self._least, self._weighted_by_raw, None)

@@ -17,8 +17,8 @@ from pyscheduler.api.nodes import Mask
 from pyscheduler.api.pod import Pod
 from pyscheduler.core.framework.evaluation_counts import CountersByPlugin
 from pyscheduler.core.framework.profile import Weighted
-from pyscheduler.core.result_cache.filter_columns import NO_COLUMNS_BY_CHANGE, columns_by_change, select_rows
-from pyscheduler.core.result_cache.invalidation import USAGE, Change, DirtyRows
+from pyscheduler.core.result_cache.filter_columns import NO_COLUMNS_BY_CHANGE, are_few, columns_by_change, select_rows
+from pyscheduler.core.result_cache.invalidation import ATTEMPT, NODE, USAGE, Change, DirtyRows
 from pyscheduler.core.result_cache.pod_dependent_scores import PodDependentScores
 from pyscheduler.core.result_cache.score_column import ScoreColumn
 from pyscheduler.core.result_cache.top_scores import NO_SCORES, TopScores
@@ -41,11 +41,16 @@ class ScoreColumns:
         self._plugins = plugins
         self._evaluations = evaluations
         self._columns: dict[str, ScoreColumn] = {}
-        self._skipped: frozenset[str] | None = None
+        self.skipped: frozenset[str] | None = None
+        """Names of the plugins that are left out; None before the first call of `activate`."""
         self._uncached: list[UncachedScore] = []
         self._stable: list[ScoreColumn] = []
         self._volatile = PodDependentScores(state)
         self._columns_by_change: Sequence[Sequence[ScoreColumn]] = NO_COLUMNS_BY_CHANGE
+        self.change_with_attempts = False
+        """True if some scores are stale at every attempt."""
+        self._is_current = False
+        """True if no node object has changed since the last refresh and every plugin has its scores."""
         self._is_stable = True
         """True if the stable columns do not change when pods are added or removed either."""
         # Allocated at the first refresh: pods with nodes named by PreFilter never need the columns.
@@ -64,9 +69,10 @@ class ScoreColumns:
 
     def activate(self, skipped: frozenset[str]) -> bool:
         """Leave out the plugins that PreScore skipped. Return True if these changed."""
-        if skipped is self._skipped or skipped == self._skipped:
+        last, self.skipped = self.skipped, skipped
+        if skipped == last:
             return False
-        self._skipped = skipped
+        self._is_current = False
         before = self._stable + self._volatile.columns
         active = [w for w in self._plugins if w.plugin.name not in skipped]
         uncached = [w for w in active if UncachedScore.applies_to(w.plugin)]
@@ -79,6 +85,7 @@ class ScoreColumns:
         if not self._stable:
             self._stable_total.fill(0)
         self._columns_by_change = columns_by_change(columns)
+        self.change_with_attempts = bool(self._columns_by_change[ATTEMPT])
         self._is_stable = not any(column in self._columns_by_change[USAGE] for column in self._stable)
         self._make_total()
         return True
@@ -94,20 +101,21 @@ class ScoreColumns:
             self._make_total()
         self._top_scores_current = False
 
-    def invalidate(self, change: Change, rows: DirtyRows) -> bool:
-        """Invalidate the raw scores that the change makes stale. Return True if `rows` do not cover a stable column."""
-        beyond = False
+    def invalidate(self, change: Change, rows: DirtyRows) -> None:
+        """Invalidate the raw scores that the change makes stale."""
+        self._is_current &= change is not NODE
         for column in self._columns_by_change[change]:
-            beyond |= column.invalidate(change, rows) and not column.is_volatile
-        return beyond
+            column.invalidate(change, rows)
 
     def invalidate_all(self) -> None:
         """Invalidate every raw score."""
+        self._is_current = False
         for column in self._columns.values():
             column.all_stale = True
 
     def invalidate_plugins(self, plugins: frozenset[str]) -> bool:
         """Invalidate all raw scores of some plugins. Return True if a stable or uncached score is affected."""
+        self._is_current = False
         for column in self._columns.values():
             column.all_stale |= column.plugin.name in plugins
         summed = [each.plugin.name for each in self._stable] + [each.plugin.name for each in self._uncached]
@@ -116,10 +124,9 @@ class ScoreColumns:
     def refresh_rows(self, cycle: Cycle, pod: Pod, rows: DirtyRows, fitting: Rows | slice) -> bool:
         """Update rows that were and are feasible, where only pods on them changed.
 
-        Return False if that is impossible, because the change of pods invalidates stable columns. `fitting` holds all
-        feasible rows.
+        Return False if that is impossible, because stable columns are stale. `fitting` holds all feasible rows.
         """
-        if not self._top_scores_current or not self._is_stable:
+        if not self._top_scores_current or not self._is_stable or not self._is_current:
             return False
         if isinstance(rows, list):
             for row in rows:
@@ -128,7 +135,8 @@ class ScoreColumns:
             self._sum_rows(cycle, pod, rows, rows)
         for column in self._volatile.columns:
             column.invalidate(USAGE, rows)
-        self._add_volatile(cycle, pod, rows, fitting, feasible_changed=False)
+        if self._volatile.columns or not self._top_scores_current:
+            self._add_volatile(cycle, pod, rows, fitting, feasible_changed=False)
         return True
 
     def update_feasibility(self, rows: Rows, feasible: Mask) -> Rows:
@@ -158,26 +166,42 @@ class ScoreColumns:
 
         `feasible` is the mask of feasible rows, `fitting` their numbers, `feasible_changed` is True if they changed.
         """
-        all_rows = isinstance(due, slice)
         if isinstance(due, list):
-            feasible_rows: Rows | slice = np.array([row for row in due if feasible[row]], np.intp)
-        else:
-            feasible_rows = fitting if all_rows else select_rows(due, feasible[due])
-        for column in self._stable:
-            all_rows |= column.refresh(cycle, pod, self._state, feasible_rows, fitting, feasible_changed)
-        self._sum_stable(all_rows, due)
-        if isinstance(due, list):
+            rows = [row for row in due if feasible[row]]
+            self._refresh_stable(cycle, pod, due, rows, fitting, feasible_changed)
             for row in due:
                 self._sum_row(cycle, pod, row, bool(feasible[row]))
         else:
-            self._sum_rows(cycle, pod, due, feasible_rows)
+            many = fitting if isinstance(due, slice) else select_rows(due, feasible[due])
+            self._refresh_stable(cycle, pod, due, many, fitting, feasible_changed)
+            self._sum_rows(cycle, pod, due, many)
         self._add_volatile(cycle, pod, due, fitting, feasible_changed)
+        self._is_current = True
+
+    def _refresh_stable(
+        self,
+        cycle: Cycle,
+        pod: Pod,
+        due: DirtyRows | slice,
+        feasible_rows: DirtyRows | slice,
+        fitting: Rows | slice,
+        feasible_changed: bool,
+    ) -> None:
+        """Update the stable columns in the feasible due rows, and their sum; stale columns in all rows."""
+        all_rows = isinstance(due, slice)
+        for column in self._stable:
+            all_rows |= column.refresh(cycle, pod, self._state, feasible_rows, fitting, feasible_changed)
+        self._sum_stable(all_rows, due)
 
     def _sum_stable(self, all_rows: bool, due: DirtyRows | slice) -> None:
         """Sum the stable columns over the due rows, or over all."""
-        rows = slice(0, len(self._state)) if all_rows else due
-        if not self._stable or (not isinstance(rows, slice) and not len(rows)):
+        if not self._stable:
             return
+        if isinstance(due, list) and not all_rows:
+            for row in due:
+                self._stable_total[row] = sum(column.weighted.item(row) for column in self._stable)
+            return
+        rows = slice(0, len(self._state)) if all_rows else due
         sums = self._stable[0].weighted[rows]
         for column in self._stable[1:]:
             sums = sums + column.weighted[rows]
@@ -194,7 +218,7 @@ class ScoreColumns:
         if fits:
             now, node = self._stable_total.item(row), self._state.rows[row]
             for uncached in self._uncached:
-                now += uncached.of_row(cycle, pod, node)
+                now += uncached.of(cycle, pod, node)
         before = self._row_total.item(row)
         self._row_total[row] = now
         if self._top_scores_current and not self._volatile.columns:
@@ -204,11 +228,17 @@ class ScoreColumns:
         """Add the uncached scores to the stable sum for many rows, some of which are feasible."""
         if feasible_rows is not due:
             self._row_total[due] = UNKNOWN
-        sums = self._stable_total[feasible_rows]
-        for uncached in self._uncached:
-            sums = sums + uncached.of_rows(cycle, pod, self._state, feasible_rows)
-        self._row_total[feasible_rows] = sums
         self._top_scores_current = False
+        if not isinstance(feasible_rows, slice) and are_few(feasible_rows):
+            for row in feasible_rows.tolist():
+                self._sum_row(cycle, pod, row, fits=True)
+            return
+        sums = self._stable_total[feasible_rows]
+        if self._uncached:
+            table = self._state.table(None if isinstance(feasible_rows, slice) else feasible_rows)
+            for uncached in self._uncached:
+                sums = sums + uncached.of_all(cycle, pod, table)
+        self._row_total[feasible_rows] = sums
 
     def _add_volatile(
         self, cycle: Cycle, pod: Pod, rows: DirtyRows | slice, fitting: Rows | slice, feasible_changed: bool
@@ -232,7 +262,7 @@ class ScoreColumns:
             self._reset_top_scores()
 
     def _reset_top_scores(self) -> None:
-        self.top_scores.reset(self.total)
+        self.top_scores.reset(self.total[: len(self._state)])
         self._top_scores_current = True
 
     def _column(self, weighted: Weighted) -> ScoreColumn:

@@ -5,10 +5,8 @@ Reading a cache would cost more: with hundreds of signatures its entries are no 
 
 from __future__ import annotations
 
-import numpy as np
-
 from pyscheduler.api.cycle import Cycle
-from pyscheduler.api.nodes import NodeInfo
+from pyscheduler.api.nodes import NodeInfo, NodeTable
 from pyscheduler.api.normalize import MAX_NODE_SCORE, Scores
 from pyscheduler.api.plugin import ScorePlugin
 from pyscheduler.api.pod import Pod
@@ -16,11 +14,8 @@ from pyscheduler.api.return_values import check_score
 from pyscheduler.core.framework.evaluation_counts import EvaluationCounter
 from pyscheduler.core.framework.plugin_failure import raise_plugin_failed
 from pyscheduler.core.framework.profile import Weighted
-from pyscheduler.core.result_cache.filter_columns import are_few
 from pyscheduler.core.result_cache.invalidation import Change, Scope, invalidation_scopes
-from pyscheduler.core.result_cache.score_column import check_range, out_of_range, score_of, scores_of
-from pyscheduler.core.state.cluster import ClusterState
-from pyscheduler.kernels import Rows
+from pyscheduler.core.result_cache.score_column import check_range, out_of_range, scores_of
 
 
 class UncachedScore:
@@ -40,27 +35,26 @@ class UncachedScore:
         reach = invalidation_scopes(plugin)
         return is_not_normalized and reach[Change.USAGE] is Scope.ROWS and reach[Change.ATTEMPT] is Scope.NOWHERE
 
-    def of_row(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> int:
+    def of(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> int:
         """Return the weighted score of one node. PluginFailed if the plugin raises or the score is out of range."""
         self.evaluations.n += 1
+        plugin, observer = self.plugin, cycle.call_observer
         try:
-            if cycle.call_observer is None:
-                score = self.plugin.score(cycle, pod, node)
-                if type(score) is not int:
-                    check_score(self.plugin.score, score)
+            if observer is None:
+                score = plugin.score(cycle, pod, node)
             else:
-                score = score_of(self.plugin, cycle, pod, node)
+                score = observer(plugin.name, "Score", plugin.score, cycle, pod, node)
+            if type(score) is not int:
+                check_score(plugin.score, score)
+                score = int(score)
             if not 0 <= score <= MAX_NODE_SCORE:
-                raise out_of_range(self.plugin, score)
+                raise out_of_range(plugin, score)
         except BaseException as error:
-            raise_plugin_failed(self.plugin.name, "Score", error)
-        return int(score) * self.weight
+            raise_plugin_failed(plugin.name, "Score", error)
+        return score * self.weight
 
-    def of_rows(self, cycle: Cycle, pod: Pod, state: ClusterState, rows: Rows | slice) -> Scores:
-        """Return the weighted scores of many nodes; few of them by per-node calls."""
-        if not isinstance(rows, slice) and are_few(rows):
-            return np.array([self.of_row(cycle, pod, state.rows[row]) for row in rows.tolist()], np.int64)
-        table = state.table(None if isinstance(rows, slice) else rows)
+    def of_all(self, cycle: Cycle, pod: Pod, table: NodeTable) -> Scores:
+        """Return the weighted scores of many nodes. PluginFailed as for one node."""
         self.evaluations.n += len(table)
         try:
             scores = scores_of(self.plugin, cycle, pod, table)

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import count
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +29,15 @@ from pyscheduler.core.state.without_lower_priority import TableWithoutLowerPrior
 
 _versions = count()
 _MAX_TOPOLOGIES = 64
+
+
+class _Topology(NamedTuple):
+    """Cached domains of a label, with what they were computed from."""
+
+    column: CategoricalColumn[str | None]
+    version: int
+    rows: int
+    domains: Domains
 
 
 class ClusterState:
@@ -49,7 +59,7 @@ class ClusterState:
         """Image sizes in bytes as reported by the first of those nodes (kube-scheduler's image states)."""
         self.placed = PlacedPods()
         """Pods on existing nodes by signature, with the counts that plugins read."""
-        self._topologies: dict[str, tuple[int, CategoricalColumn[str | None], Domains]] = {}
+        self._topologies: dict[str, _Topology] = {}
         self._label_keys: Counter[str] = Counter()
         """Number of nodes by label key."""
         self._no_label: CategoricalColumn[str | None] = CategoricalColumn(None)
@@ -165,19 +175,19 @@ class ClusterState:
         return key if key in self._label_keys else ""
 
     def topology(self, key: str) -> Domains:
-        """Return the domains of all nodes by the values of one label; the same object until a node changes."""
-        cached = self._topologies.get(key)
-        if cached is not None and cached[0] == self.nodes_version and cached[1] is self.columns.labels.get(key):
-            return cached[2]
-        key = self.known_label(key)
-        cached, column = self._topologies.get(key), self.label_column(key)
-        if cached is None or cached[0] != self.nodes_version or cached[1] is not column:
-            ids = column.ids(slice(0, len(self.rows)), len(self.rows)).astype(np.intp)
+        """Return the domains of all nodes by the values of one label; the same object until one of these changes."""
+        column = self.columns.labels.get(key)
+        if column is None or key not in self._label_keys:
+            key = self.known_label(key)
+            column = self.label_column(key)
+        cached, n = self._topologies.get(key), len(self.rows)
+        if cached is None or cached.column is not column or cached.version != column.version or cached.rows != n:
+            ids = column.ids(slice(0, n), n).astype(np.intp)
             ids.flags.writeable = False
             if len(self._topologies) >= _MAX_TOPOLOGIES:
                 self._topologies.clear()
-            cached = self._topologies[key] = (self.nodes_version, column, Domains(ids, column.known))
-        return cached[2]
+            cached = self._topologies[key] = _Topology(column, column.version, n, Domains(ids, column.known))
+        return cached.domains
 
     def _count_images(self, images: Mapping[str, int], sign: int) -> None:
         for image, size in images.items():

@@ -59,12 +59,14 @@ class IntColumn:
 class CategoricalColumn(Generic[V]):
     """One interned value per row: functions are called once per distinct value."""
 
-    __slots__ = ("_id_of", "_ids", "_values")
+    __slots__ = ("_id_of", "_ids", "_values", "version")
 
     def __init__(self, default: V) -> None:
         self._values: list[V] = [default]
         self._id_of: dict[V, int] = {default: 0}
         self._ids: NDArray[np.int32] = np.zeros(_FIRST_CAPACITY, np.int32)
+        self.version = 0
+        """Version that changes with the value id of any row."""
 
     def set(self, row: int, value: V) -> None:
         """Set one row, growing as needed."""
@@ -76,7 +78,9 @@ class CategoricalColumn(Generic[V]):
                 self._drop_unused()
             value_id = self._id_of[value] = len(self._values)
             self._values.append(value)
-        self._ids[row] = value_id
+        if self._ids[row] != value_id:
+            self._ids[row] = value_id
+            self.version += 1
 
     def fill(self, values: Sequence[V]) -> None:
         """Set all rows from the first on; none may have been set before."""
@@ -84,6 +88,7 @@ class CategoricalColumn(Generic[V]):
             if value not in self._id_of:
                 self._id_of[value] = len(self._values)
                 self._values.append(value)
+        self.version += 1
         self._ids = _grown(self._ids, max(len(values) - 1, 0))
         self._ids[: len(values)] = np.fromiter(map(self._id_of.__getitem__, values), np.int32, len(values))
 
@@ -125,6 +130,7 @@ class CategoricalColumn(Generic[V]):
         return len(self._values)
 
     def _drop_unused(self) -> None:
+        self.version += 1
         used = np.union1d(self._ids, [0])  # the default keeps id 0
         self._ids = np.searchsorted(used, self._ids).astype(np.int32)
         self._values = [self._values[i] for i in used]
@@ -144,6 +150,15 @@ def _grown(cells: NDArray[T], row: int) -> NDArray[T]:
     while size <= row:
         size *= 2
     return grown(cells, size)
+
+
+def assign(cells: NDArray[T], rows: Rows | list[int], value: int) -> None:
+    """Set some rows of a column to one value."""
+    if isinstance(rows, list):  # a few rows: converting them to an array takes longer
+        for row in rows:
+            cells[row] = value
+    else:
+        cells[rows] = value
 
 
 def grown(cells: NDArray[T], size: int, empty: int = 0) -> NDArray[T]:

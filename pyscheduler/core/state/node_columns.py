@@ -89,14 +89,16 @@ class NodeColumns:
 
     def update_requested(self, row: int, node: NodeRow, requests: PodRequests) -> None:
         """Update a row after a pod with these requests was added to the node or removed from it."""
-        used, columns = node.requested, self._requested
-        for resource in requests.effective:
-            numbers = columns.get(resource) or self._column(columns, resource)
-            numbers.set(row, used.get(resource, 0))
-        used, columns = node.non_zero_requested, self._non_zero
-        for resource in requests.non_zero:
-            columns[resource].set(row, used[resource])
-        self.pod_counts.set(row, len(node.pods))
+        used, used_non_zero = node.requested, node.non_zero_requested
+        try:
+            for resource in requests.effective:
+                self._requested[resource].cells[row] = used.get(resource, 0)
+            for resource in requests.non_zero:
+                self._non_zero[resource].cells[row] = used_non_zero[resource]
+            self.pod_counts.cells[row] = len(node.pods)
+        except (KeyError, IndexError, OverflowError):  # a new resource, a column that must grow, or a huge amount
+            self.write_requested(row, used, used_non_zero)
+            self.pod_counts.set(row, len(node.pods))
 
     def new_label(self, key: str) -> CategoricalColumn[str | None]:
         """Return an empty column for a label; if there are too many, all others are dropped and rebuilt on next use."""

@@ -26,6 +26,8 @@ JOURNAL = 1 << 13
 KEEP_BYTES = 64 * 1024 * 1024
 """Memory limit of the cached counts, above which the least recently used are dropped."""
 KEEP_COUNTS = 16
+_UNORDERED = KEEP_COUNTS // 2
+"""Number of cached counts up to which their order is not kept: none is dropped soon, and hashing a key takes long."""
 MOST_COUNTS = 1024
 """Maximum number of cached counts, however small: each also caches values by signature, and must be updated when a row
 moves."""
@@ -131,7 +133,7 @@ class PlacedPods:
                 self._counts[count] = counter
             while len(self._counts) > _max_counts(8 * n):
                 self._counts.popitem(last=False)
-        else:
+        elif len(self._counts) > _UNORDERED:
             self._counts.move_to_end(count)
         counter.fit(n)
         counter.catch_up(self)
@@ -149,7 +151,7 @@ class PlacedPods:
                 self._sums[key] = counter
             while len(self._sums) > _max_counts(16 * len(domains.ids)):
                 self._sums.popitem(last=False)
-        else:
+        elif len(self._sums) > _UNORDERED:
             self._sums.move_to_end(key)
         return counter.now(self)
 
@@ -160,7 +162,7 @@ class PlacedPods:
             counter = self._facets[facet] = _ValueCounter(facet)
             while len(self._facets) > KEEP_FACETS:
                 self._facets.popitem(last=False)
-        else:
+        elif len(self._facets) > _UNORDERED:
             self._facets.move_to_end(facet)
         counter.catch_up(self)
         return counter.counts
@@ -251,7 +253,8 @@ class _RowCounter:
         self.cells[source] = 0
 
     def catch_up(self, pods: PlacedPods) -> None:
-        if self._mark == pods.mark:
+        mark = pods.mark
+        if self._mark == mark:
             return
         entries = pods.since(self._mark) if self._mark >= 0 else None
         self._mark = -1  # if a plugin raises meanwhile, the count is recomputed the next time
@@ -259,13 +262,14 @@ class _RowCounter:
             self._recompute(pods)
         else:
             self._apply(entries)
-        self._mark = pods.mark
+        self._mark = mark
 
     def _apply(self, entries: list[tuple[int, PlacedPodSet, int]]) -> None:
         for row, group, sign in entries:
             value = self._per_pod.of(group)
             if value:
-                self.fit(row + 1)
+                if row >= len(self.cells):
+                    self.fit(row + 1)
                 self.cells[row] += sign * value
 
     def _recompute(self, pods: PlacedPods) -> None:
@@ -297,14 +301,15 @@ class _DomainCounter:
         self._mark = -1
 
     def now(self, pods: PlacedPods) -> DomainSums:
-        if self._mark != pods.mark:
+        mark = pods.mark
+        if self._mark != mark:
             entries = pods.since(self._mark) if self._mark >= 0 else None
             self._mark = -1
             if entries is None:
                 self._recompute(pods)
             else:
                 self._apply(entries)
-            self._mark = pods.mark
+            self._mark = mark
         return DomainSums(self._numbers, self._total)
 
     def _apply(self, entries: list[tuple[int, PlacedPodSet, int]]) -> None:
@@ -335,7 +340,8 @@ class _ValueCounter:
         self._mark = -1
 
     def catch_up(self, pods: PlacedPods) -> None:
-        if self._mark == pods.mark:
+        mark = pods.mark
+        if self._mark == mark:
             return
         entries = pods.since(self._mark) if self._mark >= 0 else None
         self._mark = -1
@@ -345,7 +351,7 @@ class _ValueCounter:
             entries = [(0, group, sum(group.nodes.values())) for group in pods.groups()]
         for _, group, pods_of in entries:
             self._add(group, pods_of)
-        self._mark = pods.mark
+        self._mark = mark
 
     def _add(self, group: PlacedPodSet, pods: int) -> None:
         for value in self._values(group.signature):

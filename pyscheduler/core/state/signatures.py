@@ -22,7 +22,6 @@ from msgspec.structs import replace
 from pyscheduler.api.objects import (
     NodeSelector,
     NodeSelectorTerm,
-    ObjectMeta,
     OwnerReference,
     PodCondition,
     PodObject,
@@ -77,10 +76,11 @@ class PodSignatures:
         return pod
 
     def _signature(self, source: PodObject) -> PodSignature | LargeSignature:
-        meta, owner, resize = source.metadata, _controller(source.metadata), resized(source)
+        meta, resize = source.metadata, resized(source)
+        owner = _controller(meta.owner_references) if meta.owner_references else None
         spec = _without_noise(source.spec)
-        common, claims = _without_claims(spec)
-        common, nodes = _without_named_nodes(common)
+        common, claims = _without_claims(spec) if spec.volumes else (spec, ())
+        common, nodes = _without_named_nodes(common) if spec.affinity else (common, ())
         annotations = meta.annotations or {}
         if _NOISY_ANNOTATION in annotations:
             annotations = {k: v for k, v in annotations.items() if k != _NOISY_ANNOTATION}
@@ -109,15 +109,17 @@ class PodSignatures:
         return self._last_id
 
 
-def _controller(meta: ObjectMeta) -> OwnerReference | None:
-    for owner in meta.owner_references or ():
+def _controller(owners: tuple[OwnerReference, ...]) -> OwnerReference | None:
+    for owner in owners:
         if owner.controller:
             return owner
     return None
 
 
 def _without_noise(spec: PodSpec) -> PodSpec:
-    volumes = tuple([v for v in spec.volumes or () if len(v) > ("name" in v)])
+    volumes = spec.volumes
+    if volumes:
+        volumes = tuple([v for v in volumes if len(v) > ("name" in v)])
     changes: dict[str, Any] = {"node_name": "", "volumes": volumes or None}
     return replace(spec, **changes)
 

@@ -96,13 +96,16 @@ class ColumnTable(NodeTable):
         return len(self._state.rows)
 
     def allocatable(self, resource: str) -> Ints:
-        return self._numbers(self._state.columns.allocatable(resource))
+        column = self._state.columns.allocatable(resource)
+        return self._read[column] if column in self._read else self._numbers(column)
 
     def requested(self, resource: str) -> Ints:
-        return self._numbers(self._state.columns.requested(resource))
+        column = self._state.columns.requested(resource)
+        return self._read[column] if column in self._read else self._numbers(column)
 
     def non_zero_requested(self, resource: str) -> Ints:
-        return self._numbers(self._state.columns.non_zero_requested(resource))
+        column = self._state.columns.non_zero_requested(resource)
+        return self._read[column] if column in self._read else self._numbers(column)
 
     @property
     def allowed_pods(self) -> Ints:
@@ -127,7 +130,8 @@ class ColumnTable(NodeTable):
     def _read_rows(self, rows: NDArray[np.intp], columns: Sequence[IntColumn]) -> None:
         """Read several columns at once, which costs little more than one of them."""
         buffer, n = np.empty(len(columns) * len(rows), np.int64), len(self._state.rows)
-        gather(buffer, tuple([column.grown_to(n) for column in columns]), rows)
+        cells = [column.cells if n <= len(column.cells) else column.grown_to(n) for column in columns]
+        gather(buffer, tuple(cells), rows)
         buffer.setflags(write=False)  # a plugin that computes in place would corrupt what others read
         self._read.update(zip(columns, buffer.reshape(len(columns), len(rows)), strict=True))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Hashable, Mapping
 from typing import NamedTuple
 
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from pyscheduler.api import Domains, Mask, NodeInfo, NodeTable, PodSignature, Taint
 from pyscheduler.api.match import NO_EXECUTE, NO_SCHEDULE
 from pyscheduler.api.topology import NO_DOMAIN
-from pyscheduler.intree._required import allowed, allows
+from pyscheduler.intree._required import allowed, allows, has_no_required_terms
 from pyscheduler.intree._term_matcher import SMALL
 from pyscheduler.intree._tolerations import has_untolerated
 from pyscheduler.intree.spread.constraints import SpreadConstraint, SpreadConstraints
@@ -29,16 +30,27 @@ class EligibleDomains(NamedTuple):
     """Ids of the domains with an eligible node, ascending."""
 
 
+class _Cached(NamedTuple):
+    """Eligible domains of constraints, with what they were computed from."""
+
+    topologies: list[Domains]
+    version: int | None
+    """Version of the nodes; None if the nodes matter by their topologies only."""
+    eligible: tuple[EligibleDomains, ...]
+
+    def is_valid(self, topologies: list[Domains], nodes: NodeTable) -> bool:
+        if self.version is not None and self.version != nodes.version:
+            return False
+        return all(map(operator.is_, self.topologies, topologies))
+
+
 class EligibleDomainsCache:
-    """Eligible domains of constraints, cached by signature and policies until a node changes."""
+    """Eligible domains of constraints, cached by signature and policies until the nodes that they depend on change."""
 
     def __init__(self) -> None:
-        self._by_policies: dict[Hashable, tuple[EligibleDomains, ...]] = {}
-        self._by_identity: dict[
-            tuple[int, int, bool], tuple[SpreadConstraints, PodSignature, tuple[EligibleDomains, ...]]
-        ] = {}
+        self._by_policies: dict[Hashable, _Cached] = {}
+        self._by_identity: dict[tuple[int, int, bool], tuple[SpreadConstraints, PodSignature, _Cached]] = {}
         """Second index by object identity, which is faster; its values keep the identified objects alive."""
-        self._version = -1
 
     def of(
         self, spreads: SpreadConstraints, signature: PodSignature, nodes: NodeTable, require_all: bool
@@ -48,23 +60,23 @@ class EligibleDomainsCache:
         With `require_all`, only nodes with the topology keys of all constraints are eligible. Without it, nodes that
         lack a key are in the domain of nodes with the empty value, if there are any.
         """
-        if self._version != nodes.version or len(self._by_policies) >= _CACHE_SIZE:
-            self._version = nodes.version
-            self._by_policies.clear()
-            self._by_identity.clear()
         topologies = [nodes.topology(spread.key) for spread in spreads]
         place = (id(spreads), id(signature), require_all)
         by_identity = self._by_identity.get(place)
-        if by_identity is not None and _have_same_ids(by_identity[2], topologies):
-            return by_identity[2]
+        if by_identity is not None and by_identity[2].is_valid(topologies, nodes):
+            return by_identity[2].eligible
         key = _key(spreads, signature, require_all)
         cached = self._by_policies.get(key)
-        if cached is None or not _have_same_ids(cached, topologies):
-            cached = self._by_policies[key] = _eligible_domains(spreads, topologies, signature, nodes, require_all)
+        if cached is None or not cached.is_valid(topologies, nodes):
+            eligible = _eligible_domains(spreads, topologies, signature, nodes, require_all)
+            version = nodes.version if _policies_read_nodes(spreads, signature) else None
+            if len(self._by_policies) >= _CACHE_SIZE:
+                self._by_policies.clear()
+            cached = self._by_policies[key] = _Cached(topologies, version, eligible)
         if len(self._by_identity) >= _CACHE_SIZE:
             self._by_identity.clear()
         self._by_identity[place] = (spreads, signature, cached)
-        return cached
+        return cached.eligible
 
 
 def has_all_topologies(topologies: list[Domains]) -> Mask:
@@ -140,6 +152,7 @@ def _key(spreads: SpreadConstraints, signature: PodSignature, require_all: bool)
     )
 
 
-def _have_same_ids(eligible: tuple[EligibleDomains, ...], topologies: list[Domains]) -> bool:
-    """Return True if the ids are those of the current topologies; ids are reassigned now and then."""
-    return all(each.domains.known is topology.known for each, topology in zip(eligible, topologies, strict=True))
+def _policies_read_nodes(spreads: SpreadConstraints, signature: PodSignature) -> bool:
+    """Return True if an inclusion policy may exclude a node."""
+    has_terms = not has_no_required_terms(signature)
+    return any(spread.honors_taints or (spread.honors_affinity and has_terms) for spread in spreads)

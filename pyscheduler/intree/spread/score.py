@@ -23,6 +23,7 @@ from pyscheduler.api import (
     NodeInfo,
     NodeTable,
     Normalizer,
+    PodCount,
     PodSignature,
     Scores,
 )
@@ -87,8 +88,12 @@ class ConstraintScore:
         return pods * self.weight + (self.spread.max_skew - 1)
 
     def _pods_on(self, node: NodeInfo) -> int:
-        count = self.spread.count
-        return sum(count.of(p.signature) for p in node.pods.values() if not p.deleting) if count is not None else 0
+        count, pods = self.spread.count, 0
+        if count is not None:
+            for pod in node.pods.values():
+                if not pod.deleting:
+                    pods += count.of(pod.signature)
+        return pods
 
 
 class Amounts(NamedTuple):
@@ -129,9 +134,14 @@ class SpreadScore:
         """Equivalence of nodes with equal raw scores; None if a node lacks its host name label."""
         if not self.all_have_hostname:
             return None
-        keys = tuple([each.spread.key for each in self.constraint_scores if each.pod_counts is not None])
-        of_hosts = [each.spread.count for each in self.constraint_scores if each.pod_counts is None]
-        return NodeEquivalence(keys, tuple([count for count in of_hosts if count is not None]))
+        keys: tuple[str, ...] = ()
+        of_hosts: tuple[PodCount, ...] = ()
+        for each in self.constraint_scores:
+            if each.pod_counts is not None:
+                keys += (each.spread.key,)
+            elif each.spread.count is not None:
+                of_hosts += (each.spread.count,)
+        return NodeEquivalence(keys, of_hosts)
 
     def on(self, node: NodeInfo) -> int:
         """Return the raw score of a node."""
@@ -182,7 +192,10 @@ def spread_score(
 
 def _lacking_any(topologies: list[Domains]) -> Mask | None:
     """Return the mask of nodes that lack a topology; None if no node does."""
-    return ~has_all_topologies(topologies) if any(len(topology.unlabelled) for topology in topologies) else None
+    for topology in topologies:
+        if len(topology.unlabelled):
+            return ~has_all_topologies(topologies)
+    return None
 
 
 def _domains(topology: Domains, ignored: Mask | None) -> int:

@@ -1,0 +1,58 @@
+"""After a change of a node object, plugins run again for few nodes, not for all."""
+
+from __future__ import annotations
+
+import pytest
+
+from pyscheduler.testing import Harness, NodeBuilder, PodBuilder, node, pod
+
+NODES = 40
+APP = "app:1"
+
+
+def incoming(name: str) -> PodBuilder:
+    return pod(name).requests(cpu="10m").image(APP)
+
+
+@pytest.fixture
+def harness() -> Harness:
+    """Return a scheduler that has cached the results of pods with one image."""
+    harness = Harness()
+    harness.add(*(node(f"n{i}") for i in range(NODES)))
+    for i in range(3):
+        harness.add(incoming(f"warm-{i}"))
+        harness.run()
+    return harness
+
+
+def nodes_evaluated(harness: Harness, change: NodeBuilder) -> int:
+    """Change a node, schedule a pod and return the highest number of Filter or Score evaluations of a plugin."""
+    before = evaluations(harness)
+    harness.add(change, incoming("next"))
+    harness.run()
+    assert "next" in harness.assignments
+    return max(n - before[plugin] for plugin, n in evaluations(harness).items())
+
+
+def evaluations(harness: Harness) -> dict[tuple[str, str], int]:
+    (profile,) = harness.machine.context.profiles.values()
+    return {(point, plugin): n for point, plugin, n in profile.evaluations if point in ("Filter", "Score")}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(node("n7").image("other:1", 1 << 28), id="another image"),
+        pytest.param(node("n7").label("team", "a"), id="a label"),
+        pytest.param(node("n7").annotation("note", "a"), id="an annotation"),
+        pytest.param(node("n7").taint("slow", effect="PreferNoSchedule"), id="a taint"),
+        pytest.param(node("n7", cpu="8"), id="more cpu"),
+    ],
+)
+def test_only_changed_nodes_are_evaluated(harness: Harness, change: NodeBuilder) -> None:
+    assert nodes_evaluated(harness, change) <= 4  # that node and the last pod's, for Filter and once more for Score
+
+
+def test_all_nodes_are_scored_when_the_share_of_nodes_with_the_image_changes(harness: Harness) -> None:
+    assert nodes_evaluated(harness, node("n7").image(APP, 1 << 30)) == NODES
+    assert harness.assignments["next"] == "n7"
