@@ -1,16 +1,19 @@
 """The path of one warm pod through the code: files and calls from the watch's bytes to the binding's bytes.
 
 Run `python -m bench.pod_path`. An embedded cluster and a scheduler run in this process. Pods of one template are bound
-until everything is cached; then the calls of the next one are recorded, those of the embedded cluster left out.
+until everything is cached; then the calls of the next one are recorded. The cluster runs in a thread of its own, which
+is not recorded, and neither are coroutines that continue, such as the loop of a reflector.
 """
 
 from __future__ import annotations
 
 import asyncio
+import inspect
 import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import AsyncExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any, Final
@@ -27,6 +30,7 @@ from pyscheduler.embedded.cluster import EmbeddedCluster
 from pyscheduler.kube.connection import ConnectionOptions, connect
 from pyscheduler.shell.metrics import Metrics
 from pyscheduler.shell.scheduler import Connections, Scheduler
+from pyscheduler.shell.threads import LoopThread
 from pyscheduler.testing import pod
 
 ROOT: Final = Path(pyscheduler.__file__).parent
@@ -37,6 +41,9 @@ LAST: Final = "measured"
 SETTLING: Final = 1.0
 """Seconds without pods before the measured one, in which the statuses and Events of the others are written."""
 TIMEOUT: Final = 10.0
+_SUSPENDABLE: Final = inspect.CO_COROUTINE | inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR
+_FIRST_INSTRUCTIONS: Final = 8
+"""Bytes of the instructions that create a coroutine; the first call continues after them."""
 CLOCK_RATE: Final = 1e-2
 """Seconds of the scheduler per second: recording takes long, and must not use up the time slice of the loop's turn."""
 
@@ -74,12 +81,10 @@ class PathRecorder:
             written = frame.f_code.co_name == "write" and caller is not None and _file_of(caller.f_code)
             self.is_complete = self._recording and bool(written) and str(written).startswith("kube/")
             return
-        if name.startswith("embedded/"):
-            return
         if not self._recording and frame.f_code.co_name == "data_received":
             data = frame.f_locals.get("data", b"")
             self._recording = f'"{LAST}"'.encode() in bytes(data)
-        if self._recording:
+        if self._recording and not _is_resumed(frame):
             self.calls.append((name, frame.f_code.co_qualname, _depth(frame)))
 
 
@@ -92,6 +97,11 @@ def _depth(frame: FrameType | None) -> int:
     return depth
 
 
+def _is_resumed(frame: FrameType) -> bool:
+    """True for a coroutine or generator that continues: it was called long before the pod arrived."""
+    return bool(frame.f_code.co_flags & _SUSPENDABLE) and frame.f_lasti > _FIRST_INSTRUCTIONS
+
+
 def _file_of(code: CodeType) -> str:
     """The file below the package, "" for one elsewhere."""
     path = code.co_filename
@@ -102,7 +112,8 @@ async def record_path(nodes: int) -> PathRecorder:
     """Bind warm pods, then return the recorded path of one more. TimeoutError if a pod is not bound."""
     recorder = PathRecorder()
     async with AsyncExitStack() as stack:
-        cluster = await stack.enter_async_context(EmbeddedCluster(nodes, port=0))
+        thread = await stack.enter_async_context(LoopThread("cluster"))
+        cluster = await thread.run(partial(thread.resources.enter_async_context, EmbeddedCluster(nodes, port=0)))
         connection = await connect(cluster.kubeconfig, ConnectionOptions(qps=-1))
         stack.push_async_callback(connection.close)
         connections = Connections.to_server_of(connection)
@@ -112,10 +123,10 @@ async def record_path(nodes: int) -> PathRecorder:
         api = cluster.server.api
         try:
             for i in range(WARM):
-                await _bind(api, f"warm-{i}")
+                await thread.run(partial(_bind, api, f"warm-{i}"))
             await asyncio.sleep(SETTLING)
             with recorder.recording():
-                await _bind(api, LAST)
+                await thread.run(partial(_bind, api, LAST))
         finally:
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)

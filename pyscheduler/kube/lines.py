@@ -33,4 +33,4 @@ class Lines:
             return []
         whole = [b"".join(self._parts), *others[:-1]]
         self._parts, self._size = [others[-1]], len(others[-1])
-        return [line for line in whole if line]
+        return list(filter(None, whole))

@@ -227,7 +227,8 @@ class Reflector(Generic[T]):
                 if self._version is None:
                     self._version = await self._list()
                     self._mark_synced()
-                    self._report_progress(is_list=True)
+                    if self._on_progress is not None:
+                        self._on_progress(Progress(self._version, is_list=True))
                 await self._watch(self._version)
             except (ApiError, UnreadableList, LineTooLong) as problem:
                 await self._clock.sleep(await self._recover(problem))
@@ -314,8 +315,8 @@ class Reflector(Generic[T]):
         identity = line.item.identity
         if line.type == ERROR:
             raise ApiError(line.code, "WatchError", line.message)
-        if self._precedes_watch_start(identity.version) and line.type != BOOKMARK:
-            return
+        if 0 < (natural(identity.version) or 0) <= self._began_at and line.type != BOOKMARK:
+            return  # from before the start of the watch, when it was listed: versions are ordered (KEP-5504)
         if line.type in (ADDED, MODIFIED):
             self._upsert(line.item)
         elif line.type == DELETED:
@@ -326,15 +327,8 @@ class Reflector(Generic[T]):
         if identity.version:
             self._version = identity.version
         self._failures, self.problem, self._watched_at = 0, "", self._clock.now()
-        self._report_progress(is_list=False)
-
-    def _report_progress(self, is_list: bool) -> None:
         if self._on_progress is not None and self._version is not None:
-            self._on_progress(Progress(self._version, is_list))
-
-    def _precedes_watch_start(self, version: str) -> bool:
-        """Return True if an event is older than the start of the watch: versions are ordered (KEP-5504)."""
-        return 0 < (natural(version) or 0) <= self._began_at
+            self._on_progress(Progress(self._version, is_list=False))
 
     def _upsert(self, item: Item[T]) -> None:
         identity, key = item.identity, item.identity[:2]

@@ -38,7 +38,7 @@ def run_pre_bind_pre_flights(context: Context, assumed: AssumedPod) -> BindingPl
     """Return the profile's binding plan without the PreBind plugins that skip the pod."""
     plan, cycle, pod, node_name = assumed.profile.plan, assumed.cycle, assumed.pod, assumed.node_name
     point, needed = assumed.points.pre_bind_pre_flight, []
-    point.enter()
+    point.began = point.clock()
     for plugin in plan.pre_bind:
         try:
             result = call_plugin(plugin, _PRE_FLIGHT, plugin.pre_bind_pre_flight, cycle, pod, node_name)
@@ -115,7 +115,7 @@ def forget_pod(context: Context, assumed: AssumedPod) -> None:
     context.handle.waiting_pods.by_uid.pop(assumed.pod.uid, None)
     if assumed.profile.reserve:
         point = assumed.points.unreserve
-        point.enter()
+        point.began = point.clock()
         for plugin in reversed(assumed.profile.reserve):
             try:
                 call_plugin(plugin, _UNRESERVE, plugin.unreserve, assumed.cycle, assumed.pod, assumed.node_name)

@@ -239,7 +239,7 @@ def run_reserve_plugins(
     """Return the first rejection by a Reserve plugin. PluginFailed if one raises."""
     if not plugins:
         return None
-    point.enter()
+    point.began = point.clock()
     for plugin in plugins:
         rejection = call_plugin(plugin, RESERVE, plugin.reserve, cycle, pod, node)
         if rejection is not None:
@@ -256,7 +256,7 @@ def run_permit_plugins(
     waits: dict[str, Wait] = {}
     if not plugins:
         return None, waits
-    point.enter()
+    point.began = point.clock()
     for plugin in plugins:
         returned = call_plugin(plugin, PERMIT, plugin.permit, cycle, pod, node)
         if isinstance(returned, Rejection):

@@ -181,7 +181,7 @@ def find_nodes_that_fit_pod(runtime: ProfileRuntime, cycle: Cycle, pod: Pod) -> 
 def run_pre_filter(runtime: ProfileRuntime, cycle: Cycle, pod: Pod, cache: EquivalenceCache) -> PreFilterResult:
     """Run the PreFilter plugins without a cached result. PluginFailed if one raises."""
     profile, point = runtime.profile, runtime.points.pre_filter
-    point.enter()
+    point.began = point.clock()
     cached, evaluations = cache.begin(pod.signature), profile.evaluations.pre_filter
     pre = run_pre_filter_plugins(profile.pre_filter, cycle, pod, runtime.state.table, cached, evaluations)
     point.leave(SUCCESS if pre.rejection is None else pre.rejection.code.camel)
@@ -221,7 +221,7 @@ def find_nodes_that_pass_filters(
     first, so that result is the node's status; as long as a node can be selected, only nodes that fit are filtered so.
     """
     point = runtime.points.filter
-    point.enter()
+    point.began = point.clock()
     if pre.names is None:
         filtered = _filter_all_nodes(runtime, cycle, pod, cache, all_statuses)
     else:
@@ -288,10 +288,10 @@ def prioritize_nodes(runtime: ProfileRuntime, cycle: Cycle, pod: Pod, feasible: 
     if cache is None:
         assert rows is not None, "without a cache the feasible rows are listed"
         return rows, score_rows(runtime, cycle, pod, rows)
-    points.pre_score.enter()
+    points.pre_score.began = points.pre_score.clock()
     cache.pre_score(cycle, pod)
     points.pre_score.leave()
-    points.score.enter()
+    points.score.began = points.score.clock()
     cache.refresh_scores(cycle, pod)
     points.score.leave()
     return cache.scores.top_scores if rows is None else (rows, cache.scores.total[rows])
@@ -300,10 +300,10 @@ def prioritize_nodes(runtime: ProfileRuntime, cycle: Cycle, pod: Pod, feasible: 
 def score_rows(runtime: ProfileRuntime, cycle: Cycle, pod: Pod, rows: Rows) -> Scores:
     """Return the weighted total score of each of the rows, normalized over these only."""
     profile, state, points = runtime.profile, runtime.state, runtime.points
-    points.pre_score.enter()
+    points.pre_score.began = points.pre_score.clock()
     skipped = pre_score_rows(profile, state, cycle, pod, rows)
     points.pre_score.leave()
-    points.score.enter()
+    points.score.began = points.score.clock()
     totals = score_nodes(profile, state, cycle, pod, [state.rows[row] for row in rows], skipped)
     points.score.leave()
     return totals
