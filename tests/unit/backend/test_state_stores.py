@@ -13,7 +13,7 @@ from pyscheduler.core.leader_election import LeaseTimings
 from tests.tasks.fake_objects import FakeObjects
 from tests.tasks.state_contract import OpenStore, StateContract
 
-SHORT_LEASE = LeaseTimings(lease_duration=0.4, renew_deadline=0.3, retry_period=0.05)
+SHORT_LEASE = LeaseTimings(lease_duration=4.0, renew_deadline=3.0, retry_period=0.05)
 UNLIMITED = WriteLimits(writes_per_second=1e6, burst=1)
 
 
