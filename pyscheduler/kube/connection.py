@@ -8,10 +8,10 @@ server rejected it (429), if it was never sent, or if it only reads.
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Final, Protocol, TypeVar
+from typing import Final, Protocol
 
 import msgspec
 
@@ -42,7 +42,6 @@ __all__ = [
 ]
 __all__ += ["ConnectionProblem", "connect", "unanswered"]
 
-R = TypeVar("R")
 Encode = Callable[[str], bytes]
 """Encodes an object in a content type: JSON or PROTOBUF."""
 
@@ -210,36 +209,23 @@ class Connection:
         A body that is a function is encoded as PROTOBUF where that is configured and the server accepts it, else as
         JSON. With `retries` the call is repeated after failures where that is safe.
         """
-        call, began = self._encoded(method, path, body, content_type), self._clock.now()
+        call, attempts, began = self._encoded(method, path, body, content_type), _Attempts(), self._clock.now()
         try:
-            try:
-                return await self._until_accepted(call, self._send, retries)
-            except RequestError as problem:
-                if call.content_type != PROTOBUF or problem.status not in _NOT_IN_THIS_FORM:
-                    raise
-            self._sends_protobuf = False
-            return await self._until_accepted(self._encoded(method, path, body, content_type), self._send, retries)
+            while True:
+                try:
+                    response = await self._transport.call(call, await self._permission(method))
+                    return self._body(call, response, attempts.number > 0)
+                except RequestError as problem:
+                    if call.content_type == PROTOBUF and problem.status in _NOT_IN_THIS_FORM:
+                        self._sends_protobuf = False
+                        call, attempts = self._encoded(method, path, body, content_type), _Attempts()
+                        continue
+                    await self._wait_for_retry(call, attempts, problem, retries)
         finally:
             self._metrics.observe_latency(method, self._clock.now() - began)
 
-    async def _until_accepted(self, call: Call, send: Callable[[Call, bool], Awaitable[R]], retries: bool = True) -> R:
-        """Return the result of `send(call, is_retry)`; repeat it after failures where that is safe."""
-        attempts, waited = 1, 0.0
-        while True:
-            try:
-                return await send(call, attempts > 1)
-            except RequestError as problem:
-                if not problem.status:
-                    self._metrics.count_result(call.method, 0, attempts > 1)
-                pause = _pause(call.method, attempts, problem) if retries else None
-                if pause is None or waited + pause > LONGEST_WAIT:
-                    raise
-                await self._prepare_retry(call, problem, pause)
-            attempts, waited = attempts + 1, waited + pause
-
-    async def _send(self, call: Call, is_retry: bool) -> bytes:
-        """Send a call once; count the response and return its body. RequestError if it is an error."""
-        response = await self._transport.call(call, await self._permission(call.method))
+    def _body(self, call: Call, response: Response, is_retry: bool) -> bytes:
+        """Count the response and return its body. RequestError if it is an error."""
         self._metrics.count_result(call.method, response.status, is_retry)
         self._metrics.observe_sizes(call.method, len(call.body or b""), len(response.body))
         if response.status >= 300:
@@ -304,9 +290,7 @@ class Connection:
 
     @asynccontextmanager
     async def _stream(self, path: str, limits: Limits) -> AsyncIterator[AsyncIterator[bytes]]:
-        stream = await self._until_accepted(
-            Call("GET", path), lambda call, is_retry: self._open_stream(call, limits, is_retry)
-        )
+        stream = await self._open_stream(Call("GET", path), limits)
         try:
             yield stream.chunks
         finally:
@@ -334,9 +318,17 @@ class Connection:
         """Close all connections."""
         await self._transport.close()
 
-    async def _open_stream(self, call: Call, limits: Limits, is_retry: bool) -> Stream:
-        """Send a call once; count the response and return it as a stream. RequestError if it is an error."""
-        stream = await self._transport.stream(call, await self._permission(call.method), limits)
+    async def _open_stream(self, call: Call, limits: Limits) -> Stream:
+        attempts = _Attempts()
+        while True:
+            try:
+                stream = await self._transport.stream(call, await self._permission(call.method), limits)
+                return self._accepted(call, stream, attempts.number > 0)
+            except RequestError as problem:
+                await self._wait_for_retry(call, attempts, problem)
+
+    def _accepted(self, call: Call, stream: Stream, is_retry: bool) -> Stream:
+        """Count the response and return the stream. RequestError, with the stream closed, if it is an error."""
         refused = stream.refused
         self._metrics.count_result(call.method, 200 if refused is None else refused.status, is_retry)
         if refused is not None:
@@ -344,7 +336,17 @@ class Connection:
             raise _error_of(refused, self._clock.wall())
         return stream
 
-    async def _prepare_retry(self, call: Call, problem: RequestError, pause: float) -> None:
+    async def _wait_for_retry(
+        self, call: Call, attempts: _Attempts, problem: RequestError, retries: bool = True
+    ) -> None:
+        """Wait until a failed call may be repeated. Raises `problem` if it may not, or has waited for too long."""
+        if not problem.status:
+            self._metrics.count_result(call.method, 0, attempts.number > 0)
+        attempts.number += 1
+        pause = _pause(call.method, attempts.number, problem) if retries else None
+        if pause is None or attempts.waited + pause > LONGEST_WAIT:
+            raise problem
+        attempts.waited += pause
         _log.info("Retrying a call", v=4, method=call.method, path=call.path, after=pause, err=str(problem))
         if problem.status == 401:
             await self._reread()
@@ -379,6 +381,13 @@ def _transport(credentials: Credentials, options: ConnectionOptions, may_write: 
         return ProxyTransport(route, options.connections, options.deadlines, _USER_AGENT, may_write)
     address = Address.of(credentials.host, credentials.ssl, credentials.server_hostname)
     return Pool(address, options.connections, options.deadlines, _USER_AGENT, may_write)
+
+
+class _Attempts(msgspec.Struct):
+    """Failed attempts at one call, and the seconds waited after them."""
+
+    number: int = 0
+    waited: float = 0.0
 
 
 def _pause(method: str, attempts: int, problem: RequestError) -> float | None:
