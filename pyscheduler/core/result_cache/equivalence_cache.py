@@ -84,7 +84,7 @@ class EquivalenceCache:
             self._pre_filter.drop(self._profile.pre_node_readers)
             self._pre_score.drop(self._profile.pre_node_readers)
             self.with_nominated_pods.clear()
-        dependency_version = self._state.dependency_version
+        dependency_version = self._state.placed.dependency_version
         if self._dependency_version != dependency_version:
             self._dependency_version = dependency_version
             self._pre_filter.invalidate_skips()

@@ -22,7 +22,7 @@ from pyscheduler.api.plugin import FilterPlugin
 from pyscheduler.api.pod import Pod
 from pyscheduler.api.return_values import FILTER_RETURNS, InvalidReturnValue
 from pyscheduler.core.framework.evaluation_counts import CountersByPlugin, EvaluationCounter
-from pyscheduler.core.framework.plugin_calls import call_guarded, call_plugin
+from pyscheduler.core.framework.plugin_calls import call_guarded
 from pyscheduler.core.framework.plugin_failure import raise_plugin_failed
 from pyscheduler.core.framework.result_checks import check_statuses
 from pyscheduler.core.result_cache.invalidation import ATTEMPT, CHANGES, NODE, CachedColumn, Change, DirtyRows, Scope
@@ -358,7 +358,13 @@ def run_filter(plugin: FilterPlugin, cycle: Cycle, pod: Pod, node: NodeInfo) -> 
 def run_filter_on_table(plugin: FilterPlugin, cycle: Cycle, pod: Pod, table: NodeTable) -> NodeToStatus:
     """Return the plugin's results for many nodes. PluginFailed if it fails."""
     try:
-        verdicts = call_plugin(plugin, "Filter", plugin.filter_all, cycle, pod, table)
+        observer = cycle.call_observer
+        if observer is None:
+            verdicts = plugin.filter_all(cycle, pod, table)
+        else:
+            verdicts = observer(plugin.name, "Filter", plugin.filter_all, cycle, pod, table)
+        if cycle.timer is not None:
+            cycle.check_time(plugin.name, "Filter")
         check_statuses(plugin.filter_all, verdicts, len(table))
     except BaseException as error:
         raise_plugin_failed(plugin.name, "Filter", error)

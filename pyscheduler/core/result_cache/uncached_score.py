@@ -14,8 +14,9 @@ from pyscheduler.api.return_values import check_score
 from pyscheduler.core.framework.evaluation_counts import EvaluationCounter
 from pyscheduler.core.framework.plugin_failure import raise_plugin_failed
 from pyscheduler.core.framework.profile import Weighted
+from pyscheduler.core.framework.result_checks import check_scores
 from pyscheduler.core.result_cache.invalidation import Change, Scope, invalidation_scopes
-from pyscheduler.core.result_cache.score_column import check_range, out_of_range, scores_of
+from pyscheduler.core.result_cache.score_column import check_range, out_of_range
 
 
 class UncachedScore:
@@ -55,10 +56,15 @@ class UncachedScore:
 
     def of_all(self, cycle: Cycle, pod: Pod, table: NodeTable) -> Scores:
         """Return the weighted scores of many nodes. PluginFailed as for one node."""
-        self.evaluations.n += len(table)
+        plugin, observer, n = self.plugin, cycle.call_observer, len(table)
+        self.evaluations.n += n
         try:
-            scores = scores_of(self.plugin, cycle, pod, table)
+            if observer is None:
+                scores = plugin.score_all(cycle, pod, table)
+            else:
+                scores = observer(plugin.name, "Score", plugin.score_all, cycle, pod, table)
+            check_scores(plugin.score_all, scores, n)
         except BaseException as error:
-            raise_plugin_failed(self.plugin.name, "Score", error)
-        check_range(self.plugin, scores)
+            raise_plugin_failed(plugin.name, "Score", error)
+        check_range(plugin, scores)
         return scores if self.weight == 1 else scores * self.weight

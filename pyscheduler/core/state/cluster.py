@@ -69,7 +69,6 @@ class ClusterState:
         self._node_of: dict[str, NodeRow] = {}
         self._undo: list[tuple[Pod, str, list[str] | None]] = []
         self._dry_runs = 0
-        self._objects_version = 0
         self._whole_table: ColumnTable | None = None
         self._last_table: ColumnTable | None = None
         """Cached, since successive plugins read the same columns of the same rows."""
@@ -260,14 +259,9 @@ class ClusterState:
             self.placed.changed(node, old, -1)
             self.placed.changed(node, pod, 1)
 
-    @property
-    def dependency_version(self) -> int:
-        """Version that changes with the set of templates that have placed pods, and with objects that plugins watch."""
-        return self.placed.templates_version + self._objects_version
-
     def objects_changed(self) -> None:
         """Record a change of an object other than nodes and pods, such as a Service, on which counts may depend."""
-        self._objects_version += 1
+        self.placed.dependency_version += 1
         self.usage_log.append(len(self.rows))  # not the row of any node
 
     def node_of(self, uid: str) -> NodeRow | None:

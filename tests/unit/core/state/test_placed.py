@@ -168,7 +168,7 @@ def test_dependency_version_changes_with_the_first_and_the_last_pod_of_a_templat
     world, versions = PlacedPodsFixture(), list[int]()
 
     def record() -> None:
-        versions.append(world.state.dependency_version)
+        versions.append(world.state.placed.dependency_version)
 
     record()
     for name, app in (("a", "web-0"), ("b", "web-1"), ("c", "web-1")):
