@@ -142,6 +142,15 @@ async def _bind(api: Api, name: str) -> None:
             await clock.sleep(0.02)
 
 
+def markdown_table(recorder: PathRecorder) -> str:
+    """Files in the order of the first call in each, with their functions in the order of calls."""
+    functions: dict[str, dict[str, None]] = {}
+    for name, function, _ in recorder.calls:
+        functions.setdefault(name, {})[function.replace(".<locals>", "")] = None
+    rows = [f"| `{name}` | {', '.join(f'`{each}`' for each in called)} |" for name, called in functions.items()]
+    return "\n".join(("| file | functions |", "| --- | --- |", *rows))
+
+
 def table(recorder: PathRecorder) -> Table:
     """Files in the order of the first call in each, with their functions and calls."""
     shown = Table("file", "functions", "calls")
@@ -158,14 +167,18 @@ def table(recorder: PathRecorder) -> Table:
 
 @click.command(context_settings={"show_default": True})
 @click.option("--nodes", type=click.IntRange(min=1), default=20, help="Hollow nodes.")
+@click.option("--markdown", is_flag=True, help="Print the table of docs/pod-path.md.")
 @click.option("--calls", is_flag=True, help="Print every call, indented by the depth of the stack.")
-def main(nodes: int, calls: bool) -> None:
+def main(nodes: int, calls: bool, markdown: bool) -> None:
     """Print files and calls on the path of one warm pod, from the bytes of the watch to the bytes of the binding."""
     recorder = asyncio.run(record_path(nodes))
     if calls:
         least = min(depth for _, _, depth in recorder.calls)
         for name, function, depth in recorder.calls:
             click.echo(f"{'  ' * (depth - least)}{function}  {name}")
+    if markdown:
+        click.echo(markdown_table(recorder))
+        return
     Console(width=None if sys.stdout.isatty() else 120).print(table(recorder))
 
 

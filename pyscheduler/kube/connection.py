@@ -53,12 +53,12 @@ UNBATCHED_SECONDS: Final = 60.0
 """Seconds without batches of calls after some calls of a batch got no response: not every proxy supports pipelining."""
 
 _USER_AGENT = f"pyscheduler/{pyscheduler.__version__}"
-_BUSY_TRIES = 10
-_FAULT_TRIES = 4
+_BUSY_TRIES, _FAULT_TRIES = 10, 4
+"""Attempts at a call that the server rejects because it is busy (429), and at one that fails otherwise."""
 _LATENCY_READS = 2
 """The first read may have to open the connection."""
 _FIRST_PAUSE = 0.1
-_NOT_IN_THIS_FORM = (406, 415)
+_WRONG_CONTENT_TYPE = (406, 415)
 _log = logs.get("connection")
 
 
@@ -213,10 +213,10 @@ class Connection:
         try:
             while True:
                 try:
-                    response = await self._transport.call(call, await self._permission(method))
+                    response = await self._transport.call(call, await self._authorize(method))
                     return self._body(call, response, attempts.number > 0)
                 except RequestError as problem:
-                    if call.content_type == PROTOBUF and problem.status in _NOT_IN_THIS_FORM:
+                    if call.content_type == PROTOBUF and problem.status in _WRONG_CONTENT_TYPE:
                         self._sends_protobuf = False
                         call, attempts = self._encoded(method, path, body, content_type), _Attempts()
                         continue
@@ -252,7 +252,7 @@ class Connection:
         calls = [Call("POST", path, encode(form), form) for path, encode in objects]
         began = self._clock.now()
         try:
-            answers = await self._transport.calls(calls, await self._permission("POST", len(calls)))
+            answers = await self._transport.calls(calls, await self._authorize("POST", len(calls)))
         except RequestError:
             answers = [None] * len(calls)
         if None in answers:
@@ -322,7 +322,7 @@ class Connection:
         attempts = _Attempts()
         while True:
             try:
-                stream = await self._transport.stream(call, await self._permission(call.method), limits)
+                stream = await self._transport.stream(call, await self._authorize(call.method), limits)
                 return self._accepted(call, stream, attempts.number > 0)
             except RequestError as problem:
                 await self._wait_for_retry(call, attempts, problem)
@@ -359,7 +359,7 @@ class Connection:
         except ConnectionProblem as problem:
             _log.warning("Cannot reload the credentials", problem)
 
-    async def _permission(self, method: str, calls: int = 1) -> str:
+    async def _authorize(self, method: str, calls: int = 1) -> str:
         """Wait until the rate limiter admits the calls; return the Authorization header."""
         pause = 0.0
         for _ in range(calls):

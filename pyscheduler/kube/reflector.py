@@ -57,12 +57,12 @@ NOT_FOUND_RETRY: Final = 30.0
 _GONE = 410
 _ABSENT, _FORBIDDEN = 404, 403
 _SHORT_WATCH = 1.0
-"""Seconds. A watch that lived longer, or delivered an event, is resumed at once however it ended, as in client-go:
+"""Seconds. A watch that lived as long, or delivered an event, is resumed at once however it ended, as in client-go:
 load balancers, restarts and the server's own timeout end watches, and a quiet watch gives no other sign of health.
 """
 _RELIST_AFTER = 5
-_YIELD_EVERY = 100
-_YIELD_AFTER = 0.005
+"""Consecutive failures after which the resource is relisted."""
+_YIELD_EVERY, _YIELD_AFTER = 100, 0.005
 """Objects, and seconds, after which the event loop gets a turn: the server blocks on an unread page, and an object that
 concerns many waiting pods takes milliseconds.
 """
@@ -175,9 +175,9 @@ class Reflector(Generic[T]):
         self._known: dict[tuple[str, str], tuple[str, str]] = {}
         self._version = watched.version
         self._on_progress = on_progress
-        self._is_resumed = watched.version is not None
+        self._lacks_first_list = watched.version is not None
         """True until the first list: objects that are not stored may exist."""
-        self._began_at = 0
+        self._watched_from = 0
         """Numeric version at which the watch began; 0 if it is not a number."""
         self._failures = 0
         self._scope = asyncio.timeout(None)
@@ -222,6 +222,7 @@ class Reflector(Generic[T]):
         await self._listing_done.wait()
 
     async def _follow(self) -> None:
+        """List if there is no version to resume from, then watch; again and again."""
         while True:
             try:
                 if self._version is None:
@@ -237,7 +238,7 @@ class Reflector(Generic[T]):
                 await self._clock.sleep(await self._recover(problem))
 
     def _mark_synced(self) -> None:
-        self._is_resumed = False
+        self._lacks_first_list = False
         self._watched_at = self._clock.now()
         _log.info("Listed", v=2, resource=self.name, objects=len(self._known), version=self._version)
         self.problem = ""
@@ -271,16 +272,16 @@ class Reflector(Generic[T]):
         return page
 
     async def _handle_list(self, items: Iterable[Item[T]], seen: set[tuple[str, str]]) -> None:
-        turn = _LoopBudget(self._clock)
+        budget = _LoopBudget(self._clock)
         for item in items:
             seen.add(item.identity[:2])
             self._upsert(item)
-            await turn.yield_if_long()
+            await budget.yield_if_long()
 
     async def _watch(self, version: str) -> None:
         """Emit changes after `version` until the watch ends. ApiError if it was rejected or ended at once."""
         seconds = self._connection.deadlines.watch_seconds(self._rng)
-        self._began_at = natural(version) or 0
+        self._watched_from = natural(version) or 0
         lived, how = False, "the watch ended as soon as it began"
         try:
             async with self._connection.watching(self._watch_path(version, seconds), seconds) as chunks:
@@ -305,17 +306,17 @@ class Reflector(Generic[T]):
         """Emit the events of a watch until it ends."""
         lines = Lines()
         async for chunk in chunks:
-            turn = _LoopBudget(self._clock)
+            budget = _LoopBudget(self._clock)
             for line in lines.feed(chunk):
                 self._handle_event(line)
-                await turn.yield_if_long()
+                await budget.yield_if_long()
 
     def _handle_event(self, data: bytes) -> None:
         line = self._decoder.line(data)
         identity = line.item.identity
         if line.type == ERROR:
             raise ApiError(line.code, "WatchError", line.message)
-        if 0 < (natural(identity.version) or 0) <= self._began_at and line.type != BOOKMARK:
+        if 0 < (natural(identity.version) or 0) <= self._watched_from and line.type != BOOKMARK:
             return  # from before the start of the watch, when it was listed: versions are ordered (KEP-5504)
         if line.type in (ADDED, MODIFIED):
             self._upsert(line.item)
@@ -343,18 +344,18 @@ class Reflector(Generic[T]):
     def _emit_deleted(self, key: tuple[str, str], uid: str = "", last: T | None = None) -> None:
         """Emit the deletion of an object if it was emitted before, or may have been before the start."""
         known = self._known.pop(key, None)
-        if known is not None or self._is_resumed:
+        if known is not None or self._lacks_first_list:
             self._emit(Deleted(*key, uid or (known[0] if known else ""), last))
 
     async def _forget_all(self, keys: Iterable[tuple[str, str]]) -> None:
         """Emit the deletion of objects; a relist may find most of 100,000 pods deleted."""
-        turn = _LoopBudget(self._clock)
+        budget = _LoopBudget(self._clock)
         for key in keys:
             self._emit_deleted(key)
-            await turn.yield_if_long()
+            await budget.yield_if_long()
 
     async def _recover(self, problem: Exception) -> float:
-        """Choose between resuming and relisting after a problem; return the seconds to wait before."""
+        """Choose between resuming and relisting after a problem; return the seconds to wait before the retry."""
         status = problem.status if isinstance(problem, ApiError) else None
         if status == _ABSENT:
             return await self._handle_absent()

@@ -118,7 +118,7 @@ class EquivalenceCache:
         return readers if last.spec.affinity == signature.spec.affinity else readers | profile.named_node_readers
 
     def refresh_filters(self, cycle: Cycle, pod: Pod, skipped: frozenset[str]) -> None:
-        """Update `feasible`; call it before `exclude_reserved`. PluginFailed if a plugin raises."""
+        """Update `feasible`; call it before `exclude_rows`. PluginFailed if a plugin raises."""
         if len(self._state.rows) != self._size:
             self._resize(len(self._state.rows))
         if self._refresh_incrementally(cycle, pod, skipped):
@@ -140,7 +140,7 @@ class EquivalenceCache:
                 self.feasible[stale] = fits
                 self._recount()
 
-    def exclude_reserved(self, rows: AbstractSet[int]) -> int:
+    def exclude_rows(self, rows: AbstractSet[int]) -> int:
         """Replace the excluded rows, which count as infeasible. Return the number of feasible rows."""
         if rows != self._excluded_rows:
             flipped, self._excluded_rows = self._excluded_rows ^ rows, frozenset(rows)

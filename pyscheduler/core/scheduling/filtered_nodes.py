@@ -129,22 +129,22 @@ def run_filter_plugins_with_nominated_pods(
     return filter_node(runtime.profile, cycle, pod, node, cycle.skipped)
 
 
-def reserved_rows(
+def rejected_with_nominated_pods(
     runtime: ProfileRuntime, cycle: Cycle, pod: Pod, cache: EquivalenceCache, include_infeasible: bool = False
 ) -> dict[int, Status]:
     """Return the status of the rows that reject the pod once nominated pods of its priority or above are added.
 
     Only rows that fit without them are evaluated, or all of them with `include_infeasible`.
     """
-    reserved = {}
+    rejected = {}
     for name in runtime.nominator.nodes():
         node = runtime.state.info(name)
         if node is None or not (include_infeasible or cache.fits(node.row)):
             continue
         status = _filter_with_nominated_pods(runtime, cycle, pod, node, cache)
         if status is not None:
-            reserved[node.row] = status
-    return reserved
+            rejected[node.row] = status
+    return rejected
 
 
 def _filter_with_nominated_pods(

@@ -59,7 +59,7 @@ from pyscheduler.core.scheduling.filtered_nodes import (
     FilteredNodes,
     NominatedNode,
     filter_one_by_one,
-    reserved_rows,
+    rejected_with_nominated_pods,
     run_filter_plugins_with_nominated_pods,
 )
 from pyscheduler.core.scheduling.node_order import random_best, top_of_heap
@@ -151,7 +151,7 @@ def schedule_pod(runtime: ProfileRuntime, cycle: Cycle, pod: Pod) -> ScheduleRes
         prioritized = prioritize_nodes(runtime, cycle, pod, feasible)
         return ScheduleResult(nodes[select_host(runtime, cycle, prioritized)], feasible.count)
     except BaseException:
-        runtime.reset(pod)
+        runtime.reset(pod)  # its cache may be half updated
         raise
 
 
@@ -241,13 +241,14 @@ def _filter_all_nodes(
         nominated = any(nominator.competing_pods(pod, node.name) for node in state.rows)
         if not isinstance(failed.error, StatusError) or not nominated:
             raise
+        # The error may concern a node with its nominated pods only: filter node by node, as kube-scheduler does.
         return filter_one_by_one(runtime, cycle, pod)
     has_nominated_pods = len(nominator) > 0
-    reserved = reserved_rows(runtime, cycle, pod, cache) if has_nominated_pods else {}
-    feasible = cache.exclude_reserved(reserved.keys())
+    rejected = rejected_with_nominated_pods(runtime, cycle, pod, cache) if has_nominated_pods else {}
+    feasible = cache.exclude_rows(rejected.keys())
     if has_nominated_pods and (all_statuses or not feasible):
-        reserved = reserved_rows(runtime, cycle, pod, cache, include_infeasible=True)
-    return FilteredNodes(cache.feasible[: len(state.rows)], feasible, None, reserved, cache=cache)
+        rejected = rejected_with_nominated_pods(runtime, cycle, pod, cache, include_infeasible=True)
+    return FilteredNodes(cache.feasible[: len(state.rows)], feasible, None, rejected, cache=cache)
 
 
 def _filter_named_nodes(
