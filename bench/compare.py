@@ -25,7 +25,7 @@ from rich.console import Console
 from bench import bulk, report
 from bench.cluster_setup import ClusterSetup
 from bench.contender_run import BenchEnvironment, ContenderRun, run_contender
-from bench.contenders import CONTENDERS, Contender
+from bench.contenders import CONTENDERS, OURS, Contender, contender_of
 from bench.etcd import Etcd, EtcdFailed
 from bench.figures import per_second
 from bench.opcodes import CreateNodes, CreatePods, TestCase, Workload
@@ -222,11 +222,22 @@ def about(plan: Plan) -> dict[str, Any]:
 
 
 def chosen(names: str) -> list[Contender]:
-    """Return the contenders with these comma-separated names. SuiteError for an unknown name."""
+    """Return the contenders with these comma-separated names. SuiteError for an unknown name.
+
+    `pyscheduler@FOLDER` is another checkout of this scheduler.
+    """
+    return [_contender(name.strip()) for name in names.split(",")]
+
+
+def _contender(name: str) -> Contender:
     try:
-        return [CONTENDERS[name.strip()] for name in names.split(",")]
+        if name.startswith(f"{OURS}@"):
+            return contender_of(Path(name.removeprefix(f"{OURS}@")))
+        return CONTENDERS[name]
     except KeyError as unknown:
         raise SuiteError(f"there is no contender {unknown}; there are {', '.join(CONTENDERS)}") from None
+    except ValueError as problem:
+        raise SuiteError(str(problem)) from None
 
 
 def with_params(cases: Sequence[Case], params: Mapping[str, int]) -> list[Case]:

@@ -6,6 +6,7 @@ import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from tests.controlplane.cluster import ControlPlane
@@ -50,16 +51,21 @@ class Contender:
     @property
     def scheduler_name(self) -> str:
         """spec.schedulerName of its pods."""
-        return f"bench-{self.name}"
+        return f"bench-{self.name.replace('@', '-').lower()}"
 
 
 @asynccontextmanager
-async def pyscheduler(site: Site, scheduler_name: str, folder: Path) -> AsyncIterator[Running]:
-    """Run this scheduler as its manifests install it: with a service account's permissions and token."""
+async def pyscheduler(
+    site: Site, scheduler_name: str, folder: Path, checkout: Path | None = None
+) -> AsyncIterator[Running]:
+    """Run this scheduler as its manifests install it: with a service account's permissions and token.
+
+    `checkout` is the root of another version of it.
+    """
     config = folder / "config.yaml"
     config.write_text(Configured(scheduler_name).document())
     kubeconfig = await kubeconfig_of(site.plane, site.server)
-    async with scheduler_with(site.plane, config, folder, kubeconfig=kubeconfig) as running:
+    async with scheduler_with(site.plane, config, folder, checkout, kubeconfig) as running:
 
         async def metrics() -> str:
             return await running.text(site.plane.api, "/metrics")
@@ -99,6 +105,13 @@ def bare_client(events: bool) -> Start:
             await process.stop()
 
     return start
+
+
+def contender_of(checkout: Path) -> Contender:
+    """Return the contender for another checkout of this scheduler. ValueError if it is none."""
+    if not (checkout / "pyscheduler" / "__main__.py").is_file():
+        raise ValueError(f"{checkout} is not a checkout of pyscheduler")
+    return Contender(f"{OURS}@{checkout.name}", partial(pyscheduler, checkout=checkout.absolute()))
 
 
 OURS, THEIRS, CEILING, CEILING_WITH_EVENTS = "pyscheduler", "kube-scheduler", "bare-client", "bare-client-events"

@@ -81,7 +81,8 @@ def _module(name: str) -> Any:
     section=_RUNS,
     default="pyscheduler,kube-scheduler",
     help="Contenders, separated by commas; the others are compared with the first."
-    " bare-client and bare-client-events bind pods without a decision, in workloads that need none.",
+    " bare-client and bare-client-events bind pods without a decision, in workloads that need none;"
+    " pyscheduler@FOLDER is another checkout of this scheduler.",
 )
 @option(
     "--param",

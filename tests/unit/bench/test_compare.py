@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from io import StringIO
+from pathlib import Path
 
 import pytest
 from aiohttp import ClientConnectionError
@@ -107,6 +108,18 @@ def test_contenders_have_different_scheduler_names() -> None:
 def test_unknown_contender_is_reported_with_the_known_ones() -> None:
     with pytest.raises(SuiteError, match="there is no contender 'volcano'; there are pyscheduler, kube-scheduler"):
         chosen("pyscheduler,volcano")
+
+
+def test_another_checkout_is_a_contender_with_a_scheduler_name_of_its_own() -> None:
+    root = Path(__file__).parents[3]
+    ours, base = chosen(f"pyscheduler,pyscheduler@{root}")
+    assert base.name == f"pyscheduler@{root.name}"
+    assert base.scheduler_name == f"bench-pyscheduler-{root.name.lower()}" != ours.scheduler_name
+
+
+def test_folder_without_a_checkout_is_reported(tmp_path: Path) -> None:
+    with pytest.raises(SuiteError, match="is not a checkout of pyscheduler"):
+        chosen(f"pyscheduler@{tmp_path}")
 
 
 def test_workload_with_another_size_keeps_other_parameters() -> None:
