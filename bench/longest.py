@@ -37,7 +37,7 @@ from pyscheduler.core.events import (
     Tick,
 )
 from pyscheduler.core.machine import Machine
-from pyscheduler.shell.gc_tuning import GcTuning, collect_by_size
+from pyscheduler.shell.gc_tuning import CollectorBySize, GcTuning
 from pyscheduler.shell.loop import BURST
 
 ZONES = 10
@@ -186,12 +186,13 @@ class Collector:
 
     def __init__(self) -> None:
         self._spent = 0.0
+        self._by_size = CollectorBySize()
 
     def after(self, seconds: float) -> None:
         self._spent += seconds
         if self._spent >= BURST and gc.isenabled():
             self._spent = 0.0
-            collect_by_size()
+            self._by_size.collect()
 
 
 collector = Collector()

@@ -15,7 +15,7 @@ from pyscheduler.clock import Clock
 from pyscheduler.core.events import Event, Tick
 from pyscheduler.core.machine import CycleStep, Machine
 from pyscheduler.shell.executor import EventHandler, Executor
-from pyscheduler.shell.gc_tuning import collect_by_size
+from pyscheduler.shell.gc_tuning import CollectorBySize
 
 ErrorHandler = Callable[[Exception], None]
 BURST = 0.005
@@ -50,7 +50,7 @@ class Loop:
         """Seconds of the current attempt so far."""
         self._running = False
         self._deferred: deque[tuple[Event, ErrorHandler]] = deque()
-        self._collected = 0.0
+        self._collector, self._collected = CollectorBySize(), 0.0
         """Time of the last garbage collection."""
 
     def handle_event(self, event: Event, on_error: ErrorHandler = _raise) -> None:
@@ -84,7 +84,7 @@ class Loop:
                 now = self._clock.now()
                 if now - self._collected >= BURST:
                     self._collected = now
-                    collect_by_size()
+                    self._collector.collect()
                 if may_have_more:
                     await asyncio.sleep(0)
                 else:

@@ -10,8 +10,8 @@ import pytest
 from pyscheduler.shell.gc_tuning import (
     FULL_COLLECTION_EVERY,
     LONG,
+    CollectorBySize,
     GcTuning,
-    collect_by_size,
     collection_paused,
     defer_first_collection,
 )
@@ -110,12 +110,12 @@ def test_frozen_objects_are_collected_once_an_hour() -> None:
 
 def test_objects_that_replace_frozen_ones_are_collected() -> None:
     with GcTuning():
-        pods = [[n] for n in range(100_000)]
+        collector, pods = CollectorBySize(), [[n] for n in range(100_000)]
         gc.freeze()
         for i in range(len(pods)):
             pods[i] = [i]  # one allocation and one deallocation: the collector's count stays
             if i % 10_000 == 0:
-                collect_by_size()
+                collector.collect()
         assert max(len(gc.get_objects(generation)) for generation in range(3)) < 40_000
 
 
@@ -123,7 +123,9 @@ def test_few_objects_trigger_no_collection() -> None:
     with collection_paused():
         gc.collect()
         gc.freeze()
+        collector = CollectorBySize()
+        collector.collect()
         collections = sum(each["collections"] for each in gc.get_stats())
-        collect_by_size()
+        collector.collect()
         assert sum(each["collections"] for each in gc.get_stats()) == collections
         gc.unfreeze()
