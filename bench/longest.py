@@ -37,8 +37,7 @@ from pyscheduler.core.events import (
     Tick,
 )
 from pyscheduler.core.machine import Machine
-from pyscheduler.shell.gc_tuning import CollectorBySize, GcTuning
-from pyscheduler.shell.loop import BURST
+from pyscheduler.shell.gc_tuning import COLLECT_BY_SIZE_EVERY, CollectorBySize, GcTuning
 
 ZONES = 10
 PER_NODE = 2
@@ -190,7 +189,7 @@ class Collector:
 
     def after(self, seconds: float) -> None:
         self._spent += seconds
-        if self._spent >= BURST and gc.isenabled():
+        if self._spent >= COLLECT_BY_SIZE_EVERY and gc.isenabled():
             self._spent = 0.0
             self._by_size.collect()
 
