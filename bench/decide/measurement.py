@@ -1,0 +1,86 @@
+"""Measurement of a scenario: warm-up, rounds, and the check that every action did what the scenario is about."""
+
+from __future__ import annotations
+
+import multiprocessing
+import statistics
+import time
+from collections.abc import Iterator
+
+import msgspec
+
+from bench.decide.cluster import Cluster, Size
+from bench.decide.progress import Progress
+from bench.decide.scenario import Reading, Row, Scenario
+from bench.decide.scenarios import SCENARIOS
+from pyscheduler.core.commands import Command
+from pyscheduler.shell.gc_tuning import GcTuning
+
+
+class WrongOutcomeError(Exception):
+    """An action did not do what its scenario measures."""
+
+
+class Figure(msgspec.Struct, frozen=True):
+    """Median, least and single worst value of the actions of a row on one size of cluster."""
+
+    name: str
+    nodes: int
+    median: float
+    """Median of the rounds, each a mean over its actions."""
+    least: float
+    """Mean of the fastest round."""
+    slowest: float
+    """Slowest single action, in wall time."""
+    unit: str = "µs"
+
+
+def measure(scenario: Scenario, size: Size) -> Iterator[Figure]:
+    """Yield the figures of a scenario in this process."""
+    progress = Progress(f"{scenario.name}, {size.nodes:,} nodes")
+    cluster = Cluster(size, progress)
+    for part in scenario.set_up(cluster):
+        name = f"{scenario.name}: {part.name}" if part.name else scenario.name
+        if isinstance(part, Reading):
+            yield Figure(name, size.nodes, part.value, part.value, part.value, part.unit)
+        else:
+            yield _measure_row(part, name, size, progress)
+
+
+def measure_in_new_process(name: str, size: Size) -> list[Figure]:
+    """Return the figures of a scenario, without the memory and the caches that earlier ones left."""
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        return pool.apply(_measure_named, (name, size))
+
+
+def _measure_named(name: str, size: Size) -> list[Figure]:
+    return list(measure(SCENARIOS[name], size))
+
+
+def _measure_row(row: Row, name: str, size: Size, progress: Progress) -> Figure:
+    count = min(size.pods, row.per_round or size.pods)
+    rounds = min(size.rounds, row.rounds or size.rounds)
+    for begin in progress.track(range(0, row.warm_up, count), f"{row.name} warm-up round", -(-row.warm_up // count)):
+        _run_round(row, name, min(count, row.warm_up - begin))
+    with GcTuning():  # as in `pyscheduler run`
+        found = [_run_round(row, name, count) for _ in progress.track(range(rounds), f"{row.name} round", rounds)]
+    means = [mean * row.per_microsecond for mean, _ in found]
+    slowest = max(worst for _, worst in found) * row.per_microsecond
+    return Figure(name, size.nodes, statistics.median(means), min(means), slowest, row.unit)
+
+
+def _run_round(row: Row, name: str, count: int) -> tuple[float, float]:
+    """Return microseconds per action: the mean of the CPU time, and the maximum of the wall time."""
+    actions = row.prepare(count)
+    commands: list[Command] = []
+    slowest, previous = 0, time.perf_counter_ns()
+    started = time.process_time_ns()
+    for action in actions:
+        commands += action()
+        ended = time.perf_counter_ns()
+        slowest, previous = max(slowest, ended - previous), ended
+    spent = time.process_time_ns() - started
+    completed = row.finish(commands)
+    if completed != count:
+        raise WrongOutcomeError(f"{name}: {completed} of {count} actions had the expected outcome: {commands[:2]}")
+    return spent / 1e3 / count, slowest / 1e3

@@ -1,0 +1,27 @@
+"""Kinds of pod specs: pods of one signature, then pods with own labels, then pods with own templates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from bench.decide.cluster import Cluster, decisions
+from bench.decide.objects import pod
+from bench.decide.scenario import Row
+from bench.pod_features import POD_SPECS
+
+TEMPLATES = 200
+"""Templates of the mixed pods."""
+LABELS = {"app": "web"}
+
+
+def pods_of_kind(cluster: Cluster, kind: str) -> Iterator[Row]:
+    """Yield the rows of one kind of POD_SPECS."""
+    cluster.populate(cluster.size.per_node)
+    fields, few = POD_SPECS[kind], max(20, cluster.size.pods // 20)
+    templates = cluster.scaled(TEMPLATES) if kind == "mixed" else 1
+    same = decisions(cluster, lambda i: pod(fields, i % templates, LABELS))
+    yield Row("", same, cluster.confirm, warm_up=2 * templates)
+    labelled = decisions(cluster, lambda i: pod(fields, 0, {**LABELS, "turn": str(i)}))
+    yield Row("own labels", labelled, cluster.confirm, per_round=few)
+    new = decisions(cluster, lambda i: pod(fields, TEMPLATES + i, LABELS))
+    yield Row("new template", new, cluster.confirm, per_round=few)
