@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import multiprocessing
 import statistics
+import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import msgspec
 
+import pyscheduler
 from bench.decide.cluster import Cluster, Size
 from bench.decide.progress import Progress
 from bench.decide.scenario import Reading, Row, Scenario
@@ -19,6 +22,10 @@ from pyscheduler.shell.gc_tuning import GcTuning
 
 class WrongOutcomeError(Exception):
     """An action did not do what its scenario measures."""
+
+
+class MixedTreesError(Exception):
+    """The modules that were measured belong to different checkouts."""
 
 
 class Figure(msgspec.Struct, frozen=True):
@@ -54,7 +61,21 @@ def measure_in_new_process(name: str, size: Size) -> list[Figure]:
 
 
 def _measure_named(name: str, size: Size) -> list[Figure]:
-    return list(measure(SCENARIOS[name], size))
+    figures = list(measure(SCENARIOS[name], size))
+    check_one_tree()
+    return figures
+
+
+def check_one_tree() -> None:
+    """Raise MixedTreesError if a module of pyscheduler was loaded from elsewhere than the package.
+
+    An editable installation supplies the modules that a tree on PYTHONPATH lacks, such as compiled kernels.
+    """
+    package = Path(str(pyscheduler.__file__)).parent
+    for name, module in sorted(sys.modules.items()):
+        file = getattr(module, "__file__", None)
+        if name.startswith("pyscheduler.") and file and not Path(file).is_relative_to(package):
+            raise MixedTreesError(f"{name} is missing in {package} and was loaded from {file}")
 
 
 def _measure_row(row: Row, name: str, size: Size, progress: Progress) -> Figure:
