@@ -38,7 +38,7 @@ class Figure(msgspec.Struct, frozen=True):
     least: float
     """Mean of the fastest round."""
     slowest: float
-    """Slowest single action, in wall time."""
+    """Microseconds of the slowest single action, in wall time; 0 if there are no actions."""
     unit: str = "µs"
 
 
@@ -49,7 +49,7 @@ def measure(scenario: Scenario, size: Size) -> Iterator[Figure]:
     for part in scenario.set_up(cluster):
         name = f"{scenario.name}: {part.name}" if part.name else scenario.name
         if isinstance(part, Reading):
-            yield Figure(name, size.nodes, part.value, part.value, part.value, part.unit)
+            yield Figure(name, size.nodes, part.value, part.value, 0.0, part.unit)
         else:
             yield _measure_row(part, name, size, progress)
 
@@ -79,14 +79,14 @@ def check_one_tree() -> None:
 
 
 def _measure_row(row: Row, name: str, size: Size, progress: Progress) -> Figure:
-    count = min(size.pods, row.per_round or size.pods)
+    count = row.per_round or size.pods
     rounds = min(size.rounds, row.rounds or size.rounds)
     for begin in progress.track(range(0, row.warm_up, count), f"{row.name} warm-up round", -(-row.warm_up // count)):
         _run_round(row, name, min(count, row.warm_up - begin))
     with GcTuning():  # as in `pyscheduler run`
         found = [_run_round(row, name, count) for _ in progress.track(range(rounds), f"{row.name} round", rounds)]
     means = [mean * row.per_microsecond for mean, _ in found]
-    slowest = max(worst for _, worst in found) * row.per_microsecond
+    slowest = max(worst for _, worst in found)
     return Figure(name, size.nodes, statistics.median(means), min(means), slowest, row.unit)
 
 

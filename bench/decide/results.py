@@ -31,13 +31,14 @@ class Results(msgspec.Struct, frozen=True):
 
 def table(figures: Sequence[Figure]) -> Table:
     """Return the figures as a table; growth is relative to the smallest cluster."""
-    shown = Table("scenario", "nodes", "each", "fastest round", "slowest", "unit", "growth", "per second")
+    shown = Table("scenario", "nodes", "each", "fastest round", "unit", "growth", "per second", "slowest, µs")
     smallest: dict[str, float] = {}
     for f in figures:
         growth = f.median / (smallest.setdefault(f.name, f.median) or 1)
-        values = (f"{value:,.0f}" if value >= 10 else f"{value:.1f}" for value in (f.median, f.least, f.slowest))
+        values = (f"{value:,.0f}" if value >= 10 else f"{value:.1f}" for value in (f.median, f.least))
         rate = f"{1e6 / f.median:,.0f}" if f.unit == "µs" else ""
-        shown.add_row(f.name, f"{f.nodes:,}", *values, f.unit, f"{growth:.1f}", rate)
+        slowest = f"{f.slowest:,.0f}" if f.slowest else ""
+        shown.add_row(f.name, f"{f.nodes:,}", *values, f.unit, f"{growth:.1f}", rate, slowest)
     return shown
 
 

@@ -20,7 +20,7 @@ class Row(NamedTuple):
     warm_up: int = 2
     """Actions before the first round."""
     per_round: int | None = None
-    """Maximum number of actions in a round."""
+    """Actions in a round, if not `Size.pods`."""
     rounds: int | None = None
     """Maximum number of rounds."""
     unit: str = "µs"

@@ -20,7 +20,13 @@ def anti_affinity(cluster: Cluster) -> Iterator[Row]:
         prepare = decisions(cluster, partial(_pod_of, number))
         # An app has room for one pod on each node.
         room = number * (cluster.size.nodes - 2) // cluster.size.rounds
-        yield Row(f"{number} apps", prepare, cluster.confirm, warm_up=2 * number, per_round=max(1, room))
+        yield Row(
+            f"{number} apps",
+            prepare,
+            cluster.confirm,
+            warm_up=2 * number,
+            per_round=max(1, min(room, cluster.size.pods)),
+        )
 
 
 def _pod_of(number: int, i: int) -> Json:

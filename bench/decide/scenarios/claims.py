@@ -24,7 +24,8 @@ def claims(cluster: Cluster) -> Iterator[Row]:
     """Yield the row of pods with one claim each."""
     cluster.populate(cluster.size.per_node)
     cluster.apply("StorageClass", STORAGE_CLASS)
-    yield Row("", partial(_prepare, cluster, count(1)), partial(_provision, cluster), warm_up=20, per_round=100)
+    per_round = min(100, cluster.size.pods)
+    yield Row("", partial(_prepare, cluster, count(1)), partial(_provision, cluster), 20, per_round)
 
 
 def _prepare(cluster: Cluster, numbers: Iterator[int], number: int) -> Actions:

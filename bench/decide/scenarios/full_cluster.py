@@ -29,7 +29,7 @@ def full_cluster(cluster: Cluster) -> Iterator[Row]:
             prepare,
             partial(_confirm, cluster, running),
             warm_up,
-            PER_NODE * cluster.size.nodes,
+            min(PER_NODE * cluster.size.nodes, cluster.size.pods),
         )
 
 

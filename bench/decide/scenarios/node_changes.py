@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import count
@@ -27,12 +26,11 @@ def change_label(obj: Json, turn: int) -> None:
 
 
 def change_condition(obj: Json, turn: int) -> None:
-    obj["status"]["conditions"] = [{"type": "MemoryPressure", "status": "True" if turn % 2 else "False"}]
+    obj["status"]["conditions"][1]["status"] = "True" if turn % 2 else "False"
 
 
 def send_heartbeat(obj: Json, turn: int) -> None:
-    at = f"2026-01-01T00:{turn // 60 % 60:02}:{turn % 60:02}Z"
-    obj["status"]["conditions"] = [{"type": "Ready", "status": "True", "lastHeartbeatTime": at}]
+    obj["status"]["conditions"][0]["lastHeartbeatTime"] = f"2026-01-01T00:{turn // 60 % 60:02}:{turn % 60:02}Z"
 
 
 CHANGES: dict[str, Callable[[Json, int], None]] = {
@@ -43,26 +41,42 @@ CHANGES: dict[str, Callable[[Json, int], None]] = {
 }
 
 
+class ChangingNodes:
+    """The nodes' objects, which change one after another."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._objects = [_with_conditions(node(i)) for i in range(cluster.size.nodes)]
+        self._versions = count(1)
+        for obj in self._objects:
+            cluster.handle(NodeChanged(cluster.now, msgspec.convert(obj, NodeObject)))
+
+    def prepare(self, change: Callable[[Json, int], None], number: int) -> Actions:
+        """Queue pods, and return actions that change a node and schedule one of them."""
+        for _ in range(number):
+            self._cluster.submit(self._cluster.new(pod({}, 0, {"app": "web"})))
+        return [partial(_change_and_schedule, self._cluster, self._changed(change)) for _ in range(number)]
+
+    def _changed(self, change: Callable[[Json, int], None]) -> NodeObject:
+        version = next(self._versions)
+        obj = self._objects[version % len(self._objects)]
+        obj["metadata"]["resourceVersion"] = str(version)
+        change(obj, version // len(self._objects))
+        return msgspec.convert(obj, NodeObject)
+
+
 def node_changes(cluster: Cluster) -> Iterator[Row]:
     """Yield a row for each kind of change."""
     cluster.populate(cluster.size.per_node)
-    versions = count(1)
+    nodes = ChangingNodes(cluster)
     for name, change in CHANGES.items():
-        yield Row(name, partial(_prepare, cluster, change, versions), cluster.confirm, warm_up=20)
-
-
-def _prepare(cluster: Cluster, change: Callable[[Json, int], None], versions: Iterator[int], number: int) -> Actions:
-    for _ in range(number):
-        cluster.submit(cluster.new(pod({}, 0, {"app": "web"})))
-    return [partial(_change_and_schedule, cluster, _changed(cluster, change, next(versions))) for _ in range(number)]
-
-
-def _changed(cluster: Cluster, change: Callable[[Json, int], None], version: int) -> NodeObject:
-    obj = copy.deepcopy(node(version % cluster.size.nodes))
-    obj["metadata"]["resourceVersion"] = str(version)
-    change(obj, version // cluster.size.nodes + version)
-    return msgspec.convert(obj, NodeObject)
+        yield Row(name, partial(nodes.prepare, change), cluster.confirm, warm_up=20)
 
 
 def _change_and_schedule(cluster: Cluster, changed: NodeObject) -> list[Command]:
     return cluster.handle(NodeChanged(cluster.now, changed)) + cluster.schedule()
+
+
+def _with_conditions(obj: Json) -> Json:
+    conditions = [{"type": "Ready", "status": "True"}, {"type": "MemoryPressure", "status": "Unknown"}]
+    return {**obj, "status": {**obj["status"], "conditions": conditions}}

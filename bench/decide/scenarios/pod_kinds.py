@@ -17,7 +17,7 @@ LABELS = {"app": "web"}
 def pods_of_kind(cluster: Cluster, kind: str) -> Iterator[Row]:
     """Yield the rows of one kind of POD_SPECS."""
     cluster.populate(cluster.size.per_node)
-    fields, few = POD_SPECS[kind], max(20, cluster.size.pods // 20)
+    fields, few = POD_SPECS[kind], min(cluster.size.pods, max(20, cluster.size.pods // 20))
     templates = cluster.scaled(TEMPLATES) if kind == "mixed" else 1
     same = decisions(cluster, lambda i: pod(fields, i % templates, LABELS))
     yield Row("", same, cluster.confirm, warm_up=2 * templates)

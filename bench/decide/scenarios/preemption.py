@@ -20,7 +20,7 @@ def preemption(cluster: Cluster) -> Iterator[Row]:
     """Yield the rows of equal preemptors and of preemptors with requests of their own."""
     cluster.populate(VICTIMS, lambda _: _victim())
     finish = partial(_restore, cluster)
-    per_round = min(20, cluster.size.nodes)
+    per_round = min(20, cluster.size.nodes, cluster.size.pods)
     yield Row("equal", decisions(cluster, lambda _: _preemptor(0)), finish, per_round=per_round)
     yield Row("different", decisions(cluster, lambda i: _preemptor(1 + i)), finish, per_round=per_round)
 

@@ -24,7 +24,12 @@ def templates(cluster: Cluster) -> Iterator[Row]:
 def new_template(cluster: Cluster) -> Iterator[Row]:
     """Yield the row of pods with requests of their own."""
     cluster.populate(cluster.size.per_node)
-    yield Row("", decisions(cluster, lambda i: pod({}, i, {"app": "web"})), cluster.confirm, per_round=100)
+    yield Row(
+        "",
+        decisions(cluster, lambda i: pod({}, i, {"app": "web"})),
+        cluster.confirm,
+        per_round=min(100, cluster.size.pods),
+    )
 
 
 def _pod_of(number: int, i: int) -> Json:

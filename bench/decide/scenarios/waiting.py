@@ -26,6 +26,8 @@ MAX_BACKOFF = 11.0
 """Seconds after which every backoff has ended."""
 STEP = 0.01
 """Seconds of virtual time between two pods that end in the busy cluster."""
+RETRY_PERIOD = 1001
+"""Steps from one retry of the waiting pods to the next: the maximum backoff, and the event that wakes them again."""
 
 
 def add_waiting(cluster: Cluster, number: int, fields: Json, cpu: str) -> None:
@@ -54,7 +56,7 @@ def waiting_retry(cluster: Cluster) -> Iterator[Row]:
         cluster.schedule_all()
         return made - cluster.confirm(commands)
 
-    yield Row("", prepare, finish, per_round=number)
+    yield Row("", prepare, finish, per_round=min(number, cluster.size.pods))
 
 
 def waiting_event(cluster: Cluster) -> Iterator[Row]:
@@ -71,7 +73,7 @@ def waiting_event(cluster: Cluster) -> Iterator[Row]:
     def finish(commands: Sequence[Command]) -> int:
         return changed - cluster.machine.ready - len(commands)
 
-    yield Row("", prepare, finish, per_round=50)
+    yield Row("", prepare, finish, per_round=min(50, cluster.size.pods))
 
 
 def waiting_busy(cluster: Cluster) -> Iterator[Row]:
@@ -92,9 +94,8 @@ def waiting_busy(cluster: Cluster) -> Iterator[Row]:
         running.extend(command.pod.uid for command in commands if isinstance(command, Bind))
         return cluster.confirm(commands)
 
-    # A round is longer than the maximum backoff, or its figure would depend on its place between the retries.
-    steps = cluster.scaled(1200)
-    yield Row("", prepare, finish, steps, steps, unit="% of a core", per_microsecond=1e-6 / STEP * 100)
+    steps = cluster.scaled(RETRY_PERIOD)
+    yield Row("", prepare, finish, steps, steps, rounds=2, unit="% of a core", per_microsecond=1e-6 / STEP * 100)
 
 
 def _replace_later(cluster: Cluster, ended: str, created: PodObject) -> list[Command]:

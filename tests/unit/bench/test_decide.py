@@ -12,6 +12,7 @@ from bench.decide.measurement import WrongOutcomeError, measure
 from bench.decide.progress import Progress
 from bench.decide.scenario import Reading, Row, Scenario
 from bench.decide.scenarios import SCENARIOS
+from pyscheduler.api.objects import NodeObject
 from pyscheduler.core.commands import Bind, Command, Evict
 from pyscheduler.intree.volumes.objects import CLAIM
 
@@ -49,22 +50,30 @@ def test_scenario_has_figures_on_a_tiny_cluster(name: str) -> None:
 
 
 def test_nodes_change_between_decisions() -> None:
-    changed = []
+    changed = {}
     for cluster, row in rows("node-changes"):
-        before = [_node_fields(cluster, i) for i in range(8)]
+        before = _nodes(cluster)
         assert len(binds(run(row, 3))) == 3
-        after = [_node_fields(cluster, i) for i in range(8)]
-        changed.append((row.name, sum(old != new for old, new in zip(before, after, strict=True))))
+        pairs = list(zip(before, _nodes(cluster), strict=True))
+        changed[row.name] = {
+            "labels": sum(old.metadata.labels != new.metadata.labels for old, new in pairs),
+            "images": sum(old.status.images != new.status.images for old, new in pairs),
+            "conditions": sum(old.status.conditions != new.status.conditions for old, new in pairs),
+            "version": sum(old.metadata.resource_version != new.metadata.resource_version for old, new in pairs),
+        }
 
-    # A condition that scheduling does not read, and a heartbeat, leave the node as it is for plugins.
-    assert dict(changed)["image"] == 3
-    assert dict(changed)["label"] == 3
+    unchanged = {"labels": 0, "images": 0, "conditions": 0, "version": 3}
+    assert changed == {
+        "image": {**unchanged, "images": 3},
+        "label": {**unchanged, "labels": 3},
+        "condition": {**unchanged, "conditions": 3},
+        "heartbeat": unchanged,
+    }
 
 
-def _node_fields(cluster: Cluster, i: int) -> tuple[object, ...]:
-    node = cluster.machine.context.state.info(f"node-{i}")
-    assert node is not None
-    return dict(node.labels), dict(node.images)
+def _nodes(cluster: Cluster) -> list[NodeObject]:
+    found = (cluster.machine.context.state.info(f"node-{i}") for i in range(cluster.size.nodes))
+    return [node.node for node in found if node is not None and node.node is not None]
 
 
 def test_each_template_has_a_signature_of_its_own() -> None:
@@ -133,9 +142,10 @@ def test_waiting_pods_are_retried_and_stay_unschedulable() -> None:
 def test_event_that_helps_no_waiting_pod_causes_no_attempt() -> None:
     for cluster, row in rows("waiting-event"):
         attempts = cluster.machine.context.attempts
-        before = [_node_fields(cluster, i) for i in range(8)]
+        before = _nodes(cluster)
         assert run(row, 3) == []
-        assert sum(_node_fields(cluster, i) != before[i] for i in range(8)) == 3
+        pairs = zip(before, _nodes(cluster), strict=True)
+        assert sum(old.metadata.labels != new.metadata.labels for old, new in pairs) == 3
         assert cluster.machine.context.attempts == attempts
         assert len(cluster.machine.context.queue) == 100
 
