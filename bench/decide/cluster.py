@@ -89,6 +89,21 @@ class Cluster:
         """Handle an event with all work that it causes before the next attempt."""
         return self.machine.handle(event) + self._finish_work()
 
+    @property
+    def ready_pods(self) -> int:
+        """Number of pods that can be attempted now."""
+        return self.machine.ready
+
+    @property
+    def pending_pods(self) -> int:
+        """Number of pods in the scheduling queue."""
+        return len(self.machine.context.queue)
+
+    @property
+    def attempts(self) -> int:
+        """Number of attempts so far."""
+        return self.machine.context.attempts
+
     def schedule(self) -> list[Command]:
         """Make one scheduling attempt."""
         commands = self.machine.cycle(self.now) or []
@@ -99,7 +114,7 @@ class Cluster:
     def schedule_all(self) -> list[Command]:
         """Make attempts until no pod is ready."""
         commands: list[Command] = []
-        while self.machine.ready:
+        while self.ready_pods:
             commands += self.schedule()
         return commands
 

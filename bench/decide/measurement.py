@@ -24,6 +24,10 @@ class WrongOutcomeError(Exception):
     """An action did not do what its scenario measures."""
 
 
+class UnknownScenarioError(Exception):
+    """There is no scenario of this name."""
+
+
 class MixedTreesError(Exception):
     """The modules that were measured belong to different checkouts."""
 
@@ -55,7 +59,9 @@ def measure(scenario: Scenario, size: Size) -> Iterator[Figure]:
 
 
 def measure_in_new_process(name: str, size: Size) -> list[Figure]:
-    """Return the figures of a scenario, without the memory and the caches that earlier ones left."""
+    """Return the figures of a scenario, without the memory and the caches of earlier ones. UnknownScenarioError."""
+    if name not in SCENARIOS:
+        raise UnknownScenarioError(name)
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         return pool.apply(_measure_named, (name, size))
 

@@ -48,11 +48,11 @@ def waiting_retry(cluster: Cluster) -> Iterator[Row]:
         nonlocal attempts
         cluster.delete(running.popleft())
         cluster.advance(MAX_BACKOFF)
-        attempts = cluster.machine.ready
+        attempts = cluster.ready_pods
         return [cluster.schedule] * number
 
     def finish(commands: Sequence[Command]) -> int:
-        made = attempts - cluster.machine.ready
+        made = attempts - cluster.ready_pods
         cluster.schedule_all()
         return made - cluster.confirm(commands)
 
@@ -71,7 +71,7 @@ def waiting_event(cluster: Cluster) -> Iterator[Row]:
         return [partial(cluster.handle, _relabelled(cluster, next(versions))) for _ in range(number)]
 
     def finish(commands: Sequence[Command]) -> int:
-        return changed - cluster.machine.ready - len(commands)
+        return changed - cluster.ready_pods - len(commands)
 
     yield Row("", prepare, finish, per_round=min(50, cluster.size.pods))
 

@@ -131,33 +131,32 @@ def test_full_cluster_binds_each_pod_to_the_node_that_became_free() -> None:
 
 def test_waiting_pods_are_retried_and_stay_unschedulable() -> None:
     for cluster, row in rows("waiting-retry"):
-        queue = cluster.machine.context.queue
-        waiting, attempts = len(queue), cluster.machine.context.attempts
+        waiting, attempts = cluster.pending_pods, cluster.attempts
         commands = run(row, 3)
         assert not binds(commands)
-        assert cluster.machine.context.attempts == attempts + waiting
-        assert len(queue) == waiting == 100
+        assert cluster.attempts == attempts + waiting
+        assert cluster.pending_pods == waiting == 100
 
 
 def test_event_that_helps_no_waiting_pod_causes_no_attempt() -> None:
     for cluster, row in rows("waiting-event"):
-        attempts = cluster.machine.context.attempts
+        attempts = cluster.attempts
         before = _nodes(cluster)
         assert run(row, 3) == []
         pairs = zip(before, _nodes(cluster), strict=True)
         assert sum(old.metadata.labels != new.metadata.labels for old, new in pairs) == 3
-        assert cluster.machine.context.attempts == attempts
-        assert len(cluster.machine.context.queue) == 100
+        assert cluster.attempts == attempts
+        assert cluster.pending_pods == 100
 
 
 def test_busy_cluster_retries_the_pods_that_might_fit() -> None:
     for cluster, row in rows("waiting-busy"):
-        attempts = cluster.machine.context.attempts
+        attempts = cluster.attempts
         assert len(binds(run(row, 12))) == 12
         cluster.advance(11.0)
         assert len(binds(run(row, 12))) == 12
-        assert cluster.machine.context.attempts >= attempts + 24 + 500
-        assert len(cluster.machine.context.queue) == 1000
+        assert cluster.attempts >= attempts + 24 + 500
+        assert cluster.pending_pods == 1000
 
 
 def test_preemptors_evict_three_pods_of_one_node() -> None:

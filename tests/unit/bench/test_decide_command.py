@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import shutil
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -113,12 +114,39 @@ def test_scenario_that_the_base_cannot_run_is_left_out() -> None:
     assert comparison.left_out([(base, here)]) == {"claims": "base: AttributeError: no such event"}
 
 
-def test_compare_runs_the_package_of_each_tree(tmp_path: Path) -> None:
+@pytest.fixture
+def base(tmp_path: Path) -> Path:
+    """Another checkout: the package of this one, and a copy of its benchmark."""
     (tmp_path / "pyscheduler").symlink_to(comparison.CHECKOUT / "pyscheduler")
+    shutil.copytree(comparison.CHECKOUT / "bench", tmp_path / "bench")
+    return tmp_path
 
-    [(base, here)] = comparison.compare(str(tmp_path), ["--scenario", "new-template", *TINY], turns=1)
 
-    assert [f.name for f in base.figures] == [f.name for f in here.figures] == ["new-template"]
+def test_planted_slowness_of_a_tree_is_marked(base: Path) -> None:
+    pods = base / "bench" / "decide" / "cluster.py"
+    slow = (
+        "commands = [c for _ in range(1) if not sum(range(1_000_000)) < 0 for c in self.machine.cycle(self.now) or []]"
+    )
+    planted = pods.read_text().replace("commands = self.machine.cycle(self.now) or []", slow)
+    assert slow in planted
+    pods.write_text(planted)
+
+    [(slow_base, here)] = comparison.compare(str(base), ["--scenario", "new-template", *TINY], turns=1)
+
+    [row] = comparison.ratios([(here, slow_base)])
+    assert row.is_slower
+    [row] = comparison.ratios([(slow_base, here)])
+    assert not row.is_slower
+
+
+def test_scenario_that_the_base_does_not_have_is_left_out(base: Path) -> None:
+    table = base / "bench" / "decide" / "scenarios" / "__init__.py"
+    table.write_text(table.read_text().replace('"claims"', '"old-claims"'))
+
+    result = run("--scenario", "new-template,claims", *TINY, "--compare", str(base), "--turns", "1")
+
+    assert "claims is left out: base: UnknownScenarioError: claims" in result.output
+    assert [name for name in SCENARIOS if f" {name} " in result.output.partition("left out")[0]] == ["new-template"]
 
 
 def test_compare_fails_if_a_tree_does_not_start(tmp_path: Path) -> None:
