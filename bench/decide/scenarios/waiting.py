@@ -104,5 +104,5 @@ def _replace_later(cluster: Cluster, ended: str, created: PodObject) -> list[Com
 
 def _relabelled(cluster: Cluster, version: int) -> NodeChanged:
     obj = node(version % cluster.size.nodes)
-    obj["metadata"]["labels"]["turn"] = str((version + version // cluster.size.nodes) % 2)
+    obj["metadata"]["labels"]["turn"] = str(version // cluster.size.nodes % 2)
     return NodeChanged(cluster.now, msgspec.convert(obj, NodeObject))
