@@ -29,6 +29,8 @@ class Size(msgspec.Struct, frozen=True):
     rounds: int = 5
     scale: float = 1.0
     """Factor on the numbers of templates, ReplicaSets, apps and waiting pods."""
+    churn: bool = False
+    """True lets a node report another image before each attempt of the kinds of pods."""
 
 
 class Cluster:

@@ -38,6 +38,12 @@ from bench.pod_features import POD_SPECS
     default=1.0,
     help="Factor on the numbers of templates, ReplicaSets, apps and waiting pods.",
 )
+@click.option(
+    "--churn",
+    type=click.Choice(["none", "node"]),
+    default="none",
+    help="Change a node before each attempt of the kinds of pod specs; its event is measured too.",
+)
 @click.option("--json", "file", type=click.Path(path_type=Path), metavar="FILE", help="Write the figures to FILE.")
 @click.option(
     "--compare",
@@ -56,6 +62,7 @@ def main(  # noqa: PLR0913 -- the options of a command are its parameters
     pods: int,
     rounds: int,
     scale: float,
+    churn: str,
     file: Path | None,
     base: str | None,
     skip_unknown: bool,
@@ -76,7 +83,7 @@ def main(  # noqa: PLR0913 -- the options of a command are its parameters
         chosen = _chosen(kinds, POD_SPECS, "--asks")
     else:
         chosen = names.split(",") if skip_unknown else _chosen(names, SCENARIOS, "--scenario")
-    sizes = [Size(count, per_node, pods, rounds, scale) for count in _node_counts(nodes)]
+    sizes = [Size(count, per_node, pods, rounds, scale, churn == "node") for count in _node_counts(nodes)]
     if base is not None:
         sys.exit(_compare(console, base, chosen, sizes, turns))
     results = _measure_all(chosen, sizes)
@@ -105,6 +112,7 @@ def _compare(console: Console, base: str, names: Sequence[str], sizes: Sequence[
     options = ["--scenario", ",".join(names), "--nodes", ",".join(str(size.nodes) for size in sizes)]
     options += ["--per-node", str(first.per_node), "--pods", str(first.pods)]
     options += ["--rounds", str(first.rounds), "--scale", str(first.scale)]
+    options += ["--churn", "node" if first.churn else "none"]
     measured = comparison.compare(base, options, turns)
     found = comparison.ratios(measured)
     console.print(comparison.ratio_table(found))

@@ -8,7 +8,7 @@ from itertools import count
 
 import msgspec
 
-from bench.decide.cluster import Actions, Cluster
+from bench.decide.cluster import Actions, Cluster, decisions
 from bench.decide.objects import node, pod
 from bench.decide.scenario import Row
 from bench.pod_features import Json
@@ -51,11 +51,12 @@ class ChangingNodes:
         for obj in self._objects:
             cluster.handle(NodeChanged(cluster.now, msgspec.convert(obj, NodeObject)))
 
-    def prepare(self, change: Callable[[Json, int], None], number: int) -> Actions:
-        """Queue pods, and return actions that change a node and schedule one of them."""
-        for _ in range(number):
-            self._cluster.submit(self._cluster.new(pod({}, 0, {"app": "web"})))
-        return [partial(_change_and_schedule, self._cluster, self._changed(change)) for _ in range(number)]
+    def before_each(self, actions: Actions, change: Callable[[Json, int], None]) -> Actions:
+        """Return the actions, each after the change of a node."""
+        return [partial(self._change_first, self._changed(change), action) for action in actions]
+
+    def _change_first(self, changed: NodeObject, action: Callable[[], list[Command]]) -> list[Command]:
+        return self._cluster.handle(NodeChanged(self._cluster.now, changed)) + action()
 
     def _changed(self, change: Callable[[Json, int], None]) -> NodeObject:
         version = next(self._versions)
@@ -69,12 +70,16 @@ def node_changes(cluster: Cluster) -> Iterator[Row]:
     """Yield a row for each kind of change."""
     cluster.populate(cluster.size.per_node)
     nodes = ChangingNodes(cluster)
+    pods = decisions(cluster, lambda _: pod({}, 0, {"app": "web"}))
     for name, change in CHANGES.items():
-        yield Row(name, partial(nodes.prepare, change), cluster.confirm, warm_up=20)
+        yield Row(name, changing(nodes, change, pods), cluster.confirm, warm_up=20)
 
 
-def _change_and_schedule(cluster: Cluster, changed: NodeObject) -> list[Command]:
-    return cluster.handle(NodeChanged(cluster.now, changed)) + cluster.schedule()
+def changing(
+    nodes: ChangingNodes, change: Callable[[Json, int], None], prepare: Callable[[int], Actions]
+) -> Callable[[int], Actions]:
+    """Return a `Row.prepare` whose actions each follow the change of a node."""
+    return lambda count: nodes.before_each(prepare(count), change)
 
 
 def _with_conditions(obj: Json) -> Json:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
-from bench.decide.cluster import Cluster, decisions
+from bench.decide.cluster import Actions, Cluster, decisions
 from bench.decide.objects import pod
 from bench.decide.scenario import Row
-from bench.pod_features import POD_SPECS
+from bench.decide.scenarios.node_changes import ChangingNodes, changing, pull_image
+from bench.pod_features import POD_SPECS, Json
 
 TEMPLATES = 200
 """Templates of the mixed pods."""
@@ -19,9 +20,15 @@ def pods_of_kind(cluster: Cluster, kind: str) -> Iterator[Row]:
     cluster.populate(cluster.size.per_node)
     fields, few = POD_SPECS[kind], min(cluster.size.pods, max(20, cluster.size.pods // 20))
     templates = cluster.scaled(TEMPLATES) if kind == "mixed" else 1
-    same = decisions(cluster, lambda i: pod(fields, i % templates, LABELS))
+    nodes = ChangingNodes(cluster) if cluster.size.churn else None
+
+    def attempts(source: Callable[[int], Json]) -> Callable[[int], Actions]:
+        prepare = decisions(cluster, source)
+        return changing(nodes, pull_image, prepare) if nodes else prepare
+
+    same = attempts(lambda i: pod(fields, i % templates, LABELS))
     yield Row("", same, cluster.confirm, warm_up=2 * templates)
-    labelled = decisions(cluster, lambda i: pod(fields, 0, {**LABELS, "turn": str(i)}))
+    labelled = attempts(lambda i: pod(fields, 0, {**LABELS, "turn": str(i)}))
     yield Row("own labels", labelled, cluster.confirm, per_round=few)
-    new = decisions(cluster, lambda i: pod(fields, TEMPLATES + i, LABELS))
+    new = attempts(lambda i: pod(fields, TEMPLATES + i, LABELS))
     yield Row("new template", new, cluster.confirm, per_round=few)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+import msgspec
 import pytest
 
 from bench.decide.cluster import Cluster, Size
@@ -69,6 +70,16 @@ def test_nodes_change_between_decisions() -> None:
         "condition": {**unchanged, "conditions": 3},
         "heartbeat": unchanged,
     }
+
+
+def test_churn_changes_a_node_before_each_attempt() -> None:
+    size = msgspec.structs.replace(TINY, churn=True)
+    for cluster, row in rows("nothing", size):
+        before = _nodes(cluster)
+        assert len(binds(run(row, 3))) == 3
+        images = [new.status.images for old, new in zip(before, _nodes(cluster), strict=True) if old is not new]
+        assert len(images) == 3
+        assert all(images)
 
 
 def _nodes(cluster: Cluster) -> list[NodeObject]:
