@@ -87,10 +87,14 @@ def check_one_tree() -> None:
 def _measure_row(row: Row, name: str, size: Size, progress: Progress) -> Figure:
     count = row.per_round or size.pods
     rounds = min(size.rounds, row.rounds or size.rounds)
-    for begin in progress.track(range(0, row.warm_up, count), f"{row.name} warm-up round", -(-row.warm_up // count)):
+    for begin in progress.track(
+        range(0, row.warm_up, count), f"{row.name} warm-up round".strip(), -(-row.warm_up // count)
+    ):
         _run_round(row, name, min(count, row.warm_up - begin))
     with GcTuning():  # as in `pyscheduler run`
-        found = [_run_round(row, name, count) for _ in progress.track(range(rounds), f"{row.name} round", rounds)]
+        found = [
+            _run_round(row, name, count) for _ in progress.track(range(rounds), f"{row.name} round".strip(), rounds)
+        ]
     means = [mean * row.per_microsecond for mean, _ in found]
     slowest = max(worst for _, worst in found)
     return Figure(name, size.nodes, statistics.median(means), min(means), slowest, row.unit)

@@ -1,4 +1,4 @@
-"""Waiting pods: the retry of one of many, an event that helps none of them, and a busy cluster beside them."""
+"""Waiting pods: the retry of one of many, an event that helps none of them, and a busy cluster."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pyscheduler.core.commands import Bind, Command
 from pyscheduler.core.events import NodeChanged
 
 WAITING = 10_000
-WAITING_BESIDE_CHANGES = 100_000
+WAITING_IN_BUSY_CLUSTER = 100_000
 SHAPES = 100
 TOO_LARGE = "1000"
 NO_NODE: Json = {"nodeSelector": {"pool": "none"}}
@@ -82,7 +82,7 @@ def waiting_busy(cluster: Cluster) -> Iterator[Row]:
     Half of the waiting pods are too large: each end of a pod wakes them. The others match no node.
     """
     running = deque(obj.metadata.uid for obj in cluster.populate(max(1, cluster.size.per_node)))
-    number = cluster.scaled(WAITING_BESIDE_CHANGES)
+    number = cluster.scaled(WAITING_IN_BUSY_CLUSTER)
     add_waiting(cluster, number // 2, {}, TOO_LARGE)
     add_waiting(cluster, number // 2, NO_NODE, "1")
 
