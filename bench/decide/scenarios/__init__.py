@@ -1,0 +1,44 @@
+"""Table of the scenarios. To add one, write a function that yields its rows, and add a line here."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from bench.decide.scenario import Scenario
+from bench.decide.scenarios.anti_affinity import anti_affinity
+from bench.decide.scenarios.claims import claims
+from bench.decide.scenarios.deployments import deployments
+from bench.decide.scenarios.full_cluster import full_cluster
+from bench.decide.scenarios.hard_spread import hard_spread
+from bench.decide.scenarios.memory import memory
+from bench.decide.scenarios.node_changes import node_changes
+from bench.decide.scenarios.pod_kinds import pods_of_kind
+from bench.decide.scenarios.preemption import preemption
+from bench.decide.scenarios.templates import new_template, templates
+from bench.decide.scenarios.waiting import waiting_busy, waiting_event, waiting_retry
+from bench.pod_features import POD_SPECS
+
+KINDS = [
+    Scenario(kind, f"pods with the spec {kind} of bench/pod_features.py", partial(pods_of_kind, kind=kind))
+    for kind in POD_SPECS
+]
+PRODUCTION = [
+    Scenario(
+        "node-changes", "a node's image, label, condition or heartbeat changes before each decision", node_changes
+    ),
+    Scenario("templates", "pods of 500, 1,000, 2,000 or 10,000 templates in turn", templates),
+    Scenario("new-template", "every pod has requests of its own", new_template),
+    Scenario("deployments", "pods of 200 or 20 ReplicaSets in turn, with the default soft spreading", deployments),
+    Scenario("hard-spread-zone-host", "hard spreading with maxSkew 1 over zones and hosts", hard_spread),
+    Scenario(
+        "anti-affinity-own-app", "200 or 20 apps in turn, each with required anti-affinity to itself", anti_affinity
+    ),
+    Scenario("claims", "a WaitForFirstConsumer claim and its pod are created, the pod is scheduled", claims),
+    Scenario("full-cluster", "a pod ends and one comes that fits only there, of 1 or 100 shapes", full_cluster),
+    Scenario("waiting-retry", "attempt of one of 10,000 waiting pods, which still does not fit", waiting_retry),
+    Scenario("waiting-event", "a node's label changes, which helps none of 10,000 waiting pods", waiting_event),
+    Scenario("waiting-busy", "100,000 pods wait while 100 pods a second end and are replaced", waiting_busy),
+    Scenario("preemption", "an attempt that preempts three pods, by equal or different preemptors", preemption),
+    Scenario("memory", "resident memory with 10 pods per node, then with 200 templates", memory),
+]
+SCENARIOS = {scenario.name: scenario for scenario in [*KINDS, *PRODUCTION]}

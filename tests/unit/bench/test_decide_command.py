@@ -1,0 +1,167 @@
+"""Options of `bench decide`, and the comparison of two checkouts."""
+
+from __future__ import annotations
+
+import io
+import shutil
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+from rich.console import Console
+
+from bench.decide import command, comparison, main
+from bench.decide.measurement import Figure, MixedTreesError, check_one_tree
+from bench.decide.results import Results
+from bench.decide.scenarios import SCENARIOS
+
+TINY = ["--nodes", "8", "--pods", "4", "--rounds", "1", "--scale", "0.01"]
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(main, arguments)
+
+
+def figure(name: str, median: float) -> Figure:
+    return Figure(name, 8, median, median, median)
+
+
+def test_list_has_a_sentence_for_each_scenario() -> None:
+    output = run("--list").output
+    for scenario in SCENARIOS.values():
+        assert scenario.name in output
+        assert scenario.sentence in output
+
+
+def test_scenarios_are_measured_in_other_processes_and_written_as_json(tmp_path: Path) -> None:
+    result = run("--scenario", "preemption", *TINY, "--nodes", "16,8", "--json", str(tmp_path / "figures.json"))
+
+    assert result.exit_code == 0, result.output
+    written = Results.read(tmp_path / "figures.json")
+    names = ["preemption: equal", "preemption: different"]
+    assert [(f.name, f.nodes) for f in written.figures] == [(name, size) for size in (8, 16) for name in names]
+    assert "preemption: equal" in result.output
+
+
+def test_kinds_of_pods_are_still_chosen_by_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command, "measure_in_new_process", lambda name, _size: [figure(name, 1.0)])
+
+    output = run("--asks", "nothing,spread-hard").output
+
+    assert [name for name in SCENARIOS if f" {name} " in output] == ["nothing", "spread-hard"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--scenario", "nonsense"), "there is no nonsense; use nothing, mixed,"),
+        (("--asks", "templates"), "there is no templates; use nothing, mixed,"),
+        (("--nodes", "5000,many"), "5000,many is not a list of numbers such as 5000,50000"),
+    ],
+)
+def test_wrong_option_is_named(arguments: tuple[str, ...], message: str) -> None:
+    result = run(*arguments)
+    assert result.exit_code == 2
+    assert message in " ".join(result.output.split())
+
+
+def test_failed_scenario_does_not_end_the_others(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def fail_claims(name: str, _size: object) -> list[Figure]:
+        if name == "claims":
+            raise AttributeError("no such event")
+        return [figure(name, 1.0)]
+
+    monkeypatch.setattr(command, "measure_in_new_process", fail_claims)
+
+    result = run("--scenario", "claims,templates", "--json", str(tmp_path / "figures.json"))
+
+    assert result.exit_code == 1
+    written = Results.read(tmp_path / "figures.json")
+    assert written == Results([figure("templates", 1.0)], {"claims": "AttributeError: no such event"})
+
+
+def test_planted_slow_row_is_marked() -> None:
+    base = Results([figure("claims", 100.0), figure("templates", 100.0)], {})
+    here = Results([figure("claims", 116.0), figure("templates", 114.0)], {})
+
+    found = comparison.ratios([(base, here)] * 3)
+
+    assert [(row.name, row.is_slower) for row in found] == [("claims", True), ("templates", False)]
+    console = Console(width=120, record=True, file=io.StringIO())
+    console.print(comparison.ratio_table(found))
+    marked = [line for line in console.export_text().splitlines() if "SLOWER" in line]
+    assert len(marked) == 1
+    assert "claims" in marked[0]
+
+
+def test_ratio_is_the_median_of_the_turns() -> None:
+    turns = [
+        (Results([figure("claims", base)], {}), Results([figure("claims", here)], {}))
+        for base, here in ((100.0, 100.0), (200.0, 220.0), (50.0, 100.0))
+    ]
+    [row] = comparison.ratios(turns)
+    assert row.ratio == 1.1
+
+
+def test_scenario_that_the_base_cannot_run_is_left_out() -> None:
+    base = Results([figure("templates", 100.0)], {"claims": "AttributeError: no such event"})
+    here = Results([figure("claims", 100.0), figure("templates", 100.0)], {})
+
+    assert [row.name for row in comparison.ratios([(base, here)])] == ["templates"]
+    assert comparison.left_out([(base, here)]) == {"claims": "base: AttributeError: no such event"}
+
+
+@pytest.fixture
+def base(tmp_path: Path) -> Path:
+    """Another checkout: the package of this one, and a copy of its benchmark."""
+    (tmp_path / "pyscheduler").symlink_to(comparison.CHECKOUT / "pyscheduler")
+    shutil.copytree(comparison.CHECKOUT / "bench", tmp_path / "bench")
+    return tmp_path
+
+
+def test_planted_slowness_of_a_tree_is_marked(base: Path) -> None:
+    pods = base / "bench" / "decide" / "cluster.py"
+    slow = (
+        "commands = [c for _ in range(1) if not sum(range(1_000_000)) < 0 for c in self.machine.cycle(self.now) or []]"
+    )
+    planted = pods.read_text().replace("commands = self.machine.cycle(self.now) or []", slow)
+    assert slow in planted
+    pods.write_text(planted)
+
+    [(slow_base, here)] = comparison.compare(str(base), ["--scenario", "new-template", *TINY], turns=1)
+
+    [row] = comparison.ratios([(here, slow_base)])
+    assert row.is_slower
+    [row] = comparison.ratios([(slow_base, here)])
+    assert not row.is_slower
+
+
+def test_scenario_that_the_base_does_not_have_is_left_out(base: Path) -> None:
+    table = base / "bench" / "decide" / "scenarios" / "__init__.py"
+    table.write_text(table.read_text().replace('"claims"', '"old-claims"'))
+
+    result = run("--scenario", "new-template,claims", *TINY, "--compare", str(base), "--turns", "1")
+
+    assert "claims is left out: base: UnknownScenarioError: claims" in result.output
+    assert [name for name in SCENARIOS if f" {name} " in result.output.partition("left out")[0]] == ["new-template"]
+
+
+def test_compare_fails_if_a_tree_does_not_start(tmp_path: Path) -> None:
+    (tmp_path / "pyscheduler").mkdir()
+    (tmp_path / "pyscheduler" / "__init__.py").write_text("raise ImportError")
+
+    with pytest.raises(click.ClickException, match="ended with exit code 1"):
+        comparison.compare(str(tmp_path), ["--scenario", "new-template", *TINY], turns=1)
+
+
+def test_modules_of_another_tree_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    check_one_tree()
+    module = ModuleType("pyscheduler.elsewhere")
+    module.__file__ = "/elsewhere/pyscheduler/elsewhere.py"
+    monkeypatch.setitem(sys.modules, "pyscheduler.elsewhere", module)
+
+    with pytest.raises(MixedTreesError, match=r"pyscheduler\.elsewhere is missing in .* loaded from /elsewhere/"):
+        check_one_tree()
