@@ -57,6 +57,7 @@ check: $(VENV)/.dev ## Lint, format, types, layers, sizes
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy pyscheduler plugins/pyscheduler_plugins tests plugins/tests tools bench docs/examples
 	@$(BIN)/lint-imports
+	@$(BIN)/python tools/import_cycles.py
 	@$(BIN)/python tools/sizes.py
 	@$(BIN)/python tools/vocabulary.py
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyscheduler.api.quantity import MAX_INT64
 from pyscheduler.core.context import Context
 from pyscheduler.core.queue.entry import Tier
-from pyscheduler.core.scheduling.pod_stages import Stage, stages_of_pods
+from pyscheduler.core.scheduling.pod_stages import Stage
 from pyscheduler.core.state import ClusterState
 from pyscheduler.core.state.node import NodeRow
 
@@ -109,3 +109,24 @@ def _requested(node: NodeRow) -> dict[str, int]:
         for resource, n in pod.requests.effective.items():
             total[resource] = total.get(resource, 0) + n
     return {resource: n for resource, n in total.items() if n}
+
+
+def stages_of_pods(context: Context) -> dict[str, list[Stage]]:
+    """Return the stages of every pod of the context by UID: exactly one, if the context is consistent.
+
+    The list of a pod that is in none of them is empty.
+    """
+    stages: dict[str, list[Stage]] = {}
+    for uid in context.pods:
+        if uid in context.assumed:
+            stages[uid] = [context.assumed[uid].stage]
+        else:
+            stages[uid] = [] if context.state.node_of(uid) is None else [Stage.ASSIGNED]
+    for tier, queued in context.queue.known():
+        of_pod = stages.setdefault(queued.pod.uid, [])
+        if tier is not Tier.IN_FLIGHT:
+            of_pod.append(Stage(tier.value))
+        elif not of_pod:
+            # A pod that waits in Permit is in flight too, and so is one bound by another scheduler during the attempt.
+            of_pod.append(Stage.ATTEMPT)
+    return stages

@@ -8,8 +8,9 @@ import pytest
 
 from pyscheduler.core.commands import Command
 from pyscheduler.core.events import Event
+from pyscheduler.core.invariants import stages_of_pods
 from pyscheduler.core.machine import Machine
-from pyscheduler.core.scheduling.pod_stages import Stage, may_become, stages_of_pods
+from pyscheduler.core.scheduling.pod_stages import Stage, may_become
 
 Stages = dict[str, Stage]
 

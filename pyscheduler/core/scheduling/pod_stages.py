@@ -4,12 +4,6 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
-
-from pyscheduler.core.queue.entry import Tier
-
-if TYPE_CHECKING:
-    from pyscheduler.core.context import Context
 
 
 class Stage(enum.Enum):
@@ -58,27 +52,6 @@ MOVES: Mapping[Stage, frozenset[Stage]] = {
     Stage.ASSIGNED: frozenset({Stage.NONE}),
 }
 """Stages that may follow a stage directly."""
-
-
-def stages_of_pods(context: Context) -> dict[str, list[Stage]]:
-    """Return the stages of every pod of the context by UID: exactly one, if the context is consistent.
-
-    The list of a pod that is in none of them is empty.
-    """
-    stages: dict[str, list[Stage]] = {}
-    for uid in context.pods:
-        if uid in context.assumed:
-            stages[uid] = [context.assumed[uid].stage]
-        else:
-            stages[uid] = [] if context.state.node_of(uid) is None else [Stage.ASSIGNED]
-    for tier, queued in context.queue.known():
-        of_pod = stages.setdefault(queued.pod.uid, [])
-        if tier is not Tier.IN_FLIGHT:
-            of_pod.append(Stage(tier.value))
-        elif not of_pod:
-            # A pod that waits in Permit is in flight too, and so is one bound by another scheduler during the attempt.
-            of_pod.append(Stage.ATTEMPT)
-    return stages
 
 
 def may_become(before: Stage, after: Stage, *, in_attempt: bool) -> bool:

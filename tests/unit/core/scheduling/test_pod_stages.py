@@ -13,7 +13,8 @@ from pyscheduler.core import event_handlers, machine
 from pyscheduler.core.commands import Command
 from pyscheduler.core.context import Context
 from pyscheduler.core.events import BindFailed
-from pyscheduler.core.scheduling.pod_stages import MOVES, Stage, may_become, stages_of_pods
+from pyscheduler.core.invariants import stages_of_pods
+from pyscheduler.core.scheduling.pod_stages import MOVES, Stage, may_become
 from pyscheduler.testing import Harness, node, pod
 from tests.scenarios.stage_moves import check_stage_moves
 
