@@ -38,8 +38,8 @@ def defer_first_collection() -> None:
     gc.set_threshold(_IMPORTS, *_THRESHOLDS[1:])
 
 
-COLLECT_BY_SIZE_EVERY: Final = 0.05
-"""Seconds of scheduling between two looks at the sizes: 100,000 moved pods leave some 50,000 objects in that time."""
+COLLECT_BY_SIZE_EVERY: Final = 0.01
+"""Seconds of scheduling between two looks at the sizes. With 0.02 a pause takes 65 ms if 100,000 pods wait."""
 
 
 class CollectorBySize:
