@@ -36,8 +36,9 @@ from pyscheduler.core.events import (
     Reconfigured,
     Tick,
 )
-from pyscheduler.core.machine import Machine
-from pyscheduler.shell.gc_tuning import COLLECT_BY_SIZE_EVERY, CollectorBySize, GcTuning
+from pyscheduler.core.machine import CycleStep, Machine
+from pyscheduler.shell.gc_tuning import CollectorBySize, GcTuning
+from pyscheduler.shell.loop import BURST
 
 ZONES = 10
 PER_NODE = 2
@@ -168,7 +169,7 @@ class MachineFixture:
         return longest, calls, commands
 
     def _busy(self) -> bool:
-        return bool(getattr(self.machine, "busy", False))
+        return self.machine.next_step is CycleStep.BACKLOG
 
 
 def timed(call: Callable[[], Any]) -> tuple[float, Any]:
@@ -189,7 +190,7 @@ class Collector:
 
     def after(self, seconds: float) -> None:
         self._spent += seconds
-        if self._spent >= COLLECT_BY_SIZE_EVERY and gc.isenabled():
+        if self._spent >= BURST and gc.isenabled():
             self._spent = 0.0
             self._by_size.collect()
 

@@ -31,6 +31,8 @@ _THRESHOLDS: Final = (5_000, 5, 5)
 _FULL: Final = 2
 _MAX_OBJECTS: Final = (5_000, 20_000, 20_000)
 """Objects by generation, traversed at about 0.3 µs each."""
+_YOUNGEST_EVERY: Final = 4
+"""Looks at the sizes for one count of the youngest generation."""
 
 
 def defer_first_collection() -> None:
@@ -38,28 +40,26 @@ def defer_first_collection() -> None:
     gc.set_threshold(_IMPORTS, *_THRESHOLDS[1:])
 
 
-COLLECT_BY_SIZE_EVERY: Final = 0.01
-"""Seconds of scheduling between two looks at the sizes. With 0.02 a pause takes 65 ms if 100,000 pods wait."""
-
-
 class CollectorBySize:
     """Collects the oldest generation that holds too many objects, and the younger ones.
 
-    Counting the objects of a generation takes 20 to 130 ns for each of them, by the processor's cache. So only the
-    youngest, which is small unless the collector does not count it, is counted each time: an older one can only have
-    grown if a younger was collected.
+    Counting the objects of a generation takes 20 to 130 ns for each of them, by the processor's cache. So the oldest is
+    counted only after a collection of the middle one, without which it cannot have grown, and the youngest, which is
+    small unless the collector does not count its objects, every few looks.
     """
 
     def __init__(self) -> None:
+        self._looks = 0
         self._collections = 0
-        """Collections of the middle generation at the last count of the oldest."""
+        """Collections of the middle generation at the last look."""
 
     def collect(self) -> None:
-        """Run a collection if a generation holds too many objects."""
+        """Run a collection if a generation holds too many objects; call it after each burst of scheduling."""
+        self._looks += 1
         collections = gc.get_stats()[1]["collections"]
         if collections != self._collections and _is_too_large(_FULL):
             gc.collect(_FULL)
-        elif _is_too_large(0):
+        elif self._looks % _YOUNGEST_EVERY == 0 and _is_too_large(0):
             gc.collect(1 if _is_too_large(1) else 0)
         self._collections = collections
 

@@ -15,7 +15,7 @@ from pyscheduler.clock import Clock
 from pyscheduler.core.events import Event, Tick
 from pyscheduler.core.machine import CycleStep, Machine
 from pyscheduler.shell.executor import EventHandler, Executor
-from pyscheduler.shell.gc_tuning import COLLECT_BY_SIZE_EVERY, CollectorBySize
+from pyscheduler.shell.gc_tuning import CollectorBySize
 
 ErrorHandler = Callable[[Exception], None]
 BURST = 0.005
@@ -82,7 +82,7 @@ class Loop:
                 self._awake.clear()
                 may_have_more = self._burst()
                 now = self._clock.now()
-                if now - self._collected >= COLLECT_BY_SIZE_EVERY:
+                if now - self._collected >= BURST:
                     self._collected = now
                     self._collector.collect()
                 if may_have_more:
