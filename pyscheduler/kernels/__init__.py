@@ -20,11 +20,13 @@ except ImportError:
 add_up = _form.add_up
 allocation_scores = _form.allocation_scores
 balance_scores = _form.balance_scores
+count_equal = _form.count_equal
 extremes = _form.extremes
 first_of = _form.first_of
 gather = _form.gather
 has_room = _form.has_room
 look_up = _form.look_up
+nth_equal = _form.nth_equal
 put = _form.put
 
 __all__ = [
@@ -37,10 +39,12 @@ __all__ = [
     "add_up",
     "allocation_scores",
     "balance_scores",
+    "count_equal",
     "extremes",
     "first_of",
     "gather",
     "has_room",
     "look_up",
+    "nth_equal",
     "put",
 ]

@@ -139,6 +139,19 @@ def extremes(numbers: Ints, rows: Rows | None) -> tuple[int, int]:
     return int(numbers[numbers.argmin()]), int(numbers[numbers.argmax()])
 
 
+def count_equal(numbers: Ints, value: int) -> int:
+    """Return how many of the numbers equal the value."""
+    return int(np.count_nonzero(numbers == value))
+
+
+def nth_equal(numbers: Ints, value: int, n: int) -> int:
+    """Return the position of the n-th number, from 0, that equals the value. IndexError if there are fewer."""
+    positions = np.flatnonzero(numbers == value)
+    if not 0 <= n < len(positions):
+        raise IndexError("there are fewer such numbers")
+    return int(positions[n])
+
+
 def put(out: Ints, rows: Rows, cells: Ints) -> None:
     """Write one cell for each of these rows. IndexError for a row beyond the column."""
     if len(rows) != len(cells):

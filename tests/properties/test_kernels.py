@@ -82,6 +82,54 @@ def test_balance_scores_of_small_amounts(requested: tuple[Any, ...]) -> None:
     assert output(compiled.balance_scores, requested) == output(numpy_form.balance_scores, requested)
 
 
+USUAL = 2**46
+"""Columns whose cells are below this and whose capacities are not zero are computed by vectorised loops."""
+
+
+def usual_requests(*parts: st.SearchStrategy[Any]) -> st.SearchStrategy[tuple[Any, ...]]:
+    """Requests for up to three resources of nodes that have them all, some amounts at the limit."""
+    capacity = columns(USUAL - 2).map(lambda cells: cells + 1)
+    return st.lists(st.tuples(numbers(USUAL - 1), *parts, capacity, columns(USUAL - 1)), min_size=1, max_size=3).map(
+        tuple
+    )
+
+
+@given(usual_requests(st.integers(1, 100)), st.sampled_from([LEAST, MOST]))
+def test_allocation_scores_of_usual_columns(requested: tuple[Any, ...], strategy: int) -> None:
+    arguments = (requested, strategy, np.empty(0, np.int64))
+    assert output(compiled.allocation_scores, *arguments) == output(numpy_form.allocation_scores, *arguments)
+
+
+@given(usual_requests())
+def test_balance_scores_of_usual_columns(requested: tuple[Any, ...]) -> None:
+    assert output(compiled.balance_scores, requested) == output(numpy_form.balance_scores, requested)
+
+
+@given(st.integers(1, 100), st.lists(st.tuples(st.integers(1, USUAL - 1), st.integers(0, 100)), min_size=1))
+def test_ratings_next_to_a_whole_percent_are_truncated(weight: int, nodes: list[tuple[int, int]]) -> None:
+    capacity = np.array([whole for whole, _ in nodes], np.int64)
+    for shift in (-1, 0, 1):
+        used = np.array([min(max(whole * n // 100 + shift, 0), whole) for whole, n in nodes], np.int64)
+        out = np.empty(len(nodes), np.int64)
+        compiled.allocation_scores(out, ((0, weight, capacity, used),), MOST, np.empty(0, np.int64))
+        assert out.tolist() == [
+            100 * part // whole for part, whole in zip(used.tolist(), capacity.tolist(), strict=True)
+        ]
+
+
+@given(st.sampled_from([0, 1, 8, 1023, 1024, 1025, 2500]), st.integers(1, 5), st.integers(0, 4))
+def test_numbers_that_equal_a_value(length: int, period: int, value: int) -> None:
+    cells = np.arange(length) % period
+    count = numpy_form.count_equal(cells, value)
+    assert compiled.count_equal(cells, value) == count
+    for n in {0, 1, count // 2, count - 1} & {*range(count)}:
+        assert compiled.nth_equal(cells, value, n) == numpy_form.nth_equal(cells, value, n)
+    for form in (compiled, numpy_form):
+        for n in (count, -1):
+            with pytest.raises(IndexError):
+                form.nth_equal(cells, value, n)
+
+
 ROWS = st.none() | st.lists(st.integers(0, NODES - 1), min_size=1).map(lambda rows: np.array(rows, np.intp))
 """At least one row, or None for all."""
 
@@ -175,6 +223,9 @@ NOTHING = np.empty(0, np.int64)
         ("first_of", (CELLS, CELLS - 1, None), IndexError),
         ("first_of", (CELLS, CELLS, CELLS - 1), IndexError),
         ("first_of", (CELLS, CELLS, [1, 2]), TypeError),
+        ("count_equal", (None, 1), TypeError),
+        ("count_equal", (CELLS, 1 << 63), OverflowError),
+        ("nth_equal", (CELLS, 1), TypeError),
         ("put", (CELLS, CELLS, SHORT), ValueError),
         ("put", (SHORT, CELLS, CELLS), IndexError),
         ("put", (CELLS, CELLS - 1, CELLS), IndexError),

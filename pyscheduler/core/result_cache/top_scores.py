@@ -1,7 +1,8 @@
 """The rows with the best total, kept up to date between attempts.
 
-Between two pods of a signature one row changes, and it is mostly one of many with the best total: the others still have
-it. All rows are searched again only when none is left.
+If pods of one template follow each other, one row changes between two of them, and it is mostly one of many with the
+best total: the others still have it, so the rows with it are listed. If other templates came in between, many rows have
+changed, and the row to pick is searched without a list.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Callable
 import numpy as np
 
 from pyscheduler.api.normalize import Scores
-from pyscheduler.kernels import Rows
+from pyscheduler.kernels import Rows, count_equal, nth_equal
 
 NO_SCORES: Scores = np.zeros(0, np.int64)
 _MAX_LISTED = 2048
@@ -24,10 +25,12 @@ _MAX_REMOVED = 64
 class TopScores:
     """The rows with the best total, in ascending order; the index in the column is the row."""
 
-    __slots__ = ("_removed", "_rows", "_top", "_totals")
+    __slots__ = ("_is_first_pick", "_removed", "_rows", "_top", "_totals")
 
     def __init__(self) -> None:
         self._totals = NO_SCORES
+        self._is_first_pick = True
+        """True until a row is picked after `reset`."""
         self._top = 0
         self._rows: Rows | list[int] | None = None
         """None if they must be searched; a list from the first change on unless there are too many."""
@@ -38,6 +41,7 @@ class TopScores:
         """Start to follow a column; report its changes through `update` from now on."""
         self._totals = totals
         self._rows = None
+        self._is_first_pick = True
 
     def update(self, row: int, before: int, now: int) -> None:
         """Apply the change of one row's total from `before` to `now`."""
@@ -52,6 +56,9 @@ class TopScores:
 
     def pick(self, random_bits: Callable[[], int]) -> int:
         """Return one of the best rows: element `random_bits()` modulo their number, in row order."""
+        if self._is_first_pick:
+            self._is_first_pick = False
+            return self._search(random_bits)
         rows = self._find() if self._rows is None else self._rows
         removed = () if isinstance(rows, list) else self._removed
         remaining = len(rows) - len(removed)
@@ -62,7 +69,15 @@ class TopScores:
             index += 1
         return int(rows[index])
 
+    def _search(self, random_bits: Callable[[], int]) -> int:
+        """Return what `pick` returns, without a list of the best rows."""
+        totals = self._totals
+        top = int(totals[totals.argmax()])
+        count = count_equal(totals, top)
+        return nth_equal(totals, top, random_bits() % count if count > 1 else 0)
+
     def _find(self) -> Rows:
+        """List the best rows."""
         totals = self._totals
         top = totals[totals.argmax()]  # several times as quick as max()
         rows: Rows = (totals == top).nonzero()[0]
