@@ -10,7 +10,7 @@ memory only. Then all of them evict.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from pyscheduler.api import (
@@ -28,6 +28,7 @@ from pyscheduler.api import (
     Nominate,
     PermitPlugin,
     Pod,
+    PodSignatureGroup,
     PreEnqueuePlugin,
     PreFilterPlugin,
     QueueingHint,
@@ -145,6 +146,9 @@ class Gang(PreEnqueuePlugin, PreFilterPlugin, ReservePlugin, PermitPlugin):
 
     def gate_key(self, pod: Pod) -> GroupKey | None:
         return group_of(pod)
+
+    def sign_group(self, group: PodSignatureGroup) -> Hashable:
+        return ()  # its results are never cached
 
     def pre_filter(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Rejection | None:
         group = group_of(pod)

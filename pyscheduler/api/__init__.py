@@ -70,7 +70,7 @@ from pyscheduler.api.plugin import (
     ReservePlugin,
     ScorePlugin,
 )
-from pyscheduler.api.pod import HostPort, Pod, PodSignature, VolumeClaim
+from pyscheduler.api.pod import HostPort, Pod, PodSignature, PodSignatureGroup, VolumeClaim, packed
 from pyscheduler.api.preemption import Candidate, PreemptionPlugin, PreemptionSearch
 from pyscheduler.api.qos import QoSClass
 from pyscheduler.api.queued import QueuedPod
@@ -141,6 +141,7 @@ __all__ = [
     "PodNominator",
     "PodObject",
     "PodSignature",
+    "PodSignatureGroup",
     "PostBindPlugin",
     "PostFilterPlugin",
     "PreBindPlugin",
@@ -173,4 +174,5 @@ __all__ = [
     "WaitingPod",
     "WaitingPods",
     "WatchedObjects",
+    "packed",
 ]

@@ -141,6 +141,11 @@ class NodeTable(ABC):
     def nodes_with_image(self, image: str) -> int:
         """Return the number of nodes of the cluster that report the image."""
 
+    @property
+    @abstractmethod
+    def image_names_version(self) -> int:
+        """Version of the set of images that nodes report: incremented when a name is added or removed."""
+
     @abstractmethod
     def image_size(self, image: str) -> int:
         """Return the size of the image in bytes, as the first node that has it reports it; 0 if no node has it."""

@@ -25,7 +25,7 @@ from pyscheduler.api.handle import ApiWriter, Handle, WaitingPod
 from pyscheduler.api.nodes import NodeInfo, NodeTable
 from pyscheduler.api.normalize import Normalizer, Scores
 from pyscheduler.api.outcome import ClearNomination, NodeNames, NodeToStatus, Nominate, Rejection, Skip, Wait
-from pyscheduler.api.pod import Pod
+from pyscheduler.api.pod import Pod, PodSignatureGroup
 from pyscheduler.api.queued import QueuedPod
 from pyscheduler.api.return_values import FILTER_RETURNS, InvalidReturnValue, check_score
 from pyscheduler.api.topology import NodeEquivalence
@@ -103,6 +103,20 @@ class Plugin(ABC):
         """
         self.args = args
         self.handle = handle
+
+    def sign_group(self, group: PodSignatureGroup) -> Hashable:
+        """Return what cached results depend on of a signature group (kube-scheduler's SignPod, KEP-5598).
+
+        Groups with equal values from every plugin share their cached results, as thousands of templates do that differ
+        in names and images only. Labels, annotations, claims and named nodes are not part of a group; see
+        `reads_labels` and the other attributes. By default the group itself, so that it shares results with no other.
+        """
+        return group
+
+    @property
+    def signing_version(self) -> int:
+        """Version of what `sign_group` reads besides the group; a new version makes the scheduler call it again."""
+        return 0
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         """Return the events that may make pods schedulable that this plugin rejected (KEP-4247); all by default."""

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, NamedTuple
 
+import msgspec
+
 from pyscheduler.api.match import NodeTerm, Requirement, Selector, node_term, node_terms
 from pyscheduler.api.objects import Affinity, OwnerReference, PodCondition, PodSpec, Toleration
 from pyscheduler.api.qos import QoSClass, qos_class
@@ -18,8 +20,14 @@ from pyscheduler.api.resize import Resized
 from pyscheduler.api.resources import PodRequests, is_sidecar, pod_requests
 
 WILDCARD_IP = "0.0.0.0"
+_encode = msgspec.msgpack.Encoder().encode
 LARGE = 64 * 1024
 """Size in bytes above which nothing is cached for a pod, because compiled data is as large as the pod."""
+
+
+def packed(*fields: object) -> bytes:
+    """Return decoded fields of an API object as a hashable value; equal fields give equal values."""
+    return _encode(fields)
 
 
 class HostPort(NamedTuple):
@@ -28,6 +36,13 @@ class HostPort(NamedTuple):
     ip: str
     protocol: str
     port: int
+
+
+def host_ports(spec: PodSpec) -> frozenset[HostPort]:
+    """Return the host ports of containers and sidecars."""
+    sidecars = (c for c in spec.init_containers or () if is_sidecar(c))
+    ports = (p for c in (*spec.containers, *sidecars) for p in c.ports or () if p.host_port > 0)
+    return frozenset(HostPort(p.host_ip or WILDCARD_IP, p.protocol or "TCP", p.host_port) for p in ports)
 
 
 class VolumeClaim(NamedTuple):
@@ -140,9 +155,7 @@ class PodSignature:
     @cached_property
     def host_ports(self) -> frozenset[HostPort]:
         """Host ports of containers and sidecars, which must be free on the node."""
-        sidecars = (c for c in self.spec.init_containers or () if is_sidecar(c))
-        ports = (p for c in (*self.spec.containers, *sidecars) for p in c.ports or () if p.host_port > 0)
-        return frozenset(HostPort(p.host_ip or WILDCARD_IP, p.protocol or "TCP", p.host_port) for p in ports)
+        return host_ports(self.spec)
 
     @cached_property
     def volume_claims(self) -> tuple[VolumeClaim, ...]:

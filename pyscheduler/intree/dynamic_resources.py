@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -21,6 +21,7 @@ from pyscheduler.api import (
     NodeTable,
     NodeToStatus,
     Pod,
+    PodSignatureGroup,
     PostFilterPlugin,
     PreEnqueuePlugin,
     PreFilterPlugin,
@@ -76,6 +77,10 @@ class DynamicResources(PreEnqueuePlugin, PreFilterPlugin, FilterPlugin, PostFilt
     reads_claims = False
     reads_match_fields = False
     watches = (DEVICE_CLASS,)
+
+    def sign_group(self, group: PodSignatureGroup) -> Hashable:
+        requests = [(name, amount) for name, amount in group.requests.real.items() if "/" in name]
+        return bool(group.spec.resource_claims), tuple(requests)
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         nodes = Action.ADD | Action.UPDATE_NODE_LABEL | Action.UPDATE_NODE_ALLOCATABLE

@@ -13,6 +13,7 @@ from pyscheduler.api import (
     NodeInfo,
     NodeTable,
     Pod,
+    PodSignatureGroup,
     PreScorePlugin,
     Reads,
     ScorePlugin,
@@ -20,6 +21,7 @@ from pyscheduler.api import (
     Skip,
     StateKey,
 )
+from pyscheduler.api.objects import Container, PodSpec
 
 _MEBIBYTE = 1024 * 1024
 MIN_THRESHOLD = 23 * _MEBIBYTE
@@ -56,6 +58,15 @@ class ImageLocality(PreScorePlugin, ScorePlugin):
     reads_claims = False
     reads_match_fields = False
 
+    def sign_group(self, group: PodSignatureGroup) -> Hashable:
+        nodes, spec = self.handle.nodes.table(), group.spec
+        known = tuple(name for name in _image_names(spec) if nodes.nodes_with_image(name))
+        return known, len(_containers(spec))
+
+    @property
+    def signing_version(self) -> int:
+        return self.handle.nodes.table().image_names_version
+
     def pre_score(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Skip | None:
         cycle[_PRE_SCORE_STATE] = _image_uses(pod, nodes)
         return None
@@ -73,12 +84,17 @@ class ImageLocality(PreScorePlugin, ScorePlugin):
 
 
 def _image_uses(pod: Pod, nodes: NodeTable) -> _ImageUses:
-    spec = pod.spec
-    containers = (*(spec.init_containers or ()), *spec.containers)
+    uses = tuple((name, size) for name in _image_names(pod.spec) if (size := _counted(name, nodes)))
+    return _ImageUses(uses, MAX_CONTAINER_THRESHOLD * len(_containers(pod.spec)))
+
+
+def _image_names(spec: PodSpec) -> list[str]:
     volumes: list[Mapping[str, object]] = [v["image"] for v in spec.volumes or () if v.get("image")]
-    names = [_tagged(c.image) for c in containers] + [_tagged(str(v.get("reference", ""))) for v in volumes]
-    uses = tuple((name, size) for name in names if (size := _counted(name, nodes)))
-    return _ImageUses(uses, MAX_CONTAINER_THRESHOLD * len(containers))
+    return [_tagged(c.image) for c in _containers(spec)] + [_tagged(str(v.get("reference", ""))) for v in volumes]
+
+
+def _containers(spec: PodSpec) -> tuple[Container, ...]:
+    return (*(spec.init_containers or ()), *spec.containers)
 
 
 def _counted(image: str, nodes: NodeTable) -> int:

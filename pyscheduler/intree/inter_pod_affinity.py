@@ -27,6 +27,7 @@ from pyscheduler.api import (
     Normalizer,
     Pod,
     PodSignature,
+    PodSignatureGroup,
     PreFilterPlugin,
     PreScorePlugin,
     Reads,
@@ -36,6 +37,7 @@ from pyscheduler.api import (
     Skip,
     StateKey,
     StatusError,
+    packed,
 )
 from pyscheduler.intree._problems import invalid, raise_for_problems
 from pyscheduler.intree._term_matcher import POD_BLOCK, SMALL
@@ -180,6 +182,11 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         ] = {}
         self._weights_version = -1
         self._last_incoming: IncomingPod | None = None
+
+    def sign_group(self, group: PodSignatureGroup) -> Hashable:
+        affinity = group.spec.affinity
+        terms = affinity and (affinity.pod_affinity, affinity.pod_anti_affinity)
+        return packed(group.namespace, terms)
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         return (

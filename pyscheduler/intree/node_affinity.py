@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 from pyscheduler.api import (
@@ -22,6 +22,7 @@ from pyscheduler.api import (
     NodeTerm,
     NodeToStatus,
     Pod,
+    PodSignatureGroup,
     PreFilterPlugin,
     PreScorePlugin,
     QueueingHint,
@@ -32,6 +33,7 @@ from pyscheduler.api import (
     Skip,
     StateKey,
     StatusError,
+    packed,
 )
 from pyscheduler.api.match import NODE_NAME_FIELD, node_term, node_terms
 from pyscheduler.api.objects import NodeAffinity as NodeAffinityObject
@@ -100,6 +102,10 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
         required = added.required_during_scheduling_ignored_during_execution
         self._added_terms = node_terms(required) if required is not None else None
         self._added_preferred = _compiled(added.preferred_during_scheduling_ignored_during_execution or ())
+
+    def sign_group(self, group: PodSignatureGroup) -> Hashable:
+        affinity = group.spec.affinity
+        return packed(group.spec.node_selector, affinity and affinity.node_affinity)
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         return (ClusterEventWithHint(NODE, Action.ADD | Action.UPDATE_NODE_LABEL, self._matches_now),)

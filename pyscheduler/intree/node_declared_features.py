@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from pyscheduler.api import (
     NodeTable,
     NodeToStatus,
     Pod,
+    PodSignatureGroup,
     PreFilterPlugin,
     QueueingHint,
     Reads,
@@ -27,6 +28,7 @@ from pyscheduler.api import (
     Skip,
     StateKey,
 )
+from pyscheduler.api.objects import PodSpec
 from pyscheduler.intree._hints import queue_if
 
 RESTART_ALL = "RestartAllContainersOnContainerExits"
@@ -51,6 +53,9 @@ class NodeDeclaredFeatures(PreFilterPlugin, FilterPlugin):
     reads_match_fields = False
     pre_reads_nodes = False
 
+    def sign_group(self, group: PodSignatureGroup) -> Hashable:
+        return needed_features(group.spec)
+
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         declared = Action.ADD | Action.UPDATE_NODE_DECLARED_FEATURE
         return (
@@ -59,7 +64,7 @@ class NodeDeclaredFeatures(PreFilterPlugin, FilterPlugin):
         )
 
     def pre_filter(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Skip | None:
-        needed = needed_features(pod)
+        needed = needed_features(pod.spec)
         if not needed:
             return SKIP
         cycle[_NEEDED] = needed
@@ -75,9 +80,8 @@ class NodeDeclaredFeatures(PreFilterPlugin, FilterPlugin):
         return statuses
 
 
-def needed_features(pod: Pod) -> frozenset[str]:
-    """Return the names of the features that the pod's spec uses."""
-    spec = pod.spec
+def needed_features(spec: PodSpec) -> frozenset[str]:
+    """Return the names of the features that a pod's spec uses."""
     containers = (*spec.containers, *(spec.init_containers or ()))
     needed = set()
     if any(rule.action == "RestartAllContainers" for c in containers for rule in c.restart_policy_rules or ()):
@@ -98,4 +102,4 @@ def _declared_features_changed(_: Pod, event: ClusterEvent) -> QueueingHint:
 
 
 def _needs_changed(pod: Pod, event: ClusterEvent) -> QueueingHint:
-    return queue_if(event.new.uid == pod.uid and needed_features(event.old) != needed_features(event.new))
+    return queue_if(event.new.uid == pod.uid and needed_features(event.old.spec) != needed_features(event.new.spec))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from pyscheduler.api import (
     NodeTable,
     NodeToStatus,
     Pod,
+    PodSignatureGroup,
     Reads,
     Rejection,
 )
@@ -34,6 +35,9 @@ class NodeName(FilterPlugin):
     reads_labels = False
     reads_claims = False
     reads_match_fields = False
+
+    def sign_group(self, group: PodSignatureGroup) -> Hashable:
+        return ()  # spec.nodeName is not part of a group
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         return (ClusterEventWithHint(NODE, Action.ADD),)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 from pyscheduler.api import (
     NODE,
@@ -18,13 +18,14 @@ from pyscheduler.api import (
     NodeTable,
     NodeToStatus,
     Pod,
+    PodSignatureGroup,
     PreFilterPlugin,
     QueueingHint,
     Reads,
     Rejection,
     Skip,
 )
-from pyscheduler.api.pod import WILDCARD_IP
+from pyscheduler.api.pod import WILDCARD_IP, host_ports
 from pyscheduler.intree._hints import occupied_node, queue_if
 
 PORT_TAKEN = Rejection("node(s) didn't have free ports for the requested pod ports")
@@ -39,6 +40,9 @@ class NodePorts(PreFilterPlugin, FilterPlugin):
     reads_claims = False
     reads_match_fields = False
     pre_reads_nodes = False
+
+    def sign_group(self, group: PodSignatureGroup) -> Hashable:
+        return host_ports(group.spec)
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         return (ClusterEventWithHint(POD, Action.DELETE, self._port_freed), ClusterEventWithHint(NODE, Action.ADD))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -17,6 +17,7 @@ from pyscheduler.api import (
     NodeInfo,
     NodeTable,
     Pod,
+    PodSignatureGroup,
     PreScorePlugin,
     Reads,
     ScorePlugin,
@@ -72,6 +73,9 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
     reads_claims = False
     reads_match_fields = False
     pre_reads_nodes = False
+
+    def sign_group(self, group: PodSignatureGroup) -> Hashable:
+        return tuple(group.requests.effective.items())
 
     def pre_score(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Skip | None:
         requests = pod.requests.effective

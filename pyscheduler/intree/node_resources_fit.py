@@ -5,7 +5,7 @@ Extended resources that a DeviceClass maps to devices are counted like any other
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
@@ -28,6 +28,7 @@ from pyscheduler.api import (
     NodeTable,
     NodeToStatus,
     Pod,
+    PodSignatureGroup,
     PreFilterPlugin,
     PreScorePlugin,
     QueueingHint,
@@ -134,6 +135,9 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         self._capacities = _scoring.Capacities()
 
     # -- events --------------------------------------------------------------------------------------------------
+
+    def sign_group(self, group: PodSignatureGroup) -> Hashable:
+        return tuple(group.requests.real.items()), tuple(group.requests.scored.items())
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         return (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 from pyscheduler.api import (
     NODE,
@@ -16,10 +16,12 @@ from pyscheduler.api import (
     NodeTable,
     NodeToStatus,
     Pod,
+    PodSignatureGroup,
     QueueingHint,
     Reads,
     Rejection,
     Taint,
+    packed,
 )
 from pyscheduler.api.match import NO_SCHEDULE
 from pyscheduler.intree._hints import queue_if
@@ -38,6 +40,9 @@ class NodeUnschedulable(FilterPlugin):
     reads_labels = False
     reads_claims = False
     reads_match_fields = False
+
+    def sign_group(self, group: PodSignatureGroup) -> Hashable:
+        return packed(group.spec.tolerations)
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         return (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -27,12 +27,14 @@ from pyscheduler.api import (
     Pod,
     PodCount,
     PodSignature,
+    PodSignatureGroup,
     PreFilterPlugin,
     Reads,
     Rejection,
     Skip,
     StateKey,
     StatusError,
+    packed,
 )
 from pyscheduler.intree.volumes import objects as kinds
 from pyscheduler.intree.volumes.attachable import (
@@ -99,6 +101,9 @@ class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
         self._storage = Storage(handle)
         self._limits = _LimitsCache(handle)
         self._attachments = _Attachments(handle)
+
+    def sign_group(self, group: PodSignatureGroup) -> Hashable:
+        return packed(group.namespace, group.spec.volumes) if group.spec.volumes else ()
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         hints, every = LimitHints(self._storage), Action.ADD | Action.UPDATE | Action.DELETE

@@ -24,6 +24,7 @@ from pyscheduler.api import (
     NodeToStatus,
     Pod,
     PodSignature,
+    PodSignatureGroup,
     PreFilterPlugin,
     PreScorePlugin,
     QueueingHint,
@@ -33,6 +34,7 @@ from pyscheduler.api import (
     Scores,
     Skip,
     StateKey,
+    packed,
 )
 from pyscheduler.api.match import SelectorError
 from pyscheduler.api.objects import TopologySpreadConstraint
@@ -111,6 +113,12 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
         self._eligible_domains = EligibleDomainsCache()
 
     # -- events --------------------------------------------------------------------------------------------------
+
+    def sign_group(self, group: PodSignatureGroup) -> Hashable:
+        spec, owner = group.spec, group.owner
+        affinity = spec.affinity
+        node_policies = (spec.node_selector, affinity and affinity.node_affinity, spec.tolerations)
+        return packed(group.namespace, owner, spec.topology_spread_constraints, node_policies)
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         pods = Action.ADD | Action.UPDATE_POD_LABEL | Action.UPDATE_POD_TOLERATION | Action.DELETE

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 from pyscheduler.api import (
     NODE,
@@ -19,6 +19,7 @@ from pyscheduler.api import (
     NodeToStatus,
     Pod,
     PodSignature,
+    PodSignatureGroup,
     PreScorePlugin,
     QueueingHint,
     Reads,
@@ -27,6 +28,7 @@ from pyscheduler.api import (
     Scores,
     Skip,
     Taint,
+    packed,
 )
 from pyscheduler.api.match import NO_EXECUTE, NO_SCHEDULE, PREFER_NO_SCHEDULE
 from pyscheduler.intree._hints import queue_if
@@ -48,6 +50,9 @@ class TaintToleration(FilterPlugin, PreScorePlugin, ScorePlugin):
     reads_match_fields = False
     pre_reads_nodes = False
     normalizer = DefaultNormalizeScore(reverse=True)
+
+    def sign_group(self, group: PodSignatureGroup) -> Hashable:
+        return packed(group.spec.tolerations)
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         return (

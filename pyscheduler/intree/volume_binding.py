@@ -6,7 +6,7 @@ Scoring by storage capacity (KEP-1845, alpha in 1.36) is not implemented, so Sco
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,6 +26,7 @@ from pyscheduler.api import (
     NodeTable,
     NodeToStatus,
     Pod,
+    PodSignatureGroup,
     PreBindPlugin,
     PreFilterPlugin,
     PreScorePlugin,
@@ -37,6 +38,7 @@ from pyscheduler.api import (
     StateKey,
     StatusError,
     VolumeClaim,
+    packed,
 )
 from pyscheduler.intree._problems import invalid, raise_for_problems
 from pyscheduler.intree._scoring import UtilizationShapePoint
@@ -113,6 +115,9 @@ class VolumeBinding(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, 
         self._hints = VolumeHints(self._storage)
         self._volumes = VolumeAssumeCache(handle)
         self._claims = AssumeCache(kinds.CLAIM, handle)
+
+    def sign_group(self, group: PodSignatureGroup) -> Hashable:
+        return packed(group.namespace, group.spec.volumes) if group.spec.volumes else ()
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         added, updated, deleted = Action.ADD, Action.UPDATE, Action.DELETE

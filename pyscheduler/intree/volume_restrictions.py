@@ -27,12 +27,14 @@ from pyscheduler.api import (
     PodAttributes,
     PodCount,
     PodSignature,
+    PodSignatureGroup,
     PreFilterPlugin,
     QueueingHint,
     Reads,
     Rejection,
     Skip,
     StateKey,
+    packed,
 )
 from pyscheduler.intree._hints import queue_if
 from pyscheduler.intree.volumes.objects import CLAIM, Storage, field, items, name_of, namespace_of, not_found, text
@@ -123,6 +125,9 @@ class VolumeRestrictions(PreFilterPlugin, FilterPlugin):
     def __init__(self, args: Any, handle: Handle) -> None:
         super().__init__(args, handle)
         self._storage = Storage(handle)
+
+    def sign_group(self, group: PodSignatureGroup) -> Hashable:
+        return packed(group.namespace, group.spec.volumes) if group.spec.volumes else ()
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         return (

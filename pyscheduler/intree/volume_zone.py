@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -22,6 +22,7 @@ from pyscheduler.api import (
     NodeTable,
     NodeToStatus,
     Pod,
+    PodSignatureGroup,
     PreFilterPlugin,
     QueueingHint,
     Reads,
@@ -29,6 +30,7 @@ from pyscheduler.api import (
     Requirement,
     Skip,
     StateKey,
+    packed,
 )
 from pyscheduler.intree._hints import queue_if
 from pyscheduler.intree.volumes.csi_topology import BETA_REGION, BETA_ZONE, REGION, ZONE, ZONE_DELIMITER
@@ -79,6 +81,9 @@ class VolumeZone(PreFilterPlugin, FilterPlugin):
         super().__init__(args, handle)
         self._storage = Storage(handle)
         self._hints = VolumeHints(self._storage)
+
+    def sign_group(self, group: PodSignatureGroup) -> Hashable:
+        return packed(group.namespace, group.spec.volumes) if group.spec.volumes else ()
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         return (

@@ -78,6 +78,12 @@ class Profile(msgspec.Struct, frozen=True, eq=False, dict=True):
         return tuple({plugin.name: plugin for point in points for plugin in point}.values())
 
     @cached_property
+    def signers(self) -> tuple[Plugin, ...]:
+        """Plugins of the extension points with cached results, each once."""
+        score = tuple(weighted.plugin for weighted in self.score)
+        return tuple({p.name: p for p in (*self.pre_filter, *self.filter, *self.pre_score, *score)}.values())
+
+    @cached_property
     def label_readers(self) -> frozenset[str]:
         """Names of the plugins with results that depend on the pod's labels or annotations."""
         return frozenset(plugin.name for plugin in self.plugins if plugin.reads_labels)

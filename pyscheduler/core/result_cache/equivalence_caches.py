@@ -1,11 +1,19 @@
-"""The equivalence caches of one profile by signature group, limited in number and memory."""
+"""The equivalence caches of one profile, limited in number and memory.
+
+Signature groups share a cache if every plugin signs them alike (`Plugin.sign_group`) and their priority is equal, on
+which the pods depend that are nominated before them. So thousands of templates that differ in what no plugin reads, in
+images that no node has for example, need no more caches than one.
+"""
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
+from weakref import WeakKeyDictionary
 
-from pyscheduler.api.pod import Pod
+from pyscheduler.api.plugin import Plugin
+from pyscheduler.api.pod import Pod, PodSignatureGroup
+from pyscheduler.core.framework.plugin_calls import call_guarded
 from pyscheduler.core.framework.profile import Profile
 from pyscheduler.core.result_cache.equivalence_cache import EquivalenceCache
 from pyscheduler.core.state.cluster import ClusterState
@@ -19,15 +27,24 @@ MIN_CACHES = 256
 
 A decision without a cache takes a hundred times as long.
 """
+MAX_NUMBERS = 1 << 16
+"""Number of distinct signed values at which all are forgotten."""
 
 
 class EquivalenceCaches:
-    """Equivalence caches by signature group, the most recently used one last."""
+    """Equivalence caches by what the plugins read of a signature group, the most recently used one last."""
 
     def __init__(self, profile: Profile, state: ClusterState) -> None:
         self._profile = profile
         self._state = state
         self._caches: OrderedDict[int, EquivalenceCache] = OrderedDict()
+        """By the number of the signed values in `_numbers`."""
+        self._numbers: dict[Hashable, int] = {}
+        self._number_by_group: WeakKeyDictionary[PodSignatureGroup, int] = WeakKeyDictionary()
+        self._versioned = [
+            plugin for plugin in profile.signers if type(plugin).signing_version is not Plugin.signing_version
+        ]
+        self._signing_versions: list[int] = []
 
     def __len__(self) -> int:
         return len(self._caches)
@@ -36,16 +53,16 @@ class EquivalenceCaches:
         return iter(self._caches.values())
 
     def get(self, pod: Pod) -> EquivalenceCache:
-        """Return the cache of the pod's signature group and mark it as most recently used."""
+        """Return the cache for the pod and mark it as most recently used."""
         if pod.node_name or pod.is_large:
             # spec.nodeName is not part of the signature, so NodeName's result for this pod holds for no other pod.
             return EquivalenceCache(self._profile, self._state)
-        template = pod.signature.template.id
-        cache = self._caches.get(template)
+        number = self._number_of(pod.signature.template)
+        cache = self._caches.get(number)
         if cache is not None:
-            self._caches.move_to_end(template)
+            self._caches.move_to_end(number)
             return cache
-        cache = self._caches[template] = EquivalenceCache(self._profile, self._state)
+        cache = self._caches[number] = EquivalenceCache(self._profile, self._state)
         # All caches grow to about the same size; the oldest one has reached it.
         oldest = next(iter(self._caches.values()))
         while len(self._caches) > min(MAX_CACHES, max(MIN_CACHES, MAX_CACHE_BYTES // max(1, oldest.bytes))):
@@ -53,5 +70,35 @@ class EquivalenceCaches:
         return cache
 
     def drop(self, pod: Pod) -> None:
-        """Drop the cache of the pod's signature group."""
-        self._caches.pop(pod.signature.template.id, None)
+        """Drop the pod's cache."""
+        number = self._number_by_group.get(pod.signature.template)
+        if number is not None:
+            self._caches.pop(number, None)
+
+    def _number_of(self, group: PodSignatureGroup) -> int:
+        if self._versioned:
+            versions = [plugin.signing_version for plugin in self._versioned]
+            if versions != self._signing_versions:
+                self._signing_versions = versions
+                self._number_by_group.clear()
+        number = self._number_by_group.get(group)
+        if number is None:
+            if len(self._numbers) >= MAX_NUMBERS:
+                # Most belong to templates that are gone.
+                self._numbers.clear()
+                self._number_by_group.clear()
+                self._caches.clear()
+            number = self._numbers.setdefault(self._sign(group), len(self._numbers))
+            self._number_by_group[group] = number
+        return number
+
+    def _sign(self, group: PodSignatureGroup) -> Hashable:
+        """Return what results of all plugins depend on. PluginFailed if a plugin raises."""
+        signed = [call_guarded(plugin.name, "SignPod", _signed, plugin, group) for plugin in self._profile.signers]
+        return group.spec.priority or 0, *signed
+
+
+def _signed(plugin: Plugin, group: PodSignatureGroup) -> Hashable:
+    value = plugin.sign_group(group)
+    hash(value)  # an unhashable value raises here
+    return value

@@ -55,6 +55,8 @@ class ClusterState:
         """Version of the node objects, which changes with any of them; unique across clusters in this process."""
         self.image_nodes: Counter[str] = Counter()
         """Number of nodes that report an image, by image name."""
+        self.image_names_version = 0
+        """Incremented when `image_nodes` gets another key or loses one."""
         self.image_sizes: dict[str, int] = {}
         """Image sizes in bytes as reported by the first of those nodes (kube-scheduler's image states)."""
         self.placed = PlacedPods()
@@ -122,8 +124,7 @@ class ClusterState:
             self._by_name[name] = node
             for pod in node.pods.values():
                 self.placed.changed(node, pod, 1)
-        self._count_images(images, -1)
-        self._count_images(node.images, 1)
+        self._count_images(images, node.images)
         self._count_labels(labels, -1)
         self._count_labels(node.labels, 1)
         self.order.put(name, node.labels)
@@ -148,7 +149,7 @@ class ClusterState:
         self.node_log.append(len(self.rows))
         self.nodes_version = next(_versions)
         node.row = -1
-        self._count_images(node.images, -1)
+        self._count_images(node.images, {})
         self._count_labels(node.labels, -1)
         if node.pods:
             self._missing_nodes[name] = node
@@ -188,13 +189,19 @@ class ClusterState:
             cached = self._topologies[key] = _Topology(column, column.version, n, Domains(ids, column.known))
         return cached.domains
 
-    def _count_images(self, images: Mapping[str, int], sign: int) -> None:
-        for image, size in images.items():
-            self.image_nodes[image] += sign
+    def _count_images(self, before: Mapping[str, int], images: Mapping[str, int]) -> None:
+        """Count the images of a node instead of those that it reported before."""
+        gone = set()
+        for image in before:
+            self.image_nodes[image] -= 1
             if not self.image_nodes[image]:
                 del self.image_nodes[image], self.image_sizes[image]
-            else:
-                self.image_sizes.setdefault(image, size)
+                gone.add(image)
+        added = {image for image in images if image not in self.image_nodes}
+        for image, size in images.items():
+            self.image_nodes[image] += 1
+            self.image_sizes.setdefault(image, size)
+        self.image_names_version += gone != added
 
     def _count_labels(self, labels: Iterable[str], sign: int) -> None:
         for key in labels:

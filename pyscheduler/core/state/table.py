@@ -54,6 +54,9 @@ class ColumnSource(Protocol):
     @property
     def image_sizes(self) -> Mapping[str, int]: ...
 
+    @property
+    def image_names_version(self) -> int: ...
+
 
 class ColumnTable(NodeTable):
     """Node table of all rows (a slice, so that columns are not copied) or of an index array."""
@@ -201,6 +204,10 @@ class ColumnTable(NodeTable):
 
     def nodes_with_image(self, image: str) -> int:
         return self._state.image_nodes[image]
+
+    @property
+    def image_names_version(self) -> int:
+        return self._state.image_names_version
 
     def image_size(self, image: str) -> int:
         return self._state.image_sizes.get(image, 0)

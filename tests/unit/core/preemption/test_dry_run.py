@@ -208,6 +208,7 @@ NODE_ONLY_MEMBERS = {
     "allowed_pods",
     "by_images",
     "by_taints",
+    "image_names_version",
     "image_size",
     "matches_requirement",
     "matches",
