@@ -191,11 +191,31 @@ class NodeToStatus:
     `codes[i]` is 0 if node `i` fits; otherwise `rejections[codes[i] - 1]` is its rejection.
     """
 
-    __slots__ = ("codes", "rejections")
+    __slots__ = ("_codes", "_n", "rejections")
 
     def __init__(self, n: int) -> None:
-        self.codes: NDArray[np.int32] = np.zeros(n, np.int32)
+        self._n = n
+        self._codes: NDArray[np.int32] | None = None
         self.rejections: list[Rejection] = []
+
+    def __len__(self) -> int:
+        return self._n if self._codes is None else len(self._codes)
+
+    @property
+    def codes(self) -> NDArray[np.int32]:
+        """One code per node, allocated on first use: most plugins accept most pods everywhere."""
+        if self._codes is None:
+            self._codes = np.zeros(self._n, np.int32)
+        return self._codes
+
+    @codes.setter
+    def codes(self, codes: NDArray[np.int32]) -> None:
+        self._codes = codes
+
+    @property
+    def has_codes(self) -> bool:
+        """False if no code was ever read or set: then all nodes fit."""
+        return self._codes is not None
 
     def reject(self, mask: NDArray[np.bool_], rejection: Rejection) -> None:
         """Reject the nodes in `mask` (bool, one entry per node) that are not rejected yet: the first rejection wins."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pyscheduler.api import (
     NODE,
-    SKIP,
+    SKIP_SIGNATURE_GROUP,
     Action,
     ClusterEvent,
     ClusterEventWithHint,
@@ -125,7 +125,7 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
 
     def pre_filter(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> NodeNames | Rejection | Skip | None:
         if self._added_terms is None and has_no_required_terms(pod.signature):
-            return SKIP
+            return SKIP_SIGNATURE_GROUP
         charge_required(cycle, pod.signature, nodes)
         names = _named_nodes(pod)
         if names is None:
@@ -151,7 +151,7 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
         many = many_preferences(pod.signature)
         preferred = () if many is not None else pod.signature.preferred_node_terms
         if many is None and not preferred and not self._added_preferred:
-            return SKIP
+            return SKIP_SIGNATURE_GROUP
         if many.is_broken if many is not None else any(term == _NOTHING for _, term in preferred):
             _raise_for_invalid_preferences(pod)
         wanted: list[Preferences] = []

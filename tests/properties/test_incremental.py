@@ -127,7 +127,12 @@ def test_cached_results_equal_uncached_ones_for_recurring_signatures() -> None:
 
 def _scope(change: Change, reads: Reads, planted: Scope) -> Plant:
     """Plant a wrong entry in the table of invalidation scopes."""
-    return lambda patch: patch.setitem(invalidation._SCOPES[change], reads, planted)
+
+    def plant(patch: pytest.MonkeyPatch) -> None:
+        patch.setitem(invalidation._SCOPES[change], reads, planted)
+        patch.setattr(invalidation, "_scopes", invalidation._scopes.__wrapped__)
+
+    return plant
 
 
 def _ignore_reads_identity(patch: pytest.MonkeyPatch) -> None:

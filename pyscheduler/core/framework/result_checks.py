@@ -64,6 +64,8 @@ def check_statuses(method: Callable[..., Any], verdicts: NodeToStatus, nodes: in
     """Raise InvalidReturnValue unless there is one valid status code per node."""
     if not isinstance(verdicts, NodeToStatus):
         raise InvalidReturnValue(method, verdicts, "NodeToStatus")
+    if not verdicts.has_codes and not verdicts.rejections and len(verdicts) == nodes:
+        return  # all nodes fit
     codes, rejections = verdicts.codes, verdicts.rejections
     if not isinstance(codes, np.ndarray):
         raise InvalidReturnValue(method, verdicts, "codes of int32", shown=f"codes that are a {type(codes).__name__}")

@@ -33,12 +33,19 @@ _NO_ROWS: Rows = np.zeros(0, np.intp)
 class EquivalenceCache:
     """Cached results of one profile for the signatures of one group. Discard it after any exception."""
 
-    def __init__(self, profile: Profile, state: ClusterState) -> None:
+    def __init__(
+        self,
+        profile: Profile,
+        state: ClusterState,
+        pre_filter: PluginResultCache | None = None,
+        pre_score: PluginResultCache | None = None,
+    ) -> None:
+        """`pre_filter` and `pre_score` may have results that hold for the group."""
         self._profile = profile
         self._signature: PodSignature | None = None
         self._state = state
-        self._pre_filter = PluginResultCache()
-        self._pre_score = PluginResultCache()
+        self._pre_filter = pre_filter or PluginResultCache()
+        self._pre_score = pre_score or PluginResultCache()
         self.filters = FilterColumns(state, profile.filter, profile.evaluations.filter)
         self.scores = ScoreColumns(state, profile.score, profile.evaluations.score)
         self.feasible = _EMPTY_MASK
@@ -49,8 +56,8 @@ class EquivalenceCache:
         self.with_nominated_pods: dict[str, tuple[Hashable, Status | None]] = {}
         """Filter status of nodes with their nominated pods added, with the versions it depends on; by node name."""
         self._size = 0
-        self._nodes_version = -1
-        self._dependency_version = -1
+        self._nodes_version = state.nodes_version
+        self._dependency_version = state.placed.dependency_version
         self._node_mark = -1
         self._usage_mark = -1
         self._signature_changed = False
@@ -245,6 +252,10 @@ class EquivalenceCache:
         else:
             fits = self.filters.first[: self._size] == FITS
         fits[list(self._excluded_rows)] = False
+        if self._dirty_rows is None:
+            self.feasible[: self._size] = fits
+            self._recount()
+            return
         flipped = np.flatnonzero(fits != self.feasible[: self._size])
         if len(flipped):
             self.feasible[: self._size] = fits

@@ -8,7 +8,7 @@ images that no node has for example, need no more caches than one.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from weakref import WeakKeyDictionary
 
 from pyscheduler.api.plugin import Plugin
@@ -16,6 +16,7 @@ from pyscheduler.api.pod import Pod, PodSignatureGroup
 from pyscheduler.core.framework.plugin_calls import call_guarded
 from pyscheduler.core.framework.profile import Profile
 from pyscheduler.core.result_cache.equivalence_cache import EquivalenceCache
+from pyscheduler.core.result_cache.plugin_result_cache import PluginResultCache, SharedResults
 from pyscheduler.core.state.cluster import ClusterState
 
 MAX_CACHE_BYTES = 256 * 1024 * 1024
@@ -38,8 +39,11 @@ class EquivalenceCaches:
         self._profile = profile
         self._state = state
         self._caches: OrderedDict[int, EquivalenceCache] = OrderedDict()
-        """By the number of the signed values in `_numbers`."""
+        """By the number of the priority and the signed values."""
         self._numbers: dict[Hashable, int] = {}
+        self._signed: list[Sequence[Hashable]] = []
+        """Signed values of each number, one for each of the profile's signers."""
+        self._shared_pre_filter, self._shared_pre_score = SharedResults(state), SharedResults(state)
         self._number_by_group: WeakKeyDictionary[PodSignatureGroup, int] = WeakKeyDictionary()
         self._versioned = [
             plugin for plugin in profile.signers if type(plugin).signing_version is not Plugin.signing_version
@@ -62,7 +66,7 @@ class EquivalenceCaches:
         if cache is not None:
             self._caches.move_to_end(number)
             return cache
-        cache = self._caches[number] = EquivalenceCache(self._profile, self._state)
+        cache = self._caches[number] = self._new_cache(self._signed[number])
         # All caches grow to about the same size; the oldest one has reached it.
         oldest = next(iter(self._caches.values()))
         while len(self._caches) > min(MAX_CACHES, max(MIN_CACHES, MAX_CACHE_BYTES // max(1, oldest.bytes))):
@@ -75,6 +79,12 @@ class EquivalenceCaches:
         if number is not None:
             self._caches.pop(number, None)
 
+    def _new_cache(self, signed: Sequence[Hashable]) -> EquivalenceCache:
+        by_plugin = dict(zip((plugin.name for plugin in self._profile.signers), signed, strict=True))
+        pre_filter = PluginResultCache(self._shared_pre_filter, self._profile.pre_filter, by_plugin)
+        pre_score = PluginResultCache(self._shared_pre_score, self._profile.pre_score, by_plugin)
+        return EquivalenceCache(self._profile, self._state, pre_filter, pre_score)
+
     def _number_of(self, group: PodSignatureGroup) -> int:
         if self._versioned:
             versions = [plugin.signing_version for plugin in self._versioned]
@@ -86,16 +96,19 @@ class EquivalenceCaches:
             if len(self._numbers) >= MAX_NUMBERS:
                 # Most belong to templates that are gone.
                 self._numbers.clear()
+                self._signed.clear()
                 self._number_by_group.clear()
                 self._caches.clear()
-            number = self._numbers.setdefault(self._sign(group), len(self._numbers))
+            signed = self._sign(group)
+            number = self._numbers.setdefault((group.spec.priority or 0, signed), len(self._numbers))
+            if number == len(self._signed):
+                self._signed.append(signed)
             self._number_by_group[group] = number
         return number
 
-    def _sign(self, group: PodSignatureGroup) -> Hashable:
-        """Return what results of all plugins depend on. PluginFailed if a plugin raises."""
-        signed = [call_guarded(plugin.name, "SignPod", _signed, plugin, group) for plugin in self._profile.signers]
-        return group.spec.priority or 0, *signed
+    def _sign(self, group: PodSignatureGroup) -> tuple[Hashable, ...]:
+        """Return what each plugin reads of the group. PluginFailed if one raises."""
+        return tuple([call_guarded(plugin.name, "SignPod", _signed, plugin, group) for plugin in self._profile.signers])
 
 
 def _signed(plugin: Plugin, group: PodSignatureGroup) -> Hashable:

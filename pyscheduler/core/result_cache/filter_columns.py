@@ -42,49 +42,64 @@ NO_COLUMNS_BY_CHANGE: Sequence[Sequence[Never]] = [() for _ in CHANGES]
 
 
 class FilterColumn(CachedColumn):
-    """One Filter plugin and its results for all nodes."""
+    """One Filter plugin and its results for all nodes.
 
-    __slots__ = ("all_fit", "basis", "codes", "evaluations", "plugin", "unverified_rows")
+    Most plugins accept most pods everywhere, so the codes are stored only if the pod does not fit every node.
+    """
+
+    __slots__ = ("_codes", "_size", "all_fit", "basis", "evaluations", "plugin", "unverified_rows")
 
     def __init__(self, plugin: FilterPlugin, n: int, evaluations: EvaluationCounter) -> None:
         super().__init__(plugin)
         self.plugin = plugin
         self.evaluations = evaluations
-        self.codes: Codes = np.full(n, STALE, np.int32)
+        self._size = n
+        self._codes: Codes | None = None
         self.all_fit = False
-        """True if every row's code is FITS except for `unverified_rows`: the usual case for most plugins and pods."""
+        """True if every row's code is FITS except for `unverified_rows`."""
         self.unverified_rows: list[int] = []
         self.basis: Hashable | None = None
         """Cache key of the codes of a volatile plugin; None if they must be recomputed."""
 
+    @property
+    def bytes(self) -> int:
+        """Memory of the column in bytes."""
+        return 0 if self._codes is None else self._codes.nbytes
+
     def invalidate_rows(self, rows: DirtyRows) -> None:
-        assign(self.codes, rows, STALE)
-        if self.all_fit:
-            self.all_fit = len(rows) <= FEW and len(self.unverified_rows) <= FEW
-            if self.all_fit:
-                self.unverified_rows.extend(rows)
+        if self.all_fit and len(rows) <= FEW and len(self.unverified_rows) <= FEW:
+            self.unverified_rows.extend(rows)
+        else:
+            assign(self.codes(), rows, STALE)
 
     def resize(self, n: int) -> None:
         """Extend the column to `n` rows; new rows are STALE."""
-        self.all_fit, self.basis = False, None
-        if n > len(self.codes):
-            self.codes = grown(self.codes, max(n, 2 * len(self.codes)), STALE)
+        self.basis = None
+        if n > self._size:
+            size = max(n, 2 * self._size)
+            if not self.all_stale:
+                self._codes = grown(self.codes(), size, STALE)
+            self._size = size
 
     def fits(self, row: int) -> bool:
         """Return True if the row's code is FITS without reading it."""
         return self.all_fit and not self.all_stale and row not in self.unverified_rows
 
-    def writable_codes(self) -> Codes:
-        """Return the codes for writing, STALE where they are not valid."""
-        if self.all_stale:
-            self.codes.fill(STALE)
-            self.all_stale = self.all_fit = False
-            self.basis = None
-        return self.codes
+    def codes(self) -> Codes:
+        """Return the codes for reading and writing, STALE where they are not valid."""
+        codes = self._codes
+        if codes is None or self.all_stale:
+            codes = self._codes = np.full(self._size, STALE if self.all_stale else FITS, np.int32)
+            if self.all_stale:
+                self.all_stale, self.basis = False, None
+            else:
+                codes[self.unverified_rows] = STALE
+        self.all_fit = False
+        return codes
 
-    def mark_fresh(self, all_fit: bool) -> None:
-        """Mark every row as evaluated."""
-        self.all_stale, self.all_fit = False, all_fit
+    def mark_all_fit(self) -> None:
+        """Mark every row as evaluated, with the result that the pod fits."""
+        self.all_stale, self.all_fit, self._codes = False, True, None
         self.unverified_rows.clear()
 
 
@@ -112,7 +127,7 @@ class FilterColumns:
     @property
     def bytes(self) -> int:
         """Memory of the columns in bytes."""
-        return self.first.nbytes * (1 + len(self._columns))
+        return self.first.nbytes + sum(column.bytes for column in self._columns.values())
 
     def activate(self, skipped: frozenset[str]) -> bool:
         """Leave out the plugins that PreFilter skipped. Return True if these changed."""
@@ -202,16 +217,26 @@ class FilterColumns:
     def refresh_row(self, cycle: Cycle, pod: Pod, row: int) -> bool:
         """Update one row with per-node calls. Return True if the pod fits there."""
         for column in self._active:
-            if column.fits(row):
-                continue
-            code = int(column.writable_codes()[row])
-            if code == STALE:
-                code = self._evaluate_row(cycle, pod, column, row)
-            if code:
-                self.first[row] = code
-                return False
+            if not column.fits(row):
+                code = self._refresh_cell(cycle, pod, column, row)
+                if code:
+                    self.first[row] = code
+                    return False
         self.first[row] = FITS
         return True
+
+    def _refresh_cell(self, cycle: Cycle, pod: Pod, column: FilterColumn, row: int) -> int:
+        """Return the code of one row, evaluated if it is STALE."""
+        if column.all_fit and not column.all_stale:
+            rejection = self._run_filter(cycle, pod, column, row)
+            if rejection is None:
+                column.unverified_rows = [other for other in column.unverified_rows if other != row]
+                return FITS
+            code = self._code(column.plugin, rejection)
+            column.codes()[row] = code
+            return code
+        code = int(column.codes()[row])
+        return self._evaluate_row(cycle, pod, column, row) if code == STALE else code
 
     def refresh(self, cycle: Cycle, pod: Pod, rows: Rows | slice) -> bool:
         """Update many rows, running each plugin only where the ones before it accepted the pod.
@@ -234,27 +259,31 @@ class FilterColumns:
             return False
         if not may_run:
             return not column.unverified_rows
-        unverified, column.unverified_rows = column.unverified_rows, []
-        return all(self._evaluate_row(cycle, pod, column, row) == FITS for row in unverified if row < len(self._state))
+        for row in column.unverified_rows:
+            if row < len(self._state) and self._run_filter(cycle, pod, column, row) is not None:
+                return False
+        column.unverified_rows.clear()
+        return True
 
     def _refresh_column(self, cycle: Cycle, pod: Pod, column: FilterColumn, rows: Rows | slice) -> Rows | slice:
         """Update one column. Return the rows that the plugin accepts, `rows` itself if it accepts all."""
         all_rows = isinstance(rows, slice)
         if all_rows and column.all_stale:
             column.basis = call_guarded(column.plugin.name, "Filter", self._basis, column, cycle)
-            if not self._evaluate(cycle, pod, column, rows):
-                column.mark_fresh(all_fit=True)
+            verdicts = self._verdicts(cycle, pod, column, rows)
+            if not verdicts.rejections:
+                column.mark_all_fit()
                 return rows
+            self._store(column, rows, verdicts)
         else:
-            stale = column.writable_codes()[rows] == STALE
+            stale = column.codes()[rows] == STALE
             if np.count_nonzero(stale):
                 self._evaluate(cycle, pod, column, select_rows(rows, stale))
-        codes = column.codes[rows]
+        codes = column.codes()[rows]
         rejected = codes != FITS
-        all_fit = not np.count_nonzero(rejected)
-        if all_rows:
-            column.mark_fresh(all_fit)
-        if all_fit:
+        if not np.count_nonzero(rejected):
+            if all_rows:
+                column.mark_all_fit()
             return rows
         self.first[rows] = codes  # no earlier plugin rejected any of them
         return select_rows(rows, ~rejected)
@@ -280,25 +309,26 @@ class FilterColumns:
         return column
 
     def _evaluate_row(self, cycle: Cycle, pod: Pod, column: FilterColumn, row: int) -> int:
-        column.evaluations.n += 1
-        rejection = run_filter(column.plugin, cycle, pod, self._state.rows[row])
+        rejection = self._run_filter(cycle, pod, column, row)
         code = FITS if rejection is None else self._code(column.plugin, rejection)
-        column.writable_codes()[row] = code
-        column.all_fit &= code == FITS
+        column.codes()[row] = code
         return code
 
-    def _evaluate(self, cycle: Cycle, pod: Pod, column: FilterColumn, rows: Rows | slice) -> bool:
-        """Run the plugin on some rows. Return True if it may have rejected any."""
+    def _run_filter(self, cycle: Cycle, pod: Pod, column: FilterColumn, row: int) -> Rejection | None:
+        column.evaluations.n += 1
+        return run_filter(column.plugin, cycle, pod, self._state.rows[row])
+
+    def _evaluate(self, cycle: Cycle, pod: Pod, column: FilterColumn, rows: Rows | slice) -> None:
+        """Run the plugin on some rows."""
         if not isinstance(rows, slice) and are_few(rows):
-            codes = [self._evaluate_row(cycle, pod, column, row) for row in rows.tolist()]
-            return any(codes)
-        verdicts = self._verdicts(cycle, pod, column, rows)
-        if not verdicts.rejections:
-            column.codes[rows] = FITS
-            return False
+            for row in rows.tolist():
+                self._evaluate_row(cycle, pod, column, row)
+        else:
+            self._store(column, rows, self._verdicts(cycle, pod, column, rows))
+
+    def _store(self, column: FilterColumn, rows: Rows | slice, verdicts: NodeToStatus) -> None:
         codes = [FITS, *(self._code(column.plugin, rejection) for rejection in verdicts.rejections)]
-        column.codes[rows] = np.array(codes, np.int32).take(verdicts.codes)
-        return True
+        column.codes()[rows] = FITS if len(codes) == 1 else np.array(codes, np.int32).take(verdicts.codes)
 
     def _verdicts(self, cycle: Cycle, pod: Pod, column: FilterColumn, rows: Rows | slice) -> NodeToStatus:
         """Return the results of the plugin's vectorised method for many rows."""

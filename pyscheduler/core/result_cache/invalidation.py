@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from functools import cache
 from typing import Protocol
 
 from pyscheduler.api.plugin import Reads
@@ -70,8 +71,13 @@ class _Reader(Protocol):
 
 def invalidation_scopes(plugin: _Reader) -> tuple[Scope, ...]:
     """Return the scope of each kind of change for the plugin, indexed by `Change`."""
-    reach = [_SCOPES[change][plugin.reads] for change in Change]
-    if plugin.reads_identity:
+    return _scopes(plugin.reads, plugin.reads_identity)
+
+
+@cache
+def _scopes(reads: Reads, reads_identity: bool) -> tuple[Scope, ...]:
+    reach = [_SCOPES[change][reads] for change in Change]
+    if reads_identity:
         reach[Change.ATTEMPT] = Scope.EVERYWHERE
     return tuple(reach)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from pyscheduler.api.cycle import Cycle, StateKey
@@ -13,9 +13,12 @@ from pyscheduler.api.pod import Pod
 from pyscheduler.core.framework.evaluation_counts import CountersByPlugin
 from pyscheduler.core.framework.plugin_calls import call_plugin
 from pyscheduler.core.framework.profile import is_cacheable
+from pyscheduler.core.state.cluster import ClusterState
 
 State = dict[StateKey[Any], Any]
 P = TypeVar("P", bound=Plugin)
+_MAX_SHARED = 1 << 16
+"""Number of shared results at which all are dropped; most belong to templates that are gone."""
 
 
 class Step(NamedTuple, Generic[P]):
@@ -25,12 +28,58 @@ class Step(NamedTuple, Generic[P]):
     plugin: P | None
 
 
+class _SharedResult(NamedTuple):
+    written: State
+    skipped: bool
+    dependency_version: int | None
+    """Version for which a SKIP_SIGNATURE_GROUP holds; None for results that depend on the signed value only."""
+
+
+class SharedResults:
+    """Results of one extension point that hold for all groups that the plugin signs alike, for new caches.
+
+    They depend neither on nodes nor on what the pods of a group differ in, except for SKIP_SIGNATURE_GROUP, which holds
+    for all pods of a group until something it depends on changes.
+    """
+
+    def __init__(self, state: ClusterState) -> None:
+        self._placed = state.placed
+        self._results: dict[tuple[str, Hashable], _SharedResult] = {}
+
+    def get(self, plugin: str, signed: Hashable) -> _SharedResult | None:
+        """Return the plugin's result for a signed value; None if there is none or it may not hold any more."""
+        result = self._results.get((plugin, signed))
+        if result is None or result.dependency_version not in (None, self._placed.dependency_version):
+            return None
+        return result
+
+    def put(self, plugin: Plugin, signed: Hashable, written: State, answer: object) -> None:
+        """Keep a result unless it depends on more than the signed value."""
+        if plugin.pre_reads_nodes or answer is SKIP_SIGNATURE:
+            return
+        version = self._placed.dependency_version if answer is SKIP_SIGNATURE_GROUP else None
+        if version is None and (plugin.reads_labels or plugin.reads_claims or plugin.reads_match_fields):
+            return
+        if len(self._results) >= _MAX_SHARED:
+            self._results.clear()
+        self._results[plugin.name, signed] = _SharedResult(written, answer is not None, version)
+
+
 class PluginResultCache:
     """Results for a signature, selected by `is_cacheable`; a changed node object invalidates some of them."""
 
-    __slots__ = ("_cached", "_skip_results", "_states", "_steps", "outcome", "skipped")
+    __slots__ = ("_cached", "_shared", "_signed", "_skip_results", "_states", "_steps", "outcome", "skipped")
 
-    def __init__(self) -> None:
+    def __init__(
+        self,
+        shared: SharedResults | None = None,
+        plugins: Iterable[Plugin] = (),
+        signed: Mapping[str, Hashable] | None = None,
+    ) -> None:
+        """Take the results of `plugins` from `shared`, and put others there.
+
+        `signed` holds what each plugin reads of the signature group.
+        """
         self.skipped: set[str] = set()
         """Names of the plugins that returned SKIP."""
         self._cached: set[str] = set()
@@ -40,6 +89,15 @@ class PluginResultCache:
         """Plugins that returned SKIP_SIGNATURE (False) or SKIP_SIGNATURE_GROUP (True)."""
         self.outcome: Any = None
         """Combined result of the extension point if no plugin has to run any more; None otherwise."""
+        self._shared = shared
+        self._signed = signed or {}
+        if shared is not None:
+            for plugin in plugins:
+                result = shared.get(plugin.name, self._signed[plugin.name])
+                if result is not None:
+                    self._store(plugin.name, result.written, result.skipped)
+                    if result.dependency_version is not None:
+                        self._skip_results[plugin.name] = True
 
     def invalidate_skips(self) -> None:
         """Drop each SKIP_SIGNATURE and SKIP_SIGNATURE_GROUP, because something they depend on changed."""
@@ -106,11 +164,16 @@ class PluginResultCache:
         `before` is the result of `state_before`.
         """
         if answer is SKIP_SIGNATURE or answer is SKIP_SIGNATURE_GROUP:
-            self._store(plugin.name, {}, skipped=True)
+            written: State = {}
+            self._store(plugin.name, written, skipped=True)
             self._skip_results[plugin.name] = answer is SKIP_SIGNATURE_GROUP
         elif before is not None and (answer is None or answer is SKIP):
             written = {key: value for key, value in cycle.state().items() if before.get(key) is not value}
             self._store(plugin.name, written, skipped=answer is SKIP)
+        else:
+            return
+        if self._shared is not None and plugin.name in self._signed:
+            self._shared.put(plugin, self._signed[plugin.name], written, answer)
 
     def _store(self, name: str, written: State, skipped: bool) -> None:
         self._cached.add(name)

@@ -22,6 +22,7 @@ from pyscheduler.core.framework.profile import Weighted
 from pyscheduler.core.framework.result_checks import check_scores
 from pyscheduler.core.result_cache.filter_columns import are_few, select_rows
 from pyscheduler.core.result_cache.invalidation import ATTEMPT, NODE, CachedColumn, DirtyRows, Scope
+from pyscheduler.core.result_cache.top_scores import NO_SCORES
 from pyscheduler.core.state.cluster import ClusterState
 from pyscheduler.core.state.columns import assign, grown
 from pyscheduler.kernels import Rows, extremes, look_up, put
@@ -43,17 +44,21 @@ class ScoreColumn(CachedColumn):
         "_last_raw",
         "_last_weighted",
         "_least",
+        "_may_be_uniform",
         "_only_fresh_rows",
         "_overrides_normalize",
+        "_raw",
+        "_size",
+        "_uniform",
+        "_weighted",
         "_weighted_by_raw",
         "evaluations",
         "is_fresh",
         "normalizer",
         "plugin",
-        "raw",
         "span",
+        "uniform_weighted",
         "weight",
-        "weighted",
     )
 
     def __init__(self, weighted: Weighted, n: int, evaluations: EvaluationCounter) -> None:
@@ -71,11 +76,17 @@ class ScoreColumn(CachedColumn):
         """Cache key of the raw scores of a plugin that reads all nodes."""
         if self._has_cache_key:
             self.reach = (Scope.ROWS, *self.reach[NODE + 1 :])
-        self.raw: Scores = np.zeros(n, np.int64)
+        self._size = n
+        self._may_be_uniform = not self.is_volatile and not self._overrides_normalize
+        self._uniform: int | None = None
+        """Raw score of every valid row; None if they differ. Then `_raw` and `_weighted` are not in use."""
+        self.uniform_weighted = 0
+        """Weighted score of every valid row if `is_uniform`."""
+        self._raw: Scores = NO_SCORES
+        self._weighted: Scores = NO_SCORES
         self._fresh: NDArray[np.bool_] = np.zeros(n, np.bool_)
         self._only_fresh_rows: Rows | slice | None = None
         """The only valid rows, not yet written to `_fresh`; volatile columns never need the mask."""
-        self.weighted: Scores = np.zeros(n, np.int64)
         self.is_fresh = False
         """True if every feasible row of the last full refresh is valid and none was invalidated since."""
         self.span: Any = None
@@ -86,18 +97,45 @@ class ScoreColumn(CachedColumn):
         """True if the last raw scores of many rows were all equal."""
         self._last_raw = b""
         """Raw scores of the last class representatives."""
-        self._last_weighted = self.weighted
+        self._last_weighted = NO_SCORES
         """Weighted scores of the last class representatives."""
 
     @property
     def bytes(self) -> int:
         """Memory of the column in bytes."""
-        return self.raw.nbytes + self._fresh.nbytes + self.weighted.nbytes
+        return self._raw.nbytes + self._fresh.nbytes + self._weighted.nbytes
+
+    @property
+    def is_uniform(self) -> bool:
+        """True if every valid row has the same score, so that none is stored by row."""
+        return self._uniform is not None
+
+    @property
+    def raw(self) -> Scores:
+        """Raw scores by row."""
+        if self._uniform is not None or len(self._raw) < self._size:
+            self._store_by_row()
+        return self._raw
+
+    @property
+    def weighted(self) -> Scores:
+        """Weighted scores by row."""
+        if self._uniform is not None or len(self._raw) < self._size:
+            self._store_by_row()
+        return self._weighted
+
+    def _store_by_row(self) -> None:
+        uniform, self._uniform = self._uniform, None
+        if uniform is not None or not len(self._raw):
+            self._raw = np.full(self._size, uniform or 0, np.int64)
+            self._weighted = np.full(self._size, self.uniform_weighted, np.int64)
+        else:
+            self._raw, self._weighted = grown(self._raw, self._size), grown(self._weighted, self._size)
 
     def resize(self, size: int) -> None:
         """Extend the column to `size` rows; new rows are not valid."""
-        if size > len(self.raw):
-            self.raw, self.weighted = grown(self.raw, size), grown(self.weighted, size)
+        if size > self._size:
+            self._size = size
             self._fresh = grown(self._fresh, size)
             self.is_fresh = False
 
@@ -129,7 +167,7 @@ class ScoreColumn(CachedColumn):
             table = state.table(None if isinstance(rows, slice) else rows)
             self.evaluations.n += len(table)
             try:
-                _write(self.raw, rows, scores_of(self.plugin, cycle, pod, table))
+                self._write_raw(rows, scores_of(self.plugin, cycle, pod, table))
             except BaseException as error:
                 raise_plugin_failed(self.plugin.name, "Score", error)
         if self.all_stale:
@@ -137,14 +175,26 @@ class ScoreColumn(CachedColumn):
         else:
             self.fresh()[rows] = True
 
+    def _write_raw(self, rows: Rows | slice, scores: Scores) -> None:
+        """Store raw scores; as one number if all valid rows have it."""
+        if self.all_stale:
+            self._uniform = None
+            if self._may_be_uniform and len(scores) and _are_equal(scores):
+                self._uniform, self._raw, self._weighted = int(scores[0]), NO_SCORES, NO_SCORES
+        if self._uniform is None or np.count_nonzero(scores != self._uniform):
+            _write(self.raw, rows, scores)
+
     def _score_few(self, cycle: Cycle, pod: Pod, state: ClusterState, rows: list[int]) -> bool:
         """Compute the raw scores of a few rows. Return True if one has changed."""
-        raw, plugin, changed = self.raw, self.plugin, False
+        plugin, changed = self.plugin, False
         self.evaluations.n += len(rows)
         try:
             for row in rows:
-                before, raw[row] = raw.item(row), score_of(plugin, cycle, pod, state.rows[row])
-                changed |= raw.item(row) != before
+                score = score_of(plugin, cycle, pod, state.rows[row])
+                if score != self._uniform:
+                    raw = self.raw
+                    before, raw[row] = raw.item(row), score
+                    changed |= raw.item(row) != before
         except BaseException as error:
             raise_plugin_failed(plugin.name, "Score", error)
         return changed
@@ -230,9 +280,9 @@ class ScoreColumn(CachedColumn):
         """Normalise and weight all feasible rows if the normalisation changed. Return True if it did."""
         try:
             if self._overrides_normalize:
-                self._write_weighted(feasible, self._normalized(cycle, pod, self._raw(feasible).copy()))
+                self._write_weighted(feasible, self._normalized(cycle, pod, self._raw_of(feasible).copy()))
             elif self.normalizer is None:
-                self._write_weighted(feasible, self._raw(feasible))
+                self.weigh(feasible)
             elif cycle.call_observer is None:
                 return self._renormalize_span(self.normalizer, feasible)
             else:
@@ -245,8 +295,10 @@ class ScoreColumn(CachedColumn):
 
     def weigh(self, rows: Rows | slice) -> None:
         """Weight some rows that `renormalize` has included, with the current span."""
-        if self._weighted_by_raw is None:
-            raw = self._raw(rows)
+        if self._uniform is not None:
+            self._weigh_uniform(self._uniform)
+        elif self._weighted_by_raw is None:
+            raw = self._raw_of(rows)
             if len(raw):
                 final = raw
                 if self.normalizer is not None:
@@ -259,6 +311,16 @@ class ScoreColumn(CachedColumn):
             look_up(self.weighted[rows], self.raw[rows], self._least, self._weighted_by_raw, None)
         else:
             look_up(self.weighted, self.raw, self._least, self._weighted_by_raw, rows)
+
+    def _weigh_uniform(self, raw: int) -> None:
+        final = np.array([raw])
+        try:
+            if self.normalizer is not None:
+                final = self._rescale(self.normalizer, final)
+        except BaseException as error:
+            raise_plugin_failed(self.plugin.name, "NormalizeScore", error)
+        check_range(self.plugin, final)
+        self.uniform_weighted = int(final[0]) * self.weight
 
     def _normalized(self, cycle: Cycle, pod: Pod, raw: Scores) -> Scores:
         if cycle.call_observer is None:
@@ -274,9 +336,11 @@ class ScoreColumn(CachedColumn):
         least, most = self._extremes(feasible, rows)
         span = normalizer.span_between(least, most)
         if span is None:
-            span = normalizer.span(self._raw(feasible))
+            span = normalizer.span(self._raw_of(feasible))
         changed = bool(span != self.span)
-        if (
+        if self._uniform is not None:
+            self.span, self._weighted_by_raw = span, None
+        elif (
             changed
             or self._weighted_by_raw is None
             or least < self._least
@@ -295,6 +359,8 @@ class ScoreColumn(CachedColumn):
 
     def _extremes(self, rows: Rows | slice, n: int) -> tuple[int, int]:
         """Return the least and the greatest raw score of the `n` rows."""
+        if self._uniform is not None:
+            return self._uniform, self._uniform
         if isinstance(rows, slice):
             return extremes(self.raw[rows], None)
         if self._is_flat and 2 * n > len(self.raw):
@@ -315,8 +381,10 @@ class ScoreColumn(CachedColumn):
             if lowest >= 0 and highest <= MAX_NODE_SCORE:
                 self._least, self._weighted_by_raw = least, finals * self.weight
 
-    def _raw(self, rows: Rows | slice) -> Scores:
+    def _raw_of(self, rows: Rows | slice) -> Scores:
         """Return the raw scores of some rows as a read-only array."""
+        if self._uniform is not None:
+            return np.broadcast_to(np.int64(self._uniform), rows.stop if isinstance(rows, slice) else len(rows))
         raw = self.raw[rows] if isinstance(rows, slice) else self.raw.take(rows)
         raw.flags.writeable = False
         return raw
@@ -334,6 +402,10 @@ def _write(column: Scores, rows: Rows | slice, scores: Scores) -> None:
     cells = np.empty(len(rows), np.int64)
     cells[:] = scores
     put(column, rows, cells)
+
+
+def _are_equal(scores: Scores) -> bool:
+    return scores.strides == (0,) or not np.count_nonzero(scores != scores[0])
 
 
 def score_of(plugin: ScorePlugin, cycle: Cycle, pod: Pod, node: NodeInfo) -> int:

@@ -14,6 +14,7 @@ import numpy as np
 
 from pyscheduler.api.cycle import Cycle
 from pyscheduler.api.nodes import Mask
+from pyscheduler.api.normalize import Scores
 from pyscheduler.api.pod import Pod
 from pyscheduler.core.framework.evaluation_counts import CountersByPlugin
 from pyscheduler.core.framework.profile import Weighted
@@ -53,8 +54,10 @@ class ScoreColumns:
         """True if no node object has changed since the last refresh and every plugin has its scores."""
         self._is_stable = True
         """True if the stable columns do not change when pods are added or removed either."""
+        self._stable_total: Scores | int = 0
+        """Sum of the stable columns; a number if each has the same score in all rows."""
         # Allocated at the first refresh: pods with nodes named by PreFilter never need the columns.
-        self._stable_total = self._row_total = NO_SCORES
+        self._row_total = NO_SCORES
         self.total = self._row_total
         """Sum of all plugins; the same array as `_row_total` if no column is volatile."""
         self.top_scores = TopScores()
@@ -65,7 +68,10 @@ class ScoreColumns:
     @property
     def bytes(self) -> int:
         """Memory of the columns in bytes."""
-        return 2 * self._stable_total.nbytes + self._volatile.bytes + sum(c.bytes for c in self._columns.values())
+        stable = 0 if isinstance(self._stable_total, int) else self._stable_total.nbytes
+        volatile = self.total.nbytes if self._volatile.columns else 0
+        columns = sum(column.bytes for column in self._columns.values())
+        return self._row_total.nbytes + stable + volatile + self._volatile.bytes + columns
 
     def activate(self, skipped: frozenset[str]) -> bool:
         """Leave out the plugins that PreScore skipped. Return True if these changed."""
@@ -83,7 +89,7 @@ class ScoreColumns:
         self._stable = [column for column in columns if not column.is_volatile]
         self._volatile.columns = [column for column in columns if column.is_volatile]
         if not self._stable:
-            self._stable_total.fill(0)
+            self._stable_total = 0
         self._columns_by_change = columns_by_change(columns)
         self.change_with_attempts = bool(self._columns_by_change[ATTEMPT])
         self._is_stable = not any(column in self._columns_by_change[USAGE] for column in self._stable)
@@ -95,7 +101,9 @@ class ScoreColumns:
         self._row_total[n:] = UNKNOWN
         if n > len(self._row_total):
             room = max(n, 2 * len(self._row_total))
-            self._stable_total, self._row_total = grown(self._stable_total, room), grown(self._row_total, room, UNKNOWN)
+            self._row_total = grown(self._row_total, room, UNKNOWN)
+            if not isinstance(self._stable_total, int):
+                self._stable_total = grown(self._stable_total, room)
             for column in self._columns.values():
                 column.resize(room)
             self._make_total()
@@ -197,26 +205,41 @@ class ScoreColumns:
         """Sum the stable columns over the due rows, or over all."""
         if not self._stable:
             return
-        if isinstance(due, list) and not all_rows:
-            for row in due:
-                self._stable_total[row] = sum(column.weighted.item(row) for column in self._stable)
+        uniform, by_row = 0, []
+        for column in self._stable:
+            if column.is_uniform:
+                uniform += column.uniform_weighted
+            else:
+                by_row.append(column.weighted)
+        total = self._stable_total
+        if all_rows or (isinstance(total, int) and (by_row or total != uniform)):
+            self._sum_stable_everywhere(uniform, by_row, isinstance(due, slice))
+        elif isinstance(total, int):
             return
-        rows = slice(0, len(self._state)) if all_rows else due
-        sums = self._stable[0].weighted[rows]
-        for column in self._stable[1:]:
-            sums = sums + column.weighted[rows]
-        if all_rows:
+        elif isinstance(due, list):
+            for row in due:
+                total[row] = uniform + sum(weighted.item(row) for weighted in by_row)
+        else:
+            total[due] = uniform + sum(weighted[due] for weighted in by_row)
+
+    def _sum_stable_everywhere(self, uniform: int, by_row: Sequence[Scores], all_due: bool) -> None:
+        """Sum the stable columns in all rows; correct the totals of all rows unless these are due themselves."""
+        sums: Scores | int = uniform
+        for weighted in by_row:
+            sums = sums + weighted
+        if not all_due:
             # Uncached scores are not stored, but they did not change where nothing is due.
-            self._row_total[rows] += sums - self._stable_total[rows]
+            self._row_total += sums - self._stable_total
             # Infeasible rows were not weighted again.
             self._row_total[self._row_total < 0] = UNKNOWN
-            self._top_scores_current = False
-        self._stable_total[rows] = sums
+        self._stable_total = sums
+        self._top_scores_current = False
 
     def _sum_row(self, cycle: Cycle, pod: Pod, row: int, fits: bool) -> None:
         now = UNKNOWN
         if fits:
-            now, node = self._stable_total.item(row), self._state.rows[row]
+            stable, node = self._stable_total, self._state.rows[row]
+            now = stable if isinstance(stable, int) else stable.item(row)
             for uncached in self._uncached:
                 now += uncached.of(cycle, pod, node)
         before = self._row_total.item(row)
@@ -233,7 +256,8 @@ class ScoreColumns:
             for row in feasible_rows.tolist():
                 self._sum_row(cycle, pod, row, fits=True)
             return
-        sums = self._stable_total[feasible_rows]
+        stable = self._stable_total
+        sums = stable if isinstance(stable, int) else stable[feasible_rows]
         if self._uncached:
             table = self._state.table(None if isinstance(feasible_rows, slice) else feasible_rows)
             for uncached in self._uncached:

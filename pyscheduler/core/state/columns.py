@@ -100,7 +100,10 @@ class CategoricalColumn(Generic[V]):
         """Return the function's results for some of the first `n` rows; it is called once per distinct value."""
         ids = self._read(rows, n)
         if len(ids) >= len(self._values):
-            return np.fromiter((function(v) for v in self._values), np.int64, len(self._values))[ids]
+            results = np.fromiter((function(v) for v in self._values), np.int64, len(self._values))
+            if len(results) == 1 or not np.count_nonzero(results != results[0]):
+                return np.broadcast_to(results[0], len(ids))  # one number in memory
+            return results[ids]
         distinct, inverse = np.unique(ids, return_inverse=True)
         return np.fromiter((function(self._values[i]) for i in distinct), np.int64, len(distinct))[inverse]
 
