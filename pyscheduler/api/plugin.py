@@ -115,7 +115,10 @@ class Plugin(ABC):
 
     @property
     def signing_version(self) -> int:
-        """Version of what `sign_group` reads besides the group; a new version makes the scheduler call it again."""
+        """Version of what `sign_group` reads of nodes, such as the names of their images.
+
+        After a change of a node that gives another version, groups are signed again.
+        """
         return 0
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:

@@ -157,7 +157,7 @@ class EquivalenceCache:
 
     def fits(self, row: int) -> bool:
         """Return True if all filters pass, also where the node is reserved for nominated pods."""
-        return self.filters.first.item(row) == FITS
+        return self.filters.fits(row)
 
     def pre_score(self, cycle: Cycle, pod: Pod) -> None:
         """Run PreScore; call it before `refresh_scores`. PluginFailed if a plugin raises."""

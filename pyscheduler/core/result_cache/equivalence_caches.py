@@ -21,13 +21,10 @@ from pyscheduler.core.state.cluster import ClusterState
 
 MAX_CACHE_BYTES = 256 * 1024 * 1024
 """Limit on the memory of one profile's equivalence caches; beyond it the least recently used are dropped."""
-MAX_CACHES = 1024
+MAX_CACHES = 1 << 14
 """Maximum number of equivalence caches per profile, however small they are."""
 MIN_CACHES = 256
-"""Number of equivalence caches kept regardless of `MAX_CACHE_BYTES`: 1 GiB at 50,000 nodes.
-
-A decision without a cache takes a hundred times as long.
-"""
+"""Number of equivalence caches kept regardless of `MAX_CACHE_BYTES`: 250 MB at 100,000 nodes."""
 MAX_NUMBERS = 1 << 16
 """Number of distinct signed values at which all are forgotten."""
 
@@ -49,6 +46,7 @@ class EquivalenceCaches:
             plugin for plugin in profile.signers if type(plugin).signing_version is not Plugin.signing_version
         ]
         self._signing_versions: list[int] = []
+        self._nodes_version = -1
 
     def __len__(self) -> int:
         return len(self._caches)
@@ -86,7 +84,8 @@ class EquivalenceCaches:
         return EquivalenceCache(self._profile, self._state, pre_filter, pre_score)
 
     def _number_of(self, group: PodSignatureGroup) -> int:
-        if self._versioned:
+        if self._nodes_version != self._state.nodes_version:
+            self._nodes_version = self._state.nodes_version
             versions = [plugin.signing_version for plugin in self._versioned]
             if versions != self._signing_versions:
                 self._signing_versions = versions

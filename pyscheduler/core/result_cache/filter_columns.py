@@ -33,7 +33,6 @@ from pyscheduler.kernels import Rows
 Codes = NDArray[np.int32]
 _SPARE_STATUSES = 1024
 STALE = -1
-_NO_CODES: Codes = np.zeros(0, np.int32)
 FITS = 0
 FEW = 6
 """Up to this number of rows, per-node calls are faster than the fixed cost of a vectorised call; see `are_few`."""
@@ -119,15 +118,27 @@ class FilterColumns:
         """True if results change only in rows where something happened, or with any node object."""
         self.reads_own_node = True
         """True if a changed node object changes results only in its row."""
-        self.first: Codes = _NO_CODES
-        """Code of the first rejection per row, 0 if the pod fits."""
+        self._size = 0
+        self._first: Codes | None = None
         self.statuses: list[Status] = [Status(Code.SUCCESS)]
         self._code_by_rejection: dict[tuple[str, Rejection], int] = {}
 
     @property
     def bytes(self) -> int:
         """Memory of the columns in bytes."""
-        return self.first.nbytes + sum(column.bytes for column in self._columns.values())
+        first = 0 if self._first is None else self._first.nbytes
+        return first + sum(column.bytes for column in self._columns.values())
+
+    @property
+    def first(self) -> Codes:
+        """Code of the first rejection per row, 0 if the pod fits; stored only once the pod has not fitted some row."""
+        if self._first is None:
+            self._first = np.zeros(self._size, np.int32)
+        return self._first
+
+    def fits(self, row: int) -> bool:
+        """Return True if no plugin rejects the row."""
+        return self._first is None or self._first.item(row) == FITS
 
     def activate(self, skipped: frozenset[str]) -> bool:
         """Leave out the plugins that PreFilter skipped. Return True if these changed."""
@@ -145,8 +156,9 @@ class FilterColumns:
 
     def resize(self, n: int) -> None:
         """Extend the columns to `n` rows; new rows are STALE."""
-        if n > len(self.first):
-            self.first = grown(self.first, max(n, 2 * len(self.first)), STALE)
+        if n > self._size:
+            self._size = max(n, 2 * self._size)
+            self._first = None if self._first is None else grown(self._first, self._size)
         for column in self._columns.values():
             column.resize(n)
 
@@ -222,7 +234,8 @@ class FilterColumns:
                 if code:
                     self.first[row] = code
                     return False
-        self.first[row] = FITS
+        if self._first is not None:
+            self._first[row] = FITS
         return True
 
     def _refresh_cell(self, cycle: Cycle, pod: Pod, column: FilterColumn, row: int) -> int:
@@ -243,7 +256,10 @@ class FilterColumns:
 
         Return True if the pod fits all of them; False if it may not.
         """
-        self.first[rows] = FITS
+        if isinstance(rows, slice):
+            self._first = None
+        elif self._first is not None:
+            self._first[rows] = FITS
         accepted = rows
         for column in self._active:
             if not self._accepts_all(cycle, pod, column, accepted is rows):
@@ -290,13 +306,14 @@ class FilterColumns:
 
     def tally(self, n: int) -> Counter[Status]:
         """Return the number of nodes per status among the first `n`."""
-        counts = np.bincount(self.first[:n], minlength=1)
+        if self._first is None:
+            return Counter()
+        counts = np.bincount(self._first[:n], minlength=1)
         return Counter({self.statuses[code]: int(c) for code, c in enumerate(counts) if code and c})
 
     def status(self, row: int) -> Status | None:
         """Return the status of a row; None if the pod fits."""
-        code = int(self.first[row])
-        return self.statuses[code] if code else None
+        return None if self.fits(row) else self.statuses[int(self.first[row])]
 
     def status_codes(self, n: int) -> NDArray[np.int64]:
         """Return the code of each status of the first `n` nodes."""
@@ -305,7 +322,7 @@ class FilterColumns:
     def _column(self, plugin: FilterPlugin) -> FilterColumn:
         column = self._columns.get(plugin.name)
         if column is None:
-            column = self._columns[plugin.name] = FilterColumn(plugin, len(self.first), self._evaluations[plugin.name])
+            column = self._columns[plugin.name] = FilterColumn(plugin, self._size, self._evaluations[plugin.name])
         return column
 
     def _evaluate_row(self, cycle: Cycle, pod: Pod, column: FilterColumn, row: int) -> int:

@@ -84,7 +84,7 @@ class ScoreColumn(CachedColumn):
         """Weighted score of every valid row if `is_uniform`."""
         self._raw: Scores = NO_SCORES
         self._weighted: Scores = NO_SCORES
-        self._fresh: NDArray[np.bool_] = np.zeros(n, np.bool_)
+        self._fresh: NDArray[np.bool_] | None = None
         self._only_fresh_rows: Rows | slice | None = None
         """The only valid rows, not yet written to `_fresh`; volatile columns never need the mask."""
         self.is_fresh = False
@@ -103,7 +103,8 @@ class ScoreColumn(CachedColumn):
     @property
     def bytes(self) -> int:
         """Memory of the column in bytes."""
-        return self._raw.nbytes + self._fresh.nbytes + self._weighted.nbytes
+        fresh = 0 if self._fresh is None else self._fresh.nbytes
+        return self._raw.nbytes + fresh + self._weighted.nbytes
 
     @property
     def is_uniform(self) -> bool:
@@ -136,7 +137,7 @@ class ScoreColumn(CachedColumn):
         """Extend the column to `size` rows; new rows are not valid."""
         if size > self._size:
             self._size = size
-            self._fresh = grown(self._fresh, size)
+            self._fresh = None if self._fresh is None else grown(self._fresh, size)
             self.is_fresh = False
 
     def invalidate_rows(self, rows: DirtyRows) -> None:
@@ -150,14 +151,17 @@ class ScoreColumn(CachedColumn):
 
     def fresh(self) -> NDArray[np.bool_]:
         """Return the mask of rows with a valid raw score, for writing."""
+        fresh = self._fresh
+        if fresh is None:
+            fresh = self._fresh = np.zeros(self._size, np.bool_)
         if self.all_stale:
-            self._fresh.fill(False)
+            fresh.fill(False)
             self.all_stale = self.is_fresh = False
         elif self._only_fresh_rows is not None:
-            self._fresh.fill(False)
-            self._fresh[self._only_fresh_rows] = True
+            fresh.fill(False)
+            fresh[self._only_fresh_rows] = True
         self._only_fresh_rows = None
-        return self._fresh
+        return fresh
 
     def score_rows(self, cycle: Cycle, pod: Pod, state: ClusterState, rows: Rows | slice) -> None:
         """Compute the raw scores of some rows; of few by per-node calls."""
