@@ -409,7 +409,7 @@ def _write(column: Scores, rows: Rows | slice, scores: Scores) -> None:
 
 
 def _are_equal(scores: Scores) -> bool:
-    return scores.strides == (0,) or not np.count_nonzero(scores != scores[0])
+    return not np.count_nonzero(scores != scores[0])
 
 
 def score_of(plugin: ScorePlugin, cycle: Cycle, pod: Pod, node: NodeInfo) -> int:

@@ -102,7 +102,7 @@ class CategoricalColumn(Generic[V]):
         if len(ids) >= len(self._values):
             results = np.fromiter((function(v) for v in self._values), np.int64, len(self._values))
             if len(results) == 1 or not np.count_nonzero(results != results[0]):
-                return np.broadcast_to(results[0], len(ids))  # one number in memory
+                return np.full(len(ids), results[0])
             return results[ids]
         distinct, inverse = np.unique(ids, return_inverse=True)
         return np.fromiter((function(self._values[i]) for i in distinct), np.int64, len(distinct))[inverse]
