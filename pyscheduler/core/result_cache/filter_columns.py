@@ -24,6 +24,7 @@ from pyscheduler.api.return_values import FILTER_RETURNS, InvalidReturnValue
 from pyscheduler.core.framework.evaluation_counts import CountersByPlugin, EvaluationCounter
 from pyscheduler.core.framework.plugin_calls import call_guarded
 from pyscheduler.core.framework.plugin_failure import raise_plugin_failed
+from pyscheduler.core.framework.profile import is_keyed
 from pyscheduler.core.framework.result_checks import check_statuses
 from pyscheduler.core.result_cache.invalidation import ATTEMPT, CHANGES, NODE, CachedColumn, Change, DirtyRows, Scope
 from pyscheduler.core.state.cluster import ClusterState
@@ -44,7 +45,7 @@ NO_COLUMNS_BY_CHANGE: Sequence[Sequence[Never]] = [() for _ in CHANGES]
 class FilterColumn(CachedColumn):
     """One Filter plugin and its results for all nodes."""
 
-    __slots__ = ("all_fit", "basis", "codes", "evaluations", "plugin", "unverified_rows")
+    __slots__ = ("all_fit", "basis", "codes", "evaluations", "is_keyed", "plugin", "unverified_rows")
 
     def __init__(self, plugin: FilterPlugin, n: int, evaluations: EvaluationCounter) -> None:
         super().__init__(plugin)
@@ -54,8 +55,10 @@ class FilterColumn(CachedColumn):
         self.all_fit = False
         """True if every row's code is FITS except for `unverified_rows`: the usual case for most plugins and pods."""
         self.unverified_rows: list[int] = []
+        self.is_keyed = self.is_volatile or is_keyed(plugin)
+        """True if the codes are valid only while `basis` is unchanged."""
         self.basis: Hashable | None = None
-        """Cache key of the codes of a volatile plugin; None if they must be recomputed."""
+        """Cache key of the codes that are not STALE; None if they must be recomputed."""
 
     def invalidate_rows(self, rows: DirtyRows) -> None:
         assign(self.codes, rows, STALE)
@@ -66,7 +69,7 @@ class FilterColumn(CachedColumn):
 
     def resize(self, n: int) -> None:
         """Extend the column to `n` rows; new rows are STALE."""
-        self.all_fit, self.basis = False, None
+        self.all_fit = False
         if n > len(self.codes):
             self.codes = grown(self.codes, max(n, 2 * len(self.codes)), STALE)
 
@@ -74,13 +77,11 @@ class FilterColumn(CachedColumn):
         """Return True if the row's code is FITS without reading it."""
         return self.all_fit and not self.all_stale and row not in self.unverified_rows
 
-    def writable_codes(self) -> Codes:
-        """Return the codes for writing, STALE where they are not valid."""
-        if self.all_stale:
-            self.codes.fill(STALE)
-            self.all_stale = self.all_fit = False
-            self.basis = None
-        return self.codes
+    def restart(self, basis: Hashable | None) -> None:
+        """Mark every code as STALE, to be computed with this cache key."""
+        self.codes.fill(STALE)
+        self.all_stale = self.all_fit = False
+        self.basis = basis
 
     def mark_fresh(self, all_fit: bool) -> None:
         """Mark every row as evaluated."""
@@ -101,7 +102,7 @@ class FilterColumns:
         self.skipped: frozenset[str] | None = None
         """Names of the plugins that are left out; None before the first call of `activate`."""
         self.is_stable = True
-        """True if results change only in rows where something happened, or with any node object."""
+        """True if results change only in rows where something happened."""
         self.reads_own_node = True
         """True if a changed node object changes results only in its row."""
         self.first: Codes = _NO_CODES
@@ -124,7 +125,7 @@ class FilterColumns:
         for column in self._active:
             column.all_stale |= column not in active_before  # columns of skipped plugins are not invalidated
         self._columns_by_change = columns_by_change(self._active)
-        self.is_stable = not any(column.is_volatile for column in self._active)
+        self.is_stable = not any(column.is_keyed for column in self._active)
         self.reads_own_node = not any(column.reach[NODE] is Scope.EVERYWHERE for column in self._active)
         return True
 
@@ -162,21 +163,44 @@ class FilterColumns:
         return any(column in self._active for column in columns)
 
     def is_unchanged(self, cycle: Cycle) -> bool:
-        """Return True if the results of all volatile plugins are valid: their cache keys are unchanged."""
-        volatile = (column for column in self._active if column.is_volatile)
-        return all(
-            call_guarded(column.plugin.name, "Filter", self._is_basis_unchanged, column, cycle) for column in volatile
-        )
+        """Return True if the results of all plugins with a cache key are valid: their keys are unchanged."""
+        return all(self._is_basis_unchanged(column, cycle) for column in self._active if column.is_keyed)
+
+    def invalidate_changed_keys(self, cycle: Cycle) -> bool:
+        """Invalidate the results of the plugins with another cache key. Return True if there are any.
+
+        Volatile ones are left out: every change that may alter their keys invalidates them.
+        """
+        changed = False
+        for column in self._active:
+            if column.is_keyed and not column.is_volatile and not column.all_stale:
+                column.all_stale = not self._is_basis_unchanged(column, cycle)
+                changed |= column.all_stale
+        return changed
 
     def _is_basis_unchanged(self, column: FilterColumn, cycle: Cycle) -> bool:
-        basis = self._basis(column, cycle)
-        return basis is not None and bool(basis == column.basis)
+        def is_unchanged() -> bool:
+            basis = self._basis(column, cycle)
+            return basis is not None and bool(basis == column.basis)
+
+        return call_guarded(column.plugin.name, "Filter", is_unchanged)
 
     def _basis(self, column: FilterColumn, cycle: Cycle) -> Hashable | None:
         if column.reach[ATTEMPT] is not Scope.NOWHERE:
             return None
         basis = column.plugin.filter_cache_key(cycle)
-        return None if basis is None else (self._state.nodes_version, basis)
+        if basis is None or column.reach[NODE] is not Scope.EVERYWHERE:
+            return basis
+        return self._state.nodes_version, basis
+
+    def _writable_codes(self, column: FilterColumn, cycle: Cycle) -> Codes:
+        """Return the codes for writing, STALE where they are not valid."""
+        if column.all_stale:
+            basis = None
+            if column.is_keyed:
+                basis = call_guarded(column.plugin.name, "Filter", self._basis, column, cycle)
+            column.restart(basis)
+        return column.codes
 
     def still_fits(self, cycle: Cycle, pod: Pod, rows: DirtyRows, change: Change) -> bool:
         """Return True if the pod still fits rows that it fitted before a change there.
@@ -204,7 +228,7 @@ class FilterColumns:
         for column in self._active:
             if column.fits(row):
                 continue
-            code = int(column.writable_codes()[row])
+            code = int(self._writable_codes(column, cycle)[row])
             if code == STALE:
                 code = self._evaluate_row(cycle, pod, column, row)
             if code:
@@ -241,12 +265,13 @@ class FilterColumns:
         """Update one column. Return the rows that the plugin accepts, `rows` itself if it accepts all."""
         all_rows = isinstance(rows, slice)
         if all_rows and column.all_stale:
-            column.basis = call_guarded(column.plugin.name, "Filter", self._basis, column, cycle)
+            if column.is_keyed:
+                column.basis = call_guarded(column.plugin.name, "Filter", self._basis, column, cycle)
             if not self._evaluate(cycle, pod, column, rows):
                 column.mark_fresh(all_fit=True)
                 return rows
         else:
-            stale = column.writable_codes()[rows] == STALE
+            stale = self._writable_codes(column, cycle)[rows] == STALE
             if np.count_nonzero(stale):
                 self._evaluate(cycle, pod, column, select_rows(rows, stale))
         codes = column.codes[rows]
@@ -283,7 +308,7 @@ class FilterColumns:
         column.evaluations.n += 1
         rejection = run_filter(column.plugin, cycle, pod, self._state.rows[row])
         code = FITS if rejection is None else self._code(column.plugin, rejection)
-        column.writable_codes()[row] = code
+        self._writable_codes(column, cycle)[row] = code
         column.all_fit &= code == FITS
         return code
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from pyscheduler.api.cycle import Cycle, StateKey
@@ -41,13 +42,9 @@ class PluginResultCache:
         self.outcome: Any = None
         """Combined result of the extension point if no plugin has to run any more; None otherwise."""
 
-    def invalidate_skips(self) -> None:
-        """Drop each SKIP_SIGNATURE and SKIP_SIGNATURE_GROUP, because something they depend on changed."""
-        if self._skip_results:
-            self._cached -= self._skip_results.keys()
-            self.skipped -= self._skip_results.keys()
-            self._skip_results.clear()
-            self._invalidate_plan()
+    def invalidate_skips(self, plugins: AbstractSet[str]) -> None:
+        """Drop SKIP_SIGNATURE and SKIP_SIGNATURE_GROUP of some plugins, because something they depend on changed."""
+        self.drop(self._skip_results.keys() & plugins)
 
     def invalidate(self, plugins: frozenset[str]) -> None:
         """Drop the results of some plugins before a pod of another signature of the group.
