@@ -6,7 +6,7 @@ Bind, PostBind) get an `ApiWriter` as an argument, so that no Filter can call th
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
@@ -94,6 +94,12 @@ class WatchedObjects(Protocol):
 
     def version(self, kind: ResourceKind) -> int:
         """Return a number that changes whenever an object of the kind is added, updated or deleted."""
+
+    def changed_since(self, kind: ResourceKind, version: int) -> Collection[tuple[str, str]] | None:
+        """Return the (namespace, name) of the objects that were added, updated or deleted after `version`.
+
+        For an index that a plugin keeps up to date. None if the changes are too many or too old: read all objects.
+        """
 
 
 class WaitingPods(Protocol):

@@ -195,8 +195,8 @@ class PreFilterPlugin(Plugin):
     def pre_filter(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> NodeNames | Rejection | Skip | None:
         """Return None to continue, SKIP to skip Filter, NodeNames to restrict the nodes, or a Rejection.
 
-        If `reads` is at most ALL_NODES, the result is cached for all pods of the signature. A Rejection ends Filter for
-        all nodes; PostFilter runs next.
+        If `reads` is at most ALL_NODES and there is no `filter_cache_key`, the result is cached for all pods of the
+        signature. A Rejection ends Filter for all nodes; PostFilter runs next.
         """
 
     def add_pod(self, cycle: Cycle, pod: Pod, added: Pod, node: NodeInfo) -> None:
@@ -233,7 +233,10 @@ class FilterPlugin(Plugin):
         """Return a cache key of what the results depend on besides node objects.
 
         Equal keys allow reuse of cached results. For plugins that read DOMAINS, where pods come and go often but rarely
-        fill a domain. Called after PreFilter. None, the default, evaluates every node again.
+        fill a domain; and for those that read objects of other kinds besides their own node, which then declare the
+        scope that `reads` would have for equal objects. If such a key includes what results depend on of the pod's
+        claims, `reads_claims` can be False. Called after PreFilter, which is not cached. None evaluates every node
+        again; so does the default, unless `reads` is at most ALL_NODES.
         """
         return None
 

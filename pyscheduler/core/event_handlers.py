@@ -228,7 +228,7 @@ def _reschedule_waiting_pods(context: Context, name: str) -> None:
 def handle_object_change(context: Context, kind: ResourceKind, obj: dict[str, Any], now: float) -> None:
     """Apply the creation or an update of an object of a kind that plugins watch."""
     before = context.handle.objects.set(kind, obj)
-    context.state.objects_changed()
+    context.state.object_changed(kind)
     action, verb = (Action.ADD, "Add") if before is None else (Action.UPDATE_OTHER, "Update")
     _wake_and_count(context, [ClusterEvent(kind.kind, action, before, obj, _label(kind, verb))], now)
 
@@ -237,7 +237,7 @@ def handle_object_deletion(context: Context, kind: ResourceKind, namespace: str,
     """Apply the deletion of an object of a kind that plugins watch; unknown ones are ignored."""
     before = context.handle.objects.remove(kind, namespace, name)
     if before is not None:
-        context.state.objects_changed()
+        context.state.object_changed(kind)
         _wake_and_count(context, [ClusterEvent(kind.kind, Action.DELETE, before, None, _label(kind, "Delete"))], now)
 
 

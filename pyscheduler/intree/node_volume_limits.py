@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -45,6 +45,7 @@ from pyscheduler.intree.volumes.attachable import (
     inline_drivers,
 )
 from pyscheduler.intree.volumes.limit_hints import LimitHints, limits_of, needs_attaching
+from pyscheduler.intree.volumes.object_index import Key, ObjectIndex
 from pyscheduler.intree.volumes.objects import Storage, text
 
 TOO_MANY = Rejection("node(s) exceed max volume count")
@@ -99,7 +100,7 @@ class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
     def __init__(self, args: Any, handle: Handle) -> None:
         super().__init__(args, handle)
         self._storage = Storage(handle)
-        self._limits = _LimitsCache(handle)
+        self._limits = _Limits(handle)
         self._attachments = _Attachments(handle)
 
     def sign_group(self, group: PodSignatureGroup) -> Hashable:
@@ -122,9 +123,11 @@ class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
     def pre_filter(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Skip | None:
         if not pod.spec.volumes or not needs_attaching(pod.signature):
             return SKIP_SIGNATURE_GROUP
-        incoming = (self._incoming(pod, has_csi_node=False), self._incoming(pod, has_csi_node=True))
-        cycle[_INCOMING_VOLUMES] = incoming
-        return None if self._limits.any or any(one.problem for one in incoming) else SKIP
+        with_csi_node = self._incoming(pod, has_csi_node=True)
+        # Nodes without a CSINode have no limits, so only a problem matters there; they have no others than these.
+        without = self._incoming(pod, has_csi_node=False) if with_csi_node.problem else with_csi_node
+        cycle[_INCOMING_VOLUMES] = without, with_csi_node
+        return None if self._limits.any or with_csi_node.problem else SKIP
 
     def _incoming(self, pod: Pod, has_csi_node: bool) -> _IncomingVolumes:
         try:
@@ -190,70 +193,63 @@ class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
         # Their pods may have invalid volumes, which is an error whatever the driver of the incoming pod's volumes.
         to_check = set(np.flatnonzero(counts >= _UNKNOWN_COUNT).tolist())
         for driver, n in Counter(driver for driver, _ in incoming.volumes).items():
-            limits = self._limits.of_driver(driver)
-            if not limits.by_node:
+            least = self._limits.least(driver)
+            if least is None:
                 continue
-            close = np.flatnonzero(counts > limits.least - n - self._attachments.most).tolist()
+            close = np.flatnonzero(counts > least - n - self._attachments.most).tolist()
             names = nodes.names if close else ()
             for i in close:
-                limit = limits.by_node.get(names[i])
+                limit = self._limits.of_node(driver, names[i])
                 if limit is not None and int(counts[i]) + n + self._attachments.count(names[i]) > limit:
                     to_check.add(i)
         return to_check
 
 
-class _Limits(NamedTuple):
-    """Limits of one driver."""
-
-    by_node: Mapping[str, int] = {}
-    least: int = 0
-
-
-class _LimitsCache:
-    """Limits of all drivers, refreshed when a CSINode changes."""
+class _Limits:
+    """Limits of all drivers, from the CSINodes."""
 
     def __init__(self, handle: Handle) -> None:
-        self._handle = handle
+        csi_nodes = handle.objects[kinds.CSI_NODE]
+        self._by_driver = ObjectIndex(
+            handle, kinds.CSI_NODE, lambda key: limits_of(csi_nodes[key]) if key in csi_nodes else None, dict.keys
+        )
+        self._least: dict[str, int | None] = {}
         self._version = -1
-        self._by_driver: dict[str, _Limits] = {}
 
     @property
     def any(self) -> bool:
         """Return True if a driver has a limit on some node."""
-        return bool(self._current())
+        return bool(self._by_driver.values)
 
-    def of_driver(self, driver: str) -> _Limits:
-        return self._current().get(driver, _Limits())
+    def of_node(self, driver: str, node_name: str) -> int | None:
+        """Return the driver's limit on a node; None if it has none."""
+        limits = self._by_driver.get(("", node_name))
+        return None if limits is None else limits.get(driver)
 
-    def _current(self) -> Mapping[str, _Limits]:
-        version = self._handle.objects.version(kinds.CSI_NODE)
-        if version != self._version:
-            self._version = version
-            self._by_driver = self._read()
-        return self._by_driver
-
-    def _read(self) -> dict[str, _Limits]:
-        found: dict[str, dict[str, int]] = {}
-        for (_, node), csi_node in self._handle.objects[kinds.CSI_NODE].items():
-            for driver, limit in limits_of(csi_node).items():
-                found.setdefault(driver, {})[node] = limit
-        return {driver: _Limits(by_node, min(by_node.values())) for driver, by_node in found.items()}
+    def least(self, driver: str) -> int | None:
+        """Return the driver's lowest limit; None if it has no limits."""
+        if self._version != self._by_driver.version:
+            self._version = self._by_driver.version
+            self._least.clear()
+        if driver not in self._least:
+            limits = self._by_driver.by_value(driver).values()
+            self._least[driver] = min((each[driver] for each in limits), default=None)
+        return self._least[driver]
 
 
 class _Attachments:
-    """VolumeAttachments by node, refreshed when one changes."""
+    """VolumeAttachments by node, as (attacher, volume name)."""
 
     def __init__(self, handle: Handle) -> None:
-        self._handle = handle
-        self._version = -1
-        self._by_node: dict[str, list[tuple[str, str]]] = {}
+        self._attachments = handle.objects[kinds.VOLUME_ATTACHMENT]
+        self._by_node = ObjectIndex(handle, kinds.VOLUME_ATTACHMENT, self._read, lambda attachment: attachment[:1])
         self._most = 0
+        self._version = -1
 
     def to_node(self, node_name: str, storage: Storage) -> set[Attachable]:
         """Return the CSI volumes that are attached to the node or being attached."""
         found = set()
-        self._refresh()
-        for attacher, name in self._by_node.get(node_name, ()):
+        for _, attacher, name in self._by_node.by_value(node_name).values():
             volume = storage.volume(name)
             handle = csi_handle(volume) if volume is not None else None
             if handle is not None:
@@ -262,26 +258,21 @@ class _Attachments:
 
     def count(self, node_name: str) -> int:
         """Upper bound of the number of volumes attached to the node."""
-        self._refresh()
-        return len(self._by_node.get(node_name, ()))
+        return len(self._by_node.by_value(node_name))
 
     @property
     def most(self) -> int:
         """Largest `count` of any node."""
-        self._refresh()
+        if self._version != self._by_node.version:
+            self._version = self._by_node.version
+            self._most = max(map(len, self._by_node.values.values()), default=0)
         return self._most
 
-    def _refresh(self) -> None:
-        version = self._handle.objects.version(kinds.VOLUME_ATTACHMENT)
-        if version == self._version:
-            return
-        self._version = version
-        self._by_node = {}
-        for attachment in self._handle.objects[kinds.VOLUME_ATTACHMENT].values():
-            attacher, name = text(attachment, "spec", "attacher"), text(attachment, "spec", "source", _VOLUME_NAME)
-            if attacher and name:
-                self._by_node.setdefault(text(attachment, "spec", "nodeName"), []).append((attacher, name))
-        self._most = max(map(len, self._by_node.values()), default=0)
+    def _read(self, key: Key) -> tuple[str, str, str] | None:
+        """Return node, attacher and volume; None if the object is gone or does not attach a PersistentVolume."""
+        source = self._attachments.get(key)
+        attacher, name = text(source, "spec", "attacher"), text(source, "spec", "source", _VOLUME_NAME)
+        return (text(source, "spec", "nodeName"), attacher, name) if attacher and name else None
 
 
 _VOLUME_NAME = "persistentVolumeName"

@@ -45,6 +45,7 @@ from pyscheduler.intree._scoring import UtilizationShapePoint
 from pyscheduler.intree.volumes import objects as kinds
 from pyscheduler.intree.volumes.assume_cache import AssumeCache, VolumeAssumeCache
 from pyscheduler.intree.volumes.binder import BindingChecker, PodBinding, assume, restore, write
+from pyscheduler.intree.volumes.claim import ClaimRequests, DelayedClaim
 from pyscheduler.intree.volumes.hints import VolumeHints
 from pyscheduler.intree.volumes.objects import (
     WAIT_FOR_FIRST_CONSUMER,
@@ -61,6 +62,7 @@ from pyscheduler.intree.volumes.objects import (
     text,
     volume_of_claim,
 )
+from pyscheduler.intree.volumes.provision import Provisioner
 from pyscheduler.intree.volumes.search import PodVolumeSearch, rejection
 
 UNBOUND_IMMEDIATE = Rejection("pod has unbound immediate PersistentVolumeClaims", resolvable=False)
@@ -94,9 +96,10 @@ class VolumeBinding(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, 
 
     name = "VolumeBinding"
     Args = VolumeBindingArgs
-    reads = Reads.EVERYTHING
+    reads = Reads.OWN_NODE  # all else is in the cache key
     reads_in_dry_run = Reads.OWN_NODE
     reads_labels = False
+    reads_claims = False
     reads_match_fields = False
     pre_reads_nodes = False
     watches = (
@@ -115,6 +118,8 @@ class VolumeBinding(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, 
         self._hints = VolumeHints(self._storage)
         self._volumes = VolumeAssumeCache(handle)
         self._claims = AssumeCache(kinds.CLAIM, handle)
+        self._requests = ClaimRequests()
+        self._provisioner = Provisioner(handle, self._storage)
 
     def sign_group(self, group: PodSignatureGroup) -> Hashable:
         return packed(group.namespace, group.spec.volumes) if group.spec.volumes else ()
@@ -138,17 +143,25 @@ class VolumeBinding(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, 
         claims = pod.signature.volume_claims
         if not claims:
             return SKIP_SIGNATURE_GROUP
-        for claim in claims:
-            problem = self._problem(pod, claim)
+        for wanted in claims:
+            problem = self._problem(pod, wanted)
             if problem:
                 return Rejection(problem, resolvable=False)
-        found = [c for name in claim_names(pod) if (c := self._claims.get(pod.namespace, name)) is not None]
-        bound = tuple(claim for claim in found if is_bound(claim))
-        waiting = [claim for claim in found if not is_bound(claim)]
-        delayed = tuple(claim for claim in waiting if self._is_delayed(claim))
-        if len(delayed) < len(waiting):
+        bound: list[str] = []
+        delayed: list[DelayedClaim] = []
+        immediate = False
+        for found in filter(None, (self._claims.get(pod.namespace, name) for name in claim_names(pod))):
+            if is_bound(found):
+                bound.append(volume_of_claim(found))
+                continue
+            claim = self._delayed_claim(found)
+            if claim is None:
+                immediate = True
+            else:
+                delayed.append(claim)
+        if immediate:
             return UNBOUND_IMMEDIATE
-        search = cycle[_SEARCH] = PodVolumeSearch(bound, delayed, self._volumes, self._storage)
+        search = cycle[_SEARCH] = PodVolumeSearch(bound, delayed, self._volumes, self._provisioner, self._storage)
         return SKIP if search.accepts_every_node else None
 
     def _problem(self, pod: Pod, wanted: VolumeClaim) -> str:
@@ -165,20 +178,25 @@ class VolumeBinding(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, 
             return f'persistentvolumeclaim "{name}" is being deleted'
         return ownership_problem(pod, claim) if wanted.ephemeral else ""
 
-    def _is_delayed(self, claim: Object) -> bool:
-        """Return True if the claim is bound with the pod; one with a volumeName waits for the PV controller instead."""
+    def _delayed_claim(self, claim: Object) -> DelayedClaim | None:
+        """Return the claim if it is bound with the pod; one with a volumeName waits for the PV controller instead."""
         class_name = class_of_claim(claim)
         storage_class = self._storage.storage_class(class_name) if class_name else None
         if storage_class is None:
-            return False
+            return None
         mode = binding_mode(storage_class)
         if mode is None:
             raise StatusError(f'VolumeBindingMode not set for StorageClass "{class_name}"')
-        return mode == WAIT_FOR_FIRST_CONSUMER and not volume_of_claim(claim)
+        if mode != WAIT_FOR_FIRST_CONSUMER or volume_of_claim(claim):
+            return None
+        return self._requests.delayed_claim(claim, class_name)
 
     def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:
         conflicts = cycle[_SEARCH].at(node).conflicts
         return rejection(conflicts) if conflicts else None
+
+    def filter_cache_key(self, cycle: Cycle) -> Hashable | None:
+        return cycle[_SEARCH].cache_key()
 
     def filter_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> NodeToStatus:
         statuses = NodeToStatus(len(nodes))

@@ -90,8 +90,7 @@ class EvaluationWorld(StateModel):
     def _object(self, number: int, kind: int, where: int) -> None:
         """Create, update or delete an object that plugins look up."""
         if self.object_fixture is not None:
-            self.object_fixture.put(number + 8 * kind, where)
-            self.state.objects_changed()
+            self.state.object_changed(self.object_fixture.put(number + 8 * kind, where))
 
     def _trial(self, number: int, kind: int, where: int) -> None:
         with self.state.dry_run():

@@ -58,12 +58,13 @@ class ObjectFixture:
         for number in range(OBJECTS):
             self.put(number, 0)
 
-    def put(self, number: int, version: int) -> None:
-        """Set the object of that number to a version, or remove it."""
+    def put(self, number: int, version: int) -> ResourceKind:
+        """Set the object of that number to a version, or remove it. Return its kind."""
         kind, versions = _VERSIONS[number % OBJECTS]
         chosen = versions[version % len(versions)]
         if chosen is not None:
             self._handle.objects.set(kind, chosen)
-            return
+            return kind
         gone = next(v for v in versions if v is not None)["metadata"]
         self._handle.objects.remove(kind, gone.get("namespace", ""), gone["name"])
+        return kind

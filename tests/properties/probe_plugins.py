@@ -258,6 +258,28 @@ class External(FilterPlugin, PreScorePlugin, ScorePlugin):
         return (int(node.name[1:]) * 7 + external["today"]) % 100
 
 
+_PARITY: StateKey[int] = StateKey("OddDays")
+
+
+class OddDays(PreFilterPlugin, FilterPlugin):
+    """OWN_NODE with a cache key: PreFilter reads a value that no event reports."""
+
+    name = "OddDays"
+    reads = Reads.OWN_NODE
+    reads_claims = False
+    reads_labels = False
+
+    def pre_filter(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> None:
+        cycle[_PARITY] = external["today"] % 2
+
+    def filter_cache_key(self, cycle: Cycle) -> Hashable:
+        return cycle[_PARITY]
+
+    def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:
+        cpu = node.allocatable["cpu"]
+        return Rejection(f"odd day and {cpu}m") if cycle[_PARITY] and cpu > 1000 else None
+
+
 class NameReader(FilterPlugin, ScorePlugin):
     """Read the pod's name: results hold for no other pod of the signature."""
 
@@ -343,6 +365,7 @@ LEVELS = (
     ZoneLimit,
     TeamScore,
     External,
+    OddDays,
     NameReader,
     TeamFilter,
     TeamPreference,

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyscheduler.api import Cycle, Domains, NodeEquivalence, Pod, Reads
+from pyscheduler.core.framework import profile
 from pyscheduler.core.framework.plugin_failure import PluginFailed
 from pyscheduler.core.result_cache import invalidation
 from pyscheduler.core.result_cache.equivalence_cache import EquivalenceCache
@@ -33,6 +34,7 @@ from tests.properties.probe_plugins import (
     Class,
     External,
     NameReader,
+    OddDays,
     PodLimit,
     TeamCpu,
     TeamFilter,
@@ -181,6 +183,14 @@ def _ignore_cache_key(patch: pytest.MonkeyPatch) -> None:
 def _ignore_changed_raw_scores(patch: pytest.MonkeyPatch) -> None:
     score_few = ScoreColumn._score_few
     patch.setattr(ScoreColumn, "_score_few", lambda *args: score_few(*args) and False)
+
+
+def _ignore_filter_cache_key(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(FilterColumns, "_is_basis_unchanged", lambda *_: True)
+
+
+def _cache_pre_filter_of_keyed_plugins(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(profile, "is_keyed", lambda _: False)
 
 
 def _keep_topologies(patch: pytest.MonkeyPatch) -> None:
@@ -376,6 +386,8 @@ def _once_while(state: Callable[[Any], Any], method: Any) -> Any:
         (_run_pre_filter_once, TeamShare),
         (_keep_pre_filter_results, TeamShare),
         (_ignore_cache_key, TeamRank),
+        (_ignore_filter_cache_key, OddDays),
+        (_cache_pre_filter_of_keyed_plugins, OddDays),
         (_ignore_changed_raw_scores, TeamCpu),
         (_accept_every_changed_node, TeamCpu),
         (_keep_topologies, TeamScore),

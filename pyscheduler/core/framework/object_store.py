@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from pyscheduler.api.events import ResourceKind
 from pyscheduler.core.framework.profile import Profile
+
+_Key = tuple[str, str]
+KEEP = 1 << 12
+"""Minimum number of changes kept per kind; to apply more of them would cost as much as to read all objects."""
 
 
 class ObjectStore:
@@ -16,46 +19,79 @@ class ObjectStore:
     def __init__(self, profiles: Mapping[str, Profile]) -> None:
         """`profiles` are those in use; while there are none, plugins are being built and any kind can be read."""
         self._profiles = profiles
-        self._objects: dict[ResourceKind, dict[tuple[str, str], dict[str, Any]]] = {}
-        self._versions: Counter[ResourceKind] = Counter()
+        self._stores: dict[ResourceKind, _Store] = {}
 
-    def __getitem__(self, kind: ResourceKind) -> Mapping[tuple[str, str], dict[str, Any]]:
-        objects = self._objects.get(kind)
-        if objects is None:
-            self._check(kind)
-            objects = self._objects[kind] = {}
-        return objects
+    def __getitem__(self, kind: ResourceKind) -> Mapping[_Key, dict[str, Any]]:
+        return self._readable(kind).objects
 
     def version(self, kind: ResourceKind) -> int:
-        if kind not in self._objects:
-            self._check(kind)
-        return self._versions[kind]
+        return self._readable(kind).version
+
+    def changed_since(self, kind: ResourceKind, version: int) -> Collection[_Key] | None:
+        return self._readable(kind).changed_since(version)
 
     def watch(self, kinds: Iterable[ResourceKind]) -> None:
         """Let plugins read these kinds from now on; their constructors run before their profile is in use."""
         for kind in kinds:
-            self._objects.setdefault(kind, {})
+            self._writable(kind)
 
     def set(self, kind: ResourceKind, obj: dict[str, Any]) -> dict[str, Any] | None:
         """Store an object and return the one it replaces."""
-        store, key = self._objects.setdefault(kind, {}), _key(obj)
-        before = store.get(key)
-        store[key] = obj
-        self._versions[kind] += 1
+        store, key = self._writable(kind), _key(obj)
+        before = store.objects.get(key)
+        store.objects[key] = obj
+        store.record(key)
         return before
 
     def remove(self, kind: ResourceKind, namespace: str, name: str) -> dict[str, Any] | None:
         """Remove an object and return it; None if it was not stored."""
-        self._versions[kind] += 1
-        return self._objects.setdefault(kind, {}).pop((namespace, name), None)
+        store, key = self._writable(kind), (namespace, name)
+        store.record(key)
+        return store.objects.pop(key, None)
 
-    def _check(self, kind: ResourceKind) -> None:
-        """Raise LookupError for a kind that no plugin watches, instead of returning no objects."""
+    def _writable(self, kind: ResourceKind) -> _Store:
+        store = self._stores.get(kind)
+        if store is None:
+            store = self._stores[kind] = _Store()
+        return store
+
+    def _readable(self, kind: ResourceKind) -> _Store:
+        """Return the store of a kind. LookupError if no plugin watches it, instead of returning no objects."""
+        store = self._stores.get(kind)
+        if store is not None:
+            return store
         if self._profiles and not any(kind in profile.watches for profile in self._profiles.values()):
             name = f"{kind.plural}.{kind.group}".rstrip(".")
             raise LookupError(f"{name} are not watched: add the kind to the `watches` of the plugin")
+        return self._writable(kind)
 
 
-def _key(obj: dict[str, Any]) -> tuple[str, str]:
+class _Store:
+    """Objects of one kind, and the keys of the last changes."""
+
+    __slots__ = ("_changed", "objects", "version")
+
+    def __init__(self) -> None:
+        self.objects: dict[_Key, dict[str, Any]] = {}
+        self.version = 0
+        """Number of changes so far."""
+        self._changed: list[_Key] = []
+
+    def record(self, key: _Key) -> None:
+        """Record a change of the object."""
+        self.version += 1
+        self._changed.append(key)
+        if len(self._changed) > 2 * KEEP:
+            del self._changed[:KEEP]
+
+    def changed_since(self, version: int) -> Collection[_Key] | None:
+        """Return the keys of the objects changed after `version`; None if older changes were dropped."""
+        count = self.version - version
+        if version < 0 or count > len(self._changed):
+            return None
+        return dict.fromkeys(self._changed[-count:]) if count else ()
+
+
+def _key(obj: dict[str, Any]) -> _Key:
     meta = obj.get("metadata") or {}
     return str(meta.get("namespace", "")), str(meta.get("name", ""))

@@ -104,6 +104,18 @@ class Profile(msgspec.Struct, frozen=True, eq=False, dict=True):
         return frozenset(plugin.name for plugin in self.plugins if plugin.pre_reads_nodes)
 
     @cached_property
+    def pod_readers(self) -> frozenset[str]:
+        """Names of the plugins with results that depend on pods on other nodes."""
+        return frozenset(plugin.name for plugin in self.plugins if reads_of(plugin) >= Reads.DOMAINS)
+
+    @cached_property
+    def watchers(self) -> Mapping[ResourceKind, frozenset[str]]:
+        """Names of the plugins that read objects of a kind."""
+        return {
+            kind: frozenset(plugin.name for plugin in self.plugins if kind in plugin.watches) for kind in self.watches
+        }
+
+    @cached_property
     def evaluations(self) -> EvaluationCounts:
         """Evaluation counters of its plugins."""
         return EvaluationCounts(self.pre_filter, self.filter, self.pre_score, [each.plugin for each in self.score])
@@ -225,5 +237,10 @@ def reads_of(plugin: Plugin) -> Reads:
 
 def is_cacheable(plugin: Plugin) -> bool:
     """Return True if the plugin's results hold for every pod of the signature while no node object changes."""
-    reads: Reads = getattr(plugin, "reads", Reads.EVERYTHING)
-    return reads <= Reads.ALL_NODES and not getattr(plugin, "reads_identity", False)
+    return reads_of(plugin) <= Reads.ALL_NODES and not getattr(plugin, "reads_identity", False) and not is_keyed(plugin)
+
+
+def is_keyed(plugin: Plugin) -> bool:
+    """Return True if the plugin's Filter results hold while its cache key is unchanged."""
+    default = FilterPlugin.filter_cache_key
+    return getattr(type(plugin), "filter_cache_key", default) is not default

@@ -19,7 +19,7 @@ from pyscheduler.api.outcome import Code, NodeToStatus, Status, StatusError
 from pyscheduler.api.plugin import FilterPlugin, PreFilterPlugin, Reads
 from pyscheduler.api.pod import Pod
 from pyscheduler.core.framework.plugin_failure import PluginFailed
-from pyscheduler.core.framework.profile import Profile
+from pyscheduler.core.framework.profile import Profile, is_cacheable
 from pyscheduler.core.queue.nominator import Nominator
 from pyscheduler.core.result_cache.filter_columns import run_filter_on_table
 from pyscheduler.core.result_cache.uncached_evaluation import (
@@ -90,7 +90,7 @@ class DryRunner:
             node_only = [p for p in filters if p not in pod_dependent]
             extensions = pre_filter_extensions(profile, cycle)
             one_node = not extensions and all(_depends_on_own_row(p) for p in filters)
-            cacheable = one_node and all(p.reads <= Reads.OWN_NODE_AND_PODS and not p.reads_identity for p in filters)
+            cacheable = one_node and all(p.reads <= Reads.OWN_NODE_AND_PODS and is_cacheable(p) for p in filters)
             group = not any(p.reads_labels or p.reads_claims or p.reads_match_fields for p in filters)
             plugins = _Plugins(profile, extensions, filters, pod_dependent, node_only, one_node, cacheable, group)
             self._plugins[key] = plugins

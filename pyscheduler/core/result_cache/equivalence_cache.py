@@ -57,7 +57,8 @@ class EquivalenceCache:
         """Filter status of nodes with their nominated pods added, with the versions it depends on; by node name."""
         self._size = 0
         self._nodes_version = state.nodes_version
-        self._dependency_version = state.placed.dependency_version
+        self._objects_version = state.objects_version
+        self._templates_version = state.placed.templates_version
         self._node_mark = -1
         self._usage_mark = -1
         self._signature_changed = False
@@ -91,12 +92,23 @@ class EquivalenceCache:
             self._pre_filter.drop(self._profile.pre_node_readers)
             self._pre_score.drop(self._profile.pre_node_readers)
             self.with_nominated_pods.clear()
-        dependency_version = self._state.placed.dependency_version
-        if self._dependency_version != dependency_version:
-            self._dependency_version = dependency_version
-            self._pre_filter.invalidate_skips()
-            self._pre_score.invalidate_skips()
+        state = self._state
+        if self._objects_version != state.objects_version or self._templates_version != state.placed.templates_version:
+            readers = self._readers_of_changes()
+            self._pre_filter.invalidate_skips(readers)
+            self._pre_score.invalidate_skips(readers)
         return self._pre_filter
+
+    def _readers_of_changes(self) -> set[str]:
+        """Return the names of the plugins that read objects or counts of templates which have changed."""
+        state, readers = self._state, set[str]()
+        if self._templates_version != state.placed.templates_version:
+            readers.update(self._profile.pod_readers)
+        for kind, version in state.object_versions.items():
+            if version > self._objects_version:
+                readers.update(self._profile.watchers.get(kind, ()))
+        self._objects_version, self._templates_version = state.objects_version, state.placed.templates_version
+        return readers
 
     def _switch_signature(self, signature: PodSignature) -> None:
         """Invalidate what depends on the labels, claims and named nodes in which the signatures differ."""
@@ -130,7 +142,7 @@ class EquivalenceCache:
             self._resize(len(self._state.rows))
         if self._refresh_incrementally(cycle, pod, skipped):
             return
-        stale = self._invalidate_changed(skipped)
+        stale = self._invalidate_changed(cycle, skipped)
         if stale is None and self._is_small:
             stale = list(range(self._size))
         if stale is None:
@@ -283,7 +295,7 @@ class EquivalenceCache:
         self.feasible_count = int(np.count_nonzero(self.feasible))
         self._feasible_changed = True
 
-    def _invalidate_changed(self, skipped: frozenset[str]) -> DirtyRows | None:
+    def _invalidate_changed(self, cycle: Cycle, skipped: frozenset[str]) -> DirtyRows | None:
         """Invalidate what changes have made stale. Return the rows to be filtered again, None for all of them.
 
         They are also marked for scoring, in addition to those that a rejected attempt left unscored.
@@ -308,6 +320,7 @@ class EquivalenceCache:
                 all_stale |= self._invalidate(change, rows)
                 stale = _union(stale, rows)
         all_stale |= self.filters.invalidate(ATTEMPT, [])
+        all_stale |= self.filters.invalidate_changed_keys(cycle)
         self._mark_dirty(stale)
         return None if all_stale else stale
 

@@ -24,6 +24,7 @@ from pyscheduler.api.return_values import FILTER_RETURNS, InvalidReturnValue
 from pyscheduler.core.framework.evaluation_counts import CountersByPlugin, EvaluationCounter
 from pyscheduler.core.framework.plugin_calls import call_guarded
 from pyscheduler.core.framework.plugin_failure import raise_plugin_failed
+from pyscheduler.core.framework.profile import is_keyed
 from pyscheduler.core.framework.result_checks import check_statuses
 from pyscheduler.core.result_cache.invalidation import ATTEMPT, CHANGES, NODE, CachedColumn, Change, DirtyRows, Scope
 from pyscheduler.core.state.cluster import ClusterState
@@ -46,7 +47,7 @@ class FilterColumn(CachedColumn):
     Most plugins accept most pods everywhere, so the codes are stored only if the pod does not fit every node.
     """
 
-    __slots__ = ("_codes", "_size", "all_fit", "basis", "evaluations", "plugin", "unverified_rows")
+    __slots__ = ("_codes", "_size", "all_fit", "basis", "evaluations", "is_keyed", "plugin", "unverified_rows")
 
     def __init__(self, plugin: FilterPlugin, n: int, evaluations: EvaluationCounter) -> None:
         super().__init__(plugin)
@@ -57,8 +58,10 @@ class FilterColumn(CachedColumn):
         self.all_fit = False
         """True if every row's code is FITS except for `unverified_rows`."""
         self.unverified_rows: list[int] = []
+        self.is_keyed = self.is_volatile or is_keyed(plugin)
+        """True if the codes are valid only while `basis` is unchanged."""
         self.basis: Hashable | None = None
-        """Cache key of the codes of a volatile plugin; None if they must be recomputed."""
+        """Cache key of the codes that are not STALE; None if they must be recomputed."""
 
     @property
     def bytes(self) -> int:
@@ -73,7 +76,6 @@ class FilterColumn(CachedColumn):
 
     def resize(self, n: int) -> None:
         """Extend the column to `n` rows; new rows are STALE."""
-        self.basis = None
         if n > self._size:
             size = max(n, 2 * self._size)
             if not self.all_stale:
@@ -84,17 +86,19 @@ class FilterColumn(CachedColumn):
         """Return True if the row's code is FITS without reading it."""
         return self.all_fit and not self.all_stale and row not in self.unverified_rows
 
+    def restart(self, basis: Hashable | None) -> None:
+        """Mark every code as STALE, to be computed with this cache key."""
+        self._codes = np.full(self._size, STALE, np.int32)
+        self.all_stale = self.all_fit = False
+        self.basis = basis
+
     def codes(self) -> Codes:
-        """Return the codes for reading and writing, STALE where they are not valid."""
-        codes = self._codes
-        if codes is None or self.all_stale:
-            codes = self._codes = np.full(self._size, STALE if self.all_stale else FITS, np.int32)
-            if self.all_stale:
-                self.all_stale, self.basis = False, None
-            else:
-                codes[self.unverified_rows] = STALE
+        """Return the codes for reading and writing, STALE where they are not valid; not if all are stale."""
+        if self._codes is None:
+            self._codes = np.full(self._size, FITS, np.int32)
+            self._codes[self.unverified_rows] = STALE
         self.all_fit = False
-        return codes
+        return self._codes
 
     def mark_all_fit(self) -> None:
         """Mark every row as evaluated, with the result that the pod fits."""
@@ -115,7 +119,7 @@ class FilterColumns:
         self.skipped: frozenset[str] | None = None
         """Names of the plugins that are left out; None before the first call of `activate`."""
         self.is_stable = True
-        """True if results change only in rows where something happened, or with any node object."""
+        """True if results change only in rows where something happened."""
         self.reads_own_node = True
         """True if a changed node object changes results only in its row."""
         self._size = 0
@@ -150,7 +154,7 @@ class FilterColumns:
         for column in self._active:
             column.all_stale |= column not in active_before  # columns of skipped plugins are not invalidated
         self._columns_by_change = columns_by_change(self._active)
-        self.is_stable = not any(column.is_volatile for column in self._active)
+        self.is_stable = not any(column.is_keyed for column in self._active)
         self.reads_own_node = not any(column.reach[NODE] is Scope.EVERYWHERE for column in self._active)
         return True
 
@@ -189,21 +193,44 @@ class FilterColumns:
         return any(column in self._active for column in columns)
 
     def is_unchanged(self, cycle: Cycle) -> bool:
-        """Return True if the results of all volatile plugins are valid: their cache keys are unchanged."""
-        volatile = (column for column in self._active if column.is_volatile)
-        return all(
-            call_guarded(column.plugin.name, "Filter", self._is_basis_unchanged, column, cycle) for column in volatile
-        )
+        """Return True if the results of all plugins with a cache key are valid: their keys are unchanged."""
+        return all(self._is_basis_unchanged(column, cycle) for column in self._active if column.is_keyed)
+
+    def invalidate_changed_keys(self, cycle: Cycle) -> bool:
+        """Invalidate the results of the plugins with another cache key. Return True if there are any.
+
+        Volatile ones are left out: every change that may alter their keys invalidates them.
+        """
+        changed = False
+        for column in self._active:
+            if column.is_keyed and not column.is_volatile and not column.all_stale:
+                column.all_stale = not self._is_basis_unchanged(column, cycle)
+                changed |= column.all_stale
+        return changed
 
     def _is_basis_unchanged(self, column: FilterColumn, cycle: Cycle) -> bool:
-        basis = self._basis(column, cycle)
-        return basis is not None and bool(basis == column.basis)
+        def is_unchanged() -> bool:
+            basis = self._basis(column, cycle)
+            return basis is not None and bool(basis == column.basis)
+
+        return call_guarded(column.plugin.name, "Filter", is_unchanged)
 
     def _basis(self, column: FilterColumn, cycle: Cycle) -> Hashable | None:
         if column.reach[ATTEMPT] is not Scope.NOWHERE:
             return None
         basis = column.plugin.filter_cache_key(cycle)
-        return None if basis is None else (self._state.nodes_version, basis)
+        if basis is None or column.reach[NODE] is not Scope.EVERYWHERE:
+            return basis
+        return self._state.nodes_version, basis
+
+    def _writable_codes(self, column: FilterColumn, cycle: Cycle) -> Codes:
+        """Return the codes for writing, STALE where they are not valid."""
+        if column.all_stale:
+            basis = None
+            if column.is_keyed:
+                basis = call_guarded(column.plugin.name, "Filter", self._basis, column, cycle)
+            column.restart(basis)
+        return column.codes()
 
     def still_fits(self, cycle: Cycle, pod: Pod, rows: DirtyRows, change: Change) -> bool:
         """Return True if the pod still fits rows that it fitted before a change there.
@@ -248,7 +275,7 @@ class FilterColumns:
             code = self._code(column.plugin, rejection)
             column.codes()[row] = code
             return code
-        code = int(column.codes()[row])
+        code = int(self._writable_codes(column, cycle)[row])
         return self._evaluate_row(cycle, pod, column, row) if code == STALE else code
 
     def refresh(self, cycle: Cycle, pod: Pod, rows: Rows | slice) -> bool:
@@ -285,14 +312,16 @@ class FilterColumns:
         """Update one column. Return the rows that the plugin accepts, `rows` itself if it accepts all."""
         all_rows = isinstance(rows, slice)
         if all_rows and column.all_stale:
-            column.basis = call_guarded(column.plugin.name, "Filter", self._basis, column, cycle)
+            if column.is_keyed:
+                column.basis = call_guarded(column.plugin.name, "Filter", self._basis, column, cycle)
             verdicts = self._verdicts(cycle, pod, column, rows)
             if not verdicts.rejections:
                 column.mark_all_fit()
                 return rows
+            column.restart(column.basis)
             self._store(column, rows, verdicts)
         else:
-            stale = column.codes()[rows] == STALE
+            stale = self._writable_codes(column, cycle)[rows] == STALE
             if np.count_nonzero(stale):
                 self._evaluate(cycle, pod, column, select_rows(rows, stale))
         codes = column.codes()[rows]
@@ -328,7 +357,7 @@ class FilterColumns:
     def _evaluate_row(self, cycle: Cycle, pod: Pod, column: FilterColumn, row: int) -> int:
         rejection = self._run_filter(cycle, pod, column, row)
         code = FITS if rejection is None else self._code(column.plugin, rejection)
-        column.codes()[row] = code
+        self._writable_codes(column, cycle)[row] = code
         return code
 
     def _run_filter(self, cycle: Cycle, pod: Pod, column: FilterColumn, row: int) -> Rejection | None:
@@ -341,7 +370,9 @@ class FilterColumns:
             for row in rows.tolist():
                 self._evaluate_row(cycle, pod, column, row)
         else:
-            self._store(column, rows, self._verdicts(cycle, pod, column, rows))
+            verdicts = self._verdicts(cycle, pod, column, rows)
+            self._writable_codes(column, cycle)
+            self._store(column, rows, verdicts)
 
     def _store(self, column: FilterColumn, rows: Rows | slice, verdicts: NodeToStatus) -> None:
         codes = [FITS, *(self._code(column.plugin, rejection) for rejection in verdicts.rejections)]

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from pyscheduler.api.cycle import Cycle, StateKey
 from pyscheduler.api.nodes import NodeTable
 from pyscheduler.api.outcome import SKIP, SKIP_SIGNATURE, SKIP_SIGNATURE_GROUP, Skip
-from pyscheduler.api.plugin import Plugin, PreScorePlugin
+from pyscheduler.api.plugin import Plugin, PreScorePlugin, Reads
 from pyscheduler.api.pod import Pod
 from pyscheduler.core.framework.evaluation_counts import CountersByPlugin
 from pyscheduler.core.framework.plugin_calls import call_plugin
-from pyscheduler.core.framework.profile import is_cacheable
+from pyscheduler.core.framework.profile import is_cacheable, reads_of
 from pyscheduler.core.state.cluster import ClusterState
 
 State = dict[StateKey[Any], Any]
@@ -31,8 +32,8 @@ class Step(NamedTuple, Generic[P]):
 class _SharedResult(NamedTuple):
     written: State
     skipped: bool
-    dependency_version: int | None
-    """Version for which a SKIP_SIGNATURE_GROUP holds; None for results that depend on the signed value only."""
+    versions: tuple[int, int] | None
+    """Versions for which a SKIP_SIGNATURE_GROUP holds; None for results that depend on the signed value only."""
 
 
 class SharedResults:
@@ -43,26 +44,32 @@ class SharedResults:
     """
 
     def __init__(self, state: ClusterState) -> None:
-        self._placed = state.placed
+        self._state = state
         self._results: dict[tuple[str, Hashable], _SharedResult] = {}
 
-    def get(self, plugin: str, signed: Hashable) -> _SharedResult | None:
+    def get(self, plugin: Plugin, signed: Hashable) -> _SharedResult | None:
         """Return the plugin's result for a signed value; None if there is none or it may not hold any more."""
-        result = self._results.get((plugin, signed))
-        if result is None or result.dependency_version not in (None, self._placed.dependency_version):
-            return None
-        return result
+        result = self._results.get((plugin.name, signed))
+        if result is None or result.versions is None or result.versions == self._versions(plugin):
+            return result
+        return None
 
     def put(self, plugin: Plugin, signed: Hashable, written: State, answer: object) -> None:
         """Keep a result unless it depends on more than the signed value."""
         if plugin.pre_reads_nodes or answer is SKIP_SIGNATURE:
             return
-        version = self._placed.dependency_version if answer is SKIP_SIGNATURE_GROUP else None
-        if version is None and (plugin.reads_labels or plugin.reads_claims or plugin.reads_match_fields):
+        versions = self._versions(plugin) if answer is SKIP_SIGNATURE_GROUP else None
+        if versions is None and (plugin.reads_labels or plugin.reads_claims or plugin.reads_match_fields):
             return
         if len(self._results) >= _MAX_SHARED:
             self._results.clear()
-        self._results[plugin.name, signed] = _SharedResult(written, answer is not None, version)
+        self._results[plugin.name, signed] = _SharedResult(written, answer is not None, versions)
+
+    def _versions(self, plugin: Plugin) -> tuple[int, int]:
+        """Return the versions of the signature groups on nodes and of the objects, as far as the plugin reads them."""
+        state = self._state
+        objects = max([state.object_versions.get(kind, 0) for kind in plugin.watches], default=0)
+        return state.placed.templates_version if reads_of(plugin) >= Reads.DOMAINS else 0, objects
 
 
 class PluginResultCache:
@@ -93,19 +100,15 @@ class PluginResultCache:
         self._signed = signed or {}
         if shared is not None:
             for plugin in plugins:
-                result = shared.get(plugin.name, self._signed[plugin.name])
+                result = shared.get(plugin, self._signed[plugin.name])
                 if result is not None:
                     self._store(plugin.name, result.written, result.skipped)
-                    if result.dependency_version is not None:
+                    if result.versions is not None:
                         self._skip_results[plugin.name] = True
 
-    def invalidate_skips(self) -> None:
-        """Drop each SKIP_SIGNATURE and SKIP_SIGNATURE_GROUP, because something they depend on changed."""
-        if self._skip_results:
-            self._cached -= self._skip_results.keys()
-            self.skipped -= self._skip_results.keys()
-            self._skip_results.clear()
-            self._invalidate_plan()
+    def invalidate_skips(self, plugins: AbstractSet[str]) -> None:
+        """Drop SKIP_SIGNATURE and SKIP_SIGNATURE_GROUP of some plugins, because something they depend on changed."""
+        self.drop(self._skip_results.keys() & plugins)
 
     def invalidate(self, plugins: frozenset[str]) -> None:
         """Drop the results of some plugins before a pod of another signature of the group.

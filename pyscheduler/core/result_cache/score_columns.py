@@ -123,9 +123,8 @@ class ScoreColumns:
 
     def invalidate_plugins(self, plugins: frozenset[str]) -> bool:
         """Invalidate all raw scores of some plugins. Return True if a stable or uncached score is affected."""
-        self._is_current = False
-        for column in self._columns.values():
-            column.all_stale |= column.plugin.name in plugins
+        for name in self._columns.keys() & plugins:
+            self._columns[name].all_stale, self._is_current = True, False
         summed = [each.plugin.name for each in self._stable] + [each.plugin.name for each in self._uncached]
         return not plugins.isdisjoint(summed)
 

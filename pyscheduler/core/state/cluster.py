@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from pyscheduler.api.events import ResourceKind
 from pyscheduler.api.objects import NodeObject
 from pyscheduler.api.pod import Pod
 from pyscheduler.api.topology import Domains
@@ -59,6 +60,10 @@ class ClusterState:
         """Incremented when `image_nodes` gets another key or loses one."""
         self.image_sizes: dict[str, int] = {}
         """Image sizes in bytes as reported by the first of those nodes (kube-scheduler's image states)."""
+        self.objects_version = 0
+        """Version that changes with any object of a kind that plugins watch."""
+        self.object_versions: dict[ResourceKind, int] = {}
+        """Version of the last change by kind."""
         self.placed = PlacedPods()
         """Pods on existing nodes by signature, with the counts that plugins read."""
         self._topologies: dict[str, _Topology] = {}
@@ -266,9 +271,10 @@ class ClusterState:
             self.placed.changed(node, old, -1)
             self.placed.changed(node, pod, 1)
 
-    def objects_changed(self) -> None:
+    def object_changed(self, kind: ResourceKind) -> None:
         """Record a change of an object other than nodes and pods, such as a Service, on which counts may depend."""
-        self.placed.dependency_version += 1
+        self.objects_version += 1
+        self.object_versions[kind] = self.objects_version
         self.usage_log.append(len(self.rows))  # not the row of any node
 
     def node_of(self, uid: str) -> NodeRow | None:

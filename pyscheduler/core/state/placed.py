@@ -66,8 +66,8 @@ class PlacedPods:
         self._base = 0
         self._groups_of: Counter[int] = Counter()
         """Number of groups by template id."""
-        self.dependency_version = 0
-        """Version that changes with the set of templates that have placed pods, and with objects that plugins watch."""
+        self.templates_version = 0
+        """Version that changes with the set of templates that have placed pods."""
         self._counts: OrderedDict[PodCount, _RowCounter] = OrderedDict()
         self._sums: OrderedDict[tuple[PodCount, int], _DomainCounter] = OrderedDict()
         self._facets: OrderedDict[PodAttributes, _ValueCounter] = OrderedDict()
@@ -108,10 +108,10 @@ class PlacedPods:
         groups = self._groups_of[template] + more
         if not groups:
             del self._groups_of[template]
-            self.dependency_version += 1
+            self.templates_version += 1
             return
         if groups == more:
-            self.dependency_version += 1
+            self.templates_version += 1
         self._groups_of[template] = groups
 
     def moved(self, source: int, target: int) -> None:

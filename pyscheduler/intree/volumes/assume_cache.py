@@ -5,13 +5,15 @@ An assumed object is valid as long as the informer has the version that it was m
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable, Sequence
+from itertools import chain
 
 from pyscheduler.api import Handle, ResourceKind
+from pyscheduler.intree.volumes.claim import DelayedClaim
 from pyscheduler.intree.volumes.match import PersistentVolume, read_volume
+from pyscheduler.intree.volumes.object_index import Key, ObjectIndex
 from pyscheduler.intree.volumes.objects import VOLUME, Object, name_of, namespace_of, text
 
-_Key = tuple[str, str]
 _SPARE = 64
 """Assumed entries kept before the outdated ones are pruned."""
 
@@ -22,13 +24,19 @@ class AssumeCache:
     def __init__(self, kind: ResourceKind, handle: Handle) -> None:
         self._kind = kind
         self._handle = handle
-        self._assumed: dict[_Key, Object] = {}
+        self._assumed: dict[Key, Object] = {}
         self._limit = _SPARE
 
     def get(self, namespace: str, name: str) -> Object | None:
         """Return the object, assumed or from the informer; None if the informer does not have it."""
-        current = self._handle.objects[self._kind].get((namespace, name))
-        return None if current is None else self.assumed_or(current)
+        key = (namespace, name)
+        current, assumed = self._handle.objects[self._kind].get(key), self._assumed.get(key)
+        if assumed is None:
+            return current
+        if current is not None and version_of(assumed) == version_of(current):
+            return assumed
+        del self._assumed[key]
+        return current
 
     def assume(self, obj: Object) -> None:
         """Store the object as it will be. It has the resourceVersion that it was made from."""
@@ -45,59 +53,46 @@ class AssumeCache:
     def __len__(self) -> int:
         return len(self._assumed)
 
-    def assumed_or(self, current: Object) -> Object:
-        """Return the assumed version of an informer's object, or the object itself if there is none."""
-        key = _key(current) if self._assumed else None
-        assumed = self._assumed.get(key) if key else None
-        if key is None or assumed is None:
-            return current
-        if version_of(assumed) == version_of(current):
-            return assumed
-        del self._assumed[key]
-        return current
-
     def _prune(self) -> None:
         for key in tuple(self._assumed):
             self.get(*key)
-            if key not in self._handle.objects[self._kind]:
-                del self._assumed[key]
         self._limit = 2 * len(self._assumed) + _SPARE
 
 
 class VolumeAssumeCache(AssumeCache):
-    """Assume cache of volumes. What is parsed from a volume is cached until the volume changes."""
+    """Assume cache of parsed volumes, by storage class or, if they have a claimRef, by the claim."""
 
     def __init__(self, handle: Handle) -> None:
         super().__init__(VOLUME, handle)
-        self._read: dict[str, PersistentVolume] = {}
-        self._by_class: dict[str, list[PersistentVolume]] = {}
-        self._indexed = -1
+        self._volumes = ObjectIndex(handle, VOLUME, self._read_key, _class_or_claim)
 
-    def of_classes(self, classes: Iterable[str]) -> list[PersistentVolume]:
-        """Return the volumes of some storage classes."""
-        self._index()
-        current = [volume for name in frozenset(classes) for volume in self._by_class.get(name, ())]
-        return [self.read(self.assumed_or(volume.source)) for volume in current] if len(self) else current
+    def volume(self, name: str) -> PersistentVolume | None:
+        """Return the volume; None if it does not exist."""
+        return self._volumes.get(("", name))
 
-    def _index(self) -> None:
-        version = self._handle.objects.version(VOLUME)
-        if version == self._indexed:
-            return
-        self._indexed = version
-        self._by_class = {}
-        for source in self._handle.objects[VOLUME].values():
-            volume = self.read(source)
-            self._by_class.setdefault(volume.storage_class, []).append(volume)
+    def of_claim(self, claim: DelayedClaim) -> Iterable[PersistentVolume]:
+        """Return the volumes of the claim's storage class that have a claimRef to it or none."""
+        class_name, volumes = claim.request.storage_class, self._volumes
+        of_claim = volumes.by_value((claim.namespace, claim.name)).values()
+        prebound = (volume for volume in of_claim if volume.storage_class == class_name)
+        return chain(prebound, volumes.by_value(class_name).values())
+
+    def assume(self, obj: Object) -> None:
+        super().assume(obj)
+        self._volumes.update(_key(obj))
+
+    def restore(self, obj: Object) -> None:
+        super().restore(obj)
+        self._volumes.update(_key(obj))
 
     def read(self, source: Object) -> PersistentVolume:
-        """Return the parsed volume, cached by source object."""
-        name = name_of(source)
-        volume = self._read.get(name)
-        if volume is None or volume.source is not source:
-            if len(self._read) > 2 * len(self._handle.objects[VOLUME]) + _SPARE:
-                self._read.clear()
-            volume = self._read[name] = read_volume(source)
-        return volume
+        """Return the parsed volume."""
+        volume = self.volume(name_of(source))
+        return volume if volume is not None and volume.source is source else read_volume(source)
+
+    def _read_key(self, key: Key) -> PersistentVolume | None:
+        source = self.get(*key)
+        return None if source is None else read_volume(source)
 
 
 def version_of(obj: Object) -> str:
@@ -110,5 +105,9 @@ def is_newer(a: Object, b: Object) -> bool:
     return older.isdecimal() and newer.isdecimal() and int(newer) > int(older)
 
 
-def _key(obj: Object) -> _Key:
+def _key(obj: Object) -> Key:
     return namespace_of(obj), name_of(obj)
+
+
+def _class_or_claim(volume: PersistentVolume) -> Sequence[Hashable]:
+    return (volume.storage_class if volume.claim is None else volume.claim,)

@@ -12,6 +12,7 @@ import msgspec
 
 from pyscheduler.api import ApiWriter, NodeInfo, Pod, StatusError
 from pyscheduler.intree.volumes.assume_cache import AssumeCache, VolumeAssumeCache, is_newer
+from pyscheduler.intree.volumes.claim import SELECTED_NODE_ANNOTATION, selected_node
 from pyscheduler.intree.volumes.match import is_bound_to_claim
 from pyscheduler.intree.volumes.objects import (
     CLAIM,
@@ -27,7 +28,7 @@ from pyscheduler.intree.volumes.objects import (
     text,
     volume_of_claim,
 )
-from pyscheduler.intree.volumes.search import SELECTED_NODE_ANNOTATION, PodVolumes, is_accessible, selected_node
+from pyscheduler.intree.volumes.search import PodVolumes, is_accessible
 
 BOUND_BY_CONTROLLER_ANNOTATION = "pv.kubernetes.io/bound-by-controller"
 Document = dict[str, Any]

@@ -7,16 +7,12 @@ another claim of the pod. Matches FindMatchingVolume (k8s.io/component-helpers).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
 
-from pyscheduler.api import Ints, Mask, NodeTable, Selector, StatusError
-from pyscheduler.api.match import SelectorError
-from pyscheduler.api.objects import LabelSelector
-from pyscheduler.api.quantity import QuantityError, milli_value, value
-from pyscheduler.intree._label_selectors import read_selector
+from pyscheduler.api import Ints, Mask, NodeTable, StatusError
+from pyscheduler.intree.volumes.claim import DelayedClaim
 from pyscheduler.intree.volumes.csi_topology import Affinity, affinity_of
 from pyscheduler.intree.volumes.objects import (
     Object,
@@ -28,16 +24,10 @@ from pyscheduler.intree.volumes.objects import (
     namespace_of,
     text,
 )
+from pyscheduler.intree.volumes.parsing import Amount, amount, volume_kind
 
 NONE = -1
 """Stands for no volume in arrays of volumes."""
-
-
-class Amount(NamedTuple):
-    """A quantity, exact to a thousandth; amounts compare as the quantities do, without a limit."""
-
-    units: int
-    thousandths: int
 
 
 class PersistentVolume(msgspec.Struct, frozen=True, eq=False):
@@ -51,7 +41,8 @@ class PersistentVolume(msgspec.Struct, frozen=True, eq=False):
     kind: tuple[str, str]
     """volumeMode and volumeAttributesClassName, which must equal those of the claim."""
     access_modes: frozenset[str]
-    claimed: bool
+    claim: tuple[str, str] | None
+    """Namespace and name of the claimRef."""
     available: bool
     deleting: bool
 
@@ -59,7 +50,7 @@ class PersistentVolume(msgspec.Struct, frozen=True, eq=False):
 class ClaimCandidates(msgspec.Struct, frozen=True, eq=False):
     """A claim with the volumes that it can be bound to, best first."""
 
-    claim: Object
+    claim: DelayedClaim
     prebound: tuple[PersistentVolume, ...]
     """Volumes with a claimRef to this claim; if there are any, no other can be bound."""
     free: tuple[PersistentVolume, ...]
@@ -69,21 +60,6 @@ class ClaimCandidates(msgspec.Struct, frozen=True, eq=False):
 # -- parsing ---------------------------------------------------------------------------------------------------------
 
 
-def amount(source: Any) -> Amount:
-    """Parse a quantity of a JSON object; 0 if it is missing or invalid."""
-    if isinstance(source, str | int | float):
-        try:
-            return Amount(value(source), milli_value(source))
-        except QuantityError:
-            pass
-    return Amount(0, 0)
-
-
-def requested(claim: Object) -> Amount:
-    """Return the requested storage of the claim."""
-    return amount(field(claim, "spec", "resources", "requests", "storage"))
-
-
 def read_volume(source: Object) -> PersistentVolume:
     return PersistentVolume(
         source,
@@ -91,23 +67,24 @@ def read_volume(source: Object) -> PersistentVolume:
         class_of_volume(source),
         amount(field(source, "spec", "capacity", "storage")),
         affinity_of(source),
-        _kind(source),
+        volume_kind(source),
         frozenset(map(str, items(source, "spec", "accessModes"))),
-        claimed=field(source, "spec", "claimRef") is not None,
+        claim=_claim_of(source),
         available=text(source, "status", "phase") == "Available",
         deleting=field(source, "metadata", "deletionTimestamp") is not None,
     )
 
 
+def _claim_of(volume: Object) -> tuple[str, str] | None:
+    claim_ref = field(volume, "spec", "claimRef")
+    return None if claim_ref is None else (text(claim_ref, "namespace"), text(claim_ref, "name"))
+
+
 def is_bound_to_claim(volume: Object, claim: Object) -> bool:
     """Return True if the volume's claimRef is the claim; a reference without a UID matches by name."""
-    claim_ref = field(volume, "spec", "claimRef")
-    if claim_ref is None or (text(claim_ref, "namespace"), text(claim_ref, "name")) != (
-        namespace_of(claim),
-        name_of(claim),
-    ):
+    if _claim_of(volume) != (namespace_of(claim), name_of(claim)):
         return False
-    return text(claim_ref, "uid") in ("", text(claim, "metadata", "uid"))
+    return text(volume, "spec", "claimRef", "uid") in ("", text(claim, "metadata", "uid"))
 
 
 # -- nodes -----------------------------------------------------------------------------------------------------------
@@ -131,18 +108,20 @@ def affinity_mask(affinity: Affinity, nodes: NodeTable) -> Mask:
 # -- matching --------------------------------------------------------------------------------------------------------
 
 
-def find_candidates(claim: Object, volumes: Iterable[PersistentVolume]) -> ClaimCandidates:
+def find_candidates(claim: DelayedClaim, volumes: Iterable[PersistentVolume]) -> ClaimCandidates:
     """Return the volumes that the claim can be bound to. StatusError for an invalid selector."""
-    selector, kind, least = _selector(claim), _kind(claim), requested(claim)
-    modes = set(map(str, items(claim, "spec", "accessModes")))
+    request = claim.request
+    if request.selector_problem:
+        raise StatusError(f"error creating internal label selector for claim: {claim.key}: {request.selector_problem}")
     prebound: list[PersistentVolume] = []
     free: list[PersistentVolume] = []
     for volume in volumes:
-        if volume.deleting or volume.capacity < least or volume.kind != kind:
+        if volume.deleting or volume.capacity < request.size or volume.kind != request.kind:
             continue
-        if volume.claimed:
-            prebound += [volume] if is_bound_to_claim(volume.source, claim) else []
-        elif volume.available and modes <= volume.access_modes:
+        if volume.claim is not None:
+            prebound += [volume] if is_bound_to_claim(volume.source, claim.source) else []
+        elif volume.available and request.access_modes <= volume.access_modes:
+            selector = request.selector
             free += [volume] if selector is None or selector.matches(labels_of(volume.source)) else []
     free.sort(key=lambda v: (v.capacity, v.name))
     return ClaimCandidates(claim, tuple(sorted(prebound, key=lambda v: v.name)), tuple(free))
@@ -183,25 +162,3 @@ class VolumeMatcher:
             undecided &= ~(eligible if volume in claim.prebound else reached)
         self._taken.append(chosen)
         return np.equal(chosen, NONE)
-
-
-def _kind(source: Object) -> tuple[str, str]:
-    return text(source, "spec", "volumeMode") or "Filesystem", text(source, "spec", "volumeAttributesClassName")
-
-
-def _selector(claim: Object) -> Selector | None:
-    try:
-        return read_label_selector(field(claim, "spec", "selector"))
-    except SelectorError as problem:
-        key = f"{namespace_of(claim)}/{name_of(claim)}"
-        raise StatusError(f"error creating internal label selector for claim: {key}: {problem}") from None
-
-
-def read_label_selector(source: Any) -> Selector | None:
-    """Compile a metav1.LabelSelector from JSON; None (absent) stays None. SelectorError if it is invalid."""
-    if source is None:
-        return None
-    try:
-        return read_selector(msgspec.convert(source, LabelSelector))
-    except msgspec.ValidationError as problem:
-        raise SelectorError(str(problem)) from None

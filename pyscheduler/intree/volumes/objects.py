@@ -6,7 +6,7 @@ helpers that kube-scheduler and the PV controller share (k8s.io/component-helper
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pyscheduler.api import Handle, Pod, ResourceKind, VolumeClaim
@@ -46,11 +46,13 @@ class Storage:
     def csi_node(self, node_name: str) -> Object | None:
         return self._handle.objects[CSI_NODE].get(("", node_name))
 
+    @property
+    def csi_nodes_version(self) -> int:
+        """Number that changes with any CSINode."""
+        return self._handle.objects.version(CSI_NODE)
+
     def csi_driver(self, name: str) -> Object | None:
         return self._handle.objects[CSI_DRIVER].get(("", name))
-
-    def csi_storage_capacities(self) -> Iterable[Object]:
-        return self._handle.objects[CSI_STORAGE_CAPACITY].values()
 
 
 # -- any object ------------------------------------------------------------------------------------------------------

@@ -5,25 +5,29 @@ Storage capacity tracking: KEP-1472. Matches checkVolumeProvisions of kube-sched
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import msgspec
 
-from pyscheduler.api import Requirement, Selector, StatusError
+from pyscheduler.api import Handle, Requirement, Selector, StatusError
 from pyscheduler.api.match import SelectorError
+from pyscheduler.intree.volumes.claim import ClaimRequest, DelayedClaim
 from pyscheduler.intree.volumes.csi_topology import Affinity
-from pyscheduler.intree.volumes.match import amount, read_label_selector, requested
+from pyscheduler.intree.volumes.object_index import Key, ObjectIndex
 from pyscheduler.intree.volumes.objects import (
+    CSI_STORAGE_CAPACITY,
     Object,
     Storage,
-    class_of_claim,
     field,
     items,
-    name_of,
-    namespace_of,
     text,
 )
+from pyscheduler.intree.volumes.parsing import amount, read_label_selector
 
 NO_PROVISIONER = "kubernetes.io/no-provisioner"
 NOWHERE: Affinity = ()
+_MAX_CACHED = 1024
+"""Maximum number of cached results."""
 
 
 class Provisioning(msgspec.Struct, frozen=True):
@@ -33,27 +37,72 @@ class Provisioning(msgspec.Struct, frozen=True):
     capacity: Affinity
 
 
-def provision(claim: Object, storage: Storage) -> Provisioning:
-    """Return where the claim can be provisioned. StatusError if it has no class or the class does not exist."""
-    class_name = class_of_claim(claim)
-    if not class_name:
-        raise StatusError(f'no class for claim "{namespace_of(claim)}/{name_of(claim)}"')
-    storage_class = storage.storage_class(class_name)
-    if storage_class is None:
-        raise StatusError(f'failed to find storage class "{class_name}"')
-    provisioner = text(storage_class, "provisioner")
-    if provisioner in ("", NO_PROVISIONER):
-        return Provisioning(NOWHERE, None)
-    topology = _allowed_topologies(storage_class)
-    if field(claim, "spec", "resources", "requests", "storage") is None or not _is_tracked(storage, provisioner):
-        return Provisioning(topology, None)
-    size = requested(claim).units
-    enough = (
-        c
-        for c in storage.csi_storage_capacities()
-        if text(c, "storageClassName") == class_name and _has_capacity(c, size)
-    )
-    return Provisioning(topology, tuple(s for c in enough if (s := _node_topology(c)) is not None))
+class _Capacity(msgspec.Struct, frozen=True):
+    """A CSIStorageCapacity as provisioning reads it."""
+
+    storage_class: str
+    limit: int
+    nodes: Selector
+
+
+class _Cached(NamedTuple):
+    """A result with what it was computed from."""
+
+    storage_class: Object
+    provisioner: str
+    driver: Object | None
+    capacities: int
+    """Version of the CSIStorageCapacity objects; 0 if the driver does not publish its capacity."""
+    provisioning: Provisioning
+
+
+class Provisioner:
+    """Where claims can be provisioned, cached by what they request."""
+
+    def __init__(self, handle: Handle, storage: Storage) -> None:
+        self._handle = handle
+        self._storage = storage
+        self._capacities = ObjectIndex(handle, CSI_STORAGE_CAPACITY, self._read_capacity, lambda c: (c.storage_class,))
+        self._cached: dict[ClaimRequest, _Cached] = {}
+
+    def provision(self, claim: DelayedClaim) -> Provisioning:
+        """Return where the claim can be provisioned. StatusError if it has no class or the class does not exist."""
+        request, cached = claim.request, self._cached.get(claim.request)
+        if not request.storage_class:
+            raise StatusError(f'no class for claim "{claim.key}"')
+        storage_class = self._storage.storage_class(request.storage_class)
+        if storage_class is None:
+            raise StatusError(f'failed to find storage class "{request.storage_class}"')
+        if cached is None or cached.storage_class is not storage_class or not self._is_valid(cached):
+            if len(self._cached) >= _MAX_CACHED:
+                self._cached.clear()
+            cached = self._cached[request] = self._compute(request, storage_class)
+        return cached.provisioning
+
+    def _is_valid(self, cached: _Cached) -> bool:
+        if cached.driver is not self._storage.csi_driver(cached.provisioner):
+            return False
+        return not cached.capacities or cached.capacities == self._handle.objects.version(CSI_STORAGE_CAPACITY)
+
+    def _compute(self, request: ClaimRequest, storage_class: Object) -> _Cached:
+        provisioner = text(storage_class, "provisioner")
+        driver = self._storage.csi_driver(provisioner)
+        if provisioner in ("", NO_PROVISIONER):
+            return _Cached(storage_class, provisioner, driver, 0, Provisioning(NOWHERE, None))
+        topology = _allowed_topologies(storage_class)
+        if not request.states_size or field(driver, "spec", "storageCapacity") is not True:
+            return _Cached(storage_class, provisioner, driver, 0, Provisioning(topology, None))
+        version = self._handle.objects.version(CSI_STORAGE_CAPACITY)
+        capacities = self._capacities.by_value(request.storage_class).values()
+        enough = tuple(c.nodes for c in capacities if c.limit >= request.size.units)
+        return _Cached(storage_class, provisioner, driver, version, Provisioning(topology, enough))
+
+    def _read_capacity(self, key: Key) -> _Capacity | None:
+        """Return the parsed capacity; None if it does not exist, states no limit or is accessible from no node."""
+        source = self._handle.objects[CSI_STORAGE_CAPACITY].get(key)
+        limit = None if source is None else volume_limit(source)
+        nodes = None if limit is None else _node_topology(source)
+        return None if limit is None or nodes is None else _Capacity(text(source, "storageClassName"), limit, nodes)
 
 
 def volume_limit(capacity: Object) -> int | None:
@@ -64,17 +113,7 @@ def volume_limit(capacity: Object) -> int | None:
     return None
 
 
-def _has_capacity(capacity: Object, size: int) -> bool:
-    limit = volume_limit(capacity)
-    return limit is not None and limit >= size
-
-
-def _is_tracked(storage: Storage, provisioner: str) -> bool:
-    """Return True if the provisioner is a CSI driver that publishes its capacity."""
-    return field(storage.csi_driver(provisioner), "spec", "storageCapacity") is True
-
-
-def _node_topology(capacity: Object) -> Selector | None:
+def _node_topology(capacity: Object | None) -> Selector | None:
     """Return the selector of nodes with access to the capacity; None if there are none."""
     try:
         return read_label_selector(field(capacity, "nodeTopology"))

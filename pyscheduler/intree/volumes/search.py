@@ -7,7 +7,7 @@ claim needs a matching volume there or must be provisionable.
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from functools import cached_property, lru_cache
 
 import msgspec
@@ -15,6 +15,7 @@ import numpy as np
 
 from pyscheduler.api import Ints, Mask, NodeInfo, NodeTable, Rejection, StatusError
 from pyscheduler.intree.volumes.assume_cache import VolumeAssumeCache
+from pyscheduler.intree.volumes.claim import DelayedClaim
 from pyscheduler.intree.volumes.csi_topology import in_tree_plugin, is_migrated, migrated_affinity
 from pyscheduler.intree.volumes.match import (
     ClaimCandidates,
@@ -24,18 +25,12 @@ from pyscheduler.intree.volumes.match import (
     find_candidates,
     find_matching_volume,
     is_within,
-    requested,
 )
 from pyscheduler.intree.volumes.objects import (
     Object,
     Storage,
-    annotations_of,
-    class_of_claim,
-    volume_of_claim,
 )
-from pyscheduler.intree.volumes.provision import Provisioning, provision
-
-SELECTED_NODE_ANNOTATION = "volume.kubernetes.io/selected-node"
+from pyscheduler.intree.volumes.provision import Provisioner
 
 
 class VolumeConflict(enum.IntFlag):
@@ -75,14 +70,19 @@ class PodVolumeSearch:
     """The claims of one pod, with what does not depend on the node computed once."""
 
     def __init__(
-        self, bound: tuple[Object, ...], delayed: tuple[Object, ...], volumes: VolumeAssumeCache, storage: Storage
+        self,
+        bound: Sequence[str],
+        delayed: Sequence[DelayedClaim],
+        volumes: VolumeAssumeCache,
+        provisioner: Provisioner,
+        storage: Storage,
     ) -> None:
-        """`bound` claims have their volumes; `delayed` ones are bound once a node is selected."""
+        """`bound` are the volumes of bound claims, which need not exist."""
         self._bound = bound
         self._delayed = delayed
         self._volumes = volumes
+        self._provision = provisioner.provision
         self._storage = storage
-        self._provisions: dict[int, Provisioning] = {}
 
     @property
     def all_bound(self) -> bool:
@@ -98,28 +98,39 @@ class PodVolumeSearch:
     # -- all nodes in common ---------------------------------------------------------------------------------------
 
     @cached_property
-    def _being_provisioned(self) -> list[tuple[Object, str]]:
+    def _being_provisioned(self) -> list[tuple[DelayedClaim, str]]:
         """Claims with provisioning under way, each with its selected node."""
-        return [(c, name) for c in self._delayed if (name := selected_node(c)) is not None]
+        return [(c, c.selected_node) for c in self._delayed if c.selected_node is not None]
 
     @cached_property
     def _claim_candidates(self) -> list[ClaimCandidates]:
         """Other delayed claims, smallest first, with their candidate volumes. StatusError for an invalid selector."""
-        claims = sorted((c for c in self._delayed if selected_node(c) is None), key=requested)
-        volumes = self._volumes.of_classes(map(class_of_claim, claims)) if claims else []
-        return [find_candidates(c, [v for v in volumes if v.storage_class == class_of_claim(c)]) for c in claims]
+        claims = sorted((c for c in self._delayed if c.selected_node is None), key=lambda c: c.request.size)
+        return [find_candidates(claim, self._volumes.of_claim(claim)) for claim in claims]
 
     @cached_property
     def _bound_volumes(self) -> list[PersistentVolume | None]:
         """Volumes of the bound claims; None for one that does not exist."""
-        found = (self._volumes.get("", volume_of_claim(claim)) for claim in self._bound)
-        return [None if source is None else self._volumes.read(source) for source in found]
+        return [self._volumes.volume(name) for name in self._bound]
 
-    def _provision(self, claim: Object) -> Provisioning:
-        cached = self._provisions.get(id(claim))
-        if cached is None:
-            cached = self._provisions[id(claim)] = provision(claim, self._storage)
-        return cached
+    def cache_key(self) -> Hashable | None:
+        """Return a cache key of what conflicts depend on besides the node; None if the key would cost an error.
+
+        It is equal for pods with other claims of the same size, class and access modes. An error is raised by a node
+        that needs what is invalid, if an earlier plugin accepts that node.
+        """
+        try:
+            begun = tuple((name, self._provision(claim)) for claim, name in self._being_provisioned)
+            others = tuple((c.prebound, c.free, self._provision(c.claim)) for c in self._claim_candidates)
+        except StatusError:
+            return None
+        return tuple(map(self._access_key, self._bound_volumes)), begun, others
+
+    def _access_key(self, volume: PersistentVolume | None) -> Hashable:
+        """Return a key of the nodes from which a bound volume is accessible."""
+        if volume is None or not in_tree_plugin(volume.source):
+            return None if volume is None else (volume.affinity,)
+        return volume, self._storage.csi_nodes_version
 
     # -- one node --------------------------------------------------------------------------------------------------
 
@@ -135,9 +146,9 @@ class PodVolumeSearch:
             if volume is None:
                 to_provision.append(candidates.claim)
             else:
-                bindings.append((volume, candidates.claim))
+                bindings.append((volume, candidates.claim.source))
         conflicts |= self._provisioning_conflict(to_provision, node.labels)
-        return PodVolumes(conflicts, tuple(bindings), tuple(to_provision))
+        return PodVolumes(conflicts, tuple(bindings), tuple(claim.source for claim in to_provision))
 
     def _bound_conflict(self, node: NodeInfo) -> int:
         for volume in self._bound_volumes:
@@ -147,7 +158,7 @@ class PodVolumeSearch:
                 return VolumeConflict.NODE_CONFLICT
         return 0
 
-    def _provisioning_conflict(self, claims: Iterable[Object], labels: Mapping[str, str]) -> int:
+    def _provisioning_conflict(self, claims: Iterable[DelayedClaim], labels: Mapping[str, str]) -> int:
         for claim in claims:
             possible = self._provision(claim)
             if not is_within(possible.topology, labels):
@@ -211,11 +222,6 @@ class PodVolumeSearch:
             reached = reached.copy()
             reached[migrated] = affinity_mask(migrated_affinity(volume.source), nodes)[migrated]
         return reached
-
-
-def selected_node(claim: Object) -> str | None:
-    """Return the node selected for the claim's provisioning; None if none is yet."""
-    return annotations_of(claim).get(SELECTED_NODE_ANNOTATION)
 
 
 def is_accessible_everywhere(volume: PersistentVolume) -> bool:

@@ -6,7 +6,7 @@ import pytest
 
 from pyscheduler.api import ResourceKind
 from pyscheduler.core.framework.handle import empty_handle
-from pyscheduler.core.framework.object_store import ObjectStore
+from pyscheduler.core.framework.object_store import KEEP, ObjectStore
 from pyscheduler.core.framework.pod_indexer import PodIndexer
 from pyscheduler.core.framework.waiting_pods import WaitingPodState
 from pyscheduler.core.state import ClusterState
@@ -125,3 +125,24 @@ def test_every_change_of_an_object_changes_the_version_of_its_kind() -> None:
     assert (len(set(versions)), len(live)) == (4, 0)
     objects.set(ResourceKind("", "v1", "services", "Service"), {"metadata": {"name": "s"}})
     assert objects.version(GROUPS) == versions[-1]
+
+
+def test_changed_objects_are_listed_by_version_until_there_are_too_many() -> None:
+    objects = ObjectStore({})
+
+    def add(name: str) -> int:
+        objects.set(GROUPS, {"metadata": {"namespace": "default", "name": name}})
+        return objects.version(GROUPS)
+
+    assert objects.changed_since(GROUPS, -1) is None
+    first = add("a")
+    assert objects.changed_since(GROUPS, first) == ()
+    assert list(objects.changed_since(GROUPS, 0) or ()) == [("default", "a")]
+    add("b")
+    add("c")
+    add("b")
+    objects.remove(GROUPS, "default", "a")
+    assert list(objects.changed_since(GROUPS, first) or ()) == [("default", "b"), ("default", "c"), ("default", "a")]
+    last = [add("d") for _ in range(2 * KEEP)][KEEP]
+    assert objects.changed_since(GROUPS, first) is None
+    assert list(objects.changed_since(GROUPS, last) or ()) == [("default", "d")]

@@ -20,9 +20,9 @@ from pyscheduler.api import (
     PreFilterPlugin,
     PreScorePlugin,
     QueueSortPlugin,
-    Reads,
     ScorePlugin,
 )
+from pyscheduler.core.framework.profile import is_cacheable
 from pyscheduler.intree import DEFAULT_MULTIPOINT, PLUGINS, UNSUPPORTED_PLUGINS, DefaultBinder
 from pyscheduler.testing import pod
 
@@ -103,7 +103,7 @@ def test_every_plugin_starts_with_its_default_args(plugin: type[Plugin]) -> None
     "plugin", [p for p in PLUGINS if issubclass(p, FilterPlugin | ScorePlugin)], ids=lambda p: p.name
 )
 def test_results_are_cacheable_unless_they_depend_on_volumes_or_other_nodes(plugin: Any) -> None:
-    assert (plugin.reads <= Reads.ALL_NODES) == (plugin.name not in (*VOLUMES, *PODS))
+    assert is_cacheable(build(plugin)) == (plugin.name not in (*VOLUMES, *PODS))
 
 
 class BindingApi:

@@ -163,12 +163,12 @@ def test_attribute_counts_follow_pods_and_nodes(world: PlacedPodsFixture) -> Non
     assert dict(table.attribute_counts(Apps())) == {"web": 3, "db": 1}
 
 
-def test_dependency_version_changes_with_the_first_and_the_last_pod_of_a_template() -> None:
+def test_templates_version_changes_with_the_first_and_the_last_pod_of_a_template() -> None:
     """Not of each signature: each pod of an indexed Job, a StatefulSet or a DaemonSet may have its own."""
     world, versions = PlacedPodsFixture(), list[int]()
 
     def record() -> None:
-        versions.append(world.state.placed.dependency_version)
+        versions.append(world.state.placed.templates_version)
 
     record()
     for name, app in (("a", "web-0"), ("b", "web-1"), ("c", "web-1")):
