@@ -130,8 +130,8 @@ class NodeTable(ABC):
         """Return a number per node that depends on its taints. `answer` is called once per distinct set of taints."""
 
     @abstractmethod
-    def by_images(self, answer: Callable[[Images], int]) -> Ints:
-        """Return a number per node that depends on its images. `answer` is called once per distinct set of images."""
+    def has_image(self, image: str) -> Mask:
+        """Return a mask of the nodes that report the image."""
 
     @abstractmethod
     def by_ports(self, answer: Callable[[frozenset[HostPort]], int]) -> Ints:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 
 import msgspec
+import numpy as np
 
 from pyscheduler.api import (
     MAX_NODE_SCORE,
@@ -39,6 +40,13 @@ class _ImageUses(msgspec.Struct, frozen=True):
     def score(self, images: Images) -> int:
         present = sum(size for name, size in self.uses if name in images)
         counted = min(max(present, MIN_THRESHOLD), self.most)
+        return MAX_NODE_SCORE * (counted - MIN_THRESHOLD) // (self.most - MIN_THRESHOLD)
+
+    def score_all(self, nodes: NodeTable) -> Scores:
+        present = np.zeros(len(nodes), np.int64)
+        for name, size in self.uses:
+            present += nodes.has_image(name) * np.int64(min(size, self.most))  # more counts no more, and might overflow
+        counted = np.clip(present, MIN_THRESHOLD, self.most)
         return MAX_NODE_SCORE * (counted - MIN_THRESHOLD) // (self.most - MIN_THRESHOLD)
 
 
@@ -80,7 +88,7 @@ class ImageLocality(PreScorePlugin, ScorePlugin):
     def score_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Scores:
         if _PRE_SCORE_STATE not in cycle:
             cycle[_PRE_SCORE_STATE] = _image_uses(pod, nodes)
-        return nodes.by_images(cycle[_PRE_SCORE_STATE].score)
+        return cycle[_PRE_SCORE_STATE].score_all(nodes)
 
 
 def _image_uses(pod: Pod, nodes: NodeTable) -> _ImageUses:

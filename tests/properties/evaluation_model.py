@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -53,12 +53,13 @@ class Answers:
 class EvaluationWorld(StateModel):
     """A cluster state with the steps of `StateModel` and scheduling attempts."""
 
-    def __init__(self, classes: tuple[Class, ...]) -> None:
+    def __init__(self, classes: tuple[Class, ...], kinds: Sequence[int] | None = None) -> None:
+        """`kinds` are those of incoming pods, by default the ones for the plugins."""
         super().__init__()
         self.classes = classes
         self.handle = empty_handle()
-        self.object_fixture = ObjectFixture(self.handle) if classes is IN_TREE else None
-        self.kinds = kinds_of(classes)
+        self.object_fixture = ObjectFixture(self.handle) if set(classes) <= set(IN_TREE) else None
+        self.kinds = kinds or kinds_of(classes)
         self.profile = profile_of(classes, self.handle)
         self.nominator = Nominator()
         self.runtime = ProfileRuntime.of(self.profile, self.state, self.nominator, Instrument())

@@ -25,6 +25,7 @@ REQUIREMENTS = (
     Requirement("topology.kubernetes.io/zone", "DoesNotExist", ()),
     Requirement("kubernetes.io/hostname", "Gt", ("3",)),
 )
+IMAGES = ("base:1", "app:1", "app:2", "none:1")
 TOPOLOGIES = ("team", "topology.kubernetes.io/zone")
 StateSnapshot = dict[str, Any]
 
@@ -57,15 +58,14 @@ def by_columns(table: NodeTable) -> StateSnapshot:
         "pods": table.pod_counts.tolist(),
         "unschedulable": table.unschedulable.tolist(),
         "taints": _values(table.by_taints),
-        "images": [
-            dict(items) for items in _values(lambda number: table.by_images(lambda i: number(frozenset(i.items()))))
-        ],
         "ports": _values(table.by_ports),
     }
     for resource in RESOURCES:
         view[f"allocatable {resource}"] = table.allocatable(resource).tolist()
         view[f"requested {resource}"] = table.requested(resource).tolist()
         view[f"non-zero {resource}"] = table.non_zero_requested(resource).tolist()
+    for image in IMAGES:
+        view[f"image {image}"] = table.has_image(image).tolist()
     for requirement in REQUIREMENTS:
         view[str(requirement)] = table.matches_requirement(requirement).tolist()
     for count in COUNTS:
@@ -97,7 +97,6 @@ def _of_node(node: NodeInfo) -> StateSnapshot:
         "pods": len(node.pods),
         "unschedulable": node.unschedulable,
         "taints": node.taints,
-        "images": dict(node.images),
         "ports": node.used_ports,
     }
     for resource in RESOURCES:
@@ -105,6 +104,8 @@ def _of_node(node: NodeInfo) -> StateSnapshot:
         view[f"allocatable {resource}"] = node.allocatable.get(resource, 0)
         view[f"requested {resource}"] = requested
         view[f"non-zero {resource}"] = node.non_zero_requested.get(resource, requested)
+    for image in IMAGES:
+        view[f"image {image}"] = image in node.images
     for requirement in REQUIREMENTS:
         view[str(requirement)] = requirement.matches(node.labels.get(requirement.key))
     for count in COUNTS:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from itertools import chain
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -278,6 +279,8 @@ def _keep_fresh_rows(patch: pytest.MonkeyPatch) -> None:
     def too_many(self: ScoreColumn) -> Any:
         only, self._only_fresh_rows = self._only_fresh_rows, None
         if only is not None and not self.all_stale:
+            if self._fresh is None:
+                self._fresh = np.zeros(self._size, np.bool_)
             self._fresh[only] = True
         return fresh(self)
 

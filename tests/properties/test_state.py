@@ -118,7 +118,7 @@ def _keep_used_ports(patch: pytest.MonkeyPatch) -> None:
 
 def _keep_image_counts(patch: pytest.MonkeyPatch) -> None:
     count = ClusterState._count_images
-    patch.setattr(ClusterState, "_count_images", lambda self, images, sign: sign > 0 and count(self, images, sign))
+    patch.setattr(ClusterState, "_count_images", lambda self, _, images: count(self, {}, images))
 
 
 def _forget_pods_of_deleted_nodes(patch: pytest.MonkeyPatch) -> None:

@@ -21,8 +21,9 @@ from pyscheduler.api.pod import Pod
 from pyscheduler.api.topology import Domains
 from pyscheduler.core.state.changelog import ChangeLog
 from pyscheduler.core.state.columns import CategoricalColumn
+from pyscheduler.core.state.image_rows import ImageRows
 from pyscheduler.core.state.node import NodeRow
-from pyscheduler.core.state.node_columns import ImageSet, NodeColumns
+from pyscheduler.core.state.node_columns import NodeColumns
 from pyscheduler.core.state.node_order import NodeOrder
 from pyscheduler.core.state.placed import PlacedPods
 from pyscheduler.core.state.table import ColumnTable
@@ -56,6 +57,7 @@ class ClusterState:
         """Version of the node objects, which changes with any of them; unique across clusters in this process."""
         self.image_nodes: Counter[str] = Counter()
         """Number of nodes that report an image, by image name."""
+        self.image_rows = ImageRows(self.rows, self.node_log)
         self.image_names_version = 0
         """Incremented when `image_nodes` gets another key or loses one."""
         self.image_sizes: dict[str, int] = {}
@@ -224,7 +226,6 @@ class ClusterState:
         columns.unschedulable.set(row, node.unschedulable)
         columns.taints.set(row, node.taints)
         columns.ports.set(row, node.used_ports)
-        columns.images.set(row, ImageSet(node.node.status.images or (), node.images))
         for key, column in columns.labels.items():
             column.set(row, node.labels.get(key))
         self.node_log.append(row)

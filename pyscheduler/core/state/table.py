@@ -9,12 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pyscheduler.api.match import Requirement
-from pyscheduler.api.nodes import Images, Ints, Mask, NodeInfo, NodeTable
+from pyscheduler.api.nodes import Ints, Mask, NodeInfo, NodeTable
 from pyscheduler.api.objects import Taint
 from pyscheduler.api.pod import HostPort
 from pyscheduler.api.topology import AttributeCounts, Domains, DomainSums, PodAttributes, PodCount
 from pyscheduler.core.state.changelog import ChangeLog
 from pyscheduler.core.state.columns import CategoricalColumn, IntColumn, Rows
+from pyscheduler.core.state.image_rows import ImageRows
 from pyscheduler.core.state.node import NodeRow
 from pyscheduler.core.state.node_columns import NodeColumns
 from pyscheduler.core.state.placed import PlacedPods
@@ -50,6 +51,9 @@ class ColumnSource(Protocol):
 
     @property
     def image_nodes(self) -> Mapping[str, int]: ...
+
+    @property
+    def image_rows(self) -> ImageRows: ...
 
     @property
     def image_sizes(self) -> Mapping[str, int]: ...
@@ -196,8 +200,10 @@ class ColumnTable(NodeTable):
     def by_taints(self, answer: Callable[[tuple[Taint, ...]], int]) -> Ints:
         return self._state.columns.taints.gather(answer, self._rows, self.total)
 
-    def by_images(self, answer: Callable[[Images], int]) -> Ints:
-        return self._state.columns.images.gather(lambda images: answer(images.sizes), self._rows, self.total)
+    def has_image(self, image: str) -> Mask:
+        mask = np.zeros(self.total, np.bool_)
+        mask[self._state.image_rows.of(image)] = True
+        return mask[self._rows]
 
     def by_ports(self, answer: Callable[[frozenset[HostPort]], int]) -> Ints:
         return self._state.columns.ports.gather(answer, self._rows, self.total)

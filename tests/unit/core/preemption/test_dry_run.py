@@ -206,7 +206,7 @@ NODE_ONLY_MEMBERS = {
     "label_keys",
     "allocatable",
     "allowed_pods",
-    "by_images",
+    "has_image",
     "by_taints",
     "image_names_version",
     "image_size",

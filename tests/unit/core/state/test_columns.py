@@ -85,13 +85,26 @@ def test_unused_values_are_dropped() -> None:
     assert column.among(("used",), slice(0, 3), 3).tolist() == [False, True, False]
 
 
-def test_unused_image_sets_are_dropped() -> None:
+def test_only_images_in_use_are_looked_for() -> None:
     state = ClusterState()
     for i in range(5_000):
         state.set_node(node("a").image(f"app:{i}", 10).build())
-    assert state.columns.images.distinct < 2_000
-    assert state.table().by_images(lambda images: len(images)).tolist() == [1]
-    assert state.table().by_images(lambda images: images.get("app:4999", 0)).tolist() == [10]
+    assert state.table().has_image("app:4999").tolist() == [True]
+    assert state.table().has_image("app:0").tolist() == [False]
+    state.set_node(node("a").image("app:0", 10).build())
+    assert state.table().has_image("app:4999").tolist() == [False]
+    assert state.table().has_image("app:0").tolist() == [True]
+
+
+def test_version_of_image_names_changes_with_the_set_of_names_only() -> None:
+    state = ClusterState()
+    state.set_node(node("a").image("app:1", 10).image("app:2", 10).build())
+    version = state.image_names_version
+    state.set_node(node("a").image("app:1", 20).image("app:2", 10).build())
+    state.set_node(node("b").image("app:2", 10).build())
+    assert state.image_names_version == version, "no name is new"
+    state.set_node(node("a").image("app:2", 10).build())
+    assert state.image_names_version != version, "app:1 is gone"
 
 
 def test_reading_unknown_resources_adds_no_columns() -> None:
