@@ -20,8 +20,8 @@ from tests.properties.state_steps import ALL_STEPS
 from tests.properties.test_incremental import Story, stories
 
 SIGNERS = [cls for cls in IN_TREE if issubclass(cls, FilterPlugin | ScorePlugin)]
-READS_NO_GROUP = {"NodeName"}
-"""Plugins with results that depend on nothing that pods of different groups differ in."""
+READS_NO_GROUP = {"NodeName", "NodeUnschedulable"}
+"""Plugins with results that depend on nothing in which the sample pods of different groups differ."""
 MANY_PODS = stories(*ALL_STEPS, "object", "attempt", "attempt")
 
 

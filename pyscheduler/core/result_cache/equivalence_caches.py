@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 
 from pyscheduler.api.plugin import Plugin
 from pyscheduler.api.pod import Pod, PodSignatureGroup
-from pyscheduler.core.framework.plugin_calls import call_guarded
+from pyscheduler.core.framework.plugin_failure import raise_plugin_failed
 from pyscheduler.core.framework.profile import Profile
 from pyscheduler.core.result_cache.equivalence_cache import EquivalenceCache
 from pyscheduler.core.result_cache.plugin_result_cache import PluginResultCache, SharedResults
@@ -107,10 +107,11 @@ class EquivalenceCaches:
 
     def _sign(self, group: PodSignatureGroup) -> tuple[Hashable, ...]:
         """Return what each plugin reads of the group. PluginFailed if one raises."""
-        return tuple([call_guarded(plugin.name, "SignPod", _signed, plugin, group) for plugin in self._profile.signers])
-
-
-def _signed(plugin: Plugin, group: PodSignatureGroup) -> Hashable:
-    value = plugin.sign_group(group)
-    hash(value)  # an unhashable value raises here
-    return value
+        signed: list[Hashable] = []
+        for plugin in self._profile.signers:
+            try:
+                signed.append(plugin.sign_group(group))
+                hash(signed[-1])  # an unhashable value raises here
+            except BaseException as error:
+                raise_plugin_failed(plugin.name, "SignPod", error)
+        return tuple(signed)

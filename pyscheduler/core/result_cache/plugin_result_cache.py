@@ -102,7 +102,10 @@ class PluginResultCache:
             for plugin in plugins:
                 result = shared.get(plugin, self._signed[plugin.name])
                 if result is not None:
-                    self._store(plugin.name, result.written, result.skipped)
+                    self._cached.add(plugin.name)
+                    self._states[plugin.name] = result.written
+                    if result.skipped:
+                        self.skipped.add(plugin.name)
                     if result.versions is not None:
                         self._skip_results[plugin.name] = True
 
