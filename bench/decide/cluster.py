@@ -94,7 +94,7 @@ class Cluster:
     @property
     def ready_pods(self) -> int:
         """Number of pods that can be attempted now."""
-        return self.machine.active_pods
+        return len(self.machine.active_pods)
 
     @property
     def pending_pods(self) -> int:

@@ -12,7 +12,7 @@ once.
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator
+from collections.abc import Iterator, Sized
 from typing import Final
 
 from pyscheduler.core import event_handlers
@@ -76,6 +76,9 @@ class Machine:
     ) -> None:
         """Create a machine with an empty cluster."""
         self.context = Context.build(build_profiles, instrument or Instrument(), settings or Settings())
+        self.active_pods: Sized = self.context.queue.active.entries
+        """Pods in the active queue."""
+        self.nodes: Sized = self.context.state.rows
 
     def handle(self, event: Event) -> list[Command]:
         """Apply one event. Raises ValueError, with nothing changed, for an object that cannot be parsed."""
@@ -133,22 +136,13 @@ class Machine:
         suspended = self.context.suspended
         return suspended is not None and suspended.paused and not suspended.is_stale
 
-    @property
-    def active_pods(self) -> int:
-        """Number of pods in the active queue."""
-        return len(self.context.queue.active.entries)
-
-    @property
-    def nodes(self) -> int:
-        """Number of nodes."""
-        return len(self.context.state.rows)
-
     def next_wake(self) -> float | None:
         """Return the time of the next Tick, in seconds on the machine's clock; None if no timer is pending."""
         context = self.context
-        wake, lookup = context.queue.next_wake(popping=context.suspended is None), context.unconfirmed.next_due()
-        if wake is None or (lookup is not None and lookup < wake):
-            wake = lookup
+        wake = context.queue.next_wake(popping=context.suspended is None)
+        if context.unconfirmed.due:
+            lookup = context.unconfirmed.next_due()
+            wake = lookup if wake is None else min(wake, lookup)
         for waiting in context.handle.waiting_pods.by_uid.values():
             wake = waiting.next_wake if wake is None else min(wake, waiting.next_wake)
         return wake

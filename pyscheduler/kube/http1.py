@@ -189,8 +189,8 @@ class ResponseParser:
     def _chunks(self, data: bytes) -> bool:
         at, size = 0, len(data)
         while at < size:
-            if self._next == _SIZE:
-                at = self._whole_chunks(data, at)
+            if self._next == _SIZE and (at := self._whole_chunks(data, at)) == size:
+                break
             if self._next == _CHUNK:
                 piece = data[at : at + self._due]
                 self._add(piece)

@@ -245,7 +245,7 @@ class StreamConnection(_BaseConnection):
 
     async def __anext__(self) -> bytes:
         """Return the bytes since the last call. RequestError if the stream broke or a limit was exceeded."""
-        while not (chunk := self._take()):
+        while not self._waiting or not (chunk := self._take()):
             if self._whole:
                 raise StopAsyncIteration
             await self._wait_for_change()

@@ -16,11 +16,10 @@ from pyscheduler.core.commands import Bind, CallExtenders, CancelBinding, Comman
 from pyscheduler.core.events import Event
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.shell.binding.bindings import BindingPorts, Bindings
-from pyscheduler.shell.binding.concurrency import ConcurrencyLimit
+from pyscheduler.shell.binding.concurrency import ConcurrencyLimit, InFlightCounter
 from pyscheduler.shell.evictor import Evictor
 from pyscheduler.shell.lookup import PodLookup
 from pyscheduler.shell.patcher import Patcher
-from pyscheduler.shell.writers.in_flight import InFlightCounter
 from pyscheduler.shell.writers.recorder import Recorder
 from pyscheduler.shell.writers.status import StatusWriter
 

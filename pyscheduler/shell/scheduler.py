@@ -40,7 +40,7 @@ from pyscheduler.kube.decode import ObjectDecoder, Refusals
 from pyscheduler.kube.paths import LIVE_PODS, NODES, PODS, SUCCEEDED_PODS
 from pyscheduler.kube.reflector import Change, Deleted, Reflector, Watched
 from pyscheduler.shell import gc_tuning
-from pyscheduler.shell.binding.concurrency import ConcurrencyLimit
+from pyscheduler.shell.binding.concurrency import ConcurrencyLimit, InFlightCounter
 from pyscheduler.shell.executor import ApiClients, Executor
 from pyscheduler.shell.extenders.registry import ExtenderRegistry
 from pyscheduler.shell.gauges import register_gauges
@@ -48,7 +48,6 @@ from pyscheduler.shell.instrument import MetricsInstrument
 from pyscheduler.shell.leadership import ALWAYS_LEADER, Leadership, Work
 from pyscheduler.shell.loop import Loop
 from pyscheduler.shell.metrics import Metrics
-from pyscheduler.shell.writers.in_flight import InFlightCounter
 from pyscheduler.shell.writers.recorder import Recorder
 from pyscheduler.shell.writers.status import StatusWriter
 from pyscheduler.shell.writers.writer import KubeWriter

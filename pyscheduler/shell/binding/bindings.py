@@ -25,10 +25,9 @@ from pyscheduler.core.events import BindFailed, Bound, Event, Tick
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.shell.binding.cancellation import resolve_outcome, wait_until_stopped
 from pyscheduler.shell.binding.client import BindingClient
-from pyscheduler.shell.binding.concurrency import TOO_LONG, ConcurrencyLimit
+from pyscheduler.shell.binding.concurrency import TOO_LONG, ConcurrencyLimit, InFlightCounter
 from pyscheduler.shell.binding.cycle import BIND, POST_BIND, PRE_BIND, bind, prepare
 from pyscheduler.shell.binding.worker_pool import WorkerPool, cancel_and_wait
-from pyscheduler.shell.writers.in_flight import InFlightCounter
 
 LONG: Final = 5.0
 """Seconds that a plugin may block a worker, without the binding call itself, before the worker is replaced.

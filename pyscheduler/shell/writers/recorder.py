@@ -24,9 +24,9 @@ from pyscheduler.core.commands import EventType, Record
 from pyscheduler.kube.connection import MERGE_PATCH, Connection
 from pyscheduler.kube.http1 import PROTOBUF
 from pyscheduler.kube.paths import EVENTS, collection
+from pyscheduler.shell.binding.concurrency import InFlightCounter
 from pyscheduler.shell.writers import protobuf
 from pyscheduler.shell.writers.event_series import MAX_NOTE, EventSeries, SeriesKey, cut, event_name, series_key
-from pyscheduler.shell.writers.in_flight import InFlightCounter
 
 FINISH_AFTER: Final = 360.0
 """Seconds without repetition after which a series ends (client-go's finishTime)."""

@@ -12,9 +12,9 @@ import pytest
 from pyscheduler.clock import rfc3339_micro
 from pyscheduler.core.commands import EventType, Record
 from pyscheduler.kube.connection import Connection
+from pyscheduler.shell.binding.concurrency import InFlightCounter
 from pyscheduler.shell.writers import recorder
 from pyscheduler.shell.writers.event_series import MAX_NOTE, cut, event_name
-from pyscheduler.shell.writers.in_flight import InFlightCounter
 from pyscheduler.shell.writers.recorder import FINISH_AFTER, PATIENCE, SWEEP_EVERY, Recorder
 from pyscheduler.testing import pod
 from tests.unit.kube.fake_api import FakeApi, Hangup, Held, Reply, ok, refused
