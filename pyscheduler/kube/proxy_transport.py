@@ -19,7 +19,7 @@ from pyscheduler.kube.errors import (
     timeout_error,
     unreachable_error,
 )
-from pyscheduler.kube.http1 import Response, accepted
+from pyscheduler.kube.http1 import ACCEPT, JSON, Response
 from pyscheduler.kube.http_connection import Limits
 from pyscheduler.kube.pool import IDLE, READS, Call, Stream
 
@@ -96,7 +96,7 @@ class ProxyTransport:
     async def _send(
         self, session: aiohttp.ClientSession, call: Call, authorization: str, timeout: aiohttp.ClientTimeout
     ) -> aiohttp.ClientResponse:
-        headers = {"Accept": accepted(call.content_type)}
+        headers = {"Accept": ACCEPT.get(call.content_type, JSON)}
         if call.body is not None:
             headers["Content-Type"] = call.content_type
         if authorization:
