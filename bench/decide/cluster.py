@@ -1,4 +1,4 @@
-"""Cluster of a scenario: a machine with nodes and pods, whose bindings the test code confirms as the watch would."""
+"""Cluster of a scenario: a machine with nodes and pods; the bench confirms its bindings as the watch would."""
 
 from __future__ import annotations
 

@@ -225,7 +225,7 @@ def pages(checks: Checks, scheduler: Scheduler, clock: Clock, flags: Flags) -> d
     Call it on the scheduler's event loop; the pages are rendered in another thread.
     """
     from pyscheduler.shell.serving import health
-    from pyscheduler.shell.serving.http import json_answer, json_page
+    from pyscheduler.shell.serving.http import json_page, json_response
     from pyscheduler.shell.serving.main_loop import MainLoop, MetricsPage
     from pyscheduler.shell.serving.webserver import ServerResponse
 
@@ -248,7 +248,7 @@ def pages(checks: Checks, scheduler: Scheduler, clock: Clock, flags: Flags) -> d
     def resources(pods: list[Pod]) -> ServerResponse:
         from pyscheduler.shell.serving import pod_resources
 
-        return pod_resources.answer(pods)
+        return pod_resources.page(pods)
 
     def reset(_: ServerRequest) -> ServerResponse:
         scheduler.metrics.reset()
@@ -260,8 +260,8 @@ def pages(checks: Checks, scheduler: Scheduler, clock: Clock, flags: Flags) -> d
         "DELETE /metrics": main.page(reset, _identity),
         "/metrics/resources": main.page(pods, resources),
         "/configz": json_page(lambda _: configz(scheduler.config)),
-        "/debug/queue": main.page(queue, json_answer),
-        "/debug/cache": main.page(cache, json_answer),
+        "/debug/queue": main.page(queue, json_response),
+        "/debug/cache": main.page(cache, json_response),
     }
     if scheduler.config.configuration.enable_profiling:
         served.update(_profiles(main.loop))

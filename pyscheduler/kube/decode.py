@@ -167,7 +167,7 @@ _status = msgspec.json.Decoder(_Status).decode
 class ObjectDecoder(Generic[T]):
     """Decode lists and watches of one resource into objects of `type`.
 
-    `type` is dict[str, Any], or a struct whose `metadata` has namespace, name, uid and resource_version.
+    `type` is dict[str, Any], or a struct with `metadata` that has namespace, name, uid and resource_version.
     """
 
     def __init__(self, resource: str, type: type[T], refusals: Refusals) -> None:

@@ -123,7 +123,7 @@ class ResponseParser:
         self._size = 0
         return body
 
-    def answer(self) -> Response:
+    def response(self) -> Response:
         """Return the complete response."""
         if self.status < 300:
             return Response(self.status, self.take())

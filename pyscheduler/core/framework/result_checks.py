@@ -53,11 +53,11 @@ EXPECTED: Mapping[str, Expected] = MappingProxyType(
 """By the extension point's name in metrics. Filter and Score return arrays and have their own checks."""
 
 
-def check_result(point: str, method: Callable[..., Any], answer: object) -> None:
+def check_result(point: str, method: Callable[..., Any], result: object) -> None:
     """Raise InvalidReturnValue if the result has no valid type for the extension point."""
     expected = EXPECTED.get(point)
-    if expected is not None and not isinstance(answer, expected.types):
-        raise InvalidReturnValue(method, answer, expected.text)
+    if expected is not None and not isinstance(result, expected.types):
+        raise InvalidReturnValue(method, result, expected.text)
 
 
 def check_statuses(method: Callable[..., Any], verdicts: NodeToStatus, nodes: int) -> None:

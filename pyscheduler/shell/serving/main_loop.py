@@ -48,12 +48,12 @@ class MainLoop:
         except TimeoutError:
             raise LoopBlocked from None
 
-    def page(self, make: Callable[[ServerRequest], T], answer: Callable[[T], ServerResponse]) -> AsyncPage:
-        """Return a page with `answer(value)`, where `make` returns the value on the main loop."""
+    def page(self, make: Callable[[ServerRequest], T], respond: Callable[[T], ServerResponse]) -> AsyncPage:
+        """Return a page with `respond(value)`, where `make` returns the value on the main loop."""
 
         async def page(request: ServerRequest) -> ServerResponse:
             try:
-                return answer(await self.call(partial(make, request)))
+                return respond(await self.call(partial(make, request)))
             except LoopBlocked:
                 return BLOCKED
 

@@ -29,7 +29,7 @@ _ENDED = ("Succeeded", "Failed")
 Amounts = Mapping[str, int]
 
 
-def answer(pods: Collection[Pod]) -> ServerResponse:
+def page(pods: Collection[Pod]) -> ServerResponse:
     """Return the response for these pods."""
     return ServerResponse(_written([pod for pod in pods if pod.phase not in _ENDED]), content_type=CONTENT_TYPE)
 

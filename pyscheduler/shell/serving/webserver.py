@@ -76,20 +76,20 @@ class ServerResponse(msgspec.Struct, frozen=True):
 
 
 class WebServer:
-    """Calls `answer` with each request. Port 0 picks a free one, which `port` holds once started.
+    """Calls `respond` with each request. Port 0 picks a free one, which `port` holds once started.
 
     `tls` is called for each connection, so that a new certificate is served without a restart; None serves plain HTTP.
     """
 
     def __init__(
         self,
-        answer: Callable[[ServerRequest], Awaitable[ServerResponse]],
+        respond: Callable[[ServerRequest], Awaitable[ServerResponse]],
         address: str,
         port: int,
         tls: Callable[[], Awaitable[ssl.SSLContext]] | None = None,
     ) -> None:
         self.port = port
-        self._answer = answer
+        self._make_response = respond
         self._address = address
         self._tls = tls
         self._accepting: asyncio.Task[None] | None = None
@@ -196,7 +196,7 @@ class WebServer:
 
     async def _respond(self, request: ServerRequest) -> ServerResponse:
         try:
-            return await self._answer(request)
+            return await self._make_response(request)
         except Exception as problem:
             _log.crash("Failed to create a response", problem, path=request.path)
             return ServerResponse(b"internal error\n", 500)
@@ -260,22 +260,22 @@ def _read(request: h11.Request, subject: Subject | None, signer: bytes = b"") ->
 async def _send(
     connection: h11.Connection,
     writer: asyncio.StreamWriter,
-    answer: ServerResponse,
+    response: ServerResponse,
     *,
     without_body: bool,
     close: bool = False,
 ) -> None:
     """Write a response, at once or piece by piece; `close` announces that the connection ends after it."""
-    body = answer.body
+    body = response.body
     headers = [
-        ("Content-Type", answer.content_type),
+        ("Content-Type", response.content_type),
         ("X-Content-Type-Options", "nosniff"),
         ("Cache-Control", "no-cache, private"),
         *((("Content-Length", str(len(body))),) if isinstance(body, bytes) else ()),
         *((("Connection", "close"),) if close else ()),
     ]
-    phrase = HTTPStatus(answer.status).phrase
-    content = connection.send(h11.Response(status_code=answer.status, headers=headers, reason=phrase))
+    phrase = HTTPStatus(response.status).phrase
+    content = connection.send(h11.Response(status_code=response.status, headers=headers, reason=phrase))
     if not without_body:
         if isinstance(body, bytes):
             content += connection.send(h11.Data(data=body))

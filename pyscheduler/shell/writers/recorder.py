@@ -161,7 +161,7 @@ class Recorder:
         objects = [(collection(EVENTS, series.namespace), partial(self._body, series)) for series in some]
         counts = [series.count for series in some]
         try:
-            taken = await self._connection.create_together(objects)
+            taken = await self._connection.create_batch(objects)
         except Exception as problem:  # one of them cannot be encoded: written alone, it affects only itself
             _log.info("Cannot write Events in one batch, writing them one by one", v=4, err=repr(problem))
             return some
@@ -217,7 +217,7 @@ class Recorder:
             return []
         many = 1
         if queue is self._new:
-            many = max(1, min(_MAX_BATCH, -(-len(queue) // _WRITERS), self._connection.together))
+            many = max(1, min(_MAX_BATCH, -(-len(queue) // _WRITERS), self._connection.batch_limit))
         self._writing += many
         return [queue.popleft() for _ in range(many)]
 
