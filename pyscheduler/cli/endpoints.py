@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pyscheduler.shell.serving.authorization import AuthorizationFilter
     from pyscheduler.shell.serving.client_ca import ConfigMapAuthorities, FileAuthorities, TrustedAuthorities
     from pyscheduler.shell.serving.http import AsyncPage, Page
-    from pyscheduler.shell.serving.webserver import ServerRequest, ServerResponse
+    from pyscheduler.shell.serving.messages import ServerRequest, ServerResponse
 
 Flags = Callable[[], Mapping[str, Any]]
 """Function that returns the value of every flag by name."""
@@ -227,7 +227,7 @@ def pages(checks: Checks, scheduler: Scheduler, clock: Clock, flags: Flags) -> d
     from pyscheduler.shell.serving import health
     from pyscheduler.shell.serving.http import json_page, json_response
     from pyscheduler.shell.serving.main_loop import MainLoop, MetricsPage
-    from pyscheduler.shell.serving.webserver import ServerResponse
+    from pyscheduler.shell.serving.messages import ServerResponse
 
     main, context = MainLoop(asyncio.get_running_loop()), scheduler.machine.context
 

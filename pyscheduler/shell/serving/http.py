@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from pyscheduler.shell.serving.webserver import ServerRequest, ServerResponse, WebServer
+from pyscheduler.shell.serving.messages import ServerRequest, ServerResponse
+from pyscheduler.shell.serving.webserver import WebServer
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry

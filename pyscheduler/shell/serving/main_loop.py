@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from pyscheduler.shell.counting import Metric
 from pyscheduler.shell.metrics import Metrics
 from pyscheduler.shell.serving.http import AsyncPage, metrics_page
-from pyscheduler.shell.serving.webserver import ServerRequest, ServerResponse
+from pyscheduler.shell.serving.messages import ServerRequest, ServerResponse
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from pyscheduler.api.objects import Container, PodSpec, ResourceRequirements
 from pyscheduler.api.pod import Pod, PodSignatureGroup
 from pyscheduler.api.resources import CPU, EPHEMERAL_STORAGE, MEMORY, amounts, pod_requests
-from pyscheduler.shell.serving.webserver import ServerResponse
+from pyscheduler.shell.serving.messages import ServerResponse
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _SLICE = 100

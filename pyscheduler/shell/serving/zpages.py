@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import pyscheduler
 from pyscheduler.shell.serving.http import Page
-from pyscheduler.shell.serving.webserver import ServerRequest, ServerResponse
+from pyscheduler.shell.serving.messages import ServerRequest, ServerResponse
 
 COMPONENT: Final = "pyscheduler"
 EMULATED: Final = "1.36"

@@ -12,7 +12,7 @@ import pytest
 from pyscheduler.shell.metrics import Metrics
 from pyscheduler.shell.serving.http import BadRequest, json_response, number
 from pyscheduler.shell.serving.main_loop import BLOCKED, LoopBlocked, MainLoop, MetricsPage
-from pyscheduler.shell.serving.webserver import ServerRequest, ServerResponse
+from pyscheduler.shell.serving.messages import ServerRequest, ServerResponse
 from pyscheduler.shell.threads import LoopThread
 
 REQUEST = ServerRequest("/page", {}, {})
