@@ -11,11 +11,11 @@ import socket
 import ssl
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeVar, cast
 from urllib.parse import urlsplit
 
 from aiohappyeyeballs import start_connection
+from msgspec import Struct
 
 from pyscheduler.kube.deadlines import KEEP_ALIVE
 from pyscheduler.kube.errors import RequestError, connection_lost_error, timeout_error, unreachable_error
@@ -38,8 +38,7 @@ class Limits(NamedTuple):
     total: float
 
 
-@dataclass(frozen=True, slots=True)
-class Address:
+class Address(Struct, frozen=True):
     """Target of connections. `prefix` precedes every path; `server_hostname` must match the certificate."""
 
     host: str

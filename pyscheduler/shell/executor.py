@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from pyscheduler import logs
 from pyscheduler.api.handle import ApiWriter
@@ -29,8 +30,7 @@ ExtenderCaller = Callable[[CallExtenders, EventHandler], None]
 """Makes the calls of a command, and passes what came of them to the handler."""
 
 
-@dataclass(frozen=True, slots=True)
-class ApiClients:
+class ApiClients(Struct, frozen=True):
     """The writers to the API server, by what they write."""
 
     api: ApiWriter

@@ -7,11 +7,11 @@ score of 0.7 would become 0. Arrays are checked once for all nodes, not node by 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType, NoneType
 from typing import Any, Final
 
 import numpy as np
+from msgspec import Struct
 
 from pyscheduler.api.events import QueueingHint
 from pyscheduler.api.normalize import Scores
@@ -21,8 +21,7 @@ from pyscheduler.api.return_values import FILTER_RETURNS, InvalidReturnValue
 _COLUMN: Final = "an array of int64"
 
 
-@dataclass(frozen=True, slots=True)
-class Expected:
+class Expected(Struct, frozen=True):
     """Valid types of an extension point, and their names in error messages."""
 
     types: tuple[type, ...]

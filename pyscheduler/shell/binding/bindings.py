@@ -14,8 +14,9 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from pyscheduler import logs
 from pyscheduler.api.handle import ApiWriter
@@ -40,8 +41,7 @@ _CHECK_EVERY: Final = 1.0
 log = logs.get("bindings")
 
 
-@dataclass(frozen=True, slots=True)
-class BindingPorts:
+class BindingPorts(Struct, frozen=True):
     """Where the outcomes of bindings go."""
 
     emit: Callable[[Event], None]

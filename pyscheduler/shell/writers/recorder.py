@@ -11,11 +11,11 @@ import asyncio
 import socket
 from collections import OrderedDict, deque
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from pyscheduler import logs
 from pyscheduler.api import ApiError
