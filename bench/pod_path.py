@@ -28,6 +28,7 @@ from pyscheduler.config.load import default
 from pyscheduler.embedded.api import Api
 from pyscheduler.embedded.cluster import EmbeddedCluster
 from pyscheduler.kube.connection import ConnectionOptions, connect
+from pyscheduler.shell.instrument import RestClientMetrics
 from pyscheduler.shell.metrics import Metrics
 from pyscheduler.shell.scheduler import Connections, Scheduler
 from pyscheduler.shell.threads import LoopThread
@@ -114,11 +115,13 @@ async def record_path(nodes: int) -> PathRecorder:
     async with AsyncExitStack() as stack:
         thread = await stack.enter_async_context(LoopThread("cluster"))
         cluster = await thread.run(partial(thread.resources.enter_async_context, EmbeddedCluster(nodes, port=0)))
-        connection = await connect(cluster.kubeconfig, ConnectionOptions(qps=-1))
+        metrics = Metrics()
+        rest = partial(RestClientMetrics, metrics)
+        connection = await connect(cluster.kubeconfig, ConnectionOptions(qps=-1), metrics=rest)
         stack.push_async_callback(connection.close)
         connections = Connections.to_server_of(connection)
         stack.push_async_callback(connections.close)
-        scheduler = Scheduler(default(), connections, SlowClock(), Metrics())
+        scheduler = Scheduler(default(), connections, SlowClock(), metrics)
         running = asyncio.create_task(scheduler.run())
         api = cluster.server.api
         try:

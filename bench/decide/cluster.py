@@ -1,4 +1,4 @@
-"""Cluster of a scenario: a machine with nodes and pods, whose bindings the test code confirms as the watch would."""
+"""Cluster of a scenario: a machine with nodes and pods; the bench confirms its bindings as the watch would."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class Cluster:
     @property
     def ready_pods(self) -> int:
         """Number of pods that can be attempted now."""
-        return self.machine.active_pods
+        return len(self.machine.active_pods)
 
     @property
     def pending_pods(self) -> int:

@@ -24,7 +24,7 @@ from bench.pod_features import POD_SPECS
     metavar="NAME,...",
     help="Scenarios, comma-separated, or all; see --list. By default all kinds of pod specs.",
 )
-@click.option("--asks", "kinds", default=",".join(POD_SPECS), help="Kinds of pod specs, comma-separated.")
+@click.option("--pod-specs", "kinds", default=",".join(POD_SPECS), help="Kinds of pod specs, comma-separated.")
 @click.option("--list", "listed", is_flag=True, help="List the scenarios and exit.")
 @click.option(
     "--nodes", multiple=True, default=["5000"], metavar="N,...", help="Nodes of the cluster; several for a curve."
@@ -80,7 +80,7 @@ def main(  # noqa: PLR0913 -- the options of a command are its parameters
         console.print(scenario_table(list(SCENARIOS.values())))
         return
     if names is None:
-        chosen = _chosen(kinds, POD_SPECS, "--asks")
+        chosen = _chosen(kinds, POD_SPECS, "--pod-specs")
     else:
         chosen = names.split(",") if skip_unknown else _chosen(names, SCENARIOS, "--scenario")
     sizes = [Size(count, per_node, pods, rounds, scale, churn == "node") for count in _node_counts(nodes)]

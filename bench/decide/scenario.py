@@ -10,7 +10,7 @@ from pyscheduler.core.commands import Command
 
 
 class Row(NamedTuple):
-    """A repeated action on the cluster of a scenario, whose CPU time is measured."""
+    """A repeated action on the cluster of a scenario; its CPU time is measured."""
 
     name: str
     prepare: Callable[[int], Actions]

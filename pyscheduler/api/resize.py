@@ -22,8 +22,6 @@ _NOTHING: Requests = {}
 def resized(source: PodObject) -> dict[str, Requests] | None:
     """Return the effective requests that differ from the spec, or None if there are none (the usual case)."""
     status, spec = source.status, source.spec
-    if not status.container_statuses and not status.init_container_statuses and status.resources is None:
-        return None
     statuses = {s.name: s for s in (*(status.container_statuses or ()), *(status.init_container_statuses or ()))}
     held = {}
     for container in (*spec.containers, *(spec.init_containers or ())):

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pyscheduler.shell.serving.authorization import AuthorizationFilter
     from pyscheduler.shell.serving.client_ca import ConfigMapAuthorities, FileAuthorities, TrustedAuthorities
     from pyscheduler.shell.serving.http import AsyncPage, Page
-    from pyscheduler.shell.serving.webserver import ServerRequest, ServerResponse
+    from pyscheduler.shell.serving.messages import ServerRequest, ServerResponse
 
 Flags = Callable[[], Mapping[str, Any]]
 """Function that returns the value of every flag by name."""
@@ -225,9 +225,9 @@ def pages(checks: Checks, scheduler: Scheduler, clock: Clock, flags: Flags) -> d
     Call it on the scheduler's event loop; the pages are rendered in another thread.
     """
     from pyscheduler.shell.serving import health
-    from pyscheduler.shell.serving.http import json_answer, json_page
+    from pyscheduler.shell.serving.http import json_page, json_response
     from pyscheduler.shell.serving.main_loop import MainLoop, MetricsPage
-    from pyscheduler.shell.serving.webserver import ServerResponse
+    from pyscheduler.shell.serving.messages import ServerResponse
 
     main, context = MainLoop(asyncio.get_running_loop()), scheduler.machine.context
 
@@ -248,7 +248,7 @@ def pages(checks: Checks, scheduler: Scheduler, clock: Clock, flags: Flags) -> d
     def resources(pods: list[Pod]) -> ServerResponse:
         from pyscheduler.shell.serving import pod_resources
 
-        return pod_resources.answer(pods)
+        return pod_resources.page(pods)
 
     def reset(_: ServerRequest) -> ServerResponse:
         scheduler.metrics.reset()
@@ -260,8 +260,8 @@ def pages(checks: Checks, scheduler: Scheduler, clock: Clock, flags: Flags) -> d
         "DELETE /metrics": main.page(reset, _identity),
         "/metrics/resources": main.page(pods, resources),
         "/configz": json_page(lambda _: configz(scheduler.config)),
-        "/debug/queue": main.page(queue, json_answer),
-        "/debug/cache": main.page(cache, json_answer),
+        "/debug/queue": main.page(queue, json_response),
+        "/debug/cache": main.page(cache, json_response),
     }
     if scheduler.config.configuration.enable_profiling:
         served.update(_profiles(main.loop))

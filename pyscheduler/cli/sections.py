@@ -24,7 +24,7 @@ class SectionOption(click.Option):
 
 
 class SectionedCommand(click.Command):
-    """Command whose help lists the options by section, in the order in which the sections first appear."""
+    """Command with help that lists the options by section, in the order in which the sections first appear."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         sections: dict[str, list[tuple[str, str]]] = {}

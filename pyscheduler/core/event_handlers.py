@@ -39,7 +39,7 @@ def handle_pod_change(context: Context, source: PodObject, now: float) -> None:
         if source.status.phase == _SUCCEEDED and context.handle.pods.keep_succeeded(pod):
             context.wake((ClusterEvent(SUCCEEDED_POD, Action.ADD, None, pod, "SucceededPodAdd"),), now)
         return
-    if context.handle.pods.has_succeeded(pod.uid):
+    if pod.uid in context.handle.pods.succeeded:
         return  # the watch of running pods lags behind that of succeeded pods
     key = pod.key
     namesake = context.uid_of.get(key)

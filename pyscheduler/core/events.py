@@ -120,7 +120,7 @@ class ExtendersResponded(msgspec.Struct, frozen=True):
 
     at: float
     id: int
-    answers: tuple[ExtenderResult, ...]
+    results: tuple[ExtenderResult, ...]
 
 
 class Tick(msgspec.Struct, frozen=True, gc=False):

@@ -12,7 +12,7 @@ once.
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator
+from collections.abc import Sized
 from typing import Final
 
 from pyscheduler.core import event_handlers
@@ -76,6 +76,9 @@ class Machine:
     ) -> None:
         """Create a machine with an empty cluster."""
         self.context = Context.build(build_profiles, instrument or Instrument(), settings or Settings())
+        self.active_pods: Sized = self.context.queue.active.entries
+        """Pods in the active queue."""
+        self.nodes: Sized = self.context.state.rows
 
     def handle(self, event: Event) -> list[Command]:
         """Apply one event. Raises ValueError, with nothing changed, for an object that cannot be parsed."""
@@ -83,7 +86,7 @@ class Machine:
         if suspended is not None and suspended.paused:
             suspended.is_stale = True
         commands = self._dispatch(event)
-        commands += self._advance(event.at)
+        commands += self._process_slice(event.at)
         if self.context.cancelled_bindings:
             commands += map(CancelBinding, self.context.cancelled_bindings)
             self.context.cancelled_bindings.clear()
@@ -96,10 +99,10 @@ class Machine:
         """
         context, step = self.context, self.next_step
         if step is CycleStep.BACKLOG:
-            return self._advance(now)
+            return self._process_slice(now)
         suspended = context.suspended
         if suspended is not None and step is CycleStep.RESUME:
-            return resume(context, suspended, now) + self._advance(now)
+            return resume(context, suspended, now) + self._process_slice(now)
         queued = context.queue.pop(now) if suspended is None else drop_stale_attempt(context, now)
         if queued is None:
             return None
@@ -109,13 +112,11 @@ class Machine:
             commands = attempt(context, queued, now)
         except BaseException as error:
             commands = fail_broken_attempt(context, queued, error, now)
-        return commands + self._advance(now)
+        return commands + self._process_slice(now)
 
-    def warm_up(self) -> Iterator[None]:
-        """Build the topology columns of the default constraints one by one: 60 ms for 50,000 nodes."""
-        for key in TOPOLOGY_KEYS:
-            self.context.state.topology(key)
-            yield
+    def build_topology_column(self, key: str) -> None:
+        """Build the column of a topology key before an attempt needs it."""
+        self.context.state.topology(key)
 
     @property
     def next_step(self) -> CycleStep | None:
@@ -133,22 +134,13 @@ class Machine:
         suspended = self.context.suspended
         return suspended is not None and suspended.paused and not suspended.is_stale
 
-    @property
-    def active_pods(self) -> int:
-        """Number of pods in the active queue."""
-        return len(self.context.queue.active.entries)
-
-    @property
-    def nodes(self) -> int:
-        """Number of nodes."""
-        return len(self.context.state.rows)
-
     def next_wake(self) -> float | None:
         """Return the time of the next Tick, in seconds on the machine's clock; None if no timer is pending."""
         context = self.context
-        wake, lookup = context.queue.next_wake(popping=context.suspended is None), context.unconfirmed.next_due()
-        if wake is None or (lookup is not None and lookup < wake):
-            wake = lookup
+        wake = context.queue.next_wake(popping=context.suspended is None)
+        if context.unconfirmed.due:
+            lookup = context.unconfirmed.next_due()
+            wake = lookup if wake is None else min(wake, lookup)
         for waiting in context.handle.waiting_pods.by_uid.values():
             wake = waiting.next_wake if wake is None else min(wake, waiting.next_wake)
         return wake
@@ -190,7 +182,7 @@ class Machine:
                 return expire_permits(context, event.at) + look_up_unconfirmed(context, event.at)
         return []
 
-    def _advance(self, now: float) -> list[Command]:
+    def _process_slice(self, now: float) -> list[Command]:
         """Do a slice of the pending work, first the requests that plugins made during their calls."""
         context, commands = self.context, list[Command]()
         handle = context.handle

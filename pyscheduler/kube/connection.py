@@ -239,11 +239,11 @@ class Connection:
         return Call(method, path, body(form), form)
 
     @property
-    def together(self) -> int:
+    def batch_limit(self) -> int:
         """Number of calls that may be sent as one batch now without waiting for the rate limiter."""
         return 1 if self._clock.now() < self._unbatched_until else self._limiter.left()
 
-    async def create_together(self, objects: Sequence[tuple[str, Encode]]) -> list[bool]:
+    async def create_batch(self, objects: Sequence[tuple[str, Encode]]) -> list[bool]:
         """POST named objects in one batch. Return for each True if the server accepted it.
 
         `request` reports the error of each that was not accepted, and of all if none could be sent.
@@ -252,21 +252,23 @@ class Connection:
         calls = [Call("POST", path, encode(form), form) for path, encode in objects]
         began = self._clock.now()
         try:
-            answers = await self._transport.calls(calls, await self._authorize("POST", len(calls)))
+            responses = await self._transport.calls(calls, await self._authorize("POST", len(calls)))
         except RequestError:
-            answers = [None] * len(calls)
-        if None in answers:
+            responses = [None] * len(calls)
+        if None in responses:
             self._unbatched_until = self._clock.now() + UNBATCHED_SECONDS
         seconds = self._clock.now() - began
-        return [self._record_batch_result(call, answer, seconds) for call, answer in zip(calls, answers, strict=True)]
+        return [
+            self._record_batch_result(call, response, seconds) for call, response in zip(calls, responses, strict=True)
+        ]
 
-    def _record_batch_result(self, call: Call, answer: Response | None, seconds: float) -> bool:
+    def _record_batch_result(self, call: Call, response: Response | None, seconds: float) -> bool:
         """Record the metrics of one call of a batch. Return True if it succeeded."""
-        self._metrics.count_result(call.method, answer.status if answer else 0, again=False)
-        if answer is not None:
-            self._metrics.observe_sizes(call.method, len(call.body or b""), len(answer.body))
+        self._metrics.count_result(call.method, response.status if response else 0, again=False)
+        if response is not None:
+            self._metrics.observe_sizes(call.method, len(call.body or b""), len(response.body))
         self._metrics.observe_latency(call.method, seconds)
-        return answer is not None and answer.status < 300
+        return response is not None and response.status < 300
 
     @asynccontextmanager
     async def watching(self, path: str, seconds: float) -> AsyncIterator[AsyncIterator[bytes]]:
@@ -275,7 +277,7 @@ class Connection:
         Silence is no sign of a dead connection here, but a missing end is.
         """
         limits = self.deadlines
-        async with self._stream(path, Limits(limits.answer, math.inf, seconds + limits.grace)) as chunks:
+        async with self._stream(path, Limits(limits.response, math.inf, seconds + limits.grace)) as chunks:
             yield chunks
 
     @asynccontextmanager
@@ -403,14 +405,14 @@ def _pause(method: str, attempts: int, problem: RequestError) -> float | None:
     return None
 
 
-def _error_of(answer: Response, wall: float) -> RequestError:
-    status = _status(answer.body)
-    text = status.message or " ".join(answer.body[:200].decode(errors="replace").split())
+def _error_of(response: Response, wall: float) -> RequestError:
+    status = _status(response.body)
+    text = status.message or " ".join(response.body[:200].decode(errors="replace").split())
     return RequestError(
-        answer.status,
-        status.reason or answer.reason,
-        text or f"HTTP {answer.status} {answer.reason}".rstrip(),
-        _wait(answer.retry_after, status, wall),
+        response.status,
+        status.reason or response.reason,
+        text or f"HTTP {response.status} {response.reason}".rstrip(),
+        _wait(response.retry_after, status, wall),
     )
 
 

@@ -56,10 +56,10 @@ class Credentials:
         """Return the Authorization header, "" with a client certificate or without credentials. ConnectionProblem."""
         if self._loader is not None and self._clock.now() - self._read_at > REREAD_AFTER and self._may_change():
             await self._refresh()
-        key = self._configuration.get_api_key_with_prefix("BearerToken")
-        if not isinstance(self._configuration, RestConfig):
-            key = _await_loader(key, self.described)  # which may run an exec plugin
-        return (await key or "").rstrip()
+        if isinstance(self._configuration, RestConfig):
+            return self._configuration.header
+        key = self._configuration.get_api_key_with_prefix("BearerToken")  # which may run an exec plugin
+        return (await _await_loader(key, self.described) or "").rstrip()
 
     async def _refresh(self) -> None:
         """Read tokens again if possible; the current ones may still be valid."""

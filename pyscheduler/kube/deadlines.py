@@ -19,7 +19,7 @@ class Deadlines(msgspec.Struct, frozen=True):
 
     connect: float = 10.0
     """Name resolution, TCP and TLS handshakes."""
-    answer: float = 15.0
+    response: float = 15.0
     """Complete response of a call, including the wait for a connection; for a watch, its headers."""
     read: float = 30.0
     """First byte of a list and the time between two reads: the server needs seconds to start a large one."""
@@ -34,7 +34,7 @@ class Deadlines(msgspec.Struct, frozen=True):
 
     def within(self, seconds: float) -> Deadlines:
         """Return deadlines for calls that must fail within `seconds`."""
-        return msgspec.structs.replace(self, connect=min(self.connect, seconds), answer=min(self.answer, seconds))
+        return msgspec.structs.replace(self, connect=min(self.connect, seconds), response=min(self.response, seconds))
 
     def watch_seconds(self, rng: random.Random) -> int:
         """Return a random timeoutSeconds, so that watches that started together are renewed at different times."""

@@ -1,4 +1,4 @@
-"""Decode lists and watch events into objects, one at a time.
+"""Decode lists and watch events into objects, one at a time, and split a watch into its events.
 
 An object that cannot be decoded affects only itself: its identity is returned as far as possible, `Refusals` logs and
 counts it, and decoding continues. An object that is nested too deep is decoded without its deepest levels: a running
@@ -22,6 +22,8 @@ ADDED, MODIFIED, DELETED, BOOKMARK, ERROR = "ADDED", "MODIFIED", "DELETED", "BOO
 _CHANGES = (ADDED, MODIFIED, DELETED)
 UNREADABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 """Exceptions that a decoder may raise for arbitrary input."""
+LONGEST_LINE: Final = 64 * 1024 * 1024
+"""Bytes of a watch event. Objects in etcd have at most 1.5 MiB by default; a longer line is no watch event."""
 _REMEMBERED = 1000
 _MOST_TEXT = 200
 _SKIPPED = "Skipped an object that cannot be read"
@@ -31,6 +33,10 @@ _log = logs.get("decode")
 
 class UnreadableList(ValueError):
     """The envelope of a list or watch event is malformed: nothing in it can be trusted."""
+
+
+class LineTooLong(ValueError):
+    """A line exceeds the limit: the peer does not send a watch."""
 
 
 class Identity(NamedTuple):
@@ -64,6 +70,32 @@ class Page(NamedTuple, Generic[T]):
     items: Iterator[Item[T]]
     version: str
     next: str
+
+
+class Lines:
+    """Line splitter: chunks of a watch in, wherever the network splits them, complete lines out.
+
+    aiohttp's line reader fails at its buffer limit; a line here may be as large as any API object, and the parts of a
+    long line are joined once.
+    """
+
+    def __init__(self, longest: int = LONGEST_LINE) -> None:
+        self._longest = longest
+        self._parts: list[bytes] = []
+        self._size = 0
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """Return the lines that end in `chunk`, without newlines; empty ones are omitted. LineTooLong."""
+        first, *others = chunk.split(b"\n")
+        self._parts.append(first)
+        self._size += len(first)
+        if self._size > self._longest:
+            raise LineTooLong(f"a line of the watch is longer than {self._longest} bytes")
+        if not others:
+            return []
+        whole = [b"".join(self._parts), *others[:-1]]
+        self._parts, self._size = [others[-1]], len(others[-1])
+        return list(filter(None, whole))
 
 
 class Refusals:
@@ -135,7 +167,7 @@ _status = msgspec.json.Decoder(_Status).decode
 class ObjectDecoder(Generic[T]):
     """Decode lists and watches of one resource into objects of `type`.
 
-    `type` is dict[str, Any], or a struct whose `metadata` has namespace, name, uid and resource_version.
+    `type` is dict[str, Any], or a struct with `metadata` that has namespace, name, uid and resource_version.
     """
 
     def __init__(self, resource: str, type: type[T], refusals: Refusals) -> None:

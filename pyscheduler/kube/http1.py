@@ -12,6 +12,8 @@ from typing import Final, NamedTuple
 
 JSON: Final = "application/json"
 PROTOBUF: Final = "application/vnd.kubernetes.protobuf"
+ACCEPT: Final = {PROTOBUF: f"{PROTOBUF},{JSON}"}
+"""Accept headers by the content type of the request; JSON for all others."""
 LONGEST_HEAD: Final = 1 << 16
 LONGEST_BODY: Final = 1 << 32
 """Bytes. A list without paging is 1 GiB at 150,000 pods; an endless response is rejected."""
@@ -48,16 +50,11 @@ class Response(NamedTuple):
     retry_after: str = ""
 
 
-def accepted(content_type: str) -> str:
-    """Return the Accept header of a call: a protobuf request accepts protobuf or JSON."""
-    return f"{PROTOBUF},{JSON}" if content_type == PROTOBUF else JSON
-
-
 def request(method: str, target: str, fixed: bytes, body: bytes | None, content_type: str) -> bytes:
     """Encode a request; `fixed` holds header lines shared by all calls. ValueError if `target` is no path."""
     if not _target(target):
         raise ValueError(f"{target!r} is not the path of a URL")
-    accept = accepted(content_type).encode()
+    accept = ACCEPT.get(content_type, JSON).encode()
     if body is None:
         return b"%b %b HTTP/1.1\r\n%bAccept: %b\r\n\r\n" % (method.encode(), target.encode(), fixed, accept)
     return b"%b %b HTTP/1.1\r\n%bAccept: %b\r\nContent-Type: %b\r\nContent-Length: %d\r\n\r\n%b" % (
@@ -126,7 +123,7 @@ class ResponseParser:
         self._size = 0
         return body
 
-    def answer(self) -> Response:
+    def response(self) -> Response:
         """Return the complete response."""
         if self.status < 300:
             return Response(self.status, self.take())
@@ -189,8 +186,8 @@ class ResponseParser:
     def _chunks(self, data: bytes) -> bool:
         at, size = 0, len(data)
         while at < size:
-            if self._next == _SIZE:
-                at = self._whole_chunks(data, at)
+            if self._next == _SIZE and (at := self._whole_chunks(data, at)) == size:
+                break
             if self._next == _CHUNK:
                 piece = data[at : at + self._due]
                 self._add(piece)

@@ -37,10 +37,6 @@ class RestConfig(msgspec.Struct):
     token_file: Path | None = None
     """File of the token, which may be replaced at runtime."""
 
-    async def get_api_key_with_prefix(self, _: str) -> str:
-        """Return the Authorization header."""
-        return self.header
-
     async def load_and_set(self, _: object) -> None:
         """Read the token again. OSError."""
         if self.token_file is not None:

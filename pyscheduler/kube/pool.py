@@ -56,14 +56,14 @@ class _ResponseBatch:
     def done(self) -> bool:
         return self.whole.done()
 
-    def set_result(self, answer: Response) -> None:
-        self._take(answer)
+    def set_result(self, response: Response) -> None:
+        self._take(response)
 
     def set_exception(self, _: Exception) -> None:
         self._take(None)
 
-    def _take(self, answer: Response | None) -> None:
-        self.received.append(answer)
+    def _take(self, response: Response | None) -> None:
+        self.received.append(response)
         if len(self.received) == self._calls:
             self.whole.set_result(None)
 
@@ -106,15 +106,15 @@ class Pool:
     async def call(self, call: Call, authorization: str) -> Response:
         """Send a call once, again only if the server had already closed the idle connection. RequestError."""
         content = self._request(call, authorization)
-        deadline = self._loop.time() + self._deadlines.answer
+        deadline = self._loop.time() + self._deadlines.response
         while True:
             connection = await self._acquire_connection(deadline, writes=call.method not in READS)
             sent_at = self._loop.time()
-            answer: asyncio.Future[Response] = self._loop.create_future()
-            connection.send(content, (answer,))
-            self._watch(answer, deadline)
+            response: asyncio.Future[Response] = self._loop.create_future()
+            connection.send(content, (response,))
+            self._watch(response, deadline)
             try:
-                return await answer
+                return await response
             except TimeoutError:
                 self._close_idle_since(sent_at)
                 raise timeout_error() from None
@@ -122,9 +122,9 @@ class Pool:
                 if not (problem.reason == LOST and connection.is_stale and call.method in _REPEATABLE):
                     raise
             finally:
-                del self._due[answer]
-                connection.abandon(answer)
-                del answer, connection  # the answer's exception refers to this frame: break the cycle
+                del self._due[response]
+                connection.abandon(response)
+                del response, connection  # the response's exception refers to this frame: break the cycle
 
     async def calls(self, calls: Sequence[Call], authorization: str) -> list[Response | None]:
         """Send a batch of calls on one connection, once; None for each without a response.
@@ -132,21 +132,21 @@ class Pool:
         The calls must be repeatable. RequestError if no connection is available.
         """
         content = b"".join([self._request(call, authorization) for call in calls])
-        deadline = self._loop.time() + self._deadlines.answer
+        deadline = self._loop.time() + self._deadlines.response
         connection = await self._acquire_connection(deadline, writes=True)
         sent_at = self._loop.time()
-        answers = _ResponseBatch(len(calls), self._loop)
-        connection.send(content, (answers,) * len(calls))
-        self._watch(answers.whole, deadline)
+        batch = _ResponseBatch(len(calls), self._loop)
+        connection.send(content, (batch,) * len(calls))
+        self._watch(batch.whole, deadline)
         try:
             try:
-                await answers.whole
+                await batch.whole
             except TimeoutError:
                 self._close_idle_since(sent_at)
         finally:
-            del self._due[answers.whole]
-            connection.abandon(answers)
-        return [*answers.received, *[None] * (len(calls) - len(answers.received))]
+            del self._due[batch.whole]
+            connection.abandon(batch)
+        return [*batch.received, *[None] * (len(calls) - len(batch.received))]
 
     async def stream(self, call: Call, authorization: str, limits: Limits) -> Stream:
         """Send a read on its own connection; its response is streamed. RequestError if there is none."""

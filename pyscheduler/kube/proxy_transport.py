@@ -19,7 +19,7 @@ from pyscheduler.kube.errors import (
     timeout_error,
     unreachable_error,
 )
-from pyscheduler.kube.http1 import Response, accepted
+from pyscheduler.kube.http1 import ACCEPT, JSON, Response
 from pyscheduler.kube.http_connection import Limits
 from pyscheduler.kube.pool import IDLE, READS, Call, Stream
 
@@ -55,18 +55,18 @@ class ProxyTransport:
         """Send a call once. RequestError if there is no response."""
         if call.method not in READS and self._may_write is not None and not self._may_write():
             raise not_leading_error()
-        timeout = aiohttp.ClientTimeout(total=self._deadlines.answer, sock_connect=self._deadlines.connect)
+        timeout = aiohttp.ClientTimeout(total=self._deadlines.response, sock_connect=self._deadlines.connect)
         try:
             response = await self._send(self._calls, call, authorization, timeout)
-            return _answer(response, await response.read())
+            return _response_of(response, await response.read())
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise _unanswered(error) from None
+            raise _request_error(error) from None
 
     async def calls(self, calls: Sequence[Call], authorization: str) -> list[Response | None]:
         """Send the calls one after the other: not every proxy supports pipelining."""
-        return [await self._answer(call, authorization) for call in calls]
+        return [await self._response_or_none(call, authorization) for call in calls]
 
-    async def _answer(self, call: Call, authorization: str) -> Response | None:
+    async def _response_or_none(self, call: Call, authorization: str) -> Response | None:
         try:
             return await self.call(call, authorization)
         except RequestError:
@@ -80,9 +80,9 @@ class ProxyTransport:
         try:
             async with asyncio.timeout(limits.head):
                 response = await self._send(self._streams, call, authorization, timeout)
-            refused = _answer(response, await response.read()) if response.status >= 300 else None
+            refused = _response_of(response, await response.read()) if response.status >= 300 else None
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise _unanswered(error) from None
+            raise _request_error(error) from None
         return Stream(refused, _chunks(response), response.close)
 
     async def warm(self, connections: int) -> None:
@@ -96,7 +96,7 @@ class ProxyTransport:
     async def _send(
         self, session: aiohttp.ClientSession, call: Call, authorization: str, timeout: aiohttp.ClientTimeout
     ) -> aiohttp.ClientResponse:
-        headers = {"Accept": accepted(call.content_type)}
+        headers = {"Accept": ACCEPT.get(call.content_type, JSON)}
         if call.body is not None:
             headers["Content-Type"] = call.content_type
         if authorization:
@@ -130,7 +130,7 @@ def _finite(seconds: float) -> float | None:
     return None if seconds == math.inf else seconds
 
 
-def _answer(response: aiohttp.ClientResponse, body: bytes) -> Response:
+def _response_of(response: aiohttp.ClientResponse, body: bytes) -> Response:
     return Response(response.status, body, response.reason or "", response.headers.get("Retry-After", ""))
 
 
@@ -139,10 +139,10 @@ async def _chunks(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
         async for chunk in response.content.iter_any():
             yield chunk
     except (aiohttp.ClientError, TimeoutError, OSError) as error:
-        raise _unanswered(error) from None
+        raise _request_error(error) from None
 
 
-def _unanswered(error: Exception) -> RequestError:
+def _request_error(error: Exception) -> RequestError:
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
         return unreachable_error(error.certificate_error)
     if isinstance(error, aiohttp.ClientConnectorError):

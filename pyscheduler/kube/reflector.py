@@ -36,12 +36,13 @@ from pyscheduler.kube.decode import (
     MODIFIED,
     Identity,
     Item,
+    Lines,
+    LineTooLong,
     ObjectDecoder,
     Page,
     UnreadableList,
 )
 from pyscheduler.kube.errors import TIMEOUT
-from pyscheduler.kube.lines import Lines, LineTooLong
 from pyscheduler.kube.listing import ListReader
 from pyscheduler.kube.numbers import natural
 from pyscheduler.kube.paths import collection

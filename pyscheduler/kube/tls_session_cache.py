@@ -3,7 +3,7 @@
 A scheduler opens a hundred connections when it starts: a watch per resource and many bindings in flight. With a client
 certificate (RSA, 2048 bits) a connection with one call takes 1.6 ms of CPU instead of 2.6; its handshake alone 0.4 ms
 instead of 1.1, and 0.6 instead of 1.4 in the server. With a token a handshake takes 0.4 ms instead of 0.5, and 0.3
-instead of 0.6 in the server (docs/performance.md says how measured). asyncio and uvloop have no parameter for a
+instead of 0.6 in the server (measurement in docs/performance.md). asyncio and uvloop have no parameter for a
 session, but they create connections through the context.
 
 Reading a connection's session leaks a copy of 5 KiB in Python before 3.12.8 and 3.13.1 (gh-116810), so it is read only

@@ -4,7 +4,7 @@ A leader renews its lease every retryPeriod. If renewDeadline passes without a s
 `holds` returns False from that moment, even if this process was frozen, and `lead` raises LeaseLost.
 `holds`, `lost` and `check` are safe in any thread: each reads single values that the election sets.
 
-kubernetes_asyncio 36.1 has a leader election too, whose leader acts without a lease. With client-go's defaults (15, 10
+With the leader election of kubernetes_asyncio 36.1 a leader acts without a lease: with client-go's defaults (15, 10
 and 2 s) it stopped 12 s after its last renewal if the API server rejected all others, and not within 25 s if it refused
 connections or did not respond. Here it is 10 s in each case. ADR 14 has the other differences.
 """

@@ -16,7 +16,7 @@ from pyscheduler.clock import Clock
 from pyscheduler.core.commands import Evict
 from pyscheduler.core.events import Event, EvictFailed
 from pyscheduler.core.instrument import Instrument
-from pyscheduler.shell.writers.in_flight import InFlightCounter
+from pyscheduler.shell.binding.concurrency import InFlightCounter
 from pyscheduler.shell.writers.recorder import Recorder
 from pyscheduler.shell.writers.status import StatusWriter
 

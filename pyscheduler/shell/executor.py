@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from pyscheduler import logs
 from pyscheduler.api.handle import ApiWriter
@@ -16,11 +17,10 @@ from pyscheduler.core.commands import Bind, CallExtenders, CancelBinding, Comman
 from pyscheduler.core.events import Event
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.shell.binding.bindings import BindingPorts, Bindings
-from pyscheduler.shell.binding.concurrency import ConcurrencyLimit
+from pyscheduler.shell.binding.concurrency import ConcurrencyLimit, InFlightCounter
 from pyscheduler.shell.evictor import Evictor
 from pyscheduler.shell.lookup import PodLookup
 from pyscheduler.shell.patcher import Patcher
-from pyscheduler.shell.writers.in_flight import InFlightCounter
 from pyscheduler.shell.writers.recorder import Recorder
 from pyscheduler.shell.writers.status import StatusWriter
 
@@ -30,8 +30,7 @@ ExtenderCaller = Callable[[CallExtenders, EventHandler], None]
 """Makes the calls of a command, and passes what came of them to the handler."""
 
 
-@dataclass(frozen=True, slots=True)
-class ApiClients:
+class ApiClients(Struct, frozen=True):
     """The writers to the API server, by what they write."""
 
     api: ApiWriter

@@ -159,24 +159,30 @@ class _Calls(NamedTuple):
     took: array[float]
 
 
+class _CallsByMethod(dict[str, _Calls]):
+    """Arrays of each method, looked up in the metrics once."""
+
+    def __init__(self, metrics: Metrics, host: str) -> None:
+        self._metrics = metrics
+        self._host = host
+
+    def __missing__(self, method: str) -> _Calls:
+        metrics, labels = self._metrics, (method, self._host)
+        histograms = metrics.limiter_seconds, metrics.request_bytes, metrics.response_bytes, metrics.request_seconds
+        calls = self[method] = _Calls(*(histogram.observed[labels] for histogram in histograms))
+        return calls
+
+
 class RestClientMetrics(ClientMetrics):
     """Client metrics of one API server, given by its URL, as client-go's."""
 
     def __init__(self, metrics: Metrics, server: str) -> None:
         self._host = urlsplit(server).netloc
         self._metrics = metrics
-        self._calls: dict[str, _Calls] = {}
-
-    def _of(self, method: str) -> _Calls:
-        known = self._calls.get(method)
-        if known is None:
-            metrics, labels = self._metrics, (method, self._host)
-            histograms = metrics.limiter_seconds, metrics.request_bytes, metrics.response_bytes, metrics.request_seconds
-            known = self._calls[method] = _Calls(*(histogram.observed[labels] for histogram in histograms))
-        return known
+        self._calls = _CallsByMethod(metrics, self._host)
 
     def observe_rate_limiter_wait(self, method: str, seconds: float) -> None:
-        self._of(method).waited.append(seconds)
+        self._calls[method].waited.append(seconds)
 
     def count_result(self, method: str, status: int, again: bool) -> None:
         labels = (str(status) if status else "<error>", method, self._host)
@@ -185,9 +191,9 @@ class RestClientMetrics(ClientMetrics):
             self._metrics.retries.counts[labels] += 1
 
     def observe_sizes(self, method: str, sent: int, received: int) -> None:
-        calls = self._of(method)
+        calls = self._calls[method]
         calls.sent.append(sent)
         calls.received.append(received)
 
     def observe_latency(self, method: str, seconds: float) -> None:
-        self._of(method).took.append(seconds)
+        self._calls[method].took.append(seconds)

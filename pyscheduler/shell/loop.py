@@ -111,7 +111,9 @@ class Loop:
                 now = self._clock.now()
                 continue
             step = machine.next_step
-            if step is None or (step is CycleStep.ATTEMPT and bindings.is_full(machine.active_pods, machine.nodes)):
+            if step is None:
+                return False
+            if step is CycleStep.ATTEMPT and bindings.is_full(len(machine.active_pods), len(machine.nodes)):
                 return False
             commands = machine.cycle(now)
             if commands is None:

@@ -15,7 +15,7 @@ from pyscheduler import logs
 from pyscheduler.api.handle import ApiError
 from pyscheduler.clock import Clock
 from pyscheduler.core.commands import PatchStatus
-from pyscheduler.shell.writers.in_flight import InFlightCounter
+from pyscheduler.shell.binding.concurrency import InFlightCounter
 from pyscheduler.shell.writers.status import StatusWriter
 
 log = logs.get("patcher")

@@ -4,6 +4,7 @@ event.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -128,7 +129,7 @@ def _ignore_gate_removal(patch: pytest.MonkeyPatch) -> None:
 
 def _skip_lookups(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Unconfirmed, "take_due", lambda self, now: [])
-    patch.setattr(Unconfirmed, "next_due", lambda self: None)
+    patch.setattr(Unconfirmed, "next_due", lambda self: math.inf)
 
 
 @pytest.mark.parametrize(

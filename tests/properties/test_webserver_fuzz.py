@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pyscheduler.shell.serving.webserver import ServerRequest, ServerResponse, WebServer
+from pyscheduler.shell.serving.messages import ServerRequest, ServerResponse
+from pyscheduler.shell.serving.webserver import WebServer
 
 pytestmark = pytest.mark.slow
 

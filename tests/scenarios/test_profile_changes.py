@@ -275,10 +275,10 @@ def test_next_pod_is_attempted_when_the_profile_of_a_suspended_attempt_is_remove
     assert failures.errors == []
 
 
-def test_machine_returns_the_number_of_nodes_and_active_pods() -> None:
+def test_machine_counts_its_nodes_and_active_pods() -> None:
     harness = Harness()
     harness.add(node("n1"), node("n2"), pod("a"), pod("b"), pod("c"))
-    assert (harness.machine.nodes, harness.machine.active_pods) == (2, 3)
+    assert (len(harness.machine.nodes), len(harness.machine.active_pods)) == (2, 3)
     harness.run()
     harness.delete_node("n1")
-    assert (harness.machine.nodes, harness.machine.active_pods) == (1, 0)
+    assert (len(harness.machine.nodes), len(harness.machine.active_pods)) == (1, 0)

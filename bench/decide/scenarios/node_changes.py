@@ -78,7 +78,7 @@ def node_changes(cluster: Cluster) -> Iterator[Row]:
 def changing(
     nodes: ChangingNodes, change: Callable[[Json, int], None], prepare: Callable[[int], Actions]
 ) -> Callable[[int], Actions]:
-    """Return a `Row.prepare` whose actions each follow the change of a node."""
+    """Return a `Row.prepare` with actions that each follow the change of a node."""
     return lambda count: nodes.before_each(prepare(count), change)
 
 

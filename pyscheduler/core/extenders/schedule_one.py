@@ -9,10 +9,10 @@ deleted or no longer fits when a response arrives is dropped.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from pyscheduler.api.cycle import Cycle
 from pyscheduler.api.diagnosis import Diagnosis
@@ -40,6 +40,7 @@ from pyscheduler.core.scheduling.profile_runtime import ProfileRuntime
 from pyscheduler.core.scheduling.schedule_one import (
     NO_NODES,
     ScheduleResult,
+    ScoredRows,
     evaluate_nominated_node,
     find_nodes_that_pass_filters,
     handle_fit_error,
@@ -52,7 +53,7 @@ from pyscheduler.core.scheduling.schedule_one import (
     skip_pod_schedule,
     start_cycle,
 )
-from pyscheduler.core.scheduling.suspended_attempts import advance
+from pyscheduler.core.scheduling.suspended_attempts import run_until_suspended
 from pyscheduler.core.state.node import NodeRow
 
 SCALE = 10
@@ -70,7 +71,7 @@ def schedule_one_with_extenders(context: Context, queued: QueuedPod, now: float)
     skipped = skip_pod_schedule(context, pod)
     if skipped is not None:
         return skipped
-    return advance(context, SuspendedAttempt(queued, pod, _attempt(context, queued, interested, now)))
+    return run_until_suspended(context, SuspendedAttempt(queued, pod, _attempt(context, queued, interested, now)))
 
 
 def _attempt(
@@ -235,7 +236,7 @@ class _ExtenderAttempt:
         candidates = [place for place in best if nodes[place].name in scores]
         if candidates:
             return nodes[candidates[cycle.random_bits() % len(candidates)]]
-        return self._state.rows[select_host(self._runtime, cycle, (rows, totals))]
+        return self._state.rows[select_host(self._runtime, cycle, ScoredRows(rows, totals))]
 
     def _diagnose(self, step: _FilterRound) -> Diagnosis:
         """Return the diagnosis; an extender's rejection counts where no plugin rejects the node."""

@@ -31,4 +31,4 @@ class ExtenderSession:
         self.cycle = Cycle(
             responses.at, last.profile, last.uid, last.attempt, last.seed, last.call_observer, last.timer
         )
-        return responses.answers
+        return responses.results

@@ -17,11 +17,11 @@ Ts = TypeVarTuple("Ts")
 def call_guarded(plugin: str, point: str, call: Callable[[*Ts], T], *args: *Ts) -> T:
     """Call code of a plugin outside of an attempt and return its result. PluginFailed if it fails."""
     try:
-        answer = call(*args)
+        result = call(*args)
         expected = EXPECTED.get(point)
-        if expected is not None and type(answer) not in expected.types:
-            check_result(point, call, answer)
-        return answer
+        if expected is not None and type(result) not in expected.types:
+            check_result(point, call, result)
+        return result
     except BaseException as error:
         raise_plugin_failed(plugin, point, error)
 
@@ -33,12 +33,12 @@ def call_plugin(plugin: Plugin, point: str, call: Callable[[Cycle, *Ts], T], cyc
     """
     try:
         observer = cycle.call_observer
-        answer = call(cycle, *args) if observer is None else observer(plugin.name, point, call, cycle, *args)
+        result = call(cycle, *args) if observer is None else observer(plugin.name, point, call, cycle, *args)
         if cycle.timer is not None:
             cycle.check_time(plugin.name, point)
         expected = EXPECTED.get(point)
-        if expected is not None and type(answer) not in expected.types:
-            check_result(point, call, answer)
-        return answer
+        if expected is not None and type(result) not in expected.types:
+            check_result(point, call, result)
+        return result
     except BaseException as error:
         raise_plugin_failed(plugin.name, point, error)

@@ -21,7 +21,8 @@ class PodIndexer:
         self._labelled: dict[str, dict[tuple[str, str], dict[str, Pod]]] = {}
         self._grouped: dict[tuple[str, str], dict[str, Pod]] = {}
         self._counted: frozenset[str] = frozenset()
-        self._succeeded: dict[str, Pod] = {}
+        self.succeeded: dict[str, Pod] = {}
+        """Succeeded pods that plugins count, by UID."""
 
     # -- for plugins ---------------------------------------------------------------------------------------------
 
@@ -44,7 +45,7 @@ class PodIndexer:
         for key in keys:
             if key not in self._labelled:
                 index = self._labelled[key] = {}
-                for pod in (*pods, *self._succeeded.values()):
+                for pod in (*pods, *self.succeeded.values()):
                     if (value := pod.labels.get(key)) is not None:
                         index.setdefault((pod.namespace, value), {})[pod.uid] = pod
 
@@ -68,23 +69,19 @@ class PodIndexer:
         """Keep succeeded pods with these label keys from now on; "" stands for those of all pod groups."""
         self._counted = self._counted.union(keys)
 
-    def has_succeeded(self, uid: str) -> bool:
-        """Return True if the pod has terminated and is still indexed."""
-        return uid in self._succeeded
-
     def keep_succeeded(self, pod: Pod) -> bool:
         """Keep a terminated pod in the indexes if plugins count it. Return True if it is new there."""
         counted = any(key in pod.labels for key in self._counted)
         if not counted and ("" not in self._counted or self._group_of(pod) is None):
             return False
-        old = self._succeeded.get(pod.uid)
-        self._succeeded[pod.uid] = pod
+        old = self.succeeded.get(pod.uid)
+        self.succeeded[pod.uid] = pod
         self.set_pod(old, pod)
         return old is None
 
     def drop_succeeded(self, uid: str) -> None:
         """Remove a terminated pod from the indexes; unknown ones are ignored."""
-        self.set_pod(self._succeeded.pop(uid, None), None)
+        self.set_pod(self.succeeded.pop(uid, None), None)
 
     def _group_of(self, pod: Pod) -> tuple[str, str] | None:
         """Return namespace and name of the PodGroup that the pod counts for; None if there is none."""

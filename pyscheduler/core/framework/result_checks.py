@@ -7,11 +7,11 @@ score of 0.7 would become 0. Arrays are checked once for all nodes, not node by 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType, NoneType
 from typing import Any, Final
 
 import numpy as np
+from msgspec import Struct
 
 from pyscheduler.api.events import QueueingHint
 from pyscheduler.api.normalize import Scores
@@ -21,8 +21,7 @@ from pyscheduler.api.return_values import FILTER_RETURNS, InvalidReturnValue
 _COLUMN: Final = "an array of int64"
 
 
-@dataclass(frozen=True, slots=True)
-class Expected:
+class Expected(Struct, frozen=True):
     """Valid types of an extension point, and their names in error messages."""
 
     types: tuple[type, ...]
@@ -53,11 +52,11 @@ EXPECTED: Mapping[str, Expected] = MappingProxyType(
 """By the extension point's name in metrics. Filter and Score return arrays and have their own checks."""
 
 
-def check_result(point: str, method: Callable[..., Any], answer: object) -> None:
+def check_result(point: str, method: Callable[..., Any], result: object) -> None:
     """Raise InvalidReturnValue if the result has no valid type for the extension point."""
     expected = EXPECTED.get(point)
-    if expected is not None and not isinstance(answer, expected.types):
-        raise InvalidReturnValue(method, answer, expected.text)
+    if expected is not None and not isinstance(result, expected.types):
+        raise InvalidReturnValue(method, result, expected.text)
 
 
 def check_statuses(method: Callable[..., Any], verdicts: NodeToStatus, nodes: int) -> None:

@@ -18,29 +18,30 @@ class Unconfirmed:
     """UIDs of unconfirmed pods in the order in which their lookups are due."""
 
     def __init__(self) -> None:
-        self._due: OrderedDict[str, float] = OrderedDict()
+        self.due: OrderedDict[str, float] = OrderedDict()
+        """Times of the lookups, the next one first."""
 
     def add(self, uid: str, now: float) -> None:
         """Schedule the lookup of a pod with a binding that was accepted now."""
-        self._due[uid] = now + LOOK_UP_AFTER
-        self._due.move_to_end(uid)
+        self.due[uid] = now + LOOK_UP_AFTER
+        self.due.move_to_end(uid)
 
     def discard(self, uid: str) -> None:
         """Cancel the lookup of a pod that was confirmed or forgotten."""
-        self._due.pop(uid, None)
+        self.due.pop(uid, None)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._due)
+        return iter(self.due)
 
-    def next_due(self) -> float | None:
-        """Return the time of the next lookup, or None."""
-        return next(iter(self._due.values()), None)
+    def next_due(self) -> float:
+        """Return the time of the next lookup, of which there must be one."""
+        return next(iter(self.due.values()))
 
     def take_due(self, now: float) -> list[str]:
         """Return the UIDs of the pods to look up now, and schedule their next lookups in case there is no reply."""
         taken = []
-        while (due := self.next_due()) is not None and due <= now:
-            uid, _ = self._due.popitem(last=False)
+        while self.due and self.next_due() <= now:
+            uid, _ = self.due.popitem(last=False)
             taken.append(uid)
         for uid in taken:
             self.add(uid, now)

@@ -7,8 +7,9 @@ pod gets.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from dataclasses import dataclass, field
 from typing import TypeVar
+
+from msgspec import Struct
 
 from pyscheduler.api.cycle import Cycle
 from pyscheduler.api.diagnosis import Diagnosis
@@ -42,13 +43,12 @@ POST_FILTER = "PostFilter"
 # -- PreFilter: each plugin runs once per pod and may narrow the nodes or reject the pod -----------------------------
 
 
-@dataclass(slots=True)
-class PreFilterResult:
+class PreFilterResult(Struct):
     """Result of the extension point: skipped plugins, remaining node names (None: all) and the rejection, if any."""
 
     skipped: frozenset[str] = frozenset()
     names: frozenset[str] | None = None
-    restricted_by: list[str] = field(default_factory=list)
+    restricted_by: list[str] = []
     rejection: Status | None = None
 
     def absent_nodes_status(self, nominated_node_status: Status | None) -> Status:
@@ -136,8 +136,7 @@ def _merge(result: PreFilterResult, plugin: PreFilterPlugin, returned: NodeNames
 PostFilterSteps = Generator[None, None, T]
 
 
-@dataclass(frozen=True, slots=True)
-class PostFilterResult:
+class PostFilterResult(Struct, frozen=True):
     """Result of the extension point: message for the user, nominated node and victims."""
 
     message: str = ""

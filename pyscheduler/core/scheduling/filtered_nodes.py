@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from pyscheduler.api.cycle import Cycle
@@ -23,8 +23,7 @@ from pyscheduler.core.state.node import NodeRow
 from pyscheduler.kernels import Rows
 
 
-@dataclass(slots=True)
-class FilteredNodes:
+class FilteredNodes(Struct, eq=False):
     """Filter results of all nodes."""
 
     fits: Mask
@@ -93,8 +92,7 @@ class FilteredNodes:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class NominatedNode:
+class NominatedNode(Struct, frozen=True):
     """The pod's nominated node and why the pod does not fit there now; None if it fits."""
 
     node: NodeRow

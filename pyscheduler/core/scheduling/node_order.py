@@ -8,9 +8,8 @@ schedule_one.go as they behave with one worker (`parallelism: 1`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
+from msgspec import Struct
 
 from pyscheduler.api.cycle import Cycle
 from pyscheduler.api.nodes import Mask
@@ -24,8 +23,7 @@ MIN_PERCENTAGE = 5
 """Kube-scheduler's minFeasibleNodesPercentageToFind: lower bound of the adaptive percentage in large clusters."""
 
 
-@dataclass(slots=True)
-class NextStartNode:
+class NextStartNode(Struct):
     """Start index of the next search in the node order: kube-scheduler's nextStartNodeIndex, shared by all profiles."""
 
     index: int = 0

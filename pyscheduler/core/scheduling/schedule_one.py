@@ -65,7 +65,7 @@ from pyscheduler.core.scheduling.filtered_nodes import (
 from pyscheduler.core.scheduling.node_order import random_best, top_of_heap
 from pyscheduler.core.scheduling.permit import wait_on_permit
 from pyscheduler.core.scheduling.profile_runtime import ProfileRuntime
-from pyscheduler.core.scheduling.suspended_attempts import advance
+from pyscheduler.core.scheduling.suspended_attempts import run_until_suspended
 from pyscheduler.core.state.node import NodeRow
 from pyscheduler.kernels import Rows
 
@@ -86,7 +86,7 @@ def schedule_one(context: Context, queued: QueuedPod, now: float) -> list[Comman
         return handle_plugin_failure(context, queued, failed, now)
     if isinstance(result, Diagnosis):
         steps = _run_post_filter(context, runtime.profile, cycle, queued, result)
-        return advance(context, SuspendedAttempt(queued, pod, steps))
+        return run_until_suspended(context, SuspendedAttempt(queued, pod, steps))
     return prepare_for_binding_cycle(context, runtime, cycle, queued, result.node)
 
 
@@ -131,8 +131,11 @@ class FeasibleNodes(Struct, frozen=True):
     """Cache with their scores; None if its scores would be normalized over more nodes, or there is no cache."""
 
 
-PrioritizedNodes = TopScores | tuple[Rows, Scores]
-"""The best of all feasible rows of the cache; or the rows, with their weighted total scores."""
+class ScoredRows(Struct, frozen=True):
+    """Rows with their weighted total scores."""
+
+    rows: Rows
+    totals: Scores
 
 
 def schedule_pod(runtime: ProfileRuntime, cycle: Cycle, pod: Pod) -> ScheduleResult | Diagnosis:
@@ -283,19 +286,24 @@ def _filter_named_nodes(
     return FilteredNodes(fits, int(np.count_nonzero(fits)), rows, rejections, absent_nodes_status)
 
 
-def prioritize_nodes(runtime: ProfileRuntime, cycle: Cycle, pod: Pod, feasible: FeasibleNodes) -> PrioritizedNodes:
-    """Run PreScore, Score and NormalizeScore. PluginFailed if a plugin raises."""
+def prioritize_nodes(
+    runtime: ProfileRuntime, cycle: Cycle, pod: Pod, feasible: FeasibleNodes
+) -> TopScores | ScoredRows:
+    """Run PreScore, Score and NormalizeScore. PluginFailed if a plugin raises.
+
+    Returns the best of all feasible rows where the cache has them, else every row with its total.
+    """
     rows, cache, points = feasible.rows, feasible.cache, runtime.points
     if cache is None:
         assert rows is not None, "without a cache the feasible rows are listed"
-        return rows, score_rows(runtime, cycle, pod, rows)
+        return ScoredRows(rows, score_rows(runtime, cycle, pod, rows))
     points.pre_score.began = points.pre_score.clock()
     cache.pre_score(cycle, pod)
     points.pre_score.leave()
     points.score.began = points.score.clock()
     cache.refresh_scores(cycle, pod)
     points.score.leave()
-    return cache.scores.top_scores if rows is None else (rows, cache.scores.total[rows])
+    return cache.scores.top_scores if rows is None else ScoredRows(rows, cache.scores.total[rows])
 
 
 def score_rows(runtime: ProfileRuntime, cycle: Cycle, pod: Pod, rows: Rows) -> Scores:
@@ -310,11 +318,11 @@ def score_rows(runtime: ProfileRuntime, cycle: Cycle, pod: Pod, rows: Rows) -> S
     return totals
 
 
-def select_host(runtime: ProfileRuntime, cycle: Cycle, prioritized: PrioritizedNodes) -> int:
+def select_host(runtime: ProfileRuntime, cycle: Cycle, prioritized: TopScores | ScoredRows) -> int:
     """Return the row with the best total score; ties are broken pseudo-randomly, or in kube-scheduler's order."""
     if isinstance(prioritized, TopScores):
         return prioritized.pick(cycle.random_bits)
-    rows, totals = prioritized
+    rows, totals = prioritized.rows, prioritized.totals
     return int(rows[random_best(totals, cycle) if runtime.order is None else top_of_heap(totals)])
 
 

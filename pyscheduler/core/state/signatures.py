@@ -76,7 +76,9 @@ class PodSignatures:
         return pod
 
     def _signature(self, source: PodObject) -> PodSignature | LargeSignature:
-        meta, resize = source.metadata, resized(source)
+        meta, status = source.metadata, source.status
+        has_allocated = status.container_statuses or status.init_container_statuses or status.resources
+        resize = resized(source) if has_allocated else None
         owner = _controller(meta.owner_references) if meta.owner_references else None
         spec = _without_noise(source.spec)
         common, claims = _without_claims(spec) if spec.volumes else (spec, ())

@@ -14,8 +14,9 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from pyscheduler import logs
 from pyscheduler.api.handle import ApiWriter
@@ -25,10 +26,9 @@ from pyscheduler.core.events import BindFailed, Bound, Event, Tick
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.shell.binding.cancellation import resolve_outcome, wait_until_stopped
 from pyscheduler.shell.binding.client import BindingClient
-from pyscheduler.shell.binding.concurrency import TOO_LONG, ConcurrencyLimit
+from pyscheduler.shell.binding.concurrency import TOO_LONG, ConcurrencyLimit, InFlightCounter
 from pyscheduler.shell.binding.cycle import BIND, POST_BIND, PRE_BIND, bind, prepare
 from pyscheduler.shell.binding.worker_pool import WorkerPool, cancel_and_wait
-from pyscheduler.shell.writers.in_flight import InFlightCounter
 
 LONG: Final = 5.0
 """Seconds that a plugin may block a worker, without the binding call itself, before the worker is replaced.
@@ -41,8 +41,7 @@ _CHECK_EVERY: Final = 1.0
 log = logs.get("bindings")
 
 
-@dataclass(frozen=True, slots=True)
-class BindingPorts:
+class BindingPorts(Struct, frozen=True):
     """Where the outcomes of bindings go."""
 
     emit: Callable[[Event], None]

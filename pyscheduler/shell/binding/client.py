@@ -40,7 +40,7 @@ class BindingClient(ApiWriter):
         self.is_reported = False
         """True if the result was emitted, possibly before the cycle ends."""
         self._sent = 0
-        self._all_answered: asyncio.Event | None = None
+        self._all_received: asyncio.Event | None = None
 
     def start(self, command: Bind, now: float) -> None:
         """Begin the binding cycle of `command` at time `now`."""
@@ -59,8 +59,8 @@ class BindingClient(ApiWriter):
     async def wait_for_responses(self) -> None:
         """Wait until no call is in flight; the connection's deadline bounds the time."""
         if self._sent:
-            self._all_answered = asyncio.Event()
-            await self._all_answered.wait()
+            self._all_received = asyncio.Event()
+            await self._all_received.wait()
 
     async def wait_for_write(self, written: asyncio.Event) -> None:
         """Wait for a status write that the binding must not overtake; counts as part of the binding."""
@@ -82,8 +82,8 @@ class BindingClient(ApiWriter):
 
     def _response_received(self) -> None:
         self._sent -= 1
-        if self._all_answered is not None and not self._sent:
-            self._all_answered.set()
+        if self._all_received is not None and not self._sent:
+            self._all_received.set()
 
     def get(self, path: str) -> Response:
         self._check()
@@ -94,9 +94,9 @@ class BindingClient(ApiWriter):
         return self._create_binding(path, body) if path.endswith("/binding") else self._api.create(path, body)
 
     async def _create_binding(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        answer = await self._api.create(path, body)
+        created = await self._api.create(path, body)
         self.is_bound = True
-        return answer
+        return created
 
     def replace(self, path: str, body: Mapping[str, Any]) -> Response:
         self._check()

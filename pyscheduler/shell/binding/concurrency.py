@@ -1,4 +1,4 @@
-"""Concurrency limit of bindings in flight, adapted to the API server's latency.
+"""Bindings in flight: their counter, and their limit, adapted to the API server's latency.
 
 By Little's law, a server that executes X bindings a second at a latency of L seconds needs X * L of them in flight: 3
 on the same host, 75 at 50 ms. A few more wait in the server's queue, so that the server is never idle and etcd writes
@@ -24,6 +24,7 @@ bindings, the limit is 4 until it is measured again (BBR's ProbeRTT).
 
 from __future__ import annotations
 
+from types import TracebackType
 from typing import Final
 
 MOST: Final = 384
@@ -47,6 +48,34 @@ _IDLE: Final = 1.1
 """Multiple of the base latency up to which a binding counts as not queued."""
 EXPECTED_THROUGHPUT: Final = 2000.0
 """Bindings a second expected of an API server before any has been measured."""
+
+
+class InFlightCounter:
+    """Number of bindings in flight, to which less urgent writes yield: `with in_flight:`, or `begin` and `end`."""
+
+    __slots__ = ("begun", "bindings", "evictions")
+
+    def __init__(self) -> None:
+        self.bindings = 0
+        self.begun = 0
+        """Total number of bindings begun."""
+        self.evictions = 0
+        """Number of preemptors with evictions in flight."""
+
+    def begin(self) -> None:
+        self.bindings += 1
+        self.begun += 1
+
+    def end(self) -> None:
+        self.bindings -= 1
+
+    def __enter__(self) -> None:
+        self.begin()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.end()
 
 
 class ConcurrencyLimit:

@@ -70,13 +70,13 @@ async def bind(command: Bind, client: BindingClient, clock: Clock, instrument: I
     for plugin in command.plan.bind:
         client.plugin = plugin.name
         try:
-            answer = await _call_plugin(plugin.bind, command, client, clock, instrument)
+            result = await _call_plugin(plugin.bind, command, client, clock, instrument)
         except PluginFailed as failed:
             client.may_be_bound = _may_have_bound(failed.error)
             outcome = _report_failure(command, failed, clock, instrument)
             break
-        if answer is not SKIP:
-            outcome = _bind_outcome(plugin, answer, command, client, clock, instrument)
+        if result is not SKIP:
+            outcome = _bind_outcome(plugin, result, command, client, clock, instrument)
             break
     else:
         outcome = BindFailed(clock.now(), uid, "bind status: every Bind plugin skipped the pod")
@@ -91,18 +91,18 @@ async def bind(command: Bind, client: BindingClient, clock: Clock, instrument: I
 
 def _bind_outcome(
     plugin: BindPlugin,
-    answer: Rejection | Skip | None,
+    result: Rejection | Skip | None,
     command: Bind,
     client: BindingClient,
     clock: Clock,
     instrument: Instrument,
 ) -> Bound | BindFailed:
     """Return what a Bind plugin's result means. A plugin that returns None must have made the binding."""
-    if isinstance(answer, Rejection):
-        return BindFailed(clock.now(), command.pod.uid, answer.message, plugin.name, rejected=True)
+    if isinstance(result, Rejection):
+        return BindFailed(clock.now(), command.pod.uid, result.message, plugin.name, rejected=True)
     if client.is_bound or plugin.binds_without_api:
         return Bound(clock.now(), command.pod.uid)
-    nothing = InvalidReturnValue(plugin.bind, answer, "a binding made by `api.bind`, a Rejection or SKIP")
+    nothing = InvalidReturnValue(plugin.bind, result, "a binding made by `api.bind`, a Rejection or SKIP")
     return _report_failure(command, PluginFailed(plugin.name, BIND, nothing), clock, instrument)
 
 
@@ -128,10 +128,10 @@ async def _call_plugin(act: Act[T], command: Bind, client: BindingClient, clock:
         coroutine: object = act(command.cycle, command.pod, command.node_name, client)
         if not isinstance(coroutine, Awaitable):
             raise InvalidReturnValue(act, coroutine, "a coroutine (async def)")
-        answer: T = await coroutine
-        check_result(client.point, act, answer)
-        status = status_of(answer)
-        return answer
+        result: T = await coroutine
+        check_result(client.point, act, result)
+        status = status_of(result)
+        return result
     except BaseException as error:
         if _is_our_cancellation(error):
             raise

@@ -47,10 +47,10 @@ class Client:
                 data=body,
                 headers={"Content-Type": "application/json"},
                 server_hostname=self._server_name,
-            ) as answer:
-                if answer.status != _OK:
-                    raise ExtenderFailed(f"{self._failed(verb)}, code {answer.status}")
-                return await self._body(verb, answer)
+            ) as response:
+                if response.status != _OK:
+                    raise ExtenderFailed(f"{self._failed(verb)}, code {response.status}")
+                return await self._body(verb, response)
         except TimeoutError:
             raise self.failure(verb, f"no answer within {self._timeout:g}s") from None
         except (aiohttp.ClientError, OSError, ValueError) as problem:
@@ -68,9 +68,9 @@ class Client:
     def _failed(self, verb: str) -> str:
         return f"failed {verb} with extender at URL {self.url.rstrip('/')}/{verb}"
 
-    async def _body(self, verb: str, answer: aiohttp.ClientResponse) -> bytes:
+    async def _body(self, verb: str, response: aiohttp.ClientResponse) -> bytes:
         body = bytearray()
-        async for chunk in answer.content.iter_any():
+        async for chunk in response.content.iter_any():
             body += chunk
             if len(body) > MOST_BYTES:
                 raise self.failure(verb, f"its answer is longer than {MOST_BYTES} bytes")

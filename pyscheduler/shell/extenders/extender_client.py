@@ -83,10 +83,10 @@ class ExtenderClients:
             await client.close()
 
     async def _call_all(self, command: CallExtenders, emit: Callable[[Event], None]) -> None:
-        answers = await asyncio.gather(*(self._answer(command.pod, call) for call in command.calls))
-        emit(ExtendersResponded(self._clock.now(), command.id, tuple(answers)))
+        results = await asyncio.gather(*(self._call_guarded(command.pod, call) for call in command.calls))
+        emit(ExtendersResponded(self._clock.now(), command.id, tuple(results)))
 
-    async def _answer(self, pod: Pod, call: ExtenderCall) -> ExtenderResult:
+    async def _call_guarded(self, pod: Pod, call: ExtenderCall) -> ExtenderResult:
         """Return the result of one call; never raises."""
         extender = call.extender
         try:
@@ -101,16 +101,16 @@ class ExtenderClients:
     async def _call(self, pod: Pod, call: ExtenderCall) -> ExtenderResult:
         configured, client = self._configured[call.extender.place], self._clients[call.extender.place]
         verb, body = self._request(pod, call, configured)
-        answer = await client.send(verb, body)
+        response = await client.send(verb, body)
         try:
             if isinstance(call, FilterCall):
                 return wire.parse_filter_result(
-                    answer, call.nodes, configured.url_prefix, configured.node_cache_capable
+                    response, call.nodes, configured.url_prefix, configured.node_cache_capable
                 )
             return (
-                wire.parse_host_priorities(answer)
+                wire.parse_host_priorities(response)
                 if isinstance(call, PrioritizeCall)
-                else wire.parse_preemption_result(answer)
+                else wire.parse_preemption_result(response)
             )
         except wire.UnreadableResponse as problem:
             raise client.failure(verb, f"cannot decode its response: {problem}") from None
@@ -155,9 +155,9 @@ class ExtenderBinder(BindPlugin):
         if not self._extender.is_interested(pod):
             return SKIP
         try:
-            answer = await self.client.send(self._verb, wire.binding_request(pod, node_name))
+            response = await self.client.send(self._verb, wire.binding_request(pod, node_name))
             try:
-                wire.parse_binding_result(answer)
+                wire.parse_binding_result(response)
             except wire.UnreadableResponse as problem:
                 raise self.client.failure(self._verb, f"cannot decode its response: {problem}") from None
         except ExtenderFailed as failed:

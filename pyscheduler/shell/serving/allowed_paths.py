@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from pyscheduler.shell.serving.webserver import ServerRequest
+from pyscheduler.shell.serving.messages import ServerRequest
 
 ALWAYS_ALLOWED: Final = ("/healthz", "/readyz", "/livez")
 """Default of kube-scheduler's --authorization-always-allow-paths."""

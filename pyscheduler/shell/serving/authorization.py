@@ -15,9 +15,9 @@ import msgspec
 from pyscheduler import logs
 from pyscheduler.api import ApiError
 from pyscheduler.shell.serving.allowed_paths import AllowedPaths
+from pyscheduler.shell.serving.messages import ServerRequest, ServerResponse, Subject
 from pyscheduler.shell.serving.reviews import ANONYMOUS as ANONYMOUS_NAME
 from pyscheduler.shell.serving.reviews import Reviewer, TooBusy, User, Verdict
-from pyscheduler.shell.serving.webserver import ServerRequest, ServerResponse, Subject
 
 ANONYMOUS: Final = User(ANONYMOUS_NAME, groups=("system:unauthenticated",))
 PRIVILEGED: Final = "system:masters"

@@ -19,7 +19,7 @@ from pyscheduler.core.context import Context
 from pyscheduler.core.queue.entry import QueueEntry, Tier
 from pyscheduler.core.state.node import NodeRow
 from pyscheduler.shell.serving.http import BadRequest, number
-from pyscheduler.shell.serving.webserver import ServerRequest
+from pyscheduler.shell.serving.messages import ServerRequest
 
 PODS: Final = 200
 MOST_PODS: Final = 500

@@ -16,8 +16,8 @@ from urllib.parse import unquote
 
 from pyscheduler.shell.serving.authorization import named
 from pyscheduler.shell.serving.client_ca import Proxies
+from pyscheduler.shell.serving.messages import ServerRequest
 from pyscheduler.shell.serving.reviews import User
-from pyscheduler.shell.serving.webserver import ServerRequest
 
 _CERTIFICATES: Final = re.compile("-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL)
 

@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from pyscheduler import logs
-from pyscheduler.shell.serving.webserver import ServerRequest, ServerResponse
+from pyscheduler.shell.serving.messages import ServerRequest, ServerResponse
 
 Check = Callable[[], str | None]
 """Returns None if healthy, otherwise the problem in a few words."""

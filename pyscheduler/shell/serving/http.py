@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from pyscheduler.shell.serving.webserver import ServerRequest, ServerResponse, WebServer
+from pyscheduler.shell.serving.messages import ServerRequest, ServerResponse
+from pyscheduler.shell.serving.webserver import WebServer
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -51,7 +52,7 @@ class HttpServer:
         self._address = bind_address
         self._pages = dict(pages)
         self._guard = guard
-        self._server = WebServer(self._answer, bind_address, port, tls)
+        self._server = WebServer(self._respond, bind_address, port, tls)
 
     @property
     def port(self) -> int:
@@ -73,7 +74,7 @@ class HttpServer:
         """Stop listening and close all connections."""
         await self._server.stop()
 
-    async def _answer(self, request: ServerRequest) -> ServerResponse:
+    async def _respond(self, request: ServerRequest) -> ServerResponse:
         served = request.path in self._pages
         refusal = await self._guard(request, served)
         if refusal is not None:
@@ -84,8 +85,8 @@ class HttpServer:
         if page is None:
             return ServerResponse(b"only GET and HEAD\n", 405)
         try:
-            answer = page(request)
-            return answer if isinstance(answer, ServerResponse) else await answer
+            response = page(request)
+            return response if isinstance(response, ServerResponse) else await response
         except BadRequest as problem:
             return ServerResponse(f"{problem}\n".encode(), 400)
 
@@ -94,12 +95,12 @@ def json_page(make: Callable[[ServerRequest], Any]) -> Page:
     """Return a page with the result of `make` as indented JSON."""
 
     def page(request: ServerRequest) -> ServerResponse:
-        return json_answer(make(request))
+        return json_response(make(request))
 
     return page
 
 
-def json_answer(value: Any) -> ServerResponse:
+def json_response(value: Any) -> ServerResponse:
     """Return a response with a value as indented JSON."""
     return ServerResponse(msgspec.json.format(msgspec.json.encode(value, enc_hook=str)), content_type=JSON)
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from pyscheduler.shell.counting import Metric
 from pyscheduler.shell.metrics import Metrics
 from pyscheduler.shell.serving.http import AsyncPage, metrics_page
-from pyscheduler.shell.serving.webserver import ServerRequest, ServerResponse
+from pyscheduler.shell.serving.messages import ServerRequest, ServerResponse
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -48,12 +48,12 @@ class MainLoop:
         except TimeoutError:
             raise LoopBlocked from None
 
-    def page(self, make: Callable[[ServerRequest], T], answer: Callable[[T], ServerResponse]) -> AsyncPage:
-        """Return a page with `answer(value)`, where `make` returns the value on the main loop."""
+    def page(self, make: Callable[[ServerRequest], T], respond: Callable[[T], ServerResponse]) -> AsyncPage:
+        """Return a page with `respond(value)`, where `make` returns the value on the main loop."""
 
         async def page(request: ServerRequest) -> ServerResponse:
             try:
-                return answer(await self.call(partial(make, request)))
+                return respond(await self.call(partial(make, request)))
             except LoopBlocked:
                 return BLOCKED
 

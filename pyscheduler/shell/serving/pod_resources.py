@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from pyscheduler.api.objects import Container, PodSpec, ResourceRequirements
 from pyscheduler.api.pod import Pod, PodSignatureGroup
 from pyscheduler.api.resources import CPU, EPHEMERAL_STORAGE, MEMORY, amounts, pod_requests
-from pyscheduler.shell.serving.webserver import ServerResponse
+from pyscheduler.shell.serving.messages import ServerResponse
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _SLICE = 100
@@ -29,7 +29,7 @@ _ENDED = ("Succeeded", "Failed")
 Amounts = Mapping[str, int]
 
 
-def answer(pods: Collection[Pod]) -> ServerResponse:
+def page(pods: Collection[Pod]) -> ServerResponse:
     """Return the response for these pods."""
     return ServerResponse(_written([pod for pod in pods if pod.phase not in _ENDED]), content_type=CONTENT_TYPE)
 

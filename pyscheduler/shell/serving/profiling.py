@@ -17,7 +17,7 @@ from types import FrameType
 from typing import Final
 
 from pyscheduler.shell.serving.http import BadRequest, Page, number
-from pyscheduler.shell.serving.webserver import ServerRequest, ServerResponse
+from pyscheduler.shell.serving.messages import ServerRequest, ServerResponse
 
 PREFIX: Final = "/debug/pprof/"
 PERIOD: Final = 0.01

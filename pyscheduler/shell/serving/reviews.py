@@ -120,7 +120,7 @@ class TTLCache(Generic[T]):
     def __init__(self, seconds: Callable[[T], float], clock: Clock) -> None:
         self._seconds = seconds
         self._clock = clock
-        self._answers: dict[Hashable, tuple[float, T]] = {}
+        self._results: dict[Hashable, tuple[float, T]] = {}
         """Results with their time of expiry, oldest first."""
         self._calls: dict[Hashable, asyncio.Task[T]] = {}
 
@@ -129,7 +129,7 @@ class TTLCache(Generic[T]):
 
         An exception of `fetch` is raised in all of them and not cached. TooBusy with too many calls in flight.
         """
-        cached = self._answers.get(key)
+        cached = self._results.get(key)
         if cached is not None and self._clock.now() < cached[0]:
             return cached[1]
         call = self._calls.get(key)
@@ -142,25 +142,25 @@ class TTLCache(Generic[T]):
 
     async def _fetch(self, key: Hashable, fetch: Callable[[], Awaitable[T]]) -> T:
         try:
-            answer = await fetch()
+            result = await fetch()
         finally:
             del self._calls[key]
         now = self._clock.now()
-        self._answers.pop(key, None)
-        self._answers[key] = (now + self._seconds(answer), answer)
-        while self._answers:
-            oldest = next(iter(self._answers))
-            if self._answers[oldest][0] > now and len(self._answers) <= MAX_CACHED:
+        self._results.pop(key, None)
+        self._results[key] = (now + self._seconds(result), result)
+        while self._results:
+            oldest = next(iter(self._results))
+            if self._results[oldest][0] > now and len(self._results) <= MAX_CACHED:
                 break
-            del self._answers[oldest]
-        return answer
+            del self._results[oldest]
+        return result
 
 
 async def _post_review(connection: Connection, path: str, body: Mapping[str, Any], kind: type[T]) -> T:
     try:
         async with asyncio.timeout(DEADLINE):
-            answer = await connection.request("POST", path, msgspec.json.encode(body))
-        return msgspec.json.decode(answer, type=kind)
+            response = await connection.request("POST", path, msgspec.json.encode(body))
+        return msgspec.json.decode(response, type=kind)
     except TimeoutError:
         raise ApiError(0, TIMEOUT, "no answer in time") from None
     except msgspec.MsgspecError as problem:

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import pyscheduler
 from pyscheduler.shell.serving.http import Page
-from pyscheduler.shell.serving.webserver import ServerRequest, ServerResponse
+from pyscheduler.shell.serving.messages import ServerRequest, ServerResponse
 
 COMPONENT: Final = "pyscheduler"
 EMULATED: Final = "1.36"
@@ -29,7 +29,7 @@ def flagz(flags: Callable[[], Mapping[str, Any]]) -> Page:
     """Return a page with the value of every flag."""
 
     def page(_: ServerRequest) -> ServerResponse:
-        return _answer("flagz", (f"{name}: {_format(value)}" for name, value in sorted(flags().items())))
+        return _text_response("flagz", (f"{name}: {_format(value)}" for name, value in sorted(flags().items())))
 
     return page
 
@@ -48,12 +48,12 @@ def statusz(paths: Iterable[str], started: float, wall: Callable[[], float]) -> 
             "Emulation version": EMULATED,
             "Paths": served,
         }
-        return _answer("statusz", ("", *(f"{name}: {value}" for name, value in lines.items())))
+        return _text_response("statusz", ("", *(f"{name}: {value}" for name, value in lines.items())))
 
     return page
 
 
-def _answer(page: str, lines: Iterable[str]) -> ServerResponse:
+def _text_response(page: str, lines: Iterable[str]) -> ServerResponse:
     head = _HEAD.format(component=COMPONENT, page=page)
     return ServerResponse((head + "".join(f"{line}\n" for line in lines)).encode())
 

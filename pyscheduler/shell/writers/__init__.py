@@ -1,1 +1,1 @@
-"""What is written to the API server: bindings, statuses, Events and the Lease."""
+"""Writers to the API server: bindings, statuses, Events and the Lease."""

@@ -11,11 +11,11 @@ import asyncio
 import socket
 from collections import OrderedDict, deque
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from pyscheduler import logs
 from pyscheduler.api import ApiError
@@ -24,9 +24,9 @@ from pyscheduler.core.commands import EventType, Record
 from pyscheduler.kube.connection import MERGE_PATCH, Connection
 from pyscheduler.kube.http1 import PROTOBUF
 from pyscheduler.kube.paths import EVENTS, collection
+from pyscheduler.shell.binding.concurrency import InFlightCounter
 from pyscheduler.shell.writers import protobuf
 from pyscheduler.shell.writers.event_series import MAX_NOTE, EventSeries, SeriesKey, cut, event_name, series_key
-from pyscheduler.shell.writers.in_flight import InFlightCounter
 
 FINISH_AFTER: Final = 360.0
 """Seconds without repetition after which a series ends (client-go's finishTime)."""
@@ -161,7 +161,7 @@ class Recorder:
         objects = [(collection(EVENTS, series.namespace), partial(self._body, series)) for series in some]
         counts = [series.count for series in some]
         try:
-            taken = await self._connection.create_together(objects)
+            taken = await self._connection.create_batch(objects)
         except Exception as problem:  # one of them cannot be encoded: written alone, it affects only itself
             _log.info("Cannot write Events in one batch, writing them one by one", v=4, err=repr(problem))
             return some
@@ -217,7 +217,7 @@ class Recorder:
             return []
         many = 1
         if queue is self._new:
-            many = max(1, min(_MAX_BATCH, -(-len(queue) // _WRITERS), self._connection.together))
+            many = max(1, min(_MAX_BATCH, -(-len(queue) // _WRITERS), self._connection.batch_limit))
         self._writing += many
         return [queue.popleft() for _ in range(many)]
 

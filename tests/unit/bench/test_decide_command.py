@@ -49,7 +49,7 @@ def test_scenarios_are_measured_in_other_processes_and_written_as_json(tmp_path:
 def test_kinds_of_pods_are_still_chosen_by_asks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(command, "measure_in_new_process", lambda name, _size: [figure(name, 1.0)])
 
-    output = run("--asks", "nothing,spread-hard").output
+    output = run("--pod-specs", "nothing,spread-hard").output
 
     assert [name for name in SCENARIOS if f" {name} " in output] == ["nothing", "spread-hard"]
 
@@ -58,7 +58,7 @@ def test_kinds_of_pods_are_still_chosen_by_asks(monkeypatch: pytest.MonkeyPatch)
     ("arguments", "message"),
     [
         (("--scenario", "nonsense"), "there is no nonsense; use nothing, mixed,"),
-        (("--asks", "templates"), "there is no templates; use nothing, mixed,"),
+        (("--pod-specs", "templates"), "there is no templates; use nothing, mixed,"),
         (("--nodes", "5000,many"), "5000,many is not a list of numbers such as 5000,50000"),
     ],
 )

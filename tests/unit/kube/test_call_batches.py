@@ -73,7 +73,7 @@ async def test_connection_of_a_timed_out_batch_is_closed() -> None:
         assert first is not None
         assert others == [None, None]
         await server.until_ended(1)
-        pool._deadlines = Deadlines(answer=5.0)
+        pool._deadlines = Deadlines(response=5.0)
         assert (await pool.call(POST, "")).body == b"ok"
 
 
@@ -95,19 +95,19 @@ async def test_batch_is_rejected_while_writing_is_not_allowed() -> None:
 THINGS = [(PATH, form)] * 3
 
 
-async def test_create_together_returns_which_objects_were_accepted(api: FakeApi, connection: Connection) -> None:
+async def test_create_batch_returns_which_objects_were_accepted(api: FakeApi, connection: Connection) -> None:
     api.script(PATH, Reply(201), refused(409, "AlreadyExists"), Reply(201))
-    assert await connection.create_together(THINGS) == [True, False, True]
+    assert await connection.create_batch(THINGS) == [True, False, True]
     assert [(call.method, call.content_type) for call in api.calls] == [("POST", JSON)] * 3
-    assert connection.together == sys.maxsize, "an error response does not disable batches"
+    assert connection.batch_limit == sys.maxsize, "an error response does not disable batches"
 
 
 async def test_objects_are_sent_in_the_configured_encoding(api: FakeApi, kubeconfig: Path, clock: VirtualClock) -> None:
     connection = await connect(kubeconfig, ConnectionOptions(qps=-1, content_type=PROTOBUF), clock)
     api.script(PATH, *[refused(415)] * 3, refused(415), Reply(201), *[Reply(201)] * 3)
-    assert await connection.create_together(THINGS) == [False] * 3
+    assert await connection.create_batch(THINGS) == [False] * 3
     await connection.request("POST", PATH, form)
-    assert await connection.create_together(THINGS) == [True] * 3, "in JSON from then on"
+    assert await connection.create_batch(THINGS) == [True] * 3, "in JSON from then on"
     assert [call.content_type for call in api.calls] == [PROTOBUF] * 4 + [JSON] * 4
     await connection.close()
 
@@ -126,10 +126,10 @@ async def test_batches_are_disabled_for_a_minute_after_a_broken_one(
     api: FakeApi, connection: Connection, clock: VirtualClock
 ) -> None:
     api.script(PATH, Reply(201), Hangup())
-    assert await connection.create_together(THINGS) == [True, False, False]
-    assert connection.together == 1
+    assert await connection.create_batch(THINGS) == [True, False, False]
+    assert connection.batch_limit == 1
     clock.at += UNBATCHED_SECONDS
-    assert connection.together == sys.maxsize
+    assert connection.batch_limit == sys.maxsize
 
 
 async def test_no_object_is_accepted_without_a_connection(
@@ -137,21 +137,21 @@ async def test_no_object_is_accepted_without_a_connection(
 ) -> None:
     await api.stop()
     await connection._transport.close()
-    assert await connection.create_together(THINGS) == [False] * 3
+    assert await connection.create_batch(THINGS) == [False] * 3
 
 
 async def test_batch_size_is_bounded_by_the_rate_limit(kubeconfig: Path, clock: VirtualClock) -> None:
     connection = await connect(kubeconfig, ConnectionOptions(qps=10, burst=5), clock)
-    assert connection.together == 4, "the read of /version took one token"
+    assert connection.batch_limit == 4, "the read of /version took one token"
     clock.at += 100
-    assert connection.together == 5
+    assert connection.batch_limit == 5
     await connection.close()
 
 
 async def test_each_call_of_a_batch_is_counted(api: FakeApi, kubeconfig: Path, clock: VirtualClock) -> None:
     api.script(PATH, Reply(201), refused(403), Hangup())
     connection, recorded = await recorded_connection(kubeconfig, clock)
-    await connection.create_together(THINGS)
+    await connection.create_batch(THINGS)
     assert recorded.answers == [("POST", 201, False), ("POST", 403, False), ("POST", 0, False)]
     assert [sent for _, sent, _ in recorded.sizes] == [2, 2], "no sizes without a response"
     assert (len(recorded.waits), len(recorded.seconds)) == (3, 3)

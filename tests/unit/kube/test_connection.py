@@ -132,7 +132,7 @@ async def test_refused_connection_is_retried_and_then_unreachable(tmp_path: Path
 
 
 async def test_call_without_a_response_times_out(api: FakeApi, kubeconfig: Path, clock: VirtualClock) -> None:
-    connection = await connect(kubeconfig, ConnectionOptions(qps=-1, deadlines=Deadlines(answer=0.3)), clock)
+    connection = await connect(kubeconfig, ConnectionOptions(qps=-1, deadlines=Deadlines(response=0.3)), clock)
     with pytest.raises(ApiError) as caught:
         await connection.request("POST", f"{PATH}?watch=1")
     await connection.close()

@@ -37,7 +37,7 @@ def test_response_is_parsed_from_pieces_of_any_size(data: bytes, expected: Respo
     assert [reader.feed(piece) for piece in pieces] == [False] * (len(pieces) - 1) + [True]
     assert reader.begun
     assert reader.reusable
-    assert reader.answer() == expected
+    assert reader.response() == expected
 
 
 @pytest.mark.parametrize(("data", "expected"), ANSWERS.values(), ids=ANSWERS)
@@ -49,7 +49,7 @@ def test_bytes_after_a_response_are_not_part_of_it(data: bytes, expected: Respon
     while not reader.feed(both[fed : fed + step]):
         fed += step
         assert fed < end
-    assert reader.answer() == expected
+    assert reader.response() == expected
     assert data + reader.beyond == both[: fed + step]
 
 
@@ -72,7 +72,7 @@ def test_response_may_end_with_the_connection() -> None:
     assert not reader.feed(b"HTTP/1.1 200 OK\r\n\r\nsome")
     assert not reader.feed(b"thing")
     assert reader.ended()
-    assert reader.answer() == Response(200, b"something")
+    assert reader.response() == Response(200, b"something")
     assert not reader.reusable
 
 

@@ -49,7 +49,7 @@ async def lost(file: Path) -> None:
     raw = RawServer([OK], [STREAM])
     async with raw.serving(server(file)):
         pool = Pool(
-            Address.of(f"https://127.0.0.1:{raw.port}", client(file), "server"), 1, Deadlines(answer=5.0), "tests"
+            Address.of(f"https://127.0.0.1:{raw.port}", client(file), "server"), 1, Deadlines(response=5.0), "tests"
         )
         await pool.call(Call("GET", "/a"), "")
         stream = await pool.stream(Call("GET", "/b"), "", Limits(5.0, 30.0, 60.0))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pyscheduler.kube.lines import Lines, LineTooLong
+from pyscheduler.kube.decode import Lines, LineTooLong
 
 TEXT = b"one\n\ntwo is longer\nthree"
 

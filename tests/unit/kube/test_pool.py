@@ -20,7 +20,7 @@ from pyscheduler.kube.pool import Call, Pool
 from tests.unit.kube.raw_server import OK, RawServer, Then
 from tests.unit.kube.test_connection import self_signed
 
-PROMPT, LIMITS = Deadlines(connect=5.0, answer=5.0), Limits(5.0, 5.0, 60.0)
+PROMPT, LIMITS = Deadlines(connect=5.0, response=5.0), Limits(5.0, 5.0, 60.0)
 GET, PUT, POST = Call("GET", "/a"), Call("PUT", "/a", b"{}"), Call("POST", "/a", b"{}")
 CLOSED = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok"
 
@@ -31,7 +31,7 @@ async def pool_to(
 ) -> AsyncIterator[Pool]:
     async with server.serving():
         address = Address.of(f"http://127.0.0.1:{server.port}", None, None)
-        pool = Pool(address, size, Deadlines(answer=timeout), "tests", may_write)
+        pool = Pool(address, size, Deadlines(response=timeout), "tests", may_write)
         yield pool
         await pool.close()
 
@@ -155,7 +155,7 @@ async def test_call_without_a_free_connection_is_not_sent() -> None:
     async with pool_to(server, size=1) as pool:
         first = asyncio.create_task(reason_of(pool, POST))
         await server.until_received(1)
-        pool._deadlines = Deadlines(answer=0.05)
+        pool._deadlines = Deadlines(response=0.05)
         assert await reason_of(pool, POST) == UNREACHABLE
         assert len(server.received) == 1
     assert await first == LOST

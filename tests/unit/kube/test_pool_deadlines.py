@@ -65,7 +65,7 @@ async def test_listener_that_never_begins_tls_costs_the_connect_deadline(tmp_pat
     server = RawServer([Then.HOLD], [Then.HOLD])
     async with server.serving():
         address = Address.of(f"https://127.0.0.1:{server.port}", tls, "server")
-        pool = Pool(address, 1, Deadlines(connect=0.3, answer=30.0), "tests")
+        pool = Pool(address, 1, Deadlines(connect=0.3, response=30.0), "tests")
         async with asyncio.timeout(10):
             assert await reason_of(pool, POST) == UNREACHABLE
         await pool.close()

@@ -33,7 +33,7 @@ async def test_call_waits_for_a_connection_that_is_being_opened_ahead(monkeypatc
         return connection
 
     monkeypatch.setattr(pools, "open_connection", opened)
-    pool = Pool(Address.of("http://nowhere", None, None), 8, Deadlines(connect=5.0, answer=5.0), "tests")
+    pool = Pool(Address.of("http://nowhere", None, None), 8, Deadlines(connect=5.0, response=5.0), "tests")
     warming = asyncio.create_task(pool.warm(3))
     await settled()
     calls = [asyncio.create_task(pool.call(GET, "")) for _ in range(4)]
@@ -61,7 +61,7 @@ async def test_call_opens_a_connection_when_one_opened_ahead_fails(monkeypatch: 
         return connection
 
     monkeypatch.setattr(pools, "open_connection", opened)
-    pool = Pool(Address.of("http://nowhere", None, None), 8, Deadlines(connect=5.0, answer=5.0), "tests")
+    pool = Pool(Address.of("http://nowhere", None, None), 8, Deadlines(connect=5.0, response=5.0), "tests")
     warming = asyncio.create_task(pool.warm(1))
     await settled()
     call = asyncio.create_task(pool.call(GET, ""))

@@ -23,7 +23,7 @@ PATH = "/api/v1/things"
 async def through(proxy: str, folder: Path, clock: VirtualClock, timeout: float = 5.0) -> Connection:
     """Return a connection through a proxy; the fake proxy itself responds."""
     file = write_kubeconfig(folder, "http://api.example", cluster=f"proxy-url: {proxy}", user="token: secret")
-    return Connection(await load(file, clock), ConnectionOptions(qps=-1, deadlines=Deadlines(answer=timeout)), clock)
+    return Connection(await load(file, clock), ConnectionOptions(qps=-1, deadlines=Deadlines(response=timeout)), clock)
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ async def test_error_response(api: FakeApi, connection: Connection, clock: Virtu
 
 async def test_calls_of_a_batch_are_sent_one_by_one(api: FakeApi, connection: Connection) -> None:
     api.script(PATH, Reply(201), Hangup(), Reply(201))
-    assert await connection.create_together([(PATH, lambda _: b"{}")] * 3) == [True, False, True]
+    assert await connection.create_batch([(PATH, lambda _: b"{}")] * 3) == [True, False, True]
     assert len(api.calls) == 3
 
 

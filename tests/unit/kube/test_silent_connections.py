@@ -150,9 +150,9 @@ def test_the_shipped_deadlines_bound_the_first_binding_after_a_silent_death() ->
     """Worst case: the watch dies at its begin; one new connection hangs for it, and one for the binding."""
     deadlines = Deadlines()
     assert deadlines == Deadlines(
-        connect=10.0, answer=15.0, read=30.0, watch=25.0, grace=5.0, unwatched=60.0, credentials=10.0
+        connect=10.0, response=15.0, read=30.0, watch=25.0, grace=5.0, unwatched=60.0, credentials=10.0
     )
-    assert deadlines.watch + deadlines.grace + deadlines.answer < LIMIT
+    assert deadlines.watch + deadlines.grace + deadlines.response < LIMIT
     assert deadlines.watch + deadlines.grace + 2 * deadlines.connect < LIMIT
     assert deadlines.read + deadlines.connect < LIMIT
-    assert deadlines.unwatched > deadlines.watch + deadlines.grace + deadlines.answer
+    assert deadlines.unwatched > deadlines.watch + deadlines.grace + deadlines.response

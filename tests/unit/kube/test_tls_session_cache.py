@@ -38,7 +38,7 @@ async def calls(ours: ssl.SSLContext, theirs: ssl.SSLContext, number: int, at_on
     raw = RawServer(*[[CLOSED]] * number)
     async with raw.serving(theirs):
         pool = Pool(
-            Address.of(f"https://127.0.0.1:{raw.port}", ours, "server"), at_once, Deadlines(answer=5.0), "tests"
+            Address.of(f"https://127.0.0.1:{raw.port}", ours, "server"), at_once, Deadlines(response=5.0), "tests"
         )
         for _ in range(number // at_once):
             for answer in await asyncio.gather(*(pool.call(Call("GET", "/a"), "") for _ in range(at_once))):

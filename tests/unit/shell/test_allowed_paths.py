@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pyscheduler.shell.serving.allowed_paths import AllowedPaths
-from pyscheduler.shell.serving.webserver import ServerRequest
+from pyscheduler.shell.serving.messages import ServerRequest
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ import pytest
 from pyscheduler.kube.connection import Connection
 from pyscheduler.shell.serving.allowed_paths import AllowedPaths
 from pyscheduler.shell.serving.authorization import AuthorizationFilter
+from pyscheduler.shell.serving.messages import ServerRequest, ServerResponse, Subject
 from pyscheduler.shell.serving.reviews import ACCESS_REVIEWS, TOKEN_REVIEWS, Reviewer, TooBusy, User
-from pyscheduler.shell.serving.webserver import ServerRequest, ServerResponse, Subject
 from tests.unit.kube.fake_api import FakeApi, Hangup, Reply, ok, refused
 from tests.unit.kube.virtual import VirtualClock
 

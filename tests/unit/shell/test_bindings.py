@@ -17,10 +17,9 @@ from pyscheduler.core.events import BindFailed, Bound, Event, Tick
 from pyscheduler.core.framework.handle import empty_handle
 from pyscheduler.shell.binding import cancellation, worker_pool
 from pyscheduler.shell.binding.bindings import LONG, BindingPorts, Bindings
-from pyscheduler.shell.binding.concurrency import SMALL, ConcurrencyLimit
+from pyscheduler.shell.binding.concurrency import SMALL, ConcurrencyLimit, InFlightCounter
 from pyscheduler.shell.instrument import MetricsInstrument
 from pyscheduler.shell.metrics import Metrics
-from pyscheduler.shell.writers.in_flight import InFlightCounter
 from pyscheduler.testing import pod
 from tests.unit.kube.virtual import VirtualClock
 

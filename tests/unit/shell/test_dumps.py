@@ -9,7 +9,7 @@ import pytest
 
 from pyscheduler.shell.serving.dumps import Dumps
 from pyscheduler.shell.serving.http import BadRequest
-from pyscheduler.shell.serving.webserver import ServerRequest
+from pyscheduler.shell.serving.messages import ServerRequest
 from pyscheduler.testing import Harness, node, pod
 
 

@@ -12,8 +12,8 @@ import pytest
 from pyscheduler.api import ApiError
 from pyscheduler.core.commands import Evict
 from pyscheduler.core.events import EvictFailed
+from pyscheduler.shell.binding.concurrency import InFlightCounter
 from pyscheduler.shell.evictor import REST, WORKERS, Evictor
-from pyscheduler.shell.writers.in_flight import InFlightCounter
 from pyscheduler.testing import pod
 from tests.unit.kube.virtual import SteppedClock
 

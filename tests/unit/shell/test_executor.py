@@ -26,10 +26,9 @@ from pyscheduler.core.commands import (
 from pyscheduler.core.events import BindFailed, Bound, Event, EvictFailed
 from pyscheduler.core.framework.handle import empty_handle
 from pyscheduler.core.instrument import Instrument
-from pyscheduler.shell.binding.concurrency import LARGE_QUEUE, SMALL, SMALL_QUEUE, ConcurrencyLimit
+from pyscheduler.shell.binding.concurrency import LARGE_QUEUE, SMALL, SMALL_QUEUE, ConcurrencyLimit, InFlightCounter
 from pyscheduler.shell.evictor import REST
 from pyscheduler.shell.executor import ApiClients, Executor
-from pyscheduler.shell.writers.in_flight import InFlightCounter
 from pyscheduler.shell.writers.recorder import Recorder
 from pyscheduler.shell.writers.status import StatusWriter
 from pyscheduler.testing import pod

@@ -83,7 +83,7 @@ class ExtenderFixture:
             event_ = await self.emitted.get()
         assert isinstance(event_, ExtendersResponded)
         assert event_.id == 7
-        return event_.answers
+        return event_.results
 
 
 @asynccontextmanager

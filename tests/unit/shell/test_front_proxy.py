@@ -11,8 +11,8 @@ import pytest
 from pyscheduler.kube.connection import Connection
 from pyscheduler.shell.serving.client_ca import ConfigMapAuthorities, FileAuthorities, Proxies, TrustedAuthorities
 from pyscheduler.shell.serving.front_proxy import user_of
+from pyscheduler.shell.serving.messages import ServerRequest
 from pyscheduler.shell.serving.reviews import User
-from pyscheduler.shell.serving.webserver import ServerRequest
 from tests.controlplane.certs import Authority
 from tests.unit.kube.fake_api import FakeApi, ok
 from tests.unit.kube.virtual import VirtualClock

@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry, Counter
 from pyscheduler.shell.serving import health
 from pyscheduler.shell.serving.health import Checks
 from pyscheduler.shell.serving.http import HttpServer, ServerProblem, json_page, metrics_page, number
-from pyscheduler.shell.serving.webserver import ServerRequest, ServerResponse
+from pyscheduler.shell.serving.messages import ServerRequest, ServerResponse
 
 
 class Served:

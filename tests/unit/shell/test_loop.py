@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sized
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from math import inf
@@ -24,7 +24,7 @@ class FakeMachine:
     """Fake core with a number of attempts and an optional wake-up time."""
 
     attempts: int = 0
-    nodes: int = 1
+    nodes: Sized = range(1)
     wake: float | None = None
     cycles: int = 0
     handled: list[Event] = field(default_factory=list)
@@ -43,8 +43,8 @@ class FakeMachine:
         return CycleStep.ATTEMPT if self.attempts else None
 
     @property
-    def active_pods(self) -> int:
-        return self.attempts
+    def active_pods(self) -> range:
+        return range(self.attempts)
 
     def handle(self, event: Event) -> list[Command]:
         if isinstance(event, PodGone) and event.uid == self.broken:
@@ -143,7 +143,7 @@ async def test_is_full_receives_the_number_of_waiting_pods() -> None:
 
 @pytest.mark.parametrize(("nodes", "cycles"), [(3, 1), (4, 0)])
 async def test_is_full_receives_the_number_of_nodes(nodes: int, cycles: int) -> None:
-    machine = FakeMachine(attempts=1, nodes=nodes)
+    machine = FakeMachine(attempts=1, nodes=range(nodes))
     async with looping(machine, FakeExecutor(room_to=3), SteppedClock()):
         assert machine.cycles == cycles
 

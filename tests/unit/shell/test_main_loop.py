@@ -10,9 +10,9 @@ from typing import TypeVar
 import pytest
 
 from pyscheduler.shell.metrics import Metrics
-from pyscheduler.shell.serving.http import BadRequest, json_answer, number
+from pyscheduler.shell.serving.http import BadRequest, json_response, number
 from pyscheduler.shell.serving.main_loop import BLOCKED, LoopBlocked, MainLoop, MetricsPage
-from pyscheduler.shell.serving.webserver import ServerRequest, ServerResponse
+from pyscheduler.shell.serving.messages import ServerRequest, ServerResponse
 from pyscheduler.shell.threads import LoopThread
 
 REQUEST = ServerRequest("/page", {}, {})
@@ -68,7 +68,7 @@ async def test_call_returns_the_result(serving: Serving) -> None:
 
 
 async def test_call_raises_the_exception(serving: Serving) -> None:
-    page = serving.main.page(lambda request: number(request, "limit", 1, 10), json_answer)
+    page = serving.main.page(lambda request: number(request, "limit", 1, 10), json_response)
     with pytest.raises(BadRequest):
         await serving.served(page(ServerRequest("/page", {"limit": ["many"]}, {})))
 
@@ -80,7 +80,7 @@ async def test_page_returns_503_while_the_loop_is_blocked_and_does_not_run_later
         made.append("once")
         return len(made)
 
-    page = serving.main.page(make, json_answer)
+    page = serving.main.page(make, json_response)
     assert serving.served_while_blocked(page(REQUEST)) is BLOCKED
     assert BLOCKED.status == 503
     await asyncio.sleep(0)

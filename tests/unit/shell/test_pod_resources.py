@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from pyscheduler.shell.serving.pod_resources import answer, limits_of
+from pyscheduler.shell.serving.pod_resources import limits_of, page
 from pyscheduler.testing import PodBuilder, pod
 
 Series = dict[tuple[str, str, str, str], float]
@@ -13,7 +13,7 @@ Series = dict[tuple[str, str, str, str], float]
 
 async def metrics_of(*pods: PodBuilder) -> Series:
     """Return the values by (metric, pod, resource, unit)."""
-    found = answer([p.build() for p in pods])
+    found = page([p.build() for p in pods])
     assert not isinstance(found.body, bytes)
     text = b"".join([piece async for piece in found.body]).decode()
     samples = [s for family in text_string_to_metric_families(text) for s in family.samples]
@@ -40,7 +40,7 @@ async def test_units(resource: str, unit: str) -> None:
 
 async def test_labels() -> None:
     requesting = pod("a").namespace("team").requests(cpu="1").on("n1").scheduler('my "own"').priority(7)
-    found = answer([requesting.build(), pod("b").requests(cpu="1").build()])
+    found = page([requesting.build(), pod("b").requests(cpu="1").build()])
     assert not isinstance(found.body, bytes)
     lines = b"".join([piece async for piece in found.body]).decode().splitlines()
     assert [line for line in lines if not line.startswith("#")] == [
@@ -57,7 +57,7 @@ async def test_finished_pods_are_omitted() -> None:
 
 async def test_many_pods_are_written_in_slices() -> None:
     pods = [pod(f"p{n}").requests(cpu="1").build() for n in range(600)]
-    found = answer(pods)
+    found = page(pods)
     assert not isinstance(found.body, bytes)
     pieces = [piece async for piece in found.body]
     assert len(pieces) == 14

@@ -10,8 +10,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from pyscheduler.shell.serving.http import BadRequest
+from pyscheduler.shell.serving.messages import ServerRequest, ServerResponse
 from pyscheduler.shell.serving.profiling import PREFIX, Profiler, sample
-from pyscheduler.shell.serving.webserver import ServerRequest, ServerResponse
 
 
 def get(profiler: Profiler, name: str = "", **query: str) -> ServerResponse:

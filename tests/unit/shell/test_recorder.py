@@ -12,9 +12,9 @@ import pytest
 from pyscheduler.clock import rfc3339_micro
 from pyscheduler.core.commands import EventType, Record
 from pyscheduler.kube.connection import Connection
+from pyscheduler.shell.binding.concurrency import InFlightCounter
 from pyscheduler.shell.writers import recorder
 from pyscheduler.shell.writers.event_series import MAX_NOTE, cut, event_name
-from pyscheduler.shell.writers.in_flight import InFlightCounter
 from pyscheduler.shell.writers.recorder import FINISH_AFTER, PATIENCE, SWEEP_EVERY, Recorder
 from pyscheduler.testing import pod
 from tests.unit.kube.fake_api import FakeApi, Hangup, Held, Reply, ok, refused
@@ -314,17 +314,17 @@ MANY = [f"pod-{number}" for number in range(40)]
 @pytest.fixture
 def full(connection: Connection, monkeypatch: pytest.MonkeyPatch) -> tuple[RecorderFixture, list[int]]:
     """Return a fixture with many queued Events, and the sizes of its batches."""
-    together, send = list[int](), connection.create_together
+    batches, send = list[int](), connection.create_batch
 
     async def counted(objects: Sequence[tuple[str, Callable[[str], bytes]]]) -> list[bool]:
-        together.append(len(objects))
+        batches.append(len(objects))
         return await send(objects)
 
-    monkeypatch.setattr(connection, "create_together", counted)
+    monkeypatch.setattr(connection, "create_batch", counted)
     desk = RecorderFixture(connection, capacity=200)
     for name in MANY:
         desk.recorder.record(failed(name))
-    return desk, together
+    return desk, batches
 
 
 def regarding(api: FakeApi) -> list[str]:
@@ -333,12 +333,12 @@ def regarding(api: FakeApi) -> list[str]:
 
 async def test_queued_events_are_batched_in_equal_shares(api: FakeApi, full: tuple[RecorderFixture, list[int]]) -> None:
     api.script(EVENTS, *[CREATED] * len(MANY))
-    desk, together = full
+    desk, batches = full
     async with desk:
         assert await desk.written() == 0
     assert (regarding(api), desk.lost) == (sorted(MANY), 0)
-    assert sum(together) > len(MANY) // 2
-    assert max(together) == len(MANY) // 8, "each batch is an equal share"
+    assert sum(batches) > len(MANY) // 2
+    assert max(batches) == len(MANY) // 8, "each batch is an equal share"
 
 
 async def test_rejected_event_in_a_batch_affects_only_itself(
@@ -351,10 +351,10 @@ async def test_rejected_event_in_a_batch_affects_only_itself(
     no = refused(403, "Forbidden", "not that one")
     api.script(EVENTS, *[CREATED] * 10, no, *[CREATED] * 5)  # a batch of 16
     api.script(EVENTS, no, *[CREATED] * 24)  # the rejected one alone, then the others
-    desk, together = full
+    desk, batches = full
     async with desk:
         assert await desk.written() == 0
-    assert (together, len(api.calls), desk.lost) == ([16, 16, 8], len(MANY) + 1, 0)
+    assert (batches, len(api.calls), desk.lost) == ([16, 16, 8], len(MANY) + 1, 0)
     assert api.calls[16].json == api.calls[10].json
     assert caplog.text.count("Dropped an Event, the server rejected it") == 1
 
@@ -375,11 +375,11 @@ async def test_events_are_written_one_by_one_after_a_broken_batch(
     api: FakeApi, full: tuple[RecorderFixture, list[int]]
 ) -> None:
     api.script(EVENTS, CREATED, Hangup(), *[CREATED] * (2 * len(MANY)))
-    desk, together = full
+    desk, batches = full
     async with desk:
         assert await desk.written() == 0
     assert (set(regarding(api)), desk.lost) == (set(MANY), 0)
-    assert len(together) <= 8, "no batch after the broken one except those in flight"
+    assert len(batches) <= 8, "no batch after the broken one except those in flight"
 
 
 async def test_repetition_during_a_batch_is_written_after_it(
@@ -403,14 +403,14 @@ async def test_late_events_are_batched_while_bindings_are_in_flight(
 ) -> None:
     """One by one, a writer would write 20 a second at 50 ms latency, and Events would be dropped."""
     api.script(EVENTS, *[CREATED] * len(MANY))
-    desk, together = full
+    desk, batches = full
     with desk.in_flight:
         async with desk:
             await desk.clock.until_asleep(9)  # the sweep and eight yielding writers
             assert not api.calls
             await desk.clock.advance(PATIENCE + 1)
             await api.called(len(MANY))
-    assert sum(together) > len(MANY) / 2
+    assert sum(batches) > len(MANY) / 2
 
 
 async def test_more_than_half_full_queue_does_not_yield(api: FakeApi, desk: RecorderFixture) -> None:

@@ -15,8 +15,9 @@ import pytest
 from pyscheduler.shell.serving import self_signed
 from pyscheduler.shell.serving.client_ca import FileAuthorities, Proxies, TrustedAuthorities
 from pyscheduler.shell.serving.http import ServerProblem
+from pyscheduler.shell.serving.messages import ServerRequest, ServerResponse
 from pyscheduler.shell.serving.tls import Tls, TlsOptions
-from pyscheduler.shell.serving.webserver import ServerRequest, ServerResponse, WebServer
+from pyscheduler.shell.serving.webserver import WebServer
 from tests.controlplane.certs import Authority, Pair
 
 WALL = 1_800_000_000.0

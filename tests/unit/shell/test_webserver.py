@@ -12,7 +12,9 @@ from typing import Any
 
 import pytest
 
-from pyscheduler.shell.serving.webserver import LONGEST_HEAD, MOST_CONNECTIONS, ServerRequest, ServerResponse, WebServer
+from pyscheduler.shell.serving.messages import ServerRequest, ServerResponse
+from pyscheduler.shell.serving.server_connection import LONGEST_HEAD
+from pyscheduler.shell.serving.webserver import MOST_CONNECTIONS, WebServer
 from tests.controlplane.certs import Authority
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 
 import pyscheduler
-from pyscheduler.shell.serving.webserver import ServerRequest, ServerResponse
+from pyscheduler.shell.serving.messages import ServerRequest, ServerResponse
 from pyscheduler.shell.serving.zpages import flagz, statusz
 
 WARNING = (
