@@ -82,7 +82,9 @@ from pyscheduler.api.topology import (
     NodeEquivalence,
     PodAttributes,
     PodCount,
+    PodKinds,
 )
+from pyscheduler.api.victims import PotentialVictims, Reprieve
 
 __all__ = [
     "ANYTHING",
@@ -137,12 +139,14 @@ __all__ = [
     "Pod",
     "PodAttributes",
     "PodCount",
+    "PodKinds",
     "PodLister",
     "PodNominator",
     "PodObject",
     "PodSignature",
     "PostBindPlugin",
     "PostFilterPlugin",
+    "PotentialVictims",
     "PreBindPlugin",
     "PreEnqueuePlugin",
     "PreFilterPlugin",
@@ -156,6 +160,7 @@ __all__ = [
     "QueueingHintFn",
     "Reads",
     "Rejection",
+    "Reprieve",
     "Requirement",
     "ReservePlugin",
     "ResourceKind",

@@ -6,15 +6,16 @@ Bind, PostBind) get an `ApiWriter` as an argument, so that no Filter can call th
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from pyscheduler.api.cycle import Cycle
 from pyscheduler.api.events import ResourceKind
-from pyscheduler.api.nodes import NodeInfo, NodeTable
+from pyscheduler.api.nodes import NodeTable
 from pyscheduler.api.outcome import NodeToStatus, Status
 from pyscheduler.api.pod import Pod
+from pyscheduler.api.victims import PotentialVictims, Reprieve
 
 
 class WaitingPod(Protocol):
@@ -142,22 +143,12 @@ class DryRuns(Protocol):
         not rejected here may still reject the pod; a dry run decides.
         """
 
-    def reprieve_pods(
-        self, cycle: Cycle, pod: Pod, orders: Mapping[int, Sequence[Pod]]
-    ) -> Mapping[int, Sequence[bool]]:
-        """Return which victims can be reprieved if `pod` is placed on their node, by row of the table of all nodes.
+    def reprieve_pods(self, cycle: Cycle, pod: Pod, victims: PotentialVictims) -> Reprieve:
+        """Return which potential victims can stay if `pod` is placed on their node.
 
-        `orders` lists by row the candidates for a reprieve; the result has one bool for each of them, True if it can
-        stay. All pods of a lower priority than `pod` are removed; the candidates are then added back in order, each if
-        `pod` still fits. All nodes are evaluated at once. A row that is missing in the result needs a dry run: the node
-        is rejected by `filter_without_lower_priority`, or a plugin depends on other nodes.
-        """
-
-    def cache_key(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Hashable | None:
-        """Return a cache key for dry runs on a node, or None if the result must not be cached.
-
-        Equal keys give equal results for all pods of one signature group. None is returned if the result depends on
-        more than the node, its pods and the pods nominated to it.
+        All pods of a lower priority than `pod` are removed from each node; the potential victims, which must be such
+        pods, are then added back in order, each if `pod` still fits. All nodes are evaluated at once. A node needs
+        a dry run instead if `filter_without_lower_priority` rejects it, or if a plugin depends on other nodes.
         """
 
 

@@ -47,6 +47,8 @@ class NodeInfo(ABC):
     images: Images
     pods: Mapping[str, Pod]
     """Pods on the node by UID, including assumed ones."""
+    generation: int
+    """Number that changes with the node object and its pods; no two nodes have the same (NodeInfo.Generation)."""
 
     @property
     @abstractmethod

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -12,7 +12,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from pyscheduler.api import Cycle, Diagnosis, DryRun, DryRuns, NodeInfo, NodeTable, NodeToStatus, Pod, StatusError
+from pyscheduler.api import (
+    Cycle,
+    Diagnosis,
+    DryRun,
+    DryRuns,
+    NodeInfo,
+    NodeTable,
+    NodeToStatus,
+    Pod,
+    PotentialVictims,
+    Reprieve,
+    StatusError,
+)
 from pyscheduler.api.preemption import PreemptionSearch
 from pyscheduler.core.events import PodGone
 from pyscheduler.core.framework.handle import CoreHandle
@@ -175,13 +187,8 @@ class SingleDryRuns(DryRuns):
     def filter_without_lower_priority(self, cycle: Cycle, pod: Pod, priority: int) -> NodeToStatus:
         return NodeToStatus(len(self._handle.nodes))
 
-    def reprieve_pods(
-        self, cycle: Cycle, pod: Pod, orders: Mapping[int, Sequence[Pod]]
-    ) -> Mapping[int, Sequence[bool]]:
-        return {}
-
-    def cache_key(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Hashable | None:
-        return self._dry_runs.cache_key(cycle, pod, node)
+    def reprieve_pods(self, cycle: Cycle, pod: Pod, victims: PotentialVictims) -> Reprieve:
+        return Reprieve(np.zeros(victims.pods.shape, np.bool_), np.ones(len(victims.rows), np.bool_))
 
 
 def with_single_dry_runs(handle: CoreHandle) -> CoreHandle:

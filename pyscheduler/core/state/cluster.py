@@ -252,8 +252,7 @@ class ClusterState:
         if self._dry_runs or old.signature is not pod.signature:
             self.place(pod, node.name)
             return
-        node.pods[pod.uid] = pod  # the same signature, so all totals stay
-        node.version += 1
+        node.replace(pod)
         if pod.deleting != old.deleting and node.row >= 0:
             self.usage_log.append(node.row)  # some counts exclude terminating pods
             self.placed.changed(node, old, -1)

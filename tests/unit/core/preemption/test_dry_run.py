@@ -34,6 +34,8 @@ from pyscheduler.core.state.without_lower_priority import TableWithoutLowerPrior
 from pyscheduler.intree import PrioritySort
 from pyscheduler.testing import node, pod
 
+from .test_reprieve import potential_victims
+
 _POD_COUNT: StateKey[int] = StateKey("count")
 HANDLE = empty_handle()
 
@@ -197,9 +199,9 @@ def test_filter_with_error_status_leaves_nodes_to_dry_runs() -> None:
     )
     runner, cycle = DryRunner({"p": profile}, state, Nominator()), Cycle(0.0, "p", "new")
     assert not runner.filter_without_lower_priority(cycle, preemptor, 1).codes.any()
-    orders = {row: list(row_info.pods.values()) for row, row_info in enumerate(state.rows)}
-    assert runner.reprieve_pods(cycle, preemptor, {0: orders[0]}) == {}
-    assert runner.reprieve_pods(cycle, preemptor, orders) == {}
+    pods = [list(row.pods.values()) for row in state.rows]
+    assert runner.reprieve_pods(cycle, preemptor, potential_victims(pods[:1])).needs_dry_run.all()
+    assert runner.reprieve_pods(cycle, preemptor, potential_victims(pods)).needs_dry_run.all()
 
 
 NODE_ONLY_MEMBERS = {
