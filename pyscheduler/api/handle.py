@@ -10,9 +10,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
 from pyscheduler.api.cycle import Cycle
 from pyscheduler.api.events import ResourceKind
-from pyscheduler.api.nodes import NodeTable
+from pyscheduler.api.nodes import Mask, NodeTable
 from pyscheduler.api.outcome import NodeToStatus, Status
 from pyscheduler.api.pod import Pod
 from pyscheduler.api.victims import PotentialVictims, Reprieve
@@ -136,19 +139,22 @@ class DryRuns(Protocol):
         The cycle's state is restored when the `with` block ends. KeyError if the node does not exist.
         """
 
-    def filter_without_lower_priority(self, cycle: Cycle, pod: Pod, priority: int) -> NodeToStatus:
-        """Return the nodes that reject `pod` even without all of their pods below `priority`, with the reasons.
+    def filter_without_lower_priority(
+        self, cycle: Cycle, pod: Pod, rows: NDArray[np.intp]
+    ) -> tuple[NodeToStatus, Mask]:
+        """Return the status of some nodes without all of their pods of a lower priority than `pod`.
 
-        All nodes are evaluated at once, and only if every plugin depends on the node and its pods alone. A node that is
-        not rejected here may still reject the pod; a dry run decides.
+        `rows` are indexes in the table of all nodes. All nodes are evaluated at once, as far as the plugins depend on
+        the node and its pods alone. The mask holds the nodes that are not rejected but may reject the pod nevertheless:
+        only a dry run decides.
         """
 
     def reprieve_pods(self, cycle: Cycle, pod: Pod, victims: PotentialVictims) -> Reprieve:
         """Return which potential victims can stay if `pod` is placed on their node.
 
         All pods of a lower priority than `pod` are removed from each node; the potential victims, which must be such
-        pods, are then added back in order, each if `pod` still fits. All nodes are evaluated at once. A node needs
-        a dry run instead if `filter_without_lower_priority` rejects it, or if a plugin depends on other nodes.
+        pods, are then added back in order, each if `pod` still fits. All nodes are evaluated at once. They must be
+        nodes that `filter_without_lower_priority` accepts without needing a dry run.
         """
 
 

@@ -47,8 +47,6 @@ class NodeInfo(ABC):
     images: Images
     pods: Mapping[str, Pod]
     """Pods on the node by UID, including assumed ones."""
-    generation: int
-    """Number that changes with the node object and its pods; no two nodes have the same (NodeInfo.Generation)."""
 
     @property
     @abstractmethod
@@ -66,6 +64,10 @@ class NodeTable(ABC):
     @abstractmethod
     def __iter__(self) -> Iterator[NodeInfo]:
         """Iterate over the nodes in column order."""
+
+    @abstractmethod
+    def __getitem__(self, i: int) -> NodeInfo:
+        """Return node `i`. IndexError if there is none."""
 
     @property
     @abstractmethod
@@ -86,6 +88,11 @@ class NodeTable(ABC):
     @abstractmethod
     def version(self) -> int:
         """Number that changes whenever a node of the cluster is added, updated or deleted."""
+
+    @property
+    @abstractmethod
+    def generations(self) -> Ints:
+        """Number per node that changes with the node object and its pods (NodeInfo.Generation). All are different."""
 
     @property
     @abstractmethod

@@ -25,7 +25,8 @@ from pyscheduler.api import (
     Cycle,
     Diagnosis,
     Handle,
-    NodeInfo,
+    Mask,
+    NodeTable,
     Nominate,
     Pod,
     PodCount,
@@ -41,9 +42,9 @@ from pyscheduler.api import (
 from pyscheduler.intree._label_selectors import aggregate
 from pyscheduler.intree._problems import invalid, raise_for_problems
 from pyscheduler.intree.preemption.budgets import PDB, Budgets
-from pyscheduler.intree.preemption.dry_run_result import DryRunResult
+from pyscheduler.intree.preemption.dry_run_result import Batch, DryRunResult
 from pyscheduler.intree.preemption.losses import best
-from pyscheduler.intree.preemption.potential_victims import PotentialVictimCache, PotentialVictimColumns
+from pyscheduler.intree.preemption.potential_victims import PotentialVictimCache
 from pyscheduler.intree.preemption.victims import dry_run, is_being_preempted, reprieve_candidates
 
 T = TypeVar("T")
@@ -53,6 +54,10 @@ SORTED_PODS = 1024
 """Pods on the nodes whose potential victims are sorted in one step, at most."""
 BATCH_PODS = 1 << 16
 """Size of the matrix of potential victims in one step, at most."""
+FEW = 16
+"""Number of changed nodes up to which sorting their pods is no step of its own."""
+SPARE = 16
+"""Number of nodes that are evaluated in addition to those needed."""
 DRY_RUN_PODS = 64
 """Pods reprieved one by one in one step at most: each reprieve runs all Filter plugins again, up to 0.2 ms."""
 Steps = Generator[None, None, T]
@@ -165,66 +170,80 @@ class DefaultPreemption(PreemptionPlugin, PreEnqueuePlugin):
         """Dry-run preemption on potential nodes, from a random offset on, until there are enough candidates."""
         self._budgets.refresh(self.handle.objects.version(PDB))
         nodes = self.handle.nodes.table()
-        helpful = diagnosis.resolvable(nodes)
-        total = int(np.count_nonzero(helpful))
+        helpful = np.flatnonzero(diagnosis.resolvable(nodes))
+        total = len(helpful)
         enough = total + 1 if exhaustive else self.args.num_candidates(total)
         result = DryRunResult(pod, self._budgets, enough)
         if not total:
             return result
         start = cycle.rng().randrange(total)
-        lower = nodes.count_pods(_LowerPriority(pod.priority)) > 0
-        if not (helpful & lower).any():  # frequent: in a full cluster of one priority each pending pod comes here
-            result.rejections[NO_VICTIMS] += total
+        lower = nodes.count_pods(_LowerPriority(pod.priority))
+        potential = helpful[lower[helpful] > 0]
+        result.rejections[NO_VICTIMS] += total - len(potential)
+        if not len(potential):  # frequent: in a full cluster of one priority each pending pod comes here
             return result
-        infeasible = self.handle.dry_runs.filter_without_lower_priority(cycle, pod, pod.priority)
-        places = np.flatnonzero(helpful)
-        places = np.concatenate((places[start:], places[:start]))
-        potential = places[lower[places] & (infeasible.codes[places] == 0)]
-        columns, node_infos = self._potential_victims.of(pod.priority, len(nodes)), list(nodes)
-        while potential.size:
-            yield
-            # Batch the nodes, but no more than needed if each is a candidate.
-            missing = enough - result.count
-            rows = potential[: missing if missing > 0 else max(1, enough)]
-            for outdated in _split(columns.outdated(node_infos, rows).tolist(), node_infos):
-                columns.refresh(node_infos, outdated)
-                yield
-            batch = rows[: _nodes_of_step(columns.counts(rows))]
-            potential = potential[len(batch) :]
-            if (yield from self._dry_run_batch(cycle, columns, node_infos, batch, result)):
-                return result
-        result.rejections[NO_VICTIMS] += int(np.count_nonzero(helpful & ~lower))
-        counts = np.bincount(infeasible.codes[helpful & lower], minlength=len(infeasible.rejections) + 1)
-        for rejection, count in zip(infeasible.rejections, counts[1:].tolist(), strict=True):
-            result.rejections[rejection.reasons] += count
+        first = int(np.searchsorted(potential, helpful[start]))
+        potential = np.concatenate((potential[first:], potential[:first]))
+        tried, done = 0, False
+        while tried < len(potential) and not done:
+            # As many as needed if candidates stay as frequent, and some more, so that there are few batches.
+            wanted = enough - result.count if enough > result.count else max(1, tried)
+            size = wanted * (tried + SPARE) // (result.count + SPARE) + SPARE
+            rows = potential[tried : tried + size]
+            statuses, undecided = self.handle.dry_runs.filter_without_lower_priority(cycle, pod, rows)
+            fits = np.flatnonzero(statuses.codes == 0)[:wanted]
+            if len(fits) == wanted:  # the nodes behind the last one are not needed if all these are candidates
+                statuses.codes = statuses.codes[: fits[-1] + 1]
+            tried += len(statuses.codes)
+            result.reject(statuses)
+            done = yield from self._dry_run_nodes(cycle, nodes, rows[fits], undecided[fits], result)
         return result
 
-    def _dry_run_batch(
+    def _dry_run_nodes(
         self,
         cycle: Cycle,
-        columns: PotentialVictimColumns,
-        nodes: Sequence[NodeInfo],
+        nodes: NodeTable,
         rows: NDArray[np.intp],
+        undecided: Mask,
         result: DryRunResult,
     ) -> Steps[bool]:
-        """Dry-run preemption on some nodes. Return True if there are enough candidates then."""
-        pod, dry_runs, budgets = result.pod, self.handle.dry_runs, self._budgets
-        victims = columns.victims(nodes, rows, budgets)
-        reprieve = dry_runs.reprieve_pods(cycle, pod, victims.potential)
-        batch = result.batch(nodes, reprieve, victims)
+        """Dry-run preemption on nodes that fit the pod without their pods of lower priority.
+
+        Pauses after each step. Returns True if there are enough candidates then.
+        """
+        columns = self._potential_victims.of(result.pod.priority, len(nodes))
+        for outdated in _split(columns.outdated(nodes, rows[~undecided]).tolist(), nodes):
+            columns.refresh(nodes, outdated)
+            if len(outdated) > FEW:
+                yield
+        counts = np.where(undecided, 0, columns.counts(rows))
+        while len(rows):
+            n = _nodes_of_step(counts)
+            victims = columns.victims(nodes, rows[:n], counts[:n], self._budgets)
+            reprieve = self.handle.dry_runs.reprieve_pods(cycle, result.pod, victims.potential)
+            needs_dry_run = reprieve.needs_dry_run | undecided[:n]
+            batch = result.batch(nodes, victims, reprieve.stays, needs_dry_run)
+            yield from self._dry_run_one_by_one(cycle, batch, needs_dry_run, result)
+            if result.add(batch):
+                return True
+            rows, undecided, counts = rows[n:], undecided[n:], counts[n:]
+            yield
+        return False
+
+    def _dry_run_one_by_one(self, cycle: Cycle, batch: Batch, needs_dry_run: Mask, result: DryRunResult) -> Steps[None]:
+        """Dry-run preemption on some nodes of a batch one by one, while more candidates are needed."""
         filter_runs = 0
-        for j in np.flatnonzero(reprieve.needs_dry_run).tolist():
+        for j in np.flatnonzero(needs_dry_run).tolist():
             if result.has_enough(batch, j):
-                break
-            node = nodes[rows[j]]
-            pods = reprieve_candidates(pod, node, budgets)
+                return
+            node = batch.node(j)
+            pods = reprieve_candidates(result.pod, node, self._budgets)
             filter_runs += 1 + len(pods.order)
             if filter_runs > DRY_RUN_PODS:
                 filter_runs = 0
                 yield
-            with dry_runs.open(cycle, pod, node.name) as run:
+            with self.handle.dry_runs.open(cycle, result.pod, node.name) as run:
                 batch.record(j, dry_run(run, pods, node))
-        return result.add(batch)
 
 
 def exhaust(steps: Steps[T]) -> T:
@@ -237,7 +256,7 @@ def exhaust(steps: Steps[T]) -> T:
             return outcome
 
 
-def _split(rows: Sequence[int], nodes: Sequence[NodeInfo]) -> Iterator[Sequence[int]]:
+def _split(rows: Sequence[int], nodes: NodeTable) -> Iterator[Sequence[int]]:
     """Split rows so that the nodes of each part have at most SORTED_PODS pods together; at least one node each."""
     begin = pods = 0
     for end, row in enumerate(rows):

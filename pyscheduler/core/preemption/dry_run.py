@@ -37,7 +37,7 @@ from pyscheduler.core.result_cache.uncached_evaluation import (
 )
 from pyscheduler.core.state.cluster import ClusterState
 from pyscheduler.core.state.node import NodeRow
-from pyscheduler.core.state.without_lower_priority import HostPortCount, ReprieveTable
+from pyscheduler.core.state.without_lower_priority import HostPortCount, ReprieveTable, TableWithoutLowerPriority
 
 _MAX_CACHED = 64
 
@@ -91,65 +91,64 @@ class DryRunner:
             plugins = self._plugins[key] = _Plugins(profile, extensions, filters, pod_dependent, one_node)
         return plugins
 
-    def filter_without_lower_priority(self, cycle: Cycle, pod: Pod, priority: int) -> NodeToStatus:
-        """Return the nodes that reject the pod even without pods below `priority`.
+    def filter_without_lower_priority(
+        self, cycle: Cycle, pod: Pod, rows: NDArray[np.intp]
+    ) -> tuple[NodeToStatus, Mask]:
+        """Return the status of nodes without their pods of lower priority, and a mask of those that need a dry run.
 
         See `DryRuns.filter_without_lower_priority`.
 
         Filters run in profile order, so the first rejection is the one that a dry run would return. The search stops at
         the first filter that needs more than a node's row; the remaining filters run in dry runs only.
         """
-        table = self.state.table_without_lower_priority(priority)
-        statuses, is_complete = self._first_rejections(cycle, pod, table)
-        statuses.codes[table.overflowed] = 0
-        nominated = self._nominated_pods(pod)
+        n, nominated = len(rows), self._nominated_pods(pod, rows)
+        twin, table = np.array([*nominated], np.intp), TableWithoutLowerPriority(self.state, pod.priority, rows)
         if nominated:
-            rows = np.array([*nominated], np.intp)
-            pods = with_nominated_pods(no_victims(rows), dict(enumerate(nominated.values())))
-            beside = ReprieveTable(self.state, priority, pods, 0)
-            found, is_complete_beside = self._first_rejections(cycle, pod, beside)
-            # Filter runs with the nominated pods first; without them only if it accepts the pod.
-            own = statuses.codes[rows] if is_complete and is_complete_beside else np.zeros(len(rows), np.int32)
-            codes = np.where(found.codes, found.codes + len(statuses.rejections), own)
-            statuses.codes[rows] = np.where(beside.overflowed | table.overflowed[rows], 0, codes)
-            statuses.rejections += found.rejections
-        return statuses
+            nodes = no_victims(rows)
+            table = ReprieveTable(self.state, pod.priority, joined(nodes, with_nominated_pods(nodes, nominated)), 0)
+        statuses, is_complete = self._first_rejections(cycle, pod, table)
+        codes, beside = statuses.codes[:n], statuses.codes[n:]
+        # Filter runs with the nominated pods first; without them only if it accepts the pod.
+        codes[twin] = np.where(beside, beside, codes[twin] if is_complete else 0)
+        overflowed = table.overflowed[:n]
+        overflowed[twin] |= table.overflowed[n:]
+        codes[overflowed] = 0
+        statuses.codes = codes
+        is_exact = is_complete and self.plugins(cycle).depend_on_one_node
+        return statuses, overflowed if is_exact else codes == 0
 
     def reprieve_pods(self, cycle: Cycle, pod: Pod, victims: PotentialVictims) -> Reprieve:
         """Return which of the pods stay when they are added back one by one (`DryRuns.reprieve_pods`)."""
-        stays, undecided = np.zeros(victims.pods.shape, np.bool_), np.ones(len(victims.rows), np.bool_)
-        plugins, nominated = self.plugins(cycle), self._nominated_pods(pod, victims.rows)
-        if not plugins.depend_on_one_node:
-            return Reprieve(stays, undecided)
-        (steps, n), twin = victims.pods.shape, np.array([*nominated], np.intp)
+        (steps, n), nominated = victims.pods.shape, self._nominated_pods(pod, victims.rows)
+        stays, twin = np.zeros((steps, n), np.bool_), np.array([*nominated], np.intp)
         pods = joined(victims, with_nominated_pods(victims, nominated)) if nominated else victims
         table = ReprieveTable(self.state, pod.priority, pods, steps)
-        rejected = self._rejected(plugins.filters, cycle, pod, table, twin)
-        if rejected is None:
-            return Reprieve(stays, undecided)
-        needs_dry_run = rejected | self._share_host_ports(pod, victims.rows)
+        filters = self.plugins(cycle).pod_dependent_filters
         for i in range(steps):
             table.put(i)
-            rejected = self._rejected(plugins.pod_dependent_filters, cycle, pod, table, twin)
+            rejected = self._rejected(filters, cycle, pod, table, twin)
             if rejected is None:
-                return Reprieve(stays, undecided)
-            table.take(i, np.concatenate((rejected, rejected[twin])))
-            stays[i] = ~rejected & (victims.pods[i] >= 0)
-        needs_dry_run |= table.overflowed[:n]
+                return Reprieve(stays, np.ones(n, np.bool_))
+            table.take(i, rejected if not nominated else np.concatenate((rejected, rejected[twin])))
+            stays[i] = ~rejected
+        stays &= victims.pods >= 0
+        needs_dry_run = table.overflowed[:n] | self._share_host_ports(pod, victims.rows)
         needs_dry_run[twin] |= table.overflowed[n:]
         return Reprieve(stays, needs_dry_run)
 
-    def _nominated_pods(self, pod: Pod, rows: NDArray[np.intp] | None = None) -> dict[int, list[Pod]]:
-        """Return the nominated pods that take precedence over `pod`, by row or by index into `rows`."""
+    def _nominated_pods(self, pod: Pod, rows: NDArray[np.intp]) -> dict[int, list[Pod]]:
+        """Return the nominated pods that take precedence over `pod` on some nodes, by index into `rows`."""
+        nodes = [node for name in self.nominator.nodes() if (node := self.state.info(name)) is not None]
+        if not nodes:
+            return {}
+        has_nominated = np.zeros(len(self.state), np.bool_)
+        has_nominated[[node.row for node in nodes]] = True
         found = {}
-        for name in self.nominator.nodes():
-            node = self.state.info(name)
-            if node is not None and (others := self.nominator.competing_pods(pod, name)):
-                found[node.row] = others
-        if rows is None or not found:
-            return found
-        indexes = np.flatnonzero(np.isin(rows, [*found])).tolist()
-        return {index: found[int(rows[index])] for index in indexes}
+        for index in np.flatnonzero(has_nominated[rows]).tolist():
+            others = self.nominator.competing_pods(pod, self.state.rows[rows[index]].name)
+            if others:
+                found[index] = others
+        return found
 
     def _share_host_ports(self, pod: Pod, rows: NDArray[np.intp]) -> Mask:
         """Return a mask of the nodes with two pods on one host port, if the pod needs one.

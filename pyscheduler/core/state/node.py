@@ -29,6 +29,7 @@ class NodeRow(NodeInfo):
         self.name = name
         self.row = -1
         self.generation = next(_generations)
+        """Number that changes with the node object and its pods; no two nodes have the same (NodeInfo.Generation)."""
         self.labels: Mapping[str, str] = _NOTHING
         self.taints: tuple[Taint, ...] = ()
         self.unschedulable = False

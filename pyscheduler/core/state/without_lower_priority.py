@@ -6,8 +6,9 @@ counts by domain would have to be different for each node.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,12 +37,10 @@ class TableWithoutLowerPriority(ColumnTable):
         """Mask of the nodes with amounts too large for this table: values read for them are wrong."""
 
     def __iter__(self) -> Iterator[NodeInfo]:
-        return (self._copy_of(index, node) for index, node in enumerate(self._nodes()))
+        return map(self.__getitem__, range(len(self)))
 
-    def _nodes(self) -> Sequence[NodeRow]:
-        """Return the nodes with all their pods."""
-        rows = self._state.rows
-        return rows if isinstance(self._rows, slice) else [rows[row] for row in self._rows]
+    def __getitem__(self, i: int) -> NodeInfo:
+        return self._copy_of(i, self._node(i))
 
     @property
     def all_nodes(self) -> NodeTable:
@@ -49,7 +48,7 @@ class TableWithoutLowerPriority(ColumnTable):
 
     @property
     def names(self) -> list[str]:
-        return [node.name for node in self._nodes()]
+        return [self._node(i).name for i in range(len(self))]
 
     def requested(self, resource: str) -> Ints:
         return self._without_lower(super().requested(resource), _Requests(resource))
@@ -73,9 +72,9 @@ class TableWithoutLowerPriority(ColumnTable):
         raise NotImplementedError("attribute_counts is not available without pods of lower priority")
 
     def by_ports(self, answer: Callable[[frozenset[HostPort]], int]) -> Ints:
-        amounts, nodes = super().by_ports(answer), self._nodes()
-        for index in self._with_other_ports():
-            amounts[index] = answer(self._used_ports(index, nodes[index]))
+        amounts = super().by_ports(answer)
+        for i in self._with_other_ports():
+            amounts[i] = answer(self._used_ports(i, self._node(i)))
         return amounts
 
     def _without_lower(self, amounts: Ints, count: PodCount) -> Ints:
@@ -100,6 +99,15 @@ class TableWithoutLowerPriority(ColumnTable):
         return copy
 
 
+class _Amounts(NamedTuple):
+    """Amounts of nodes with their added pods, updated as pods are added and removed."""
+
+    of_nodes: Ints
+    of_pods: Ints
+    view: Ints
+    """Read-only view of `of_nodes`."""
+
+
 class ReprieveTable(TableWithoutLowerPriority):
     """Table without the pods below `priority` to which pods are added: those that stay, and nominated ones.
 
@@ -113,22 +121,19 @@ class ReprieveTable(TableWithoutLowerPriority):
         self._pods = pods
         self._on_node = pods.pods >= 0
         self._on_node[:nominated_from] = False
-        self._amounts: dict[PodCount, Ints] = {}
-        """Amounts of each node with its added pods, which are updated as pods are added and removed."""
+        self._amounts: dict[PodCount, _Amounts] = {}
 
     def put(self, i: int) -> None:
         """Add pod `i` of each node."""
-        kinds = self._pods.pods[i]
-        self._on_node[i] = kinds >= 0
-        for count, amounts in self._amounts.items():
-            amounts += self._pods.kinds.values(count)[kinds]
+        self._on_node[i] = self._pods.pods[i] >= 0
+        for of_nodes, of_pods, _ in self._amounts.values():
+            np.add(of_nodes, of_pods[i], out=of_nodes)
 
     def take(self, i: int, nodes: Mask) -> None:
         """Remove pod `i` of some nodes again."""
-        kinds = self._pods.pods[i]
-        self._on_node[i, nodes] = False
-        for count, amounts in self._amounts.items():
-            amounts -= np.where(nodes, self._pods.kinds.values(count)[kinds], 0)
+        self._on_node[i] &= ~nodes
+        for of_nodes, of_pods, _ in self._amounts.values():
+            np.subtract(of_nodes, of_pods[i], out=of_nodes, where=nodes)
 
     def requested(self, resource: str) -> Ints:
         return self._with_added(_Requests(resource), lambda: super(ReprieveTable, self).requested(resource))
@@ -151,12 +156,13 @@ class ReprieveTable(TableWithoutLowerPriority):
         """Return the amounts of `without` plus those of the added pods, as a read-only live view."""
         amounts = self._amounts.get(count)
         if amounts is None:
-            added = self._pods.kinds.values(count)[np.where(self._on_node, self._pods.pods, -1)]
-            amounts = self._amounts[count] = without() + added.sum(0)
-            self.overflowed |= amounts >= TOO_BIG
-        view = amounts.view()
-        view.flags.writeable = False
-        return view
+            of_pods = self._pods.kinds.values(count)[self._pods.pods]
+            of_nodes = without() + of_pods.sum(0, where=self._on_node)
+            self.overflowed |= of_nodes >= TOO_BIG
+            view = of_nodes.view()
+            view.flags.writeable = False
+            amounts = self._amounts[count] = _Amounts(of_nodes, of_pods, view)
+        return amounts.view
 
     def _with_other_ports(self) -> list[int]:
         added = self._with_added(HostPortCount(), lambda: np.zeros(len(self), np.int64))

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pyscheduler.api import Candidate, Code, NodeInfo, Pod, Reprieve, Status
+from pyscheduler.api import Candidate, Code, Mask, NodeInfo, NodeTable, NodeToStatus, Pod, Status
 from pyscheduler.intree.preemption.budgets import Budgets
 from pyscheduler.intree.preemption.losses import Losses, least, loss, losses_of
 from pyscheduler.intree.preemption.potential_victims import VictimMatrix
@@ -21,7 +20,7 @@ from pyscheduler.intree.preemption.victims import candidate, reprieve_candidates
 class Batch:
     """Dry runs on some nodes, in the order of the search."""
 
-    nodes: Sequence[NodeInfo]
+    nodes: NodeTable
     """All nodes of the cluster."""
     rows: NDArray[np.intp]
     """Indexes of the dry-run nodes among them; in the following, node `j` is that of `rows[j]`."""
@@ -73,13 +72,19 @@ class DryRunResult:
     """Number of candidates without a victim that violates a PodDisruptionBudget."""
     _batches: list[Batch] = field(default_factory=list)
 
-    def batch(self, nodes: Sequence[NodeInfo], reprieve: Reprieve, victims: VictimMatrix) -> Batch:
-        """Return a batch with the outcomes of nodes that need no dry run of their own."""
-        is_victim = (victims.potential.pods >= 0) & ~reprieve.stays
+    def reject(self, statuses: NodeToStatus) -> None:
+        """Count the nodes that even without their pods of lower priority reject the pod."""
+        counts = np.bincount(statuses.codes, minlength=len(statuses.rejections) + 1).tolist()
+        for rejection, count in zip(statuses.rejections, counts[1:], strict=True):
+            self.rejections[rejection.reasons] += count
+
+    def batch(self, nodes: NodeTable, victims: VictimMatrix, stays: NDArray[np.bool_], needs_dry_run: Mask) -> Batch:
+        """Return a batch with the outcomes of the nodes that need no dry run of their own."""
+        is_victim = (victims.potential.pods >= 0) & ~stays
         losses = losses_of(is_victim, victims.violating, victims.priorities, victims.started)
-        losses[reprieve.needs_dry_run] = math.inf
-        batch = Batch(nodes, victims.potential.rows, losses, reprieve.stays)
-        for j in np.flatnonzero(~is_victim.any(0) & ~reprieve.needs_dry_run).tolist():
+        losses[needs_dry_run] = math.inf
+        batch = Batch(nodes, victims.potential.rows, losses, stays)
+        for j in np.flatnonzero((losses[:, 0] == math.inf) & ~needs_dry_run).tolist():
             batch.record(j, Candidate(()))
         return batch
 

@@ -7,14 +7,14 @@ over when most of their entries are out of date.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pyscheduler.api import Mask, NodeInfo, Pod, PodCount, PodKinds, PodSignature, PotentialVictims
+from pyscheduler.api import Mask, NodeInfo, NodeTable, Pod, PodCount, PodKinds, PodSignature, PotentialVictims
 from pyscheduler.intree.preemption.budgets import Budgets
 from pyscheduler.intree.preemption.victims import by_importance, started
 
@@ -42,7 +42,7 @@ class PotentialVictimColumns:
     def __init__(self, priority: int) -> None:
         self._priority = priority
         self.kinds = PodKinds()
-        self._generation = np.zeros(0, np.int64)
+        self._generations = np.zeros(0, np.int64)
         """Generation of each node when its pods were sorted; 0 if they were not."""
         self._first = np.zeros(0, np.intp)
         """Index of each node's first pod in the columns of pods."""
@@ -61,20 +61,19 @@ class PotentialVictimColumns:
 
     def fit(self, nodes: int) -> None:
         """Make room for a number of nodes."""
-        if nodes > len(self._generation):
-            self._generation, self._first, self._count = (
-                _grown(column, nodes) for column in (self._generation, self._first, self._count)
+        if nodes > len(self._generations):
+            self._generations, self._first, self._count = (
+                _grown(column, nodes) for column in (self._generations, self._first, self._count)
             )
 
-    def outdated(self, nodes: Sequence[NodeInfo], rows: NDArray[np.intp]) -> NDArray[np.intp]:
+    def outdated(self, nodes: NodeTable, rows: NDArray[np.intp]) -> NDArray[np.intp]:
         """Return those of the rows with a node that has changed since its pods were sorted."""
-        generations = np.fromiter([nodes[row].generation for row in rows.tolist()], np.int64, len(rows))
-        is_outdated: Mask = generations != self._generation[rows]
+        is_outdated: Mask = nodes.generations[rows] != self._generations[rows]
         return rows[is_outdated]
 
-    def refresh(self, nodes: Sequence[NodeInfo], rows: Iterable[int]) -> None:
+    def refresh(self, nodes: NodeTable, rows: Iterable[int]) -> None:
         """Sort the pods of some nodes again."""
-        number = self.kinds.number
+        number, generations = self.kinds.number, nodes.generations
         for row in rows:
             node = nodes[row]
             pods = by_importance(self._lower(node))
@@ -85,15 +84,17 @@ class PotentialVictimColumns:
             self._kind[first : self._used] = [number(pod) for pod in pods]
             self._started[first : self._used] = [started(pod) for pod in pods]
             self._valid += len(pods) - int(self._count[row])
-            self._generation[row], self._first[row], self._count[row] = node.generation, first, len(pods)
+            self._first[row], self._count[row], self._generations[row] = first, len(pods), generations[row]
 
     def counts(self, rows: NDArray[np.intp]) -> NDArray[np.intp]:
         """Return the number of potential victims on each of the rows."""
         return self._count[rows]
 
-    def victims(self, nodes: Sequence[NodeInfo], rows: NDArray[np.intp], budgets: Budgets) -> VictimMatrix:
-        """Return the potential victims of the nodes on these rows."""
-        pods, start = self._by_importance(rows)
+    def victims(
+        self, nodes: NodeTable, rows: NDArray[np.intp], counts: NDArray[np.intp], budgets: Budgets
+    ) -> VictimMatrix:
+        """Return the potential victims of the nodes on these rows: all `counts` of a node, or none of them."""
+        pods, start = self._by_importance(rows, counts)
         violating = budgets.violations(pods, self.kinds, lambda j: by_importance(self._lower(nodes[rows[j]])))
         if violating is None:
             violating = np.zeros(pods.shape, np.bool_)
@@ -104,9 +105,10 @@ class PotentialVictimColumns:
         potential = PotentialVictims(rows, pods, self.kinds, lambda j: self._reprieve_order(nodes[rows[j]], budgets))
         return VictimMatrix(potential, violating, self.kinds.values(_Priority())[pods], start)
 
-    def _by_importance(self, rows: NDArray[np.intp]) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+    def _by_importance(
+        self, rows: NDArray[np.intp], counts: NDArray[np.intp]
+    ) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
         """Return kinds and start times of the rows' pods by descending importance; kind -1 where there is no pod."""
-        counts = self._count[rows]
         place = np.arange(counts.max(initial=0))[:, None]
         exists = place < counts
         index = np.where(exists, self._first[rows] + place, 0)

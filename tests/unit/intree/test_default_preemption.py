@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from msgspec.structs import replace
+from numpy.typing import NDArray
 
 from pyscheduler.api import (
     POD,
@@ -19,6 +20,7 @@ from pyscheduler.api import (
     Diagnosis,
     DryRun,
     DryRuns,
+    Mask,
     NodeToStatus,
     Pod,
     PotentialVictims,
@@ -265,8 +267,10 @@ class CountingDryRuns(DryRuns):
         self.tried.append(node_name)
         return self._dry_runs.open(cycle, pod, node_name)
 
-    def filter_without_lower_priority(self, cycle: Cycle, pod: Pod, priority: int) -> NodeToStatus:
-        return self._dry_runs.filter_without_lower_priority(cycle, pod, priority)
+    def filter_without_lower_priority(
+        self, cycle: Cycle, pod: Pod, rows: NDArray[np.intp]
+    ) -> tuple[NodeToStatus, Mask]:
+        return self._dry_runs.filter_without_lower_priority(cycle, pod, rows)
 
     def reprieve_pods(self, cycle: Cycle, pod: Pod, victims: PotentialVictims) -> Reprieve:
         result = self._dry_runs.reprieve_pods(cycle, pod, victims)
@@ -427,14 +431,14 @@ def test_only_pods_of_changed_nodes_are_sorted_again(sorted_nodes: list[set[str]
 
 def test_columns_of_potential_victims_do_not_grow_without_bound() -> None:
     searches = RepeatedSearch(node("n1", cpu="1"), low("a"))
-    nodes = list(searches.harness.handle.nodes.table())
+    table = searches.harness.handle.nodes.table()
     cache = searches.plugin._potential_victims
     first = cache.of(100, 1)
     for _ in range(potential_victims._SPARE):
-        first.refresh(nodes, [0])
+        first.refresh(table, [0])
     assert cache.of(100, 1) is first
     for _ in range(3):
-        first.refresh(nodes, [0])
+        first.refresh(table, [0])
     assert cache.of(100, 1) is not first
     assert searches.victims(high()) == ["a"]
 

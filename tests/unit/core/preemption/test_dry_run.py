@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import numpy as np
 import pytest
 
 from pyscheduler.api import (
@@ -198,10 +199,34 @@ def test_filter_with_error_status_leaves_nodes_to_dry_runs() -> None:
         "p", PrioritySort(NoArgs(), HANDLE), filter=(ErrorOnN2(NoArgs(), HANDLE), RejectsAll(NoArgs(), HANDLE))
     )
     runner, cycle = DryRunner({"p": profile}, state, Nominator()), Cycle(0.0, "p", "new")
-    assert not runner.filter_without_lower_priority(cycle, preemptor, 1).codes.any()
-    pods = [list(row.pods.values()) for row in state.rows]
-    assert runner.reprieve_pods(cycle, preemptor, potential_victims(pods[:1])).needs_dry_run.all()
-    assert runner.reprieve_pods(cycle, preemptor, potential_victims(pods)).needs_dry_run.all()
+    statuses, undecided = runner.filter_without_lower_priority(cycle, preemptor, np.arange(2))
+    assert not statuses.codes.any()
+    assert undecided.all()
+
+
+class ErrorIfNextToB(FilterPlugin):
+    """Return an error status for a node with a pod b."""
+
+    name = "ErrorIfNextToB"
+    reads_in_dry_run = Reads.OWN_NODE_AND_PODS
+
+    def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> None:
+        if "b" in node.pods:
+            raise StatusError("no such class")
+
+
+def test_error_status_in_a_reprieve_leaves_nodes_to_dry_runs() -> None:
+    state, preemptor = ClusterState(), pod("new").priority(1).build()
+    state.set_node(node("n1").build())
+    for name in "ab":
+        state.add_pod(pod(name).on("n1").build())
+    profile = Profile("p", PrioritySort(NoArgs(), HANDLE), filter=(ErrorIfNextToB(NoArgs(), HANDLE),))
+    runner, cycle = DryRunner({"p": profile}, state, Nominator()), Cycle(0.0, "p", "new")
+    statuses, undecided = runner.filter_without_lower_priority(cycle, preemptor, np.arange(1))
+    assert not statuses.codes.any()
+    assert not undecided.any()
+    victims = potential_victims([0], [list(state.rows[0].pods.values())])
+    assert runner.reprieve_pods(cycle, preemptor, victims).needs_dry_run.all()
 
 
 NODE_ONLY_MEMBERS = {
@@ -210,6 +235,7 @@ NODE_ONLY_MEMBERS = {
     "allowed_pods",
     "by_images",
     "by_taints",
+    "generations",
     "image_size",
     "matches_requirement",
     "matches",
@@ -221,7 +247,7 @@ NODE_ONLY_MEMBERS = {
     "unschedulable",
     "version",
 }
-"""Members of NodeTable that depend on node objects only, not on pods."""
+"""Members of NodeTable that do not depend on which pods are on the node."""
 
 
 def test_reduced_table_overrides_every_pod_related_member() -> None:

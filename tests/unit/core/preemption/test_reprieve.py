@@ -38,22 +38,25 @@ def reprieved(*objects: Any, preemptor: PodBuilder) -> dict[str, list[str]]:
     cycle = Cycle(harness.now, preemptor_pod.scheduler_name, preemptor_pod.uid)
     assert isinstance(schedule_pod(context.runtimes[preemptor_pod.scheduler_name], cycle, preemptor_pod), Diagnosis)
     rows = context.state.rows
-    pods = [[p for p in row.pods.values() if p.priority < preemptor_pod.priority] for row in rows]
-    result = harness.handle.dry_runs.reprieve_pods(cycle, preemptor_pod, potential_victims(pods))
+    dry_runs = harness.handle.dry_runs
+    statuses, undecided = dry_runs.filter_without_lower_priority(cycle, preemptor_pod, np.arange(len(rows)))
+    accepted = np.flatnonzero((statuses.codes == 0) & ~undecided).tolist()
+    pods = [[p for p in rows[row].pods.values() if p.priority < preemptor_pod.priority] for row in accepted]
+    result = dry_runs.reprieve_pods(cycle, preemptor_pod, potential_victims(accepted, pods))
     return {
-        row.name: [p.name for p, stays in zip(pods[j], result.stays[:, j], strict=False) if stays]
-        for j, row in enumerate(rows)
+        rows[row].name: [p.name for p, stays in zip(pods[j], result.stays[:, j], strict=False) if stays]
+        for j, row in enumerate(accepted)
         if not result.needs_dry_run[j]
     }
 
 
-def potential_victims(pods: list[list[Pod]]) -> PotentialVictims:
-    """Return the pods of each node in columns."""
+def potential_victims(rows: list[int], pods: list[list[Pod]]) -> PotentialVictims:
+    """Return the pods of the node on each row in columns."""
     kinds = PodKinds()
-    matrix = np.full((max(map(len, pods)), len(pods)), -1, np.int32)
+    matrix = np.full((max(map(len, pods), default=0), len(pods)), -1, np.int32)
     for j, on_node in enumerate(pods):
         matrix[: len(on_node), j] = [kinds.number(each) for each in on_node]
-    return PotentialVictims(np.arange(len(pods)), matrix, kinds, pods.__getitem__)
+    return PotentialVictims(np.array(rows, np.intp), matrix, kinds, pods.__getitem__)
 
 
 def test_pod_stays_if_it_fits_next_to_those_before_it() -> None:
@@ -92,7 +95,7 @@ def test_node_with_nominated_pod_is_evaluated_with_and_without_it() -> None:
     assert reprieved(*nodes, *placed, preemptor=preemptor.requests(cpu="3")) == {"n1": [], "n2": ["c"]}
 
 
-def test_node_that_only_nominated_pods_fill_needs_a_dry_run() -> None:
+def test_node_that_nominated_pods_fill_is_rejected() -> None:
     placed = low_priority("a", "n1", "1"), pod("nominated").priority(20).nominated("n1").requests(cpu="1")
     assert reprieved(node("n1", cpu="2"), *placed, preemptor=high_priority()) == {}
 
