@@ -82,7 +82,9 @@ from pyscheduler.api.topology import (
     NodeEquivalence,
     PodAttributes,
     PodCount,
+    PodKinds,
 )
+from pyscheduler.api.victims import PotentialVictims, Reprieve
 
 __all__ = [
     "ANYTHING",
@@ -137,6 +139,7 @@ __all__ = [
     "Pod",
     "PodAttributes",
     "PodCount",
+    "PodKinds",
     "PodLister",
     "PodNominator",
     "PodObject",
@@ -144,6 +147,7 @@ __all__ = [
     "PodSignatureGroup",
     "PostBindPlugin",
     "PostFilterPlugin",
+    "PotentialVictims",
     "PreBindPlugin",
     "PreEnqueuePlugin",
     "PreFilterPlugin",
@@ -157,6 +161,7 @@ __all__ = [
     "QueueingHintFn",
     "Reads",
     "Rejection",
+    "Reprieve",
     "Requirement",
     "ReservePlugin",
     "ResourceKind",

@@ -6,15 +6,19 @@ Bind, PostBind) get an `ApiWriter` as an argument, so that no Filter can call th
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
 from pyscheduler.api.cycle import Cycle
 from pyscheduler.api.events import ResourceKind
-from pyscheduler.api.nodes import NodeInfo, NodeTable
+from pyscheduler.api.nodes import Mask, NodeTable
 from pyscheduler.api.outcome import NodeToStatus, Status
 from pyscheduler.api.pod import Pod
+from pyscheduler.api.victims import PotentialVictims, Reprieve
 
 
 class WaitingPod(Protocol):
@@ -141,29 +145,22 @@ class DryRuns(Protocol):
         The cycle's state is restored when the `with` block ends. KeyError if the node does not exist.
         """
 
-    def filter_without_lower_priority(self, cycle: Cycle, pod: Pod, priority: int) -> NodeToStatus:
-        """Return the nodes that reject `pod` even without all of their pods below `priority`, with the reasons.
+    def filter_without_lower_priority(
+        self, cycle: Cycle, pod: Pod, rows: NDArray[np.intp]
+    ) -> tuple[NodeToStatus, Mask]:
+        """Return the status of some nodes without all of their pods of a lower priority than `pod`.
 
-        All nodes are evaluated at once, and only if every plugin depends on the node and its pods alone. A node that is
-        not rejected here may still reject the pod; a dry run decides.
+        `rows` are indexes in the table of all nodes. All nodes are evaluated at once, as far as the plugins depend on
+        the node and its pods alone. The mask holds the nodes that are not rejected but may reject the pod nevertheless:
+        only a dry run decides.
         """
 
-    def reprieve_pods(
-        self, cycle: Cycle, pod: Pod, orders: Mapping[int, Sequence[Pod]]
-    ) -> Mapping[int, Sequence[bool]]:
-        """Return which victims can be reprieved if `pod` is placed on their node, by row of the table of all nodes.
+    def reprieve_pods(self, cycle: Cycle, pod: Pod, victims: PotentialVictims) -> Reprieve:
+        """Return which potential victims can stay if `pod` is placed on their node.
 
-        `orders` lists by row the candidates for a reprieve; the result has one bool for each of them, True if it can
-        stay. All pods of a lower priority than `pod` are removed; the candidates are then added back in order, each if
-        `pod` still fits. All nodes are evaluated at once. A row that is missing in the result needs a dry run: the node
-        is rejected by `filter_without_lower_priority`, or a plugin depends on other nodes.
-        """
-
-    def cache_key(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Hashable | None:
-        """Return a cache key for dry runs on a node, or None if the result must not be cached.
-
-        Equal keys give equal results for all pods of one signature group. None is returned if the result depends on
-        more than the node, its pods and the pods nominated to it.
+        All pods of a lower priority than `pod` are removed from each node; the potential victims, which must be such
+        pods, are then added back in order, each if `pod` still fits. All nodes are evaluated at once. They must be
+        nodes that `filter_without_lower_priority` accepts without needing a dry run.
         """
 
 

@@ -65,6 +65,10 @@ class NodeTable(ABC):
     def __iter__(self) -> Iterator[NodeInfo]:
         """Iterate over the nodes in column order."""
 
+    @abstractmethod
+    def __getitem__(self, i: int) -> NodeInfo:
+        """Return node `i`. IndexError if there is none."""
+
     @property
     @abstractmethod
     def names(self) -> Sequence[str]:
@@ -84,6 +88,11 @@ class NodeTable(ABC):
     @abstractmethod
     def version(self) -> int:
         """Number that changes whenever a node of the cluster is added, updated or deleted."""
+
+    @property
+    @abstractmethod
+    def generations(self) -> Ints:
+        """Number per node that changes with the node object and its pods (NodeInfo.Generation). All are different."""
 
     @property
     @abstractmethod

@@ -14,10 +14,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pyscheduler.api.pod import PodSignature
+from pyscheduler.api.pod import Pod, PodSignature
 
 NO_DOMAIN = 0
 """Domain id of nodes without the topology label."""
+_MAX_COUNTS = 64
+"""Number of counts for which `PodKinds` caches values."""
 
 
 class PodCount(ABC):
@@ -42,6 +44,51 @@ class PodCount(ABC):
     def of_all(self, signatures: Sequence[PodSignature]) -> Sequence[int]:
         """Return `of` for many signatures. Override it if they can be counted faster together."""
         return [self.of(signature) for signature in signatures]
+
+
+class PodKinds:
+    """Numbers for kinds of pods: those of one signature, terminating or not, have the same value in any PodCount."""
+
+    __slots__ = ("__weakref__", "_number_of", "_signatures", "_terminating", "_values", "has_large")
+
+    def __init__(self) -> None:
+        self.has_large = False
+        """True if a pod was large (`Pod.is_large`), so that these kinds must not be kept after the attempt."""
+        self._number_of: dict[tuple[int, bool], int] = {}
+        self._signatures: list[PodSignature] = []
+        self._terminating: list[bool] = []
+        self._values: dict[PodCount, NDArray[np.int64]] = {}
+
+    @property
+    def signatures(self) -> Sequence[PodSignature]:
+        """Signature of each kind, by number."""
+        return self._signatures
+
+    def number(self, pod: Pod) -> int:
+        """Return the number of the pod's kind, which gets the next one if it is new."""
+        key = (pod.signature.id, pod.deleting)
+        number = self._number_of.get(key)
+        if number is None:
+            number = self._number_of[key] = len(self._signatures)
+            self._signatures.append(pod.signature)
+            self._terminating.append(pod.deleting)
+            self.has_large |= pod.is_large
+        return number
+
+    def values(self, count: PodCount) -> NDArray[np.int64]:
+        """Return the number that a pod of each kind counts for, and 0 at the end: the value of kind -1, no pod."""
+        values, n = self._values.get(count), len(self._signatures)
+        if values is None or len(values) <= n:
+            known = 0 if values is None else len(values) - 1
+            counted = [known + i for i, gone in enumerate(self._terminating[known:]) if count.terminating or not gone]
+            grown = np.zeros(n + 1, np.int64)
+            if values is not None:
+                grown[:known] = values[:known]
+            grown[counted] = count.of_all([self._signatures[i] for i in counted])
+            if len(self._values) >= _MAX_COUNTS:
+                self._values.clear()
+            values = self._values[count] = grown
+        return values
 
 
 class PodAttributes(ABC):

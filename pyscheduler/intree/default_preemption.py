@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated, TypeVar
 
 import numpy as np
@@ -25,7 +25,8 @@ from pyscheduler.api import (
     Cycle,
     Diagnosis,
     Handle,
-    NodeInfo,
+    Mask,
+    NodeTable,
     Nominate,
     Pod,
     PodCount,
@@ -41,30 +42,25 @@ from pyscheduler.api import (
 from pyscheduler.intree._label_selectors import aggregate
 from pyscheduler.intree._problems import invalid, raise_for_problems
 from pyscheduler.intree.preemption.budgets import PDB, Budgets
-from pyscheduler.intree.preemption.dry_run_cache import DryRunCache, DryRunOutcome
-from pyscheduler.intree.preemption.victims import (
-    Loss,
-    ReprieveCandidates,
-    best,
-    candidate,
-    dry_run,
-    is_being_preempted,
-    least,
-    loss,
-    reprieve_candidates,
-)
+from pyscheduler.intree.preemption.dry_run_result import Batch, DryRunResult
+from pyscheduler.intree.preemption.losses import best
+from pyscheduler.intree.preemption.potential_victims import PotentialVictimCache
+from pyscheduler.intree.preemption.victims import dry_run, is_being_preempted, reprieve_candidates
 
 T = TypeVar("T")
 NO_VICTIMS = ("No preemption victims found for incoming pod",)
 NOT_HELPFUL = ("Preemption is not helpful for scheduling",)
-BATCH = 256
-"""Nodes of one step at most, fewer if they have many pods."""
-BATCH_PODS = 1024
+SORTED_PODS = 1024
+"""Pods on the nodes whose potential victims are sorted in one step, at most."""
+BATCH_PODS = 1 << 16
+"""Size of the matrix of potential victims in one step, at most."""
+FEW = 16
+"""Number of changed nodes up to which sorting their pods is no step of its own."""
+SPARE = 16
+"""Number of nodes that are evaluated in addition to those needed."""
 DRY_RUN_PODS = 64
-"""Pods reprieved in one step at most: each reprieve runs all Filter plugins again, up to 0.2 ms."""
+"""Pods reprieved one by one in one step at most: each reprieve runs all Filter plugins again, up to 0.2 ms."""
 Steps = Generator[None, None, T]
-FEW = 8
-"""Number of nodes up to which dry runs one by one are faster than one over all of them."""
 _WAITING = Rejection("waiting for the preemption for this pod to be finished", resolvable=False)
 _NEVER = "not eligible due to preemptionPolicy=Never."
 _TERMINATING_VICTIMS = "not eligible due to a terminating pod on the nominated node."
@@ -109,35 +105,6 @@ class _LowerPriority(PodCount):
         return int(signature.priority < self.priority)
 
 
-@dataclass(slots=True)
-class _DryRunResult:
-    """Collected outcomes of the dry run."""
-
-    candidates: dict[str, Candidate] = field(default_factory=dict)
-    rejections: Counter[tuple[str, ...]] = field(default_factory=Counter)
-    """Number of nodes without a candidate, by reasons."""
-    errors: list[str] = field(default_factory=list)
-    violating: int = 0
-    losses: dict[str, Loss] = field(default_factory=dict)
-    """By candidate."""
-
-    def record(self, name: str, outcome: DryRunOutcome) -> None:
-        if isinstance(outcome, Status) and outcome.code is Code.ERROR:
-            self.errors += outcome.reasons
-        elif isinstance(outcome, Status):
-            self.rejections[outcome.reasons] += 1
-        elif not outcome.victims:
-            self.errors.append(f'expected at least one victim pod on node "{name}"')
-        else:
-            self.candidates[name] = outcome
-            self.losses[name] = loss(outcome)
-            self.violating += outcome.pdb_violations > 0
-
-    def has_enough(self, enough: int) -> bool:
-        """Return True if there are enough candidates, at least one without PDB violations."""
-        return len(self.candidates) >= enough and len(self.candidates) > self.violating
-
-
 class DefaultPreemption(PreemptionPlugin, PreEnqueuePlugin):
     """Nominate the node with the least costly victims, and have them evicted."""
 
@@ -147,7 +114,8 @@ class DefaultPreemption(PreemptionPlugin, PreEnqueuePlugin):
 
     def __init__(self, args: DefaultPreemptionArgs, handle: Handle) -> None:
         super().__init__(args, handle)
-        self._dry_run_cache = DryRunCache()
+        self._budgets = Budgets(handle.objects[PDB])
+        self._potential_victims = PotentialVictimCache()
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         # Deletions let PreEnqueue run again; the hints of the plugins that rejected the pod decide if one requeues it.
@@ -162,29 +130,30 @@ class DefaultPreemption(PreemptionPlugin, PreEnqueuePlugin):
     def post_filter_steps(
         self, cycle: Cycle, pod: Pod, diagnosis: Diagnosis
     ) -> Generator[None, None, Nominate | ClearNomination | Rejection]:
-        found = yield from self._search(cycle, pod, diagnosis, exhaustive=False)
+        reason = self._not_eligible(pod, diagnosis)
+        if reason:
+            return Rejection(f"preemption: {reason}")
+        result = yield from self._dry_run(cycle, pod, diagnosis, exhaustive=False)
+        if result.count:
+            node_name, chosen = result.nominate()
+            return Nominate(node_name, chosen.victims)
+        found = _no_candidates(diagnosis.total_nodes, result)
         if found.status is Code.ERROR:
             raise StatusError(found.message)
-        if found.nominated_node:
-            return Nominate(found.nominated_node, found.victims)
-        rejection = Rejection(found.message)
-        return rejection if found.nominated_node is None else ClearNomination(rejection)
+        return ClearNomination(Rejection(found.message))
 
     def search(self, cycle: Cycle, pod: Pod, diagnosis: Diagnosis) -> PreemptionSearch:
-        return exhaust(self._search(cycle, pod, diagnosis, exhaustive=True))
-
-    def choose(self, candidates: Mapping[str, Candidate]) -> str:
-        return best(candidates)[0]
-
-    def _search(self, cycle: Cycle, pod: Pod, diagnosis: Diagnosis, exhaustive: bool) -> Steps[PreemptionSearch]:
         reason = self._not_eligible(pod, diagnosis)
         if reason:
             return PreemptionSearch(Code.UNSCHEDULABLE, f"preemption: {reason}")
-        result = yield from self._dry_run(cycle, pod, diagnosis, exhaustive)
-        if not result.candidates:
+        result = exhaust(self._dry_run(cycle, pod, diagnosis, exhaustive=True))
+        if not result.count:
             return _no_candidates(diagnosis.total_nodes, result)
-        ties = least(result.losses)
-        return PreemptionSearch(Code.SUCCESS, "", ties[0], result.candidates, ties)
+        ties = result.best()
+        return PreemptionSearch(Code.SUCCESS, "", ties[0], result.candidates(), ties)
+
+    def choose(self, candidates: Mapping[str, Candidate]) -> str:
+        return best(candidates)[0]
 
     def _not_eligible(self, pod: Pod, diagnosis: Diagnosis) -> str:
         if pod.spec.preemption_policy == "Never":
@@ -197,81 +166,84 @@ class DefaultPreemption(PreemptionPlugin, PreEnqueuePlugin):
         pods = node.pods.values() if node else ()
         return _TERMINATING_VICTIMS if any(p.priority < pod.priority and is_being_preempted(p) for p in pods) else ""
 
-    def _dry_run(self, cycle: Cycle, pod: Pod, diagnosis: Diagnosis, exhaustive: bool) -> Steps[_DryRunResult]:
+    def _dry_run(self, cycle: Cycle, pod: Pod, diagnosis: Diagnosis, exhaustive: bool) -> Steps[DryRunResult]:
         """Dry-run preemption on potential nodes, from a random offset on, until there are enough candidates."""
-        result, nodes = _DryRunResult(), self.handle.nodes.table()
-        helpful = diagnosis.resolvable(nodes)
-        total = int(np.count_nonzero(helpful))
+        self._budgets.refresh(self.handle.objects.version(PDB))
+        nodes = self.handle.nodes.table()
+        helpful = np.flatnonzero(diagnosis.resolvable(nodes))
+        total = len(helpful)
+        enough = total + 1 if exhaustive else self.args.num_candidates(total)
+        result = DryRunResult(pod, self._budgets, enough)
         if not total:
             return result
         start = cycle.rng().randrange(total)
-        lower = nodes.count_pods(_LowerPriority(pod.priority)) > 0
-        if not (helpful & lower).any():  # frequent: in a full cluster of one priority each pending pod comes here
-            result.rejections[NO_VICTIMS] += total
+        lower = nodes.count_pods(_LowerPriority(pod.priority))
+        potential = helpful[lower[helpful] > 0]
+        result.rejections[NO_VICTIMS] += total - len(potential)
+        if not len(potential):  # frequent: in a full cluster of one priority each pending pod comes here
             return result
-        infeasible = self.handle.dry_runs.filter_without_lower_priority(cycle, pod, pod.priority)
-        places = np.flatnonzero(helpful)
-        places = np.concatenate((places[start:], places[:start]))
-        potential = places[lower[places] & (infeasible.codes[places] == 0)]
-        enough = total + 1 if exhaustive else self.args.num_candidates(total)
-        node_infos = list(nodes)
-        while potential.size:
-            yield
-            # Batch the nodes, but no more than needed if each is a candidate.
-            missing = enough - len(result.candidates)
-            most = min(missing if missing > 0 else max(1, enough), BATCH)
-            batch, potential = np.split(potential, [_nodes_of_step(node_infos, potential[:most])])
-            for found in self._outcomes(cycle, pod, {place: node_infos[place] for place in batch.tolist()}):
-                if found is None:
-                    yield
-                    continue
-                result.record(*found)
-                if result.has_enough(enough):
-                    return result
-        result.rejections[NO_VICTIMS] += int(np.count_nonzero(helpful & ~lower))
-        counts = np.bincount(infeasible.codes[helpful & lower], minlength=len(infeasible.rejections) + 1)
-        for rejection, count in zip(infeasible.rejections, counts[1:].tolist(), strict=True):
-            result.rejections[rejection.reasons] += count
+        first = int(np.searchsorted(potential, helpful[start]))
+        potential = np.concatenate((potential[first:], potential[:first]))
+        tried, done = 0, False
+        while tried < len(potential) and not done:
+            # As many as needed if candidates stay as frequent, and some more, so that there are few batches.
+            wanted = enough - result.count if enough > result.count else max(1, tried)
+            size = wanted * (tried + SPARE) // (result.count + SPARE) + SPARE
+            rows = potential[tried : tried + size]
+            statuses, undecided = self.handle.dry_runs.filter_without_lower_priority(cycle, pod, rows)
+            fits = np.flatnonzero(statuses.codes == 0)[:wanted]
+            if len(fits) == wanted:  # the nodes behind the last one are not needed if all these are candidates
+                statuses.codes = statuses.codes[: fits[-1] + 1]
+            tried += len(statuses.codes)
+            result.reject(statuses)
+            done = yield from self._dry_run_nodes(cycle, nodes, rows[fits], undecided[fits], result)
         return result
 
-    def _outcomes(
-        self, cycle: Cycle, pod: Pod, nodes: Mapping[int, NodeInfo]
-    ) -> Iterator[tuple[str, DryRunOutcome] | None]:
-        """Yield (node name, outcome) for nodes by index, in their order; None at the end of a step."""
-        cached = self._dry_run_cache.of(pod.signature.template, self.handle.objects.version(PDB))
-        cache_keys = {place: self.handle.dry_runs.cache_key(cycle, pod, node) for place, node in nodes.items()}
-        untried = {place: node for place, node in nodes.items() if not cached.is_current(node.name, cache_keys[place])}
-        budgets = Budgets(self.handle.objects[PDB])
-        pods = {place: reprieve_candidates(pod, node, budgets) for place, node in untried.items()}
-        yield None
-        reprieved = self._reprieve_in_batch(cycle, pod, pods) if len(pods) > FEW else {}
-        yield None
+    def _dry_run_nodes(
+        self,
+        cycle: Cycle,
+        nodes: NodeTable,
+        rows: NDArray[np.intp],
+        undecided: Mask,
+        result: DryRunResult,
+    ) -> Steps[bool]:
+        """Dry-run preemption on nodes that fit the pod without their pods of lower priority.
+
+        Pauses after each step. Returns True if there are enough candidates then.
+        """
+        columns = self._potential_victims.of(result.pod.priority, len(nodes))
+        for outdated in _split(columns.outdated(nodes, rows[~undecided]).tolist(), nodes):
+            columns.refresh(nodes, outdated)
+            if len(outdated) > FEW:
+                yield
+        counts = np.where(undecided, 0, columns.counts(rows))
+        while len(rows):
+            n = _nodes_of_step(counts)
+            victims = columns.victims(nodes, rows[:n], counts[:n], self._budgets)
+            reprieve = self.handle.dry_runs.reprieve_pods(cycle, result.pod, victims.potential)
+            needs_dry_run = reprieve.needs_dry_run | undecided[:n]
+            batch = result.batch(nodes, victims, reprieve.stays, needs_dry_run)
+            yield from self._dry_run_one_by_one(cycle, batch, needs_dry_run, result)
+            if result.add(batch):
+                return True
+            rows, undecided, counts = rows[n:], undecided[n:], counts[n:]
+            yield
+        return False
+
+    def _dry_run_one_by_one(self, cycle: Cycle, batch: Batch, needs_dry_run: Mask, result: DryRunResult) -> Steps[None]:
+        """Dry-run preemption on some nodes of a batch one by one, while more candidates are needed."""
         filter_runs = 0
-        for place, node in nodes.items():
-            if place in untried:
-                if place not in reprieved:
-                    filter_runs += 1 + len(pods[place].order)
-                    if filter_runs > DRY_RUN_PODS:
-                        filter_runs = 0
-                        yield None
-                outcome = self._dry_run_node(cycle, pod, node, pods[place], reprieved.get(place))
-                cached.store(node.name, cache_keys[place], outcome)
-                yield node.name, outcome
-            else:
-                yield node.name, cached.outcome(node.name)
-
-    def _reprieve_in_batch(
-        self, cycle: Cycle, pod: Pod, pods: Mapping[int, ReprieveCandidates]
-    ) -> Mapping[int, Sequence[bool]]:
-        return self.handle.dry_runs.reprieve_pods(cycle, pod, {place: those.order for place, those in pods.items()})
-
-    def _dry_run_node(
-        self, cycle: Cycle, pod: Pod, node: NodeInfo, pods: ReprieveCandidates, reprieved: Sequence[bool] | None
-    ) -> DryRunOutcome:
-        if reprieved is not None:
-            return candidate(pods, reprieved)
-        with self.handle.dry_runs.open(cycle, pod, node.name) as run:
-            return dry_run(run, pods, node)
+        for j in np.flatnonzero(needs_dry_run).tolist():
+            if result.has_enough(batch, j):
+                return
+            node = batch.node(j)
+            pods = reprieve_candidates(result.pod, node, self._budgets)
+            filter_runs += 1 + len(pods.order)
+            if filter_runs > DRY_RUN_PODS:
+                filter_runs = 0
+                yield
+            with self.handle.dry_runs.open(cycle, result.pod, node.name) as run:
+                batch.record(j, dry_run(run, pods, node))
 
 
 def exhaust(steps: Steps[T]) -> T:
@@ -284,14 +256,22 @@ def exhaust(steps: Steps[T]) -> T:
             return outcome
 
 
-def _nodes_of_step(node_infos: Sequence[NodeInfo], places: NDArray[np.intp]) -> int:
-    """Number of leading nodes for one step: at most BATCH_PODS pods together, at least one node."""
-    total = 0
-    for count, place in enumerate(places.tolist()):
-        total += len(node_infos[place].pods)
-        if total > BATCH_PODS:
-            return max(1, count)
-    return len(places)
+def _split(rows: Sequence[int], nodes: NodeTable) -> Iterator[Sequence[int]]:
+    """Split rows so that the nodes of each part have at most SORTED_PODS pods together; at least one node each."""
+    begin = pods = 0
+    for end, row in enumerate(rows):
+        pods += len(nodes[row].pods)
+        if pods > SORTED_PODS and end > begin:
+            yield rows[begin:end]
+            begin, pods = end, len(nodes[row].pods)
+    if begin < len(rows):
+        yield rows[begin:]
+
+
+def _nodes_of_step(counts: NDArray[np.intp]) -> int:
+    """Number of leading nodes with a matrix of potential victims of at most BATCH_PODS; at least one node."""
+    sizes = np.maximum.accumulate(counts) * np.arange(1, len(counts) + 1)
+    return max(1, int(np.searchsorted(sizes, BATCH_PODS, side="right")))
 
 
 def _may_help(status: Status | None) -> bool:
@@ -299,7 +279,7 @@ def _may_help(status: Status | None) -> bool:
     return status is not None and status.code is Code.UNSCHEDULABLE
 
 
-def _no_candidates(nodes: int, result: _DryRunResult) -> PreemptionSearch:
+def _no_candidates(nodes: int, result: DryRunResult) -> PreemptionSearch:
     if result.errors:
         return PreemptionSearch(Code.ERROR, f"preemption: {aggregate(result.errors)}")
     rejections = result.rejections

@@ -22,7 +22,6 @@ from pyscheduler.intree import PLUGINS, node_affinity
 from pyscheduler.intree import inter_pod_affinity as affinity
 from pyscheduler.intree import node_resources_fit as fit
 from pyscheduler.intree._preferred import FewPreferences
-from pyscheduler.intree.preemption import victims
 from pyscheduler.intree.spread import counts as spread_counts
 from pyscheduler.intree.volumes import limit_hints
 from tests.conformance import ours, records
@@ -97,11 +96,7 @@ def _never_first(self: Any) -> bool:
     return False
 
 
-def _in_reverse(pods: Any) -> list[Pod]:
-    return by_importance(pods)[::-1]
-
-
-limits_of, fit_why_not, by_importance = limit_hints.limits_of, fit._insufficient_resources, victims.by_importance
+limits_of, fit_why_not = limit_hints.limits_of, fit._insufficient_resources
 skew_of = spread_counts.Skew.of
 NOTHING: Mapping[str, Any] = {}
 
@@ -253,7 +248,7 @@ PLANTS = (
         "intree.spread.nodes.allowed",
         lambda _, nodes: np.ones(len(nodes), np.bool_),
     ),
-    _elsewhere("DefaultPreemption", "priorities are summed without offset", "intree.preemption.victims._OFFSET", 0),
+    _elsewhere("DefaultPreemption", "priorities are summed without offset", "intree.preemption.losses.OFFSET", 0),
     _plant("VolumeZone", "several zones are not split", ZONE_DELIMITER=","),
     _plant("VolumeZone", "zone labels are ignored", _pv_topologies=lambda _: []),
     _elsewhere(
@@ -309,15 +304,20 @@ PLANTS = (
     _elsewhere(
         "DefaultPreemption",
         "budgets are ignored",
-        "intree.preemption.budgets.Budgets.split",
-        lambda _, pods: ([], list(pods)),
+        "intree.preemption.budgets.Budgets._of",
+        lambda *_: (),
     ),
-    _elsewhere("DefaultPreemption", "importance is reversed", "intree.preemption.victims.by_importance", _in_reverse),
+    _elsewhere(
+        "DefaultPreemption",
+        "importance is reversed",
+        "intree.preemption.victims._insertion_rank",
+        lambda rank: (-rank[0], -rank[1], -rank[2]),
+    ),
     _elsewhere(
         "DefaultPreemption",
         "most victims are preferred",
-        "intree.preemption.victims._loss",
-        lambda victims: (-len(victims),),
+        "intree.preemption.dry_run_result.least",
+        lambda losses: [int(np.argmax(np.where(np.isinf(losses[:, 3]), 0, losses[:, 3])))],
     ),
     _plant(
         "DefaultPreemption",

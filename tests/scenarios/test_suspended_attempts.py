@@ -5,14 +5,17 @@ from __future__ import annotations
 from pyscheduler.core.commands import Command
 from pyscheduler.testing import Harness, node, pod
 
-NODES = 300
+NODES = 120
+IDLE = 12
+"""Pods without requests on each node: with a hundred candidates there are too many pods for one step."""
 
 
 def full_cluster() -> Harness:
-    """Return a cluster with a low-priority pod on each node and a pending pod `high` that can preempt one."""
+    """Return a cluster with low-priority pods on each node and a pending pod `high` that can preempt one of them."""
     harness = Harness()
     for i in range(NODES):
         harness.add(node(f"n{i}", cpu="1"), pod(f"low{i}").requests(cpu="1").on(f"n{i}"))
+        harness.add(*(pod(f"idle{i}-{j}").on(f"n{i}") for j in range(IDLE)))
     harness.add(pod("high").requests(cpu="1").priority(100))
     return harness
 

@@ -1,25 +1,30 @@
-"""Dry runs for PostFilter plugins: remove and add pods on one node, then run Filter again.
+"""Dry runs for PostFilter plugins: remove and add pods on one node or on many, then run Filter again.
 
-A dry run works on a copy of the node's accounting (three small dicts) and restores the cycle's state afterwards. The
-cluster state is not modified, so nothing has to be undone or recomputed. Filter plugins that read only the node object
-cannot change their result during a dry run, so they run until they accept the node once.
+A dry run on one node works on a copy of its accounting (three small dicts) and restores the cycle's state afterwards.
+The cluster state is not modified, so nothing has to be undone or recomputed. Filter plugins that read only the node
+object cannot change their result during a dry run, so they run until they accept the node once.
+
+If all Filter plugins depend on a node and its pods only, many nodes are evaluated at once in columns.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pyscheduler.api.cycle import Cycle
-from pyscheduler.api.nodes import Mask, NodeInfo, NodeTable
+from pyscheduler.api.nodes import Mask, NodeTable
 from pyscheduler.api.outcome import Code, NodeToStatus, Status, StatusError
 from pyscheduler.api.plugin import FilterPlugin, PreFilterPlugin, Reads
 from pyscheduler.api.pod import Pod
+from pyscheduler.api.victims import PotentialVictims, Reprieve
 from pyscheduler.core.framework.plugin_failure import PluginFailed
-from pyscheduler.core.framework.profile import Profile, is_cacheable
+from pyscheduler.core.framework.profile import Profile
+from pyscheduler.core.preemption.nominated_pods import joined, no_victims, with_nominated_pods
 from pyscheduler.core.queue.nominator import Nominator
 from pyscheduler.core.result_cache.filter_columns import run_filter_on_table
 from pyscheduler.core.result_cache.uncached_evaluation import (
@@ -32,7 +37,7 @@ from pyscheduler.core.result_cache.uncached_evaluation import (
 )
 from pyscheduler.core.state.cluster import ClusterState
 from pyscheduler.core.state.node import NodeRow
-from pyscheduler.core.state.without_lower_priority import ReprieveTable
+from pyscheduler.core.state.without_lower_priority import HostPortCount, ReprieveTable, TableWithoutLowerPriority
 
 _MAX_CACHED = 64
 
@@ -47,14 +52,8 @@ class _Plugins:
     filters: Sequence[FilterPlugin]
     pod_dependent_filters: Sequence[FilterPlugin]
     """Filters with a result that may change when pods are added or removed."""
-    node_only_filters: Sequence[FilterPlugin]
-    """The other filters."""
     depend_on_one_node: bool
     """True if results depend only on the node and its pods, not on the order in which pods were added and removed."""
-    are_cacheable: bool
-    """True if no filter reads other objects or the pod's identity either: results hold for the whole signature."""
-    hold_for_signature_group: bool
-    """True if results hold for every pod of the signature group, whatever its labels, claims and named nodes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,73 +86,110 @@ class DryRunner:
                 self._plugins.clear()
             filters = [p for p in profile.filter if p.name not in cycle.skipped]
             pod_dependent = [p for p in filters if _reads(p) is not Reads.OWN_NODE]
-            node_only = [p for p in filters if p not in pod_dependent]
             extensions = pre_filter_extensions(profile, cycle)
             one_node = not extensions and all(_depends_on_own_row(p) for p in filters)
-            cacheable = one_node and all(p.reads <= Reads.OWN_NODE_AND_PODS and is_cacheable(p) for p in filters)
-            group = not any(p.reads_labels or p.reads_claims or p.reads_match_fields for p in filters)
-            plugins = _Plugins(profile, extensions, filters, pod_dependent, node_only, one_node, cacheable, group)
-            self._plugins[key] = plugins
+            plugins = self._plugins[key] = _Plugins(profile, extensions, filters, pod_dependent, one_node)
         return plugins
 
-    def filter_without_lower_priority(self, cycle: Cycle, pod: Pod, priority: int) -> NodeToStatus:
-        """Return the nodes that reject the pod even without pods below `priority`.
+    def filter_without_lower_priority(
+        self, cycle: Cycle, pod: Pod, rows: NDArray[np.intp]
+    ) -> tuple[NodeToStatus, Mask]:
+        """Return the status of nodes without their pods of lower priority, and a mask of those that need a dry run.
 
         See `DryRuns.filter_without_lower_priority`.
 
         Filters run in profile order, so the first rejection is the one that a dry run would return. The search stops at
         the first filter that needs more than a node's row; the remaining filters run in dry runs only.
         """
-        table = self.state.table_without_lower_priority(priority)
+        n, nominated = len(rows), self._nominated_pods(pod, rows)
+        twin, table = np.array([*nominated], np.intp), TableWithoutLowerPriority(self.state, pod.priority, rows)
+        if nominated:
+            nodes = no_victims(rows)
+            table = ReprieveTable(self.state, pod.priority, joined(nodes, with_nominated_pods(nodes, nominated)), 0)
+        statuses, is_complete = self._first_rejections(cycle, pod, table)
+        codes, beside = statuses.codes[:n], statuses.codes[n:]
+        # Filter runs with the nominated pods first; without them only if it accepts the pod.
+        codes[twin] = np.where(beside, beside, codes[twin] if is_complete else 0)
+        overflowed = table.overflowed[:n]
+        overflowed[twin] |= table.overflowed[n:]
+        codes[overflowed] = 0
+        statuses.codes = codes
+        is_exact = is_complete and self.plugins(cycle).depend_on_one_node
+        return statuses, overflowed if is_exact else codes == 0
+
+    def reprieve_pods(self, cycle: Cycle, pod: Pod, victims: PotentialVictims) -> Reprieve:
+        """Return which of the pods stay when they are added back one by one (`DryRuns.reprieve_pods`)."""
+        (steps, n), nominated = victims.pods.shape, self._nominated_pods(pod, victims.rows)
+        stays, twin = np.zeros((steps, n), np.bool_), np.array([*nominated], np.intp)
+        pods = joined(victims, with_nominated_pods(victims, nominated)) if nominated else victims
+        table = ReprieveTable(self.state, pod.priority, pods, steps)
+        filters = self.plugins(cycle).pod_dependent_filters
+        for i in range(steps):
+            table.put(i)
+            rejected = self._rejected(filters, cycle, pod, table, twin)
+            if rejected is None:
+                return Reprieve(stays, np.ones(n, np.bool_))
+            table.take(i, rejected if not nominated else np.concatenate((rejected, rejected[twin])))
+            stays[i] = ~rejected
+        stays &= victims.pods >= 0
+        needs_dry_run = table.overflowed[:n] | self._share_host_ports(pod, victims.rows)
+        needs_dry_run[twin] |= table.overflowed[n:]
+        return Reprieve(stays, needs_dry_run)
+
+    def _nominated_pods(self, pod: Pod, rows: NDArray[np.intp]) -> dict[int, list[Pod]]:
+        """Return the nominated pods that take precedence over `pod` on some nodes, by index into `rows`."""
+        nodes = [node for name in self.nominator.nodes() if (node := self.state.info(name)) is not None]
+        if not nodes:
+            return {}
+        has_nominated = np.zeros(len(self.state), np.bool_)
+        has_nominated[[node.row for node in nodes]] = True
+        found = {}
+        for index in np.flatnonzero(has_nominated[rows]).tolist():
+            others = self.nominator.competing_pods(pod, self.state.rows[rows[index]].name)
+            if others:
+                found[index] = others
+        return found
+
+    def _share_host_ports(self, pod: Pod, rows: NDArray[np.intp]) -> Mask:
+        """Return a mask of the nodes with two pods on one host port, if the pod needs one.
+
+        The result then depends on the order of adding and removing them.
+        """
+        if not pod.signature.host_ports:
+            return np.zeros(len(rows), np.bool_)
+        table = self.state.table(rows)
+        return np.not_equal(table.by_ports(len), table.count_pods(HostPortCount()))
+
+    def _first_rejections(self, cycle: Cycle, pod: Pod, table: NodeTable) -> tuple[NodeToStatus, bool]:
+        """Return the first rejection of each node, and True if all filters ran."""
         statuses = NodeToStatus(len(table))
-        for plugin in self.profiles[cycle.profile].filter:
-            if plugin.name in cycle.skipped:
-                continue
+        for plugin in self.plugins(cycle).filters:
             result = self._filter_all(plugin, cycle, pod, table) if _depends_on_own_row(plugin) else None
             if result is None:
-                break
-            first = (statuses.codes == 0) & (result.codes != 0)
-            statuses.codes[first] = result.codes[first] + len(statuses.rejections)
-            statuses.rejections += result.rejections
-        statuses.codes[table.overflowed | self._nominated_rows()] = 0
-        return statuses
+                return statuses, False
+            if result.rejections:
+                first = (statuses.codes == 0) & (result.codes != 0)
+                statuses.codes[first] = result.codes[first] + len(statuses.rejections)
+                statuses.rejections += result.rejections
+        return statuses, True
 
-    def reprieve_pods(self, cycle: Cycle, pod: Pod, orders: Mapping[int, Sequence[Pod]]) -> dict[int, list[bool]]:
-        """Return, per row, which of the pods stay when they are added back one by one (`DryRuns.reprieve_pods`)."""
-        plugins = self.plugins(cycle)
-        if pod.signature.host_ports or not plugins.depend_on_one_node:
-            return {}  # with two pods on one host port, the result depends on the order of adding and removing them
-        rows = np.fromiter(orders, np.intp, len(orders))
-        table = ReprieveTable(self.state, pod.priority, rows)
-        node_rejects = self._rejecting_rows(plugins.node_only_filters, cycle, pod, table)
-        if node_rejects is None:
-            return {}
-        stays: list[list[bool]] = [[] for _ in orders]
-        for step in range(max(map(len, orders.values()), default=0)):
-            added = {place: order[step] for place, order in enumerate(orders.values()) if step < len(order)}
-            table.put(added)
-            rejects = self._rejecting_rows(plugins.pod_dependent_filters, cycle, pod, table)
-            if rejects is None:
-                return {}
-            removed = {place: candidate for place, candidate in added.items() if rejects[place]}
-            table.take(removed)
-            for place in added:
-                stays[place].append(place not in removed)
-        needs_dry_run = node_rejects | table.overflowed | self._nominated_rows()[rows]
-        return {row: stays[place] for place, row in enumerate(orders) if not needs_dry_run[place]}
+    def _rejected(
+        self, plugins: Sequence[FilterPlugin], cycle: Cycle, pod: Pod, table: NodeTable, twin: NDArray[np.intp]
+    ) -> Mask | None:
+        """Return a mask of the nodes that some filter rejects; None if a filter cannot parse an object.
 
-    def cache_key(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Hashable | None:
-        """Return the cache key of dry runs on a node, None if they cannot be cached (`DryRuns.cache_key`)."""
-        row, plugins = self.state.info(node.name), self.plugins(cycle)
-        if row is None or not plugins.are_cacheable:
-            return None
-        rivals = self.nominator.competing_pods_version(pod, node.name)
-        signature = None if plugins.hold_for_signature_group else pod.signature.id
-        return self.state.nodes_version, plugins, row.version, rivals, signature
-
-    def _nominated_rows(self) -> Mask:
-        """Return a mask of the rows with nominated pods, since those change the result of a dry run."""
-        return self.state.table().named(frozenset(self.nominator.nodes()))
+        The last nodes of the table are those with the indexes `twin` again, with nominated pods.
+        """
+        rejects = np.zeros(len(table), np.bool_)
+        for plugin in plugins:
+            result = self._filter_all(plugin, cycle, pod, table)
+            if result is None:
+                return None
+            if result.rejections:
+                rejects |= result.codes != 0
+        rejected = rejects[: len(table) - len(twin)]
+        rejected[twin] |= rejects[len(rejected) :]
+        return rejected
 
     def _filter_all(self, plugin: FilterPlugin, cycle: Cycle, pod: Pod, table: NodeTable) -> NodeToStatus | None:
         """Return the filter's result for all nodes; None if it cannot parse an object that it reads.
@@ -167,16 +203,6 @@ class DryRunner:
             if isinstance(failed.error, StatusError) and plugin.reads_in_dry_run is not None:
                 return None
             raise
-
-    def _rejecting_rows(self, plugins: Sequence[FilterPlugin], cycle: Cycle, pod: Pod, table: NodeTable) -> Mask | None:
-        """Return a mask of the nodes that some filter rejects; None if a filter cannot parse an object."""
-        rejects = np.zeros(len(table), np.bool_)
-        for plugin in plugins:
-            result = self._filter_all(plugin, cycle, pod, table)
-            if result is None:
-                return None
-            rejects |= result.codes != 0
-        return rejects
 
 
 def _reads(plugin: FilterPlugin) -> Reads:

@@ -150,7 +150,7 @@ def _filter_with_nominated_pods(
 ) -> Status | None:
     """Return the status with the nominated pods added, cached until the node or those pods change."""
     nominator, name = runtime.nominator, node.name
-    versions = (node.version, nominator.competing_pods_version(pod, name)) if cache.filters.is_stable else None
+    versions = (node.generation, nominator.competing_pods_version(pod, name)) if cache.filters.is_stable else None
     cached = cache.with_nominated_pods.get(name)
     if versions is None or cached is None or cached[0] != versions:
         others = nominator.competing_pods(pod, name)

@@ -223,6 +223,7 @@ class ClusterState:
         columns.write_requested(row, node.requested, node.non_zero_requested)
         columns.allowed_pods.set(row, node.allowed_pods)
         columns.pod_counts.set(row, len(node.pods))
+        columns.generations.set(row, node.generation)
         columns.unschedulable.set(row, node.unschedulable)
         columns.taints.set(row, node.taints)
         columns.ports.set(row, node.used_ports)
@@ -265,8 +266,9 @@ class ClusterState:
         if self._dry_runs or old.signature is not pod.signature:
             self.place(pod, node.name)
             return
-        node.pods[pod.uid] = pod  # the same signature, so all totals stay
-        node.version += 1
+        node.replace(pod)
+        if node.row >= 0:
+            self.columns.generations.set(node.row, node.generation)
         if pod.deleting != old.deleting and node.row >= 0:
             self.usage_log.append(node.row)  # some counts exclude terminating pods
             self.placed.changed(node, old, -1)

@@ -49,8 +49,8 @@ class IntColumn:
             self.cells = _grown(self.cells, n - 1)
         return self.cells
 
-    def read(self, rows: slice, n: int) -> Ints:
-        """Return a read-only view of some of the first `n` rows; rows never set are 0."""
+    def read(self, rows: Rows, n: int) -> Ints:
+        """Return some of the first `n` rows, read-only, a slice as a view; rows never set are 0."""
         cells = self.grown_to(n)[rows]
         cells.setflags(write=False)  # a plugin that computes in place would corrupt the cluster state
         return cells

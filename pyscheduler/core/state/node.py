@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import copy
+from itertools import count
 from types import MappingProxyType
 
 from pyscheduler.api.nodes import NodeInfo
@@ -16,6 +17,7 @@ from pyscheduler.api.resources import CPU, MEMORY, PODS, amounts
 
 _NO_PORTS: frozenset[HostPort] = frozenset()
 _NOTHING: Mapping[str, str] = MappingProxyType({})
+_generations = count(1)
 _MAX_IMAGE_SIZE = 1 << 50
 """Maximum image size in bytes; larger reported ones are capped, so that sums fit int64."""
 
@@ -26,8 +28,8 @@ class NodeRow(NodeInfo):
     def __init__(self, name: str) -> None:
         self.name = name
         self.row = -1
-        self.version = 0
-        """Version that changes with the node object and with its pods."""
+        self.generation = next(_generations)
+        """Number that changes with the node object and its pods; no two nodes have the same (NodeInfo.Generation)."""
         self.labels: Mapping[str, str] = _NOTHING
         self.taints: tuple[Taint, ...] = ()
         self.unschedulable = False
@@ -57,7 +59,7 @@ class NodeRow(NodeInfo):
     def describe(self, source: NodeObject) -> None:
         """Apply the node object. Raises QuantityError, with nothing changed, if an amount cannot be parsed."""
         allocatable = amounts(source.status.allocatable)
-        self.version += 1
+        self.generation = next(_generations)
         self.allowed_pods = allocatable.pop(PODS, 0)
         self.allocatable = allocatable
         self.node = source
@@ -72,6 +74,11 @@ class NodeRow(NodeInfo):
         self.pods[pod.uid] = pod
         self._count(pod, 1)
 
+    def replace(self, pod: Pod) -> None:
+        """Replace a pod by its new version of the same signature."""
+        self.pods[pod.uid] = pod
+        self.generation = next(_generations)
+
     def take(self, uid: str) -> Pod:
         """Remove and return a pod."""
         pod = self.pods.pop(uid)
@@ -79,7 +86,7 @@ class NodeRow(NodeInfo):
         return pod
 
     def _count(self, pod: Pod, sign: int) -> None:
-        self.version += 1
+        self.generation = next(_generations)
         requested, requests = self.requested, pod.signature.requests
         for resource, n in requests.effective.items():
             total = requested.get(resource, 0) + sign * n

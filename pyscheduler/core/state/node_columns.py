@@ -26,6 +26,7 @@ class NodeColumns:
         """Column of every resource that no node has."""
         self._common: tuple[IntColumn, ...] | None = None
         """Columns that nearly every pod requests; None after any column was added or dropped."""
+        self.generations = IntColumn()
         self.allowed_pods = IntColumn()
         self.pod_counts = IntColumn()
         self.unschedulable = IntColumn()
@@ -86,9 +87,11 @@ class NodeColumns:
             for resource in requests.non_zero:
                 self._non_zero[resource].cells[row] = used_non_zero[resource]
             self.pod_counts.cells[row] = len(node.pods)
+            self.generations.cells[row] = node.generation
         except (KeyError, IndexError, OverflowError):  # a new resource, a column that must grow, or a huge amount
             self.write_requested(row, used, used_non_zero)
             self.pod_counts.set(row, len(node.pods))
+            self.generations.set(row, node.generation)
 
     def new_label(self, key: str) -> CategoricalColumn[str | None]:
         """Return an empty column for a label; if there are too many, all others are dropped and rebuilt on next use."""

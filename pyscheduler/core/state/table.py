@@ -94,6 +94,13 @@ class ColumnTable(NodeTable):
         rows = self._state.rows
         return iter(rows) if isinstance(self._rows, slice) else (rows[i] for i in self._rows)
 
+    def __getitem__(self, i: int) -> NodeInfo:
+        return self._node(i)
+
+    def _node(self, i: int) -> NodeRow:
+        """Return node `i` with all its pods."""
+        return self._state.rows[i if isinstance(self._rows, slice) else self._rows[i]]
+
     @property
     def names(self) -> Sequence[str]:
         return [node.name for node in self]
@@ -101,6 +108,10 @@ class ColumnTable(NodeTable):
     @property
     def total(self) -> int:
         return len(self._state.rows)
+
+    @property
+    def generations(self) -> Ints:
+        return self._state.columns.generations.read(self._rows, self.total)
 
     def allocatable(self, resource: str) -> Ints:
         column = self._state.columns.allocatable(resource)

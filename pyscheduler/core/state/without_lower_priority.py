@@ -1,4 +1,4 @@
-"""Node tables without the pods below a priority, by which preemption excludes nodes before its dry runs.
+"""Node tables without the pods below a priority, for preemption's dry runs on many nodes at once.
 
 Each node is taken by itself, with all others unchanged. So the tables have only the values of a node and its own pods:
 counts by domain would have to be different for each node.
@@ -6,16 +6,18 @@ counts by domain would have to be different for each node.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pyscheduler.api.nodes import Ints, Mask, NodeInfo, NodeTable
-from pyscheduler.api.pod import HostPort, Pod, PodSignature
+from pyscheduler.api.pod import HostPort, PodSignature
 from pyscheduler.api.resources import CPU, MEMORY
 from pyscheduler.api.topology import AttributeCounts, Domains, DomainSums, PodAttributes, PodCount
+from pyscheduler.api.victims import PotentialVictims
 from pyscheduler.core.state.node import NodeRow
 from pyscheduler.core.state.table import ColumnSource, ColumnTable
 
@@ -35,12 +37,10 @@ class TableWithoutLowerPriority(ColumnTable):
         """Mask of the nodes with amounts too large for this table: values read for them are wrong."""
 
     def __iter__(self) -> Iterator[NodeInfo]:
-        return (self._without_lower_priority(index, node) for index, node in enumerate(self._nodes()))
+        return map(self.__getitem__, range(len(self)))
 
-    def _nodes(self) -> Sequence[NodeRow]:
-        """Return the nodes with all their pods."""
-        rows = self._state.rows
-        return rows if isinstance(self._rows, slice) else [rows[row] for row in self._rows]
+    def __getitem__(self, i: int) -> NodeInfo:
+        return self._copy_of(i, self._node(i))
 
     @property
     def all_nodes(self) -> NodeTable:
@@ -48,24 +48,22 @@ class TableWithoutLowerPriority(ColumnTable):
 
     @property
     def names(self) -> list[str]:
-        return [node.name for node in self._nodes()]
+        return [self._node(i).name for i in range(len(self))]
 
     def requested(self, resource: str) -> Ints:
-        return self._subtract_excluded(super().requested(resource), _LowerPriorityRequests(self._priority, resource))
+        return self._without_lower(super().requested(resource), _Requests(resource))
 
     def non_zero_requested(self, resource: str) -> Ints:
         if resource not in (CPU, MEMORY):
             return self.requested(resource)
-        return self._subtract_excluded(
-            super().non_zero_requested(resource), _LowerPriorityNonZeroRequests(self._priority, resource)
-        )
+        return self._without_lower(super().non_zero_requested(resource), _NonZeroRequests(resource))
 
     @property
     def pod_counts(self) -> Ints:
-        return super().pod_counts - self._excluded(LowerPriorityPods(self._priority))
+        return self._without_lower(super().pod_counts, _Pods())
 
     def count_pods(self, count: PodCount) -> Ints:
-        return super().count_pods(_RemainingPods(self._priority, count))
+        return super().count_pods(_Remaining(self._priority, count))
 
     def count_by_domain(self, count: PodCount, domains: Domains) -> DomainSums:
         raise NotImplementedError("count_by_domain is not available without pods of lower priority")
@@ -74,20 +72,26 @@ class TableWithoutLowerPriority(ColumnTable):
         raise NotImplementedError("attribute_counts is not available without pods of lower priority")
 
     def by_ports(self, answer: Callable[[frozenset[HostPort]], int]) -> Ints:
-        amounts, nodes = super().by_ports(answer), self._nodes()
-        for index in np.flatnonzero(super().count_pods(_LowerPriorityHostPorts(self._priority))).tolist():
-            amounts[index] = answer(self._without_lower_priority(index, nodes[index]).used_ports)
+        amounts = super().by_ports(answer)
+        for i in self._with_other_ports():
+            amounts[i] = answer(self._used_ports(i, self._node(i)))
         return amounts
 
-    def _subtract_excluded(self, amounts: Ints, count: PodCount) -> Ints:
+    def _without_lower(self, amounts: Ints, count: PodCount) -> Ints:
+        """Return the nodes' amounts without those of lower-priority pods; `count` is the amount of a pod."""
         self.overflowed |= amounts >= TOO_BIG
-        return amounts - self._excluded(count)
+        return amounts - super().count_pods(_LowerPriority(self._priority, count))
 
-    def _excluded(self, count: PodCount) -> Ints:
-        """Return the counts of the excluded pods; `count` must count only such pods."""
-        return super().count_pods(count)
+    def _with_other_ports(self) -> list[int]:
+        """Return the nodes on which this table may have other used ports than the cluster."""
+        return np.flatnonzero(super().count_pods(_LowerPriority(self._priority, HostPortCount()))).tolist()
 
-    def _without_lower_priority(self, index: int, node: NodeRow) -> NodeRow:  # noqa: ARG002
+    def _used_ports(self, index: int, node: NodeRow) -> frozenset[HostPort]:  # noqa: ARG002
+        """Return the used ports of a node; as in kube-scheduler, a removed pod frees ports that others share."""
+        lower = (pod.signature.host_ports for pod in node.pods.values() if pod.priority < self._priority)
+        return node.used_ports.difference(*lower)
+
+    def _copy_of(self, index: int, node: NodeRow) -> NodeRow:  # noqa: ARG002
         copy = node.copy()
         for pod in node.pods.values():
             if pod.priority < self._priority:
@@ -95,108 +99,148 @@ class TableWithoutLowerPriority(ColumnTable):
         return copy
 
 
+class _Amounts(NamedTuple):
+    """Amounts of nodes with their added pods, updated as pods are added and removed."""
+
+    of_nodes: Ints
+    of_pods: Ints
+    view: Ints
+    """Read-only view of `of_nodes`."""
+
+
 class ReprieveTable(TableWithoutLowerPriority):
-    """Table without the pods below `priority` except reprieved ones; nodes are given by their index in the table."""
+    """Table without the pods below `priority` to which pods are added: those that stay, and nominated ones.
 
-    __slots__ = ("_reprieved", "_sums")
+    The pods from index `nominated_from` on are there from the beginning.
+    """
 
-    def __init__(self, state: ColumnSource, priority: int, rows: NDArray[np.intp]) -> None:
-        super().__init__(state, priority, rows)
-        self._reprieved: dict[int, dict[str, Pod]] = {}
-        self._sums: dict[PodCount, Ints] = {}
+    __slots__ = ("_amounts", "_on_node", "_pods")
 
-    def put(self, pods: Mapping[int, Pod]) -> None:
-        """Reprieve excluded pods, one on each of some nodes."""
-        for index, pod in pods.items():
-            self._reprieved.setdefault(index, {})[pod.uid] = pod
-        self._add(pods, 1)
+    def __init__(self, state: ColumnSource, priority: int, pods: PotentialVictims, nominated_from: int) -> None:
+        super().__init__(state, priority, pods.rows)
+        self._pods = pods
+        self._on_node = pods.pods >= 0
+        self._on_node[:nominated_from] = False
+        self._amounts: dict[PodCount, _Amounts] = {}
 
-    def take(self, pods: Mapping[int, Pod]) -> None:
-        """Exclude reprieved pods again."""
-        for index, pod in pods.items():
-            del self._reprieved[index][pod.uid]
-        self._add(pods, -1)
+    def put(self, i: int) -> None:
+        """Add pod `i` of each node."""
+        self._on_node[i] = self._pods.pods[i] >= 0
+        for of_nodes, of_pods, _ in self._amounts.values():
+            np.add(of_nodes, of_pods[i], out=of_nodes)
 
-    def _add(self, pods: Mapping[int, Pod], sign: int) -> None:
-        indices, signatures = list(pods), [pod.signature for pod in pods.values()]
-        distinct = set(signatures)
-        for count, sums in self._sums.items():
-            values = {signature: sign * count.of(signature) for signature in distinct}
-            sums[indices] += np.fromiter((values[signature] for signature in signatures), np.int64, len(indices))
+    def take(self, i: int, nodes: Mask) -> None:
+        """Remove pod `i` of some nodes again."""
+        self._on_node[i] &= ~nodes
+        for of_nodes, of_pods, _ in self._amounts.values():
+            np.subtract(of_nodes, of_pods[i], out=of_nodes, where=nodes)
+
+    def requested(self, resource: str) -> Ints:
+        return self._with_added(_Requests(resource), lambda: super(ReprieveTable, self).requested(resource))
+
+    def non_zero_requested(self, resource: str) -> Ints:
+        if resource not in (CPU, MEMORY):
+            return self.requested(resource)
+        return self._with_added(
+            _NonZeroRequests(resource), lambda: super(ReprieveTable, self).non_zero_requested(resource)
+        )
+
+    @property
+    def pod_counts(self) -> Ints:
+        return self._with_added(_Pods(), lambda: super(ReprieveTable, self).pod_counts)
 
     def count_pods(self, count: PodCount) -> Ints:
-        return super().count_pods(count) + self._count_reprieved(count)
+        return self._with_added(count, lambda: super(ReprieveTable, self).count_pods(count))
 
-    def _excluded(self, count: PodCount) -> Ints:
-        return super()._excluded(count) - self._count_reprieved(count)
+    def _with_added(self, count: PodCount, without: Callable[[], Ints]) -> Ints:
+        """Return the amounts of `without` plus those of the added pods, as a read-only live view."""
+        amounts = self._amounts.get(count)
+        if amounts is None:
+            of_pods = self._pods.kinds.values(count)[self._pods.pods]
+            of_nodes = without() + of_pods.sum(0, where=self._on_node)
+            self.overflowed |= of_nodes >= TOO_BIG
+            view = of_nodes.view()
+            view.flags.writeable = False
+            amounts = self._amounts[count] = _Amounts(of_nodes, of_pods, view)
+        return amounts.view
 
-    def _count_reprieved(self, count: PodCount) -> Ints:
-        sums = self._sums.get(count)
-        if sums is None:
-            sums = self._sums[count] = np.zeros(len(self), np.int64)
-            for index, pods in self._reprieved.items():
-                sums[index] = sum(count.of(pod.signature) for pod in pods.values())
-        return sums
+    def _with_other_ports(self) -> list[int]:
+        added = self._with_added(HostPortCount(), lambda: np.zeros(len(self), np.int64))
+        return sorted({*super()._with_other_ports(), *np.flatnonzero(added).tolist()})
 
-    def _without_lower_priority(self, index: int, node: NodeRow) -> NodeRow:
-        copy = super()._without_lower_priority(index, node)
-        for pod in self._reprieved.get(index, {}).values():
-            copy.put(pod)
+    def _used_ports(self, index: int, node: NodeRow) -> frozenset[HostPort]:
+        added = self._pods.pods[self._on_node[:, index], index].tolist()
+        signatures = self._pods.kinds.signatures
+        return super()._used_ports(index, node).union(*(signatures[kind].host_ports for kind in added))
+
+    def _copy_of(self, index: int, node: NodeRow) -> NodeRow:
+        copy = super()._copy_of(index, node)
+        added = np.flatnonzero(self._on_node[:, index]).tolist()
+        pods = self._pods.pods_of(index) if added else ()
+        for i in added:
+            copy.put(pods[i])
         return copy
 
 
 @dataclass(frozen=True, slots=True)
-class LowerPriorityPods(PodCount):
-    """Count of the pods below a priority."""
+class HostPortCount(PodCount):
+    """Number of host ports."""
 
-    priority: int
     terminating: bool = True
 
     def of(self, signature: PodSignature) -> int:
-        return int(signature.priority < self.priority)
+        return len(signature.host_ports)
 
 
 @dataclass(frozen=True, slots=True)
-class _LowerPriorityRequests(PodCount):
-    """Requests of one resource by the pods below a priority."""
+class _Pods(PodCount):
+    """Number of pods."""
 
-    priority: int
+    terminating: bool = True
+
+    def of(self, signature: PodSignature) -> int:  # noqa: ARG002
+        return 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Requests(PodCount):
+    """Requests of one resource."""
+
     resource: str
     terminating: bool = True
 
     def of(self, signature: PodSignature) -> int:
-        return (
-            min(signature.requests.effective.get(self.resource, 0), TOO_BIG)
-            if signature.priority < self.priority
-            else 0
-        )
+        return min(signature.requests.effective.get(self.resource, 0), TOO_BIG)
 
 
 @dataclass(frozen=True, slots=True)
-class _LowerPriorityNonZeroRequests(PodCount):
-    """Requests of one resource by the pods below a priority, with scoring's defaults for missing requests."""
+class _NonZeroRequests(PodCount):
+    """Requests of cpu or memory, with scoring's defaults for missing requests."""
 
-    priority: int
     resource: str
     terminating: bool = True
 
     def of(self, signature: PodSignature) -> int:
-        return min(signature.requests.non_zero[self.resource], TOO_BIG) if signature.priority < self.priority else 0
+        return min(signature.requests.non_zero[self.resource], TOO_BIG)
 
 
 @dataclass(frozen=True, slots=True)
-class _LowerPriorityHostPorts(PodCount):
-    """Count of the pods below a priority that use host ports."""
+class _LowerPriority(PodCount):
+    """Another count, of the pods below a priority."""
 
     priority: int
-    terminating: bool = True
+    count: PodCount
+
+    @property
+    def terminating(self) -> bool:
+        return self.count.terminating
 
     def of(self, signature: PodSignature) -> int:
-        return int(signature.priority < self.priority and bool(signature.host_ports))
+        return self.count.of(signature) if signature.priority < self.priority else 0
 
 
 @dataclass(frozen=True, slots=True)
-class _RemainingPods(PodCount):
+class _Remaining(PodCount):
     """Another count, of the pods that are not below a priority."""
 
     priority: int

@@ -6,18 +6,25 @@ kube-scheduler's filterPodsWithPDBViolation).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
-from pyscheduler.api import Pod, ResourceKind, Selector
+from pyscheduler.api import Ints, Mask, Pod, PodKinds, PodSignature, ResourceKind, Selector
 from pyscheduler.api.match import SelectorError
 from pyscheduler.api.objects import LabelSelector
 from pyscheduler.intree._label_selectors import read_selector
 
 PDB = ResourceKind("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget")
+
+
+_MOST_PODS = 1 << 31
+"""Upper bound of the number of pods on a node."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,13 +40,25 @@ class _Budget:
 
 
 class Budgets:
-    """PodDisruptionBudgets of a cluster, compiled per namespace on first use."""
+    """PodDisruptionBudgets of a cluster, compiled per namespace on first use and again when one has changed."""
 
     def __init__(self, objects: Mapping[tuple[str, str], dict[str, Any]]) -> None:
-        self._objects: dict[str, list[dict[str, Any]]] = {}
-        for (namespace, _), source in objects.items():
-            self._objects.setdefault(namespace, []).append(source)
+        self._objects = objects
+        self._version = -1
+        self._by_namespace: dict[str, list[dict[str, Any]]] = {}
         self._compiled: dict[str, tuple[_Budget, ...]] = {}
+        self._coverage: WeakKeyDictionary[PodKinds, _Coverage] = WeakKeyDictionary()
+
+    def refresh(self, version: int) -> None:
+        """Take up changed budgets; `version` changes with any of them."""
+        if version == self._version:
+            return
+        self._version = version
+        self._by_namespace.clear()
+        for (namespace, _), source in self._objects.items():
+            self._by_namespace.setdefault(namespace, []).append(source)
+        self._compiled.clear()
+        self._coverage.clear()
 
     def split(self, pods: Iterable[Pod]) -> tuple[list[Pod], list[Pod]]:
         """Split the pods, evicted in this order, into those that violate a budget and the others."""
@@ -48,22 +67,91 @@ class Budgets:
         others: list[Pod] = []
         for pod in pods:
             broken = False
-            for budget in self._of(pod.namespace) if pod.labels else ():
+            for budget in self._of(pod.signature):
                 if budget.covers(pod):
                     left[budget] = left.get(budget, budget.allowed) - 1
                     broken = broken or left[budget] < 0
             (violating if broken else others).append(pod)
         return violating, others
 
-    def _of(self, namespace: str) -> Sequence[_Budget]:
-        if not self._objects:
+    def violations(
+        self, pods: NDArray[np.int32], kinds: PodKinds, pods_of: Callable[[int], Iterable[Pod]]
+    ) -> NDArray[np.bool_] | None:
+        """Return a mask of the pods that `split` returns as violating a budget; None if no budget covers any.
+
+        `pods[i, j]` is the kind of pod `i` of node `j`, -1 if that has fewer pods; `pods_of(j)` returns these pods.
+        """
+        if not self._by_namespace:
+            return None
+        coverage = self._coverage.setdefault(kinds, _Coverage())
+        coverage.extend(kinds.signatures, self._of)
+        numbers = coverage.numbers[:, pods]
+        node, pod, level = np.nonzero(numbers.transpose(2, 1, 0) >= 0)
+        if not len(node):
+            return None
+        budget = numbers[level, pod, node]
+        groups = node * len(coverage.budgets) + budget
+        in_groups = np.argsort(groups, kind="stable")  # the pods of a group stay in their order
+        groups = groups[in_groups]
+        place = np.arange(len(groups))
+        is_first = np.concatenate(([True], groups[1:] != groups[:-1]))
+        rank = place - np.maximum.accumulate(np.where(is_first, place, 0))
+        broken = in_groups[rank >= coverage.allowed[budget[in_groups]]]
+        violating = np.zeros(pods.shape, np.bool_)
+        violating[pod[broken], node[broken]] = True
+        for j in np.unique(node[coverage.names_pods[budget]]).tolist():
+            own = list(pods_of(j))
+            uids = {violator.uid for violator in self.split(own)[0]}
+            violating[: len(own), j] = [each.uid in uids for each in own]
+        return violating
+
+    def _of(self, signature: PodSignature) -> Sequence[_Budget]:
+        """Return the budgets that may cover pods of a signature."""
+        if not self._by_namespace or not signature.labels:
             return ()
-        compiled = self._compiled.get(namespace)
+        compiled = self._compiled.get(signature.namespace)
         if compiled is None:
-            sources = self._objects.get(namespace, ())
+            sources = self._by_namespace.get(signature.namespace, ())
             compiled = tuple(budget for source in sources if (budget := _compile(source)) is not None)
-            self._compiled[namespace] = compiled
+            self._compiled[signature.namespace] = compiled
         return compiled
+
+
+class _Coverage:
+    """Budgets with a selector that matches a kind of pods."""
+
+    def __init__(self) -> None:
+        self.budgets: list[_Budget] = []
+        self.numbers: NDArray[np.int32] = np.full((0, 1), -1, np.int32)
+        """Numbers of the budgets of each kind, one column per kind, filled up with -1; the last column is of no pod."""
+        self.allowed: Ints = np.zeros(0, np.int64)
+        self.names_pods: Mask = np.zeros(0, np.bool_)
+        """Mask of the budgets that name pods in status.disruptedPods, which they do not cover."""
+        self._number_of: dict[_Budget, int] = {}
+        self._of_kinds: list[list[int]] = []
+
+    def extend(
+        self, signatures: Sequence[PodSignature], budgets_of: Callable[[PodSignature], Sequence[_Budget]]
+    ) -> None:
+        """Add the kinds that are new."""
+        known = len(self._of_kinds)
+        if known == len(signatures):
+            return
+        for signature in signatures[known:]:
+            matching = [budget for budget in budgets_of(signature) if budget.selector.matches(signature.labels)]
+            self._of_kinds.append([self._number(budget) for budget in matching])
+        self.numbers = np.full((max(map(len, self._of_kinds)), len(signatures) + 1), -1, np.int32)
+        for kind, numbers in enumerate(self._of_kinds):
+            self.numbers[: len(numbers), kind] = numbers
+        self.allowed = np.array([min(budget.allowed, _MOST_PODS) for budget in self.budgets], np.int64)
+        self.names_pods = np.array([bool(budget.processed) for budget in self.budgets], np.bool_)
+
+    def _number(self, budget: _Budget) -> int:
+        number = self._number_of.get(budget)
+        if number is None:
+            number = self._number_of[budget] = len(self.budgets)
+            self.budgets.append(budget)
+        return number
 
 
 class _BudgetSpec(msgspec.Struct):

@@ -1,20 +1,16 @@
-"""Victims of preemption on one node: their selection by a dry run, and the comparison of candidate nodes."""
+"""Victims of preemption on one node: their order, and their selection by a dry run."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import NamedTuple
 
 from pyscheduler.api import Candidate, DryRun, NodeInfo, Pod, Status
 from pyscheduler.intree.preemption.budgets import Budgets
-from pyscheduler.intree.preemption.go_sort import go_sort
-
-Loss = tuple[int, int, int, int, float]
-_OFFSET = 1 << 31
-"""Makes all priorities positive, so that each further victim increases their sum."""
+from pyscheduler.intree.preemption.go_sort import INSERTION, go_sort
 
 
 class ReprieveCandidates(NamedTuple):
@@ -73,14 +69,22 @@ def by_importance(pods: Iterable[Pod]) -> list[Pod]:
     """Sort by descending priority, then by start time, earliest first.
 
     A pod that has not started counts as starting now, and kube-scheduler reads the clock at each comparison: of two
-    such pods the one compared first is the more important, which its sort depends on.
+    such pods the one compared first is the more important, which its sort depends on. It sorts a few pods by insertion,
+    which leaves equal ones in their order and reverses those that have not started.
     """
-    ranked = [(-p.priority, started(p), p) for p in pods]
-    if len({rank[:2] for rank in ranked}) == len(ranked):
+    ranked = [(-pod.priority, started(pod), i, pod) for i, pod in enumerate(pods)]
+    if len(ranked) <= INSERTION:
+        ranked.sort(key=_insertion_rank)
+    elif len({rank[:2] for rank in ranked}) == len(ranked):
         ranked.sort(key=lambda rank: rank[:2])
     else:
         go_sort(ranked, lambda a, b: a[:2] < b[:2] or (a[0] == b[0] and a[1] == b[1] == math.inf))
-    return [pod for *_, pod in ranked]
+    return [rank[-1] for rank in ranked]
+
+
+def _insertion_rank(rank: tuple[int, float, int, Pod]) -> tuple[int, float, int]:
+    priority, start, i, _ = rank
+    return priority, start, -i if start == math.inf else i
 
 
 def started(pod: Pod) -> float:
@@ -102,33 +106,3 @@ def is_being_preempted(pod: Pod) -> bool:
     target = next((c for c in pod.conditions if c.type == "DisruptionTarget"), None)
     marked = target is not None and target.status == "True" and target.reason == "PreemptionByScheduler"
     return pod.deleting and marked
-
-
-def best(candidates: Mapping[str, Candidate]) -> tuple[str, ...]:
-    """Return the equally good candidates, in the given order (kube-scheduler's pickOneNodeForPreemption)."""
-    if len(candidates) == 1:
-        return tuple(candidates)
-    return least({name: loss(candidate) for name, candidate in candidates.items()})
-
-
-def least(losses: Mapping[str, Loss]) -> tuple[str, ...]:
-    """Return the nodes with the least loss, in the given order."""
-    lowest = min(losses.values())
-    return tuple(name for name, loss in losses.items() if loss == lowest)
-
-
-def loss(candidate: Candidate) -> Loss:
-    """Return the cost of evicting the victims, at least one, as a tuple to compare."""
-    return (candidate.pdb_violations, *_loss(candidate.victims))
-
-
-@lru_cache(maxsize=1 << 10)
-def _loss(victims: tuple[Pod, ...]) -> tuple[int, int, int, float]:
-    """Return the loss without PDB violations: highest priority, sum of priorities, number, negated earliest start time.
-
-    The start time is that of the victims of the highest priority. Cached because many preemptors compare the same
-    nodes.
-    """
-    highest = max(p.priority for p in victims)
-    earliest = min(started(p) for p in victims if p.priority == highest)
-    return victims[0].priority, sum(p.priority + _OFFSET for p in victims), len(victims), -earliest

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from typing import Any
 
+import numpy as np
 import pytest
 from msgspec.structs import replace
+from numpy.typing import NDArray
 
 from pyscheduler.api import (
     POD,
@@ -18,18 +20,18 @@ from pyscheduler.api import (
     Diagnosis,
     DryRun,
     DryRuns,
-    NodeInfo,
+    Mask,
     NodeToStatus,
     Pod,
+    PotentialVictims,
     PreemptionSearch,
-    Status,
+    Reprieve,
 )
 from pyscheduler.core.framework.handle import CoreHandle
 from pyscheduler.core.scheduling.schedule_one import schedule_pod
-from pyscheduler.intree import DefaultPreemption, default_preemption
-from pyscheduler.intree.preemption.budgets import Budgets
-from pyscheduler.intree.preemption.dry_run_cache import NodeOutcomes
-from pyscheduler.intree.preemption.victims import ReprieveCandidates, reprieve_candidates
+from pyscheduler.intree import DefaultPreemption
+from pyscheduler.intree.preemption import potential_victims
+from pyscheduler.intree.preemption.victims import by_importance
 from pyscheduler.testing import Harness, PodBuilder, node, pod
 
 from .cluster import build, pod_deleted, requeues
@@ -265,19 +267,18 @@ class CountingDryRuns(DryRuns):
         self.tried.append(node_name)
         return self._dry_runs.open(cycle, pod, node_name)
 
-    def filter_without_lower_priority(self, cycle: Cycle, pod: Pod, priority: int) -> NodeToStatus:
-        return self._dry_runs.filter_without_lower_priority(cycle, pod, priority)
+    def filter_without_lower_priority(
+        self, cycle: Cycle, pod: Pod, rows: NDArray[np.intp]
+    ) -> tuple[NodeToStatus, Mask]:
+        return self._dry_runs.filter_without_lower_priority(cycle, pod, rows)
 
-    def reprieve_pods(
-        self, cycle: Cycle, pod: Pod, orders: Mapping[int, Sequence[Pod]]
-    ) -> Mapping[int, Sequence[bool]]:
+    def reprieve_pods(self, cycle: Cycle, pod: Pod, victims: PotentialVictims) -> Reprieve:
+        result = self._dry_runs.reprieve_pods(cycle, pod, victims)
         if not self._at_once:
-            return {}
-        self.tried += [node.name for row, node in enumerate(self._handle.nodes.table()) if row in orders]
-        return self._dry_runs.reprieve_pods(cycle, pod, orders)
-
-    def cache_key(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Hashable | None:
-        return self._dry_runs.cache_key(cycle, pod, node)
+            return Reprieve(result.stays, np.ones_like(result.needs_dry_run))
+        names = [node.name for node in self._handle.nodes.table()]
+        self.tried += [names[row] for row in victims.rows]
+        return result
 
 
 @pytest.mark.parametrize(
@@ -290,7 +291,6 @@ class CountingDryRuns(DryRuns):
 )
 @pytest.mark.parametrize("at_once", [False, True])
 def test_dry_run_stops_at_enough_candidates(guarded: frozenset[int], tried: int, at_once: bool) -> None:
-    assert tried > default_preemption.FEW
     harness = Harness()
     harness.add_object(PDB, budget("x", 0, ALL_A))
     harness.add(*(node(f"n{i}", cpu="1") for i in range(20)))
@@ -339,7 +339,7 @@ def test_pre_enqueue_reruns_on_deletion_without_requeueing() -> None:
     assert plugin.pre_enqueue(high().build()) is None
 
 
-# -- dry-run cache -----------------------------------------------------------------------------------------------------
+# -- repeated searches -------------------------------------------------------------------------------------------------
 
 
 class RepeatedSearch:
@@ -350,7 +350,7 @@ class RepeatedSearch:
         for each in budgets:
             self.harness.add_object(PDB, each)
         self.harness.add(*objects)
-        self._plugin = DefaultPreemption(DefaultPreemption.Args(), self.harness.handle)
+        self.plugin = DefaultPreemption(DefaultPreemption.Args(), self.harness.handle)
         self._preemptors: list[Pod] = []
 
     def victims(self, of: PodBuilder) -> list[str]:
@@ -360,7 +360,7 @@ class RepeatedSearch:
         cycle = Cycle(self.harness.now, subject.scheduler_name, subject.uid)
         diagnosis = schedule_pod(context.runtimes[subject.scheduler_name], cycle, subject)
         assert isinstance(diagnosis, Diagnosis)
-        return victims(self._plugin.search(cycle, subject, diagnosis))
+        return victims(self.plugin.search(cycle, subject, diagnosis))
 
 
 def test_dry_run_is_repeated_after_new_nomination() -> None:
@@ -370,7 +370,7 @@ def test_dry_run_is_repeated_after_new_nomination() -> None:
     assert searches.victims(high()) == ["a", "b"]
 
 
-def test_changed_budget_invalidates_dry_runs() -> None:
+def test_changed_budget_changes_the_victims() -> None:
     searches = RepeatedSearch(node("n1", cpu="2"), low("a"), low("b", priority=5), budgets=(budget("x", 0, ALL_A),))
     assert searches.victims(high()) == ["b"]
     searches.harness.add_object(PDB, budget("x", 1, ALL_A))
@@ -387,38 +387,66 @@ def test_dry_run_is_repeated_for_recreated_node() -> None:
     assert searches.victims(high()) == ["c", "d"]
 
 
-def test_dry_runs_are_cached_per_request() -> None:
+def test_victims_depend_on_the_request() -> None:
     searches = RepeatedSearch(node("n1", cpu="2"), low("a"), low("b", priority=5))
     assert searches.victims(high("1")) == ["a"]
     assert searches.victims(high("2")) == ["b", "a"]
 
 
+def test_victims_depend_on_the_priority() -> None:
+    searches = RepeatedSearch(node("n1", cpu="2"), low("a"), low("b", priority=5))
+    assert searches.victims(high("2")) == ["b", "a"]
+    assert searches.victims(high("1").priority(1)) == ["a"]
+
+
+def test_pod_that_starts_later_is_preferred() -> None:
+    searches = RepeatedSearch(node("n1", cpu="2"), low("a"), low("b", started=""))
+    assert searches.victims(high()) == ["b"]
+    searches.harness.add(low("a", started=LATE), low("b", started=EARLY))
+    assert searches.victims(high()) == ["a"]
+
+
 @pytest.fixture
-def tried(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Names of the nodes that are dry-run."""
-    nodes: list[str] = []
+def sorted_nodes(monkeypatch: pytest.MonkeyPatch) -> list[set[str]]:
+    """Names of the pods of each node whose pods are sorted."""
+    nodes: list[set[str]] = []
 
-    def counted(pod: Pod, node: NodeInfo, budgets: Budgets) -> ReprieveCandidates:
-        nodes.append(node.name)
-        return reprieve_candidates(pod, node, budgets)
+    def recorded(pods: Iterable[Pod]) -> list[Pod]:
+        result = by_importance(pods)
+        nodes.append({pod.name for pod in result})
+        return result
 
-    monkeypatch.setattr(default_preemption, "reprieve_candidates", counted)
+    monkeypatch.setattr(potential_victims, "by_importance", recorded)
     return nodes
 
 
-def test_dry_run_outcome_is_cached(tried: list[str]) -> None:
+def test_only_pods_of_changed_nodes_are_sorted_again(sorted_nodes: list[set[str]]) -> None:
     searches = RepeatedSearch(*(node(f"n{i}", cpu="1") for i in range(3)), *(low(f"a{i}", f"n{i}") for i in range(3)))
     searches.victims(high())
-    assert sorted(tried) == ["n0", "n1", "n2"]
+    assert sorted(sorted_nodes, key=min) == [{"a0"}, {"a1"}, {"a2"}]
     searches.harness.add(low("a1", "n1", priority=1))
     searches.victims(high())
-    assert tried[3:] == ["n1"]
+    assert sorted_nodes[3:] == [{"a1"}]
+
+
+def test_columns_of_potential_victims_do_not_grow_without_bound() -> None:
+    searches = RepeatedSearch(node("n1", cpu="1"), low("a"))
+    table = searches.harness.handle.nodes.table()
+    cache = searches.plugin._potential_victims
+    first = cache.of(100, 1)
+    for _ in range(potential_victims._SPARE):
+        first.refresh(table, [0])
+    assert cache.of(100, 1) is first
+    for _ in range(3):
+        first.refresh(table, [0])
+    assert cache.of(100, 1) is not first
+    assert searches.victims(high()) == ["a"]
 
 
 IN_A_ZONE = {"nodeAffinity": within("z1")}
 
 
-def test_unrestricted_claims_keep_dry_runs_cached(tried: list[str]) -> None:
+def test_preemptors_that_differ_in_their_claims() -> None:
     searches = RepeatedSearch(node("n1", cpu="1"), low("a"))
     volumes = {"here": volume("here"), "there": volume("there"), "in-a-zone": spec(volume("in-a-zone"), **IN_A_ZONE)}
     for name, made in volumes.items():
@@ -429,11 +457,3 @@ def test_unrestricted_claims_keep_dry_runs_cached(tried: list[str]) -> None:
         for claim in ("here", "there", "in-a-zone")
     ]
     assert found == [["a"], ["a"], []]
-    assert tried == ["n1"]
-
-
-def test_dry_run_is_repeated_after_error() -> None:
-    outcomes = NodeOutcomes()
-    outcomes.store("n1", "as it is", Status(Code.ERROR, "Broken", ("for a moment",)))
-    outcomes.store("n2", "as it is", Status(Code.UNSCHEDULABLE, "Full", ("for good",)))
-    assert [outcomes.is_current(name, "as it is") for name in ("n1", "n2")] == [False, True]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import numpy as np
 import pytest
 
 from pyscheduler.api import (
@@ -33,6 +34,8 @@ from pyscheduler.core.state import ClusterState
 from pyscheduler.core.state.without_lower_priority import TableWithoutLowerPriority
 from pyscheduler.intree import PrioritySort
 from pyscheduler.testing import node, pod
+
+from .test_reprieve import potential_victims
 
 _POD_COUNT: StateKey[int] = StateKey("count")
 HANDLE = empty_handle()
@@ -196,10 +199,34 @@ def test_filter_with_error_status_leaves_nodes_to_dry_runs() -> None:
         "p", PrioritySort(NoArgs(), HANDLE), filter=(ErrorOnN2(NoArgs(), HANDLE), RejectsAll(NoArgs(), HANDLE))
     )
     runner, cycle = DryRunner({"p": profile}, state, Nominator()), Cycle(0.0, "p", "new")
-    assert not runner.filter_without_lower_priority(cycle, preemptor, 1).codes.any()
-    orders = {row: list(row_info.pods.values()) for row, row_info in enumerate(state.rows)}
-    assert runner.reprieve_pods(cycle, preemptor, {0: orders[0]}) == {}
-    assert runner.reprieve_pods(cycle, preemptor, orders) == {}
+    statuses, undecided = runner.filter_without_lower_priority(cycle, preemptor, np.arange(2))
+    assert not statuses.codes.any()
+    assert undecided.all()
+
+
+class ErrorIfNextToB(FilterPlugin):
+    """Return an error status for a node with a pod b."""
+
+    name = "ErrorIfNextToB"
+    reads_in_dry_run = Reads.OWN_NODE_AND_PODS
+
+    def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> None:
+        if "b" in node.pods:
+            raise StatusError("no such class")
+
+
+def test_error_status_in_a_reprieve_leaves_nodes_to_dry_runs() -> None:
+    state, preemptor = ClusterState(), pod("new").priority(1).build()
+    state.set_node(node("n1").build())
+    for name in "ab":
+        state.add_pod(pod(name).on("n1").build())
+    profile = Profile("p", PrioritySort(NoArgs(), HANDLE), filter=(ErrorIfNextToB(NoArgs(), HANDLE),))
+    runner, cycle = DryRunner({"p": profile}, state, Nominator()), Cycle(0.0, "p", "new")
+    statuses, undecided = runner.filter_without_lower_priority(cycle, preemptor, np.arange(1))
+    assert not statuses.codes.any()
+    assert not undecided.any()
+    victims = potential_victims([0], [list(state.rows[0].pods.values())])
+    assert runner.reprieve_pods(cycle, preemptor, victims).needs_dry_run.all()
 
 
 NODE_ONLY_MEMBERS = {
@@ -209,6 +236,7 @@ NODE_ONLY_MEMBERS = {
     "has_image",
     "by_taints",
     "image_names_version",
+    "generations",
     "image_size",
     "matches_requirement",
     "matches",
@@ -220,7 +248,7 @@ NODE_ONLY_MEMBERS = {
     "unschedulable",
     "version",
 }
-"""Members of NodeTable that depend on node objects only, not on pods."""
+"""Members of NodeTable that do not depend on which pods are on the node."""
 
 
 def test_reduced_table_overrides_every_pod_related_member() -> None:

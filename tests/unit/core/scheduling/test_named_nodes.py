@@ -19,13 +19,9 @@ from pyscheduler.api import (
     Rejection,
     Skip,
 )
-from pyscheduler.core.framework.profile import Profile
-from pyscheduler.core.preemption.dry_run import DryRunner
-from pyscheduler.core.queue.nominator import Nominator
-from pyscheduler.core.state import ClusterState, PodSignatures
-from pyscheduler.intree import NodeAffinity, PrioritySort
+from pyscheduler.intree import NodeAffinity
 from pyscheduler.testing import PodBuilder, node, pod
-from tests.unit.core.scheduling.test_schedule_pod import HANDLE, Bench
+from tests.unit.core.scheduling.test_schedule_pod import Bench
 from tests.unit.intree.test_node_affinity import names
 
 
@@ -158,24 +154,3 @@ def test_group_skip_may_be_followed_by_signature_skip(monkeypatch: pytest.Monkey
         bench.selected_node(on(name))
 
     assert len(SkipsSignature.pre_filtered) == 4
-
-
-@pytest.mark.parametrize(
-    ("plugin_class", "for_both"),
-    [
-        pytest.param(ReadsNames, False, id="plugin reads names"),
-        pytest.param(IgnoresNames, True, id="plugin ignores names"),
-    ],
-)
-def test_dry_run_cache_key_depends_on_names_only_if_read(plugin_class: type[ReadsNames], for_both: bool) -> None:
-    profile = Profile(
-        "p", PrioritySort(PrioritySort.Args(), HANDLE), filter=(plugin_class(plugin_class.Args(), HANDLE),)
-    )
-    state, signatures = ClusterState(), PodSignatures()
-    state.set_node(node("n1").build())
-    runner, row = DryRunner({"p": profile}, state, Nominator()), state.info("n1")
-    assert row is not None
-    pods = [away_from(name).build(signatures) for name in ("n2", "n3")]
-    first, second = (runner.cache_key(Cycle(0.0, "p", candidate.uid), candidate, row) for candidate in pods)
-    assert first is not None
-    assert (first == second) == for_both
