@@ -19,6 +19,7 @@ from pyscheduler.core.extenders.extender import EXTENDER, Extender
 from pyscheduler.core.framework.handle import CoreHandle, build_handle
 from pyscheduler.core.framework.profile import Profile
 from pyscheduler.core.instrument import Instrument
+from pyscheduler.core.pod_names import PodNames
 from pyscheduler.core.queue import SLICE, Backoff, QueueProfile, SchedulingQueue
 from pyscheduler.core.queue.labels import NOMINATED_NODE_CHANGED
 from pyscheduler.core.queue.nominator import FreedNomination, Nominator
@@ -90,8 +91,7 @@ class Context(msgspec.Struct, eq=False):
     runtimes: dict[str, ProfileRuntime] = msgspec.field(default_factory=dict)
     pods: dict[str, Pod] = msgspec.field(default_factory=dict)
     """Latest version of every pod by UID."""
-    uid_of: dict[str, str] = msgspec.field(default_factory=dict)
-    """UIDs of pods by namespace/name."""
+    pod_names: PodNames = msgspec.field(default_factory=PodNames)
     assumed: dict[str, AssumedPod] = msgspec.field(default_factory=dict)
     unconfirmed: Unconfirmed = msgspec.field(default_factory=Unconfirmed)
     """Assumed pods with accepted bindings."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -75,26 +74,12 @@ def by_importance(pods: Iterable[Pod]) -> list[Pod]:
     A pod that has not started counts as starting now, and kube-scheduler reads the clock at each comparison: of two
     such pods the one compared first is the more important, which its sort depends on.
     """
-    ranked = [(-p.priority, started(p), p) for p in pods]
+    ranked = [(-p.priority, p.started, p) for p in pods]
     if len({rank[:2] for rank in ranked}) == len(ranked):
         ranked.sort(key=lambda rank: rank[:2])
     else:
         go_sort(ranked, lambda a, b: a[:2] < b[:2] or (a[0] == b[0] and a[1] == b[1] == math.inf))
     return [pod for *_, pod in ranked]
-
-
-def started(pod: Pod) -> float:
-    """Return status.startTime in seconds; infinity if it is missing or invalid."""
-    return math.inf if pod.start_time is None else _seconds(pod.start_time)
-
-
-@lru_cache(maxsize=1 << 14)
-def _seconds(timestamp: str) -> float:
-    try:
-        time = datetime.fromisoformat(timestamp)
-    except ValueError:
-        return math.inf
-    return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
 
 
 def is_being_preempted(pod: Pod) -> bool:
@@ -130,5 +115,5 @@ def _loss(victims: tuple[Pod, ...]) -> tuple[int, int, int, float]:
     nodes.
     """
     highest = max(p.priority for p in victims)
-    earliest = min(started(p) for p in victims if p.priority == highest)
+    earliest = min(p.started for p in victims if p.priority == highest)
     return victims[0].priority, sum(p.priority + _OFFSET for p in victims), len(victims), -earliest
