@@ -28,7 +28,6 @@ from pyscheduler.core.scheduling.node_order import NextStartNode
 from pyscheduler.core.scheduling.pod_stages import Stage
 from pyscheduler.core.scheduling.profile_runtime import Points, ProfileRuntime
 from pyscheduler.core.state import ClusterState, PodSignatures
-from pyscheduler.core.state.shared_images import SharedImages
 
 ProfileBuilder = Callable[[CoreHandle], Sequence[Profile]]
 """Function that returns the profiles with all plugins constructed, given the handle for them."""
@@ -87,7 +86,6 @@ class Context(msgspec.Struct, eq=False):
     queue: SchedulingQueue
     state: ClusterState
     shapes: PodSignatures = msgspec.field(default_factory=PodSignatures)
-    images: SharedImages = msgspec.field(default_factory=SharedImages)
     runtimes: dict[str, ProfileRuntime] = msgspec.field(default_factory=dict)
     pods: dict[str, Pod] = msgspec.field(default_factory=dict)
     """Latest version of every pod by UID."""

@@ -197,7 +197,6 @@ def handle_succeeded_pod_deletion(context: Context, uid: str) -> None:
 
 def handle_node_change(context: Context, source: NodeObject, now: float) -> None:
     """Apply the creation or an update of a node."""
-    source = context.images.intern_images(source)
     before = context.state.set_node(source)
     added = [ClusterEvent(NODE, Action.ADD, None, source, "NodeAdd")]
     _wake_and_count(context, added if before is None else node_events(before, source), now)

@@ -13,6 +13,7 @@ from itertools import count
 from typing import NamedTuple
 
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from pyscheduler.api.objects import NodeObject
@@ -21,9 +22,10 @@ from pyscheduler.api.topology import Domains
 from pyscheduler.core.state.changelog import ChangeLog
 from pyscheduler.core.state.columns import CategoricalColumn
 from pyscheduler.core.state.node import NodeRow
-from pyscheduler.core.state.node_columns import ImageSet, NodeColumns
+from pyscheduler.core.state.node_columns import NodeColumns
 from pyscheduler.core.state.node_order import NodeOrder
 from pyscheduler.core.state.placed import PlacedPods
+from pyscheduler.core.state.shared_node_fields import NO_IMAGES, SharedNodeFields
 from pyscheduler.core.state.table import ColumnTable
 from pyscheduler.core.state.without_lower_priority import TableWithoutLowerPriority
 
@@ -59,6 +61,7 @@ class ClusterState:
         """Image sizes in bytes as reported by the first of those nodes (kube-scheduler's image states)."""
         self.placed = PlacedPods()
         """Pods on existing nodes by signature, with the counts that plugins read."""
+        self._shared_fields = SharedNodeFields()
         self._topologies: dict[str, _Topology] = {}
         self._label_keys: Counter[str] = Counter()
         """Number of nodes by label key."""
@@ -108,13 +111,13 @@ class ClusterState:
         node = self._by_name.get(name)
         before = node.node if node else None
         if node is not None and before is not None and _is_same(before, source):
-            node.node = source
+            node.node = _with_fields_of(before, source)
             return before
         if node is None:
             node = self._missing_nodes.get(name) or NodeRow(name)
-        images: Mapping[str, int] = node.images if before else {}
+        images = node.image_set if before else NO_IMAGES
         labels: Mapping[str, str] = node.labels if before else {}
-        node.describe(source)
+        node.describe(*self._shared_fields.intern_fields(source))
         self._missing_nodes.pop(name, None)
         if before is None:
             node.row = len(self.rows)
@@ -122,8 +125,9 @@ class ClusterState:
             self._by_name[name] = node
             for pod in node.pods.values():
                 self.placed.changed(node, pod, 1)
-        self._count_images(images, -1)
-        self._count_images(node.images, 1)
+        if images is not node.image_set:
+            self._count_images(images.sizes, -1)
+            self._count_images(node.images, 1)
         self._count_labels(labels, -1)
         self._count_labels(node.labels, 1)
         self.order.put(name, node.labels)
@@ -212,7 +216,7 @@ class ClusterState:
         columns.unschedulable.set(row, node.unschedulable)
         columns.taints.set(row, node.taints)
         columns.ports.set(row, node.used_ports)
-        columns.images.set(row, ImageSet(node.node.status.images or (), node.images))
+        columns.images.set(row, node.image_set)
         for key, column in columns.labels.items():
             column.set(row, node.labels.get(key))
         self.node_log.append(row)
@@ -321,3 +325,10 @@ def _is_same(before: NodeObject, now: NodeObject) -> bool:
     old, new = before.metadata, now.metadata
     same_meta = old.labels == new.labels and old.annotations == new.annotations
     return same_meta and before.spec == now.spec and before.status == now.status
+
+
+def _with_fields_of(before: NodeObject, now: NodeObject) -> NodeObject:
+    """Return the newer object with the interned fields of the older one, which are equal."""
+    old = before.metadata
+    meta = replace(now.metadata, name=old.name, labels=old.labels, annotations=old.annotations)
+    return replace(before, metadata=meta)

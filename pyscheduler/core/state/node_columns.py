@@ -3,25 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
-from pyscheduler.api.objects import ContainerImage, Taint
+from pyscheduler.api.objects import Taint
 from pyscheduler.api.pod import HostPort
 from pyscheduler.api.resources import CPU, MEMORY, PodRequests
 from pyscheduler.core.state.columns import CategoricalColumn, IntColumn
 from pyscheduler.core.state.node import NodeRow
+from pyscheduler.core.state.shared_node_fields import NO_IMAGES, ImageSet
 
 _MAX_COLUMNS = 256
 """Number of columns of a kind, a power of two, above which unused ones are dropped: pods may name any resource and any
 label."""
-
-
-@dataclass(frozen=True, slots=True)
-class ImageSet:
-    """Images that a node reports; `sizes` is in bytes by image name."""
-
-    reported: tuple[ContainerImage, ...] = ()
-    sizes: Mapping[str, int] = field(default_factory=dict, compare=False)
 
 
 class NodeColumns:
@@ -39,7 +31,7 @@ class NodeColumns:
         self.pod_counts = IntColumn()
         self.unschedulable = IntColumn()
         self.taints: CategoricalColumn[tuple[Taint, ...]] = CategoricalColumn(())
-        self.images: CategoricalColumn[ImageSet] = CategoricalColumn(ImageSet())
+        self.images: CategoricalColumn[ImageSet] = CategoricalColumn(NO_IMAGES)
         self.ports: CategoricalColumn[frozenset[HostPort]] = CategoricalColumn(frozenset())
         self.labels: dict[str, CategoricalColumn[str | None]] = {}
 
