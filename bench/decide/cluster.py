@@ -36,14 +36,15 @@ class Size(msgspec.Struct, frozen=True):
 class Cluster:
     """A machine, its virtual clock, and the pods that are bound or pending."""
 
-    def __init__(self, size: Size, progress: Progress) -> None:
+    def __init__(self, size: Size, progress: Progress, nodes: int) -> None:
+        """Create a cluster with this number of nodes; scenarios may add the rest of `size.nodes` themselves."""
         self.size, self.progress, self.now = size, progress, 1000.0
         self.machine = Machine(partial(build_profiles, default()))
         self.kinds = {kind.kind: kind for p in self.machine.context.profiles.values() for kind in p.watches}
         self.pods: dict[str, PodObject] = {}
         """Pods by UID as the API server has them."""
         self._named = 0
-        for i in progress.track(range(size.nodes), "adding nodes", size.nodes):
+        for i in progress.track(range(nodes), "adding nodes", nodes):
             self.handle(NodeChanged(self.now, msgspec.convert(node(i), NodeObject)))
 
     def scaled(self, count: int) -> int:

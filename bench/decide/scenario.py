@@ -43,3 +43,5 @@ class Scenario(NamedTuple):
     sentence: str
     set_up: Callable[[Cluster], Iterator[Row | Reading]]
     """Set up the cluster; each row is measured before the next one is set up, on the same cluster."""
+    adds_nodes: bool = False
+    """True if the scenario adds the nodes to an empty cluster."""

@@ -7,7 +7,9 @@ computed for one pod is reused for the others.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -109,6 +111,9 @@ class PodSignature:
         self.requests = template.requests
         self.size = template.size + size
         """Size in bytes of everything that scheduling reads; 0 if unknown."""
+        self.is_large = self.size > LARGE
+        """True above LARGE bytes, for which nothing is cached."""
+        self.scheduler_name = self.spec.scheduler_name
         self.resized = template.resized
         """Container resources that differ from the spec during an in-place resize; None otherwise."""
 
@@ -175,43 +180,52 @@ class Pod:
         "created",
         "deleting",
         "generation",
-        "is_large",
         "name",
-        "namespace",
         "node_name",
         "nominated_node_name",
         "phase",
         "resource_version",
-        "scheduler_name",
         "signature",
-        "start_time",
+        "started",
         "uid",
     )
 
-    is_large: bool
-    """True for a pod larger than LARGE bytes, for which nothing is cached."""
-    scheduler_name: str
-    """spec.schedulerName."""
-
-    def __init__(self, uid: str, namespace: str, name: str, signature: PodSignature) -> None:
+    def __init__(self, uid: str, name: str, signature: PodSignature) -> None:
         self.uid = uid
-        self.namespace = namespace
         self.name = name
         self.signature = signature
-        # Stored, because every attempt reads them several times.
-        self.is_large = signature.size > LARGE
-        self.scheduler_name = signature.spec.scheduler_name
         self.node_name = ""
         self.nominated_node_name = ""
         self.phase = "Pending"
         self.deleting = False
         self.created: str | None = None
-        """metadata.creationTimestamp as in the API object."""
-        self.start_time: str | None = None
+        """metadata.creationTimestamp of a pod without a node, as in the API object."""
+        self.started = math.inf
+        """status.startTime in seconds since the epoch; infinity if it is missing or invalid."""
         self.generation = 0
         self.resource_version = ""
         self.conditions: tuple[PodCondition, ...] = ()
         """All conditions of a pod without a node; of an assigned pod, DisruptionTarget only."""
+
+    @property
+    def namespace(self) -> str:
+        """metadata.namespace."""
+        return self.signature.namespace
+
+    @property
+    def scheduler_name(self) -> str:
+        """spec.schedulerName."""
+        return self.signature.scheduler_name
+
+    @property
+    def is_large(self) -> bool:
+        """True for a pod larger than LARGE bytes, for which nothing is cached."""
+        return self.signature.is_large
+
+    @property
+    def start_time(self) -> str | None:
+        """status.startTime in RFC 3339; None if it is missing or invalid."""
+        return None if self.started == math.inf else f"{datetime.fromtimestamp(self.started, UTC):%Y-%m-%dT%H:%M:%SZ}"
 
     @property
     def key(self) -> str:
@@ -250,7 +264,7 @@ class Pod:
 
     def on(self, node_name: str) -> Pod:
         """Return a copy of the pod that is assigned to the node."""
-        copy = Pod(self.uid, self.namespace, self.name, self.signature)
+        copy = Pod(self.uid, self.name, self.signature)
         for field in _STATUS_FIELDS:
             setattr(copy, field, getattr(self, field))
         copy.node_name = node_name
@@ -260,7 +274,7 @@ class Pod:
         return f"Pod({self.key})"
 
 
-_IDENTITY = ("uid", "namespace", "name", "signature", "is_large", "scheduler_name")
+_IDENTITY = ("uid", "name", "signature")
 _STATUS_FIELDS = tuple(field for field in Pod.__slots__ if field not in _IDENTITY)
 
 

@@ -19,6 +19,7 @@ from pyscheduler.core.extenders.extender import EXTENDER, Extender
 from pyscheduler.core.framework.handle import CoreHandle, build_handle
 from pyscheduler.core.framework.profile import Profile
 from pyscheduler.core.instrument import Instrument
+from pyscheduler.core.pod_names import PodNames
 from pyscheduler.core.queue import SLICE, Backoff, QueueProfile, SchedulingQueue
 from pyscheduler.core.queue.labels import NOMINATED_NODE_CHANGED
 from pyscheduler.core.queue.nominator import FreedNomination, Nominator
@@ -27,7 +28,6 @@ from pyscheduler.core.scheduling.node_order import NextStartNode
 from pyscheduler.core.scheduling.pod_stages import Stage
 from pyscheduler.core.scheduling.profile_runtime import Points, ProfileRuntime
 from pyscheduler.core.state import ClusterState, PodSignatures
-from pyscheduler.core.state.shared_images import SharedImages
 
 ProfileBuilder = Callable[[CoreHandle], Sequence[Profile]]
 """Function that returns the profiles with all plugins constructed, given the handle for them."""
@@ -86,12 +86,10 @@ class Context(msgspec.Struct, eq=False):
     queue: SchedulingQueue
     state: ClusterState
     shapes: PodSignatures = msgspec.field(default_factory=PodSignatures)
-    images: SharedImages = msgspec.field(default_factory=SharedImages)
     runtimes: dict[str, ProfileRuntime] = msgspec.field(default_factory=dict)
     pods: dict[str, Pod] = msgspec.field(default_factory=dict)
     """Latest version of every pod by UID."""
-    uid_of: dict[str, str] = msgspec.field(default_factory=dict)
-    """UIDs of pods by namespace/name."""
+    pod_names: PodNames = msgspec.field(default_factory=PodNames)
     assumed: dict[str, AssumedPod] = msgspec.field(default_factory=dict)
     unconfirmed: Unconfirmed = msgspec.field(default_factory=Unconfirmed)
     """Assumed pods with accepted bindings."""

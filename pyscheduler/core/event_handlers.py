@@ -41,8 +41,7 @@ def handle_pod_change(context: Context, source: PodObject, now: float) -> None:
         return
     if pod.uid in context.handle.pods.succeeded:
         return  # the watch of running pods lags behind that of succeeded pods
-    key = pod.key
-    namesake = context.uid_of.get(key)
+    namesake = context.pod_names.uid(pod.namespace, pod.name)
     if namesake is not None and namesake != pod.uid:
         handle_pod_deletion(context, namesake, now)
     old = context.pods.get(pod.uid)
@@ -50,7 +49,7 @@ def handle_pod_change(context: Context, source: PodObject, now: float) -> None:
         return  # a binding is never undone: this version is older than the one that a lookup has returned
     context.pods[pod.uid] = pod
     if old is None:
-        context.uid_of[key] = pod.uid
+        context.pod_names.put(pod)
     context.handle.pods.set_pod(old, pod)
     if pod.deleting:
         context.eviction_ended(pod.uid, now)
@@ -174,8 +173,7 @@ def handle_pod_deletion(context: Context, uid: str, now: float) -> None:
     pod = context.pods.pop(uid, None)
     if pod is None:
         return
-    if context.uid_of.get(pod.key) == uid:
-        del context.uid_of[pod.key]
+    context.pod_names.remove(pod)
     context.handle.pods.set_pod(pod, None)
     context.eviction_ended(uid, now)
     assumed = context.assumed.get(uid)
@@ -199,7 +197,6 @@ def handle_succeeded_pod_deletion(context: Context, uid: str) -> None:
 
 def handle_node_change(context: Context, source: NodeObject, now: float) -> None:
     """Apply the creation or an update of a node."""
-    source = context.images.intern_images(source)
     before = context.state.set_node(source)
     added = [ClusterEvent(NODE, Action.ADD, None, source, "NodeAdd")]
     _wake_and_count(context, added if before is None else node_events(before, source), now)

@@ -154,7 +154,8 @@ class Machine:
                 event_handlers.handle_pod_change(context, event.object, event.at)
                 return handle_looked_up(context, event.object.metadata.uid, event.at)
             case PodGone():
-                event_handlers.handle_pod_deletion(context, event.uid or context.uid_of.get(_key(event), ""), event.at)
+                uid = event.uid or context.pod_names.uid(event.namespace, event.name) or ""
+                event_handlers.handle_pod_deletion(context, uid, event.at)
             case SucceededPodGone():
                 event_handlers.handle_succeeded_pod_deletion(context, event.uid)
             case NodeChanged():
@@ -210,7 +211,3 @@ class Machine:
         if activated := handle.activated.take():
             self.context.queue.activate(activated, now)
         return commands
-
-
-def _key(event: PodGone) -> str:
-    return f"{event.namespace}/{event.name}"

@@ -43,6 +43,7 @@ from pyscheduler.kube.decode import (
     UnreadableList,
 )
 from pyscheduler.kube.errors import TIMEOUT
+from pyscheduler.kube.known_objects import Key, KnownObject, KnownObjects
 from pyscheduler.kube.listing import ListReader
 from pyscheduler.kube.numbers import natural
 from pyscheduler.kube.paths import collection
@@ -173,7 +174,7 @@ class Reflector(Generic[T]):
         self._emit = emit
         self._clock = clock
         self._rng = rng
-        self._known: dict[tuple[str, str], tuple[str, str]] = {}
+        self._known = KnownObjects()
         self._version = watched.version
         self._on_progress = on_progress
         self._lacks_first_list = watched.version is not None
@@ -248,34 +249,34 @@ class Reflector(Generic[T]):
 
     async def _list(self) -> str:
         """Emit the difference between the server's and the stored objects; return the version of the list."""
-        seen: set[tuple[str, str]] = set()
-        limit, page = self._watched.page, await self._page(self._watched.page, "", seen)
+        missing = dict.fromkeys(self._known.keys())
+        limit, page = self._watched.page, await self._page(self._watched.page, "", missing)
         while page.next:
             try:
-                page = await self._page(limit, page.next, seen)
+                page = await self._page(limit, page.next, missing)
             except ApiError as problem:
                 if problem.status != _GONE:
                     raise
                 # The continue token has expired: start over without paging, which needs no token.
-                seen.clear()
-                limit, page = 0, await self._page(0, "", seen)
-        await self._forget_all([key for key in self._known if key not in seen])
+                missing = dict.fromkeys(self._known.keys())
+                limit, page = 0, await self._page(0, "", missing)
+        await self._forget_all(missing)
         return page.version
 
-    async def _page(self, limit: int, token: str, seen: set[tuple[str, str]]) -> Page[T]:
-        """Emit the new objects of a page while it arrives; add all to `seen`."""
+    async def _page(self, limit: int, token: str, missing: dict[Key, None]) -> Page[T]:
+        """Emit the new objects of a page while it arrives; remove all from `missing`."""
         reader = ListReader(self._decoder)
         async with self._connection.reading(self._list_path(limit, token)) as chunks:
             async for chunk in chunks:
-                await self._handle_list(reader.feed(chunk), seen)
+                await self._handle_list(reader.feed(chunk), missing)
         page = reader.rest()
-        await self._handle_list(page.items, seen)
+        await self._handle_list(page.items, missing)
         return page
 
-    async def _handle_list(self, items: Iterable[Item[T]], seen: set[tuple[str, str]]) -> None:
+    async def _handle_list(self, items: Iterable[Item[T]], missing: dict[Key, None]) -> None:
         budget = _LoopBudget(self._clock)
         for item in items:
-            seen.add(item.identity[:2])
+            missing.pop(item.identity[:2], None)
             self._upsert(item)
             await budget.yield_if_long()
 
@@ -334,21 +335,21 @@ class Reflector(Generic[T]):
 
     def _upsert(self, item: Item[T]) -> None:
         identity, key = item.identity, item.identity[:2]
-        uid, version = self._known.get(key, ("", ""))
-        if uid and uid != identity.uid and identity.uid:
+        known, current = self._known.get(key), KnownObject(identity.uid, identity.version)
+        if known is not None and known.uid and known.uid != identity.uid and identity.uid:
             self._emit_deleted(key)
-        if item.object is None or (uid == identity.uid and version == identity.version != ""):
+        if item.object is None or (known == current and identity.version):
             return
-        self._known[key] = (identity.uid, identity.version)
+        self._known.put(key, current)
         self._emit(Upsert(item.object))
 
-    def _emit_deleted(self, key: tuple[str, str], uid: str = "", last: T | None = None) -> None:
+    def _emit_deleted(self, key: Key, uid: str = "", last: T | None = None) -> None:
         """Emit the deletion of an object if it was emitted before, or may have been before the start."""
-        known = self._known.pop(key, None)
+        known = self._known.pop(key)
         if known is not None or self._lacks_first_list:
-            self._emit(Deleted(*key, uid or (known[0] if known else ""), last))
+            self._emit(Deleted(*key, uid or (known.uid if known else ""), last))
 
-    async def _forget_all(self, keys: Iterable[tuple[str, str]]) -> None:
+    async def _forget_all(self, keys: Iterable[Key]) -> None:
         """Emit the deletion of objects; a relist may find most of 100,000 pods deleted."""
         budget = _LoopBudget(self._clock)
         for key in keys:
@@ -380,7 +381,7 @@ class Reflector(Generic[T]):
         """Treat a resource that the server does not have as empty."""
         if not self.synced.is_set() or self._known:
             _log.info("Server does not have this resource, retrying periodically", resource=self.name)
-        await self._forget_all(list(self._known))
+        await self._forget_all(self._known.keys())
         self._version, self._failures, self.problem = None, 0, ""
         self._watched_at = self._clock.now()
         self.synced.set()

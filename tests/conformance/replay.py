@@ -90,8 +90,7 @@ class _Replay:
         self._show(pod)
         for key in attempt["victims"]:
             namespace, name = key.split("/")
-            uid = self._machine.context.uid_of[key]
-            self._machine.handle(PodGone(self._now, namespace, name, uid))
+            self._machine.handle(PodGone(self._now, namespace, name, uid=""))
 
     def _show(self, pod: Manifest) -> None:
         if key_of(pod) in self._nominated and "nodeName" not in pod["spec"]:

@@ -100,7 +100,7 @@ def test_nominations_of_a_removed_profile_are_cleared() -> None:
 
 
 def _uid(harness: Harness, name: str) -> str:
-    return harness.machine.context.uid_of[f"default/{name}"]
+    return harness.machine.context.pod_names.uid("default", name) or ""
 
 
 def test_pending_binding_is_completed_after_its_profile_is_removed() -> None:

@@ -39,6 +39,6 @@ PRODUCTION = [
     Scenario("waiting-event", "a node's label changes, which helps none of 10,000 waiting pods", waiting_event),
     Scenario("waiting-busy", "100,000 pods wait while 100 pods a second end and are replaced", waiting_busy),
     Scenario("preemption", "an attempt that preempts three pods, by equal or different preemptors", preemption),
-    Scenario("memory", "resident memory with 10 pods per node, then with 200 templates", memory),
+    Scenario("memory", "resident memory with 10 pods per node, then with 200 templates", memory, adds_nodes=True),
 ]
 SCENARIOS = {scenario.name: scenario for scenario in [*KINDS, *PRODUCTION]}

@@ -13,6 +13,7 @@ from itertools import count
 from typing import NamedTuple
 
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from pyscheduler.api.events import ResourceKind
@@ -26,6 +27,7 @@ from pyscheduler.core.state.node import NodeRow
 from pyscheduler.core.state.node_columns import NodeColumns
 from pyscheduler.core.state.node_order import NodeOrder
 from pyscheduler.core.state.placed import PlacedPods
+from pyscheduler.core.state.shared_node_fields import NO_IMAGES, SharedNodeFields
 from pyscheduler.core.state.table import ColumnTable
 from pyscheduler.core.state.without_lower_priority import TableWithoutLowerPriority
 
@@ -68,6 +70,7 @@ class ClusterState:
         """Version of the last change by kind."""
         self.placed = PlacedPods()
         """Pods on existing nodes by signature, with the counts that plugins read."""
+        self._shared_fields = SharedNodeFields()
         self._topologies: dict[str, _Topology] = {}
         self._label_keys: Counter[str] = Counter()
         """Number of nodes by label key."""
@@ -117,13 +120,13 @@ class ClusterState:
         node = self._by_name.get(name)
         before = node.node if node else None
         if node is not None and before is not None and _is_same(before, source):
-            node.node = source
+            node.node = _with_fields_of(before, source)
             return before
         if node is None:
             node = self._missing_nodes.get(name) or NodeRow(name)
-        images: Mapping[str, int] = node.images if before else {}
+        images = node.image_set if before else NO_IMAGES
         labels: Mapping[str, str] = node.labels if before else {}
-        node.describe(source)
+        node.describe(*self._shared_fields.intern_fields(source))
         self._missing_nodes.pop(name, None)
         if before is None:
             node.row = len(self.rows)
@@ -131,7 +134,8 @@ class ClusterState:
             self._by_name[name] = node
             for pod in node.pods.values():
                 self.placed.changed(node, pod, 1)
-        self._count_images(images, node.images)
+        if images is not node.image_set:
+            self._count_images(images.sizes, node.images)
         self._count_labels(labels, -1)
         self._count_labels(node.labels, 1)
         self.order.put(name, node.labels)
@@ -337,3 +341,10 @@ def _is_same(before: NodeObject, now: NodeObject) -> bool:
     old, new = before.metadata, now.metadata
     same_meta = old.labels == new.labels and old.annotations == new.annotations
     return same_meta and before.spec == now.spec and before.status == now.status
+
+
+def _with_fields_of(before: NodeObject, now: NodeObject) -> NodeObject:
+    """Return the newer object with the interned fields of the older one, which are equal."""
+    old = before.metadata
+    meta = replace(now.metadata, name=old.name, labels=old.labels, annotations=old.annotations)
+    return replace(before, metadata=meta)

@@ -47,6 +47,7 @@ class LargeSignature:
         "id",
         "namespace",
         "priority",
+        "scheduler_name",
         "size",
     )
 
@@ -55,6 +56,7 @@ class LargeSignature:
         self.size = len(packed)
         self.namespace = content.namespace
         self.priority = content.spec.priority or 0
+        self.scheduler_name = content.spec.scheduler_name
         self._compressed = zlib.compress(packed, _FASTEST)
         self._digest = digest
         self._store = store
@@ -127,7 +129,7 @@ class LargePod(Pod):
 
     def __init__(self, uid: str, name: str, large: LargeSignature) -> None:
         self._large = large
-        super().__init__(uid, large.namespace, name, large.signature)
+        super().__init__(uid, name, large.signature)
 
     # A plain attribute in Pod for speed, since every attempt reads it.
     @property
@@ -137,6 +139,18 @@ class LargePod(Pod):
     @signature.setter
     def signature(self, _: PodSignature) -> None:
         """Ignore the decoded signature that `Pod.__init__` sets."""
+
+    @property
+    def namespace(self) -> str:
+        return self._large.namespace
+
+    @property
+    def scheduler_name(self) -> str:
+        return self._large.scheduler_name
+
+    @property
+    def is_large(self) -> bool:
+        return True
 
     @property
     def priority(self) -> int:

@@ -14,12 +14,11 @@ from pyscheduler.api.nodes import NodeInfo
 from pyscheduler.api.objects import NodeObject, Taint
 from pyscheduler.api.pod import HostPort, Pod
 from pyscheduler.api.resources import CPU, MEMORY, PODS, amounts
+from pyscheduler.core.state.shared_node_fields import NO_IMAGES, ImageSet
 
 _NO_PORTS: frozenset[HostPort] = frozenset()
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 _generations = count(1)
-_MAX_IMAGE_SIZE = 1 << 50
-"""Maximum image size in bytes; larger reported ones are capped, so that sums fit int64."""
 
 
 class NodeRow(NodeInfo):
@@ -35,7 +34,8 @@ class NodeRow(NodeInfo):
         self.unschedulable = False
         self.allocatable: dict[str, int] = {}
         self.allowed_pods = 0
-        self.images: dict[str, int] = {}
+        self.image_set = NO_IMAGES
+        self.images = NO_IMAGES.sizes
         self.requested: dict[str, int] = {}
         self.non_zero_requested: dict[str, int] = {CPU: 0, MEMORY: 0}
         self.pods: dict[str, Pod] = {}
@@ -56,8 +56,8 @@ class NodeRow(NodeInfo):
         node.pods, node._ports = dict(self.pods), dict(self._ports)
         return node
 
-    def describe(self, source: NodeObject) -> None:
-        """Apply the node object. Raises QuantityError, with nothing changed, if an amount cannot be parsed."""
+    def describe(self, source: NodeObject, images: ImageSet) -> None:
+        """Apply the node object and its images. QuantityError, with nothing changed, if an amount is invalid."""
         allocatable = amounts(source.status.allocatable)
         self.generation = next(_generations)
         self.allowed_pods = allocatable.pop(PODS, 0)
@@ -66,8 +66,7 @@ class NodeRow(NodeInfo):
         self.labels = source.metadata.labels or _NOTHING
         self.taints = source.spec.taints or ()
         self.unschedulable = source.spec.unschedulable
-        images = source.status.images or ()
-        self.images = {name: min(image.size_bytes, _MAX_IMAGE_SIZE) for image in images for name in image.names or ()}
+        self.image_set, self.images = images, images.sizes
 
     def put(self, pod: Pod) -> None:
         """Add a pod."""

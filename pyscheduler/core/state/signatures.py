@@ -5,13 +5,16 @@ one template without an effect on scheduling (the node, volumes of secrets and t
 out. Pods of a StatefulSet differ in labels and claims, and those of a DaemonSet in the node that their affinity names,
 so their common part is interned separately as a signature group.
 
-A large cluster has hundreds of thousands of pods, so their memory matters: repeated strings (namespace, node, phase)
-are interned, and for a pod on a node only the DisruptionTarget condition is stored. Large pending pods have compressed
-signatures (`large_signatures.py`).
+A large cluster has a million pods, so their memory matters: repeated strings (namespace, node, phase) are interned, and
+of a pod on a node neither its creation time nor any condition but DisruptionTarget is stored. Large pending pods have
+compressed signatures (`large_signatures.py`).
 """
 
 from __future__ import annotations
 
+import math
+from datetime import UTC, datetime
+from functools import lru_cache
 from sys import intern
 from typing import Any
 from weakref import WeakValueDictionary
@@ -57,18 +60,19 @@ class PodSignatures:
         if isinstance(signature, LargeSignature):
             # A pod on a node stays decoded: every attempt reads its terms and labels.
             pod = (
-                Pod(uid, signature.namespace, meta.name, signature.signature)
+                Pod(uid, meta.name, signature.signature)
                 if source.spec.node_name
                 else LargePod(uid, meta.name, signature)
             )
         else:
-            pod = Pod(uid, signature.namespace, meta.name, signature)
+            pod = Pod(uid, meta.name, signature)
         pod.node_name = intern(source.spec.node_name)
-        pod.nominated_node_name = status.nominated_node_name
+        pod.nominated_node_name = intern(status.nominated_node_name)
         pod.phase = intern(status.phase)
         pod.deleting = meta.deletion_timestamp is not None
-        pod.created = meta.creation_timestamp
-        pod.start_time = status.start_time
+        pod.created = None if pod.node_name else meta.creation_timestamp
+        if status.start_time:
+            pod.started = _seconds(status.start_time)
         pod.generation = meta.generation
         pod.resource_version = meta.resource_version
         if status.conditions:
@@ -109,6 +113,16 @@ class PodSignatures:
     def _new_id(self) -> int:
         self._last_id += 1
         return self._last_id
+
+
+@lru_cache(maxsize=1 << 14)
+def _seconds(timestamp: str) -> float:
+    """Return a time in seconds since the epoch, infinity if it is invalid. Pods of one second share the object."""
+    try:
+        time = datetime.fromisoformat(timestamp)
+    except ValueError:
+        return math.inf
+    return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
 
 
 def _controller(owners: tuple[OwnerReference, ...]) -> OwnerReference | None:

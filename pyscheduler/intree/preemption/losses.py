@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pyscheduler.api import Candidate
-from pyscheduler.intree.preemption.victims import started
 
 Loss = tuple[float, float, float, float, float]
 Losses = NDArray[np.float64]
@@ -42,7 +41,7 @@ def loss(candidate: Candidate) -> Loss:
     """Return the loss of a candidate with at least one victim."""
     victims = candidate.victims
     highest = max(pod.priority for pod in victims)
-    earliest = min(started(pod) for pod in victims if pod.priority == highest)
+    earliest = min(pod.started for pod in victims if pod.priority == highest)
     total = sum(pod.priority + OFFSET for pod in victims)
     return candidate.pdb_violations, highest, total, len(victims), -earliest
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from pyscheduler.api import Mask, NodeInfo, NodeTable, Pod, PodCount, PodKinds, PodSignature, PotentialVictims
 from pyscheduler.intree.preemption.budgets import Budgets
-from pyscheduler.intree.preemption.victims import by_importance, started
+from pyscheduler.intree.preemption.victims import by_importance
 
 _SPARE = 1 << 12
 """Number of out-of-date entries up to which columns do not start over."""
@@ -82,7 +82,7 @@ class PotentialVictimColumns:
                 self._kind = _grown(self._kind, 2 * self._used)
                 self._started = _grown(self._started, 2 * self._used)
             self._kind[first : self._used] = [number(pod) for pod in pods]
-            self._started[first : self._used] = [started(pod) for pod in pods]
+            self._started[first : self._used] = [pod.started for pod in pods]
             self._valid += len(pods) - int(self._count[row])
             self._first[row], self._count[row], self._generations[row] = first, len(pods), generations[row]
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
-from functools import lru_cache
 from typing import NamedTuple
 
 from pyscheduler.api import Candidate, DryRun, NodeInfo, Pod, Status
@@ -72,7 +70,7 @@ def by_importance(pods: Iterable[Pod]) -> list[Pod]:
     such pods the one compared first is the more important, which its sort depends on. It sorts a few pods by insertion,
     which leaves equal ones in their order and reverses those that have not started.
     """
-    ranked = [(-pod.priority, started(pod), i, pod) for i, pod in enumerate(pods)]
+    ranked = [(-pod.priority, pod.started, i, pod) for i, pod in enumerate(pods)]
     if len(ranked) <= INSERTION:
         ranked.sort(key=_insertion_rank)
     elif len({rank[:2] for rank in ranked}) == len(ranked):
@@ -85,20 +83,6 @@ def by_importance(pods: Iterable[Pod]) -> list[Pod]:
 def _insertion_rank(rank: tuple[int, float, int, Pod]) -> tuple[int, float, int]:
     priority, start, i, _ = rank
     return priority, start, -i if start == math.inf else i
-
-
-def started(pod: Pod) -> float:
-    """Return status.startTime in seconds; infinity if it is missing or invalid."""
-    return math.inf if pod.start_time is None else _seconds(pod.start_time)
-
-
-@lru_cache(maxsize=1 << 14)
-def _seconds(timestamp: str) -> float:
-    try:
-        time = datetime.fromisoformat(timestamp)
-    except ValueError:
-        return math.inf
-    return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
 
 
 def is_being_preempted(pod: Pod) -> bool:

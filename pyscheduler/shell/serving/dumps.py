@@ -89,7 +89,7 @@ class Dumps:
     def _known(self, tier: str, name: str) -> Iterator[tuple[Tier, QueuedPod]]:
         known = self._context.queue.known()
         if name:
-            uid = self._context.uid_of.get(name)
+            uid = self._context.pod_names.uid_by_key(name)
             return (entry for entry in known if entry[1].pod.uid == uid)
         if tier:
             wanted = _TIERS[tier]

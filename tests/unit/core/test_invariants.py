@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from pyscheduler.api.pod import Pod
 from pyscheduler.api.queued import QueuedPod
 from pyscheduler.core.context import Context, SuspendedAttempt
 from pyscheduler.core.framework.waiting_pods import WaitingPodState
@@ -28,6 +29,10 @@ def _drop_pending_pod(context: Context) -> None:
 
 def _drop_assumed_pod(context: Context) -> None:
     del context.pods["assumed"]
+
+
+def _name_deleted_pod(context: Context) -> None:
+    context.pod_names.put(Pod("gone", "gone", context.pods["pending"].signature))
 
 
 def _remove_from_node(context: Context) -> None:
@@ -78,6 +83,7 @@ def _swap_rows(context: Context) -> None:
         (_place_pending_pod, r"Pod\(default/pending\) is in stages assigned and unschedulable"),
         (_drop_pending_pod, r"Pod\(default/pending\) is in the queue and no longer exists"),
         (_drop_assumed_pod, r"Pod\(default/assumed\) is on n1 and no longer exists"),
+        (_name_deleted_pod, "the pod with UID gone is known by its name and no longer exists"),
         (_remove_from_node, r"Pod\(default/assumed\) (is assumed but on no node|is lost)"),
         (_wait_in_permit_without_node, r"Pod\(default/pending\) waits in Permit but is not assumed"),
         (_wait_in_permit_while_binding, r"Pod\(default/assumed\) waits in Permit in stage BINDING"),

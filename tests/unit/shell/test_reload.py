@@ -15,9 +15,11 @@ from pyscheduler.config.gates import DEFAULTS
 from pyscheduler.config.loaded import LoadedConfig
 from pyscheduler.config.problems import ConfigError, Problem
 from pyscheduler.core.commands import EventType, Record
+from pyscheduler.core.pod_names import PodNames
 from pyscheduler.shell.metrics import Metrics
 from pyscheduler.shell.reload import PERIOD, Reloader, Source
 from pyscheduler.shell.scheduler import Scheduler
+from pyscheduler.testing import pod
 from tests.unit.kube.virtual import SteppedClock
 
 GOOD = """
@@ -51,7 +53,7 @@ class FakeScheduler:
     names: tuple[str, ...] = ("mine",)
     taken: list[LoadedConfig] = field(default_factory=list)
     recorded: list[Record] = field(default_factory=list)
-    uid_of: dict[str, str] = field(default_factory=dict)
+    pod_names: PodNames = field(default_factory=PodNames)
     restart: tuple[str, ...] = ()
     problem: Exception | None = None
 
@@ -184,7 +186,7 @@ async def test_reload_is_recorded_on_the_schedulers_own_pod(
 ) -> None:
     monkeypatch.setenv("POD_NAMESPACE", "kube-system")
     monkeypatch.setenv("POD_NAME", "scheduler-1")
-    scheduler.uid_of = {"kube-system/scheduler-1": "u-1"}
+    scheduler.pod_names.put(pod("scheduler-1").namespace("kube-system").uid("u-1").build())
     scheduler.restart = ("clientConnection", "seed")
     follower = reloader(file, scheduler)
     write(file, BETTER)

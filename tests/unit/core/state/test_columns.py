@@ -175,6 +175,6 @@ def test_heartbeat_changes_no_row_and_no_version() -> None:
     heartbeat = node("a")._with("metadata.resourceVersion", "2").build()
     state.set_node(heartbeat)
     assert (state.node_log.mark, state.nodes_version) == (mark, version)
-    assert state.rows[0].node is heartbeat
+    assert state.rows[0].node == heartbeat
     state.set_node(node("a").label("new", "yes").build())
     assert state.nodes_version > version

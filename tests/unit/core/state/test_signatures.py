@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import math
 from typing import Any
 
 import msgspec
@@ -130,3 +131,21 @@ def test_signature_is_freed_with_its_last_pod() -> None:
 def test_invalid_quantity_in_requests_raises_value_error(amount: str) -> None:
     with pytest.raises(ValueError, match=r"quantity|unit"):
         pod("a").requests(cpu=amount).build(PodSignatures())
+
+
+def test_start_time_is_stored_in_seconds() -> None:
+    built = pod("web").on("n1").status(startTime="2026-01-01T00:00:30Z").build(PodSignatures())
+    assert (built.started, built.start_time) == (1767225630.0, "2026-01-01T00:00:30Z")
+    assert built.on("n2").started == built.started
+
+
+def test_missing_or_invalid_start_time_is_infinite() -> None:
+    for builder in (pod("web"), pod("web").status(startTime="yesterday")):
+        built = builder.build(PodSignatures())
+        assert (built.started, built.start_time) == (math.inf, None)
+
+
+def test_creation_time_is_stored_for_pods_without_node() -> None:
+    created = pod("web").created("2026-01-01T00:00:00Z")
+    assert created.build(PodSignatures()).created == "2026-01-01T00:00:00Z"
+    assert created.on("n1").build(PodSignatures()).created is None

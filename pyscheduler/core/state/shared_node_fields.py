@@ -1,0 +1,93 @@
+"""Interned fields of node objects: most nodes have the same label keys, conditions, amounts and images.
+
+This saves most of a node's memory, and makes it fast to detect that a node's images have not changed, as in nearly
+every node update.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from sys import intern
+from weakref import WeakValueDictionary
+
+from msgspec.structs import replace
+
+from pyscheduler.api.objects import ContainerImage, NodeCondition, NodeObject, Quantity
+
+Conditions = tuple[NodeCondition, ...]
+
+_MAX_IMAGE_SIZE = 1 << 50
+"""Maximum image size in bytes; larger reported ones are capped, so that sums fit int64."""
+_MAX_CONDITIONS = 1024
+
+
+class ImageSet:
+    """Images that nodes report. Interned: equal ones are one object."""
+
+    __slots__ = ("__weakref__", "reported", "sizes")
+
+    def __init__(self, reported: tuple[ContainerImage, ...]) -> None:
+        self.reported = reported
+        self.sizes: Mapping[str, int] = {
+            name: min(image.size_bytes, _MAX_IMAGE_SIZE) for image in reported for name in image.names or ()
+        }
+        """Sizes in bytes by image name."""
+
+
+NO_IMAGES = ImageSet(())
+
+
+class SharedNodeFields:
+    """Fields in use; images are weakly referenced until no node reports them any more."""
+
+    def __init__(self) -> None:
+        self._images: WeakValueDictionary[tuple[tuple[str, ...] | None, int], ContainerImage] = WeakValueDictionary()
+        self._sets: WeakValueDictionary[tuple[int, ...], ImageSet] = WeakValueDictionary()
+        """Image sets by the ids of their images, which exist as long as the set."""
+        self._conditions: dict[Conditions, Conditions] = {}
+
+    @property
+    def images(self) -> int:
+        """Number of interned images."""
+        return len(self._images)
+
+    def intern_fields(self, source: NodeObject) -> tuple[NodeObject, ImageSet]:
+        """Return the node with interned fields, and its images."""
+        meta, status = source.metadata, source.status
+        images = self._share_images(status.images) if status.images else NO_IMAGES
+        meta = replace(meta, labels=_interned(meta.labels), annotations=_with_interned_keys(meta.annotations))
+        status = replace(
+            status,
+            allocatable=_interned_amounts(status.allocatable),
+            images=status.images and images.reported,
+            conditions=status.conditions and self._share_conditions(status.conditions),
+        )
+        return replace(source, metadata=meta, status=status), images
+
+    def _share_images(self, reported: tuple[ContainerImage, ...]) -> ImageSet:
+        images = tuple([self._images.setdefault((image.names, image.size_bytes), image) for image in reported])
+        key = tuple(map(id, images))
+        shared = self._sets.get(key)
+        if shared is None:
+            shared = self._sets[key] = ImageSet(images)
+        return shared
+
+    def _share_conditions(self, conditions: Conditions) -> Conditions:
+        if len(self._conditions) >= _MAX_CONDITIONS:
+            self._conditions.clear()
+        return self._conditions.setdefault(conditions, conditions)
+
+
+def _interned(labels: dict[str, str] | None) -> dict[str, str] | None:
+    """Return the mapping with interned keys and values."""
+    return labels and {intern(k): intern(v) for k, v in labels.items()}
+
+
+def _interned_amounts(amounts: dict[str, Quantity] | None) -> dict[str, Quantity] | None:
+    """Return the mapping with interned keys and values; numbers are not interned."""
+    return amounts and {intern(k): intern(v) if isinstance(v, str) else v for k, v in amounts.items()}
+
+
+def _with_interned_keys(values: dict[str, str] | None) -> dict[str, str] | None:
+    """Return the mapping with interned keys: the values of annotations are long and rarely equal."""
+    return values and {intern(k): v for k, v in values.items()}
