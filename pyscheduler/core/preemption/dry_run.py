@@ -52,7 +52,10 @@ class _Plugins:
     depend_on_one_node: bool
     """True if results depend only on the node and its pods, not on the order in which pods were added and removed."""
     are_cacheable: bool
-    """True if no filter reads other objects or the pod's identity either: results hold for the whole signature."""
+    """True if no filter reads other objects or the pod's identity either: results hold for the whole signature.
+
+    False if the profile caches no results.
+    """
     hold_for_signature_group: bool
     """True if results hold for every pod of the signature group, whatever its labels, claims and named nodes."""
 
@@ -90,7 +93,8 @@ class DryRunner:
             node_only = [p for p in filters if p not in pod_dependent]
             extensions = pre_filter_extensions(profile, cycle)
             one_node = not extensions and all(_depends_on_own_row(p) for p in filters)
-            cacheable = one_node and all(p.reads <= Reads.OWN_NODE_AND_PODS and not p.reads_identity for p in filters)
+            reads_no_more = all(p.reads <= Reads.OWN_NODE_AND_PODS and not p.reads_identity for p in filters)
+            cacheable = profile.caches_results and one_node and reads_no_more
             group = not any(p.reads_labels or p.reads_claims or p.reads_match_fields for p in filters)
             plugins = _Plugins(profile, extensions, filters, pod_dependent, node_only, one_node, cacheable, group)
             self._plugins[key] = plugins

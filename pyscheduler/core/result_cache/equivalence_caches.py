@@ -37,9 +37,6 @@ class EquivalenceCaches:
 
     def get(self, pod: Pod) -> EquivalenceCache:
         """Return the cache of the pod's signature group and mark it as most recently used."""
-        if pod.node_name or pod.is_large:
-            # spec.nodeName is not part of the signature, so NodeName's result for this pod holds for no other pod.
-            return EquivalenceCache(self._profile, self._state)
         template = pod.signature.template.id
         cache = self._caches.get(template)
         if cache is not None:
