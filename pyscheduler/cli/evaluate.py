@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from msgspec.structs import replace
 
 from pyscheduler.api.objects import PodObject
 from pyscheduler.cli import options
@@ -132,6 +133,8 @@ class Evaluator:
         ConfigError if it is invalid.
         """
         loaded = self._config if config is None else self._loaded(config)
+        # Every pod is evaluated alone, so no result could be used again.
+        loaded = replace(loaded, python=replace(loaded.python, result_cache=False))
         return Machine(partial(build_profiles, loaded), None, Settings(loaded.python.seed))
 
     def _loaded(self, config: Any) -> LoadedConfig:

@@ -27,10 +27,11 @@ def build_profiles(
     instances = [_construct(i, config, handle, running, problems) for i in range(len(config.profiles))]
     if problems:
         raise ConfigError(problems)
-    return tuple(_profile(spec, plugins) for spec, plugins in zip(config.profiles, instances, strict=True))
+    specs, cached = config.profiles, config.python.result_cache
+    return tuple(_profile(spec, plugins, cached) for spec, plugins in zip(specs, instances, strict=True))
 
 
-def _profile(spec: ProfileSpec, instances: Mapping[str, Plugin]) -> Profile:
+def _profile(spec: ProfileSpec, instances: Mapping[str, Plugin], caches_results: bool) -> Profile:
     points = {
         point: [(instances[enabled.name], enabled.weight) for enabled in enabled_plugins]
         for point, enabled_plugins in spec.points.items()
@@ -40,7 +41,8 @@ def _profile(spec: ProfileSpec, instances: Mapping[str, Plugin]) -> Profile:
         _ = profile.events_to_register  # evaluated here, so that errors in plugins are reported at startup
     except (ValueError, PluginFailed) as error:
         raise ConfigError([Problem("profiles", str(error))]) from error
-    return replace(profile, percentage_of_nodes_to_score=spec.percentage_of_nodes_to_score)
+    share = spec.percentage_of_nodes_to_score
+    return replace(profile, percentage_of_nodes_to_score=share, caches_results=caches_results)
 
 
 def _construct(

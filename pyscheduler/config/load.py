@@ -112,6 +112,8 @@ def _loaded(documents: list[Document], source: str, gates: FeatureGates) -> Load
     specs = _ordered(specs, python.node_order, ours)
     validate_queue_sort(specs, kube)
     validate_binding_timeout(python, specs, ours)
+    if not python.result_cache:
+        ours.warn("resultCache: off: every attempt runs every plugin on every node, which is slow in a large cluster")
     warn_unsupported(configuration, kube)
     for report in (kube, ours):
         problems += [p for p in report.problems if p not in problems]

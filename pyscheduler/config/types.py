@@ -173,6 +173,8 @@ class PySchedulerConfiguration(Section, frozen=True):
 
     By default a profile uses kube-scheduler's order if percentageOfNodesToScore is set for it or globally.
     """
+    result_cache: bool = True
+    """False runs every plugin on every node in every attempt, to find out if a cached result is wrong."""
     binding_timeout: Seconds | None = None
     """Timeout of PreBind, and of Bind with PostBind, for one pod; 0 is no limit.
 

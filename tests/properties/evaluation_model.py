@@ -15,7 +15,7 @@ from pyscheduler.core.instrument import Instrument
 from pyscheduler.core.queue.nominator import Nominator
 from pyscheduler.core.result_cache.equivalence_cache import EquivalenceCache
 from pyscheduler.core.result_cache.plugin_result_cache import PluginResultCache
-from pyscheduler.core.result_cache.uncached_evaluation import filter_node, score_columns
+from pyscheduler.core.result_cache.uncached_evaluation import filter_node, pre_score_rows, score_rows, sum_scores
 from pyscheduler.core.scheduling.extension_points import run_pre_filter_plugins
 from pyscheduler.core.scheduling.node_order import random_best
 from pyscheduler.core.scheduling.profile_runtime import ProfileRuntime
@@ -58,7 +58,8 @@ class EvaluationWorld(StateModel):
         super().__init__()
         self.classes = classes
         self.handle = empty_handle()
-        self.object_fixture = ObjectFixture(self.handle) if set(classes) <= set(IN_TREE) else None
+        objects, is_in_tree = self.handle.objects, set(classes) <= set(IN_TREE)
+        self.object_fixture = ObjectFixture(objects.set, objects.remove) if is_in_tree else None
         self.kinds = kinds or kinds_of(classes)
         self.profile = profile_of(classes, self.handle)
         self.nominator = Nominator()
@@ -145,9 +146,10 @@ class EvaluationWorld(StateModel):
         return answers
 
     def _scored(self, profile: Profile, state: ClusterState, cycle: Cycle, pod: Pod, rows: Rows) -> Scores:
-        columns = score_columns(profile, state, cycle, pod, rows)
-        self._count("score", (column.plugin.name for column in columns if len(set(column.weighted[rows].tolist())) > 1))
-        return sum((column.weighted[rows] for column in columns), np.zeros(len(rows), np.int64))
+        skipped = pre_score_rows(profile, state, cycle, pod, rows)
+        scores = score_rows(profile, state, cycle, pod, rows, skipped)
+        self._count("score", (name for name, of_nodes in scores.items() if len(set(of_nodes.tolist())) > 1))
+        return sum_scores(scores, len(rows))
 
     def _count(self, what: str, plugins: Iterable[str]) -> None:
         self.outcomes.update(f"{what} {plugin}" for plugin in plugins)

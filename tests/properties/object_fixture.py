@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from pyscheduler.api import ResourceKind
-from pyscheduler.core.framework.handle import CoreHandle
 from pyscheduler.intree.affinity.namespaces import NAMESPACE
 from pyscheduler.intree.dynamic_resources import DEVICE_CLASS
 from pyscheduler.intree.spread.default_selector import SERVICES
@@ -51,10 +51,13 @@ OBJECTS = len(_VERSIONS)
 
 
 class ObjectFixture:
-    """Store objects in a handle."""
+    """Create, update and delete objects by two callbacks; `remove` is called with kind, namespace and name."""
 
-    def __init__(self, handle: CoreHandle) -> None:
-        self._handle = handle
+    def __init__(
+        self, store: Callable[[ResourceKind, Manifest], object], remove: Callable[[ResourceKind, str, str], object]
+    ) -> None:
+        self._store = store
+        self._remove = remove
         for number in range(OBJECTS):
             self.put(number, 0)
 
@@ -63,8 +66,8 @@ class ObjectFixture:
         kind, versions = _VERSIONS[number % OBJECTS]
         chosen = versions[version % len(versions)]
         if chosen is not None:
-            self._handle.objects.set(kind, chosen)
+            self._store(kind, chosen)
             return kind
         gone = next(v for v in versions if v is not None)["metadata"]
-        self._handle.objects.remove(kind, gone.get("namespace", ""), gone["name"])
+        self._remove(kind, gone.get("namespace", ""), gone["name"])
         return kind

@@ -120,7 +120,8 @@ _CONSTRAINED = (
 
 _NODES = tuple(_node(*kind).build() for kind in product(("1", "4"), ("a", "b"), range(6)))
 _BASIC = tuple(_pod(*kind) for kind in product(("100m", "2"), TEAMS, range(6)))
-_PODS = tuple(built.object() for built in (*_BASIC, *_WITH_AFFINITY, *_CONSTRAINED))
+_BUILDERS = (*_BASIC, *_WITH_AFFINITY, *_CONSTRAINED)
+_PODS = tuple(built.object() for built in _BUILDERS)
 
 NODE_KINDS = len(_NODES)
 AFFINITY_KINDS = range(len(_BASIC), len(_BASIC) + len(_WITH_AFFINITY))
@@ -137,6 +138,12 @@ def node_of(name: str, kind: int) -> NodeObject:
     source = _NODES[kind % NODE_KINDS]
     labels = {**(source.metadata.labels or {}), "kubernetes.io/hostname": name}
     return msgspec.structs.replace(source, metadata=msgspec.structs.replace(source.metadata, name=name, labels=labels))
+
+
+def pod_builder(name: str, kind: int) -> PodBuilder:
+    """Return the pod of that name, which is also its UID, and kind."""
+    manifest = _BUILDERS[kind % POD_KINDS].manifest
+    return PodBuilder({**manifest, "metadata": {**manifest["metadata"], "name": name, "uid": name}})
 
 
 def pod_object(uid: str, kind: int, node_name: str = "", deleting: bool = False) -> PodObject:

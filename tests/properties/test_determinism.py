@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 
 from pyscheduler.api import Cycle
-from pyscheduler.core.commands import Bind, CallExtenders, CancelBinding, Command, Evict, GetPod, PatchStatus, Record
 from pyscheduler.testing import Harness, node, pod
+from tests.properties.described import describe
 from tests.properties.evaluation_model import EvaluationWorld
 from tests.properties.machine_model import STEPS, WHAT, MachineModel, Step
 from tests.properties.probe_plugins import LEVELS, Class, NamedNodes
@@ -25,25 +25,7 @@ def commands_of(script: list[Step], seed: int = 0) -> list[str]:
     for step in script:
         machine.do(step)
     machine.heal()
-    return [_describe(command) for command in machine.harness.commands]
-
-
-def _describe(command: Command) -> str:
-    match command:
-        case Bind():
-            return f"bind {command.pod.uid} to {command.node_name}, attempt {command.cycle.attempt}"
-        case CancelBinding():
-            return f"cancel {command.uid}"
-        case PatchStatus():
-            return f"patch {command.pod.uid} {command.condition} {command.nominated_node_name}"
-        case Evict():
-            return f"evict {command.victim.uid} for {command.preemptor.uid}"
-        case Record():
-            return f"{command.reason} {command.regarding.uid} {command.note}"
-        case GetPod():
-            return f"get {command.pod.uid}"
-        case CallExtenders():
-            return f"call {len(command.calls)} extenders for {command.pod.uid}"
+    return [describe(command) for command in machine.harness.commands]
 
 
 def check_repeatable(script: list[Step]) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from itertools import chain
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from msgspec.structs import replace
@@ -16,7 +17,13 @@ from msgspec.structs import replace
 from pyscheduler.api import Cycle, Pod, Status
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.core.result_cache.plugin_result_cache import PluginResultCache
-from pyscheduler.core.result_cache.uncached_evaluation import filter_node, filter_with_nominated_pods, score_nodes
+from pyscheduler.core.result_cache.uncached_evaluation import (
+    filter_node,
+    filter_with_nominated_pods,
+    pre_score_rows,
+    score_rows,
+    sum_scores,
+)
 from pyscheduler.core.scheduling import node_order, schedule_one
 from pyscheduler.core.scheduling.extension_points import run_pre_filter_plugins
 from pyscheduler.core.scheduling.node_order import KubeSchedulerOrder, NextStartNode, num_feasible_nodes_to_find
@@ -124,7 +131,10 @@ class KubeOrderModel(EvaluationWorld):
             self.next_start = (self.next_start + len(feasible) + len(rejected)) % len(rows)
         if len(feasible) < 2:
             return feasible[0].name if feasible else ""
-        return feasible[heap_top(score_nodes(self.profile, state, cycle, pod, feasible).tolist())].name
+        fitting = np.array([node.row for node in feasible], np.intp)
+        skipped = pre_score_rows(self.profile, state, cycle, pod, fitting)
+        totals = sum_scores(score_rows(self.profile, state, cycle, pod, fitting, skipped), len(fitting))
+        return feasible[heap_top(totals.tolist())].name
 
     def _filter(self, cycle: Cycle, pod: Pod, node: NodeRow) -> Status | None:
         others = self.nominator.competing_pods(pod, node.name)

@@ -46,9 +46,9 @@ from pyscheduler.core.scheduling.schedule_one import (
     handle_fit_error,
     handle_plugin_failure,
     prepare_for_binding_cycle,
+    prioritize_rows,
     run_pre_filter,
     schedule_one,
-    score_rows,
     select_host,
     skip_pod_schedule,
     start_cycle,
@@ -169,7 +169,7 @@ class _ExtenderAttempt:
         runtime, pod, cycle = self._runtime, self._session.pod, self._session.cycle
         if not self._state.rows:
             return _FilterRound(cycle, PreFilterResult(rejection=NO_NODES))
-        cache = runtime.caches.get(pod)
+        cache = runtime.cache_of(pod)
         pre = run_pre_filter(runtime, cycle, pod, cache)
         if pre.rejection is not None:
             return _FilterRound(cycle, pre)
@@ -230,7 +230,7 @@ class _ExtenderAttempt:
         """
         cycle = self._session.cycle
         rows = np.array([node.row for node in nodes], np.intp)
-        totals = score_rows(self._runtime, cycle, self._session.pod, rows)
+        totals = prioritize_rows(self._runtime, cycle, self._session.pod, rows)
         totals += np.fromiter((scores.get(node.name, 0) for node in nodes), np.int64, len(nodes))
         best = np.flatnonzero(totals == totals.max()).tolist()
         candidates = [place for place in best if nodes[place].name in scores]

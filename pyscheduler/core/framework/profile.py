@@ -57,6 +57,8 @@ class Profile(msgspec.Struct, frozen=True, eq=False, dict=True):
     percentage_of_nodes_to_score: int | None = None
     """Share of nodes that kube-scheduler's search order evaluates, 0 for the adaptive share; None evaluates every node.
     """
+    caches_results: bool = True
+    """False runs every plugin in every attempt: no result is kept for the next one."""
 
     @property
     def plugins(self) -> tuple[Plugin, ...]:

@@ -56,9 +56,6 @@ class EquivalenceCaches:
 
     def get(self, pod: Pod) -> EquivalenceCache:
         """Return the cache for the pod and mark it as most recently used."""
-        if pod.node_name or pod.is_large:
-            # spec.nodeName is not part of the signature, so NodeName's result for this pod holds for no other pod.
-            return EquivalenceCache(self._profile, self._state)
         number = self._number_of(pod.signature.template)
         cache = self._caches.get(number)
         if cache is not None:

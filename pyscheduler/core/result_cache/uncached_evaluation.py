@@ -1,28 +1,32 @@
-"""Filter and Score on a few given nodes without caching: the framework's rules in their simplest form.
+"""Filter, PreScore, Score and NormalizeScore without a cache: the framework's rules in their simplest form.
 
-Used if PreFilter names the nodes (DaemonSet pods), for the nominated node, and for dry runs.
+This is the specification of the cached results. It evaluates every node if `resultCache` is off, and otherwise the
+nodes that PreFilter names (DaemonSet pods), the nominated node, samples of the nodes, and dry runs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pyscheduler.api.cycle import Cycle
+from pyscheduler.api.nodes import NodeTable
 from pyscheduler.api.normalize import Scores
-from pyscheduler.api.outcome import Status
-from pyscheduler.api.plugin import FilterPlugin, Plugin, PreFilterPlugin
+from pyscheduler.api.outcome import Skip, Status
+from pyscheduler.api.plugin import FilterPlugin, Plugin, PreFilterPlugin, ScorePlugin
 from pyscheduler.api.pod import Pod
 from pyscheduler.core.framework.plugin_calls import call_plugin
+from pyscheduler.core.framework.plugin_failure import raise_plugin_failed
 from pyscheduler.core.framework.profile import Profile
+from pyscheduler.core.framework.result_checks import check_scores
 from pyscheduler.core.result_cache.filter_columns import run_filter, run_filter_on_table
-from pyscheduler.core.result_cache.plugin_result_cache import PluginResultCache, run_pre_score
-from pyscheduler.core.result_cache.score_column import ScoreColumn
+from pyscheduler.core.result_cache.score_column import NORMALIZE, check_range, scores_of
 from pyscheduler.core.state.cluster import ClusterState
 from pyscheduler.core.state.node import NodeRow
+from pyscheduler.kernels import Rows
 
 
 def filter_node(profile: Profile, cycle: Cycle, pod: Pod, node: NodeRow, skipped: Collection[str]) -> Status | None:
@@ -63,54 +67,56 @@ def first_rejection(
     return None
 
 
-def score_nodes(
-    profile: Profile,
-    state: ClusterState,
-    cycle: Cycle,
-    pod: Pod,
-    nodes: Sequence[NodeRow],
-    skipped: frozenset[str] | None = None,
-) -> Scores:
-    """Return the weighted total of each feasible node. PluginFailed if a plugin raises.
-
-    `skipped` holds the plugins that PreScore skipped; None runs PreScore here.
-    """
-    rows = np.array([node.row for node in nodes], np.intp)
-    total = np.zeros(len(nodes), np.int64)
-    for column in score_columns(profile, state, cycle, pod, rows, skipped):
-        total += column.weighted[rows]
-    return total
+def pre_score_rows(profile: Profile, state: ClusterState, cycle: Cycle, pod: Pod, rows: Rows) -> frozenset[str]:
+    """Run PreScore on some feasible rows. Return the names of the skipped plugins. PluginFailed if one raises."""
+    table, skipped = state.table(rows), set[str]()
+    for plugin in profile.pre_score:
+        if isinstance(call_plugin(plugin, "PreScore", plugin.pre_score, cycle, pod, table), Skip):
+            skipped.add(plugin.name)
+        else:
+            profile.evaluations.pre_score[plugin.name].n += 1
+    return frozenset(skipped)
 
 
-def pre_score_rows(
-    profile: Profile, state: ClusterState, cycle: Cycle, pod: Pod, rows: NDArray[np.intp]
-) -> frozenset[str]:
-    """Run PreScore on some feasible rows. Return the names of the skipped plugins."""
-    evaluations = profile.evaluations.pre_score
-    return run_pre_score(profile.pre_score, cycle, pod, lambda: state.table(rows), PluginResultCache(), evaluations)
+def score_rows(
+    profile: Profile, state: ClusterState, cycle: Cycle, pod: Pod, rows: Rows, skipped: Collection[str]
+) -> dict[str, Scores]:
+    """Return the normalized and weighted scores of some feasible rows, by plugin. PluginFailed if one raises."""
+    table, scores = state.table(rows), dict[str, Scores]()
+    for plugin, weight in ((weighted.plugin, weighted.weight) for weighted in profile.score):
+        if plugin.name not in skipped:
+            profile.evaluations.score[plugin.name].n += len(table)
+            final = _normalized(plugin, cycle, pod, _raw_scores(plugin, cycle, pod, table))
+            check_range(plugin, final)
+            scores[plugin.name] = final * weight
+    return scores
 
 
-def score_columns(
-    profile: Profile,
-    state: ClusterState,
-    cycle: Cycle,
-    pod: Pod,
-    rows: NDArray[np.intp],
-    skipped: frozenset[str] | None = None,
-) -> list[ScoreColumn]:
-    """Return the score column of each Score plugin that is not skipped, computed for some feasible rows."""
-    if skipped is None:
-        skipped = pre_score_rows(profile, state, cycle, pod, rows)
-    evaluations = profile.evaluations.score
-    columns = [
-        ScoreColumn(weighted, len(state), evaluations[weighted.plugin.name])
-        for weighted in profile.score
-        if weighted.plugin.name not in skipped
-    ]
-    for column in columns:
-        column.score_rows(cycle, pod, state, rows)
-        column.renormalize(cycle, pod, rows)
-    return columns
+def sum_scores(scores: Mapping[str, Scores], rows: int) -> Scores:
+    """Return the total of each of the rows."""
+    return sum(scores.values(), np.zeros(rows, np.int64))
+
+
+def _raw_scores(plugin: ScorePlugin, cycle: Cycle, pod: Pod, table: NodeTable) -> Scores:
+    try:
+        return np.array(scores_of(plugin, cycle, pod, table), np.int64)
+    except BaseException as error:
+        raise_plugin_failed(plugin.name, "Score", error)
+
+
+def _normalized(plugin: ScorePlugin, cycle: Cycle, pod: Pod, raw: Scores) -> Scores:
+    """Return the scores of all feasible nodes from 0 to 100."""
+    if plugin.normalizer is None and type(plugin).normalize is ScorePlugin.normalize:
+        return raw
+    try:
+        if cycle.call_observer is None:
+            final = plugin.normalize(cycle, pod, raw)
+        else:
+            final = cycle.call_observer(plugin.name, NORMALIZE, plugin.normalize, cycle, pod, raw)
+        check_scores(plugin.normalize, final, len(raw))
+        return final
+    except BaseException as error:
+        raise_plugin_failed(plugin.name, "NormalizeScore", error)
 
 
 def filter_with_nominated_pods(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from msgspec import Struct
@@ -15,7 +15,8 @@ from pyscheduler.api.nodes import Mask
 from pyscheduler.api.outcome import Code, Status
 from pyscheduler.api.pod import Pod
 from pyscheduler.core.result_cache.equivalence_cache import EquivalenceCache
-from pyscheduler.core.result_cache.uncached_evaluation import filter_node, filter_with_nominated_pods
+from pyscheduler.core.result_cache.filter_columns import are_few
+from pyscheduler.core.result_cache.uncached_evaluation import filter_node, filter_with_nominated_pods, rejected_rows
 from pyscheduler.core.scheduling.extension_points import PreFilterResult
 from pyscheduler.core.scheduling.profile_runtime import ProfileRuntime
 from pyscheduler.core.state.cluster import ClusterState
@@ -99,20 +100,33 @@ class NominatedNode(Struct, frozen=True):
     rejection: Status | None
 
 
-def filter_one_by_one(runtime: ProfileRuntime, cycle: Cycle, pod: Pod) -> FilteredNodes:
-    """Filter each node with its nominated pods first.
-
-    They may reject the pod before a plugin returns an error status.
-    """
+def filter_all_nodes_uncached(runtime: ProfileRuntime, cycle: Cycle, pod: Pod) -> FilteredNodes:
+    """Run Filter on every node. PluginFailed if a plugin raises."""
     nodes = runtime.state.rows
+    rejections = filter_nodes(runtime, cycle, pod, nodes)
     fits = np.ones(len(nodes), np.bool_)
-    rejections = {}
+    fits[[*rejections]] = False
+    return FilteredNodes(fits, len(nodes) - len(rejections), None, rejections)
+
+
+def filter_nodes(runtime: ProfileRuntime, cycle: Cycle, pod: Pod, nodes: Sequence[NodeRow]) -> dict[int, Status]:
+    """Return the first rejection of each node that the pod does not fit, by row. PluginFailed if a plugin raises.
+
+    A node with nominated pods is evaluated with them first. They may reject the pod before a plugin returns an error
+    status.
+    """
+    nominator, few = runtime.nominator, are_few(nodes)
+    rejections: dict[int, Status] = {}
+    other_rows: list[int] = []
     for node in nodes:
+        if not few and not nominator.competing_pods(pod, node.name):
+            other_rows.append(node.row)
+            continue
         status = run_filter_plugins_with_nominated_pods(runtime, cycle, pod, node)
         if status is not None:
             rejections[node.row] = status
-            fits[node.row] = False
-    return FilteredNodes(fits, int(np.count_nonzero(fits)), np.arange(len(nodes)), rejections)
+    rows = np.array(other_rows, np.intp)
+    return rejections | rejected_rows(runtime.profile, runtime.state, cycle, pod, rows, cycle.skipped)
 
 
 def run_filter_plugins_with_nominated_pods(

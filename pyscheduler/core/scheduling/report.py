@@ -21,7 +21,7 @@ from pyscheduler.core.framework.plugin_failure import PluginFailed, describe
 from pyscheduler.core.framework.profile import Profile
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.core.preemption.plugin_dry_run import PreemptionDryRun
-from pyscheduler.core.result_cache.uncached_evaluation import score_columns
+from pyscheduler.core.result_cache.uncached_evaluation import pre_score_rows, score_rows, sum_scores
 from pyscheduler.core.scheduling.extension_points import PostFilterResult, PreFilterResult, run_post_filter_plugins
 from pyscheduler.core.scheduling.profile_runtime import ProfileRuntime
 from pyscheduler.core.scheduling.schedule_one import (
@@ -84,15 +84,14 @@ class _PodReport:
             return
         cycle, pod = self._cycle, self._pod
         runtime = ProfileRuntime.of(self._profile, state, self._context.queue.nominator, Instrument())
-        cache = runtime.caches.get(pod)
-        pre = run_pre_filter(runtime, cycle, pod, cache)
+        pre = run_pre_filter(runtime, cycle, pod, None)
         self._result["prefilter"] = _pre_filter(pre)
         if pre.rejection is not None:
             self._result["nodes"] = {node.name: _node(pre.rejection) for node in state.rows}
             self._explain(pre.diagnosis(len(state)))
             return
         nominated = evaluate_nominated_node(runtime, cycle, pod)
-        filtered = find_nodes_that_pass_filters(runtime, cycle, pod, pre, cache, nominated, all_statuses=True)
+        filtered = find_nodes_that_pass_filters(runtime, cycle, pod, pre, None, nominated)
         self._result["nodes"] = {node.name: _node(filtered.status(node.row)) for node in state.rows}
         if filtered.feasible_count:
             self._rank(np.flatnonzero(filtered.fits))
@@ -105,14 +104,14 @@ class _PodReport:
         """Score the feasible nodes, even a single one, which an attempt would select without scoring."""
         state = self._context.state
         names = [state.rows[row].name for row in rows]
-        columns = score_columns(self._profile, state, self._cycle, self._pod, rows)
+        skipped = pre_score_rows(self._profile, state, self._cycle, self._pod, rows)
+        scores = score_rows(self._profile, state, self._cycle, self._pod, rows, skipped)
         # Without Score plugins every node has a score of 1, as in kube-scheduler.
-        total = np.full(len(rows), 0 if self._profile.score else 1, np.int64)
-        for column in columns:
-            total += column.weighted[rows]
-        scores = {c.plugin.name: dict(zip(names, c.weighted[rows].tolist(), strict=True)) for c in columns}
+        total = sum_scores(scores, len(rows)) if self._profile.score else np.ones(len(rows), np.int64)
         best = total == total.max()
-        self._result["scores"] = scores
+        self._result["scores"] = {
+            name: dict(zip(names, of_nodes.tolist(), strict=True)) for name, of_nodes in scores.items()
+        }
         self._result["weights"] = {weighted.plugin.name: weighted.weight for weighted in self._profile.score}
         self._result["total"] = dict(zip(names, total.tolist(), strict=True))
         self._result["choice"] = sorted(name for name, is_best in zip(names, best, strict=True) if is_best)

@@ -6,7 +6,8 @@
                 run_pre_filter                   run_pre_filter_plugins, in extension_points.py
                 evaluate_nominated_node
                 find_nodes_that_pass_filters     Filter; its results are in filtered_nodes.py
-            prioritize_nodes                     PreScore, Score, NormalizeScore; results in core/result_cache
+            prioritize_nodes                     PreScore, Score, NormalizeScore; results in core/result_cache, or
+                                                 uncached_evaluation.py there
             select_host
         _run_post_filter                         if no node fits: run_post_filter_plugins_in_steps
             handle_fit_error                     evict victims, requeue the pod
@@ -40,9 +41,9 @@ from pyscheduler.core.framework.result_checks import check_result
 from pyscheduler.core.instrument import SUCCESS
 from pyscheduler.core.preemption.executor import prepare_candidate
 from pyscheduler.core.result_cache.equivalence_cache import EquivalenceCache
-from pyscheduler.core.result_cache.filter_columns import are_few
+from pyscheduler.core.result_cache.plugin_result_cache import PluginResultCache
 from pyscheduler.core.result_cache.top_scores import TopScores
-from pyscheduler.core.result_cache.uncached_evaluation import pre_score_rows, rejected_rows, score_nodes
+from pyscheduler.core.result_cache.uncached_evaluation import pre_score_rows, score_rows, sum_scores
 from pyscheduler.core.scheduling.binding import forget_and_requeue, forget_pod, start_binding
 from pyscheduler.core.scheduling.extension_points import (
     PERMIT,
@@ -58,7 +59,8 @@ from pyscheduler.core.scheduling.failure_handler import Failure, handle_scheduli
 from pyscheduler.core.scheduling.filtered_nodes import (
     FilteredNodes,
     NominatedNode,
-    filter_one_by_one,
+    filter_all_nodes_uncached,
+    filter_nodes,
     rejected_with_nominated_pods,
     run_filter_plugins_with_nominated_pods,
 )
@@ -160,7 +162,7 @@ def schedule_pod(runtime: ProfileRuntime, cycle: Cycle, pod: Pod) -> ScheduleRes
 
 def find_nodes_that_fit_pod(runtime: ProfileRuntime, cycle: Cycle, pod: Pod) -> FeasibleNodes | Diagnosis:
     """Run PreFilter, then Filter: on the nominated node, and on the others unless the pod fits there."""
-    cache = runtime.caches.get(pod)
+    cache = runtime.cache_of(pod)
     pre = run_pre_filter(runtime, cycle, pod, cache)
     if pre.rejection is not None:
         return pre.diagnosis(len(runtime.state))
@@ -181,11 +183,12 @@ def find_nodes_that_fit_pod(runtime: ProfileRuntime, cycle: Cycle, pod: Pod) -> 
     return FeasibleNodes(count, rows, filtered.cache if count == filtered.feasible_count else None)
 
 
-def run_pre_filter(runtime: ProfileRuntime, cycle: Cycle, pod: Pod, cache: EquivalenceCache) -> PreFilterResult:
+def run_pre_filter(runtime: ProfileRuntime, cycle: Cycle, pod: Pod, cache: EquivalenceCache | None) -> PreFilterResult:
     """Run the PreFilter plugins without a cached result. PluginFailed if one raises."""
     profile, point = runtime.profile, runtime.points.pre_filter
     point.began = point.clock()
-    cached, evaluations = cache.begin(pod.signature), profile.evaluations.pre_filter
+    cached = PluginResultCache() if cache is None else cache.begin(pod.signature)
+    evaluations = profile.evaluations.pre_filter
     pre = run_pre_filter_plugins(profile.pre_filter, cycle, pod, runtime.state.table, cached, evaluations)
     point.leave(SUCCESS if pre.rejection is None else pre.rejection.code.camel)
     return pre
@@ -214,29 +217,28 @@ def find_nodes_that_pass_filters(
     cycle: Cycle,
     pod: Pod,
     pre: PreFilterResult,
-    cache: EquivalenceCache,
+    cache: EquivalenceCache | None,
     nominated: NominatedNode | None,
-    all_statuses: bool = False,
 ) -> FilteredNodes:
-    """Run Filter on the nodes that PreFilter named, or on every node. PluginFailed if a plugin raises.
-
-    `all_statuses`: compute every node's reason even if some node fits. Kube-scheduler filters with the nominated pods
-    first, so that result is the node's status; as long as a node can be selected, only nodes that fit are filtered so.
-    """
+    """Run Filter on the nodes that PreFilter named, or on every node. PluginFailed if a plugin raises."""
     point = runtime.points.filter
     point.began = point.clock()
-    if pre.names is None:
-        filtered = _filter_all_nodes(runtime, cycle, pod, cache, all_statuses)
-    else:
+    if pre.names is not None:
         filtered = _filter_named_nodes(runtime, cycle, pod, pre, pre.names, nominated)
+    elif cache is None:
+        filtered = filter_all_nodes_uncached(runtime, cycle, pod)
+    else:
+        filtered = _filter_all_nodes(runtime, cycle, pod, cache)
     point.leave(SUCCESS if filtered.feasible_count else Code.UNSCHEDULABLE.camel)
     return filtered
 
 
-def _filter_all_nodes(
-    runtime: ProfileRuntime, cycle: Cycle, pod: Pod, cache: EquivalenceCache, all_statuses: bool
-) -> FilteredNodes:
-    """Run Filter on every node that has changed since the results in the cache."""
+def _filter_all_nodes(runtime: ProfileRuntime, cycle: Cycle, pod: Pod, cache: EquivalenceCache) -> FilteredNodes:
+    """Run Filter on every node that has changed since the results in the cache.
+
+    Kube-scheduler filters with the nominated pods first, so that result is the node's status. As long as a node can be
+    selected, only nodes that fit are filtered so.
+    """
     nominator, state = runtime.nominator, runtime.state
     try:
         cache.refresh_filters(cycle, pod, cycle.skipped)
@@ -244,12 +246,12 @@ def _filter_all_nodes(
         nominated = any(nominator.competing_pods(pod, node.name) for node in state.rows)
         if not isinstance(failed.error, StatusError) or not nominated:
             raise
-        # The error may concern a node with its nominated pods only: filter node by node, as kube-scheduler does.
-        return filter_one_by_one(runtime, cycle, pod)
+        # The node may be one that its nominated pods reject before the plugin returns the error.
+        return filter_all_nodes_uncached(runtime, cycle, pod)
     has_nominated_pods = len(nominator) > 0
     rejected = rejected_with_nominated_pods(runtime, cycle, pod, cache) if has_nominated_pods else {}
     feasible = cache.exclude_rows(rejected.keys())
-    if has_nominated_pods and (all_statuses or not feasible):
+    if has_nominated_pods and not feasible:
         rejected = rejected_with_nominated_pods(runtime, cycle, pod, cache, include_infeasible=True)
     return FilteredNodes(cache.feasible[: len(state.rows)], feasible, None, rejected, cache=cache)
 
@@ -263,24 +265,15 @@ def _filter_named_nodes(
     nominated: NominatedNode | None,
 ) -> FilteredNodes:
     """Run Filter on the nodes that PreFilter named. An earlier rejection by the nominated node stands."""
-    profile, state = runtime.profile, runtime.state
+    state = runtime.state
     # Row order, not set order: the same events must give the same choice.
     nodes = sorted((node for name in names if (node := state.info(name)) is not None), key=lambda node: node.row)
     fits = np.zeros(len(state), np.bool_)
     nominated_status = nominated.rejection if nominated else None
     rejections: dict[int, Status] = {nominated.node.row: nominated_status} if nominated and nominated_status else {}
+    rejections |= filter_nodes(runtime, cycle, pod, nodes)
     rows = np.fromiter((node.row for node in nodes), np.intp, len(nodes))
     fits[rows] = True
-    if are_few(rows):
-        one_by_one = nodes
-    else:
-        # A pod may name thousands of nodes; those with nominated pods are evaluated with them first.
-        one_by_one = [node for node in nodes if runtime.nominator.competing_pods(pod, node.name)]
-        rejections |= rejected_rows(profile, state, cycle, pod, rows, cycle.skipped)
-    for node in one_by_one:
-        status = run_filter_plugins_with_nominated_pods(runtime, cycle, pod, node)
-        if status is not None:
-            rejections[node.row] = status
     fits[[*rejections]] = False
     absent_nodes_status = pre.absent_nodes_status(nominated_status)
     return FilteredNodes(fits, int(np.count_nonzero(fits)), rows, rejections, absent_nodes_status)
@@ -296,7 +289,7 @@ def prioritize_nodes(
     rows, cache, points = feasible.rows, feasible.cache, runtime.points
     if cache is None:
         assert rows is not None, "without a cache the feasible rows are listed"
-        return ScoredRows(rows, score_rows(runtime, cycle, pod, rows))
+        return ScoredRows(rows, prioritize_rows(runtime, cycle, pod, rows))
     points.pre_score.began = points.pre_score.clock()
     cache.pre_score(cycle, pod)
     points.pre_score.leave()
@@ -306,16 +299,16 @@ def prioritize_nodes(
     return cache.scores.top_scores if rows is None else ScoredRows(rows, cache.scores.total[rows])
 
 
-def score_rows(runtime: ProfileRuntime, cycle: Cycle, pod: Pod, rows: Rows) -> Scores:
+def prioritize_rows(runtime: ProfileRuntime, cycle: Cycle, pod: Pod, rows: Rows) -> Scores:
     """Return the weighted total score of each of the rows, normalized over these only."""
     profile, state, points = runtime.profile, runtime.state, runtime.points
     points.pre_score.began = points.pre_score.clock()
     skipped = pre_score_rows(profile, state, cycle, pod, rows)
     points.pre_score.leave()
     points.score.began = points.score.clock()
-    totals = score_nodes(profile, state, cycle, pod, [state.rows[row] for row in rows], skipped)
+    scores = score_rows(profile, state, cycle, pod, rows, skipped)
     points.score.leave()
-    return totals
+    return sum_scores(scores, len(rows))
 
 
 def select_host(runtime: ProfileRuntime, cycle: Cycle, prioritized: TopScores | ScoredRows) -> int:

@@ -214,3 +214,20 @@ def test_percentage_without_effect_is_a_warning() -> None:
 
 def test_unknown_node_order_is_rejected() -> None:
     assert only_problem(config("", "nodeOrder: Random")) == 'nodeOrder: "Random" is not one of EveryNode, KubeScheduler'
+
+
+@pytest.mark.parametrize(
+    ("ours", "cached"),
+    [("", True), ("resultCache: On", True), ("resultCache: Off", False), ("resultCache: false", False)],
+)
+def test_result_cache_is_on_unless_switched_off(ours: str, cached: bool) -> None:
+    loaded = loads(
+        config("leaderElection: {leaderElect: false}\nprofiles: [{schedulerName: a}, {schedulerName: b}]", ours)
+    )
+    assert [profile.caches_results for profile in build_profiles(loaded, empty_handle())] == [cached, cached]
+    assert loads(show(loaded)).python.result_cache is cached
+    assert any("resultCache" in warning for warning in loaded.warnings) is not cached
+
+
+def test_result_cache_is_a_yaml_boolean() -> None:
+    assert only_problem(config("", 'resultCache: "Off"')) == 'resultCache: must be true or false, not "Off"'
