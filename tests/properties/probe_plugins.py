@@ -14,9 +14,11 @@ import numpy as np
 
 from pyscheduler.api import (
     SKIP,
+    SKIP_SIGNATURE,
     Cycle,
     DefaultNormalizeScore,
     FilterPlugin,
+    Handle,
     NodeEquivalence,
     NodeInfo,
     NodeNames,
@@ -38,6 +40,7 @@ from pyscheduler.api import (
 from pyscheduler.core.framework.handle import CoreHandle, empty_handle
 from pyscheduler.core.framework.profile import Profile, Weighted
 from pyscheduler.intree import PLUGINS, PrioritySort
+from pyscheduler.intree.volumes.objects import CSI_NODE
 
 ZONE = "topology.kubernetes.io/zone"
 external = {"today": 0}
@@ -355,6 +358,22 @@ class ClaimReader(PreFilterPlugin, FilterPlugin, ScorePlugin):
 
 def _letters(pod: Pod) -> int:
     return sum(len(claim.name) for claim in pod.signature.volume_claims)
+
+
+class ObjectReader(PreFilterPlugin, FilterPlugin):
+    """EVERYTHING: reject some nodes while the number of CSINodes is odd, else skip pods of the signature."""
+
+    name = "ObjectReader"
+    watches = (CSI_NODE,)
+
+    def __init__(self, args: object, handle: Handle) -> None:
+        self._csi_nodes = handle.objects[CSI_NODE]
+
+    def pre_filter(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Skip | None:
+        return None if len(self._csi_nodes) % 2 else SKIP_SIGNATURE
+
+    def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:
+        return Rejection("number of CSINodes") if int(node.name[1:]) % 2 else None
 
 
 LEVELS = (

@@ -23,29 +23,30 @@ profiles:
 ---
 apiVersion: pyscheduler.io/v1
 kind: PySchedulerConfiguration
+nodeOrder: ORDER
 resultCache: STATE
 """
 
 
 @cache
-def config(plugins: str, state: str) -> LoadedConfig:
+def config(plugins: str, order: str, state: str) -> LoadedConfig:
     """Return the configuration of default plugins and those of these import paths, separated by spaces."""
     enabled = ", ".join(f"{{name: '{plugin}'}}" for plugin in plugins.split())
-    return loads(CONFIG.replace("PLUGINS", enabled).replace("STATE", state))
+    return loads(CONFIG.replace("PLUGINS", enabled).replace("ORDER", order).replace("STATE", state))
 
 
 class SchedulerPair:
     """Both schedulers; each step is an event for both, followed by all attempts."""
 
-    def __init__(self, plugins: str = "") -> None:
-        self._schedulers = [_Scheduler(config(plugins, state)) for state in ("On", "Off")]
+    def __init__(self, plugins: str, order: str) -> None:
+        self._schedulers = [_Scheduler(config(plugins, order, state)) for state in ("On", "Off")]
         self.outcomes: Counter[str] = Counter()
         """Number of commands by type."""
 
     def do(self, step: Step) -> None:
         what, number, kind, where = step
         cached, uncached = [scheduler.do(what, number, kind, where) for scheduler in self._schedulers]
-        assert cached == uncached, f"{cached}\nis not\n{uncached}"
+        assert cached == uncached, f"{cached}\nare the commands, without the result cache they are\n{uncached}"
         self.outcomes.update(command.split()[0] for command in cached)
 
 
@@ -81,6 +82,10 @@ class _Scheduler:
         """Create a pod that is nominated to a node and never fits."""
         big = self._new_pod(kind).requests(cpu="100").spec(preemptionPolicy="Never")
         self._harness.add(big.nominated(NAMES[where]))
+
+    def _urgent(self, _number: int, kind: int, _where: int) -> None:
+        """Create a pod that needs nearly a whole node and may preempt."""
+        self._harness.add(self._new_pod(kind).requests(cpu="3600m").priority(100))
 
     def _new_pod(self, kind: int) -> PodBuilder:
         self._created += 1

@@ -124,6 +124,8 @@ _BUILDERS = (*_BASIC, *_WITH_AFFINITY, *_CONSTRAINED)
 _PODS = tuple(built.object() for built in _BUILDERS)
 
 NODE_KINDS = len(_NODES)
+BASIC_KINDS = range(len(_BASIC))
+"""Kinds of pods without pod affinity and volumes."""
 AFFINITY_KINDS = range(len(_BASIC), len(_BASIC) + len(_WITH_AFFINITY))
 """Kinds of pods with pod affinity."""
 CONSTRAINED_KINDS = range(len(_BASIC) + len(_WITH_AFFINITY), len(_PODS))

@@ -304,3 +304,25 @@ def test_no_pod_is_lost_in_repeated_reconfigurations() -> None:
         harness.advance(0.3)
     harness.advance(60)
     assert len(harness.assignments) == 60
+
+
+RESULT_CACHE_OFF = DEFAULT + "---\napiVersion: pyscheduler.io/v1\nkind: PySchedulerConfiguration\nresultCache: Off\n"
+
+
+def evaluated_nodes(harness: Harness, name: str) -> int:
+    """Return the number of nodes on which NodeResourcesFit runs in the attempt of a new pod."""
+    count = harness.machine.context.profiles["default-scheduler"].evaluations.filter["NodeResourcesFit"]
+    before = count.n
+    harness.add(pod(name).requests(cpu="1"))
+    harness.run()
+    return count.n - before
+
+
+def test_result_cache_is_switched_off_and_on_by_a_reload() -> None:
+    harness = Harness(DEFAULT)
+    harness.add(*(node(f"n{i}") for i in range(20)))
+    assert [evaluated_nodes(harness, name) for name in "abc"] == [20, 1, 1]
+    assert harness.reconfigure(RESULT_CACHE_OFF) == ()
+    assert [evaluated_nodes(harness, name) for name in "def"] == [20, 20, 20]
+    assert harness.reconfigure(DEFAULT) == ()
+    assert [evaluated_nodes(harness, name) for name in "ghi"] == [20, 1, 1]
