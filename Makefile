@@ -9,7 +9,7 @@ SETUPTOOLS := 80.9.0
 HASHES := $(VENV)/uv/bin/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-annotate
 
 .DEFAULT_GOAL := help
-.PHONY: help run test docs slow e2e faults faults-real soak hostile tasks-chaos check fmt bench bench-decide conformance fuzz wakeups audit constraints \
+.PHONY: help run test docs slow e2e faults faults-real soak hostile tasks-chaos check fmt bench bench-decide bench-base conformance fuzz wakeups audit constraints \
   hashes protobuf clean
 
 help: ## Show this list
@@ -78,6 +78,9 @@ audit: $(VENV)/.dev ## Look whether dependencies are pinned, installed as publis
 
 bench-decide: $(VENV)/.dev ## Measure decisions alone, in process; options in BENCH="--nodes 15000 ..."
 	@$(BIN)/pyscheduler bench decide $(BENCH)
+
+bench-base: $(VENV)/.dev ## Compare decisions with the base commit, or the previous one, and show what is slower
+	@$(BIN)/python -m bench.decide.base
 
 fmt: $(VENV)/.dev ## Format the code and mend what the linter can
 	@$(BIN)/ruff check --fix -q . ; $(BIN)/ruff format -q .

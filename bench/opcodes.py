@@ -177,12 +177,16 @@ Op = (
 
 
 class Workload(_Part):
-    """One size of a test case. `targets`: bounds of figures, as ratios to kube-scheduler's (see bench/README.md)."""
+    """One size of a test case. `targets`: bounds of figures, as ratios to kube-scheduler's (see bench/README.md).
+
+    `threshold`: pods per second that scheduler_perf of Kubernetes 1.37 requires in its own environment.
+    """
 
     name: str
     labels: Sequence[str] = ()
     params: dict[str, int] = {}
     targets: dict[str, float] | None = None
+    threshold: int | None = None
 
 
 class TestCase(_Part):

@@ -108,6 +108,7 @@ def overview(outcomes: Sequence[Outcome], contenders: Sequence[str]) -> Rows:
         "memory ratio",
         "attempt p99, ms",
         *theirs,
+        "threshold, pods/s",
         "targets",
     ]
     return [header, *(_overview_row(outcome, ours, other) for outcome in outcomes)]
@@ -155,8 +156,9 @@ def _overview_row(outcome: Outcome, ours: str, other: str | None) -> list[str]:
         compared("pods_per_second_if_free", beside="pods_per_second"),
         *(compared(key) for key in ("cpu_ms_per_pod", "peak_memory_mib")),
     ]
-    end = verdict(outcome, ours, other)
-    return [outcome.case.name, *own("pods_per_second"), *ratios, *own("attempt_p99_ms"), end]
+    threshold = outcome.case.workload.threshold
+    end = [NOTHING if threshold is None else str(threshold), verdict(outcome, ours, other)]
+    return [outcome.case.name, *own("pods_per_second"), *ratios, *own("attempt_p99_ms"), *end]
 
 
 def baseline(contenders: Sequence[str]) -> str | None:
@@ -199,6 +201,7 @@ def _content(outcome: Outcome, contenders: Sequence[str]) -> dict[str, Any]:
     return {
         "params": outcome.case.workload.params,
         "targets": outcome.case.targets,
+        "threshold": outcome.case.workload.threshold,
         "verdict": verdict(outcome, ours, baseline(contenders)),
         "figures": medians,
         f"{ours}_to": ratios,

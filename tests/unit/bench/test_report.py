@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
+import msgspec
 import pytest
 
 from bench import report
@@ -77,6 +78,14 @@ def test_overview_has_a_row_per_workload() -> None:
     assert header[:5] == ["workload", "pods/s", "kube-scheduler", "ratio", "if free"]
     assert row[:5] == ["Case/small", "75 (50 to 100)", "25", "3.00 (2.00 to 4.00)", "4.00 (2.67 to 5.33)"]
     assert row[-1] == "met"
+
+
+def test_overview_has_the_threshold_of_scheduler_perf() -> None:
+    base = with_targets()
+    case = replace(base, workload=msgspec.structs.replace(base.workload, threshold=680))
+    header, *rows = report.overview([Outcome(base, TURNS), Outcome(case, TURNS)], BOTH)
+
+    assert [row[header.index("threshold, pods/s")] for row in rows] == ["-", "680"]
 
 
 @pytest.mark.parametrize(

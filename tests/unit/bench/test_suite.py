@@ -136,7 +136,7 @@ def test_workloads_are_selected_by_name_and_label(names: list[str], labels: list
     ("names", "labels", "message"),
     [
         (["Nonsense"], [], "there is no workload Nonsense; use SchedulingPodAntiAffinity, "),
-        ([], ["huge"], "no workload has the label huge; use large, latency, performance, short, start"),
+        ([], ["huge"], "no workload has the label huge; use goal, large, latency, performance, short, start"),
         (["ColdStart"], ["short"], "none of ColdStart has the label short"),
     ],
 )
