@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from pyscheduler.api import Cycle, Pod, Scores, Status
-from pyscheduler.core.framework.handle import empty_handle
+from pyscheduler.core.framework.handle import build_handle
 from pyscheduler.core.framework.profile import Profile
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.core.queue.nominator import Nominator
@@ -56,11 +56,11 @@ class EvaluationWorld(StateModel):
     def __init__(self, classes: tuple[Class, ...]) -> None:
         super().__init__()
         self.classes = classes
-        self.handle = empty_handle()
+        self.nominator = Nominator()
+        self.handle = build_handle(self.state, self.nominator, {})
         self.object_fixture = ObjectFixture(self.handle) if classes is IN_TREE else None
         self.kinds = kinds_of(classes)
         self.profile = profile_of(classes, self.handle)
-        self.nominator = Nominator()
         self.runtime = ProfileRuntime.of(self.profile, self.state, self.nominator, Instrument())
         self.attempts = 0
         self.decisions: list[str] = []
