@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,12 +41,12 @@ from pyscheduler.intree.volumes.attachable import (
     Attachable,
     CannotAttach,
     attachable_volumes,
-    csi_handle,
     inline_drivers,
 )
+from pyscheduler.intree.volumes.attached import AttachedVolumes, NodeVolumes
 from pyscheduler.intree.volumes.limit_hints import LimitHints, limits_of, needs_attaching
-from pyscheduler.intree.volumes.object_index import Key, ObjectIndex
-from pyscheduler.intree.volumes.objects import Storage, text
+from pyscheduler.intree.volumes.object_index import ObjectIndex
+from pyscheduler.intree.volumes.objects import Storage
 
 TOO_MANY = Rejection("node(s) exceed max volume count")
 _UNKNOWN_COUNT = 1_000_000
@@ -101,7 +101,7 @@ class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
         super().__init__(args, handle)
         self._storage = Storage(handle)
         self._limits = _Limits(handle)
-        self._attachments = _Attachments(handle)
+        self._attached = AttachedVolumes(handle, self._storage)
 
     def sign_group(self, group: PodSignatureGroup) -> Hashable:
         return packed(group.namespace, group.spec.volumes) if group.spec.volumes else ()
@@ -144,24 +144,9 @@ class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
         limits = limits_of(csi_node)
         if not limits:
             return None
-        attached = self._volumes_of_pods(node)
-        # A volume that is attached without a pod using it counts once more for the incoming pod, as in kube-scheduler.
-        used = Counter(driver for driver, _ in attached | self._attachments.to_node(node.name, self._storage))
-        new = Counter(driver for driver, _ in incoming.volumes - attached)
-        full = any(used[driver] + n > limits[driver] for driver, n in new.items() if driver in limits)
-        return TOO_MANY if full else None
-
-    def _volumes_of_pods(self, node: NodeInfo) -> set[Attachable]:
-        """Return the volumes attached for the node's pods. StatusError if the volumes of a pod are invalid."""
-        try:
-            return {
-                volume
-                for pod in node.pods.values()
-                if pod.spec.volumes
-                for volume in attachable_volumes(self._storage, pod, True, is_placed=True)
-            }
-        except CannotAttach as problem:
-            raise StatusError(str(problem)) from None
+        self._attached.refresh(self.handle.nodes.table().total)
+        volumes = self._attached.cached(node) or self._attached.read(node)
+        return TOO_MANY if _is_full(volumes, incoming.volumes, limits) else None
 
     # -- many nodes ----------------------------------------------------------------------------------------------
 
@@ -173,36 +158,67 @@ class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
             for at, incoming in ((~has, without), (has, with_csi_node)):
                 if at.any() and (rejection := incoming.rejection()) is not None:
                     statuses.reject(at, rejection)
-        to_check = self._nodes_to_check(with_csi_node, nodes)
-        if to_check:
-            full, each = np.zeros(len(nodes), np.bool_), list(nodes)
-            for i in to_check:
-                full[i] = self.filter(cycle, pod, each[i]) is not None
-            statuses.reject(full, TOO_MANY)
+        full = self._full_nodes(with_csi_node, nodes)
+        if full:
+            mask = np.zeros(len(nodes), np.bool_)
+            mask[full] = True
+            statuses.reject(mask, TOO_MANY)
         return statuses
 
     def _have_csi_node(self, names: Sequence[str]) -> Mask:
         known = self.handle.objects[kinds.CSI_NODE]
         return np.fromiter((("", name) in known for name in names), np.bool_, len(names))
 
-    def _nodes_to_check(self, incoming: _IncomingVolumes, nodes: NodeTable) -> set[int]:
-        """Return the indexes of nodes that may be at a limit and need a look at each volume; most do not."""
+    def _full_nodes(self, incoming: _IncomingVolumes, nodes: NodeTable) -> list[int]:
+        """Return the indexes of the nodes without attachments left. StatusError if a pod's volumes are invalid."""
+        close = self._nodes_close_to_limit(incoming, nodes)
+        if not close:
+            return []
+        attached = self._attached
+        attached.refresh(nodes.total)
+        is_dry_run = nodes.all_nodes is not self.handle.nodes.table()
+        new, full, infos = Counter(driver for driver, _ in incoming.volumes), [], list(nodes)
+        by_node = self._limits.by_node
+        for i in close:
+            node = infos[i]
+            limits = by_node.get(("", node.name))
+            if not limits:
+                continue
+            volumes = attached.cached(node)
+            if volumes is None:
+                volumes = attached.read(node)
+                if not is_dry_run:
+                    attached.store(node.name, volumes)
+            if _exceeds(limits, volumes, new) and _is_full(volumes, incoming.volumes, limits):
+                full.append(i)
+        return full
+
+    def _nodes_close_to_limit(self, incoming: _IncomingVolumes, nodes: NodeTable) -> list[int]:
+        """Return the indexes of the nodes whose pods and VolumeAttachments might add up to a limit."""
         if not incoming.volumes:
-            return set()
+            return []
         counts = nodes.count_pods(AttachableVolumeCount())
         # Their pods may have invalid volumes, which is an error whatever the driver of the incoming pod's volumes.
-        to_check = set(np.flatnonzero(counts >= _UNKNOWN_COUNT).tolist())
+        close = counts >= _UNKNOWN_COUNT
         for driver, n in Counter(driver for driver, _ in incoming.volumes).items():
             least = self._limits.least(driver)
-            if least is None:
-                continue
-            close = np.flatnonzero(counts > least - n - self._attachments.most).tolist()
-            names = nodes.names if close else ()
-            for i in close:
-                limit = self._limits.of_node(driver, names[i])
-                if limit is not None and int(counts[i]) + n + self._attachments.count(names[i]) > limit:
-                    to_check.add(i)
-        return to_check
+            if least is not None:
+                close |= counts > least - n - self._attached.most_attachments
+        return np.flatnonzero(close).tolist()
+
+
+def _exceeds(limits: Mapping[str, int], node: NodeVolumes, new: Mapping[str, int]) -> bool:
+    """Return True if so many new volumes by driver exceed a limit."""
+    for driver, n in new.items():  # noqa: SIM110 - a generator costs as much as the comparison
+        if node.used.get(driver, 0) + n > limits.get(driver, _UNKNOWN_COUNT):
+            return True
+    return False
+
+
+def _is_full(node: NodeVolumes, incoming: Set[Attachable], limits: Mapping[str, int]) -> bool:
+    """Return True if the node has no attachments left for the volumes; those of its pods do not count again."""
+    new = Counter(driver for driver, _ in incoming - node.of_pods)
+    return any(node.used.get(driver, 0) + n > limits[driver] for driver, n in new.items() if driver in limits)
 
 
 class _Limits:
@@ -221,10 +237,10 @@ class _Limits:
         """Return True if a driver has a limit on some node."""
         return bool(self._by_driver.values)
 
-    def of_node(self, driver: str, node_name: str) -> int | None:
-        """Return the driver's limit on a node; None if it has none."""
-        limits = self._by_driver.get(("", node_name))
-        return None if limits is None else limits.get(driver)
+    @property
+    def by_node(self) -> Mapping[tuple[str, str], Mapping[str, int]]:
+        """Limits by driver of each CSINode, by its key."""
+        return self._by_driver.parsed
 
     def least(self, driver: str) -> int | None:
         """Return the driver's lowest limit; None if it has no limits."""
@@ -235,44 +251,3 @@ class _Limits:
             limits = self._by_driver.by_value(driver).values()
             self._least[driver] = min((each[driver] for each in limits), default=None)
         return self._least[driver]
-
-
-class _Attachments:
-    """VolumeAttachments by node, as (attacher, volume name)."""
-
-    def __init__(self, handle: Handle) -> None:
-        self._attachments = handle.objects[kinds.VOLUME_ATTACHMENT]
-        self._by_node = ObjectIndex(handle, kinds.VOLUME_ATTACHMENT, self._read, lambda attachment: attachment[:1])
-        self._most = 0
-        self._version = -1
-
-    def to_node(self, node_name: str, storage: Storage) -> set[Attachable]:
-        """Return the CSI volumes that are attached to the node or being attached."""
-        found = set()
-        for _, attacher, name in self._by_node.by_value(node_name).values():
-            volume = storage.volume(name)
-            handle = csi_handle(volume) if volume is not None else None
-            if handle is not None:
-                found.add((attacher, handle))
-        return found
-
-    def count(self, node_name: str) -> int:
-        """Upper bound of the number of volumes attached to the node."""
-        return len(self._by_node.by_value(node_name))
-
-    @property
-    def most(self) -> int:
-        """Largest `count` of any node."""
-        if self._version != self._by_node.version:
-            self._version = self._by_node.version
-            self._most = max(map(len, self._by_node.values.values()), default=0)
-        return self._most
-
-    def _read(self, key: Key) -> tuple[str, str, str] | None:
-        """Return node, attacher and volume; None if the object is gone or does not attach a PersistentVolume."""
-        source = self._attachments.get(key)
-        attacher, name = text(source, "spec", "attacher"), text(source, "spec", "source", _VOLUME_NAME)
-        return (text(source, "spec", "nodeName"), attacher, name) if attacher and name else None
-
-
-_VOLUME_NAME = "persistentVolumeName"

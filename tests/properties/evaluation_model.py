@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from pyscheduler.api import Cycle, Pod, Scores, Status
-from pyscheduler.core.framework.handle import empty_handle
+from pyscheduler.core.framework.handle import build_handle
 from pyscheduler.core.framework.profile import Profile
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.core.queue.nominator import Nominator
@@ -57,12 +57,12 @@ class EvaluationWorld(StateModel):
         """`kinds` are those of incoming pods, by default the ones for the plugins."""
         super().__init__()
         self.classes = classes
-        self.handle = empty_handle()
+        self.nominator = Nominator()
+        self.handle = build_handle(self.state, self.nominator, {})
         objects, is_in_tree = self.handle.objects, set(classes) <= set(IN_TREE)
         self.object_fixture = ObjectFixture(objects.set, objects.remove) if is_in_tree else None
         self.kinds = kinds or kinds_of(classes)
         self.profile = profile_of(classes, self.handle)
-        self.nominator = Nominator()
         self.runtime = ProfileRuntime.of(self.profile, self.state, self.nominator, Instrument())
         self.attempts = 0
         self.decisions: list[str] = []

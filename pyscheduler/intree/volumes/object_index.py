@@ -42,6 +42,12 @@ class ObjectIndex(Generic[T]):
         return self._by_value.get(value, {})
 
     @property
+    def parsed(self) -> Mapping[Key, T]:
+        """Parsed objects by key, as a live view."""
+        self._refresh()
+        return self._parsed
+
+    @property
     def values(self) -> Mapping[Hashable, Mapping[Key, T]]:
         """Objects by index value, as a live view."""
         self._refresh()

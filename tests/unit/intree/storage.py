@@ -22,6 +22,7 @@ KINDS: dict[str, ResourceKind] = {
         kinds.CSI_NODE,
         kinds.CSI_DRIVER,
         kinds.CSI_STORAGE_CAPACITY,
+        kinds.VOLUME_ATTACHMENT,
     )
 }
 ZONE = "topology.kubernetes.io/zone"

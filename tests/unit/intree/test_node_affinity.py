@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from pyscheduler.api import SKIP, Action, ClusterEvent, NodeNames, Rejection, StatusError
+from pyscheduler.api import SKIP_SIGNATURE_GROUP, Action, ClusterEvent, NodeNames, Rejection, StatusError
 from pyscheduler.api.objects import NodeAffinity as NodeAffinityObject
 from pyscheduler.intree import NodeAffinity
 from pyscheduler.testing import PodBuilder, node, pod
@@ -75,7 +75,7 @@ def test_filter_by_node_selector_and_affinity(of: PodBuilder, fits: list[str]) -
 @pytest.mark.parametrize(
     ("of", "expected"),
     [
-        pytest.param(pod(), SKIP, id="no selector or affinity"),
+        pytest.param(pod(), SKIP_SIGNATURE_GROUP, id="no selector or affinity"),
         pytest.param(pod().node_selector(disk="ssd"), None, id="nodeSelector gives no names"),
         pytest.param(pod().node_affinity(names("In", "a")), NodeNames(frozenset("a")), id="one name"),
         pytest.param(pod().node_affinity(names("In", "a"), names("In", "b")), NodeNames(frozenset("ab")), id="or"),
@@ -126,7 +126,7 @@ def test_invalid_preference_raises(operator: str, value: str, error: str) -> Non
 
 
 def test_pre_score_skips_pod_without_preferences() -> None:
-    assert plugin().pre_score(cycle(), pod().build(), table(NODES)) is SKIP
+    assert plugin().pre_score(cycle(), pod().build(), table(NODES)) is SKIP_SIGNATURE_GROUP
 
 
 def test_added_affinity_applies_to_every_pod() -> None:

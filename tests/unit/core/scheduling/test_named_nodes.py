@@ -82,6 +82,7 @@ class SkipsSignature(PreFilterPlugin, ReadsNames):
     """Return SKIP_SIGNATURE from PreFilter and record the pods."""
 
     name = "SkipsSignature"
+    reads = Reads.DOMAINS
     reads_match_fields = False
     pre_filtered: ClassVar[list[str]] = []
 
