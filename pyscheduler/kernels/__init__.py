@@ -25,6 +25,7 @@ first_of = _form.first_of
 gather = _form.gather
 has_room = _form.has_room
 look_up = _form.look_up
+missing_room = _form.missing_room
 put = _form.put
 
 __all__ = [
@@ -42,5 +43,6 @@ __all__ = [
     "gather",
     "has_room",
     "look_up",
+    "missing_room",
     "put",
 ]
