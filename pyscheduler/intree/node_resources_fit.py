@@ -206,11 +206,8 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         if kernels.has_room(nodes.pod_counts, nodes.allowed_pods, tuple(amounts)):
             return NodeToStatus(len(nodes))
         # One bit per reason; bit 0 means that evicting pods would not help.
-        failed = (nodes.pod_counts >= nodes.allowed_pods).astype(np.int64) << 1
-        for bit, (amount, allocatable, requested) in enumerate(amounts, 2):
-            free = allocatable - requested
-            if free[free.argmin()] < amount:  # the minimum is quick to compute, and mostly there is room
-                failed |= ((free < amount).astype(np.int64) << bit) | (amount > allocatable)
+        failed = np.empty(len(nodes), np.int64)
+        kernels.missing_room(failed, nodes.pod_counts, nodes.allowed_pods, tuple(amounts))
         return _statuses(failed, (TOO_MANY_PODS, *(f"Insufficient {request.resource}" for request in requests)))
 
     # -- score ---------------------------------------------------------------------------------------------------

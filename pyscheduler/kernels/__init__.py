@@ -27,6 +27,7 @@ gather = _form.gather
 has_room = _form.has_room
 look_up = _form.look_up
 nth_equal = _form.nth_equal
+missing_room = _form.missing_room
 put = _form.put
 
 __all__ = [
@@ -45,6 +46,7 @@ __all__ = [
     "gather",
     "has_room",
     "look_up",
+    "missing_room",
     "nth_equal",
     "put",
 ]

@@ -195,6 +195,46 @@ done:
     return answer;
 }
 
+QUICK static void add_missing(int64_t *out, const Request *request, int bit, Py_ssize_t rows)
+{
+    const int64_t amount = request->amount, *capacity = request->capacity, *used = request->used;
+    for (Py_ssize_t i = 0; i < rows; i++)
+        out[i] |= ((int64_t)(amount > minus(capacity[i], used[i])) << bit) | (amount > capacity[i]);
+}
+
+PyDoc_STRVAR(missing_room_doc, "missing_room(out, pod_counts, allowed_pods, requests) -> None: see numpy_form.");
+
+static PyObject *missing_room(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t given)
+{
+    Columns columns;
+    PyObject *answer = NULL;
+    Request *requests = NULL;
+    int64_t *out;
+    const int64_t *counts, *allowed;
+    if (!check_count(given, 4))
+        return NULL;
+    Py_ssize_t resources = size_of(args[3]);
+    if (resources > 60) {
+        PyErr_SetString(PyExc_ValueError, "more requests than bits");
+        return NULL;
+    }
+    if (resources < 0 || !open_columns(&columns, 3 + 2 * resources))
+        return NULL;
+    if ((out = column_of(&columns, args[0], PyBUF_WRITABLE)) == NULL
+        || (counts = column_of(&columns, args[1], 0)) == NULL || (allowed = column_of(&columns, args[2], 0)) == NULL
+        || (requests = read_requests(&columns, args[3], resources, 0)) == NULL)
+        goto done;
+    for (Py_ssize_t i = 0; i < columns.rows; i++)
+        out[i] = (int64_t)(counts[i] >= allowed[i]) << 1;
+    for (Py_ssize_t k = 0; k < resources; k++)
+        add_missing(out, &requests[k], 2 + (int)k, columns.rows);
+    answer = Py_NewRef(Py_None);
+done:
+    PyMem_Free(requests);
+    close_columns(&columns);
+    return answer;
+}
+
 /* 100 * part / whole, truncated, for results in 0..100: a double division with correction, several times faster. */
 static int64_t percent(int64_t part, int64_t whole)
 {
@@ -730,6 +770,7 @@ done:
 
 static PyMethodDef functions[] = {
     {"has_room", (PyCFunction)(void (*)(void))has_room, METH_FASTCALL, has_room_doc},
+    {"missing_room", (PyCFunction)(void (*)(void))missing_room, METH_FASTCALL, missing_room_doc},
     {"allocation_scores", (PyCFunction)(void (*)(void))allocation_scores, METH_FASTCALL, allocation_scores_doc},
     {"balance_scores", (PyCFunction)(void (*)(void))balance_scores, METH_FASTCALL, balance_scores_doc},
     {"look_up", (PyCFunction)(void (*)(void))look_up, METH_FASTCALL, look_up_doc},

@@ -5,6 +5,9 @@ from collections.abc import Sequence
 from pyscheduler.kernels.numpy_form import Ints, Rows
 
 def has_room(pod_counts: Ints, allowed_pods: Ints, requests: Sequence[tuple[int, Ints, Ints]], /) -> bool: ...
+def missing_room(
+    out: Ints, pod_counts: Ints, allowed_pods: Ints, requests: Sequence[tuple[int, Ints, Ints]], /
+) -> None: ...
 def allocation_scores(
     out: Ints, requests: Sequence[tuple[int, int, Ints, Ints]], strategy: int, shape: Ints, /
 ) -> None: ...

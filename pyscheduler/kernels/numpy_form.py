@@ -32,6 +32,18 @@ def has_room(pod_counts: Ints, allowed_pods: Ints, requests: Sequence[tuple[int,
     return True
 
 
+def missing_room(out: Ints, pod_counts: Ints, allowed_pods: Ints, requests: Sequence[tuple[int, Ints, Ints]]) -> None:
+    """Compute a bit set per node, 0 if it fits one more pod with these requests: (amount, allocatable, requested).
+
+    Bit 1: it has as many pods as allowed. Bit 2 + i: request i does not fit. Bit 0: some request is larger than the
+    allocatable amount.
+    """
+    np.left_shift(pod_counts >= allowed_pods, 1, out=out)
+    for bit, (amount, allocatable, requested) in enumerate(requests, 2):
+        out |= (allocatable - requested < amount).astype(np.int64) << bit
+        out |= allocatable < amount
+
+
 def allocation_scores(out: Ints, requests: Sequence[tuple[int, int, Ints, Ints]], strategy: int, shape: Ints) -> None:
     """Compute NodeResourcesFit's score: utilization after placement, rated 0..100 per resource and averaged by weight.
 

@@ -57,6 +57,13 @@ def test_has_room_at_the_limit(counts: Ints, requested: tuple[Any, ...]) -> None
             assert not form.has_room(counts, counts + 1, ((amount + 1, used + amount, used),))
 
 
+@given(columns(3), columns(3), requests(MAX_INT64))
+def test_missing_room(counts: Ints, allowed: Ints, requested: tuple[Any, ...]) -> None:
+    missing = output(compiled.missing_room, counts, allowed, requested)
+    assert missing == output(numpy_form.missing_room, counts, allowed, requested)
+    assert any(missing) is not compiled.has_room(counts, allowed, requested)
+
+
 @given(requests(MOST_RATED, st.integers(1, 100)), st.sampled_from([LEAST, MOST]))
 def test_allocation_scores(requested: tuple[Any, ...], strategy: int) -> None:
     arguments = (requested, strategy, np.empty(0, np.int64))
@@ -200,6 +207,10 @@ NOTHING = np.empty(0, np.int64)
         ("has_room", (CELLS.astype(np.int32), CELLS, REQUESTS), ValueError),
         ("has_room", (np.arange(2 * NODES)[::2], CELLS, REQUESTS), ValueError),
         ("has_room", (None, CELLS, REQUESTS), TypeError),
+        ("missing_room", (SHORT, CELLS, CELLS, REQUESTS), ValueError),
+        ("missing_room", (CELLS, CELLS, SHORT, REQUESTS), ValueError),
+        ("missing_room", (CELLS, CELLS, CELLS, 61 * REQUESTS), ValueError),
+        ("missing_room", (CELLS, CELLS, REQUESTS), TypeError),
         ("allocation_scores", (SHORT, WEIGHTED, LEAST, NOTHING), ValueError),
         ("allocation_scores", (CELLS, WEIGHTED, BY_SHAPE, SHORT), ValueError),
         ("allocation_scores", (CELLS, WEIGHTED, "LeastAllocated", NOTHING), TypeError),

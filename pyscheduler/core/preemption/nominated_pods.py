@@ -40,7 +40,8 @@ def with_nominated_pods(victims: PotentialVictims, nominated: Mapping[int, Seque
 
 def joined(first: PotentialVictims, second: PotentialVictims) -> PotentialVictims:
     """Return the nodes of both, of which the second has at least as many pods and the same kinds."""
-    n, missing = len(first.rows), len(second.pods) - len(first.pods)
-    pods = np.concatenate((np.pad(first.pods, ((0, missing), (0, 0)), constant_values=-1), second.pods), axis=1)
-    rows = np.concatenate((first.rows, second.rows))
+    n, rows = len(first.rows), np.concatenate((first.rows, second.rows))
+    pods = np.full((len(second.pods), len(rows)), -1, np.int32)
+    pods[: len(first.pods), :n] = first.pods
+    pods[:, n:] = second.pods
     return PotentialVictims(rows, pods, first.kinds, lambda j: first.pods_of(j) if j < n else second.pods_of(j - n))

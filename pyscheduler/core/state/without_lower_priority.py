@@ -157,7 +157,7 @@ class ReprieveTable(TableWithoutLowerPriority):
         amounts = self._amounts.get(count)
         if amounts is None:
             of_pods = self._pods.kinds.values(count)[self._pods.pods]
-            of_nodes = without() + of_pods.sum(0, where=self._on_node)
+            of_nodes = without() + (of_pods * self._on_node).sum(0)
             self.overflowed |= of_nodes >= TOO_BIG
             view = of_nodes.view()
             view.flags.writeable = False
