@@ -216,7 +216,8 @@ class FilterPlugin(Plugin):
         """Return a cache key of what the results depend on besides node objects.
 
         Equal keys allow reuse of cached results. For plugins that read DOMAINS, where pods come and go often but rarely
-        fill a domain. Called after PreFilter. None, the default, evaluates every node again.
+        fill a domain. If two keys are DomainFlags, only nodes in domains with other flags are evaluated again. Called
+        after PreFilter. None, the default, evaluates every node again.
         """
         return None
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyscheduler.api import Cycle, Domains, NodeEquivalence, Pod, Reads
+from pyscheduler.api import Cycle, DomainFlags, Domains, NodeEquivalence, Pod, Reads, topology
 from pyscheduler.core.framework.plugin_failure import PluginFailed
 from pyscheduler.core.result_cache import invalidation
 from pyscheduler.core.result_cache.equivalence_cache import EquivalenceCache
@@ -120,6 +120,19 @@ def test_cached_results_equal_uncached_ones(classes: tuple[Class, ...]) -> None:
 
 def test_cached_results_equal_uncached_ones_for_recurring_signatures() -> None:
     quick(100)(given(TWO_KINDS)(property_for(IN_TREE)))()
+
+
+def test_cached_results_equal_uncached_ones_if_only_nodes_of_changed_domains_are_filtered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    _filter_changed_domains(monkeypatch)
+    quick(60)(given(STORIES)(property_for(IN_TREE)))()
+    quick(60)(given(TWO_KINDS)(property_for(IN_TREE)))()
+
+
+def _filter_changed_domains(patch: pytest.MonkeyPatch) -> None:
+    """Evaluate only nodes of changed domains again, however many they are: in a small cluster a domain is large."""
+    patch.setattr(topology, "_MANY", 0)
 
 
 # -- planted bugs --------------------------------------------------------------------------------------------------
@@ -338,6 +351,18 @@ def _take_domains_for_nodes(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Domains, "is_one_per_node", True)
 
 
+def _miss_nodes_of_changed_domains(patch: pytest.MonkeyPatch) -> None:
+    _filter_changed_domains(patch)
+    nodes_in = Domains.nodes_in
+    patch.setattr(Domains, "nodes_in", lambda self, domains: nodes_in(self, domains)[1:])
+
+
+def _compare_first_flags_only(patch: pytest.MonkeyPatch) -> None:
+    _filter_changed_domains(patch)
+    init = DomainFlags.__init__
+    patch.setattr(DomainFlags, "__init__", lambda self, flags, *rest: init(self, list(flags)[:1], *rest))
+
+
 def _once_while(state: Callable[[Any], Any], method: Any) -> Any:
     """Return the method, cached per object while `state` is unchanged."""
     done: dict[int, tuple[Any, ...]] = {}
@@ -403,6 +428,8 @@ def test_property_catches_stale_results(plant: Plant, plugin: Class, monkeypatch
         (_skip_renumbering, IN_TREE),
         (_ignore_topologies, IN_TREE),
         (_take_domains_for_nodes, IN_TREE),
+        (_miss_nodes_of_changed_domains, IN_TREE),
+        (_compare_first_flags_only, IN_TREE),
         (_assume_totals_of_new_feasible_rows, IN_TREE),
         (_skip_new_feasible_rows, IN_TREE),
     ],

@@ -21,11 +21,21 @@ from pyscheduler.api.outcome import Code, NodeToStatus, Rejection, Status
 from pyscheduler.api.plugin import FilterPlugin
 from pyscheduler.api.pod import Pod
 from pyscheduler.api.return_values import FILTER_RETURNS, InvalidReturnValue
+from pyscheduler.api.topology import DomainFlags
 from pyscheduler.core.framework.evaluation_counts import CountersByPlugin, EvaluationCounter
 from pyscheduler.core.framework.plugin_calls import call_guarded
 from pyscheduler.core.framework.plugin_failure import raise_plugin_failed
 from pyscheduler.core.framework.result_checks import check_statuses
-from pyscheduler.core.result_cache.invalidation import ATTEMPT, CHANGES, NODE, CachedColumn, Change, DirtyRows, Scope
+from pyscheduler.core.result_cache.invalidation import (
+    ATTEMPT,
+    CHANGES,
+    NODE,
+    USAGE,
+    CachedColumn,
+    Change,
+    DirtyRows,
+    Scope,
+)
 from pyscheduler.core.state.cluster import ClusterState
 from pyscheduler.core.state.columns import assign, grown
 from pyscheduler.kernels import Rows
@@ -33,12 +43,17 @@ from pyscheduler.kernels import Rows
 Codes = NDArray[np.int32]
 _SPARE_STATUSES = 1024
 STALE = -1
+NO_ROWS: Rows = np.zeros(0, np.intp)
 _NO_CODES: Codes = np.zeros(0, np.int32)
 FITS = 0
 FEW = 6
 """Up to this number of rows, per-node calls are faster than the fixed cost of a vectorised call; see `are_few`."""
 NO_COLUMNS_BY_CHANGE: Sequence[Sequence[Never]] = [() for _ in CHANGES]
 """Empty initial value of `columns_by_change`; columns of pods that name their node mostly stay empty."""
+
+
+_Basis = tuple[int, Hashable]
+"""Version of the nodes and the plugin's cache key."""
 
 
 class FilterColumn(CachedColumn):
@@ -54,8 +69,13 @@ class FilterColumn(CachedColumn):
         self.all_fit = False
         """True if every row's code is FITS except for `unverified_rows`: the usual case for most plugins and pods."""
         self.unverified_rows: list[int] = []
-        self.basis: Hashable | None = None
-        """Cache key of the codes of a volatile plugin; None if they must be recomputed."""
+        self.basis: _Basis | None = None
+        """Cache key of a volatile plugin's codes; None if it has none, so that they are stale at every attempt."""
+
+    def invalidate(self, change: Change, rows: DirtyRows) -> bool:
+        if change is USAGE and self.basis is not None:
+            return False  # `FilterColumns.invalidate_volatile` compares the bases
+        return super().invalidate(change, rows)
 
     def invalidate_rows(self, rows: DirtyRows) -> None:
         assign(self.codes, rows, STALE)
@@ -66,7 +86,7 @@ class FilterColumn(CachedColumn):
 
     def resize(self, n: int) -> None:
         """Extend the column to `n` rows; new rows are STALE."""
-        self.all_fit, self.basis = False, None
+        self.all_fit = False
         if n > len(self.codes):
             self.codes = grown(self.codes, max(n, 2 * len(self.codes)), STALE)
 
@@ -79,7 +99,6 @@ class FilterColumn(CachedColumn):
         if self.all_stale:
             self.codes.fill(STALE)
             self.all_stale = self.all_fit = False
-            self.basis = None
         return self.codes
 
     def mark_fresh(self, all_fit: bool) -> None:
@@ -100,14 +119,18 @@ class FilterColumns:
         self._columns_by_change: Sequence[Sequence[FilterColumn]] = NO_COLUMNS_BY_CHANGE
         self.skipped: frozenset[str] | None = None
         """Names of the plugins that are left out; None before the first call of `activate`."""
-        self.is_stable = True
-        """True if results change only in rows where something happened, or with any node object."""
+        self._volatile: list[FilterColumn] = []
         self.reads_own_node = True
         """True if a changed node object changes results only in its row."""
         self.first: Codes = _NO_CODES
         """Code of the first rejection per row, 0 if the pod fits."""
         self.statuses: list[Status] = [Status(Code.SUCCESS)]
         self._code_by_rejection: dict[tuple[str, Rejection], int] = {}
+
+    @property
+    def is_stable(self) -> bool:
+        """True if results change only in rows where something happened, or with any node object."""
+        return not self._volatile
 
     @property
     def bytes(self) -> int:
@@ -124,7 +147,7 @@ class FilterColumns:
         for column in self._active:
             column.all_stale |= column not in active_before  # columns of skipped plugins are not invalidated
         self._columns_by_change = columns_by_change(self._active)
-        self.is_stable = not any(column.is_volatile for column in self._active)
+        self._volatile = [column for column in self._active if column.is_volatile]
         self.reads_own_node = not any(column.reach[NODE] is Scope.EVERYWHERE for column in self._active)
         return True
 
@@ -150,7 +173,7 @@ class FilterColumns:
     def invalidate_all(self) -> None:
         """Invalidate every result."""
         for column in self._columns.values():
-            column.all_stale, column.basis = True, None
+            column.all_stale = True
         del self.statuses[1:]
         self._code_by_rejection.clear()
 
@@ -158,21 +181,36 @@ class FilterColumns:
         """Invalidate all results of some plugins. Return True if one of them is active for the current pod."""
         columns = [column for column in self._columns.values() if column.plugin.name in plugins]
         for column in columns:
-            column.all_stale, column.basis = True, None
+            column.all_stale = True
         return any(column in self._active for column in columns)
 
-    def is_unchanged(self, cycle: Cycle) -> bool:
-        """Return True if the results of all volatile plugins are valid: their cache keys are unchanged."""
-        volatile = (column for column in self._active if column.is_volatile)
-        return all(
-            call_guarded(column.plugin.name, "Filter", self._is_basis_unchanged, column, cycle) for column in volatile
-        )
+    def invalidate_volatile(self, cycle: Cycle) -> DirtyRows | None:
+        """Invalidate what is stale of the volatile plugins' results. Return the rows; None if a whole column is.
 
-    def _is_basis_unchanged(self, column: FilterColumn, cycle: Cycle) -> bool:
-        basis = self._basis(column, cycle)
-        return basis is not None and bool(basis == column.basis)
+        Call it once before a refresh: it updates the basis of every volatile column.
+        """
+        invalidated: list[Rows] = []
+        everywhere = False
+        for column in self._volatile:
+            rows = call_guarded(column.plugin.name, "Filter", self._update_basis, column, cycle)
+            if rows is None:
+                everywhere = column.all_stale = True
+            elif len(rows):
+                column.invalidate_rows(rows.tolist() if are_few(rows) else rows)
+                invalidated.append(rows)
+        if everywhere:
+            return None
+        if not invalidated:
+            return []
+        rows = invalidated[0] if len(invalidated) == 1 else np.concatenate(invalidated)
+        return rows.tolist() if are_few(rows) else rows
 
-    def _basis(self, column: FilterColumn, cycle: Cycle) -> Hashable | None:
+    def _update_basis(self, column: FilterColumn, cycle: Cycle) -> Rows | None:
+        """Update the basis. Return the rows with results that may have changed; None for all."""
+        before, column.basis = column.basis, self._basis(column, cycle)
+        return None if column.all_stale else _changed_rows(before, column.basis)
+
+    def _basis(self, column: FilterColumn, cycle: Cycle) -> _Basis | None:
         if column.reach[ATTEMPT] is not Scope.NOWHERE:
             return None
         basis = column.plugin.filter_cache_key(cycle)
@@ -241,7 +279,6 @@ class FilterColumns:
         """Update one column. Return the rows that the plugin accepts, `rows` itself if it accepts all."""
         all_rows = isinstance(rows, slice)
         if all_rows and column.all_stale:
-            column.basis = call_guarded(column.plugin.name, "Filter", self._basis, column, cycle)
             if not self._evaluate(cycle, pod, column, rows):
                 column.mark_fresh(all_fit=True)
                 return rows
@@ -313,6 +350,18 @@ class FilterColumns:
             code = self._code_by_rejection[key] = len(self.statuses)
             self.statuses.append(Status.of(plugin.name, rejection))
         return code
+
+
+def _changed_rows(before: _Basis | None, basis: _Basis | None) -> Rows | None:
+    """Return the rows with results that may differ between two bases; None for all."""
+    if before is None or basis is None:
+        return None
+    (version, key), (version_before, key_before) = basis, before
+    if version != version_before:
+        return None
+    if isinstance(key, DomainFlags) and isinstance(key_before, DomainFlags):
+        return key.changed_nodes(key_before)
+    return NO_ROWS if key == key_before else None
 
 
 C = TypeVar("C", bound=CachedColumn)
