@@ -77,6 +77,7 @@ from pyscheduler.api.queued import QueuedPod
 from pyscheduler.api.topology import (
     NO_DOMAIN,
     AttributeCounts,
+    DomainFlags,
     Domains,
     DomainSums,
     NodeEquivalence,
@@ -112,6 +113,7 @@ __all__ = [
     "Cycle",
     "DefaultNormalizeScore",
     "Diagnosis",
+    "DomainFlags",
     "DomainSums",
     "Domains",
     "DryRun",

@@ -235,8 +235,9 @@ class FilterPlugin(Plugin):
         Equal keys allow reuse of cached results. For plugins that read DOMAINS, where pods come and go often but rarely
         fill a domain; and for those that read objects of other kinds besides their own node, which then declare the
         scope that `reads` would have for equal objects. If such a key includes what results depend on of the pod's
-        claims, `reads_claims` can be False. Called after PreFilter, which is not cached. None evaluates every node
-        again; so does the default, unless `reads` is at most ALL_NODES.
+        claims, `reads_claims` can be False. If two keys are DomainFlags, only nodes in domains with other flags are
+        evaluated again. Called after PreFilter, which is not cached. None evaluates every node again; so does the
+        default, unless `reads` is at most ALL_NODES.
         """
         return None
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated
+from typing import Annotated, NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from pyscheduler.api import (
     Action,
     ClusterEventWithHint,
     Cycle,
+    DomainFlags,
     FilterPlugin,
     Handle,
     NodeEquivalence,
@@ -64,6 +66,7 @@ EXISTING_ANTI_AFFINITY_RULES_NOT_MATCHED = Rejection("node(s) didn't satisfy exi
 _MAX_WEIGHT = 100
 _NO_MATCHING_TERMS = MatchingTerms(frozenset())
 """Matching terms if no existing pod has any."""
+_EXISTING_ANTI_AFFINITY_KEYS = ExistingAntiAffinityKeys()
 _MAX_SIGNATURES = 64
 """Signatures with cached weights at most."""
 
@@ -103,6 +106,17 @@ class ByRange(Normalizer):
         return (MAX_NODE_SCORE * ((scores - least) / (most - least))).astype(np.int64)
 
 
+class _RequiredTerms(NamedTuple):
+    """Required terms of an incoming pod, resolved for one version of the namespaces, and what they count by key."""
+
+    version: int
+    affinity: tuple[Term, ...]
+    anti_affinity: tuple[Term, ...]
+    affinity_counts: Mapping[str, PodsMatchingAllTerms]
+    anti_affinity_counts: Mapping[str, MatchingTermCount]
+    match_themselves: bool
+
+
 @dataclass(frozen=True, slots=True)
 class _PreFilterState:
     """State of the filter of one incoming pod."""
@@ -121,6 +135,14 @@ class _PreFilterState:
     """Placed pods with required anti-affinity that matches the incoming pod."""
     matches_itself: bool
     """True if the pod satisfies its own affinity, so that it may be the first of its group."""
+
+    @property
+    def cache_key(self) -> DomainFlags:
+        """Cache key of the filter results: the domains with a number above 0."""
+        counts = (self.affinity_counts, self.anti_affinity_counts, self.existing_anti_affinity_counts)
+        kinds = [(kind, key) for kind, each in enumerate(counts) for key in each.keys]
+        flags = [flags for each in counts for flags in each.positive_domains]
+        return DomainFlags(flags, (self.is_first, *kinds))
 
     @property
     def is_first(self) -> bool:
@@ -176,12 +198,14 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         self._namespaces = NamespaceLister(handle)
         self._hints = AffinityHints(handle, self._namespaces)
         self._anti_affinity_cache = MatchingTermsCache(ExistingAntiAffinityTerms())
+        self._scoring_term_keys = ScoringTermKeys(args.hard_pod_affinity_weight)
         self._scoring_cache = MatchingTermsCache(ScoringTerms(args.hard_pod_affinity_weight))
         self._weights: dict[
             tuple[PodSignature, tuple[str, ...]], tuple[IncomingPod | MatchingTerms, Mapping[str, AffinityWeight]]
         ] = {}
         self._weights_version = -1
         self._last_incoming: IncomingPod | None = None
+        self._required: WeakKeyDictionary[PodSignature, _RequiredTerms] = WeakKeyDictionary()
 
     def sign_group(self, group: PodSignatureGroup) -> Hashable:
         affinity = group.spec.affinity
@@ -205,7 +229,7 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         terms = affinity_terms(pod.signature)
         if terms.problem:
             return Rejection(f"parsing pod: {terms.problem}", resolvable=False)
-        existing_keys = nodes.attribute_counts(ExistingAntiAffinityKeys())
+        existing_keys = nodes.attribute_counts(_EXISTING_ANTI_AFFINITY_KEYS)
         if not existing_keys and not terms.affinity and not terms.anti_affinity:
             return SKIP_SIGNATURE_GROUP
         keys = _node_keys(nodes, existing_keys)
@@ -218,24 +242,42 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         )
         if not existing_anti_affinity_counts.total and not terms.affinity and not terms.anti_affinity:
             return SKIP
-        cycle.charge_evaluations(len({term.key for term in terms.affinity}), nodes.total, "pod affinity")
-        required_affinity = tuple(self._namespaces.resolved(term) for term in terms.affinity)
-        required_anti_affinity = tuple(self._namespaces.resolved(term) for term in terms.anti_affinity)
-        affinity_counts = PodsMatchingAllTerms(tuple(term.peers for term in required_affinity))
+        required = self._required_terms(pod.signature)
+        cycle.charge_evaluations(len(required.affinity_counts), nodes.total, "pod affinity")
+        anti_affinity_counts = {
+            k: required.anti_affinity_counts[k] for k in _node_keys(nodes, required.anti_affinity_counts)
+        }
         cycle[_PRE_FILTER_STATE] = _PreFilterState(
-            required_affinity,
-            required_anti_affinity,
+            required.affinity,
+            required.anti_affinity,
             incoming_pod,
             nodes,
-            affinity_counts=count_by_topology(nodes, {term.key: affinity_counts for term in required_affinity}),
+            affinity_counts=count_by_topology(nodes, required.affinity_counts),
             anti_affinity_counts=count_by_topology(
-                nodes,
-                {k: MatchingTermCount(p) for k, p in _by_key(required_anti_affinity).items() if k in nodes.label_keys},
+                nodes, {key: anti_affinity_counts[key] for key in _node_keys(nodes, anti_affinity_counts)}
             ),
             existing_anti_affinity_counts=existing_anti_affinity_counts,
-            matches_itself=all_match(required_affinity, pod.signature),
+            matches_itself=required.match_themselves,
         )
         return None
+
+    def _required_terms(self, signature: PodSignature) -> _RequiredTerms:
+        """Return the required terms of an incoming pod; cached until a namespace changes."""
+        version, cached = self._namespaces.version, self._required.get(signature)
+        if cached is None or cached.version != version:
+            terms = affinity_terms(signature)
+            affinity = tuple(self._namespaces.resolved(term) for term in terms.affinity)
+            anti_affinity = tuple(self._namespaces.resolved(term) for term in terms.anti_affinity)
+            all_terms = PodsMatchingAllTerms(tuple(term.peers for term in affinity))
+            cached = self._required[signature] = _RequiredTerms(
+                version,
+                affinity,
+                anti_affinity,
+                {term.key: all_terms for term in affinity},
+                {key: MatchingTermCount(peers) for key, peers in _by_key(anti_affinity).items()},
+                match_themselves=all_match(affinity, signature),
+            )
+        return cached
 
     def add_pod(self, cycle: Cycle, pod: Pod, added: Pod, node: NodeInfo) -> None:
         cycle[_PRE_FILTER_STATE] = cycle[_PRE_FILTER_STATE].updated_with_pod(added, node.labels, 1)
@@ -256,14 +298,8 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
             else None
         )
 
-    def filter_cache_key(self, cycle: Cycle) -> Hashable:
-        state = cycle[_PRE_FILTER_STATE]
-        return (
-            state.is_first,
-            state.affinity_counts.cache_key,
-            state.anti_affinity_counts.cache_key,
-            state.existing_anti_affinity_counts.cache_key,
-        )
+    def filter_cache_key(self, cycle: Cycle) -> DomainFlags:
+        return cycle[_PRE_FILTER_STATE].cache_key
 
     def filter_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> NodeToStatus:
         state, statuses = cycle[_PRE_FILTER_STATE], NodeToStatus(len(nodes))
@@ -288,7 +324,7 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         own = terms.preferred
         if self.args.ignore_preferred_terms_of_existing_pods and not own:
             return SKIP_SIGNATURE_GROUP
-        all_keys = nodes.attribute_counts(ScoringTermKeys(self.args.hard_pod_affinity_weight))
+        all_keys = nodes.attribute_counts(self._scoring_term_keys)
         if not own and not all_keys:
             return SKIP_SIGNATURE_GROUP
         existing_keys = _node_keys(nodes, all_keys)

@@ -15,6 +15,7 @@ from pyscheduler.api import (
     ClusterEvent,
     ClusterEventWithHint,
     Cycle,
+    DomainFlags,
     FilterPlugin,
     Handle,
     NodeEquivalence,
@@ -110,7 +111,7 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
         selectors = DefaultSelectors(handle)
         self._hard = ConstraintCache(HARD, defaults, selectors)
         self._soft = ConstraintCache(SOFT, defaults, selectors)
-        self._eligible_domains = EligibleDomainsCache()
+        self._filter_domains, self._score_domains = EligibleDomainsCache(), EligibleDomainsCache()
 
     # -- events --------------------------------------------------------------------------------------------------
 
@@ -179,7 +180,7 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
             return _skip(self._hard, pod)
         nodes = nodes.all_nodes
         _charge(cycle, pod.signature, spreads, nodes)
-        eligible = self._eligible_domains.of(spreads, pod.signature, nodes, require_all=True)
+        eligible = self._filter_domains.of(spreads, pod.signature, nodes, require_all=True)
         found = zip(spreads, eligible, strict=True)
         cycle[_PRE_FILTER_STATE] = tuple(Skew.of(spread, domains, nodes, pod.labels) for spread, domains in found)
         return None
@@ -213,8 +214,8 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
                 return rejection
         return None
 
-    def filter_cache_key(self, cycle: Cycle) -> Hashable:
-        return tuple(skew.cache_key for skew in cycle[_PRE_FILTER_STATE])
+    def filter_cache_key(self, cycle: Cycle) -> DomainFlags:
+        return DomainFlags(skew.full for skew in cycle[_PRE_FILTER_STATE])
 
     def filter_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> NodeToStatus:
         statuses = NodeToStatus(len(nodes))
@@ -235,7 +236,7 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
         _charge(cycle, pod.signature, spreads, nodes)
         # The system's defaults still spread nodes without a zone by host name.
         require_all = bool(pod.spec.topology_spread_constraints) or not self._system_defaulted
-        cycle[_PRE_SCORE_STATE] = spread_score(spreads, pod.signature, nodes, self._eligible_domains, require_all)
+        cycle[_PRE_SCORE_STATE] = spread_score(spreads, pod.signature, nodes, self._score_domains, require_all)
         return None
 
     def score(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> int:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from pyscheduler.core.result_cache import equivalence_caches
-from pyscheduler.core.state import columns, placed
+from pyscheduler.core.state import columns, placed, pod_counters
 from pyscheduler.intree import inter_pod_affinity
 from pyscheduler.testing import PodBuilder
 from tests.hostile.pod_fixture import HostilePodFixture, plain
@@ -65,10 +65,10 @@ def small_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lower the bounds, so that bounded tables are full after the first flood."""
     monkeypatch.setattr(equivalence_caches, "MAX_CACHES", 16)
     monkeypatch.setattr(placed, "MOST_COUNTS", 16)
-    monkeypatch.setattr(placed, "JOURNAL", 16)
+    monkeypatch.setattr(placed, "MOST_COUNTED_SETS", 64)
+    monkeypatch.setattr(pod_counters, "CHANGES", 16)
     monkeypatch.setattr(columns, "_SPARE_VALUES", 16)
     monkeypatch.setattr(placed, "KEEP_FACETS", 4)
-    monkeypatch.setattr(placed, "_MAX_SIGNATURES", 16)
     monkeypatch.setattr(inter_pod_affinity, "_MAX_SIGNATURES", 16)
 
 

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyscheduler.api import Cycle, Domains, NodeEquivalence, Pod, Reads
+from pyscheduler.api import Cycle, DomainFlags, Domains, NodeEquivalence, Pod, Reads, topology
 from pyscheduler.core.framework import profile
 from pyscheduler.core.framework.plugin_failure import PluginFailed
-from pyscheduler.core.result_cache import invalidation
+from pyscheduler.core.result_cache import filter_columns, invalidation
 from pyscheduler.core.result_cache.equivalence_cache import EquivalenceCache
-from pyscheduler.core.result_cache.filter_columns import FilterColumn, FilterColumns
+from pyscheduler.core.result_cache.filter_columns import NO_ROWS, FilterColumn, FilterColumns
 from pyscheduler.core.result_cache.invalidation import Change, DirtyRows, Scope
 from pyscheduler.core.result_cache.node_equivalence import NodeEquivalenceClasses, _Axis
 from pyscheduler.core.result_cache.plugin_result_cache import PluginResultCache
@@ -125,6 +125,19 @@ def test_cached_results_equal_uncached_ones_for_recurring_signatures() -> None:
     quick(100)(given(TWO_KINDS)(property_for(IN_TREE)))()
 
 
+def test_cached_results_equal_uncached_ones_if_only_nodes_of_changed_domains_are_filtered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    _filter_changed_domains(monkeypatch)
+    quick(60)(given(STORIES)(property_for(IN_TREE)))()
+    quick(60)(given(TWO_KINDS)(property_for(IN_TREE)))()
+
+
+def _filter_changed_domains(patch: pytest.MonkeyPatch) -> None:
+    """Evaluate only nodes of changed domains again, however many they are: in a small cluster a domain is large."""
+    patch.setattr(topology, "_MANY", 0)
+
+
 # -- planted bugs --------------------------------------------------------------------------------------------------
 
 
@@ -187,7 +200,7 @@ def _ignore_changed_raw_scores(patch: pytest.MonkeyPatch) -> None:
 
 
 def _ignore_filter_cache_key(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(FilterColumns, "_is_basis_unchanged", lambda *_: True)
+    patch.setattr(filter_columns, "_changed_rows", lambda *_: NO_ROWS)
 
 
 def _cache_pre_filter_of_keyed_plugins(patch: pytest.MonkeyPatch) -> None:
@@ -356,6 +369,18 @@ def _take_domains_for_nodes(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Domains, "is_one_per_node", True)
 
 
+def _miss_nodes_of_changed_domains(patch: pytest.MonkeyPatch) -> None:
+    _filter_changed_domains(patch)
+    nodes_in = Domains.nodes_in
+    patch.setattr(Domains, "nodes_in", lambda self, domains: nodes_in(self, domains)[1:])
+
+
+def _compare_first_flags_only(patch: pytest.MonkeyPatch) -> None:
+    _filter_changed_domains(patch)
+    init = DomainFlags.__init__
+    patch.setattr(DomainFlags, "__init__", lambda self, flags, *rest: init(self, list(flags)[:1], *rest))
+
+
 def _once_while(state: Callable[[Any], Any], method: Any) -> Any:
     """Return the method, cached per object while `state` is unchanged."""
     done: dict[int, tuple[Any, ...]] = {}
@@ -423,6 +448,8 @@ def test_property_catches_stale_results(plant: Plant, plugin: Class, monkeypatch
         (_skip_renumbering, IN_TREE),
         (_ignore_topologies, IN_TREE),
         (_take_domains_for_nodes, IN_TREE),
+        (_miss_nodes_of_changed_domains, IN_TREE),
+        (_compare_first_flags_only, IN_TREE),
         (_assume_totals_of_new_feasible_rows, IN_TREE),
         (_skip_new_feasible_rows, IN_TREE),
     ],

@@ -14,7 +14,7 @@ from pyscheduler.core.state.signatures import PodSignatures
 from pyscheduler.intree.preemption.budgets import Budgets
 from pyscheduler.intree.preemption.go_sort import go_sort
 from pyscheduler.intree.preemption.losses import OFFSET, best, least, loss, losses_of
-from pyscheduler.intree.preemption.victims import by_importance, started
+from pyscheduler.intree.preemption.victims import by_importance
 from pyscheduler.testing import pod
 from tests.properties.profiles import quick
 
@@ -38,7 +38,7 @@ def pods(draw: st.DrawFn, most: int) -> list[Pod]:
 @quick(EXAMPLES)
 @given(pods(30))
 def test_order_by_importance_is_that_of_gos_sort(unsorted: list[Pod]) -> None:
-    ranked = [(-each.priority, started(each), each) for each in unsorted]
+    ranked = [(-each.priority, each.started, each) for each in unsorted]
     go_sort(ranked, lambda a, b: a[:2] < b[:2] or (a[0] == b[0] and a[1] == b[1] == math.inf))
     assert by_importance(unsorted) == [each for *_, each in ranked]
 
@@ -88,7 +88,7 @@ def test_losses_are_those_of_the_plain_form(nodes: list[list[Pod]], data: st.Dat
     for j, on_node in enumerate(nodes):
         for i, each in enumerate(on_node):
             victims[i, j], violating[i, j] = data.draw(st.booleans()), data.draw(st.booleans())
-            priorities[i, j], start[i, j] = each.priority, started(each)
+            priorities[i, j], start[i, j] = each.priority, each.started
         chosen = [each for i, each in enumerate(on_node) if victims[i, j]]
         if chosen:
             candidates[str(j)] = Candidate(tuple(chosen), int((victims[:, j] & violating[:, j]).sum()))

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+import numpy as np
 import pytest
 
-from pyscheduler.intree.affinity.domain_counts import DomainCounts
-from pyscheduler.intree.spread.counts import Skew
+from pyscheduler.api import Domains
+from pyscheduler.intree.inter_pod_affinity import InterPodAffinity
+from pyscheduler.intree.pod_topology_spread import PodTopologySpread
 from pyscheduler.testing import Harness, node, pod
 
 ZONE, HOSTNAME = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
@@ -52,9 +54,18 @@ def test_each_pod_is_scheduled_with_the_previous_ones_counted(check: Any) -> Non
 
 
 @pytest.mark.parametrize(
-    ("cls", "check"), [(Skew, check_spreading), (DomainCounts, check_anti_affinity)], ids=["spread", "affinity"]
+    ("cls", "check"),
+    [(PodTopologySpread, check_spreading), (InterPodAffinity, check_anti_affinity)],
+    ids=["spread", "affinity"],
 )
 def test_cache_key_that_never_changes_fails_the_check(cls: Any, check: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cls, "cache_key", 7)
+    monkeypatch.setattr(cls, "filter_cache_key", lambda *_: 7)
+    with pytest.raises(AssertionError):
+        check()
+
+
+@pytest.mark.parametrize("check", [check_spreading, check_anti_affinity])
+def test_domains_without_nodes_fail_the_check(check: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Domains, "nodes_in", lambda *_: np.zeros(0, np.intp))
     with pytest.raises(AssertionError):
         check()

@@ -18,7 +18,7 @@ from pyscheduler.api.nodes import NodeTable
 from pyscheduler.api.outcome import Status
 from pyscheduler.api.pod import Pod, PodSignature
 from pyscheduler.core.framework.profile import Profile
-from pyscheduler.core.result_cache.filter_columns import FEW, FITS, FilterColumns, are_few
+from pyscheduler.core.result_cache.filter_columns import FEW, FITS, NO_ROWS, FilterColumns, are_few
 from pyscheduler.core.result_cache.invalidation import ATTEMPT, NODE, USAGE, Change, DirtyRows
 from pyscheduler.core.result_cache.plugin_result_cache import PluginResultCache, run_pre_score
 from pyscheduler.core.result_cache.score_columns import ScoreColumns
@@ -27,7 +27,6 @@ from pyscheduler.core.state.columns import grown
 from pyscheduler.kernels import Rows
 
 _EMPTY_MASK: NDArray[np.bool_] = np.zeros(0, np.bool_)
-_NO_ROWS: Rows = np.zeros(0, np.intp)
 
 
 class EquivalenceCache:
@@ -65,7 +64,7 @@ class EquivalenceCache:
         """True if active plugins have results of a pod with other labels, claims or named nodes."""
         self._dirty_rows: DirtyRows | None = None
         """Rows to be scored again; None for all."""
-        self._feasibility_changed_rows: Rows = _NO_ROWS
+        self._feasibility_changed_rows: Rows = NO_ROWS
         """Rows that may have become feasible or infeasible without any other change."""
         self._feasible_changed = False
         self._usage_dirty_rows: DirtyRows | None = None
@@ -140,9 +139,12 @@ class EquivalenceCache:
         """Update `feasible`; call it before `exclude_rows`. PluginFailed if a plugin raises."""
         if len(self._state.rows) != self._size:
             self._resize(len(self._state.rows))
-        if self._refresh_incrementally(cycle, pod, skipped):
+        active_changed = self.filters.activate(skipped)
+        changed_rows = self.filters.invalidate_keyed(cycle)
+        keys_changed = active_changed or changed_rows is None or len(changed_rows) > 0
+        if not keys_changed and self._refresh_incrementally(cycle, pod):
             return
-        stale = self._invalidate_changed(cycle, skipped)
+        stale = self._invalidate_changed(active_changed, changed_rows)
         if stale is None and self._is_small:
             stale = list(range(self._size))
         if stale is None:
@@ -155,9 +157,12 @@ class EquivalenceCache:
             fits = self.filters.first[stale] == FITS
             if self._excluded_rows:
                 fits &= ~np.isin(stale, list(self._excluded_rows))
-            if np.count_nonzero(fits != self.feasible[stale]):
-                self.feasible[stale] = fits
+            before = self.feasible.copy()
+            self.feasible[stale] = fits
+            flipped = np.flatnonzero(before != self.feasible)
+            if len(flipped):
                 self._recount()
+                self._mark_feasibility_changed(flipped)
 
     def exclude_rows(self, rows: AbstractSet[int]) -> int:
         """Replace the excluded rows, which count as infeasible. Return the number of feasible rows."""
@@ -201,7 +206,7 @@ class EquivalenceCache:
                 return
             self.scores.invalidate(USAGE, usage_rows)
             self._mark_dirty(usage_rows)
-        flipped, self._feasibility_changed_rows = self._feasibility_changed_rows, _NO_ROWS
+        flipped, self._feasibility_changed_rows = self._feasibility_changed_rows, NO_ROWS
         if self._dirty_rows is not None and len(flipped):
             self._mark_dirty(self.scores.update_feasibility(flipped, self.feasible))
         all_rows = list(range(self._size)) if self._is_small else slice(0, self._size)
@@ -209,17 +214,13 @@ class EquivalenceCache:
         self.scores.refresh(cycle, pod, dirty, self.feasible, fitting, self._feasible_changed)
         self._dirty_rows, self._feasible_changed = [], False
 
-    def _refresh_incrementally(self, cycle: Cycle, pod: Pod, skipped: frozenset[str]) -> bool:
+    def _refresh_incrementally(self, cycle: Cycle, pod: Pod) -> bool:
         """Return True if the pod still fits all rows that changed since the last attempt.
 
         This holds for most attempts. No filter result has to be invalidated then; the rows are noted for scoring.
         """
         state, filters = self._state, self.filters
         if self._signature_changed:
-            return False
-        if skipped is not filters.skipped and skipped != filters.skipped:
-            return False
-        if not filters.is_stable and not filters.is_unchanged(cycle):
             return False
         changed = state.usage_log.since(self._usage_mark)
         if changed is None or len(changed) > self._size:
@@ -281,7 +282,7 @@ class EquivalenceCache:
             return
         self._feasibility_changed_rows = np.concatenate((self._feasibility_changed_rows, rows))
         if len(self._feasibility_changed_rows) > self._size:
-            self._feasibility_changed_rows, self._dirty_rows = _NO_ROWS, None
+            self._feasibility_changed_rows, self._dirty_rows = NO_ROWS, None
 
     def _set_feasible(self, row: int, fits: bool) -> None:
         fits = fits and row not in self._excluded_rows
@@ -295,16 +296,16 @@ class EquivalenceCache:
         self.feasible_count = int(np.count_nonzero(self.feasible))
         self._feasible_changed = True
 
-    def _invalidate_changed(self, cycle: Cycle, skipped: frozenset[str]) -> DirtyRows | None:
+    def _invalidate_changed(self, active_changed: bool, changed_rows: DirtyRows | None) -> DirtyRows | None:
         """Invalidate what changes have made stale. Return the rows to be filtered again, None for all of them.
 
-        They are also marked for scoring, in addition to those that a rejected attempt left unscored.
+        `changed_rows`, which are invalidated already, are among them. Changed rows are also marked for scoring, in
+        addition to those that a rejected attempt left unscored.
         """
         state = self._state
         nodes, usage = state.node_log.since(self._node_mark), state.usage_log.since(self._usage_mark)
         first_time = self._node_mark < 0
         self._node_mark, self._usage_mark = state.node_log.mark, state.usage_log.mark
-        active_changed = self.filters.activate(skipped)
         if active_changed:
             self.with_nominated_pods.clear()
         all_stale, self._signature_changed = active_changed or self._signature_changed, False
@@ -320,9 +321,8 @@ class EquivalenceCache:
                 all_stale |= self._invalidate(change, rows)
                 stale = _union(stale, rows)
         all_stale |= self.filters.invalidate(ATTEMPT, [])
-        all_stale |= self.filters.invalidate_changed_keys(cycle)
         self._mark_dirty(stale)
-        return None if all_stale else stale
+        return None if all_stale or changed_rows is None else _union(stale, changed_rows)
 
     def _invalidate(self, change: Change, rows: DirtyRows) -> bool:
         """Invalidate what the change makes stale. Return True if filter results beyond `rows` are stale."""

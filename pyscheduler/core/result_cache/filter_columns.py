@@ -21,12 +21,22 @@ from pyscheduler.api.outcome import Code, NodeToStatus, Rejection, Status
 from pyscheduler.api.plugin import FilterPlugin
 from pyscheduler.api.pod import Pod
 from pyscheduler.api.return_values import FILTER_RETURNS, InvalidReturnValue
+from pyscheduler.api.topology import DomainFlags
 from pyscheduler.core.framework.evaluation_counts import CountersByPlugin, EvaluationCounter
 from pyscheduler.core.framework.plugin_calls import call_guarded
 from pyscheduler.core.framework.plugin_failure import raise_plugin_failed
 from pyscheduler.core.framework.profile import is_keyed
 from pyscheduler.core.framework.result_checks import check_statuses
-from pyscheduler.core.result_cache.invalidation import ATTEMPT, CHANGES, NODE, CachedColumn, Change, DirtyRows, Scope
+from pyscheduler.core.result_cache.invalidation import (
+    ATTEMPT,
+    CHANGES,
+    NODE,
+    USAGE,
+    CachedColumn,
+    Change,
+    DirtyRows,
+    Scope,
+)
 from pyscheduler.core.state.cluster import ClusterState
 from pyscheduler.core.state.columns import assign, grown
 from pyscheduler.kernels import Rows
@@ -34,11 +44,16 @@ from pyscheduler.kernels import Rows
 Codes = NDArray[np.int32]
 _SPARE_STATUSES = 1024
 STALE = -1
+NO_ROWS: Rows = np.zeros(0, np.intp)
 FITS = 0
 FEW = 6
 """Up to this number of rows, per-node calls are faster than the fixed cost of a vectorised call; see `are_few`."""
 NO_COLUMNS_BY_CHANGE: Sequence[Sequence[Never]] = [() for _ in CHANGES]
 """Empty initial value of `columns_by_change`; columns of pods that name their node mostly stay empty."""
+
+
+_Basis = tuple[int, Hashable]
+"""Version of the nodes, if any change of a node makes all results stale, and the plugin's cache key."""
 
 
 class FilterColumn(CachedColumn):
@@ -60,13 +75,18 @@ class FilterColumn(CachedColumn):
         self.unverified_rows: list[int] = []
         self.is_keyed = self.is_volatile or is_keyed(plugin)
         """True if the codes are valid only while `basis` is unchanged."""
-        self.basis: Hashable | None = None
-        """Cache key of the codes that are not STALE; None if they must be recomputed."""
+        self.basis: _Basis | None = None
+        """Cache key of the codes; None if there is none, so that they are stale at every attempt."""
 
     @property
     def bytes(self) -> int:
         """Memory of the column in bytes."""
         return 0 if self._codes is None else self._codes.nbytes
+
+    def invalidate(self, change: Change, rows: DirtyRows) -> bool:
+        if change is USAGE and self.is_volatile and self.basis is not None:
+            return False  # `FilterColumns.invalidate_keyed` compares the bases
+        return super().invalidate(change, rows)
 
     def invalidate_rows(self, rows: DirtyRows) -> None:
         if self.all_fit and len(rows) <= FEW and len(self.unverified_rows) <= FEW:
@@ -86,19 +106,15 @@ class FilterColumn(CachedColumn):
         """Return True if the row's code is FITS without reading it."""
         return self.all_fit and not self.all_stale and row not in self.unverified_rows
 
-    def restart(self, basis: Hashable | None) -> None:
-        """Mark every code as STALE, to be computed with this cache key."""
-        self._codes = np.full(self._size, STALE, np.int32)
-        self.all_stale = self.all_fit = False
-        self.basis = basis
-
     def codes(self) -> Codes:
-        """Return the codes for reading and writing, STALE where they are not valid; not if all are stale."""
-        if self._codes is None:
-            self._codes = np.full(self._size, FITS, np.int32)
-            self._codes[self.unverified_rows] = STALE
-        self.all_fit = False
-        return self._codes
+        """Return the codes for reading and writing, STALE where they are not valid."""
+        codes = self._codes
+        if codes is None or self.all_stale:
+            codes = self._codes = np.full(self._size, STALE if self.all_stale else FITS, np.int32)
+            if not self.all_stale:
+                codes[self.unverified_rows] = STALE
+        self.all_stale = self.all_fit = False
+        return codes
 
     def mark_all_fit(self) -> None:
         """Mark every row as evaluated, with the result that the pod fits."""
@@ -118,14 +134,18 @@ class FilterColumns:
         self._columns_by_change: Sequence[Sequence[FilterColumn]] = NO_COLUMNS_BY_CHANGE
         self.skipped: frozenset[str] | None = None
         """Names of the plugins that are left out; None before the first call of `activate`."""
-        self.is_stable = True
-        """True if results change only in rows where something happened."""
+        self._keyed: list[FilterColumn] = []
         self.reads_own_node = True
         """True if a changed node object changes results only in its row."""
         self._size = 0
         self._first: Codes | None = None
         self.statuses: list[Status] = [Status(Code.SUCCESS)]
         self._code_by_rejection: dict[tuple[str, Rejection], int] = {}
+
+    @property
+    def is_stable(self) -> bool:
+        """True if results change only in rows where something happened."""
+        return not self._keyed
 
     @property
     def bytes(self) -> int:
@@ -154,7 +174,7 @@ class FilterColumns:
         for column in self._active:
             column.all_stale |= column not in active_before  # columns of skipped plugins are not invalidated
         self._columns_by_change = columns_by_change(self._active)
-        self.is_stable = not any(column.is_keyed for column in self._active)
+        self._keyed = [column for column in self._active if column.is_keyed]
         self.reads_own_node = not any(column.reach[NODE] is Scope.EVERYWHERE for column in self._active)
         return True
 
@@ -181,7 +201,7 @@ class FilterColumns:
     def invalidate_all(self) -> None:
         """Invalidate every result."""
         for column in self._columns.values():
-            column.all_stale, column.basis = True, None
+            column.all_stale = True
         del self.statuses[1:]
         self._code_by_rejection.clear()
 
@@ -189,48 +209,41 @@ class FilterColumns:
         """Invalidate all results of some plugins. Return True if one of them is active for the current pod."""
         columns = [column for column in self._columns.values() if column.plugin.name in plugins]
         for column in columns:
-            column.all_stale, column.basis = True, None
+            column.all_stale = True
         return any(column in self._active for column in columns)
 
-    def is_unchanged(self, cycle: Cycle) -> bool:
-        """Return True if the results of all plugins with a cache key are valid: their keys are unchanged."""
-        return all(self._is_basis_unchanged(column, cycle) for column in self._active if column.is_keyed)
+    def invalidate_keyed(self, cycle: Cycle) -> DirtyRows | None:
+        """Invalidate what is stale of the results with cache keys. Return the rows; None if a whole column is.
 
-    def invalidate_changed_keys(self, cycle: Cycle) -> bool:
-        """Invalidate the results of the plugins with another cache key. Return True if there are any.
-
-        Volatile ones are left out: every change that may alter their keys invalidates them.
+        Call it once before a refresh: it updates the basis of every such column.
         """
-        changed = False
-        for column in self._active:
-            if column.is_keyed and not column.is_volatile and not column.all_stale:
-                column.all_stale = not self._is_basis_unchanged(column, cycle)
-                changed |= column.all_stale
-        return changed
+        invalidated: list[Rows] = []
+        everywhere = False
+        for column in self._keyed:
+            rows = call_guarded(column.plugin.name, "Filter", self._update_basis, column, cycle)
+            if rows is None:
+                everywhere = column.all_stale = True
+            elif len(rows):
+                column.invalidate_rows(rows.tolist() if are_few(rows) else rows)
+                invalidated.append(rows)
+        if everywhere:
+            return None
+        if not invalidated:
+            return []
+        rows = invalidated[0] if len(invalidated) == 1 else np.concatenate(invalidated)
+        return rows.tolist() if are_few(rows) else rows
 
-    def _is_basis_unchanged(self, column: FilterColumn, cycle: Cycle) -> bool:
-        def is_unchanged() -> bool:
-            basis = self._basis(column, cycle)
-            return basis is not None and bool(basis == column.basis)
+    def _update_basis(self, column: FilterColumn, cycle: Cycle) -> Rows | None:
+        """Update the basis. Return the rows with results that may have changed; None for all."""
+        before, column.basis = column.basis, self._basis(column, cycle)
+        return None if column.all_stale else _changed_rows(before, column.basis)
 
-        return call_guarded(column.plugin.name, "Filter", is_unchanged)
-
-    def _basis(self, column: FilterColumn, cycle: Cycle) -> Hashable | None:
+    def _basis(self, column: FilterColumn, cycle: Cycle) -> _Basis | None:
         if column.reach[ATTEMPT] is not Scope.NOWHERE:
             return None
-        basis = column.plugin.filter_cache_key(cycle)
-        if basis is None or column.reach[NODE] is not Scope.EVERYWHERE:
-            return basis
-        return self._state.nodes_version, basis
-
-    def _writable_codes(self, column: FilterColumn, cycle: Cycle) -> Codes:
-        """Return the codes for writing, STALE where they are not valid."""
-        if column.all_stale:
-            basis = None
-            if column.is_keyed:
-                basis = call_guarded(column.plugin.name, "Filter", self._basis, column, cycle)
-            column.restart(basis)
-        return column.codes()
+        key = column.plugin.filter_cache_key(cycle)
+        version = self._state.nodes_version if column.reach[NODE] is Scope.EVERYWHERE else 0
+        return None if key is None else (version, key)
 
     def still_fits(self, cycle: Cycle, pod: Pod, rows: DirtyRows, change: Change) -> bool:
         """Return True if the pod still fits rows that it fitted before a change there.
@@ -275,7 +288,7 @@ class FilterColumns:
             code = self._code(column.plugin, rejection)
             column.codes()[row] = code
             return code
-        code = int(self._writable_codes(column, cycle)[row])
+        code = int(column.codes()[row])
         return self._evaluate_row(cycle, pod, column, row) if code == STALE else code
 
     def refresh(self, cycle: Cycle, pod: Pod, rows: Rows | slice) -> bool:
@@ -312,16 +325,13 @@ class FilterColumns:
         """Update one column. Return the rows that the plugin accepts, `rows` itself if it accepts all."""
         all_rows = isinstance(rows, slice)
         if all_rows and column.all_stale:
-            if column.is_keyed:
-                column.basis = call_guarded(column.plugin.name, "Filter", self._basis, column, cycle)
             verdicts = self._verdicts(cycle, pod, column, rows)
             if not verdicts.rejections:
                 column.mark_all_fit()
                 return rows
-            column.restart(column.basis)
             self._store(column, rows, verdicts)
         else:
-            stale = self._writable_codes(column, cycle)[rows] == STALE
+            stale = column.codes()[rows] == STALE
             if np.count_nonzero(stale):
                 self._evaluate(cycle, pod, column, select_rows(rows, stale))
         codes = column.codes()[rows]
@@ -357,7 +367,7 @@ class FilterColumns:
     def _evaluate_row(self, cycle: Cycle, pod: Pod, column: FilterColumn, row: int) -> int:
         rejection = self._run_filter(cycle, pod, column, row)
         code = FITS if rejection is None else self._code(column.plugin, rejection)
-        self._writable_codes(column, cycle)[row] = code
+        column.codes()[row] = code
         return code
 
     def _run_filter(self, cycle: Cycle, pod: Pod, column: FilterColumn, row: int) -> Rejection | None:
@@ -370,9 +380,7 @@ class FilterColumns:
             for row in rows.tolist():
                 self._evaluate_row(cycle, pod, column, row)
         else:
-            verdicts = self._verdicts(cycle, pod, column, rows)
-            self._writable_codes(column, cycle)
-            self._store(column, rows, verdicts)
+            self._store(column, rows, self._verdicts(cycle, pod, column, rows))
 
     def _store(self, column: FilterColumn, rows: Rows | slice, verdicts: NodeToStatus) -> None:
         codes = [FITS, *(self._code(column.plugin, rejection) for rejection in verdicts.rejections)]
@@ -391,6 +399,18 @@ class FilterColumns:
             code = self._code_by_rejection[key] = len(self.statuses)
             self.statuses.append(Status.of(plugin.name, rejection))
         return code
+
+
+def _changed_rows(before: _Basis | None, basis: _Basis | None) -> Rows | None:
+    """Return the rows with results that may differ between two bases; None for all."""
+    if before is None or basis is None:
+        return None
+    (version, key), (version_before, key_before) = basis, before
+    if version != version_before:
+        return None
+    if isinstance(key, DomainFlags) and isinstance(key_before, DomainFlags):
+        return key.changed_nodes(key_before)
+    return NO_ROWS if key == key_before else None
 
 
 C = TypeVar("C", bound=CachedColumn)

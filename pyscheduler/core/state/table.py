@@ -195,7 +195,7 @@ class ColumnTable(NodeTable):
         key = self._state.known_label(key)
         domains = self._topologies.get(key)
         if domains is None or domains.known is not whole.known:
-            domains = self._topologies[key] = Domains(whole.ids.take(self._rows), whole.known)
+            domains = self._topologies[key] = whole.of_nodes(self._rows)
         return domains
 
     def count_pods(self, count: PodCount) -> Ints:

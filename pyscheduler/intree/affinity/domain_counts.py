@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping
 from types import MappingProxyType
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,14 +15,13 @@ Changes = Mapping[tuple[str, int], int]
 _UNCHANGED: Changes = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True)
-class TopologyCounts:
+class TopologyCounts(NamedTuple):
     """Read-only number for each domain of one topology, and their `total`."""
 
     domains: Domains
     numbers: Ints
     total: int
-    count: PodCount | None = None
+    counted: PodCount | None = None
     """The count that was summed; None if the numbers include changes of a dry run."""
 
     def over(self, nodes: NodeTable, key: str) -> Ints:
@@ -61,9 +60,9 @@ class DomainCounts:
         """Sum of all numbers. Where no number is negative, a total of 0 means that all are 0."""
 
     @property
-    def cache_key(self) -> Hashable:
-        """Cache key: the set of domains with a number above 0."""
-        return tuple((key, id(s.domains.known), (s.numbers > 0).tobytes()) for key, s in self._with_changes().items())
+    def positive_domains(self) -> Iterator[tuple[Domains, Mask]]:
+        """The domains with a number above 0 for each key, as flags by domain."""
+        return ((counted.domains, counted.numbers > 0) for counted in self._with_changes().values())
 
     @property
     def equivalence(self) -> NodeEquivalence | None:
@@ -71,10 +70,10 @@ class DomainCounts:
         keys: tuple[str, ...] = ()
         counts: tuple[PodCount, ...] = ()
         for key, counted in self._sums.items():
-            if self._changes or counted.count is None:
+            if self._changes or counted.counted is None:
                 return None
             if counted.domains.is_one_per_node:  # then the pods of a domain are the pods of its node
-                counts += (counted.count,)
+                counts += (counted.counted,)
             else:
                 keys += (key,)
         return NodeEquivalence(keys, counts)

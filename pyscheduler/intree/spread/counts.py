@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pyscheduler.api import Domains, Ints, NodeTable, NodeToStatus, Rejection
+from pyscheduler.api import Domains, Ints, Mask, NodeTable, NodeToStatus, Rejection
 from pyscheduler.api.topology import NO_DOMAIN
 from pyscheduler.intree.spread.constraints import SpreadConstraint
 from pyscheduler.intree.spread.nodes import EligibleDomains
@@ -21,8 +22,7 @@ _NO_MINIMUM = 2**31 - 1
 """Minimum count if there is no domain."""
 
 
-@dataclass(frozen=True, slots=True)
-class DomainPodCounts:
+class DomainPodCounts(NamedTuple):
     """Number of matching pods per domain."""
 
     known: Mapping[str | None, int]
@@ -61,6 +61,8 @@ class Skew:
 
     spread: SpreadConstraint
     pod_counts: DomainPodCounts
+    topology: Domains
+    """Domain of each node of the cluster, eligible or not."""
     non_empty: NDArray[np.intp]
     """Ids of the domains with an eligible node, also of those without pods."""
     self_match_count: int
@@ -74,7 +76,7 @@ class Skew:
         """Return the current state for a pod with these labels; `nodes` are all nodes of the cluster."""
         counted = count_pods_by_domain(spread, eligible, nodes)
         least = _lowest(counted.amounts, eligible.non_empty)
-        return Skew(spread, counted, eligible.non_empty, int(spread.selects(labels)), least)
+        return Skew(spread, counted, eligible.topology, eligible.non_empty, int(spread.selects(labels)), least)
 
     @property
     def max_match_count(self) -> int:
@@ -94,9 +96,9 @@ class Skew:
         return MISMATCH if self.pod_counts.at(value) > self.max_match_count else None
 
     @property
-    def cache_key(self) -> Hashable:
-        """Cache key of the filter results: the set of domains that are full."""
-        return (id(self.pod_counts.known), (self.pod_counts.amounts > self.max_match_count).tobytes())
+    def full(self) -> tuple[Domains, Mask]:
+        """The domains that are full, as flags by domain."""
+        return self.topology, self.pod_counts.by_ids_of(self.topology) > self.max_match_count
 
     def reject(self, topology: Domains, statuses: NodeToStatus) -> None:
         """Reject nodes in full or missing domains; `topology` is the domain of each node."""
@@ -122,5 +124,6 @@ class Skew:
 def _lowest(amounts: Ints, domains: NDArray[np.intp]) -> int:
     if not len(domains):
         return _NO_MINIMUM
-    inside = amounts[domains]
+    # Domain ids start after NO_DOMAIN, so usually all amounts but the first count, and none has to be gathered.
+    inside = amounts[1:] if len(domains) == len(amounts) - 1 else amounts.take(domains)
     return int(inside[inside.argmin()])

@@ -31,9 +31,10 @@ _OWNERS = {
 
 
 class _CachedSelector(NamedTuple):
-    """A selector with its inputs: the version of the Services and the owner's selector."""
+    """A selector with its inputs: the version of the Services and the owner with its selector."""
 
     services: int
+    owner: Json | None
     by_owner: Json | None
     selector: Selector
 
@@ -51,24 +52,27 @@ class DefaultSelectors:
 
     def of(self, signature: PodSignature) -> Selector:
         """Return the selector, without requirements if nothing selects the pod; the same object until it changes."""
-        services, by_owner = self._handle.objects.version(SERVICES), self._by_owner(signature)
+        services, owner = self._handle.objects.version(SERVICES), self._owner(signature)
         cached = self._cache.get(signature)
+        if cached is not None and cached.services == services and cached.owner is owner:
+            return cached.selector
+        by_owner = _selector_in(owner) if owner is not None else None
         if cached is not None and cached.services == services and cached.by_owner == by_owner:
+            self._cache[signature] = cached._replace(owner=owner)
             return cached.selector
         if services != self._indexed:
             self._index(services)
         selector = self._deduce(signature, by_owner)
         if cached is not None and cached.selector == selector:
             selector = cached.selector
-        self._cache[signature] = _CachedSelector(services, by_owner, selector)
+        self._cache[signature] = _CachedSelector(services, owner, by_owner, selector)
         return selector
 
-    def _by_owner(self, signature: PodSignature) -> Json | None:
-        """Return spec.selector of the controller that owns the pod, None if its kind does not count."""
+    def _owner(self, signature: PodSignature) -> Json | None:
+        """Return the controller that owns the pod; None if it is unknown or its kind does not count."""
         owner = signature.owner
         known = self._owned.get((owner.api_version, owner.kind)) if owner is not None else None
-        obj = known.get((signature.namespace, owner.name)) if known and owner is not None else None
-        return _selector_in(obj) if obj is not None else None
+        return known.get((signature.namespace, owner.name)) if known and owner is not None else None
 
     def _index(self, version: int) -> None:
         self._indexed = version

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
 from typing import NamedTuple
+from weakref import WeakKeyDictionary, ref
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,9 +30,12 @@ class EligibleDomains(NamedTuple):
     """Domain of each node of the cluster; NO_DOMAIN for nodes that are not eligible."""
     non_empty: NDArray[np.intp]
     """Ids of the domains with an eligible node, ascending."""
+    topology: Domains
+    """Domain of each node of the cluster, eligible or not."""
 
 
-class _Cached(NamedTuple):
+@dataclass(frozen=True, slots=True, weakref_slot=True)
+class _Cached:
     """Eligible domains of constraints, with what they were computed from."""
 
     topologies: list[Domains]
@@ -49,22 +54,25 @@ class EligibleDomainsCache:
 
     def __init__(self) -> None:
         self._by_policies: dict[Hashable, _Cached] = {}
-        self._by_identity: dict[tuple[int, int, bool], tuple[SpreadConstraints, PodSignature, _Cached]] = {}
-        """Second index by object identity, which is faster; its values keep the identified objects alive."""
+        self._by_signature: WeakKeyDictionary[PodSignature, tuple[SpreadConstraints, ref[_Cached]]] = (
+            WeakKeyDictionary()
+        )
+        """Second index, which is faster. It keeps no entry alive, so that the domains of former nodes are freed."""
 
     def of(
         self, spreads: SpreadConstraints, signature: PodSignature, nodes: NodeTable, require_all: bool
     ) -> tuple[EligibleDomains, ...]:
         """Return the eligible domains of each constraint; `nodes` are all nodes of the cluster.
 
-        With `require_all`, only nodes with the topology keys of all constraints are eligible. Without it, nodes that
-        lack a key are in the domain of nodes with the empty value, if there are any.
+        `require_all` must be the same each time for a signature. With it, only nodes with the topology keys of all
+        constraints are eligible. Without it, nodes that lack a key are in the domain of nodes with the empty value, if
+        there are any.
         """
         topologies = [nodes.topology(spread.key) for spread in spreads]
-        place = (id(spreads), id(signature), require_all)
-        by_identity = self._by_identity.get(place)
-        if by_identity is not None and by_identity[2].is_valid(topologies, nodes):
-            return by_identity[2].eligible
+        last = self._by_signature.get(signature)
+        cached = last[1]() if last is not None and last[0] is spreads else None
+        if cached is not None and cached.is_valid(topologies, nodes):
+            return cached.eligible
         key = _key(spreads, signature, require_all)
         cached = self._by_policies.get(key)
         if cached is None or not cached.is_valid(topologies, nodes):
@@ -73,9 +81,7 @@ class EligibleDomainsCache:
             if len(self._by_policies) >= _CACHE_SIZE:
                 self._by_policies.clear()
             cached = self._by_policies[key] = _Cached(topologies, version, eligible)
-        if len(self._by_identity) >= _CACHE_SIZE:
-            self._by_identity.clear()
-        self._by_identity[place] = (spreads, signature, cached)
+        self._by_signature[signature] = (spreads, ref(cached))
         return cached.eligible
 
 
@@ -134,7 +140,8 @@ def _eligible_domains(
 def _eligible_domains_of(topology: Domains, mask: Mask, require_all: bool) -> EligibleDomains:
     ids = topology.ids if require_all else missing_as_empty(topology)
     inside = np.where(mask, ids, NO_DOMAIN)
-    return EligibleDomains(Domains(inside, topology.known), np.flatnonzero(np.bincount(inside)[1:]) + 1)
+    non_empty = np.flatnonzero(np.bincount(inside)[1:]) + 1
+    return EligibleDomains(Domains(inside, topology.known), non_empty, topology)
 
 
 def _key(spreads: SpreadConstraints, signature: PodSignature, require_all: bool) -> Hashable:

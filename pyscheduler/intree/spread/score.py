@@ -55,8 +55,7 @@ class SpreadNormalizer(Normalizer):
         return final
 
 
-@dataclass(frozen=True, slots=True)
-class ConstraintScore:
+class ConstraintScore(NamedTuple):
     """State of one soft constraint in one attempt. `weight` grows with the number of domains."""
 
     spread: SpreadConstraint
@@ -120,8 +119,7 @@ class Amounts(NamedTuple):
         return Amounts(np.add.outer(self.values, others.values).ravel(), places)
 
 
-@dataclass(frozen=True, slots=True)
-class SpreadScore:
+class SpreadScore(NamedTuple):
     """State of all soft constraints in one attempt, at least one."""
 
     constraint_scores: tuple[ConstraintScore, ...]

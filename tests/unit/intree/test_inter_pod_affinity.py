@@ -427,7 +427,7 @@ def test_topology_keys_without_nodes_are_not_counted() -> None:
         attempt, cluster = cycle(), state.table()
         assert subject.pre_filter(attempt, of, cluster) is None
         assert [subject.filter(attempt, of, n) is None for n in cluster] == [False]
-        assert len(state.placed._sums) == 2
+        assert len(state.placed._counts) == 2
     state.set_node(node("n1").build())
     assert not isinstance(subject.pre_filter(attempt, of, state.table()), Rejection)
     assert [subject.filter(attempt, of, n) for n in state.table()] == [None]

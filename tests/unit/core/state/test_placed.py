@@ -1,4 +1,4 @@
-"""Counts of placed pods: updated from a journal, recomputed if it is too short, and read-only."""
+"""Counts of placed pods: they follow added and removed pods and moved rows, are limited in number, and read-only."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import pytest
 
 from pyscheduler.api import PodAttributes, PodCount
 from pyscheduler.api.pod import PodSignature
-from pyscheduler.core.state import ClusterState, PodSignatures, placed
+from pyscheduler.api.topology import Domains
+from pyscheduler.core.state import ClusterState, PodSignatures, placed, pod_counters
 from pyscheduler.testing import node, pod
 
 
@@ -103,17 +104,56 @@ def test_partial_table_counts_its_own_nodes_and_has_a_table_of_all(world: Placed
     assert part.topology("zone").ids[0] == part.all_nodes.topology("zone").id_of("a")
 
 
-def test_count_is_recomputed_if_the_journal_is_too_short(
+def test_counts_by_domain_follow_more_changes_than_a_counter_keeps(
     world: PlacedPodsFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(placed, "JOURNAL", 2)
+    monkeypatch.setattr(pod_counters, "CHANGES", 2)
+    table = world.state.table()
+    zones = table.topology("zone")
+    for pods in (1, 9, 2):
+        for i in range(pods):
+            world.place(f"x{pods}-{i}", "web", "n2")
+        sums = table.count_by_domain(App("web"), zones)
+        assert sums.numbers.tolist() == zones.sum(table.count_pods(App("web"))).tolist()
+        assert sums.total == sums.numbers.sum()
+    assert world.count("web") == [1, 12, 2]
+
+
+def test_set_that_no_counter_has_read_is_counted_where_its_rows_moved_to(world: PlacedPodsFixture) -> None:
     world.count("web")
-    for i in range(9):
-        world.place(f"x{i}", "web", "n2")
-    assert world.count("web") == [1, 9, 2]
+    world.state.place(pod("new").label("app", "web").label("v", "2").on("n3").build(world.signatures), "n3")
+    world.state.remove_node("n1")
+    assert world.count("web") == [3, 0]
 
 
-@pytest.mark.parametrize("cached", [False, True], ids=["recomputed", "updated from the journal"])
+def test_dropped_count_no_longer_follows_the_pods(world: PlacedPodsFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(placed, "KEEP_COUNTS", 1)
+    monkeypatch.setattr(placed, "KEEP_BYTES", 0)
+    for app in ("web", "db", "web", "db"):
+        world.count(app)
+    counters = [counter for pods in world.state.placed._sets.values() for counter in pods.counters]
+    assert counters == list(world.state.placed._counts.values())
+
+
+def test_number_of_sets_that_counts_follow_is_limited(
+    world: PlacedPodsFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(placed, "MOST_COUNTED_SETS", 20)
+    for i in range(10):
+        world.place(f"web-{i}", "web", "n1")
+        world.state.place(pod(f"v{i}").label("app", "web").label("v", str(i)).on("n2").build(world.signatures), "n2")
+    for terminating in range(50):
+        world.state.table().count_pods(App("web", terminating))  # type: ignore[arg-type]
+    pods = world.state.placed
+    followed = sum(len(each.counters) for each in pods._sets.values())
+    assert pods._counted_sets == followed
+    assert len(pods._counts) == placed.KEEP_COUNTS
+    for uid in [uid for node_row in world.state.rows for uid in node_row.pods]:
+        world.state.remove(uid)
+    assert pods._counted_sets == 0
+
+
+@pytest.mark.parametrize("cached", [False, True], ids=["new", "updated"])
 @pytest.mark.parametrize("moves", [False, True], ids=["", "and a row moves meanwhile"])
 def test_count_is_recomputed_after_a_plugin_raises(
     world: PlacedPodsFixture, cached: bool, moves: bool, monkeypatch: pytest.MonkeyPatch
@@ -206,9 +246,12 @@ def test_number_of_cached_counts_is_limited_in_small_clusters(
     table = world.state.table()
     for i in range(100):
         world.count(f"app-{i}")
-        table.count_by_domain(App(f"app-{i}"), table.topology("zone"))
+    for _ in range(9):
+        zones = table.topology("zone")
+        table.count_by_domain(App("app-99"), Domains(zones.ids, zones.known))
     pods = world.state.placed
-    assert (len(pods._counts), len(pods._sums)) == (20, 20)
+    assert len(pods._counts) == 20
+    assert max(len(counter._sums) for counter in pods._counts.values()) <= pod_counters._MAX_SUMS
 
 
 def test_terminating_pods_are_counted_only_if_the_count_includes_them(world: PlacedPodsFixture) -> None:

@@ -1,0 +1,256 @@
+"""Counts of placed pods per node, per domain and per attribute, kept current by the pods that they count.
+
+Placed pods form sets of one signature (`PlacedPodSet`). A counter evaluates its plugin's definition once per set. From
+then on the set adds every pod that comes or goes to the counters that count it: a pod that none counts costs nothing,
+and a read costs only the sets that are new since the last one.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pyscheduler.api.nodes import Ints
+from pyscheduler.api.pod import PodSignature
+from pyscheduler.api.topology import NO_DOMAIN, AttributeCounts, Domains, DomainSums, PodAttributes, PodCount
+from pyscheduler.core.state.columns import grown
+from pyscheduler.core.state.node import NodeRow
+
+FEW = 8
+"""Number of nodes up to which a loop is faster than arrays."""
+CHANGES = 1 << 10
+"""Minimum number of changes that a counter keeps for its sums by domain; to add up all rows is as fast as more."""
+_MAX_SUMS = 4
+"""Sets of domains by which one count is summed; a node that changes may replace them."""
+V = TypeVar("V")
+
+
+class InRows(NamedTuple):
+    """Rows of a set's nodes and the number of its pods on each, at one version of the set."""
+
+    version: int
+    rows: NDArray[np.intp]
+    pods: NDArray[np.int64]
+
+
+@dataclass(slots=True, eq=False)
+class PlacedPodSet:
+    """Placed pods of one signature, either terminating or not: their number by node."""
+
+    signature: PodSignature
+    deleting: bool
+    serial: int
+    """Number of the set in the order of appearance, from 1 on."""
+    nodes: dict[NodeRow, int] = field(default_factory=dict)
+    counters: dict[Counter[Any], Any] = field(default_factory=dict)
+    """The counters that count these pods, each with the value of one pod."""
+    in_rows: InRows | None = None
+    """Cached arrays of `nodes`."""
+
+    def add(self, node: NodeRow, pods: int) -> None:
+        """Add pods to a node, or remove them if negative."""
+        number = self.nodes.get(node, 0) + pods
+        if number:
+            self.nodes[node] = number
+        else:
+            del self.nodes[node]
+        row = node.row
+        for counter, value in self.counters.items():
+            counter.add(row, pods, value)
+
+
+class PodSets(Protocol):
+    """The sets of placed pods, as counters read them."""
+
+    serial: int
+    """Serial of the newest set."""
+
+    def sets_after(self, serial: int) -> Sequence[PlacedPodSet]:
+        """Return the sets with a greater serial."""
+        ...
+
+    def in_rows(self, pods: PlacedPodSet) -> InRows:
+        """Return the nodes of a set as arrays."""
+        ...
+
+
+class Counter(ABC, Generic[V]):
+    """A count of placed pods; V is what one pod counts for."""
+
+    __slots__ = ("_serial",)
+
+    def __init__(self) -> None:
+        self._serial = 0
+
+    def update(self, placed: PodSets, keep: bool = True) -> int:
+        """Count the sets that appeared since the last update; return how many of them count.
+
+        If the plugin raises, none is counted, and the next update evaluates them again. Without `keep`, the counter is
+        for one use and does not follow the pods.
+        """
+        if self._serial == placed.serial:
+            return 0
+        counted = [*self._evaluate(placed.sets_after(self._serial))]
+        for pods, value in counted:
+            if keep:
+                pods.counters[self] = value
+            self._add_set(placed, pods, value)
+        self._serial = placed.serial
+        return len(counted)
+
+    @abstractmethod
+    def add(self, row: int, pods: int, value: V) -> None:
+        """Add pods in a row, or remove them if negative."""
+
+    @abstractmethod
+    def _evaluate(self, sets: Sequence[PlacedPodSet]) -> Iterable[tuple[PlacedPodSet, V]]:
+        """Yield the sets that count, each with the value of one pod."""
+
+    @abstractmethod
+    def _add_set(self, placed: PodSets, pods: PlacedPodSet, value: V) -> None:
+        """Add all pods of a set."""
+
+
+class RowCounter(Counter[int]):
+    """Values of one PodCount per row, and their sums by domain."""
+
+    __slots__ = ("_base", "_changes", "_count", "_sums", "cells")
+
+    def __init__(self, count: PodCount, n: int) -> None:
+        super().__init__()
+        self._count = count
+        self.cells: NDArray[np.int64] = np.zeros(max(n, 1), np.int64)
+        self._changes: list[tuple[int, int]] = []
+        """Last changes as (row, amount)."""
+        self._base = 0
+        """Number of changes that were dropped."""
+        self._sums: dict[int, _SumsByDomain] = {}
+
+    def fit(self, n: int) -> None:
+        """Extend the column to `n` rows."""
+        if n > len(self.cells):
+            self.cells = grown(self.cells, max(n, 2 * len(self.cells)))
+
+    def move(self, source: int, target: int) -> None:
+        """Move the number of one row to another one, whose pods are gone."""
+        self.fit(source + 1)
+        self.cells[target] = self.cells[source]
+        self.cells[source] = 0
+        self._drop_changes()
+
+    def add(self, row: int, pods: int, value: int) -> None:
+        if row >= len(self.cells):
+            self.fit(row + 1)
+        amount = pods * value
+        self.cells[row] += amount
+        self._changes.append((row, amount))
+        if len(self._changes) > 2 * CHANGES:
+            del self._changes[:CHANGES]
+            self._base += CHANGES
+
+    @property
+    def mark(self) -> int:
+        """Position after the newest change."""
+        return self._base + len(self._changes)
+
+    def since(self, mark: int) -> list[tuple[int, int]] | None:
+        """Return the changes after `mark` as (row, amount); None if some of them were dropped."""
+        start = mark - self._base
+        return None if start < 0 else self._changes[start:]
+
+    def sums(self, domains: Domains) -> DomainSums:
+        """Return the current sums by domain, as a live read-only view."""
+        sums = self._sums.get(id(domains))
+        if sums is None:
+            while len(self._sums) >= _MAX_SUMS:
+                del self._sums[next(iter(self._sums))]
+            sums = self._sums[id(domains)] = _SumsByDomain(domains)
+        return sums.updated(self)
+
+    def _evaluate(self, sets: Sequence[PlacedPodSet]) -> Iterator[tuple[PlacedPodSet, int]]:
+        if not self._count.terminating:
+            sets = [pods for pods in sets if not pods.deleting]
+        signatures = list({pods.signature.id: pods.signature for pods in sets}.values())
+        values = dict(zip((each.id for each in signatures), self._count.of_all(signatures), strict=True))
+        for pods in sets:
+            value = values[pods.signature.id]
+            if value:
+                yield pods, value
+
+    def _add_set(self, placed: PodSets, pods: PlacedPodSet, value: int) -> None:
+        if len(pods.nodes) <= FEW:
+            for node, number in pods.nodes.items():
+                self.add(node.row, number, value)
+            return
+        _, rows, numbers = placed.in_rows(pods)
+        self.fit(int(rows.max()) + 1)
+        self.cells[rows] += value * numbers
+        self._drop_changes()
+
+    def _drop_changes(self) -> None:
+        self._base = self.mark + 1
+        self._changes.clear()
+
+
+class _SumsByDomain:
+    """Sums of a row counter by domain. The reference to `domains` keeps its `id`, the cache key, unique."""
+
+    __slots__ = ("_domains", "_mark", "_numbers", "_total")
+
+    def __init__(self, domains: Domains) -> None:
+        self._domains = domains
+        self._numbers: Ints = np.zeros(1, np.int64)
+        self._total = 0
+        self._mark = -1
+
+    def updated(self, counter: RowCounter) -> DomainSums:
+        mark = counter.mark
+        if self._mark != mark:
+            changes = counter.since(self._mark) if self._mark >= 0 else None
+            ids = self._domains.ids
+            if changes is None:
+                self._numbers = self._domains.sum(counter.cells[: len(ids)])
+                self._total = int(self._numbers.sum())
+            else:
+                for row, amount in changes:
+                    domain = ids.item(row)
+                    if domain != NO_DOMAIN:
+                        self._numbers[domain] += amount
+                        self._total += amount
+            self._mark = mark
+        return DomainSums(self._numbers, self._total)
+
+
+class AttributeCounter(Counter[Collection[Hashable]]):
+    """Number of placed pods by value of one PodAttributes."""
+
+    __slots__ = ("_attributes", "counts")
+
+    def __init__(self, attributes: PodAttributes) -> None:
+        super().__init__()
+        self._attributes = attributes
+        self.counts = AttributeCounts()
+
+    def add(self, row: int, pods: int, value: Collection[Hashable]) -> None:  # noqa: ARG002
+        counts = self.counts
+        for attribute in value:
+            before = counts[attribute]
+            if before + pods:
+                counts[attribute] = before + pods
+            else:
+                del counts[attribute]
+            counts.version += not before or not before + pods
+
+    def _evaluate(self, sets: Sequence[PlacedPodSet]) -> Iterator[tuple[PlacedPodSet, Collection[Hashable]]]:
+        for pods in sets:
+            values = tuple(self._attributes.of(pods.signature))
+            if values:
+                yield pods, values
+
+    def _add_set(self, placed: PodSets, pods: PlacedPodSet, value: Collection[Hashable]) -> None:  # noqa: ARG002
+        self.add(0, sum(pods.nodes.values()), value)
