@@ -86,7 +86,7 @@ class Machine:
         if suspended is not None and suspended.paused:
             suspended.is_stale = True
         commands = self._dispatch(event)
-        commands += self._process_slice(event.at)
+        commands += self._process_backlog(event.at)
         if self.context.cancelled_bindings:
             commands += map(CancelBinding, self.context.cancelled_bindings)
             self.context.cancelled_bindings.clear()
@@ -99,10 +99,10 @@ class Machine:
         """
         context, step = self.context, self.next_step
         if step is CycleStep.BACKLOG:
-            return self._process_slice(now)
+            return self._process_backlog(now)
         suspended = context.suspended
         if suspended is not None and step is CycleStep.RESUME:
-            return resume(context, suspended, now) + self._process_slice(now)
+            return resume(context, suspended, now) + self._process_backlog(now)
         queued = context.queue.pop(now) if suspended is None else drop_stale_attempt(context, now)
         if queued is None:
             return None
@@ -112,7 +112,7 @@ class Machine:
             commands = attempt(context, queued, now)
         except BaseException as error:
             commands = fail_broken_attempt(context, queued, error, now)
-        return commands + self._process_slice(now)
+        return commands + self._process_backlog(now)
 
     def build_topology_column(self, key: str) -> None:
         """Build the column of a topology key before an attempt needs it."""
@@ -183,7 +183,7 @@ class Machine:
                 return expire_permits(context, event.at) + look_up_unconfirmed(context, event.at)
         return []
 
-    def _process_slice(self, now: float) -> list[Command]:
+    def _process_backlog(self, now: float) -> list[Command]:
         """Do a slice of the pending work, first the requests that plugins made during their calls."""
         context, commands = self.context, list[Command]()
         handle = context.handle

@@ -53,7 +53,7 @@ from pyscheduler.core.scheduling.schedule_one import (
     skip_pod_schedule,
     start_cycle,
 )
-from pyscheduler.core.scheduling.suspended_attempts import run_until_suspended
+from pyscheduler.core.scheduling.suspended_attempts import run_until_pause
 from pyscheduler.core.state.node import NodeRow
 
 SCALE = 10
@@ -71,7 +71,7 @@ def schedule_one_with_extenders(context: Context, queued: QueuedPod, now: float)
     skipped = skip_pod_schedule(context, pod)
     if skipped is not None:
         return skipped
-    return run_until_suspended(context, SuspendedAttempt(queued, pod, _attempt(context, queued, interested, now)))
+    return run_until_pause(context, SuspendedAttempt(queued, pod, _attempt(context, queued, interested, now)))
 
 
 def _attempt(

@@ -67,7 +67,7 @@ from pyscheduler.core.scheduling.filtered_nodes import (
 from pyscheduler.core.scheduling.node_order import random_best, top_of_heap
 from pyscheduler.core.scheduling.permit import wait_on_permit
 from pyscheduler.core.scheduling.profile_runtime import ProfileRuntime
-from pyscheduler.core.scheduling.suspended_attempts import run_until_suspended
+from pyscheduler.core.scheduling.suspended_attempts import run_until_pause
 from pyscheduler.core.state.node import NodeRow
 from pyscheduler.kernels import Rows
 
@@ -88,7 +88,7 @@ def schedule_one(context: Context, queued: QueuedPod, now: float) -> list[Comman
         return handle_plugin_failure(context, queued, failed, now)
     if isinstance(result, Diagnosis):
         steps = _run_post_filter(context, runtime.profile, cycle, queued, result)
-        return run_until_suspended(context, SuspendedAttempt(queued, pod, steps))
+        return run_until_pause(context, SuspendedAttempt(queued, pod, steps))
     return prepare_for_binding_cycle(context, runtime, cycle, queued, result.node)
 
 

@@ -16,7 +16,7 @@ from pyscheduler.core.scheduling.binding import forget_pod
 from pyscheduler.core.scheduling.failure_handler import Failure, handle_scheduling_failure
 
 
-def run_until_suspended(
+def run_until_pause(
     context: Context, attempt: SuspendedAttempt, event: ExtendersResponded | None = None
 ) -> list[Command]:
     """Run an attempt up to its next extender calls or pause, or to its end."""
@@ -38,7 +38,7 @@ def run_until_suspended(
 def resume(context: Context, attempt: SuspendedAttempt, now: float) -> list[Command]:
     """Resume a paused attempt that is not stale."""
     try:
-        return run_until_suspended(context, attempt)
+        return run_until_pause(context, attempt)
     except BaseException as error:
         return fail_broken_attempt(context, attempt.queued, error, now)
 
@@ -49,7 +49,7 @@ def resume_with_responses(context: Context, event: ExtendersResponded) -> list[C
     if attempt is None or attempt.id != event.id or _is_stale(context, attempt):
         return []
     try:
-        return run_until_suspended(context, attempt, event)
+        return run_until_pause(context, attempt, event)
     except BaseException as error:
         return fail_broken_attempt(context, attempt.queued, error, event.at)
 
