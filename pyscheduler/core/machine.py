@@ -83,7 +83,7 @@ class Machine:
         if suspended is not None and suspended.paused:
             suspended.is_stale = True
         commands = self._dispatch(event)
-        commands += self._advance(event.at)
+        commands += self._process_backlog(event.at)
         if self.context.cancelled_bindings:
             commands += map(CancelBinding, self.context.cancelled_bindings)
             self.context.cancelled_bindings.clear()
@@ -96,10 +96,10 @@ class Machine:
         """
         context, step = self.context, self.next_step
         if step is CycleStep.BACKLOG:
-            return self._advance(now)
+            return self._process_backlog(now)
         suspended = context.suspended
         if suspended is not None and step is CycleStep.RESUME:
-            return resume(context, suspended, now) + self._advance(now)
+            return resume(context, suspended, now) + self._process_backlog(now)
         queued = context.queue.pop(now) if suspended is None else drop_stale_attempt(context, now)
         if queued is None:
             return None
@@ -109,7 +109,7 @@ class Machine:
             commands = attempt(context, queued, now)
         except BaseException as error:
             commands = fail_broken_attempt(context, queued, error, now)
-        return commands + self._advance(now)
+        return commands + self._process_backlog(now)
 
     def warm_up(self) -> Iterator[None]:
         """Build the topology columns of the default constraints one by one: 60 ms for 50,000 nodes."""
@@ -190,7 +190,7 @@ class Machine:
                 return expire_permits(context, event.at) + look_up_unconfirmed(context, event.at)
         return []
 
-    def _advance(self, now: float) -> list[Command]:
+    def _process_backlog(self, now: float) -> list[Command]:
         """Do a slice of the pending work, first the requests that plugins made during their calls."""
         context, commands = self.context, list[Command]()
         handle = context.handle
@@ -206,9 +206,9 @@ class Machine:
         if context.queue.gates.reports:
             commands += report_gated(context)
         if context.queue.backlog:
-            context.queue.advance()
+            context.queue.process_backlog()
         elif context.adopting is not None:
-            event_handlers.advance_adoption(context, context.adopting, now)
+            event_handlers.enqueue_adopted_pods(context, context.adopting, now)
         return commands
 
     def _apply_requests(self, now: float) -> list[Command]:

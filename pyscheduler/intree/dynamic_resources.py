@@ -76,6 +76,7 @@ class DynamicResources(PreEnqueuePlugin, PreFilterPlugin, FilterPlugin, PostFilt
     reads_claims = False
     reads_match_fields = False
     watches = (DEVICE_CLASS,)
+    is_repeatable = True
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         nodes = Action.ADD | Action.UPDATE_NODE_LABEL | Action.UPDATE_NODE_ALLOCATABLE

@@ -34,7 +34,8 @@ from pyscheduler.core.extenders.preemption import run_post_filter_with_extenders
 from pyscheduler.core.extenders.session import ExtenderSession, ExtenderSteps
 from pyscheduler.core.framework.plugin_failure import PluginFailed
 from pyscheduler.core.scheduling.extension_points import PostFilterResult, PreFilterResult
-from pyscheduler.core.scheduling.failure_handler import Failure, handle_scheduling_failure
+from pyscheduler.core.scheduling.failure import Failure
+from pyscheduler.core.scheduling.failure_handler import handle_scheduling_failure
 from pyscheduler.core.scheduling.filtered_nodes import FilteredNodes, NominatedNode
 from pyscheduler.core.scheduling.profile_runtime import ProfileRuntime
 from pyscheduler.core.scheduling.schedule_one import (
@@ -52,7 +53,7 @@ from pyscheduler.core.scheduling.schedule_one import (
     skip_pod_schedule,
     start_cycle,
 )
-from pyscheduler.core.scheduling.suspended_attempts import advance
+from pyscheduler.core.scheduling.suspended_attempts import run_until_pause
 from pyscheduler.core.state.node import NodeRow
 
 SCALE = 10
@@ -70,7 +71,7 @@ def schedule_one_with_extenders(context: Context, queued: QueuedPod, now: float)
     skipped = skip_pod_schedule(context, pod)
     if skipped is not None:
         return skipped
-    return advance(context, SuspendedAttempt(queued, pod, _attempt(context, queued, interested, now)))
+    return run_until_pause(context, SuspendedAttempt(queued, pod, _attempt(context, queued, interested, now)))
 
 
 def _attempt(

@@ -93,6 +93,11 @@ class Profile(msgspec.Struct, frozen=True, eq=False, dict=True):
         return frozenset(plugin.name for plugin in self.plugins if plugin.reads_match_fields)
 
     @cached_property
+    def unlimited_pre_filters(self) -> frozenset[str]:
+        """Names of the PreFilter plugins with results that may depend on anything."""
+        return frozenset(plugin.name for plugin in self.pre_filter if may_read_anything(plugin))
+
+    @cached_property
     def pre_node_readers(self) -> frozenset[str]:
         """Names of the plugins with PreFilter or PreScore results that depend on node objects."""
         return frozenset(plugin.name for plugin in self.plugins if plugin.pre_reads_nodes)
@@ -215,6 +220,11 @@ def _unroll_wildcard(
 def reads_of(plugin: Plugin) -> Reads:
     """Return what the plugin's per-node results depend on; EVERYTHING for a plugin without `reads`."""
     return getattr(plugin, "reads", Reads.EVERYTHING)
+
+
+def may_read_anything(plugin: Plugin) -> bool:
+    """Return True if the plugin's results may depend on more than the pod's signature, nodes and pods on nodes."""
+    return reads_of(plugin) is Reads.EVERYTHING or getattr(plugin, "reads_identity", False)
 
 
 def is_cacheable(plugin: Plugin) -> bool:

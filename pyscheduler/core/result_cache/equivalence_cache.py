@@ -48,6 +48,8 @@ class EquivalenceCache:
         """Rows that pass all filters but are not feasible because nominated pods need the space."""
         self.with_nominated_pods: dict[str, tuple[Hashable, Status | None]] = {}
         """Filter status of nodes with their nominated pods added, with the versions it depends on; by node name."""
+        self._are_all_filtered = False
+        """True if the current attempt has filtered all nodes."""
         self._size = 0
         self._nodes_version = -1
         self._dependency_version = -1
@@ -71,12 +73,29 @@ class EquivalenceCache:
         return self.filters.bytes + self.scores.bytes + self.feasible.nbytes
 
     @property
+    def holds_for_signature(self) -> bool:
+        """True if an attempt of another pod of the signature would have the current attempt's PreFilter and Filter
+        results while nothing changes.
+        """
+        return (
+            self._are_all_filtered
+            and not self.filters.changes_with_attempts
+            and self._pre_filter.skips(self._profile.unlimited_pre_filters)
+        )
+
+    def depends_on(self, plugins: frozenset[str]) -> bool:
+        """Return True if the signature's PreFilter or Filter results may include any of these plugins'."""
+        pre_filters = [plugin.name for plugin in self._profile.pre_filter if plugin.name in plugins]
+        return not self._pre_filter.skips(pre_filters, group=True) or self.filters.has_active(plugins)
+
+    @property
     def _is_small(self) -> bool:
         """True if the cluster has so few nodes that per-node calls serve all of them."""
         return are_few(self._state.rows)
 
     def begin(self, signature: PodSignature) -> PluginResultCache:
         """Return the PreFilter results that are still valid."""
+        self._are_all_filtered = False
         if self._signature is not signature:
             self._switch_signature(signature)
         if self._nodes_version != self._state.nodes_version:
@@ -121,6 +140,7 @@ class EquivalenceCache:
         """Update `feasible`; call it before `exclude_rows`. PluginFailed if a plugin raises."""
         if len(self._state.rows) != self._size:
             self._resize(len(self._state.rows))
+        self._are_all_filtered = True
         if self._refresh_incrementally(cycle, pod, skipped):
             return
         stale = self._invalidate_changed(skipped)

@@ -67,6 +67,11 @@ class PluginResultCache:
                 self._skip_results.pop(name, None)
             self._invalidate_plan()
 
+    def skips(self, plugins: Iterable[str], group: bool = False) -> bool:
+        """Return True if all these plugins returned SKIP_SIGNATURE_GROUP or, unless for the `group`, SKIP_SIGNATURE."""
+        results = self._skip_results
+        return all(results.get(plugin, False) if group else plugin in results for plugin in plugins)
+
     def uncached_plugins(self, plugins: Sequence[P], cycle: Cycle) -> Iterator[P]:
         """Yield the plugins to run in order, after adding the cached state of the plugins before each one to the cycle.
 

@@ -13,10 +13,13 @@ from pyscheduler.core.context import Context, SuspendedAttempt
 from pyscheduler.core.events import ExtendersResponded
 from pyscheduler.core.framework.plugin_failure import is_external
 from pyscheduler.core.scheduling.binding import forget_pod
-from pyscheduler.core.scheduling.failure_handler import Failure, handle_scheduling_failure
+from pyscheduler.core.scheduling.failure import Failure
+from pyscheduler.core.scheduling.failure_handler import handle_scheduling_failure
 
 
-def advance(context: Context, attempt: SuspendedAttempt, event: ExtendersResponded | None = None) -> list[Command]:
+def run_until_pause(
+    context: Context, attempt: SuspendedAttempt, event: ExtendersResponded | None = None
+) -> list[Command]:
     """Run an attempt up to its next extender calls or pause, or to its end."""
     context.suspended = None
     try:
@@ -36,7 +39,7 @@ def advance(context: Context, attempt: SuspendedAttempt, event: ExtendersRespond
 def resume(context: Context, attempt: SuspendedAttempt, now: float) -> list[Command]:
     """Resume a paused attempt that is not stale."""
     try:
-        return advance(context, attempt)
+        return run_until_pause(context, attempt)
     except BaseException as error:
         return fail_broken_attempt(context, attempt.queued, error, now)
 
@@ -47,7 +50,7 @@ def resume_with_responses(context: Context, event: ExtendersResponded) -> list[C
     if attempt is None or attempt.id != event.id or _is_stale(context, attempt):
         return []
     try:
-        return advance(context, attempt, event)
+        return run_until_pause(context, attempt, event)
     except BaseException as error:
         return fail_broken_attempt(context, attempt.queued, error, event.at)
 
