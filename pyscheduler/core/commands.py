@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, replace
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from pyscheduler.api.cycle import Cycle
 from pyscheduler.api.plugin import BindPlugin, PostBindPlugin, PreBindPlugin
@@ -39,16 +39,14 @@ class CancelBinding(Struct, frozen=True):
     uid: str
 
 
-@dataclass(frozen=True, slots=True)
-class Condition:
+class Condition(Struct, frozen=True):
     """PodScheduled condition to write, always with status False."""
 
     reason: str
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class PatchStatus:
+class PatchStatus(Struct, frozen=True):
     """Patch a pod's PodScheduled condition and nominated node; None leaves either unchanged, "" clears the node."""
 
     pod: Pod
@@ -69,8 +67,7 @@ class EventType(enum.StrEnum):
     WARNING = "Warning"
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(Struct, frozen=True):
     """Create an events.k8s.io/v1 Event about a pod; `note` is truncated to 1,024 bytes when it is sent."""
 
     type: EventType
@@ -81,8 +78,7 @@ class Record:
     related: Pod | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Evict:
+class Evict(Struct, frozen=True):
     """Set the DisruptionTarget condition of a victim and delete it; reply with EvictFailed if that fails.
 
     A victim in PreBind is not deleted: its binding is cancelled, and BindFailed reports it. `then` is recorded after

@@ -11,7 +11,7 @@ from pyscheduler.api import Cycle, Diagnosis, FilterPlugin, NodeInfo, Pod, PostF
 from pyscheduler.core.commands import PatchStatus
 from pyscheduler.core.scheduling.fit_errors import FitErrorCache
 from pyscheduler.testing import Harness, NodeBuilder, PodBuilder, node, pod
-from tests.scenarios.test_instrument import Recorder
+from tests.scenarios.test_instrument import BUDGETS, Recorder
 
 calls: Counter[tuple[str, str]] = Counter()
 """Number of calls by (point, pod)."""
@@ -160,12 +160,16 @@ def test_deleted_pod_makes_room() -> None:
     assert len(harness.assignments) == 1
 
 
-def test_fit_error_is_valid_until_the_nominated_pods_change() -> None:
+def test_fit_error_is_valid_until_objects_or_nominated_pods_change() -> None:
     harness = harness_of("ByNode")
     attempt(harness, pod("a"))
     context = harness.machine.context
     b = context.shapes.pod(pod("b").object())
     fit_errors, nominator = context.runtimes["default-scheduler"].fit_errors, context.queue.nominator
+    assert fit_errors.get(b)
+    harness.add_object(BUDGETS, {"metadata": {"name": "pdb", "namespace": "default"}, "spec": {}})
+    assert not fit_errors.get(b), "PostFilter may read the object"
+    attempt(harness, pod("c"))
     assert fit_errors.get(b)
     nominator.add(pod("nominated").build(), "n")
     assert not fit_errors.get(b)

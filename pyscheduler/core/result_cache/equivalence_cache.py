@@ -77,16 +77,15 @@ class EquivalenceCache:
         """True if an attempt of another pod of the signature would have the current attempt's PreFilter and Filter
         results while nothing changes.
         """
-        return (
-            self._are_all_filtered
-            and not self.filters.changes_with_attempts
-            and self._pre_filter.skips(self._profile.unlimited_pre_filters)
-        )
+        return self._are_all_filtered and not self._includes(self._profile.unlimited_plugins, group=False)
 
     def depends_on(self, plugins: frozenset[str]) -> bool:
         """Return True if the signature's PreFilter or Filter results may include any of these plugins'."""
+        return self._includes(plugins, group=True)
+
+    def _includes(self, plugins: frozenset[str], group: bool) -> bool:
         pre_filters = [plugin.name for plugin in self._profile.pre_filter if plugin.name in plugins]
-        return not self._pre_filter.skips(pre_filters, group=True) or self.filters.has_active(plugins)
+        return not self._pre_filter.skips(pre_filters, group) or self.filters.has_active(plugins)
 
     @property
     def _is_small(self) -> bool:

@@ -109,11 +109,6 @@ class FilterColumns:
         self.statuses: list[Status] = [Status(Code.SUCCESS)]
         self._code_by_rejection: dict[tuple[str, Rejection], int] = {}
 
-    @property
-    def changes_with_attempts(self) -> bool:
-        """True if results may differ in the next attempt though nothing changed."""
-        return bool(self._columns_by_change[ATTEMPT])
-
     def has_active(self, plugins: frozenset[str]) -> bool:
         """Return True if one of these plugins is not skipped."""
         return any(column.plugin.name in plugins for column in self._active)

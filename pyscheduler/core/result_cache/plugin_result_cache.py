@@ -67,7 +67,7 @@ class PluginResultCache:
                 self._skip_results.pop(name, None)
             self._invalidate_plan()
 
-    def skips(self, plugins: Iterable[str], group: bool = False) -> bool:
+    def skips(self, plugins: Iterable[str], group: bool) -> bool:
         """Return True if all these plugins returned SKIP_SIGNATURE_GROUP or, unless for the `group`, SKIP_SIGNATURE."""
         results = self._skip_results
         return all(results.get(plugin, False) if group else plugin in results for plugin in plugins)
