@@ -93,6 +93,11 @@ class Profile(msgspec.Struct, frozen=True, eq=False, dict=True):
         return frozenset(plugin.name for plugin in self.plugins if plugin.reads_match_fields)
 
     @cached_property
+    def pre_filter_names(self) -> frozenset[str]:
+        """Names of the PreFilter plugins."""
+        return frozenset(plugin.name for plugin in self.pre_filter)
+
+    @cached_property
     def unlimited_plugins(self) -> frozenset[str]:
         """Names of the PreFilter and Filter plugins with results that may depend on anything."""
         return frozenset(plugin.name for plugin in (*self.pre_filter, *self.filter) if may_read_anything(plugin))

@@ -29,19 +29,26 @@ from pyscheduler.core.queue.rejections import ProfilePlugin
 from pyscheduler.core.queue.unschedulable import GroupKey
 
 SLICE = 500
-"""Pending pods, or groups that stay, that one call processes: a hint and a move to another tier take 10 to 20 µs."""
+"""Pods, or groups of equal pods, that one call processes: a hint and a move to another tier take 10 to 20 µs."""
 MIN_MOVES = 16
 """Number of moves that may be queued whatever the number of pods."""
 MAX_EVALUATIONS = 2_000_000
-"""Maximum of pods times queued moves. Twenty evaluations cost about as much as an attempt, and no attempt starts
-meanwhile: beyond the limit all pods are retried as if one of the events had helped, as with `inflight.MOST_EVENTS`.
+"""Maximum of groups of pods times queued moves. Twenty evaluations cost about as much as an attempt, and no attempt
+starts meanwhile: beyond the limit all pods are retried as if one of the events had helped, as with
+`inflight.MOST_EVENTS`.
 """
 TIMEOUT = ClusterEvent(ANY_RESOURCE, Action.ALL, label=labels.UNSCHEDULABLE_TIMEOUT)
 TOO_MANY = ClusterEvent(ANY_RESOURCE, Action.ALL, label=labels.TOO_MANY_EVENTS)
 
 
+@dataclass(slots=True, eq=False, kw_only=True)
+class _Steps:
+    steps: Iterator[bool] | None = None
+    """Remaining steps; None before the first slice."""
+
+
 @dataclass(slots=True, eq=False)
-class Move:
+class Move(_Steps):
     """Evaluation of one event for the pods in the unschedulable tier."""
 
     number: int
@@ -53,8 +60,6 @@ class Move:
     """Further condition for the pods."""
     with_gated: bool = False
     """True to evaluate all gated pods as well."""
-    pods: Iterator[QueuedPod | None] | None = None
-    """Remaining pods, and None for each group that stays; None before the first slice."""
     strategies: dict[GroupKey, QueueingStrategy] = field(default_factory=dict)
     """Effect of the event on the pods of a group."""
     gate_results: dict[Hashable, bool] = field(default_factory=dict)
@@ -68,14 +73,14 @@ class Move:
 
 
 @dataclass(slots=True, eq=False)
-class Release:
+class Release(_Steps):
     """End of the backoffs that have expired at this time."""
 
     at: float
 
 
 @dataclass(slots=True, eq=False)
-class Readmission:
+class Readmission(_Steps):
     """Admission of all pods by new plugins, after a reconfiguration."""
 
     number: int
@@ -128,9 +133,9 @@ class Backlog(deque[Task]):
         self._moves = 0
         self.append(Readmission(self.number, at, pods))
 
-    def limit(self, waiting: int) -> None:
-        """Replace all moves by one that retries every pod if there are too many evaluations for `waiting` pods."""
-        if self._moves <= max(MIN_MOVES, MAX_EVALUATIONS // max(1, waiting)):
+    def limit(self, groups: int) -> None:
+        """Replace all moves by one that retries every pod if there are too many evaluations for `groups` of pods."""
+        if self._moves <= max(MIN_MOVES, MAX_EVALUATIONS // max(1, groups)):
             return
         last = next(task for task in reversed(self) if isinstance(task, Move))
         others = [task for task in self if not isinstance(task, Move)]

@@ -42,7 +42,7 @@ class EventEvaluator:
         return self.strategy(queued, move.event) if shared is None else shared
 
     def candidates(self, move: Move, pods: UnschedulablePods) -> Iterator[QueuedPod | None]:
-        """Iterate over the pods that the event may requeue, with None for each group that it does not help.
+        """Iterate over the pods that the event may requeue, with None for each group that was evaluated.
 
         Pods added after the first slice are up to date.
         """
@@ -52,12 +52,13 @@ class EventEvaluator:
                 for group in pods.groups_held_by(plugin):
                     if group.key in move.strategies:
                         continue  # a group of another plugin, too
-                    if self._shared_strategy(group, move) is not QueueingStrategy.SKIP:
+                    strategy = self._shared_strategy(group, move)
+                    if strategy is not QueueingStrategy.SKIP:
                         helped += group.pods.values()
-                        continue
-                    if move.pod_uid in group.pods:
+                    elif move.pod_uid in group.pods:
                         helped.append(group.pods[move.pod_uid])
-                    yield None
+                    if strategy is not None:
+                        yield None
                 yield from (queued for _, queued in sorted(helped))
             return
         yield from list(pods.rejected.values())

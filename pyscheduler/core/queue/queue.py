@@ -29,13 +29,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from itertools import islice
 
 from pyscheduler.api.events import ClusterEvent
 from pyscheduler.api.pod import Pod
 from pyscheduler.api.queued import QueuedPod
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.core.queue import labels
-from pyscheduler.core.queue.backlog import SLICE, TIMEOUT, Backlog, Move, Readmission, Release
+from pyscheduler.core.queue.backlog import SLICE, TIMEOUT, Backlog, Move, Readmission, Release, Task
 from pyscheduler.core.queue.backoff import Backoff
 from pyscheduler.core.queue.entry import QueueEntry, Tier
 from pyscheduler.core.queue.event_evaluator import EventEvaluator
@@ -50,6 +51,7 @@ from pyscheduler.core.queue.tiers import Tiers
 FLUSH_PERIOD = 30.0
 """Seconds between two checks for pods that have been unschedulable for too long."""
 
+_SKIP, _AFTER_BACKOFF = QueueingStrategy.SKIP, QueueingStrategy.AFTER_BACKOFF
 _ACTIVE, _BACKOFF, _UNSCHEDULABLE = Tier.ACTIVE.value, Tier.BACKOFF.value, Tier.UNSCHEDULABLE.value
 
 
@@ -208,7 +210,7 @@ class SchedulingQueue:
     def _requeue_on_events(self, queued: QueuedPod, events: Sequence[ClusterEvent], now: float) -> None:
         for event in events:
             how = self._events.strategy(queued, event)
-            if how is not QueueingStrategy.SKIP and self._move_pod(queued, how, labels.label_of(event), now):
+            if how is not _SKIP and self._move_pod(queued, how, labels.label_of(event), now):
                 self._backoff_queue.allow_early_pops()
                 return
 
@@ -269,13 +271,13 @@ class SchedulingQueue:
         """Return the effect of the events since the pod was popped, now that its rejectors are set."""
         events = self._in_flight.events_since_start(queued.pod.uid)
         if events is None or not (queued.unschedulable_plugins or queued.pending_plugins):
-            return QueueingStrategy.AFTER_BACKOFF
-        strategy = QueueingStrategy.SKIP
+            return _AFTER_BACKOFF
+        strategy = _SKIP
         for event in events:
             how = self._events.strategy(queued, event)
             if how is QueueingStrategy.IMMEDIATELY:
                 return how
-            if how is QueueingStrategy.AFTER_BACKOFF:
+            if how is _AFTER_BACKOFF:
                 strategy = how
                 if not queued.pending_plugins:
                     break
@@ -290,43 +292,36 @@ class SchedulingQueue:
             self._in_flight.record(event)
             if self.backlog or self._unschedulable.has_any(plugins):
                 self.backlog.move(event, now, plugins, only and (lambda queued: only(queued.pod)))
-                self.backlog.limit(len(self._unschedulable))
+                self.backlog.limit(self._unschedulable.group_count)
 
     def process_backlog(self) -> int:
         """Process one slice of the backlog; returns the number of pods that moved to active or backoff."""
-        moved = 0
-        for _ in range(self._slice):
-            task = self.backlog.first()
-            if task is None:
-                break
-            if isinstance(task, Move):
-                moved += self._continue_move(task)
-            elif isinstance(task, Release):
-                self._continue_release(task)
-            else:
-                self._continue_readmission(task)
+        moved, steps = 0, self._slice
+        while steps > 0 and (task := self.backlog.first()) is not None:
+            if task.steps is None:
+                task.steps = self._steps(task)
+            for has_moved in islice(task.steps, steps):
+                moved += has_moved
+                steps -= 1
+            if steps > 0:
+                self.backlog.finish()
+                steps -= 1
         return moved
 
-    def _continue_move(self, move: Move) -> bool:
-        if move.pods is None:
-            move.pods = self._events.candidates(move, self._unschedulable)
-        for queued in move.pods:
-            return queued is not None and self._evaluate_event(queued, move)
-        self.backlog.finish()
-        return False
-
-    def _continue_release(self, release: Release) -> None:
-        if (queued := self._backoff_queue.release(release.at)) is None:
-            self.backlog.finish()
+    def _steps(self, task: Task) -> Iterator[bool]:
+        """Process a task; yields after each pod, or group of equal pods, True if an event has moved the pod."""
+        if isinstance(task, Move):
+            for queued in self._events.candidates(task, self._unschedulable):
+                yield queued is not None and self._evaluate_event(queued, task)
+        elif isinstance(task, Release):
+            while (queued := self._backoff_queue.release(task.at)) is not None:
+                self._to_active(queued, labels.BACKOFF_COMPLETE, task.at, admitted=True)
+                yield False
         else:
-            self._to_active(queued, labels.BACKOFF_COMPLETE, release.at, admitted=True)
-
-    def _continue_readmission(self, readmission: Readmission) -> None:
-        if (queued := next(readmission.pods, None)) is None:
+            for queued in task.pods:
+                self._readmit(queued, task)
+                yield False
             self._tiers.previous = None
-            self.backlog.finish()
-        else:
-            self._readmit(queued, readmission)
 
     def _readmit(self, queued: QueuedPod, readmission: Readmission) -> None:
         self._rejections.remove(queued.pod.uid)
@@ -414,7 +409,7 @@ class SchedulingQueue:
         if queued.gating_plugin and self.gates.is_still_gated(queued, move.gate_results):
             return False
         how = self._events.strategy_in_group(queued, self._unschedulable.group_of(queued.pod.uid), move)
-        if how is QueueingStrategy.SKIP or not self._move_pod(queued, how, labels.label_of(move.event), move.at):
+        if how is _SKIP or not self._move_pod(queued, how, labels.label_of(move.event), move.at):
             return False
         if move.number > self._last_failure_event:
             self._backoff_queue.allow_early_pops()
@@ -449,10 +444,10 @@ class SchedulingQueue:
         self, queued: QueuedPod, how: QueueingStrategy, label: str, now: float, admitted: bool = False
     ) -> bool:
         """Put a pod that is in no tier into the right one; returns False if it needs a further event."""
-        if how is QueueingStrategy.SKIP:
+        if how is _SKIP:
             self._add_to_unschedulable(queued, label)
             return False
-        if how is QueueingStrategy.AFTER_BACKOFF and self._backoff_policy.is_backing_off(queued, now):
+        if how is _AFTER_BACKOFF and self._backoff_policy.is_backing_off(queued, now):
             return self._to_backoff(queued, label, admitted)
         return self._to_active(queued, label, now, admitted)
 

@@ -62,6 +62,11 @@ class UnschedulablePods:
         yield from self.rejected.values()
         yield from self.gated.values()
 
+    @property
+    def group_count(self) -> int:
+        """Number of groups, for each of which an event is evaluated."""
+        return len(self._groups)
+
     def get(self, uid: str) -> QueuedPod | None:
         return self.rejected.get(uid) or self.gated.get(uid)
 

@@ -84,8 +84,8 @@ class EquivalenceCache:
         return self._includes(plugins, group=True)
 
     def _includes(self, plugins: frozenset[str], group: bool) -> bool:
-        pre_filters = [plugin.name for plugin in self._profile.pre_filter if plugin.name in plugins]
-        return not self._pre_filter.skips(pre_filters, group) or self.filters.has_active(plugins)
+        pre_filters = plugins & self._profile.pre_filter_names
+        return not pre_filters <= self._pre_filter.skips(group) or self.filters.has_active(plugins)
 
     @property
     def _is_small(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from pyscheduler.api.cycle import Cycle, StateKey
@@ -67,10 +67,10 @@ class PluginResultCache:
                 self._skip_results.pop(name, None)
             self._invalidate_plan()
 
-    def skips(self, plugins: Iterable[str], group: bool) -> bool:
-        """Return True if all these plugins returned SKIP_SIGNATURE_GROUP or, unless for the `group`, SKIP_SIGNATURE."""
+    def skips(self, group: bool) -> Set[str]:
+        """Return the plugins with a valid SKIP_SIGNATURE_GROUP or, unless for the `group`, SKIP_SIGNATURE."""
         results = self._skip_results
-        return all(results.get(plugin, False) if group else plugin in results for plugin in plugins)
+        return {name for name, is_for_group in results.items() if is_for_group} if group else results.keys()
 
     def uncached_plugins(self, plugins: Sequence[P], cycle: Cycle) -> Iterator[P]:
         """Yield the plugins to run in order, after adding the cached state of the plugins before each one to the cycle.

@@ -11,6 +11,7 @@ from pyscheduler.core.commands import Command, Condition, EventType, PatchStatus
 from pyscheduler.core.context import Context
 from pyscheduler.core.scheduling.failure import UNSCHEDULABLE, Failure
 
+_WARNING = EventType.WARNING
 SCHEDULING_GATED = "SchedulingGated"
 
 
@@ -30,7 +31,7 @@ def handle_scheduling_failure(context: Context, queued: QueuedPod, failure: Fail
     unchanged = failure.in_memory or (not failure.nominate and nominate == previous == pod.nominated_node_name)
     context.queue.add_unschedulable(queued, pod, failure.unschedulable_plugins, failure.pending_plugins, now)
     return [
-        Record(EventType.WARNING, "FailedScheduling", "Scheduling", failure.message, pod),
+        Record(_WARNING, "FailedScheduling", "Scheduling", failure.message, pod),
         PatchStatus(pod, Condition(failure.reason, failure.message), None if unchanged else nominate),
     ]
 

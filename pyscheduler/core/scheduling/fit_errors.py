@@ -33,7 +33,9 @@ class FitErrorCache:
     """Fit errors of one profile in the current state of the cluster."""
 
     def __init__(self, profile: Profile, state: ClusterState, nominator: Nominator, caches: EquivalenceCaches) -> None:
-        self._profile = profile
+        self._post_filters = frozenset(plugin.name for plugin in profile.post_filter)
+        self._readers = profile.label_readers
+        self._readers_of_claims_and_nodes = profile.label_readers | profile.claim_readers | profile.named_node_readers
         self._is_enabled = (
             profile.percentage_of_nodes_to_score is None
             and not profile.eviction_permits
@@ -70,12 +72,10 @@ class FitErrorCache:
 
     def _key(self, pod: Pod) -> PodSignature | PodSignatureGroup:
         """Return the signature of the pod, or its group if no plugin reads what differs in the group."""
-        profile, signature = self._profile, pod.signature
-        readers = profile.label_readers
-        if signature.spec is not signature.template.spec:
-            readers |= profile.claim_readers | profile.named_node_readers
-        post_filters = {plugin.name for plugin in profile.post_filter}
-        depends = not readers.isdisjoint(post_filters) or self._caches.get(pod).depends_on(readers)
+        signature = pod.signature
+        names_claims_or_nodes = signature.spec is not signature.template.spec
+        readers = self._readers_of_claims_and_nodes if names_claims_or_nodes else self._readers
+        depends = not readers.isdisjoint(self._post_filters) or self._caches.get(pod).depends_on(readers)
         return signature if depends else signature.template
 
     def _current_version(self) -> tuple[int, int, int]:

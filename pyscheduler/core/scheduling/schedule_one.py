@@ -349,15 +349,17 @@ def _run_post_filter(
         if diagnosis.total_nodes:
             plugins = profile.post_filter
             result = yield from run_post_filter_plugins_in_steps(plugins, cycle, pod, diagnosis, context.instrument)
-        commands = handle_fit_error(context, profile, cycle, queued, diagnosis, result)
+        if is_shareable and result.code is Code.UNSCHEDULABLE:
+            fit_error = _fit_error(runtime, diagnosis, result)
+            runtime.fit_errors.store(pod, fit_error)
+            return handle_scheduling_failure(context, queued, fit_error.failure, cycle.now)
+        return handle_fit_error(context, profile, cycle, queued, diagnosis, result)
     except PluginFailed as failed:
         return handle_plugin_failure(context, queued, failed, cycle.now)
-    if is_shareable and result.code is Code.UNSCHEDULABLE:
-        runtime.fit_errors.store(pod, _fit_error(runtime, diagnosis, result))
-    return commands
 
 
 def _fit_error(runtime: ProfileRuntime, diagnosis: Diagnosis, result: PostFilterResult) -> FitError:
+    diagnosis.post_filter_message = result.message
     plugins, points, rejected = runtime.profile.post_filter, runtime.points, Code.UNSCHEDULABLE.camel
     ran = ((points.pre_filter, SUCCESS), (points.filter, rejected), (points.post_filter, rejected))
     preemptions = sum(isinstance(plugin, PreemptionPlugin) for plugin in plugins)
