@@ -263,6 +263,13 @@ class FilterPlugin(Plugin):
 class PostFilterPlugin(Plugin):
     """Handling of pods that fit no node, for example preemption (kube-scheduler's PostFilter)."""
 
+    is_repeatable: ClassVar[bool] = False
+    """True if a Rejection has no side effects, and depends only on nodes, pods, nominations, watched objects
+    and the signature of the pod, unless that is nominated.
+
+    The scheduler then reuses it for other pods of the signature until one of these changes.
+    """
+
     @abstractmethod
     def post_filter(self, cycle: Cycle, pod: Pod, diagnosis: Diagnosis) -> Nominate | ClearNomination | Rejection:
         """Return a node to nominate with the pods to evict, or a Rejection with the reason why that does not help.

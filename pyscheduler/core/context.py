@@ -21,6 +21,7 @@ from pyscheduler.core.framework.profile import Profile
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.core.pod_names import PodNames
 from pyscheduler.core.queue import SLICE, Backoff, QueueProfile, SchedulingQueue
+from pyscheduler.core.queue.hints import HintScope
 from pyscheduler.core.queue.labels import NOMINATED_NODE_CHANGED
 from pyscheduler.core.queue.nominator import FreedNomination, Nominator
 from pyscheduler.core.scheduling.confirmation import Unconfirmed
@@ -204,4 +205,12 @@ class Context(msgspec.Struct, eq=False):
 def queue_profiles(profiles: Sequence[Profile], settings: Settings) -> dict[str, QueueProfile]:
     """Return the queue's part of each profile. Any event may help a pod that an extender has rejected."""
     extender = ((EXTENDER, ANYTHING),) if settings.extenders else ()
-    return {p.name: QueueProfile(p.queue_sort, p.pre_enqueue, (*p.events_to_register, *extender)) for p in profiles}
+    return {
+        p.name: QueueProfile(
+            p.queue_sort,
+            p.pre_enqueue,
+            (*p.events_to_register, *extender),
+            {plugin.name: HintScope.of(plugin) for plugin in p.plugins},
+        )
+        for p in profiles
+    }

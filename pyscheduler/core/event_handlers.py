@@ -155,7 +155,7 @@ def adopt(context: Context, names: Collection[str]) -> None:
         context.adopting = iter(list(context.pods))
 
 
-def advance_adoption(context: Context, uids: Iterator[str], now: float) -> None:
+def enqueue_adopted_pods(context: Context, uids: Iterator[str], now: float) -> None:
     """Check a slice of all pods, and enqueue those that are pending, ours and not enqueued yet."""
     queue, checked = context.queue, list(islice(uids, context.settings.slice_pods))
     for uid in checked:

@@ -199,9 +199,9 @@ class Machine:
         if context.queue.gates.reports:
             commands += report_gated(context)
         if context.queue.backlog:
-            context.queue.advance()
+            context.queue.process_backlog()
         elif context.adopting is not None:
-            event_handlers.advance_adoption(context, context.adopting, now)
+            event_handlers.enqueue_adopted_pods(context, context.adopting, now)
         return commands
 
     def _apply_requests(self, now: float) -> list[Command]:

@@ -111,6 +111,10 @@ class DefaultPreemption(PreemptionPlugin, PreEnqueuePlugin):
     name = "DefaultPreemption"
     Args = DefaultPreemptionArgs
     watches = (PDB,)
+    reads_labels = False
+    reads_claims = False
+    reads_match_fields = False
+    is_repeatable = True
 
     def __init__(self, args: DefaultPreemptionArgs, handle: Handle) -> None:
         super().__init__(args, handle)

@@ -77,6 +77,7 @@ class DynamicResources(PreEnqueuePlugin, PreFilterPlugin, FilterPlugin, PostFilt
     reads_claims = False
     reads_match_fields = False
     watches = (DEVICE_CLASS,)
+    is_repeatable = True
 
     def sign_group(self, group: PodSignatureGroup) -> Hashable:
         requests = [(name, amount) for name, amount in group.requests.real.items() if "/" in name]

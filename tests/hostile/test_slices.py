@@ -43,12 +43,12 @@ class Work(Instrument):
 class BackloggedCluster:
     """A cluster with thousands of unschedulable pods, some of them gated."""
 
-    def __init__(self) -> None:
+    def __init__(self, templates: int = WAITING) -> None:
         self.work = Work()
         self.harness = Harness(instrument=self.work)
         self.harness.add(node("n1", cpu="1"), pod("old").requests(cpu="1").on("n1"))
         for i in range(WAITING):
-            waits = pod(f"p{i}").requests(cpu="1").spec(preemptionPolicy="Never")
+            waits = pod(f"p{i}").requests(cpu="1", memory=f"{i % templates}Mi").spec(preemptionPolicy="Never")
             self.harness.add(waits.gate("example.com/hold") if i % 10 == 9 else waits)
         self.fail({"NodeResourcesFit", "NodeAffinity"})
 
@@ -102,6 +102,10 @@ def test_event_for_thousands_of_pods_is_handled_in_slices(
     cluster = BackloggedCluster()
     assert cluster.calls_until_idle(trigger) >= 0.9 * WAITING / SLICE
     assert len(cluster.harness.machine.context.queue) == WAITING
+
+
+def test_event_that_helps_no_pod_of_a_few_templates_takes_one_call() -> None:
+    assert BackloggedCluster(templates=SLICE // 2).calls_until_idle(_unhelpful_pod_gone) == 1
 
 
 def test_simultaneous_backoff_expiry_is_handled_in_slices() -> None:

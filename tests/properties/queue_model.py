@@ -24,6 +24,11 @@ def fit_cares(uid: str) -> bool:
     return int(uid) % 2 == 0
 
 
+def nodes_care(priority: int) -> bool:
+    """Return Nodes' queueing hint for new nodes, which skips pods of priority 5."""
+    return priority == 0
+
+
 @dataclass
 class ModelPod:
     """One pod; `tier` is active, backoff, errors, unschedulable, gated, inflight or "" (not in the queue)."""
@@ -98,6 +103,8 @@ class ModelQueue:
         woken = {plugin for plugin in pod.rejectors | pod.pending if event in WAKES[plugin]}
         if not fit_cares(pod.uid):
             woken.discard("Fit")
+        if event == "node added" and not nodes_care(pod.priority):
+            woken.discard("Nodes")
         if woken & pod.pending:
             return "immediately"
         return "after backoff" if woken else "skip"

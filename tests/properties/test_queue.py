@@ -21,10 +21,13 @@ from pyscheduler.api import Action, ClusterEvent, ClusterEventWithHint, Pod, Que
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.core.queue import Backoff, Nominator, QueueProfile, SchedulingQueue
 from pyscheduler.core.queue.backlog import SLICE, Backlog, Move
+from pyscheduler.core.queue.event_evaluator import EventEvaluator
+from pyscheduler.core.queue.hints import HintScope
 from pyscheduler.core.queue.inflight import InFlight
 from pyscheduler.core.queue.ordered import OrderedPods
+from pyscheduler.core.queue.unschedulable import UnschedulablePods
 from pyscheduler.testing.builders import pod
-from tests.properties.queue_model import INITIAL, MAXIMUM, TIMEOUT, ModelPod, ModelQueue, fit_cares
+from tests.properties.queue_model import INITIAL, MAXIMUM, TIMEOUT, ModelPod, ModelQueue, fit_cares, nodes_care
 from tests.unit.core.queue.queue_fixture import Gate, PrioritySort
 
 EVENTS = {
@@ -51,13 +54,20 @@ def _fit_hint(pod: Pod, event: ClusterEvent) -> QueueingHint:
     return QueueingHint.QUEUE if fit_cares(pod.uid) else QueueingHint.SKIP
 
 
+def _nodes_hint(pod: Pod, event: ClusterEvent) -> QueueingHint:
+    return QueueingHint.QUEUE if nodes_care(pod.priority) else QueueingHint.SKIP
+
+
 INTERESTS = (
-    ("Nodes", ClusterEventWithHint("Node", Action.ADD)),
+    ("Nodes", ClusterEventWithHint("Node", Action.ADD, _nodes_hint)),
     ("Fit", ClusterEventWithHint("Pod", Action.DELETE, _fit_hint)),
     ("Claims", ClusterEventWithHint("PersistentVolumeClaim", Action.ADD)),
     ("Claims", ClusterEventWithHint("Pod", Action.DELETE)),
     ("Gate", ClusterEventWithHint("Pod", Action.UPDATE_POD_LABEL)),
 )
+
+
+SCOPES = {"Fit": HintScope.POD, "Nodes": HintScope.SIGNATURE_GROUP, "Claims": HintScope.SIGNATURE}
 
 
 def _pod(uid: str, priority: int, closed: bool) -> Pod:
@@ -72,7 +82,7 @@ class QueueAgainstModel(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        profile = QueueProfile(PrioritySort(), (LabelGate(),), INTERESTS)
+        profile = QueueProfile(PrioritySort(), (LabelGate(),), INTERESTS, SCOPES)
         backoff = Backoff(INITIAL, MAXIMUM)
         parts = {"default-scheduler": profile}, backoff, Instrument(), Nominator()
         self.queue = SchedulingQueue(*parts, TIMEOUT, self.slice_pods)
@@ -124,11 +134,11 @@ class QueueAgainstModel(RuleBasedStateMachine):
 
     def moved(self, pods: int) -> None:
         """Check the number of moved pods against the model's."""
-        assert self.queue.advance() == pods
+        assert self.queue.process_backlog() == pods
 
     def ticked(self) -> None:
         """Move the pods that the model moved because of time."""
-        self.queue.advance()
+        self.queue.process_backlog()
 
     def finish(self) -> None:
         """Complete the queue's backlog, as the model has none."""
@@ -246,11 +256,11 @@ class SlicedQueueAgainstModel(QueueAgainstModel):
     def finish(self) -> None:
         while self.queue.backlog:
             assert self.queue.pop(self.now) is None, "a pod of a higher priority may still become active"
-            self.queue.advance()
+            self.queue.process_backlog()
 
     @rule()
     def advance(self) -> None:
-        self.queue.advance()
+        self.queue.process_backlog()
 
     @rule()
     def advance_to_the_end(self) -> None:
@@ -273,13 +283,13 @@ def _forget_events(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _move_half(monkeypatch: pytest.MonkeyPatch) -> None:
-    candidates = SchedulingQueue._candidates
+    candidates = EventEvaluator.candidates
 
-    def half(self: SchedulingQueue, move: Move) -> Iterator[QueuedPod]:
+    def half(self: EventEvaluator, move: Move, pods: UnschedulablePods) -> Iterator[QueuedPod | None]:
         move.plugins = move.plugins[:1] if move.plugins else move.plugins
-        return candidates(self, move)
+        return candidates(self, move, pods)
 
-    monkeypatch.setattr(SchedulingQueue, "_candidates", half)
+    monkeypatch.setattr(EventEvaluator, "candidates", half)
 
 
 def _keep_in_backoff(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -309,6 +319,15 @@ def test_model_catches_planted_bug_in_slicing(
 ) -> None:
     plant(monkeypatch)
     _expect_failure(SlicedQueueAgainstModel)
+
+
+def test_model_catches_hint_shared_by_pods_for_which_it_differs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(EventEvaluator, "scope_of", lambda self, queued: HintScope.SIGNATURE_GROUP)
+    machine = QueueAgainstModel()
+    machine.start([0, 0])
+    machine.try_and_fail([({"Fit"}, set()), ({"Fit"}, set())])
+    with pytest.raises(AssertionError):
+        machine.move(["pod deleted"])
 
 
 def _expect_failure(machine: type[QueueAgainstModel]) -> None:

@@ -34,7 +34,8 @@ from pyscheduler.core.extenders.preemption import run_post_filter_with_extenders
 from pyscheduler.core.extenders.session import ExtenderSession, ExtenderSteps
 from pyscheduler.core.framework.plugin_failure import PluginFailed
 from pyscheduler.core.scheduling.extension_points import PostFilterResult, PreFilterResult
-from pyscheduler.core.scheduling.failure_handler import Failure, handle_scheduling_failure
+from pyscheduler.core.scheduling.failure import Failure
+from pyscheduler.core.scheduling.failure_handler import handle_scheduling_failure
 from pyscheduler.core.scheduling.filtered_nodes import FilteredNodes, NominatedNode
 from pyscheduler.core.scheduling.profile_runtime import ProfileRuntime
 from pyscheduler.core.scheduling.schedule_one import (

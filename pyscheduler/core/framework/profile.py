@@ -101,6 +101,16 @@ class Profile(msgspec.Struct, frozen=True, eq=False, dict=True):
         return frozenset(plugin.name for plugin in self.plugins if plugin.reads_match_fields)
 
     @cached_property
+    def pre_filter_names(self) -> frozenset[str]:
+        """Names of the PreFilter plugins."""
+        return frozenset(plugin.name for plugin in self.pre_filter)
+
+    @cached_property
+    def unlimited_plugins(self) -> frozenset[str]:
+        """Names of the PreFilter and Filter plugins with results that may depend on anything."""
+        return frozenset(plugin.name for plugin in (*self.pre_filter, *self.filter) if may_read_anything(plugin))
+
+    @cached_property
     def pre_node_readers(self) -> frozenset[str]:
         """Names of the plugins with PreFilter or PreScore results that depend on node objects."""
         return frozenset(plugin.name for plugin in self.plugins if plugin.pre_reads_nodes)
@@ -235,6 +245,16 @@ def _unroll_wildcard(
 def reads_of(plugin: Plugin) -> Reads:
     """Return what the plugin's per-node results depend on; EVERYTHING for a plugin without `reads`."""
     return getattr(plugin, "reads", Reads.EVERYTHING)
+
+
+def may_read_anything(plugin: Plugin) -> bool:
+    """Return True if the plugin's results may depend on more than the pod's signature, nodes and pods on nodes.
+
+    So may those of a plugin with a cache key that does not read pods on other nodes: the key has what else it reads.
+    """
+    reads, own_key = reads_of(plugin), getattr(type(plugin), "filter_cache_key", FilterPlugin.filter_cache_key)
+    is_keyed = own_key is not FilterPlugin.filter_cache_key and reads <= Reads.ALL_NODES
+    return reads is Reads.EVERYTHING or is_keyed or getattr(plugin, "reads_identity", False)
 
 
 def is_cacheable(plugin: Plugin) -> bool:

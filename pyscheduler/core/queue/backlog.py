@@ -6,9 +6,10 @@ No pod is popped before the backlog is empty.
 
 Invariant: once the backlog is empty, each pod is where it would be if every event had moved all pods at once.
 - Tasks run in the order of their events, with the time of the event.
-- Each pod has the number of the last event evaluated for it (`QueuedPod.last_event_number`). A pod that enters the
-  unschedulable tier from outside is up to date, by the replay of the events in flight or by its new attempt; one that
-  only changes its gate keeps its number. So each event is evaluated once per pod, in order.
+- An event is evaluated once for all pods for which the queueing hints return the same (`unschedulable.HintGroup`).
+- Each pod has the number of the last event evaluated for it alone (`QueuedPod.last_event_number`). A pod that enters
+  the unschedulable tier from outside is up to date, by the replay of the events in flight or by its new attempt; one
+  that only changes its gate keeps its number. So each event is evaluated once per pod, in order.
 - A change of a single pod first evaluates its outstanding events (`SchedulingQueue.update`, `activate`).
 - Events are recorded at once for the pods in flight, which are in no tier.
 """
@@ -20,24 +21,34 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from pyscheduler.api.events import ANY_RESOURCE, Action, ClusterEvent
+from pyscheduler.api.pod import Pod
 from pyscheduler.api.queued import QueuedPod
 from pyscheduler.core.queue import labels
+from pyscheduler.core.queue.hints import QueueingStrategy
 from pyscheduler.core.queue.rejections import ProfilePlugin
+from pyscheduler.core.queue.unschedulable import GroupKey
 
 SLICE = 500
-"""Pending pods that one call processes: a hint and a move to another tier take 10 to 20 µs together."""
+"""Pods, or groups of equal pods, that one call processes: a hint and a move to another tier take 10 to 20 µs."""
 MIN_MOVES = 16
 """Number of moves that may be queued whatever the number of pods."""
 MAX_EVALUATIONS = 2_000_000
-"""Maximum of pods times queued moves. Twenty evaluations cost about as much as an attempt, and no attempt starts
-meanwhile: beyond the limit all pods are retried as if one of the events had helped, as with `inflight.MOST_EVENTS`.
+"""Maximum of groups of pods times queued moves. Twenty evaluations cost about as much as an attempt, and no attempt
+starts meanwhile: beyond the limit all pods are retried as if one of the events had helped, as with
+`inflight.MOST_EVENTS`.
 """
 TIMEOUT = ClusterEvent(ANY_RESOURCE, Action.ALL, label=labels.UNSCHEDULABLE_TIMEOUT)
 TOO_MANY = ClusterEvent(ANY_RESOURCE, Action.ALL, label=labels.TOO_MANY_EVENTS)
 
 
+@dataclass(slots=True, eq=False, kw_only=True)
+class _Steps:
+    steps: Iterator[bool] | None = None
+    """Remaining steps; None before the first slice."""
+
+
 @dataclass(slots=True, eq=False)
-class Move:
+class Move(_Steps):
     """Evaluation of one event for the pods in the unschedulable tier."""
 
     number: int
@@ -49,21 +60,27 @@ class Move:
     """Further condition for the pods."""
     with_gated: bool = False
     """True to evaluate all gated pods as well."""
-    pods: Iterator[QueuedPod] | None = None
-    """Remaining pods; None before the first slice."""
+    strategies: dict[GroupKey, QueueingStrategy] = field(default_factory=dict)
+    """Effect of the event on the pods of a group."""
     gate_results: dict[Hashable, bool] = field(default_factory=dict)
     """PreEnqueue results shared by pods with the same gate (`PreEnqueuePlugin.gate_key`); True if gated."""
 
+    @property
+    def pod_uid(self) -> str:
+        """UID of the pod that the event is about, for which hints may return another result; "" if there is none."""
+        changed = self.event.new or self.event.old
+        return changed.uid if isinstance(changed, Pod) else ""
+
 
 @dataclass(slots=True, eq=False)
-class Release:
+class Release(_Steps):
     """End of the backoffs that have expired at this time."""
 
     at: float
 
 
 @dataclass(slots=True, eq=False)
-class Readmission:
+class Readmission(_Steps):
     """Admission of all pods by new plugins, after a reconfiguration."""
 
     number: int
@@ -116,9 +133,9 @@ class Backlog(deque[Task]):
         self._moves = 0
         self.append(Readmission(self.number, at, pods))
 
-    def limit(self, waiting: int) -> None:
-        """Replace all moves by one that retries every pod if there are too many evaluations for `waiting` pods."""
-        if self._moves <= max(MIN_MOVES, MAX_EVALUATIONS // max(1, waiting)):
+    def limit(self, groups: int) -> None:
+        """Replace all moves by one that retries every pod if there are too many evaluations for `groups` of pods."""
+        if self._moves <= max(MIN_MOVES, MAX_EVALUATIONS // max(1, groups)):
             return
         last = next(task for task in reversed(self) if isinstance(task, Move))
         others = [task for task in self if not isinstance(task, Move)]

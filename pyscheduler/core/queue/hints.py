@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 
 from pyscheduler.api.events import (
     ANY_RESOURCE,
@@ -19,16 +20,19 @@ from pyscheduler.api.events import (
     QueueingHint,
     QueueingHintFn,
 )
+from pyscheduler.api.plugin import Plugin
 from pyscheduler.api.pod import Pod
 from pyscheduler.api.queued import QueuedPod
 from pyscheduler.core.framework.plugin_calls import call_guarded
 from pyscheduler.core.framework.plugin_failure import PluginFailed
+from pyscheduler.core.framework.profile import may_read_anything
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.core.queue.labels import label_of
 
 QUEUEING_HINT = "QueueingHint"
 """Name of the point passed to `Instrument.plugin_failed` when a hint raises."""
 
+_CACHED_SCOPES = 1024
 HintFunctions = tuple[QueueingHintFn | None, ...]
 
 
@@ -43,14 +47,46 @@ class QueueingStrategy(enum.Enum):
     """The pod is retried at once: the event is the one a plugin returned Pending for."""
 
 
+class HintScope(enum.IntEnum):
+    """Part of a pod that a plugin's queueing hints read besides the UID of the event's own pod."""
+
+    SIGNATURE_GROUP = 0
+    """The spec without claims and node names: the hints return the same for all pods of a template."""
+    SIGNATURE = 1
+    """The labels, annotations, claims or node names as well."""
+    POD = 2
+    """Anything."""
+
+    @staticmethod
+    def of(plugin: Plugin) -> HintScope:
+        """Return the scope of a plugin: its hints read no more than its cached results depend on."""
+        if may_read_anything(plugin):
+            return HintScope.POD
+        if plugin.reads_labels or plugin.reads_claims or plugin.reads_match_fields:
+            return HintScope.SIGNATURE
+        return HintScope.SIGNATURE_GROUP
+
+
 class Hints:
     """Event registrations of one profile as (plugin name, interest), in calling order."""
 
-    def __init__(self, events_to_register: Iterable[tuple[str, ClusterEventWithHint]], instrument: Instrument) -> None:
+    def __init__(
+        self,
+        events_to_register: Iterable[tuple[str, ClusterEventWithHint]],
+        instrument: Instrument,
+        scopes: Mapping[str, HintScope] | None = None,
+    ) -> None:
+        """`scopes` are those of the plugins by name; hints of other plugins are called for each pod."""
         self._instrument = instrument
+        self._scopes = scopes or {}
+        self.scope_of = lru_cache(_CACHED_SCOPES)(self._scope_of)
+        """The widest scope of the hints of these plugins."""
         registered = list(events_to_register)
         self._interests = registered + list(_taints_with_node_add(registered))
         self._by_kind: dict[tuple[str, int], Mapping[str, HintFunctions]] = {}
+
+    def _scope_of(self, plugins: frozenset[str]) -> HintScope:
+        return max((self._scopes.get(plugin, HintScope.POD) for plugin in plugins), default=HintScope.POD)
 
     def interested(self, event: ClusterEvent) -> Mapping[str, HintFunctions]:
         """Return the plugins that registered for such an event, each with its hint functions for it."""

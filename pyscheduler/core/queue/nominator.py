@@ -27,7 +27,8 @@ class Nominator:
         self._pods_on: dict[str, dict[str, Pod]] = {}
         self._ended: set[str] = set()
         """UIDs of pods with a nomination that was ended here while their status still has it."""
-        self._changes = 0
+        self.version = 0
+        """Number of changes of the nominated pods."""
         self._changed: dict[str, int] = {}
         """Number of the last change by node name, for nodes with nominated pods."""
         self.freed: list[FreedNomination] = []
@@ -115,8 +116,9 @@ class Nominator:
         if pods:
             self._count_change(node_name)
         else:
+            self.version += 1
             del self._pods_on[node_name], self._changed[node_name]
 
     def _count_change(self, node_name: str) -> None:
-        self._changes += 1
-        self._changed[node_name] = self._changes
+        self.version += 1
+        self._changed[node_name] = self.version

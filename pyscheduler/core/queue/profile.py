@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from pyscheduler.api.events import ClusterEventWithHint
 from pyscheduler.api.plugin import PreEnqueuePlugin, QueueSortPlugin
+from pyscheduler.core.queue.hints import HintScope
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,3 +20,5 @@ class QueueProfile:
     sort: QueueSortPlugin
     pre_enqueue: tuple[PreEnqueuePlugin, ...] = ()
     events_to_register: tuple[tuple[str, ClusterEventWithHint], ...] = ()
+    hint_scopes: Mapping[str, HintScope] = field(default_factory=dict)
+    """What the hints of a plugin read of a pod, by plugin name; hints of other plugins are called for each pod."""

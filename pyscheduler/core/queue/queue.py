@@ -11,9 +11,9 @@
 It follows kube-scheduler 1.36's PriorityQueue with its gates SchedulerQueueingHints and SchedulerPopFromBackoffQ on.
 It has no clock: `now` is seconds on the caller's monotonic clock. Nothing blocks: `pop` returns None if no pod is
 ready, and `next_wake` is the time to `tick` and `pop` again. No call processes more than a slice of the pending pods:
-the rest goes into the `backlog`, which `advance` continues, and `pop` returns None until it is empty. There are two
-differences: early pops from backoff are delayed (the constants of `backoff`), and at most `inflight.MOST_EVENTS` events
-are recorded for the pods in flight.
+the rest goes into the `backlog`, which `process_backlog` continues, and `pop` returns None until it is empty. There are
+two differences: early pops from backoff are delayed (the constants of `backoff`), and at most `inflight.MOST_EVENTS`
+events are recorded for the pods in flight.
 
 Rules for the caller:
 - `pop` puts a pod in flight; each popped pod needs one `add_unschedulable` or one `done`. `done` is called before
@@ -22,33 +22,36 @@ Rules for the caller:
   bound by another scheduler; pods in flight stay there until `done`.
 - `add_unschedulable` takes the pod's newest version and does not call `nominator.add`: the caller does.
 - The caller requeues pods by `move_all(…, only=…)` for each result of `nominator.take_freed`.
-- Methods that may move many pods only add to the backlog: `advance` must follow.
+- Methods that may move many pods only add to the backlog: `process_backlog` must follow.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from itertools import islice
 
 from pyscheduler.api.events import ClusterEvent
 from pyscheduler.api.pod import Pod
 from pyscheduler.api.queued import QueuedPod
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.core.queue import labels
-from pyscheduler.core.queue.backlog import SLICE, TIMEOUT, Backlog, Move, Readmission, Release
+from pyscheduler.core.queue.backlog import SLICE, TIMEOUT, Backlog, Move, Readmission, Release, Task
 from pyscheduler.core.queue.backoff import Backoff
 from pyscheduler.core.queue.entry import QueueEntry, Tier
+from pyscheduler.core.queue.event_evaluator import EventEvaluator
 from pyscheduler.core.queue.gates import Gates
-from pyscheduler.core.queue.hints import Hints, QueueingStrategy, for_pod, is_wildcard
+from pyscheduler.core.queue.hints import Hints, QueueingStrategy, for_pod
 from pyscheduler.core.queue.inflight import InFlight
 from pyscheduler.core.queue.nominator import Nominator
 from pyscheduler.core.queue.profile import QueueProfile
-from pyscheduler.core.queue.rejections import ProfilePlugin, RejectionCounts, shared
+from pyscheduler.core.queue.rejections import RejectionCounts, shared
 from pyscheduler.core.queue.tiers import Tiers
 
 FLUSH_PERIOD = 30.0
 """Seconds between two checks for pods that have been unschedulable for too long."""
 
+_SKIP, _AFTER_BACKOFF = QueueingStrategy.SKIP, QueueingStrategy.AFTER_BACKOFF
 _ACTIVE, _BACKOFF, _UNSCHEDULABLE = Tier.ACTIVE.value, Tier.BACKOFF.value, Tier.UNSCHEDULABLE.value
 
 
@@ -68,22 +71,27 @@ class SchedulingQueue:
         self.nominator = nominator
         self._slice = slice_pods
         self.backlog = Backlog()
-        """Work that `advance` does in slices; no pod is popped before it is done."""
+        """Work that `process_backlog` does in slices; no pod is popped before it is done."""
         self._rejections = RejectionCounts()
         self._instrument = instrument
         self._max_in_unschedulable = max_in_unschedulable
         self._in_flight = InFlight()
         self._last_failure_event = 0  # the number of the newest event when an attempt failed last
         self._next_flush = 0.0
-        self._use(profiles, backoff)
+        self._set_profiles(profiles, backoff)
 
-    def _use(self, profiles: Mapping[str, QueueProfile], backoff: Backoff, former: Tiers | None = None) -> None:
-        """Set the plugins, and empty tiers that use them."""
+    def _set_profiles(
+        self, profiles: Mapping[str, QueueProfile], backoff: Backoff, previous: Tiers | None = None
+    ) -> None:
+        """Set the plugins, and empty tiers that use them; the pods of the `previous` tiers are to be readmitted."""
         sort, instrument = next(iter(profiles.values())).sort, self._instrument
-        self._hints = {name: Hints(profile.events_to_register, instrument) for name, profile in profiles.items()}
+        self._profiles = profiles
+        self._events = EventEvaluator(
+            {name: Hints(each.events_to_register, instrument, each.hint_scopes) for name, each in profiles.items()}
+        )
         self.gates = Gates({name: profile.pre_enqueue for name, profile in profiles.items()}, instrument)
         self._backoff_policy = backoff
-        self._tiers = Tiers(sort, instrument, former)
+        self._tiers = Tiers(sort, instrument, self._events.scope_of, previous)
         self.tier_of = self._tiers.index
         """The tier of every pod by UID; after a reconfiguration, of every pod that is readmitted."""
         self.active, self._backoff_queue = self._tiers.active, self._tiers.backoff
@@ -95,9 +103,9 @@ class SchedulingQueue:
         Pods in flight stay in flight: the new plugins evaluate the events recorded for them. Those of removed profiles
         must end with `done`, not with `add_unschedulable`.
         """
-        former = self._tiers
-        self._use(profiles, backoff, former)
-        self.backlog.restart(now, former.drain())
+        previous = self._tiers
+        self._set_profiles(profiles, backoff, previous)
+        self.backlog.restart(now, previous.drain())
 
     # Contents
 
@@ -106,8 +114,8 @@ class SchedulingQueue:
 
     def __contains__(self, uid: str) -> bool:
         """Return True if the pod is in one of the tiers; a pod in flight is not."""
-        former = self._tiers.former
-        return uid in self.tier_of or (former is not None and uid in former)
+        previous = self._tiers.previous
+        return uid in self.tier_of or (previous is not None and uid in previous)
 
     @property
     def needs_events(self) -> bool:
@@ -201,8 +209,8 @@ class SchedulingQueue:
 
     def _requeue_on_events(self, queued: QueuedPod, events: Sequence[ClusterEvent], now: float) -> None:
         for event in events:
-            how = self._strategy(queued, event)
-            if how is not QueueingStrategy.SKIP and self._move_pod(queued, how, labels.label_of(event), now):
+            how = self._events.strategy(queued, event)
+            if how is not _SKIP and self._move_pod(queued, how, labels.label_of(event), now):
                 self._backoff_queue.allow_early_pops()
                 return
 
@@ -263,13 +271,13 @@ class SchedulingQueue:
         """Return the effect of the events since the pod was popped, now that its rejectors are set."""
         events = self._in_flight.events_since_start(queued.pod.uid)
         if events is None or not (queued.unschedulable_plugins or queued.pending_plugins):
-            return QueueingStrategy.AFTER_BACKOFF
-        strategy = QueueingStrategy.SKIP
+            return _AFTER_BACKOFF
+        strategy = _SKIP
         for event in events:
-            how = self._strategy(queued, event)
+            how = self._events.strategy(queued, event)
             if how is QueueingStrategy.IMMEDIATELY:
                 return how
-            if how is QueueingStrategy.AFTER_BACKOFF:
+            if how is _AFTER_BACKOFF:
                 strategy = how
                 if not queued.pending_plugins:
                     break
@@ -279,73 +287,56 @@ class SchedulingQueue:
 
     def move_all(self, event: ClusterEvent, now: float, only: Callable[[Pod], bool] | None = None) -> None:
         """Record an event for the pods in flight, and evaluate it for the unschedulable pods (`only` some)."""
-        plugins = self._registered_plugins(event)
+        plugins = self._events.registered_plugins(event)
         if plugins != []:
             self._in_flight.record(event)
             if self.backlog or self._unschedulable.has_any(plugins):
                 self.backlog.move(event, now, plugins, only and (lambda queued: only(queued.pod)))
-                self.backlog.limit(len(self._unschedulable))
+                self.backlog.limit(self._unschedulable.group_count)
 
-    def advance(self) -> int:
+    def process_backlog(self) -> int:
         """Process one slice of the backlog; returns the number of pods that moved to active or backoff."""
-        moved = 0
-        for _ in range(self._slice):
-            task = self.backlog.first()
-            if task is None:
-                break
-            if isinstance(task, Move):
-                moved += self._advance_move(task)
-            elif isinstance(task, Release):
-                self._advance_release(task)
-            else:
-                self._advance_readmission(task)
+        moved, steps = 0, self._slice
+        while steps > 0 and (task := self.backlog.first()) is not None:
+            if task.steps is None:
+                task.steps = self._steps(task)
+            for has_moved in islice(task.steps, steps):
+                moved += has_moved
+                steps -= 1
+            if steps > 0:
+                self.backlog.finish()
+                steps -= 1
         return moved
 
-    def _advance_move(self, move: Move) -> bool:
-        if move.pods is None:
-            move.pods = self._candidates(move)
-        if (queued := next(move.pods, None)) is not None:
-            return self._evaluate_event(queued, move)
-        self.backlog.finish()
-        return False
-
-    def _advance_release(self, release: Release) -> None:
-        if (queued := self._backoff_queue.release(release.at)) is None:
-            self.backlog.finish()
+    def _steps(self, task: Task) -> Iterator[bool]:
+        """Process a task; yields after each pod, or group of equal pods, True if an event has moved the pod."""
+        if isinstance(task, Move):
+            for queued in self._events.candidates(task, self._unschedulable):
+                yield queued is not None and self._evaluate_event(queued, task)
+        elif isinstance(task, Release):
+            while (queued := self._backoff_queue.release(task.at)) is not None:
+                self._to_active(queued, labels.BACKOFF_COMPLETE, task.at, admitted=True)
+                yield False
         else:
-            self._to_active(queued, labels.BACKOFF_COMPLETE, release.at, admitted=True)
-
-    def _advance_readmission(self, readmission: Readmission) -> None:
-        if (queued := next(readmission.pods, None)) is None:
-            self._tiers.former = None
-            self.backlog.finish()
-        else:
-            self._readmit(queued, readmission)
+            for queued in task.pods:
+                self._readmit(queued, task)
+                yield False
+            self._tiers.previous = None
 
     def _readmit(self, queued: QueuedPod, readmission: Readmission) -> None:
         self._rejections.remove(queued.pod.uid)
-        if queued.pod.scheduler_name not in self._hints:
+        if queued.pod.scheduler_name not in self._profiles:
             self.nominator.remove(queued.pod.uid)
             return
         queued.unschedulable_plugins, queued.pending_plugins, queued.gating_plugin = frozenset(), frozenset(), ""
         queued.last_event_number = readmission.number
         self._to_active(queued, labels.RECONFIGURED, readmission.at)
 
-    def _candidates(self, move: Move) -> Iterator[QueuedPod]:
-        """Iterate over the pods to evaluate the event for; pods added after the first slice are up to date."""
-        if move.plugins is not None:
-            for plugin in move.plugins:
-                yield from self._unschedulable.held_by(plugin)
-            return
-        yield from list(self._unschedulable.rejected.values())
-        if move.with_gated:
-            yield from list(self._unschedulable.gated.values())
-
     def _catch_up(self, uid: str) -> None:
         """Run the backlog's tasks for one pod, so that a change of it comes after them."""
         for task in self.backlog:
             if isinstance(task, Readmission):
-                if self._tiers.former is not None and (queued := self._tiers.former.remove(uid)) is not None:
+                if self._tiers.previous is not None and (queued := self._tiers.previous.remove(uid)) is not None:
                     self._readmit(queued, task)
             elif isinstance(task, Move):
                 queued = self._unschedulable.get(uid)
@@ -406,12 +397,6 @@ class SchedulingQueue:
             self._in_flight.record(TIMEOUT)
             self.backlog.move(TIMEOUT, now, None, has_expired).with_gated = True
 
-    def _registered_plugins(self, event: ClusterEvent) -> list[ProfilePlugin] | None:
-        """Return the (profile, plugin) pairs that registered for the event; None for an event without hints."""
-        if is_wildcard(event):
-            return None
-        return [(name, plugin) for name, hints in self._hints.items() for plugin in hints.interested(event)]
-
     def _evaluate_event(self, queued: QueuedPod, move: Move) -> bool:
         """Evaluate an event for a pod once, unless it has left the tier; returns True if the pod was requeued."""
         if queued.last_event_number >= move.number or self._unschedulable.get(queued.pod.uid) is not queued:
@@ -423,15 +408,12 @@ class SchedulingQueue:
         # Checked first, since hundreds of gated preemptors may wait, each with the events of all others' victims.
         if queued.gating_plugin and self.gates.is_still_gated(queued, move.gate_results):
             return False
-        how = self._strategy(queued, move.event)
-        if how is QueueingStrategy.SKIP or not self._move_pod(queued, how, labels.label_of(move.event), move.at):
+        how = self._events.strategy_in_group(queued, self._unschedulable.group_of(queued.pod.uid), move)
+        if how is _SKIP or not self._move_pod(queued, how, labels.label_of(move.event), move.at):
             return False
         if move.number > self._last_failure_event:
             self._backoff_queue.allow_early_pops()
         return True
-
-    def _strategy(self, queued: QueuedPod, event: ClusterEvent) -> QueueingStrategy:
-        return self._hints[queued.pod.scheduler_name].evaluate(queued, event)
 
     def _move_pod(self, queued: QueuedPod, how: QueueingStrategy, label: str, now: float) -> bool:
         """Requeue an unschedulable pod unless a plugin's call has removed it; returns False if it stays or is gated."""
@@ -462,10 +444,10 @@ class SchedulingQueue:
         self, queued: QueuedPod, how: QueueingStrategy, label: str, now: float, admitted: bool = False
     ) -> bool:
         """Put a pod that is in no tier into the right one; returns False if it needs a further event."""
-        if how is QueueingStrategy.SKIP:
+        if how is _SKIP:
             self._add_to_unschedulable(queued, label)
             return False
-        if how is QueueingStrategy.AFTER_BACKOFF and self._backoff_policy.is_backing_off(queued, now):
+        if how is _AFTER_BACKOFF and self._backoff_policy.is_backing_off(queued, now):
             return self._to_backoff(queued, label, admitted)
         return self._to_active(queued, label, now, admitted)
 

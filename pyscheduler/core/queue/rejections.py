@@ -43,9 +43,12 @@ class RejectionCounts:
 
     def add(self, queued: QueuedPod) -> None:
         """Count a pod that enters a tier or moves to another one; its rejectors must not change there."""
-        self.remove(queued.pod.uid)
-        if rejectors := rejectors_of(queued):
-            self._of_pod[queued.pod.uid] = rejectors
+        uid, rejectors = queued.pod.uid, rejectors_of(queued)
+        if self._of_pod.get(uid) is rejectors:
+            return
+        self.remove(uid)
+        if rejectors:
+            self._of_pod[uid] = rejectors
         for profile, plugin in rejectors:
             self.counts[plugin, profile] += 1
 

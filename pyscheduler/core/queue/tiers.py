@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from pyscheduler.api.plugin import QueueSortPlugin
 from pyscheduler.api.queued import QueuedPod
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.core.queue.backoff import BackoffQueue
 from pyscheduler.core.queue.entry import Tier, TierIndex
+from pyscheduler.core.queue.hints import HintScope
 from pyscheduler.core.queue.ordered import ActiveQueue
 from pyscheduler.core.queue.unschedulable import UnschedulablePods
 
@@ -16,41 +17,47 @@ from pyscheduler.core.queue.unschedulable import UnschedulablePods
 class Tiers:
     """Tiers of the queue; a pod is in one of them.
 
-    Pods in the `former` tiers wait for admission by new plugins after a reconfiguration, and count as active.
+    Pods in the `previous` tiers wait for admission by new plugins after a reconfiguration, and count as active.
     """
 
-    def __init__(self, sort: QueueSortPlugin, instrument: Instrument, former: Tiers | None = None) -> None:
+    def __init__(
+        self,
+        sort: QueueSortPlugin,
+        instrument: Instrument,
+        scope_of: Callable[[QueuedPod], HintScope],
+        previous: Tiers | None = None,
+    ) -> None:
         self.index: TierIndex = {}
-        """The tier of every pod, former tiers excluded."""
+        """The tier of every pod, previous tiers excluded."""
         self.active = ActiveQueue(sort, instrument, self.index)
         self.backoff = BackoffQueue(sort, instrument, self.index)
-        self.unschedulable = UnschedulablePods(self.index)
-        self.former = former
+        self.unschedulable = UnschedulablePods(self.index, scope_of)
+        self.previous = previous
 
     def __len__(self) -> int:
-        return len(self.index) + (0 if self.former is None else len(self.former))
+        return len(self.index) + (0 if self.previous is None else len(self.previous))
 
     def __contains__(self, uid: str) -> bool:
-        return uid in self.index or (self.former is not None and uid in self.former)
+        return uid in self.index or (self.previous is not None and uid in self.previous)
 
     def get(self, uid: str) -> QueuedPod | None:
         """Return the pod, or None."""
         tier = self.index.get(uid)
         if tier is not None:
             return tier.get(uid)
-        return None if self.former is None else self.former.get(uid)
+        return None if self.previous is None else self.previous.get(uid)
 
     def remove(self, uid: str) -> QueuedPod | None:
         """Remove and return the pod, or return None."""
         tier = self.index.get(uid)
         if tier is not None:
             return tier.remove(uid)
-        return None if self.former is None else self.former.remove(uid)
+        return None if self.previous is None else self.previous.remove(uid)
 
     def drain(self) -> Iterator[QueuedPod]:
         """Remove and yield the pods one by one; others may be removed in between."""
-        if self.former is not None:
-            yield from self.former.drain()
+        if self.previous is not None:
+            yield from self.previous.drain()
         for tier in (self.active, self.backoff):
             while (queued := tier.pop()) is not None:
                 yield queued
@@ -61,8 +68,8 @@ class Tiers:
     def __iter__(self) -> Iterator[tuple[Tier, QueuedPod]]:
         """Iterate over active pods in their order, then backoff, unschedulable, gated."""
         yield from ((Tier.ACTIVE, queued) for queued in self.active)
-        if self.former is not None:
-            yield from ((Tier.ACTIVE, queued) for _, queued in self.former)
+        if self.previous is not None:
+            yield from ((Tier.ACTIVE, queued) for _, queued in self.previous)
         yield from ((Tier.BACKOFF, queued) for queued in self.backoff)
         for queued in self.unschedulable:
             yield (Tier.GATED if queued.gating_plugin else Tier.UNSCHEDULABLE), queued

@@ -54,6 +54,8 @@ class EquivalenceCache:
         """Rows that pass all filters but are not feasible because nominated pods need the space."""
         self.with_nominated_pods: dict[str, tuple[Hashable, Status | None]] = {}
         """Filter status of nodes with their nominated pods added, with the versions it depends on; by node name."""
+        self._are_all_filtered = False
+        """True if the current attempt has filtered all nodes."""
         self._size = 0
         self._nodes_version = state.nodes_version
         self._objects_version = state.objects_version
@@ -78,12 +80,28 @@ class EquivalenceCache:
         return self.filters.bytes + self.scores.bytes + self.feasible.nbytes
 
     @property
+    def holds_for_signature(self) -> bool:
+        """True if an attempt of another pod of the signature would have the current attempt's PreFilter and Filter
+        results while nothing changes.
+        """
+        return self._are_all_filtered and not self._includes(self._profile.unlimited_plugins, group=False)
+
+    def depends_on(self, plugins: frozenset[str]) -> bool:
+        """Return True if the signature's PreFilter or Filter results may include any of these plugins'."""
+        return self._includes(plugins, group=True)
+
+    def _includes(self, plugins: frozenset[str], group: bool) -> bool:
+        pre_filters = plugins & self._profile.pre_filter_names
+        return not pre_filters <= self._pre_filter.skips(group) or self.filters.has_active(plugins)
+
+    @property
     def _is_small(self) -> bool:
         """True if the cluster has so few nodes that per-node calls serve all of them."""
         return are_few(self._state.rows)
 
     def begin(self, signature: PodSignature) -> PluginResultCache:
         """Return the PreFilter results that are still valid."""
+        self._are_all_filtered = False
         if self._signature is not signature:
             self._switch_signature(signature)
         if self._nodes_version != self._state.nodes_version:
@@ -139,6 +157,7 @@ class EquivalenceCache:
         """Update `feasible`; call it before `exclude_rows`. PluginFailed if a plugin raises."""
         if len(self._state.rows) != self._size:
             self._resize(len(self._state.rows))
+        self._are_all_filtered = True
         active_changed = self.filters.activate(skipped)
         changed_rows = self.filters.invalidate_keyed(cycle)
         keys_changed = active_changed or changed_rows is None or len(changed_rows) > 0

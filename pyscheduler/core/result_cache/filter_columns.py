@@ -142,6 +142,10 @@ class FilterColumns:
         self.statuses: list[Status] = [Status(Code.SUCCESS)]
         self._code_by_rejection: dict[tuple[str, Rejection], int] = {}
 
+    def has_active(self, plugins: frozenset[str]) -> bool:
+        """Return True if one of these plugins is not skipped."""
+        return any(column.plugin.name in plugins for column in self._active)
+
     @property
     def is_stable(self) -> bool:
         """True if results change only in rows where something happened."""

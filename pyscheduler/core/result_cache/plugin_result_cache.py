@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from pyscheduler.api.cycle import Cycle, StateKey
@@ -109,7 +108,7 @@ class PluginResultCache:
                     if result.versions is not None:
                         self._skip_results[plugin.name] = True
 
-    def invalidate_skips(self, plugins: AbstractSet[str]) -> None:
+    def invalidate_skips(self, plugins: Set[str]) -> None:
         """Drop SKIP_SIGNATURE and SKIP_SIGNATURE_GROUP of some plugins, because something they depend on changed."""
         self.drop(self._skip_results.keys() & plugins)
 
@@ -130,6 +129,11 @@ class PluginResultCache:
             for name in gone:
                 self._skip_results.pop(name, None)
             self._invalidate_plan()
+
+    def skips(self, group: bool) -> Set[str]:
+        """Return the plugins with a valid SKIP_SIGNATURE_GROUP or, unless for the `group`, SKIP_SIGNATURE."""
+        results = self._skip_results
+        return {name for name, is_for_group in results.items() if is_for_group} if group else results.keys()
 
     def uncached_plugins(self, plugins: Sequence[P], cycle: Cycle) -> Iterator[P]:
         """Yield the plugins to run in order, after adding the cached state of the plugins before each one to the cycle.

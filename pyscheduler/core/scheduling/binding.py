@@ -13,7 +13,8 @@ from pyscheduler.core.events import BindFailed, Bound
 from pyscheduler.core.framework.plugin_calls import call_plugin
 from pyscheduler.core.framework.plugin_failure import PluginFailed
 from pyscheduler.core.instrument import SUCCESS
-from pyscheduler.core.scheduling.failure_handler import Failure, handle_scheduling_failure
+from pyscheduler.core.scheduling.failure import Failure
+from pyscheduler.core.scheduling.failure_handler import handle_scheduling_failure
 from pyscheduler.core.scheduling.pod_stages import Stage
 
 # Looking up an enum member costs more than the assignment it is used in, and this runs for every pod.

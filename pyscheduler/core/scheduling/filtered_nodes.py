@@ -69,6 +69,8 @@ class FilteredNodes(Struct, eq=False):
             return +tally
         filters = self.cache.filters
         tally = filters.tally(nodes)
+        if not self.rejections:
+            return tally
         tally.update(self.rejections.values())
         tally.subtract(own for row in self.rejections if (own := filters.status(row)) is not None)
         return +tally

@@ -18,7 +18,7 @@ from pyscheduler.core.framework.plugin_failure import PluginFailed
 from pyscheduler.core.framework.waiting_pods import WaitingPodState
 from pyscheduler.core.scheduling.binding import forget_and_requeue, start_binding
 from pyscheduler.core.scheduling.extension_points import PERMIT
-from pyscheduler.core.scheduling.failure_handler import Failure
+from pyscheduler.core.scheduling.failure import Failure
 from pyscheduler.core.scheduling.pod_stages import Stage
 
 MAX_DECIDED = 200

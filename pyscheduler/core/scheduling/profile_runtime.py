@@ -12,6 +12,7 @@ from pyscheduler.core.instrument import Instrument, Point
 from pyscheduler.core.queue.nominator import Nominator
 from pyscheduler.core.result_cache.equivalence_cache import EquivalenceCache
 from pyscheduler.core.result_cache.equivalence_caches import EquivalenceCaches
+from pyscheduler.core.scheduling.fit_errors import FitErrorCache
 from pyscheduler.core.scheduling.node_order import KubeSchedulerOrder, NextStartNode
 from pyscheduler.core.state.cluster import ClusterState
 
@@ -21,6 +22,7 @@ class Points(NamedTuple):
 
     pre_filter: Point
     filter: Point
+    post_filter: Point
     pre_score: Point
     score: Point
     reserve: Point
@@ -31,8 +33,8 @@ class Points(NamedTuple):
     @staticmethod
     def of(profile: str, instrument: Instrument) -> Points:
         """Return the points of a profile."""
-        names = ("PreFilter", "Filter", "PreScore", "Score", "Reserve", "Unreserve", "Permit", "PreBindPreFlight")
-        return Points(*(instrument.point(name, profile) for name in names))
+        names = ("PreFilter", "Filter", "PostFilter", "PreScore", "Score", "Reserve", "Unreserve", "Permit")
+        return Points(*(instrument.point(name, profile) for name in (*names, "PreBindPreFlight")))
 
     def fail(self) -> None:
         """End the point that a plugin's exception has interrupted."""
@@ -50,6 +52,7 @@ class ProfileRuntime(msgspec.Struct, frozen=True, eq=False):
     """None: every node is evaluated and scored, and ties are broken pseudo-randomly."""
     caches: EquivalenceCaches
     points: Points
+    fit_errors: FitErrorCache
 
     @staticmethod
     def of(
@@ -70,7 +73,9 @@ class ProfileRuntime(msgspec.Struct, frozen=True, eq=False):
         if percentage is not None:
             order = KubeSchedulerOrder(state, start or NextStartNode(), percentage, is_scored)
         caches, points = EquivalenceCaches(profile, state), Points.of(profile.name, instrument)
-        return ProfileRuntime(profile, state, nominator, order, caches, points)
+        return ProfileRuntime(
+            profile, state, nominator, order, caches, points, FitErrorCache(profile, state, nominator, caches)
+        )
 
     def cache_of(self, pod: Pod) -> EquivalenceCache | None:
         """Return the cached results for pods of this kind; None if the pod is evaluated without a cache."""

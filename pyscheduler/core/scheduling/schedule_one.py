@@ -9,6 +9,7 @@
             prioritize_nodes                     PreScore, Score, NormalizeScore; results in core/result_cache, or
                                                  uncached_evaluation.py there
             select_host
+        repeat_fit_error                         instead, if another pod of the signature has just failed
         _run_post_filter                         if no node fits: run_post_filter_plugins_in_steps
             handle_fit_error                     evict victims, requeue the pod
         prepare_for_binding_cycle                if a node was selected
@@ -31,6 +32,7 @@ from pyscheduler.api.diagnosis import Diagnosis
 from pyscheduler.api.normalize import Scores
 from pyscheduler.api.outcome import Code, Nominate, Status, StatusError, Wait
 from pyscheduler.api.pod import Pod
+from pyscheduler.api.preemption import PreemptionPlugin
 from pyscheduler.api.queued import QueuedPod
 from pyscheduler.core.commands import Command, EventType, Record
 from pyscheduler.core.context import AssumedPod, Context, SuspendedAttempt
@@ -55,7 +57,8 @@ from pyscheduler.core.scheduling.extension_points import (
     run_pre_filter_plugins,
     run_reserve_plugins,
 )
-from pyscheduler.core.scheduling.failure_handler import Failure, handle_scheduling_failure
+from pyscheduler.core.scheduling.failure import Failure
+from pyscheduler.core.scheduling.failure_handler import handle_scheduling_failure
 from pyscheduler.core.scheduling.filtered_nodes import (
     FilteredNodes,
     NominatedNode,
@@ -64,6 +67,7 @@ from pyscheduler.core.scheduling.filtered_nodes import (
     rejected_with_nominated_pods,
     run_filter_plugins_with_nominated_pods,
 )
+from pyscheduler.core.scheduling.fit_errors import FitError
 from pyscheduler.core.scheduling.node_order import random_best, top_of_heap
 from pyscheduler.core.scheduling.permit import wait_on_permit
 from pyscheduler.core.scheduling.profile_runtime import ProfileRuntime
@@ -80,14 +84,17 @@ def schedule_one(context: Context, queued: QueuedPod, now: float) -> list[Comman
     skipped = skip_pod_schedule(context, pod)
     if skipped is not None:
         return skipped
+    runtime = context.runtimes[pod.scheduler_name]
+    fit_error = runtime.fit_errors.get(pod)
+    if fit_error is not None:
+        return repeat_fit_error(context, queued, fit_error, now)
     cycle = start_cycle(context, queued, now)
-    runtime = context.runtimes[cycle.profile]
     try:
         result = schedule_pod(runtime, cycle, pod)
     except PluginFailed as failed:
         return handle_plugin_failure(context, queued, failed, now)
     if isinstance(result, Diagnosis):
-        steps = _run_post_filter(context, runtime.profile, cycle, queued, result)
+        steps = _run_post_filter(context, runtime, cycle, queued, result)
         return run_until_pause(context, SuspendedAttempt(queued, pod, steps))
     return prepare_for_binding_cycle(context, runtime, cycle, queued, result.node)
 
@@ -322,20 +329,42 @@ def select_host(runtime: ProfileRuntime, cycle: Cycle, prioritized: TopScores | 
 # -- No node fits ----------------------------------------------------------------------------------------------------
 
 
+def repeat_fit_error(context: Context, queued: QueuedPod, fit_error: FitError, now: float) -> list[Command]:
+    """Let the attempt fail as that of another pod of the signature; it counts as an attempt of its own."""
+    context.attempts += 1
+    for point, status in fit_error.points:
+        point.began = point.clock()
+        point.leave(status)
+    for _ in range(fit_error.preemptions):
+        context.instrument.preemption_attempted()
+    return handle_scheduling_failure(context, queued, fit_error.failure, now)
+
+
 def _run_post_filter(
-    context: Context, profile: Profile, cycle: Cycle, queued: QueuedPod, diagnosis: Diagnosis
+    context: Context, runtime: ProfileRuntime, cycle: Cycle, queued: QueuedPod, diagnosis: Diagnosis
 ) -> PostFilterSteps[list[Command]]:
     """Run PostFilter for a pod that fits no node, and requeue it; yields at each pause."""
-    result = PostFilterResult()
+    result, pod, profile = PostFilterResult(), queued.pod, runtime.profile
+    is_shareable = bool(diagnosis.total_nodes) and runtime.fit_errors.is_shareable(pod)
     try:
         if diagnosis.total_nodes:
             plugins = profile.post_filter
-            result = yield from run_post_filter_plugins_in_steps(
-                plugins, cycle, queued.pod, diagnosis, context.instrument
-            )
+            result = yield from run_post_filter_plugins_in_steps(plugins, cycle, pod, diagnosis, context.instrument)
+        if is_shareable and result.code is Code.UNSCHEDULABLE:
+            fit_error = _fit_error(runtime, diagnosis, result)
+            runtime.fit_errors.store(pod, fit_error)
+            return handle_scheduling_failure(context, queued, fit_error.failure, cycle.now)
         return handle_fit_error(context, profile, cycle, queued, diagnosis, result)
     except PluginFailed as failed:
         return handle_plugin_failure(context, queued, failed, cycle.now)
+
+
+def _fit_error(runtime: ProfileRuntime, diagnosis: Diagnosis, result: PostFilterResult) -> FitError:
+    diagnosis.post_filter_message = result.message
+    plugins, points, rejected = runtime.profile.post_filter, runtime.points, Code.UNSCHEDULABLE.camel
+    ran = ((points.pre_filter, SUCCESS), (points.filter, rejected), (points.post_filter, rejected))
+    preemptions = sum(isinstance(plugin, PreemptionPlugin) for plugin in plugins)
+    return FitError(Failure.fit_error(diagnosis, result.nominate), ran if plugins else ran[:2], preemptions)
 
 
 def handle_fit_error(

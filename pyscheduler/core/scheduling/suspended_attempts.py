@@ -13,7 +13,8 @@ from pyscheduler.core.context import Context, SuspendedAttempt
 from pyscheduler.core.events import ExtendersResponded
 from pyscheduler.core.framework.plugin_failure import is_external
 from pyscheduler.core.scheduling.binding import forget_pod
-from pyscheduler.core.scheduling.failure_handler import Failure, handle_scheduling_failure
+from pyscheduler.core.scheduling.failure import Failure
+from pyscheduler.core.scheduling.failure_handler import handle_scheduling_failure
 
 
 def run_until_pause(

@@ -21,6 +21,7 @@ from pyscheduler.api import (
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.core.queue import Backoff, Nominator, QueueProfile, SchedulingQueue
 from pyscheduler.core.queue.backoff import EARLY_POP_DELAY
+from pyscheduler.core.queue.hints import HintScope
 from pyscheduler.testing.builders import pod
 
 NO_HANDLE = cast(Handle, None)
@@ -107,10 +108,11 @@ class QueueFixture:
         sort: QueueSortPlugin | None = None,
         backoff: Backoff = Backoff(),  # noqa: B008 - frozen
         others: Mapping[str, QueueProfile] | None = None,
+        scopes: Mapping[str, HintScope] | None = None,
     ) -> None:
         self.report = Report()
         self.now = 100.0
-        profile = QueueProfile(sort or PrioritySort(), gates, events_to_register)
+        profile = QueueProfile(sort or PrioritySort(), gates, events_to_register, scopes or {})
         self.queue = SchedulingQueue({PROFILE: profile, **(others or {})}, backoff, self.report, Nominator())
 
     def add(self, *pods: Pod | str) -> None:
@@ -130,7 +132,7 @@ class QueueFixture:
     def tick(self) -> None:
         """Tick and process the backlog."""
         self.queue.tick(self.now)
-        self.queue.advance()
+        self.queue.process_backlog()
 
     def rest(self) -> None:
         """Advance the time by the delay of early pops."""
@@ -163,7 +165,7 @@ class QueueFixture:
 
     def move(self, event: ClusterEvent, only: Callable[[Pod], bool] | None = None) -> int:
         self.queue.move_all(event, self.now, only)
-        return self.queue.advance()
+        return self.queue.process_backlog()
 
     def counts(self) -> tuple[int, int, int, int]:
         """Return the number of active, backoff, unschedulable and gated pods."""

@@ -34,7 +34,7 @@ def queue_of(*pods: Pod, rejected_by: str, pending: str = "", gate: Gate | None 
 
 def finish(queue: SchedulingQueue) -> tuple[int, int, int, int]:
     while queue.backlog:
-        queue.advance()
+        queue.process_backlog()
     counts = queue.pending_counts()
     return counts["active"], counts["backoff"], counts["unschedulable"], counts["gated"]
 
@@ -56,6 +56,6 @@ def test_pod_that_is_gated_at_one_event_is_admitted_at_the_next() -> None:
     queue.add(other, NOW)
     queue.move_all(LABELLED, NOW)
     assert queue.pop(NOW) is None, "pods are still to be moved"
-    queue.advance()
+    queue.process_backlog()
     gate.closed_to.clear()
     assert finish(queue) == (1, 1, 0, 0)

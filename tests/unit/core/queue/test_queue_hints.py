@@ -4,11 +4,24 @@ from __future__ import annotations
 
 import pytest
 
-from pyscheduler.api import ANYTHING, Action, ClusterEvent, ClusterEventWithHint, Pod, QueuedPod, QueueingHint
+from pyscheduler.api import (
+    ANYTHING,
+    Action,
+    ClusterEvent,
+    ClusterEventWithHint,
+    Cycle,
+    FilterPlugin,
+    NoArgs,
+    NodeInfo,
+    Pod,
+    QueuedPod,
+    QueueingHint,
+    Reads,
+)
 from pyscheduler.api.events import QueueingHintFn
-from pyscheduler.core.queue.hints import Hints, QueueingStrategy
+from pyscheduler.core.queue.hints import Hints, HintScope, QueueingStrategy
 from pyscheduler.testing.builders import pod
-from tests.unit.core.queue.queue_fixture import NODE_ADDED, Report, always, broken, never
+from tests.unit.core.queue.queue_fixture import NO_HANDLE, NODE_ADDED, Report, always, broken, never
 
 
 def evaluate(
@@ -121,3 +134,28 @@ def test_plugin_registered_for_anything_is_interested_in_every_event() -> None:
     hints = Hints([("F", ANYTHING), ("G", ClusterEventWithHint("Node", Action.ADD))], Report())
     assert list(hints.interested(ClusterEvent("AssignedPod", Action.DELETE))) == ["F"]
     assert list(hints.interested(NODE_ADDED)) == ["F", "G"]
+
+
+class _Reader(FilterPlugin):
+    """Filter plugin of which a test sets what it reads."""
+
+    def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> None:
+        return None
+
+
+@pytest.mark.parametrize(
+    ("attributes", "scope"),
+    [
+        ({}, HintScope.POD),
+        ({"reads": Reads.DOMAINS}, HintScope.SIGNATURE),
+        ({"reads": Reads.DOMAINS, "reads_identity": True}, HintScope.POD),
+        ({"reads": Reads.OWN_NODE, "reads_labels": False, "reads_claims": False}, HintScope.SIGNATURE),
+        (
+            {"reads": Reads.OWN_NODE, "reads_labels": False, "reads_claims": False, "reads_match_fields": False},
+            HintScope.SIGNATURE_GROUP,
+        ),
+    ],
+)
+def test_hints_read_no_more_than_cached_results_depend_on(attributes: dict[str, object], scope: HintScope) -> None:
+    plugin = type("Reader", (_Reader,), {"name": "Reader", **attributes})(NoArgs(), NO_HANDLE)
+    assert HintScope.of(plugin) is scope

@@ -143,3 +143,12 @@ def test_freed_nominations(change: Callable[[Nominator], None], freed: list[tupl
     change(nominator)
     assert nominator.take_freed() == freed
     assert nominator.take_freed() == []
+
+
+def test_version_changes_with_every_change() -> None:
+    nominator = Nominator()
+    versions = [nominator.version]
+    for name, node_name in (("a", "n1"), ("b", "n1"), ("b", ""), ("a", "n2"), ("a", "")):
+        nominator.add(pod(name).build(), node_name)
+        versions.append(nominator.version)
+    assert sorted({*versions}) == versions

@@ -1,0 +1,73 @@
+"""Evaluation of events for unschedulable pods by the queueing hints of all profiles.
+
+Hints are called once for each group of pods for which they return the same, except for the pod that the event is about.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from pyscheduler.api.events import ClusterEvent
+from pyscheduler.api.queued import QueuedPod
+from pyscheduler.core.queue.backlog import Move
+from pyscheduler.core.queue.hints import Hints, HintScope, QueueingStrategy, is_wildcard
+from pyscheduler.core.queue.rejections import ProfilePlugin
+from pyscheduler.core.queue.unschedulable import HintGroup, UnschedulablePods
+
+
+class EventEvaluator:
+    """Effects of events on pods, by the hints of their profiles."""
+
+    def __init__(self, hints: Mapping[str, Hints]) -> None:
+        """`hints` are those of each profile by its name."""
+        self._hints = hints
+
+    def scope_of(self, queued: QueuedPod) -> HintScope:
+        """Return what the hints of a pod's rejectors read of it."""
+        return self._hints[queued.pod.scheduler_name].scope_of(queued.rejectors)
+
+    def registered_plugins(self, event: ClusterEvent) -> list[ProfilePlugin] | None:
+        """Return the (profile, plugin) pairs that registered for the event; None for an event without hints."""
+        if is_wildcard(event):
+            return None
+        return [(name, plugin) for name, hints in self._hints.items() for plugin in hints.interested(event)]
+
+    def strategy(self, queued: QueuedPod, event: ClusterEvent) -> QueueingStrategy:
+        """Return the effect of the event on one pod."""
+        return self._hints[queued.pod.scheduler_name].evaluate(queued, event)
+
+    def strategy_in_group(self, queued: QueuedPod, group: HintGroup, move: Move) -> QueueingStrategy:
+        """Return the effect on a pod of the group, which all of them share."""
+        shared = None if queued.pod.uid == move.pod_uid else self._shared_strategy(group, move)
+        return self.strategy(queued, move.event) if shared is None else shared
+
+    def candidates(self, move: Move, pods: UnschedulablePods) -> Iterator[QueuedPod | None]:
+        """Iterate over the pods that the event may requeue, with None for each group that was evaluated.
+
+        Pods added after the first slice are up to date.
+        """
+        if move.plugins is not None:
+            for plugin in move.plugins:
+                helped: list[tuple[int, QueuedPod]] = []
+                for group in pods.groups_held_by(plugin):
+                    if group.key in move.strategies:
+                        continue  # a group of another plugin, too
+                    strategy = self._shared_strategy(group, move)
+                    if strategy is not QueueingStrategy.SKIP:
+                        helped += group.pods.values()
+                    elif move.pod_uid in group.pods:
+                        helped.append(group.pods[move.pod_uid])
+                    if strategy is not None:
+                        yield None
+                yield from (queued for _, queued in sorted(helped))
+            return
+        yield from list(pods.rejected.values())
+        if move.with_gated:
+            yield from list(pods.gated.values())
+
+    def _shared_strategy(self, group: HintGroup, move: Move) -> QueueingStrategy | None:
+        """Return the effect on all pods of the group but the event's own; None if each has to be evaluated."""
+        strategy = move.strategies.get(group.key)
+        if strategy is None and (representative := group.representative(move.pod_uid)) is not None:
+            strategy = move.strategies[group.key] = self.strategy(representative, move.event)
+        return strategy

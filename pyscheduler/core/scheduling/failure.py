@@ -1,0 +1,59 @@
+"""Reasons of failed scheduling attempts."""
+
+from __future__ import annotations
+
+import msgspec
+
+from pyscheduler.api.cycle import AttemptLimitExceeded
+from pyscheduler.api.diagnosis import Diagnosis
+from pyscheduler.core.framework.plugin_failure import PluginFailed
+
+UNSCHEDULABLE = "Unschedulable"
+SCHEDULER_ERROR = "SchedulerError"
+EVALUATION_LIMIT = "EvaluationLimit"
+"""Rejector of a pod that exceeded the limit on evaluations; no plugin has this name, so no event requeues the pod."""
+
+
+class Failure(msgspec.Struct, frozen=True):
+    """Reason of a failed attempt. `nominate` is the new nominated node: None leaves it unchanged, "" clears it."""
+
+    message: str
+    reason: str = UNSCHEDULABLE
+    unschedulable_plugins: frozenset[str] = frozenset()
+    pending_plugins: frozenset[str] = frozenset()
+    nominate: str | None = None
+    in_memory: bool = False
+    """True if the nomination is not written to the pod's status, because its victims are not evicted yet."""
+
+    @staticmethod
+    def fit_error(diagnosis: Diagnosis, nominate: str | None = None, *, in_memory: bool = False) -> Failure:
+        """Return the failure of a pod that fits no node."""
+        return Failure(
+            diagnosis.message,
+            UNSCHEDULABLE,
+            frozenset(diagnosis.unschedulable_plugins),
+            frozenset(diagnosis.pending_plugins),
+            nominate,
+            in_memory,
+        )
+
+    @staticmethod
+    def rejected(plugin: str, message: str, pending: bool = False) -> Failure:
+        """Return the failure of a pod that a plugin rejected after the node was chosen: a fit error on one node."""
+        text = f"0/1 nodes are available: 1 {message}."
+        plugins = frozenset({plugin} - {""})
+        if pending:
+            return Failure(text, UNSCHEDULABLE, frozenset(), plugins, "")
+        return Failure(text, UNSCHEDULABLE, plugins, frozenset(), "")
+
+    @staticmethod
+    def of_plugin(failed: PluginFailed) -> Failure:
+        """Return the failure of an attempt in which a plugin raised."""
+        if isinstance(failed.error, AttemptLimitExceeded):
+            return Failure(str(failed.error), UNSCHEDULABLE, frozenset({EVALUATION_LIMIT}), nominate="")
+        return Failure.error(str(failed))
+
+    @staticmethod
+    def error(message: str) -> Failure:
+        """Return the failure of an attempt that ended in an error; the pod is retried after its backoff."""
+        return Failure(message, SCHEDULER_ERROR, nominate="")
