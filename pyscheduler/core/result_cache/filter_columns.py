@@ -226,7 +226,8 @@ class FilterColumns:
         for column in self._keyed:
             rows = call_guarded(column.plugin.name, "Filter", self._update_basis, column, cycle)
             if rows is None:
-                everywhere = column.all_stale = True
+                everywhere = True
+                column.all_stale |= column.basis is not None  # without a basis, `invalidate` does it after changes
             elif len(rows):
                 column.invalidate_rows(rows.tolist() if are_few(rows) else rows)
                 invalidated.append(rows)

@@ -6,8 +6,7 @@ dropped, so that counts which no plugin reads any more do not slow down the plac
 
 from __future__ import annotations
 
-from collections import Counter as CountOf
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Sequence
 from itertools import takewhile
 from typing import Any
@@ -18,7 +17,7 @@ from pyscheduler.api.nodes import Ints
 from pyscheduler.api.pod import Pod
 from pyscheduler.api.topology import AttributeCounts, Domains, DomainSums, PodAttributes, PodCount
 from pyscheduler.core.state.node import NodeRow
-from pyscheduler.core.state.pod_counters import AttributeCounter, Counter, InRows, PlacedPodSet, RowCounter
+from pyscheduler.core.state.pod_counters import AttributeCounter, InRows, PlacedPodSet, PodCounter, RowCounter
 
 KEEP_BYTES = 64 * 1024 * 1024
 """Memory limit of the cached counts, above which the least recently used are dropped."""
@@ -39,7 +38,7 @@ class PlacedPods:
         self._sets: dict[tuple[int, bool], PlacedPodSet] = {}
         """In the order of their serials."""
         self.serial = 0
-        self._sets_of: CountOf[int] = CountOf()
+        self._sets_of: Counter[int] = Counter()
         """Number of sets by template id."""
         self.templates_version = 0
         """Version that changes with the set of templates that have placed pods."""
@@ -126,7 +125,7 @@ class PlacedPods:
             self._drop(self._counts.popitem(last=False)[1])
         return counter
 
-    def _drop(self, counter: Counter[Any]) -> None:
+    def _drop(self, counter: PodCounter[Any]) -> None:
         for pods in self._sets.values():
             self._counted_sets -= pods.counters.pop(counter, None) is not None
 

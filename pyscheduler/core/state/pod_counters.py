@@ -47,7 +47,7 @@ class PlacedPodSet:
     serial: int
     """Number of the set in the order of appearance, from 1 on."""
     nodes: dict[NodeRow, int] = field(default_factory=dict)
-    counters: dict[Counter[Any], Any] = field(default_factory=dict)
+    counters: dict[PodCounter[Any], Any] = field(default_factory=dict)
     """The counters that count these pods, each with the value of one pod."""
     in_rows: InRows | None = None
     """Cached arrays of `nodes`."""
@@ -79,7 +79,7 @@ class PodSets(Protocol):
         ...
 
 
-class Counter(ABC, Generic[V]):
+class PodCounter(ABC, Generic[V]):
     """A count of placed pods; V is what one pod counts for."""
 
     __slots__ = ("_serial",)
@@ -116,7 +116,7 @@ class Counter(ABC, Generic[V]):
         """Add all pods of a set."""
 
 
-class RowCounter(Counter[int]):
+class RowCounter(PodCounter[int]):
     """Values of one PodCount per row, and their sums by domain."""
 
     __slots__ = ("_base", "_changes", "_count", "_sums", "cells")
@@ -226,7 +226,7 @@ class _SumsByDomain:
         return DomainSums(self._numbers, self._total)
 
 
-class AttributeCounter(Counter[Collection[Hashable]]):
+class AttributeCounter(PodCounter[Collection[Hashable]]):
     """Number of placed pods by value of one PodAttributes."""
 
     __slots__ = ("_attributes", "counts")
