@@ -98,6 +98,11 @@ class Profile(msgspec.Struct, frozen=True, eq=False, dict=True):
         return frozenset(plugin.name for plugin in self.plugins if plugin.pre_reads_nodes)
 
     @cached_property
+    def names(self) -> frozenset[str]:
+        """Names of all plugins."""
+        return frozenset(plugin.name for plugin in self.plugins)
+
+    @cached_property
     def watchers(self) -> Mapping[ResourceKind, frozenset[str]]:
         """Names of the plugins that read objects of a kind."""
         return {
