@@ -58,9 +58,9 @@ SKIP_SIGNATURE = Skip.SKIP_SIGNATURE
 """Result of PreFilter and PreScore: SKIP, cached for all pods of the signature.
 
 Valid if the result depends only on the signature, on node objects, on objects of the kinds in the plugin's `watches`,
-and on which pod signature groups are assigned at all; for example, for pods without volumes. Not valid if it depends on where pods are
-assigned or how many, nor on fields in which pods of a signature group differ: labels, annotations, names of claims and
-of nodes.
+and on which pod signature groups are assigned at all; for example, for pods without volumes. Not valid if it depends on
+where pods are assigned or how many, nor on fields in which pods of a signature group differ: labels, annotations, names
+of claims and of nodes.
 """
 SKIP_SIGNATURE_GROUP = Skip.SKIP_SIGNATURE_GROUP
 """Result of PreFilter and PreScore: SKIP, cached for all pods of the signature group.
