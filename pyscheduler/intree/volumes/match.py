@@ -6,12 +6,12 @@ another claim of the pod. Matches FindMatchingVolume (k8s.io/component-helpers).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 import numpy as np
 
-from pyscheduler.api import Ints, Mask, NodeTable, StatusError
+from pyscheduler.api import Ints, Mask, NodeTable, Requirement, Selector, StatusError
 from pyscheduler.intree.volumes.claim import DelayedClaim
 from pyscheduler.intree.volumes.csi_topology import Affinity, affinity_of
 from pyscheduler.intree.volumes.objects import (
@@ -100,9 +100,27 @@ def affinity_mask(affinity: Affinity, nodes: NodeTable) -> Mask:
     if affinity is None:
         return np.ones(len(nodes), np.bool_)
     mask = np.zeros(len(nodes), np.bool_)
-    for selector in affinity:
+    for selector in _merged(affinity):
         mask |= nodes.matches(selector)
     return mask
+
+
+def _merged(selectors: Sequence[Selector]) -> Sequence[Selector]:
+    """Return fewer selectors that match the same nodes: those of one requirement `key In values` are one per key.
+
+    Local volumes and their capacities have a selector for each node.
+    """
+    if len(selectors) == 1:
+        return selectors
+    values: dict[str, dict[str, None]] = {}
+    others = []
+    for selector in selectors:
+        if len(selector.requirements) == 1 and selector.requirements[0].operator == "In":
+            (requirement,) = selector.requirements
+            values.setdefault(requirement.key, {}).update(dict.fromkeys(requirement.values))
+        else:
+            others.append(selector)
+    return [*others, *(Selector((Requirement(key, "In", tuple(found)),)) for key, found in values.items())]
 
 
 # -- matching --------------------------------------------------------------------------------------------------------
@@ -137,16 +155,30 @@ def find_matching_volume(
     return next((v for v in claim.free if v not in taken and is_within(v.affinity, labels)), None)
 
 
+def _union_mask(affinities: Iterable[Affinity], nodes: NodeTable) -> Mask:
+    """Return the mask of nodes within any of the affinities."""
+    selectors: list[Selector] = []
+    for affinity in affinities:
+        if affinity is None:
+            return np.ones(len(nodes), np.bool_)
+        selectors += affinity
+    return affinity_mask(tuple(selectors), nodes)
+
+
 class VolumeMatcher:
     """`find_matching_volume` for all nodes of a table at once, claim after claim."""
 
-    def __init__(self, nodes: NodeTable) -> None:
+    def __init__(self, nodes: NodeTable, claims: int) -> None:
+        """`claims` is the number of claims that get volumes; if there is only one, it does not matter which it gets."""
         self._nodes = nodes
+        self._claims = claims
         self._ids: dict[str, int] = {}
         self._taken: list[Ints] = []
 
     def find_matching_volume(self, claim: ClaimCandidates) -> Mask:
         """Take a volume for the claim on every node; return the mask of nodes without one."""
+        if self._claims == 1 and not claim.prebound:
+            return ~_union_mask([volume.affinity for volume in claim.free], self._nodes)
         chosen: Ints = np.full(len(self._nodes), NONE, np.int64)
         undecided = np.ones(len(self._nodes), np.bool_)
         for volume in (*claim.prebound, *claim.free):

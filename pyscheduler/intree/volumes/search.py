@@ -195,7 +195,7 @@ class PodVolumeSearch:
         return found
 
     def _delayed_conflicts(self, nodes: NodeTable, here: Mask) -> Ints:
-        matcher = VolumeMatcher(nodes)
+        matcher = VolumeMatcher(nodes, len(self._claim_candidates))
         to_provision = [(claim, here) for claim, _ in self._being_provisioned]
         to_provision += [(w.claim, matcher.find_matching_volume(w) & here) for w in self._claim_candidates]
         found: Ints = np.zeros(len(nodes), np.int64)
