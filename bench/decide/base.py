@@ -23,7 +23,7 @@ from bench.decide import comparison
 
 SCENARIOS: Final = ("nothing", "affinity", "node-changes", "deployments", "full-cluster", "preemption")
 OPTIONS: Final = ("--nodes", "1000", "--pods", "200", "--rounds", "2", "--scale", "0.1")
-TURNS: Final = 2
+TURNS: Final = 5
 TRUNK: Final = "origin/main"
 _KERNELS: Final = Path("pyscheduler", "kernels")
 

@@ -76,7 +76,7 @@ def stored_pods(count: int, nodes: int, templates: int, rng: random.Random) -> I
         resources = {"requests": requests, "limits": {"memory": "256Mi"}}
         yield {
             "metadata": {
-                "name": f"{owner}-{rng.getrandbits(25):05x}{i % 100}",
+                "name": f"{owner}-{i:05x}",
                 "generateName": f"{owner}-",
                 "namespace": f"team-{template % NAMESPACES}",
                 "uid": _uid(rng),

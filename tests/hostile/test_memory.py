@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import gc
 import json
+import random
 import re
 import tracemalloc
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
 
+from bench.decide.listed import list_objects
+from bench.decide.stored_objects import stored_nodes, stored_pods
+from pyscheduler.api import NodeObject, PodObject
+from pyscheduler.config.build import build_profiles
+from pyscheduler.config.load import default
+from pyscheduler.core.events import NodeChanged, PodChanged
+from pyscheduler.core.machine import Machine
+from pyscheduler.kube.paths import NODES, PODS
 from pyscheduler.testing import node
 from tests.docs.pages import ROOT
 from tests.hostile.pod_fixture import HostilePodFixture, plain
@@ -70,6 +80,19 @@ def test_pod_memory_is_at_most_documented(cluster: HostilePodFixture) -> None:
             cluster.clear_history()
 
     assert held(cluster, add) < 2_000 * stated("a pod", " KiB") * KIB
+
+
+def test_running_pod_memory_is_at_most_documented(traced: None) -> None:
+    machine, rng = Machine(partial(build_profiles, default())), random.Random(0)
+
+    nodes = list_objects(NODES, NodeObject, stored_nodes(100, rng), lambda obj: machine.handle(NodeChanged(0.0, obj)))
+    gc.collect()
+    before = tracemalloc.get_traced_memory()[0]
+    pods = stored_pods(5_000, 100, 20, rng)
+    reflector = list_objects(PODS, PodObject, pods, lambda obj: machine.handle(PodChanged(0.0, obj)))
+    gc.collect()
+    assert tracemalloc.get_traced_memory()[0] - before < 5_000 * stated("a running pod", " KiB") * KIB
+    assert (len(nodes), len(reflector)) == (100, 5_000)
 
 
 LARGE: dict[str, Callable[[int], dict[str, Any]]] = {

@@ -28,7 +28,7 @@ def memory(cluster: Cluster) -> Iterator[Reading]:
     nodes = progress.track(stored_nodes(count, rng), "listing nodes", count)
     node_reflector = list_objects(NODES, NodeObject, nodes, lambda obj: cluster.machine.handle(NodeChanged(0.0, obj)))
     yield Reading("nodes", resident_megabytes(), "MB")
-    running = stored_pods(PER_NODE * count, count, cluster.scaled(DEPLOYMENTS), rng)
+    running = stored_pods(PER_NODE * count, count, DEPLOYMENTS, rng)
     pods = progress.track(running, "listing pods", PER_NODE * count)
     pod_reflector = list_objects(PODS, PodObject, pods, lambda obj: cluster.machine.handle(PodChanged(0.0, obj)))
     yield Reading(f"{PER_NODE} pods per node", resident_megabytes(), "MB")
