@@ -122,7 +122,11 @@ class Plugin(ABC):
         return 0
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
-        """Return the events that may make pods schedulable that this plugin rejected (KEP-4247); all by default."""
+        """Return the events that may make pods schedulable that this plugin rejected (KEP-4247); all by default.
+
+        A hint is called once for all pods that share the plugin's cached results, and once for the event's own pod. It
+        must read no more of a pod than these results depend on: see `Reads` and `reads_identity`.
+        """
         return (ANYTHING,)
 
 

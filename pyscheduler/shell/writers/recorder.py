@@ -89,7 +89,7 @@ class Recorder:
     def record(self, record: Record) -> None:
         """Queue an Event."""
         if len(record.note) > MAX_NOTE:
-            record = replace(record, note=cut(record.note))  # limits the memory of thousands of series
+            record = msgspec.structs.replace(record, note=cut(record.note))  # limits the memory of thousands of series
         wall = self._clock.wall()
         known = self._series[record.type]
         key = series_key(record)
