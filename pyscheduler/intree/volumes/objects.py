@@ -69,8 +69,11 @@ def field(obj: Any, *path: str) -> Any:
 
 def text(obj: Any, *path: str) -> str:
     """Return the string at a path, "" if there is none."""
-    found = field(obj, *path)
-    return found if isinstance(found, str) else ""
+    for key in path:  # as in `field`, whose call would take a third of the time
+        if type(obj) is not dict and not isinstance(obj, Mapping):
+            return ""
+        obj = obj.get(key)
+    return obj if isinstance(obj, str) else ""
 
 
 def items(obj: Any, *path: str) -> Iterator[Any]:
@@ -155,4 +158,4 @@ def binding_mode(storage_class: Object) -> str | None:
 
 
 def _strings(found: Any) -> Mapping[str, str]:
-    return found if isinstance(found, Mapping) else {}
+    return found if type(found) is dict or isinstance(found, Mapping) else {}

@@ -78,11 +78,14 @@ class PodVolumeSearch:
         storage: Storage,
     ) -> None:
         """`bound` are the volumes of bound claims, which need not exist."""
-        self._bound = bound
         self._delayed = delayed
         self._volumes = volumes
         self._provision = provisioner.provision
         self._storage = storage
+        self._bound_volumes = [volumes.volume(name) for name in bound]
+        """Volumes of the bound claims; None for one that does not exist."""
+        self._being_provisioned = [(c, c.selected_node) for c in delayed if c.selected_node is not None]
+        """Claims with provisioning under way, each with its selected node."""
 
     @property
     def all_bound(self) -> bool:
@@ -98,20 +101,10 @@ class PodVolumeSearch:
     # -- all nodes in common ---------------------------------------------------------------------------------------
 
     @cached_property
-    def _being_provisioned(self) -> list[tuple[DelayedClaim, str]]:
-        """Claims with provisioning under way, each with its selected node."""
-        return [(c, c.selected_node) for c in self._delayed if c.selected_node is not None]
-
-    @cached_property
     def _claim_candidates(self) -> list[ClaimCandidates]:
         """Other delayed claims, smallest first, with their candidate volumes. StatusError for an invalid selector."""
         claims = sorted((c for c in self._delayed if c.selected_node is None), key=lambda c: c.request.size)
         return [find_candidates(claim, self._volumes.of_claim(claim)) for claim in claims]
-
-    @cached_property
-    def _bound_volumes(self) -> list[PersistentVolume | None]:
-        """Volumes of the bound claims; None for one that does not exist."""
-        return [self._volumes.volume(name) for name in self._bound]
 
     def cache_key(self) -> Hashable | None:
         """Return a cache key of what conflicts depend on besides the node; None if the key would cost an error.
