@@ -22,8 +22,8 @@ from pyscheduler.core.framework.plugin_calls import call_plugin
 from pyscheduler.core.framework.plugin_failure import raise_plugin_failed
 from pyscheduler.core.framework.profile import Profile
 from pyscheduler.core.framework.result_checks import check_scores
-from pyscheduler.core.result_cache.filter_columns import run_filter, run_filter_on_table
-from pyscheduler.core.result_cache.score_column import NORMALIZE, check_range, scores_of
+from pyscheduler.core.result_cache.filter_columns import are_few, run_filter, run_filter_on_table
+from pyscheduler.core.result_cache.score_column import NORMALIZE, check_range, score_of, scores_of
 from pyscheduler.core.state.cluster import ClusterState
 from pyscheduler.core.state.node import NodeRow
 from pyscheduler.kernels import Rows
@@ -98,7 +98,10 @@ def sum_scores(scores: Mapping[str, Scores], rows: int) -> Scores:
 
 
 def _raw_scores(plugin: ScorePlugin, cycle: Cycle, pod: Pod, table: NodeTable) -> Scores:
+    """Return the scores of some nodes; of few by per-node calls."""
     try:
+        if are_few(table):
+            return np.array([score_of(plugin, cycle, pod, node) for node in table], np.int64)
         return np.array(scores_of(plugin, cycle, pod, table), np.int64)
     except BaseException as error:
         raise_plugin_failed(plugin.name, "Score", error)
