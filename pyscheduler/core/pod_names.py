@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from sys import intern
 
 from pyscheduler.api.pod import Pod
 
@@ -30,7 +29,11 @@ class PodNames:
 
     def put(self, pod: Pod) -> None:
         """Let the pod's name stand for this pod."""
-        self._by_namespace.setdefault(intern(pod.namespace), {})[pod.name] = pod.uid
+        namespace = pod.namespace
+        uids = self._by_namespace.get(namespace)
+        if uids is None:
+            uids = self._by_namespace[namespace] = {}
+        uids[pod.name] = pod.uid
 
     def remove(self, pod: Pod) -> None:
         """Remove the pod, unless its name stands for another one."""

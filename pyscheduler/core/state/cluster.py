@@ -13,7 +13,6 @@ from itertools import count
 from typing import NamedTuple
 
 import numpy as np
-from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from pyscheduler.api.events import ResourceKind
@@ -27,7 +26,7 @@ from pyscheduler.core.state.node import NodeRow
 from pyscheduler.core.state.node_columns import NodeColumns
 from pyscheduler.core.state.node_order import NodeOrder
 from pyscheduler.core.state.placed import PlacedPods
-from pyscheduler.core.state.shared_node_fields import NO_IMAGES, SharedNodeFields
+from pyscheduler.core.state.shared_node_fields import NO_IMAGES, NO_NODE, SharedNodeFields
 from pyscheduler.core.state.table import ColumnTable
 from pyscheduler.core.state.without_lower_priority import TableWithoutLowerPriority
 
@@ -119,14 +118,15 @@ class ClusterState:
         name = source.metadata.name
         node = self._by_name.get(name)
         before = node.node if node else None
+        old_images = node.image_set if node else NO_IMAGES
+        source, images = self._shared_fields.intern_fields(source, before or NO_NODE, old_images)
         if node is not None and before is not None and _is_same(before, source):
-            node.node = _with_fields_of(before, source)
+            node.node = source
             return before
         if node is None:
             node = self._missing_nodes.get(name) or NodeRow(name)
-        images = node.image_set if before else NO_IMAGES
         labels: Mapping[str, str] = node.labels if before else {}
-        node.describe(*self._shared_fields.intern_fields(source))
+        node.describe(source, images)
         self._missing_nodes.pop(name, None)
         if before is None:
             node.row = len(self.rows)
@@ -134,8 +134,8 @@ class ClusterState:
             self._by_name[name] = node
             for pod in node.pods.values():
                 self.placed.changed(node, pod, 1)
-        if images is not node.image_set:
-            self._count_images(images.sizes, node.images)
+        if images is not old_images:
+            self._count_images(old_images.sizes, images.sizes)
         self._count_labels(labels, -1)
         self._count_labels(node.labels, 1)
         self.order.put(name, node.labels)
@@ -337,14 +337,10 @@ class ClusterState:
 
 
 def _is_same(before: NodeObject, now: NodeObject) -> bool:
-    """Return True if nothing that scheduling depends on has changed: most updates of a node are heartbeats."""
+    """Return True if nothing that scheduling depends on has changed: most updates of a node are heartbeats.
+
+    Unchanged fields are the same objects (`SharedNodeFields.intern_fields`).
+    """
     old, new = before.metadata, now.metadata
-    same_meta = old.labels == new.labels and old.annotations == new.annotations
-    return same_meta and before.spec == now.spec and before.status == now.status
-
-
-def _with_fields_of(before: NodeObject, now: NodeObject) -> NodeObject:
-    """Return the newer object with the interned fields of the older one, which are equal."""
-    old = before.metadata
-    meta = replace(now.metadata, name=old.name, labels=old.labels, annotations=old.annotations)
-    return replace(before, metadata=meta)
+    same_meta = old.labels is new.labels and old.annotations is new.annotations
+    return same_meta and before.spec == now.spec and before.status is now.status

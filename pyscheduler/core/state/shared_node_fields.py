@@ -12,7 +12,7 @@ from weakref import WeakValueDictionary
 
 from msgspec.structs import replace
 
-from pyscheduler.api.objects import ContainerImage, NodeCondition, NodeObject, Quantity
+from pyscheduler.api.objects import ContainerImage, NodeCondition, NodeObject, ObjectMeta, Quantity
 
 Conditions = tuple[NodeCondition, ...]
 
@@ -35,6 +35,7 @@ class ImageSet:
 
 
 NO_IMAGES = ImageSet(())
+NO_NODE = NodeObject(metadata=ObjectMeta(name=""))
 
 
 class SharedNodeFields:
@@ -51,11 +52,25 @@ class SharedNodeFields:
         """Number of interned images."""
         return len(self._images)
 
-    def intern_fields(self, source: NodeObject) -> tuple[NodeObject, ImageSet]:
-        """Return the node with interned fields, and its images."""
-        meta, status = source.metadata, source.status
-        images = self._share_images(status.images) if status.images else NO_IMAGES
-        meta = replace(meta, labels=_interned(meta.labels), annotations=_with_interned_keys(meta.annotations))
+    def intern_fields(
+        self, source: NodeObject, before: NodeObject = NO_NODE, images: ImageSet = NO_IMAGES
+    ) -> tuple[NodeObject, ImageSet]:
+        """Return the node with interned fields, and its images.
+
+        `before` is its previous version with interned fields, and `images` the images of that. Fields that have not
+        changed are the same objects as before.
+        """
+        new, old, status = source.metadata, before.metadata, source.status
+        meta = replace(
+            new,
+            name=old.name or new.name,
+            labels=old.labels if new.labels == old.labels else _interned(new.labels),
+            annotations=old.annotations if new.annotations == old.annotations else _interned_keys(new.annotations),
+        )
+        if status == before.status:
+            return replace(source, metadata=meta, status=before.status), images
+        if status.images != before.status.images:
+            images = self._share_images(status.images) if status.images else NO_IMAGES
         status = replace(
             status,
             allocatable=_interned_amounts(status.allocatable),
@@ -88,6 +103,6 @@ def _interned_amounts(amounts: dict[str, Quantity] | None) -> dict[str, Quantity
     return amounts and {intern(k): intern(v) if isinstance(v, str) else v for k, v in amounts.items()}
 
 
-def _with_interned_keys(values: dict[str, str] | None) -> dict[str, str] | None:
+def _interned_keys(values: dict[str, str] | None) -> dict[str, str] | None:
     """Return the mapping with interned keys: the values of annotations are long and rarely equal."""
     return values and {intern(k): v for k, v in values.items()}

@@ -139,6 +139,11 @@ def test_start_time_is_stored_in_seconds() -> None:
     assert built.on("n2").started == built.started
 
 
+@pytest.mark.parametrize("time", ["2026-01-01T01:00:30+01:00", "2026-01-01T00:00:30", "2026-01-01T00:00:30.000000Z"])
+def test_start_time_is_understood_in_other_forms(time: str) -> None:
+    assert pod("web").status(startTime=time).build(PodSignatures()).started == 1767225630.0
+
+
 def test_missing_or_invalid_start_time_is_infinite() -> None:
     for builder in (pod("web"), pod("web").status(startTime="yesterday")):
         built = builder.build(PodSignatures())
