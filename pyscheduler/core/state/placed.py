@@ -19,7 +19,7 @@ from pyscheduler.api.topology import AttributeCounts, Domains, DomainSums, PodAt
 from pyscheduler.core.state.node import NodeRow
 from pyscheduler.core.state.pod_counters import AttributeCounter, InRows, PlacedPodSet, PodCounter, RowCounter
 
-KEEP_BYTES = 64 * 1024 * 1024
+KEEP_BYTES = 256 * 1024 * 1024
 """Memory limit of the cached counts, above which the least recently used are dropped."""
 KEEP_COUNTS = 16
 _UNORDERED = KEEP_COUNTS // 2
