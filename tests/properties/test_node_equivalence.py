@@ -127,6 +127,20 @@ def test_equal_rows_share_a_class_with_a_feasible_representative() -> None:
     quick(150)(given(CHANGES)(check_sequence))()
 
 
+@pytest.mark.parametrize(
+    "moves",
+    [
+        pytest.param((0, 1), id="a representative leaves its class"),
+        pytest.param((5, 2), id="a class gets its first row"),
+    ],
+)
+def test_representatives_are_chosen_anew_if_one_of_many_changed_rows_affects_them(moves: tuple[int, int]) -> None:
+    fixture, others = NodeClassFixture(), [(row, 0) for row in range(10, 18)]
+    fixture.do(([(1, 1), (2, 1)], None, 1))
+    fixture.do(([*others, moves], None, 1))
+    fixture.do((others, None, 1))
+
+
 def test_too_many_classes_disable_equivalence_until_nodes_change() -> None:
     fixture, equivalences, all_rows = NodeClassFixture(), [(PLUGIN, EQUIVALENCES[2])], slice(0, ROWS)
     assert fixture.classes.refresh(equivalences, ROOM, [], all_rows, feasible_changed=True)

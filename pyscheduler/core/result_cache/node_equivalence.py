@@ -183,8 +183,14 @@ class NodeEquivalenceClasses:
             ):
                 return False
             numbers += coordinates * axis.stride
-        self.of[rows] = numbers
-        self.rows = self.rows[:0]
+        before = self.of.take(rows)
+        moved = (numbers != before).nonzero()[0]
+        if len(moved):
+            self.of[rows] = numbers
+            leaves = self._first.take(before.take(moved)) == rows.take(moved)
+            arrives = self._first.take(numbers.take(moved)) < 0
+            if (leaves | arrives).any():
+                self.rows = self.rows[:0]
         return True
 
     def _move(self, row: int, number: int) -> None:

@@ -19,7 +19,7 @@ from pyscheduler.api.topology import AttributeCounts, Domains, DomainSums, PodAt
 from pyscheduler.core.state.node import NodeRow
 from pyscheduler.core.state.pod_counters import AttributeCounter, InRows, PlacedPodSet, PodCounter, RowCounter
 
-KEEP_BYTES = 64 * 1024 * 1024
+KEEP_BYTES = 256 * 1024 * 1024
 """Memory limit of the cached counts, above which the least recently used are dropped."""
 KEEP_COUNTS = 16
 _UNORDERED = KEEP_COUNTS // 2
@@ -115,7 +115,7 @@ class PlacedPods:
                 counter.update(self, keep=False)
                 return counter
             self._counts[count] = counter
-            while len(self._counts) > _max_counts(8 * n):
+            while len(self._counts) > _max_counts(16 * n):
                 self._drop(self._counts.popitem(last=False)[1])
         elif len(self._counts) > _UNORDERED:
             self._counts.move_to_end(count)
@@ -146,5 +146,5 @@ class PlacedPods:
 
 
 def _max_counts(size: int) -> int:
-    """Return the maximum number of cached counts of `size` bytes each."""
+    """Return the maximum number of cached counts of `size` bytes each, sums by domain included."""
     return min(MOST_COUNTS, max(KEEP_COUNTS, KEEP_BYTES // max(1, size)))

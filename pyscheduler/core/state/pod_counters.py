@@ -25,8 +25,8 @@ FEW = 8
 """Number of nodes up to which a loop is faster than arrays."""
 CHANGES = 1 << 10
 """Minimum number of changes that a counter keeps for its sums by domain; to add up all rows is as fast as more."""
-_MAX_SUMS = 4
-"""Sets of domains by which one count is summed; a node that changes may replace them."""
+_MAX_SUMS = 8
+"""Maximum number of Domains by which one count is summed at a time."""
 V = TypeVar("V")
 
 
@@ -167,6 +167,9 @@ class RowCounter(PodCounter[int]):
         """Return the current sums by domain, as a live read-only view."""
         sums = self._sums.get(id(domains))
         if sums is None:
+            # Domains of fewer or more nodes are never read again, and each holds a number per node.
+            n = len(domains.ids)
+            self._sums = {key: each for key, each in self._sums.items() if len(each.domains.ids) == n}
             while len(self._sums) >= _MAX_SUMS:
                 del self._sums[next(iter(self._sums))]
             sums = self._sums[id(domains)] = _SumsByDomain(domains)
@@ -200,10 +203,10 @@ class RowCounter(PodCounter[int]):
 class _SumsByDomain:
     """Sums of a row counter by domain. The reference to `domains` keeps its `id`, the cache key, unique."""
 
-    __slots__ = ("_domains", "_mark", "_numbers", "_total")
+    __slots__ = ("_mark", "_numbers", "_total", "domains")
 
     def __init__(self, domains: Domains) -> None:
-        self._domains = domains
+        self.domains = domains
         self._numbers: Ints = np.zeros(1, np.int64)
         self._total = 0
         self._mark = -1
@@ -212,9 +215,9 @@ class _SumsByDomain:
         mark = counter.mark
         if self._mark != mark:
             changes = counter.since(self._mark) if self._mark >= 0 else None
-            ids = self._domains.ids
+            ids = self.domains.ids
             if changes is None:
-                self._numbers = self._domains.sum(counter.cells[: len(ids)])
+                self._numbers = self.domains.sum(counter.cells[: len(ids)])
                 self._total = int(self._numbers.sum())
             else:
                 for row, amount in changes:

@@ -104,6 +104,14 @@ def test_partial_table_counts_its_own_nodes_and_has_a_table_of_all(world: Placed
     assert part.topology("zone").ids[0] == part.all_nodes.topology("zone").id_of("a")
 
 
+def test_sums_by_domains_of_former_nodes_are_dropped(world: PlacedPodsFixture) -> None:
+    for i in range(3):
+        world.state.set_node(node(f"more-{i}").label("zone", "a").build())
+        table = world.state.table()
+        assert table.count_by_domain(App("web"), table.topology("zone")).total == 3
+    assert [len(counter._sums) for counter in world.state.placed._counts.values()] == [1]
+
+
 def test_counts_by_domain_follow_more_changes_than_a_counter_keeps(
     world: PlacedPodsFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
