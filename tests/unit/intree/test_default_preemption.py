@@ -400,9 +400,10 @@ def test_victims_depend_on_the_priority() -> None:
 
 
 def test_pod_that_starts_later_is_preferred() -> None:
-    searches = RepeatedSearch(node("n1", cpu="2"), low("a"), low("b", started=""))
+    nodes = node("n1", cpu="1"), node("n2", cpu="1")
+    searches = RepeatedSearch(*nodes, low("a"), low("b", "n2", started=LATE))
     assert searches.victims(high()) == ["b"]
-    searches.harness.add(low("a", started=LATE), low("b", started=EARLY))
+    searches.harness.add(low("b", "n2", started=EARLY), low("a", started=LATE))
     assert searches.victims(high()) == ["a"]
 
 

@@ -204,6 +204,32 @@ def test_filter_with_error_status_leaves_nodes_to_dry_runs() -> None:
     assert undecided.all()
 
 
+class OnePod(FilterPlugin):
+    """Allow one pod on a node."""
+
+    name = "OnePod"
+    reads = Reads.OWN_NODE_AND_PODS
+
+    def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:
+        return Rejection(f"next to {', '.join(node.pods)}") if node.pods else None
+
+
+def test_status_is_that_with_nominated_pods_and_otherwise_that_without() -> None:
+    state, nominator, preemptor = ClusterState(), Nominator(), pod("new").priority(1).build()
+    for name, priority in (("n1", 0), ("n2", 1), ("n3", 0), ("n4", 0)):
+        state.set_node(node(name).build())
+        state.add_pod(pod(f"on-{name}").on(name).priority(priority).build())
+    nominator.add(pod("first").priority(1).build(), "n1")
+    nominator.add(pod("second").priority(1).build(), "n2")
+    nominator.add(pod("lower").build(), "n3")
+    profile = Profile("p", PrioritySort(NoArgs(), HANDLE), filter=(OnePod(NoArgs(), HANDLE),))
+    runner, cycle = DryRunner({"p": profile}, state, nominator), Cycle(0.0, "p", "new")
+    statuses, undecided = runner.filter_without_lower_priority(cycle, preemptor, np.array([3, 2, 1, 0]))
+    reasons = [rejection and rejection.reasons for rejection in map(statuses.at, range(4))]
+    assert reasons == [None, None, ("next to on-n2, second",), ("next to first",)]
+    assert not undecided.any()
+
+
 class ErrorIfNextToB(FilterPlugin):
     """Return an error status for a node with a pod b."""
 
