@@ -195,6 +195,7 @@ class DefaultPreemption(PreemptionPlugin, PreEnqueuePlugin):
             tried += len(statuses.codes)
             result.reject(statuses)
             done = yield from self._dry_run_nodes(cycle, nodes, rows[fits], undecided[fits], result)
+        self._potential_victims.drop_large()
         return result
 
     def _dry_run_nodes(
