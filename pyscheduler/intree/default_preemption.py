@@ -54,8 +54,6 @@ SORTED_PODS = 1024
 """Pods on the nodes whose potential victims are sorted in one step, at most."""
 BATCH_PODS = 1 << 16
 """Size of the matrix of potential victims in one step, at most."""
-FEW = 16
-"""Number of changed nodes up to which sorting their pods is no step of its own."""
 SPARE = 16
 """Number of nodes that are evaluated in addition to those needed."""
 DRY_RUN_PODS = 64
@@ -201,6 +199,7 @@ class DefaultPreemption(PreemptionPlugin, PreEnqueuePlugin):
             tried += len(statuses.codes)
             result.reject(statuses)
             done = yield from self._dry_run_nodes(cycle, nodes, rows[fits], undecided[fits], result)
+        self._potential_victims.drop_large()
         return result
 
     def _dry_run_nodes(
@@ -216,10 +215,10 @@ class DefaultPreemption(PreemptionPlugin, PreEnqueuePlugin):
         Pauses after each step. Returns True if there are enough candidates then.
         """
         columns = self._potential_victims.of(result.pod.priority, len(nodes))
-        for outdated in _split(columns.outdated(nodes, rows[~undecided]).tolist(), nodes):
-            columns.refresh(nodes, outdated)
-            if len(outdated) > FEW:
+        for step, outdated in enumerate(_split(columns.outdated(nodes, rows[~undecided]).tolist(), nodes)):
+            if step:
                 yield
+            columns.refresh(nodes, outdated)
         counts = np.where(undecided, 0, columns.counts(rows))
         while len(rows):
             n = _nodes_of_step(counts)

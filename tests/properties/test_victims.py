@@ -19,6 +19,7 @@ from pyscheduler.testing import pod
 from tests.properties.profiles import quick
 
 EXAMPLES = 100
+ALLOWED = [-(1 << 70), -1, 0, 1, 2, 1 << 70]
 SIGNATURES = PodSignatures()
 TIMES = ["", "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"]
 
@@ -49,7 +50,10 @@ def budgets(draw: st.DrawFn) -> Budgets:
     for i in range(draw(st.integers(0, 5))):
         labels = {draw(st.sampled_from(["app", "tier"])): draw(st.sampled_from("xy"))}
         disrupted = dict.fromkeys(draw(st.lists(st.sampled_from(["p0", "p1"]), max_size=1)), TIMES[1])
-        status = {"disruptionsAllowed": draw(st.sampled_from([-1, 0, 1, 2, 1 << 70])), "disruptedPods": disrupted}
+        status = {
+            "disruptionsAllowed": draw(st.sampled_from([-(1 << 70), -1, 0, 1, 2, 1 << 70])),
+            "disruptedPods": disrupted,
+        }
         spec = {"selector": {"matchLabels": labels}}
         objects[draw(st.sampled_from("ab")), f"b{i}"] = {"spec": spec, "status": status}
     found = Budgets(objects)

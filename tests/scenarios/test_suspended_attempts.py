@@ -5,9 +5,9 @@ from __future__ import annotations
 from pyscheduler.core.commands import Command
 from pyscheduler.testing import Harness, node, pod
 
-NODES = 120
-IDLE = 12
-"""Pods without requests on each node: with a hundred candidates there are too many pods for one step."""
+NODES = 40
+IDLE = 60
+"""Pods without requests on each node: too many together for one step."""
 
 
 def full_cluster() -> Harness:

@@ -114,17 +114,20 @@ class ReprieveTable(TableWithoutLowerPriority):
     The pods from index `nominated_from` on are there from the beginning.
     """
 
-    __slots__ = ("_amounts", "_on_node", "_pods")
+    __slots__ = ("_added", "_amounts", "_on_node", "_pods")
 
     def __init__(self, state: ColumnSource, priority: int, pods: PotentialVictims, nominated_from: int) -> None:
         super().__init__(state, priority, pods.rows)
         self._pods = pods
         self._on_node = pods.pods >= 0
         self._on_node[:nominated_from] = False
+        self._added = [*range(nominated_from, len(pods.pods))]
+        """Indexes of the pods that are on some node, and of others that were."""
         self._amounts: dict[PodCount, _Amounts] = {}
 
     def put(self, i: int) -> None:
         """Add pod `i` of each node."""
+        self._added.append(i)
         self._on_node[i] = self._pods.pods[i] >= 0
         for of_nodes, of_pods, _ in self._amounts.values():
             np.add(of_nodes, of_pods[i], out=of_nodes)
@@ -133,7 +136,7 @@ class ReprieveTable(TableWithoutLowerPriority):
         """Remove pod `i` of some nodes again."""
         self._on_node[i] &= ~nodes
         for of_nodes, of_pods, _ in self._amounts.values():
-            np.subtract(of_nodes, of_pods[i], out=of_nodes, where=nodes)
+            np.subtract(of_nodes, of_pods[i] * nodes, out=of_nodes)  # several times faster than `where`
 
     def requested(self, resource: str) -> Ints:
         return self._with_added(_Requests(resource), lambda: super(ReprieveTable, self).requested(resource))
@@ -157,7 +160,9 @@ class ReprieveTable(TableWithoutLowerPriority):
         amounts = self._amounts.get(count)
         if amounts is None:
             of_pods = self._pods.kinds.values(count)[self._pods.pods]
-            of_nodes = without() + (of_pods * self._on_node).sum(0)
+            of_nodes = np.array(without())
+            for i in self._added:
+                of_nodes += of_pods[i] * self._on_node[i]
             self.overflowed |= of_nodes >= TOO_BIG
             view = of_nodes.view()
             view.flags.writeable = False

@@ -143,7 +143,7 @@ class _Coverage:
         self.numbers = np.full((max(map(len, self._of_kinds)), len(signatures) + 1), -1, np.int32)
         for kind, numbers in enumerate(self._of_kinds):
             self.numbers[: len(numbers), kind] = numbers
-        self.allowed = np.array([min(budget.allowed, _MOST_PODS) for budget in self.budgets], np.int64)
+        self.allowed = np.array([max(0, min(budget.allowed, _MOST_PODS)) for budget in self.budgets], np.int64)
         self.names_pods = np.array([bool(budget.processed) for budget in self.budgets], np.bool_)
 
     def _number(self, budget: _Budget) -> int:

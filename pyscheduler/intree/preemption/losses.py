@@ -24,7 +24,9 @@ _CRITERIA = 5
 
 def best(candidates: Mapping[str, Candidate]) -> tuple[str, ...]:
     """Return the names of the equally good candidates, in the given order."""
-    names = list(candidates)
+    names = tuple(candidates)
+    if len(names) == 1:  # an extender may have removed all its victims
+        return names
     return tuple(names[i] for i in least(np.array([loss(candidate) for candidate in candidates.values()])))
 
 

@@ -131,13 +131,18 @@ class PotentialVictimCache:
     def of(self, priority: int, nodes: int) -> PotentialVictimColumns:
         """Return the columns for preemptors of a priority, with room for a number of nodes."""
         columns = self._columns.get(priority)
-        if columns is None or columns.is_mostly_outdated or columns.kinds.has_large:
+        if columns is None or columns.is_mostly_outdated:
             columns = self._columns[priority] = PotentialVictimColumns(priority)
         self._columns.move_to_end(priority)
         if len(self._columns) > _MAX_PRIORITIES:
             self._columns.popitem(last=False)
         columns.fit(nodes)
         return columns
+
+    def drop_large(self) -> None:
+        """Drop columns that refer to large pods, which must not be kept in memory."""
+        for priority in [priority for priority, columns in self._columns.items() if columns.kinds.has_large]:
+            del self._columns[priority]
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ from pyscheduler.api import (
     PreemptionSearch,
     Reprieve,
 )
+from pyscheduler.api.pod import LARGE
 from pyscheduler.core.framework.handle import CoreHandle
 from pyscheduler.core.scheduling.schedule_one import schedule_pod
 from pyscheduler.intree import DefaultPreemption
@@ -458,3 +459,9 @@ def test_preemptors_that_differ_in_their_claims() -> None:
         for claim in ("here", "there", "in-a-zone")
     ]
     assert found == [["a"], ["a"], []]
+
+
+def test_columns_with_large_pods_are_dropped() -> None:
+    searches = RepeatedSearch(node("n1", cpu="1"), low("a").label("x", "y" * (LARGE + 1)))
+    assert searches.victims(high()) == ["a"]
+    assert not searches.plugin._potential_victims._columns
