@@ -15,7 +15,6 @@ from functools import partial
 from typing import Final
 
 import msgspec
-from msgspec.structs import replace
 
 from pyscheduler import logs
 from pyscheduler.api import ApiError
