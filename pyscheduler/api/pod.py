@@ -180,11 +180,14 @@ class Pod:
         "created",
         "deleting",
         "generation",
+        "is_large",
         "name",
+        "namespace",
         "node_name",
         "nominated_node_name",
         "phase",
         "resource_version",
+        "scheduler_name",
         "signature",
         "started",
         "uid",
@@ -194,6 +197,12 @@ class Pod:
         self.uid = uid
         self.name = name
         self.signature = signature
+        # Stored for speed: every attempt reads them several times.
+        self.namespace = signature.namespace
+        self.scheduler_name = signature.scheduler_name
+        """spec.schedulerName."""
+        self.is_large = signature.is_large
+        """True for a pod larger than LARGE bytes, for which nothing is cached."""
         self.node_name = ""
         self.nominated_node_name = ""
         self.phase = "Pending"
@@ -206,21 +215,6 @@ class Pod:
         self.resource_version = ""
         self.conditions: tuple[PodCondition, ...] = ()
         """All conditions of a pod without a node; of an assigned pod, DisruptionTarget only."""
-
-    @property
-    def namespace(self) -> str:
-        """metadata.namespace."""
-        return self.signature.namespace
-
-    @property
-    def scheduler_name(self) -> str:
-        """spec.schedulerName."""
-        return self.signature.scheduler_name
-
-    @property
-    def is_large(self) -> bool:
-        """True for a pod larger than LARGE bytes, for which nothing is cached."""
-        return self.signature.is_large
 
     @property
     def start_time(self) -> str | None:

@@ -188,8 +188,13 @@ PLANTS = (
         "reasons are swapped",
         CLAIM_IN_USE=Rejection("node(s) had no available disk"),
     ),
-    _plant("NodeVolumeLimits", "VolumeAttachments are ignored", **{"_Attachments.to_node": lambda *_: set()}),
-    _elsewhere("VolumeBinding", "capacity is ignored", "intree.volumes.provision._has_capacity", lambda *_: True),
+    _elsewhere(
+        "NodeVolumeLimits",
+        "VolumeAttachments are ignored",
+        "intree.volumes.attached.AttachedVolumes._read",
+        lambda *_: None,
+    ),
+    _elsewhere("VolumeBinding", "capacity is ignored", "intree.volumes.provision.volume_limit", lambda _: 1 << 62),
     _elsewhere(
         "VolumeBinding",
         "allowedTopologies are ignored",
@@ -229,7 +234,7 @@ PLANTS = (
         "limit is one too high",
         limits_of=lambda csi_node: {driver: n + 1 for driver, n in limits_of(csi_node).items()},
     ),
-    _plant("VolumeBinding", "immediate claims count as delayed", **{"VolumeBinding._is_delayed": lambda *_: True}),
+    _plant("VolumeBinding", "immediate claims count as delayed", binding_mode=lambda _: "WaitForFirstConsumer"),
     _elsewhere(
         "PodTopologySpread",
         "scores are truncated",

@@ -69,6 +69,7 @@ def _before_forget_pod(patch: pytest.MonkeyPatch, change: Callable[[AssumedPod],
 
 def _ignore_usage_changes(patch: pytest.MonkeyPatch) -> None:
     patch.setitem(invalidation._SCOPES[Change.USAGE], Reads.OWN_NODE_AND_PODS, Scope.NOWHERE)
+    patch.setattr(invalidation, "_scopes", invalidation._scopes.__wrapped__)
 
 
 def _skip_unreserve(patch: pytest.MonkeyPatch) -> None:

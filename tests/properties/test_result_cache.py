@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyscheduler.api import SKIP_SIGNATURE_GROUP, NodeEquivalence, Pod, Reads, Skip
+from pyscheduler.api import SKIP_SIGNATURE_GROUP, FilterPlugin, NodeEquivalence, Pod, Reads, Skip
 from pyscheduler.core.queue.nominator import Nominator
 from pyscheduler.core.result_cache.equivalence_cache import EquivalenceCache
 from pyscheduler.core.result_cache.top_scores import TopScores
@@ -219,7 +219,7 @@ _SPREAD, _APART, _NAMED = CONSTRAINED_KINDS[2:4], AFFINITY_KINDS[:2], CONSTRAINE
 BUGS = {
     "added and removed pods are missed": Bug(_forget("usage_log")),
     "changed nodes are missed": Bug(_forget("node_log")),
-    "changed objects are missed": Bug(_return(ClusterState, "objects_changed", None), (ObjectReader,), ("object",)),
+    "changed objects are missed": Bug(_return(ClusterState, "object_changed", None), (ObjectReader,), ("object",)),
     "nominated pods are stale": Bug(_return(Nominator, "competing_pods_version", (0, "")), (), NOMINATIONS),
     "normalization is stale": Bug(_equal_spans, (PodLimit,)),
     "best nodes are stale": Bug(_return(TopScores, "update", None)),
@@ -234,8 +234,13 @@ BUGS = {
     "ports on the node are ignored": Bug(_declare(NodePorts, reads=Reads.OWN_NODE), kinds=(1, 2, 7)),
     "other nodes are ignored": Bug(_declare(TeamRank, reads=Reads.OWN_NODE), (TeamRank,), NODES),
     "affinity domains are ignored": Bug(_declare(InterPodAffinity, reads=Reads.OWN_NODE_AND_PODS), (), PODS, _APART),
-    "spread domains are ignored": Bug(_declare(PodTopologySpread, reads=Reads.OWN_NODE_AND_PODS), (), PODS, _SPREAD),
-    "volumes are ignored": Bug(_declare(VolumeBinding, reads=Reads.OWN_NODE_AND_PODS), (), ("object",), CLAIM_KINDS),
+    "spread domains are ignored": Bug(
+        _declare(PodTopologySpread, reads=Reads.OWN_NODE_AND_PODS, filter_cache_key=FilterPlugin.filter_cache_key),
+        (),
+        PODS,
+        _SPREAD,
+    ),
+    "volumes are ignored": Bug(_return(VolumeBinding, "filter_cache_key", 0), (), ("object",), CLAIM_KINDS),
     "affinity cache key is constant": Bug(_return(InterPodAffinity, "filter_cache_key", 0), (), ("delete",), _APART),
     "spread cache key is constant": Bug(_return(PodTopologySpread, "filter_cache_key", 0), (), ("delete",), _SPREAD),
     "score cache key is constant": Bug(_return(TeamRank, "score_cache_key", 0), (TeamRank,), NODES),

@@ -10,8 +10,7 @@ from itertools import chain
 import pytest
 from hypothesis import given
 
-from pyscheduler.api import FilterPlugin, Plugin, ScorePlugin
-from pyscheduler.intree.image_locality import ImageLocality
+from pyscheduler.api import FilterPlugin, ScorePlugin
 from tests.properties.evaluation_model import EvaluationWorld
 from tests.properties.probe_plugins import IN_TREE, Class
 from tests.properties.profiles import assert_caught, quick
@@ -42,8 +41,3 @@ def test_groups_signed_alike_have_equal_results(cls: Class) -> None:
 def test_property_catches_what_is_not_signed(cls: Class, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cls, "sign_group", lambda *_: ())
     assert_caught(lambda story: check(cls, story), MANY_PODS, AssertionError, examples=1000)
-
-
-def test_property_catches_images_signed_before_a_node_had_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ImageLocality, "signing_version", Plugin.signing_version)
-    assert_caught(lambda story: check(ImageLocality, story), MANY_PODS, AssertionError, examples=1000)

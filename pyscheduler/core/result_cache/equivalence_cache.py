@@ -26,6 +26,7 @@ from pyscheduler.core.state.cluster import ClusterState
 from pyscheduler.core.state.columns import grown
 from pyscheduler.kernels import Rows
 
+_NO_CHANGES: DirtyRows = []
 _EMPTY_MASK: NDArray[np.bool_] = np.zeros(0, np.bool_)
 
 
@@ -158,8 +159,9 @@ class EquivalenceCache:
         if len(self._state.rows) != self._size:
             self._resize(len(self._state.rows))
         self._are_all_filtered = True
-        active_changed = self.filters.activate(skipped)
-        changed_rows = self.filters.invalidate_keyed(cycle)
+        filters = self.filters
+        active_changed = skipped is not filters.skipped and filters.activate(skipped)
+        changed_rows = filters.invalidate_keyed(cycle) if filters.keyed else _NO_CHANGES
         keys_changed = active_changed or changed_rows is None or len(changed_rows) > 0
         if not keys_changed and self._refresh_incrementally(cycle, pod):
             return

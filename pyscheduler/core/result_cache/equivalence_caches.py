@@ -56,7 +56,12 @@ class EquivalenceCaches:
 
     def get(self, pod: Pod) -> EquivalenceCache:
         """Return the cache for the pod and mark it as most recently used."""
-        number = self._number_of(pod.signature.template)
+        if self._nodes_version != self._state.nodes_version:
+            self._forget_outdated_numbers()
+        template = pod.signature.template
+        number = self._number_by_group.get(template)
+        if number is None:
+            number = self._number_of(template)
         cache = self._caches.get(number)
         if cache is not None:
             self._caches.move_to_end(number)
@@ -80,26 +85,26 @@ class EquivalenceCaches:
         pre_score = PluginResultCache(self._shared_pre_score, self._profile.pre_score, by_plugin)
         return EquivalenceCache(self._profile, self._state, pre_filter, pre_score)
 
+    def _forget_outdated_numbers(self) -> None:
+        """Forget the numbers of all groups if plugins may sign them differently since nodes changed."""
+        self._nodes_version = self._state.nodes_version
+        versions = [plugin.signing_version for plugin in self._versioned]
+        if versions != self._signing_versions:
+            self._signing_versions = versions
+            self._number_by_group.clear()
+
     def _number_of(self, group: PodSignatureGroup) -> int:
-        if self._nodes_version != self._state.nodes_version:
-            self._nodes_version = self._state.nodes_version
-            versions = [plugin.signing_version for plugin in self._versioned]
-            if versions != self._signing_versions:
-                self._signing_versions = versions
-                self._number_by_group.clear()
-        number = self._number_by_group.get(group)
-        if number is None:
-            if len(self._numbers) >= MAX_NUMBERS:
-                # Most belong to templates that are gone.
-                self._numbers.clear()
-                self._signed.clear()
-                self._number_by_group.clear()
-                self._caches.clear()
-            signed = self._sign(group)
-            number = self._numbers.setdefault((group.spec.priority or 0, signed), len(self._numbers))
-            if number == len(self._signed):
-                self._signed.append(signed)
-            self._number_by_group[group] = number
+        if len(self._numbers) >= MAX_NUMBERS:
+            # Most belong to templates that are gone.
+            self._numbers.clear()
+            self._signed.clear()
+            self._number_by_group.clear()
+            self._caches.clear()
+        signed = self._sign(group)
+        number = self._numbers.setdefault((group.spec.priority or 0, signed), len(self._numbers))
+        if number == len(self._signed):
+            self._signed.append(signed)
+        self._number_by_group[group] = number
         return number
 
     def _sign(self, group: PodSignatureGroup) -> tuple[Hashable, ...]:

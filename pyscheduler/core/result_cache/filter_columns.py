@@ -134,7 +134,8 @@ class FilterColumns:
         self._columns_by_change: Sequence[Sequence[FilterColumn]] = NO_COLUMNS_BY_CHANGE
         self.skipped: frozenset[str] | None = None
         """Names of the plugins that are left out; None before the first call of `activate`."""
-        self._keyed: list[FilterColumn] = []
+        self.keyed: list[FilterColumn] = []
+        """Active columns with cache keys."""
         self.reads_own_node = True
         """True if a changed node object changes results only in its row."""
         self._size = 0
@@ -149,7 +150,7 @@ class FilterColumns:
     @property
     def is_stable(self) -> bool:
         """True if results change only in rows where something happened."""
-        return not self._keyed
+        return not self.keyed
 
     @property
     def bytes(self) -> int:
@@ -178,7 +179,7 @@ class FilterColumns:
         for column in self._active:
             column.all_stale |= column not in active_before  # columns of skipped plugins are not invalidated
         self._columns_by_change = columns_by_change(self._active)
-        self._keyed = [column for column in self._active if column.is_keyed]
+        self.keyed = [column for column in self._active if column.is_keyed]
         self.reads_own_node = not any(column.reach[NODE] is Scope.EVERYWHERE for column in self._active)
         return True
 
@@ -223,7 +224,7 @@ class FilterColumns:
         """
         invalidated: list[Rows] = []
         everywhere = False
-        for column in self._keyed:
+        for column in self.keyed:
             rows = call_guarded(column.plugin.name, "Filter", self._update_basis, column, cycle)
             if rows is None:
                 everywhere = True

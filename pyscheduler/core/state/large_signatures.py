@@ -47,7 +47,6 @@ class LargeSignature:
         "id",
         "namespace",
         "priority",
-        "scheduler_name",
         "size",
     )
 
@@ -56,7 +55,6 @@ class LargeSignature:
         self.size = len(packed)
         self.namespace = content.namespace
         self.priority = content.spec.priority or 0
-        self.scheduler_name = content.spec.scheduler_name
         self._compressed = zlib.compress(packed, _FASTEST)
         self._digest = digest
         self._store = store
@@ -139,18 +137,6 @@ class LargePod(Pod):
     @signature.setter
     def signature(self, _: PodSignature) -> None:
         """Ignore the decoded signature that `Pod.__init__` sets."""
-
-    @property
-    def namespace(self) -> str:
-        return self._large.namespace
-
-    @property
-    def scheduler_name(self) -> str:
-        return self._large.scheduler_name
-
-    @property
-    def is_large(self) -> bool:
-        return True
 
     @property
     def priority(self) -> int:
