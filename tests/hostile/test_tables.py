@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from pyscheduler.core.result_cache import equivalence_caches
+from pyscheduler.core.result_cache import equivalence_caches, plugin_result_cache
+from pyscheduler.core.scheduling import fit_errors
 from pyscheduler.core.state import columns, placed, pod_counters
 from pyscheduler.intree import inter_pod_affinity
 from pyscheduler.testing import PodBuilder
@@ -64,6 +65,9 @@ FLOODS: dict[str, Callable[[int], PodBuilder]] = {
 def small_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lower the bounds, so that bounded tables are full after the first flood."""
     monkeypatch.setattr(equivalence_caches, "MAX_CACHES", 16)
+    monkeypatch.setattr(equivalence_caches, "MAX_NUMBERS", 16)
+    monkeypatch.setattr(plugin_result_cache, "MAX_SHARED", 16)
+    monkeypatch.setattr(fit_errors, "MAX_FIT_ERRORS", 16)
     monkeypatch.setattr(placed, "MOST_COUNTS", 16)
     monkeypatch.setattr(placed, "MOST_COUNTED_SETS", 64)
     monkeypatch.setattr(pod_counters, "CHANGES", 16)

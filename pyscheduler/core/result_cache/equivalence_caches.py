@@ -25,7 +25,9 @@ MAX_CACHES = 1 << 14
 """Maximum number of equivalence caches per profile, however small they are."""
 MIN_CACHES = 256
 """Number of equivalence caches kept regardless of `MAX_CACHE_BYTES`: 250 MB at 100,000 nodes."""
-MAX_NUMBERS = 1 << 16
+_OBJECTS = 8 * 1024
+"""Estimated memory of a cache in addition to its columns."""
+MAX_NUMBERS = 1 << 15
 """Number of distinct signed values at which all are forgotten."""
 
 
@@ -69,7 +71,7 @@ class EquivalenceCaches:
         cache = self._caches[number] = self._new_cache(self._signed[number])
         # All caches grow to about the same size; the oldest one has reached it.
         oldest = next(iter(self._caches.values()))
-        while len(self._caches) > min(MAX_CACHES, max(MIN_CACHES, MAX_CACHE_BYTES // max(1, oldest.bytes))):
+        while len(self._caches) > min(MAX_CACHES, max(MIN_CACHES, MAX_CACHE_BYTES // (oldest.bytes + _OBJECTS))):
             self._caches.popitem(last=False)
         return cache
 

@@ -17,7 +17,7 @@ from pyscheduler.core.state.cluster import ClusterState
 
 State = dict[StateKey[Any], Any]
 P = TypeVar("P", bound=Plugin)
-_MAX_SHARED = 1 << 16
+MAX_SHARED = 1 << 14
 """Number of shared results at which all are dropped; most belong to templates that are gone."""
 
 
@@ -60,7 +60,7 @@ class SharedResults:
         versions = self._versions(plugin) if answer is SKIP_SIGNATURE_GROUP else None
         if versions is None and (plugin.reads_labels or plugin.reads_claims or plugin.reads_match_fields):
             return
-        if len(self._results) >= _MAX_SHARED:
+        if len(self._results) >= MAX_SHARED:
             self._results.clear()
         self._results[plugin.name, signed] = _SharedResult(written, answer is not None, versions)
 

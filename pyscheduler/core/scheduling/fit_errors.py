@@ -18,6 +18,9 @@ from pyscheduler.core.result_cache.equivalence_caches import EquivalenceCaches
 from pyscheduler.core.scheduling.failure import Failure
 from pyscheduler.core.state.cluster import ClusterState
 
+MAX_FIT_ERRORS = 4096
+"""Number of fit errors at which all are dropped: they keep the signatures of deleted pods in memory."""
+
 
 class FitError(Struct, frozen=True):
     """Failure of an attempt in which no node fitted, and what the attempt has counted."""
@@ -65,7 +68,7 @@ class FitErrorCache:
     def store(self, pod: Pod, fit_error: FitError) -> None:
         """Store the fit error of an attempt that has just ended, with shareable results."""
         version = self._current_version()
-        if self._version != version:
+        if self._version != version or len(self._fit_errors) >= MAX_FIT_ERRORS:
             self._version = version
             self._fit_errors.clear()
         self._fit_errors[self._key(pod)] = fit_error

@@ -230,11 +230,20 @@ def test_unique_rejection_reasons_are_reported_and_dropped() -> None:
     assert len(cache.filters.statuses) < 2_000
 
 
-def test_number_of_caches_is_bounded_on_small_clusters() -> None:
+def test_number_of_caches_is_bounded_on_small_clusters(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(equivalence_caches, "MAX_CACHES", 16)
     bench = Bench(node("n1"))
-    for i in range(2 * equivalence_caches.MAX_CACHES):
-        bench.selected_node(pod("a").label("index", str(i)))
-    assert len(bench.runtime.caches) <= equivalence_caches.MAX_CACHES
+    for i in range(40):
+        bench.selected_node(pod("a").requests(cpu=f"{i + 1}m"))
+    assert len(bench.runtime.caches) == 16
+
+
+def test_cached_results_stay_right_when_all_numbers_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(equivalence_caches, "MAX_NUMBERS", 4)
+    bench = Bench(node("n1", cpu="1"), node("n2", cpu="4"))
+    for i in range(40):
+        assert bench.selected_node(pod("a").requests(cpu=f"{2000 + i % 10}m")) == "n2"
+    assert len(bench.runtime.caches) <= 4
 
 
 @pytest.mark.parametrize("large_pod", [pod("a").annotation("a", "x" * 70_000), pod("a").label("a", "x" * 70_000)])
