@@ -21,11 +21,11 @@ from pyscheduler.core.state.cluster import ClusterState
 
 MAX_CACHE_BYTES = 256 * 1024 * 1024
 """Limit on the memory of one profile's equivalence caches; beyond it the least recently used are dropped."""
-MAX_CACHES = 1 << 14
+MAX_CACHES = 2048
 """Maximum number of equivalence caches per profile, however small they are."""
 MIN_CACHES = 256
 """Number of equivalence caches kept regardless of `MAX_CACHE_BYTES`: 250 MB at 100,000 nodes."""
-_OBJECTS = 8 * 1024
+_OBJECTS = 20 * 1024
 """Estimated memory of a cache in addition to its columns."""
 MAX_NUMBERS = 1 << 15
 """Number of distinct signed values at which all are forgotten."""
