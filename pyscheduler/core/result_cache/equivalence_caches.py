@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Hashable, Iterator, Sequence
+from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 from pyscheduler.api.plugin import Plugin
@@ -43,11 +44,13 @@ class EquivalenceCaches:
         self._signed: list[Sequence[Hashable]] = []
         """Signed values of each number, one for each of the profile's signers."""
         self._shared_pre_filter, self._shared_pre_score = SharedResults(state), SharedResults(state)
-        self._number_by_group: WeakKeyDictionary[PodSignatureGroup, int] = WeakKeyDictionary()
+        self._groups: WeakKeyDictionary[PodSignatureGroup, _Group] = WeakKeyDictionary()
         self._versioned = [
-            plugin for plugin in profile.signers if type(plugin).signing_version is not Plugin.signing_version
+            i for i, plugin in enumerate(profile.signers) if type(plugin).signing_version is not Plugin.signing_version
         ]
-        self._signing_versions: list[int] = []
+        """Places among the signers of those with versions."""
+        self._versions: tuple[int, ...] = ()
+        """Current versions of these."""
         self._nodes_version = -1
 
     def __len__(self) -> int:
@@ -59,11 +62,12 @@ class EquivalenceCaches:
     def get(self, pod: Pod) -> EquivalenceCache:
         """Return the cache for the pod and mark it as most recently used."""
         if self._nodes_version != self._state.nodes_version:
-            self._forget_outdated_numbers()
+            self._update_versions()
         template = pod.signature.template
-        number = self._number_by_group.get(template)
-        if number is None:
-            number = self._number_of(template)
+        group = self._groups.get(template)
+        if group is None or group.versions is not self._versions:
+            group = self._signed_group(template, group)
+        number = group.number
         cache = self._caches.get(number)
         if cache is not None:
             self._caches.move_to_end(number)
@@ -77,9 +81,9 @@ class EquivalenceCaches:
 
     def drop(self, pod: Pod) -> None:
         """Drop the pod's cache."""
-        number = self._number_by_group.get(pod.signature.template)
-        if number is not None:
-            self._caches.pop(number, None)
+        group = self._groups.get(pod.signature.template)
+        if group is not None:
+            self._caches.pop(group.number, None)
 
     def _new_cache(self, signed: Sequence[Hashable]) -> EquivalenceCache:
         by_plugin = dict(zip((plugin.name for plugin in self._profile.signers), signed, strict=True))
@@ -87,35 +91,49 @@ class EquivalenceCaches:
         pre_score = PluginResultCache(self._shared_pre_score, self._profile.pre_score, by_plugin)
         return EquivalenceCache(self._profile, self._state, pre_filter, pre_score)
 
-    def _forget_outdated_numbers(self) -> None:
-        """Forget the numbers of all groups if plugins may sign them differently since nodes changed."""
+    def _update_versions(self) -> None:
+        """Let groups be signed again by the plugins that may sign them differently since nodes changed."""
         self._nodes_version = self._state.nodes_version
-        versions = [plugin.signing_version for plugin in self._versioned]
-        if versions != self._signing_versions:
-            self._signing_versions = versions
-            self._number_by_group.clear()
+        signers = self._profile.signers
+        versions = tuple([signers[i].signing_version for i in self._versioned])
+        if versions != self._versions:
+            self._versions = versions
 
-    def _number_of(self, group: PodSignatureGroup) -> int:
+    def _signed_group(self, template: PodSignatureGroup, before: _Group | None) -> _Group:
+        """Return the group of a template with its current number; `before` is the one with an outdated number."""
         if len(self._numbers) >= MAX_NUMBERS:
             # Most belong to templates that are gone.
             self._numbers.clear()
             self._signed.clear()
-            self._number_by_group.clear()
+            self._groups.clear()
             self._caches.clear()
-        signed = self._sign(group)
-        number = self._numbers.setdefault((group.spec.priority or 0, signed), len(self._numbers))
+            before = None
+        if before is None:
+            signed = tuple([_sign(plugin, template) for plugin in self._profile.signers])
+        else:
+            values = list(self._signed[before.number])
+            for i in self._versioned:
+                values[i] = _sign(self._profile.signers[i], template)
+            signed = tuple(values)
+        number = self._numbers.setdefault((template.spec.priority or 0, signed), len(self._numbers))
         if number == len(self._signed):
             self._signed.append(signed)
-        self._number_by_group[group] = number
-        return number
+        group = self._groups[template] = _Group(number, self._versions)
+        return group
 
-    def _sign(self, group: PodSignatureGroup) -> tuple[Hashable, ...]:
-        """Return what each plugin reads of the group. PluginFailed if one raises."""
-        signed: list[Hashable] = []
-        for plugin in self._profile.signers:
-            try:
-                signed.append(plugin.sign_group(group))
-                hash(signed[-1])  # an unhashable value raises here
-            except BaseException as error:
-                raise_plugin_failed(plugin.name, "SignPod", error)
-        return tuple(signed)
+
+class _Group(NamedTuple):
+    """Number of the signed values of a signature group, and the versions with which they were signed."""
+
+    number: int
+    versions: tuple[int, ...]
+
+
+def _sign(plugin: Plugin, template: PodSignatureGroup) -> Hashable:
+    """Return what the plugin reads of the group. PluginFailed if it raises or the value is not hashable."""
+    try:
+        signed = plugin.sign_group(template)
+        hash(signed)
+        return signed
+    except BaseException as error:
+        raise_plugin_failed(plugin.name, "SignPod", error)
