@@ -51,8 +51,8 @@ class _Cached(NamedTuple):
     storage_class: Object
     provisioner: str
     driver: Object | None
-    capacities: int
-    """Version of the CSIStorageCapacity objects; 0 if the driver does not publish its capacity."""
+    capacities: int | None
+    """Version of the CSIStorageCapacity objects; None if the driver does not publish its capacity."""
     provisioning: Provisioning
 
 
@@ -82,16 +82,16 @@ class Provisioner:
     def _is_valid(self, cached: _Cached) -> bool:
         if cached.driver is not self._storage.csi_driver(cached.provisioner):
             return False
-        return not cached.capacities or cached.capacities == self._handle.objects.version(CSI_STORAGE_CAPACITY)
+        return cached.capacities is None or cached.capacities == self._handle.objects.version(CSI_STORAGE_CAPACITY)
 
     def _compute(self, request: ClaimRequest, storage_class: Object) -> _Cached:
         provisioner = text(storage_class, "provisioner")
         driver = self._storage.csi_driver(provisioner)
         if provisioner in ("", NO_PROVISIONER):
-            return _Cached(storage_class, provisioner, driver, 0, Provisioning(NOWHERE, None))
+            return _Cached(storage_class, provisioner, driver, None, Provisioning(NOWHERE, None))
         topology = _allowed_topologies(storage_class)
         if not request.states_size or field(driver, "spec", "storageCapacity") is not True:
-            return _Cached(storage_class, provisioner, driver, 0, Provisioning(topology, None))
+            return _Cached(storage_class, provisioner, driver, None, Provisioning(topology, None))
         version = self._handle.objects.version(CSI_STORAGE_CAPACITY)
         capacities = self._capacities.by_value(request.storage_class).values()
         enough = tuple(c.nodes for c in capacities if c.limit >= request.size.units)

@@ -138,3 +138,11 @@ def test_pods_with_claims_of_another_size_do_not_share_results(filtered: list[st
     assert "enough free storage" in schedule(harness, "large")
     assert schedule(harness, "same").startswith("n")
     assert filtered == ["small", "large", "same"]
+
+
+def test_first_storage_capacity_of_a_cluster_lets_pods_fit() -> None:
+    driver = obj("CSIDriver", "maker", spec={"storageCapacity": True})
+    harness = build_harness(storage_class(), driver, claim("first"), claim("second"))
+    assert "enough free storage" in schedule(harness, "first")
+    show(harness, obj("CSIStorageCapacity", "c", storageClassName="late", capacity="2Gi", nodeTopology={}))
+    assert schedule(harness, "second").startswith("n")
