@@ -33,7 +33,7 @@ def _init_with_short_deadlines(
     self: Connection, credentials: Any, options: ConnectionOptions, *others: Any, **named: Any
 ) -> None:
     shipped = options.deadlines
-    calls = {name: min(getattr(shipped, name), _patience) for name in ("connect", "answer", "read", "grace")}
+    calls = {name: min(getattr(shipped, name), _patience) for name in ("connect", "response", "read", "grace")}
     deadlines = msgspec.structs.replace(shipped, **calls, watch=min(shipped.watch, _watch))
     _original_init(self, credentials, msgspec.structs.replace(options, deadlines=deadlines), *others, **named)
 
