@@ -107,13 +107,17 @@ static PyObject *part_of(PyObject *rows, Py_ssize_t row, Py_ssize_t place)
     return parts == NULL || size_of(parts) < 0 ? NULL : PyTuple_GetItem(parts, place);
 }
 
+/* Read an int64; 0 with an exception if it is none. */
+static int whole_of(PyObject *given, int64_t *number)
+{
+    *number = PyLong_AsLongLong(given);
+    return !(*number == -1 && PyErr_Occurred());
+}
+
 static int whole_part_of(PyObject *rows, Py_ssize_t row, Py_ssize_t place, int64_t *number)
 {
     PyObject *part = part_of(rows, row, place);
-    if (part == NULL)
-        return 0;
-    *number = PyLong_AsLongLong(part);
-    return !(*number == -1 && PyErr_Occurred());
+    return part != NULL && whole_of(part, number);
 }
 
 static int64_t *column_part_of(Columns *columns, PyObject *rows, Py_ssize_t row, Py_ssize_t place)
@@ -504,8 +508,8 @@ static PyObject *look_up(PyObject *Py_UNUSED(module), PyObject *const *args, Py_
     Py_ssize_t known, wanted;
     if (!check_count(given, 5))
         return NULL;
-    int64_t least = PyLong_AsLongLong(args[2]);
-    if ((least == -1 && PyErr_Occurred()) || !open_columns(&columns, 4))
+    int64_t least;
+    if (!whole_of(args[2], &least) || !open_columns(&columns, 4))
         return NULL;
     if ((out = column_of(&columns, args[0], PyBUF_WRITABLE)) == NULL || (raw = column_of(&columns, args[1], 0)) == NULL
         || (finals = cells_of(&columns, args[3], 0, &known)) == NULL || !rows_of(&columns, args[4], &rows, &wanted))
@@ -592,10 +596,8 @@ static PyObject *count_equal(PyObject *Py_UNUSED(module), PyObject *const *args,
 {
     Columns columns;
     PyObject *answer = NULL;
-    if (!check_count(given, 2))
-        return NULL;
-    int64_t value = PyLong_AsLongLong(args[1]);
-    if ((value == -1 && PyErr_Occurred()) || !open_columns(&columns, 1))
+    int64_t value;
+    if (!check_count(given, 2) || !whole_of(args[1], &value) || !open_columns(&columns, 1))
         return NULL;
     const int64_t *cells = column_of(&columns, args[0], 0);
     if (cells != NULL)
@@ -610,13 +612,8 @@ static PyObject *nth_equal(PyObject *Py_UNUSED(module), PyObject *const *args, P
 {
     Columns columns;
     PyObject *answer = NULL;
-    if (!check_count(given, 3))
-        return NULL;
-    int64_t value = PyLong_AsLongLong(args[1]);
-    if (value == -1 && PyErr_Occurred())
-        return NULL;
-    Py_ssize_t n = PyLong_AsSsize_t(args[2]);
-    if ((n == -1 && PyErr_Occurred()) || !open_columns(&columns, 1))
+    int64_t value, n;
+    if (!check_count(given, 3) || !whole_of(args[1], &value) || !whole_of(args[2], &n) || !open_columns(&columns, 1))
         return NULL;
     const int64_t *cells = column_of(&columns, args[0], 0);
     for (Py_ssize_t from = 0; cells != NULL && n >= 0 && from < columns.rows; from += STRETCH) {
