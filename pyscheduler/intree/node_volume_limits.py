@@ -34,7 +34,6 @@ from pyscheduler.api import (
     Skip,
     StateKey,
     StatusError,
-    packed,
 )
 from pyscheduler.intree.volumes import objects as kinds
 from pyscheduler.intree.volumes.attachable import (
@@ -46,7 +45,7 @@ from pyscheduler.intree.volumes.attachable import (
 from pyscheduler.intree.volumes.attached import AttachedVolumes, NodeVolumes
 from pyscheduler.intree.volumes.limit_hints import LimitHints, limits_of, needs_attaching
 from pyscheduler.intree.volumes.object_index import ObjectIndex
-from pyscheduler.intree.volumes.objects import Storage
+from pyscheduler.intree.volumes.objects import Storage, sign_volumes
 
 TOO_MANY = Rejection("node(s) exceed max volume count")
 _UNKNOWN_COUNT = 1_000_000
@@ -104,7 +103,7 @@ class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
         self._attached = AttachedVolumes(handle, self._storage)
 
     def sign_group(self, group: PodSignatureGroup) -> Hashable:
-        return packed(group.namespace, group.spec.volumes) if group.spec.volumes else ()
+        return sign_volumes(group)
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         hints, every = LimitHints(self._storage), Action.ADD | Action.UPDATE | Action.DELETE
@@ -194,7 +193,7 @@ class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
         return full
 
     def _nodes_close_to_limit(self, incoming: _IncomingVolumes, nodes: NodeTable) -> list[int]:
-        """Return the indexes of the nodes whose pods and VolumeAttachments might add up to a limit."""
+        """Return the indexes of the nodes where pods and VolumeAttachments might add up to a limit."""
         if not incoming.volumes:
             return []
         counts = nodes.count_pods(AttachableVolumeCount())

@@ -38,7 +38,6 @@ from pyscheduler.api import (
     StateKey,
     StatusError,
     VolumeClaim,
-    packed,
 )
 from pyscheduler.intree._problems import invalid, raise_for_problems
 from pyscheduler.intree._scoring import UtilizationShapePoint
@@ -59,6 +58,7 @@ from pyscheduler.intree.volumes.objects import (
     is_bound,
     not_found,
     ownership_problem,
+    sign_volumes,
     text,
     volume_of_claim,
 )
@@ -122,7 +122,7 @@ class VolumeBinding(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, 
         self._provisioner = Provisioner(handle, self._storage)
 
     def sign_group(self, group: PodSignatureGroup) -> Hashable:
-        return packed(group.namespace, group.spec.volumes) if group.spec.volumes else ()
+        return sign_volumes(group)
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         added, updated, deleted = Action.ADD, Action.UPDATE, Action.DELETE

@@ -34,10 +34,19 @@ from pyscheduler.api import (
     Rejection,
     Skip,
     StateKey,
-    packed,
 )
 from pyscheduler.intree._hints import queue_if
-from pyscheduler.intree.volumes.objects import CLAIM, Storage, field, items, name_of, namespace_of, not_found, text
+from pyscheduler.intree.volumes.objects import (
+    CLAIM,
+    Storage,
+    field,
+    items,
+    name_of,
+    namespace_of,
+    not_found,
+    sign_volumes,
+    text,
+)
 
 _MANY = 64
 """Number of volumes above which they are charged to the attempt; reading one costs as much as this many evaluations."""
@@ -127,7 +136,7 @@ class VolumeRestrictions(PreFilterPlugin, FilterPlugin):
         self._storage = Storage(handle)
 
     def sign_group(self, group: PodSignatureGroup) -> Hashable:
-        return packed(group.namespace, group.spec.volumes) if group.spec.volumes else ()
+        return sign_volumes(group)
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         return (

@@ -30,7 +30,6 @@ from pyscheduler.api import (
     Requirement,
     Skip,
     StateKey,
-    packed,
 )
 from pyscheduler.intree._hints import queue_if
 from pyscheduler.intree.volumes.csi_topology import BETA_REGION, BETA_ZONE, REGION, ZONE, ZONE_DELIMITER
@@ -47,6 +46,7 @@ from pyscheduler.intree.volumes.objects import (
     labels_of,
     name_of,
     not_found,
+    sign_volumes,
     volume_of_claim,
 )
 
@@ -83,7 +83,7 @@ class VolumeZone(PreFilterPlugin, FilterPlugin):
         self._hints = VolumeHints(self._storage)
 
     def sign_group(self, group: PodSignatureGroup) -> Hashable:
-        return packed(group.namespace, group.spec.volumes) if group.spec.volumes else ()
+        return sign_volumes(group)
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         return (
