@@ -178,10 +178,9 @@ class EquivalenceCache:
             fits = self.filters.first[stale] == FITS
             if self._excluded_rows:
                 fits &= ~np.isin(stale, list(self._excluded_rows))
-            before = self.feasible.copy()
-            self.feasible[stale] = fits
-            flipped = np.flatnonzero(before != self.feasible)
+            flipped = stale[fits != self.feasible[stale]]
             if len(flipped):
+                self.feasible[stale] = fits
                 self._recount()
                 self._mark_feasibility_changed(flipped)
 

@@ -93,11 +93,11 @@ class EquivalenceCaches:
 
     def _update_versions(self) -> None:
         """Let groups be signed again by the plugins that may sign them differently since nodes changed."""
-        self._nodes_version = self._state.nodes_version
         signers = self._profile.signers
-        versions = tuple([signers[i].signing_version for i in self._versioned])
+        versions = tuple([_signing_version(signers[i]) for i in self._versioned])
         if versions != self._versions:
             self._versions = versions
+        self._nodes_version = self._state.nodes_version  # not before: after an exception the versions are read again
 
     def _signed_group(self, template: PodSignatureGroup, before: _Group | None) -> _Group:
         """Return the group of a template with its current number; `before` is the one with an outdated number."""
@@ -127,6 +127,13 @@ class _Group(NamedTuple):
 
     number: int
     versions: tuple[int, ...]
+
+
+def _signing_version(plugin: Plugin) -> int:
+    try:
+        return plugin.signing_version
+    except BaseException as error:
+        raise_plugin_failed(plugin.name, "SignPod", error)
 
 
 def _sign(plugin: Plugin, template: PodSignatureGroup) -> Hashable:
