@@ -20,7 +20,7 @@ def node_name(i: int) -> str:
 
 
 def stored_nodes(count: int, rng: random.Random) -> Iterator[Json]:
-    """Yield nodes of a few pools, whose nodes differ in name, zone, addresses and annotations."""
+    """Yield nodes of a few pools; those of a pool differ in name, zone, addresses and annotations."""
     for i in range(count):
         pool, zone = i % NODE_POOLS, f"eu-west-1{'abc'[i % 3]}"
         yield {

@@ -51,7 +51,7 @@ T = TypeVar("T")
 NO_VICTIMS = ("No preemption victims found for incoming pod",)
 NOT_HELPFUL = ("Preemption is not helpful for scheduling",)
 SORTED_PODS = 1024
-"""Pods on the nodes whose potential victims are sorted in one step, at most."""
+"""Maximum number of pods of which the potential victims are sorted in one step."""
 BATCH_PODS = 1 << 16
 """Size of the matrix of potential victims in one step, at most."""
 SPARE = 16

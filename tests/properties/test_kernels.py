@@ -90,7 +90,7 @@ def test_balance_scores_of_small_amounts(requested: tuple[Any, ...]) -> None:
 
 
 USUAL = 2**46
-"""Columns whose cells are below this and whose capacities are not zero are computed by vectorised loops."""
+"""Upper bound of the cells of columns that are computed by vectorised loops; capacities must not be zero."""
 
 
 def usual_requests(*parts: st.SearchStrategy[Any]) -> st.SearchStrategy[tuple[Any, ...]]:

@@ -21,4 +21,4 @@ class QueueProfile:
     pre_enqueue: tuple[PreEnqueuePlugin, ...] = ()
     events_to_register: tuple[tuple[str, ClusterEventWithHint], ...] = ()
     hint_scopes: Mapping[str, HintScope] = field(default_factory=dict)
-    """What the hints of a plugin read of a pod, by plugin name; hints of other plugins are called for each pod."""
+    """Scopes of the pod fields that a plugin's hints read, by plugin name; other hints are called for each pod."""

@@ -17,7 +17,7 @@ from pyscheduler.core.queue.hints import HintScope
 from pyscheduler.core.queue.rejections import ProfilePlugin, plugins_of_profile, rejectors_of
 
 GroupKey = tuple[PodSignature | PodSignatureGroup, frozenset[str], frozenset[str]] | str
-"""What the hints read of a pod, its rejectors, and the pending ones among these; or the UID of a group's only pod."""
+"""Fields of a pod that hints read, its rejectors, and the pending ones of these; or the UID of a single pod."""
 
 
 class HintGroup:

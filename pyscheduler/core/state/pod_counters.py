@@ -137,7 +137,7 @@ class RowCounter(PodCounter[int]):
             self.cells = grown(self.cells, max(n, 2 * len(self.cells)))
 
     def move(self, source: int, target: int) -> None:
-        """Move the number of one row to another one, whose pods are gone."""
+        """Move the number of one row to another row, which has no pods any more."""
         self.fit(source + 1)
         self.cells[target] = self.cells[source]
         self.cells[source] = 0
