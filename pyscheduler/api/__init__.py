@@ -77,7 +77,6 @@ from pyscheduler.api.queued import QueuedPod
 from pyscheduler.api.topology import (
     NO_DOMAIN,
     AttributeCounts,
-    DomainFlags,
     Domains,
     DomainSums,
     NodeEquivalence,
@@ -113,7 +112,6 @@ __all__ = [
     "Cycle",
     "DefaultNormalizeScore",
     "Diagnosis",
-    "DomainFlags",
     "DomainSums",
     "Domains",
     "DryRun",

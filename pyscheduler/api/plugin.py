@@ -239,9 +239,16 @@ class FilterPlugin(Plugin):
         Equal keys allow reuse of cached results. For plugins that read DOMAINS, where pods come and go often but rarely
         fill a domain; and for those that read objects of other kinds besides their own node, which then declare the
         scope that `reads` would have for equal objects. If such a key includes what results depend on of the pod's
-        claims, `reads_claims` can be False. If two keys are DomainFlags, only nodes in domains with other flags are
-        evaluated again. Called after PreFilter, which is not cached. None evaluates every node again; so does the
-        default, unless `reads` is at most ALL_NODES.
+        claims, `reads_claims` can be False. Called after PreFilter, which is not cached. None evaluates every node
+        again; so does the default, unless `reads` is at most ALL_NODES.
+        """
+        return None
+
+    def filter_equivalence(self, cycle: Cycle) -> NodeEquivalence | None:  # noqa: ARG002
+        """Return an equivalence of nodes with equal results in this attempt; `filter_all` runs once for each class.
+
+        For plugins that read DOMAINS: with pods spread over zones, thousands of nodes form a few classes. Called after
+        PreFilter. None evaluates every node, and so does a plugin without a `filter_all` of its own.
         """
         return None
 
@@ -339,10 +346,11 @@ class ScorePlugin(Plugin):
         return None
 
     def score_equivalence(self, cycle: Cycle) -> NodeEquivalence | None:  # noqa: ARG002
-        """Return an equivalence of nodes with equal raw scores in this attempt; one node of each class is scored.
+        """Return an equivalence of nodes with equal raw scores in this attempt; `score_all` runs once for each class.
 
         For plugins that read DOMAINS and have a `normalizer` with a `span` that does not depend on how often a score
-        occurs. Called after PreScore. None, the default, scores every node.
+        occurs. Called after PreScore. None, the default, scores every node, and so does a plugin without a `score_all`
+        of its own.
         """
         return None
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,9 +20,6 @@ NO_DOMAIN = 0
 """Domain id of nodes without the topology label."""
 _MAX_COUNTS = 64
 """Number of counts for which `PodKinds` caches values."""
-_MANY = 16
-"""Part of all nodes from which on a pass over all of them takes no longer than gathering these."""
-_NO_NODES: NDArray[np.intp] = np.zeros(0, np.intp)
 
 
 class PodCount(ABC):
@@ -112,7 +109,11 @@ class AttributeCounts(Counter[Any]):
 
 
 class NodeEquivalence(NamedTuple):
-    """Definition of node equivalence for a plugin: nodes are equivalent if they agree in every topology and count."""
+    """What a plugin's results for a node depend on: nodes that agree in all of it are equivalent.
+
+    The plugin's vectorised method then runs on a table with one entry for each class of equivalent nodes, which has
+    only these topologies and counts.
+    """
 
     topologies: tuple[str, ...] = ()
     """Topology keys. Nodes of one domain agree, and so do nodes without the label."""
@@ -126,7 +127,7 @@ class Domains:
     Valid until a node object changes. Compared by identity: sums by domain are cached per object.
     """
 
-    __slots__ = ("_by_domain", "_non_empty_count", "_unlabelled", "ids", "known")
+    __slots__ = ("_non_empty_count", "_unlabelled", "ids", "known")
 
     def __init__(self, ids: NDArray[np.intp], known: Mapping[str | None, int]) -> None:
         self.ids = ids
@@ -135,8 +136,6 @@ class Domains:
         """Id of each label value. May include values that no node has any more."""
         self._unlabelled: NDArray[np.intp] | None = None
         self._non_empty_count = -1
-        self._by_domain: tuple[NDArray[np.intp], NDArray[np.intp]] | None = None
-        """Nodes in the order of their domains, and where each domain begins; computed on first use."""
 
     @property
     def size(self) -> int:
@@ -173,66 +172,11 @@ class Domains:
             domains._unlabelled = self._unlabelled
         return domains
 
-    def nodes_in(self, domains: NDArray[np.intp]) -> NDArray[np.intp]:
-        """Return the indices of all nodes in some domains, domain by domain."""
-        if self._by_domain is None:
-            starts = np.zeros(self.size + 1, np.intp)
-            np.cumsum(np.bincount(self.ids, minlength=self.size), out=starts[1:])
-            self._by_domain = np.argsort(self.ids, kind="stable"), starts
-        nodes, starts = self._by_domain
-        if len(domains) == 1:
-            begin, end = starts[domains.item() :][:2]
-            return nodes[begin:end]
-        sizes = starts[domains + 1] - starts[domains]
-        # The index of each node is its place in the result, moved to where its domain begins.
-        places = np.arange(sizes.sum()) + np.repeat(starts[domains] - np.cumsum(sizes) + sizes, sizes)
-        found: NDArray[np.intp] = nodes.take(places)
-        return found
-
     def sum(self, amounts: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the sums of per-node amounts by domain id; 0 for NO_DOMAIN. Exact up to 2**53."""
         sums = np.bincount(self.ids, weights=amounts, minlength=self.size).astype(np.int64)
         sums[NO_DOMAIN] = 0
         return sums
-
-
-class DomainFlags:
-    """Flags by topology domain, such as which ones are full, that the filter results of all nodes depend on.
-
-    As a `filter_cache_key`: while only flags change, only the nodes of their domains are evaluated again.
-    """
-
-    __slots__ = ("_flags", "_others")
-
-    def __init__(self, flags: Iterable[tuple[Domains, NDArray[np.bool_]]], others: Hashable = None) -> None:
-        """Store flags by domain id of several topologies of all nodes, and what else the results depend on."""
-        self._flags = [(domains, values, values.tobytes()) for domains, values in flags]
-        self._others = others
-
-    def __eq__(self, other: object) -> bool:
-        changed = self.changed_nodes(other) if isinstance(other, DomainFlags) else None
-        return changed is not None and not len(changed)
-
-    def __hash__(self) -> int:
-        return hash((self._others, *[packed for _, _, packed in self._flags]))
-
-    def changed_nodes(self, before: DomainFlags) -> NDArray[np.intp] | None:
-        """Return the indices of the nodes in domains with other flags than before, possibly repeated.
-
-        None for all nodes, also if these are so many that evaluating all nodes takes no longer.
-        """
-        if self._others != before._others or len(self._flags) != len(before._flags):
-            return None
-        changed = _NO_NODES
-        for (domains, now, packed), (former_domains, then, former) in zip(self._flags, before._flags, strict=True):
-            if domains is not former_domains or len(packed) != len(former):
-                return None
-            if packed != former:
-                nodes = domains.nodes_in((now != then).nonzero()[0])
-                if len(nodes) * _MANY > len(domains.ids):
-                    return None
-                changed = np.concatenate((changed, nodes)) if len(changed) else nodes
-        return changed
 
 
 class DomainSums(NamedTuple):

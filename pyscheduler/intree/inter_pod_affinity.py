@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Annotated, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -11,7 +12,6 @@ import numpy as np
 
 from pyscheduler.api import (
     MAX_NODE_SCORE,
-    NO_DOMAIN,
     NODE,
     POD,
     SKIP,
@@ -19,7 +19,6 @@ from pyscheduler.api import (
     Action,
     ClusterEventWithHint,
     Cycle,
-    DomainFlags,
     FilterPlugin,
     Handle,
     NodeEquivalence,
@@ -137,12 +136,16 @@ class _PreFilterState:
     """True if the pod satisfies its own affinity, so that it may be the first of its group."""
 
     @property
-    def cache_key(self) -> DomainFlags:
-        """Cache key of the filter results: the domains with a number above 0."""
+    def equivalence(self) -> NodeEquivalence | None:
+        """Equivalence of nodes with equal results; None in a dry run."""
         counts = (self.affinity_counts, self.anti_affinity_counts, self.existing_anti_affinity_counts)
-        kinds = [(kind, key) for kind, each in enumerate(counts) for key in each.keys]
-        flags = [flags for each in counts for flags in each.positive_domains]
-        return DomainFlags(flags, (self.is_first, *kinds))
+        equivalences = [each.equivalence for each in counts]
+        if None in equivalences:
+            return None
+        return NodeEquivalence(
+            tuple(chain.from_iterable(each.topologies for each in equivalences if each)),
+            tuple(chain.from_iterable(each.counts for each in equivalences if each)),
+        )
 
     @property
     def is_first(self) -> bool:
@@ -298,15 +301,13 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
             else None
         )
 
-    def filter_cache_key(self, cycle: Cycle) -> DomainFlags:
-        return cycle[_PRE_FILTER_STATE].cache_key
+    def filter_equivalence(self, cycle: Cycle) -> NodeEquivalence | None:
+        return cycle[_PRE_FILTER_STATE].equivalence
 
     def filter_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> NodeToStatus:
         state, statuses = cycle[_PRE_FILTER_STATE], NodeToStatus(len(nodes))
         if state.is_first:
-            topologies = {id(topology): topology for topology in map(nodes.topology, state.affinity_counts.keys)}
-            for topology in topologies.values():
-                statuses.reject(topology.ids == NO_DOMAIN, AFFINITY_RULES_NOT_MATCHED)
+            statuses.reject(~state.affinity_counts.all_labelled(nodes), AFFINITY_RULES_NOT_MATCHED)
         elif state.required_affinity:
             statuses.reject(~state.affinity_counts.all_positive(nodes), AFFINITY_RULES_NOT_MATCHED)
         if state.anti_affinity_counts.total:

@@ -15,7 +15,6 @@ from pyscheduler.api import (
     ClusterEvent,
     ClusterEventWithHint,
     Cycle,
-    DomainFlags,
     FilterPlugin,
     Handle,
     NodeEquivalence,
@@ -52,7 +51,7 @@ from pyscheduler.intree.spread.constraints import (
     SpreadConstraint,
     SpreadConstraints,
 )
-from pyscheduler.intree.spread.counts import Skew
+from pyscheduler.intree.spread.counts import Skew, skew_equivalence
 from pyscheduler.intree.spread.default_selector import KINDS, DefaultSelectors
 from pyscheduler.intree.spread.nodes import EligibleDomainsCache, matches_policies, node_matches_policies
 from pyscheduler.intree.spread.score import SpreadNormalizer, SpreadScore, spread_score
@@ -214,13 +213,13 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
                 return rejection
         return None
 
-    def filter_cache_key(self, cycle: Cycle) -> DomainFlags:
-        return DomainFlags(skew.full for skew in cycle[_PRE_FILTER_STATE])
+    def filter_equivalence(self, cycle: Cycle) -> NodeEquivalence:
+        return skew_equivalence(cycle[_PRE_FILTER_STATE])
 
     def filter_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> NodeToStatus:
         statuses = NodeToStatus(len(nodes))
         for skew in cycle[_PRE_FILTER_STATE]:
-            skew.reject(nodes.topology(skew.spread.key), statuses)
+            skew.reject(nodes, statuses)
         return statuses
 
     # -- score ---------------------------------------------------------------------------------------------------

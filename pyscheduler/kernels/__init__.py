@@ -17,17 +17,18 @@ except ImportError:
 
     FORM = "NumPy"
 
-add_up = _form.add_up
 allocation_scores = _form.allocation_scores
 balance_scores = _form.balance_scores
+best_by_class = _form.best_by_class
+count_by_class = _form.count_by_class
 count_equal = _form.count_equal
 extremes = _form.extremes
-first_of = _form.first_of
 gather = _form.gather
 has_room = _form.has_room
 look_up = _form.look_up
 nth_equal = _form.nth_equal
 missing_room = _form.missing_room
+nth_of_classes = _form.nth_of_classes
 put = _form.put
 
 __all__ = [
@@ -37,16 +38,17 @@ __all__ = [
     "MOST",
     "Ints",
     "Rows",
-    "add_up",
     "allocation_scores",
     "balance_scores",
+    "best_by_class",
+    "count_by_class",
     "count_equal",
     "extremes",
-    "first_of",
     "gather",
     "has_room",
     "look_up",
     "missing_room",
     "nth_equal",
+    "nth_of_classes",
     "put",
 ]

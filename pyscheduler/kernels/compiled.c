@@ -660,29 +660,28 @@ done:
     return answer;
 }
 
-PyDoc_STRVAR(first_of_doc, "first_of(out, places, rows) -> None: see numpy_form.");
+PyDoc_STRVAR(count_by_class_doc, "count_by_class(out, classes, rows) -> None: see numpy_form.");
 
-static PyObject *first_of(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t given)
+static PyObject *count_by_class(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t given)
 {
     Columns columns;
     PyObject *answer = NULL;
     int64_t *out;
-    const int64_t *places, *rows;
+    const int64_t *classes, *rows;
     Py_ssize_t room, length, wanted;
     if (!check_count(given, 3) || !open_columns(&columns, 3))
         return NULL;
     if ((out = cells_of(&columns, args[0], PyBUF_WRITABLE, &room)) == NULL
-        || (places = cells_of(&columns, args[1], 0, &length)) == NULL || !rows_of(&columns, args[2], &rows, &wanted))
+        || (classes = cells_of(&columns, args[1], 0, &length)) == NULL || !rows_of(&columns, args[2], &rows, &wanted))
         goto done;
-    memset(out, 0xff, (size_t)room * sizeof(int64_t)); /* -1 everywhere */
+    memset(out, 0, (size_t)room * sizeof(int64_t));
     if (rows == NULL)
         wanted = length;
     for (Py_ssize_t i = 0; i < wanted; i++) {
         int64_t row = rows == NULL ? i : rows[i];
-        if (!is_row(row, length) || !is_row(places[row], room))
+        if (!is_row(row, length) || !is_row(classes[row], room))
             goto done;
-        if (out[places[row]] < 0)
-            out[places[row]] = row;
+        out[classes[row]]++;
     }
     answer = Py_NewRef(Py_None);
 done:
@@ -690,42 +689,67 @@ done:
     return answer;
 }
 
-QUICK static void add(int64_t *out, const int64_t *cells, Py_ssize_t rows)
-{
-    for (Py_ssize_t i = 0; i < rows; i++)
-        out[i] = (int64_t)((uint64_t)out[i] + (uint64_t)cells[i]);
-}
+PyDoc_STRVAR(best_by_class_doc, "best_by_class(best, counts, classes, totals) -> None: see numpy_form.");
 
-PyDoc_STRVAR(add_up_doc, "add_up(out, columns) -> None: see numpy_form.");
-
-static PyObject *add_up(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t given)
+static PyObject *best_by_class(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t given)
 {
     Columns columns;
     PyObject *answer = NULL;
-    int64_t *out;
-    if (!check_count(given, 2))
+    int64_t *best, *counts;
+    const int64_t *classes, *totals;
+    Py_ssize_t room, places;
+    if (!check_count(given, 4) || !open_columns(&columns, 4))
         return NULL;
-    Py_ssize_t count = size_of(args[1]);
-    if (count < 0 || !open_columns(&columns, 1 + count))
-        return NULL;
-    if (count == 0) {
-        PyErr_SetString(PyExc_IndexError, "columns must not be empty");
+    if ((best = cells_of(&columns, args[0], PyBUF_WRITABLE, &room)) == NULL
+        || (counts = cells_of(&columns, args[1], PyBUF_WRITABLE, &places)) == NULL
+        || (classes = column_of(&columns, args[2], 0)) == NULL || (totals = column_of(&columns, args[3], 0)) == NULL)
+        goto done;
+    if (room != places) {
+        PyErr_SetString(PyExc_ValueError, "columns differ in length");
         goto done;
     }
-    if ((out = column_of(&columns, args[0], PyBUF_WRITABLE)) == NULL)
-        goto done;
-    for (Py_ssize_t k = 0; k < count; k++) {
-        PyObject *column = PyTuple_GetItem(args[1], k);
-        if (column == NULL || column_of(&columns, column, 0) == NULL)
+    memset(best, 0xff, (size_t)room * sizeof(int64_t)); /* -1 everywhere */
+    memset(counts, 0, (size_t)room * sizeof(int64_t));
+    for (Py_ssize_t row = 0; row < columns.rows; row++) {
+        int64_t class = classes[row], total = totals[row];
+        if (!is_row(class, room))
             goto done;
-    }
-    for (Py_ssize_t from = 0; from < columns.rows; from += STRETCH) {
-        Py_ssize_t rows = columns.rows - from < STRETCH ? columns.rows - from : STRETCH;
-        memcpy(out + from, (const int64_t *)columns.views[1].buf + from, (size_t)rows * sizeof(int64_t));
-        for (Py_ssize_t k = 2; k <= count; k++)
-            add(out + from, (const int64_t *)columns.views[k].buf + from, rows);
+        if (total > best[class]) {
+            best[class] = total;
+            counts[class] = 1;
+        } else if (total >= 0 && total == best[class]) {
+            counts[class]++;
+        }
     }
     answer = Py_NewRef(Py_None);
+done:
+    close_columns(&columns);
+    return answer;
+}
+
+PyDoc_STRVAR(nth_of_classes_doc, "nth_of_classes(classes, totals, wanted, n) -> int: see numpy_form.");
+
+static PyObject *nth_of_classes(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t given)
+{
+    Columns columns;
+    PyObject *answer = NULL;
+    const int64_t *classes, *totals, *wanted;
+    Py_ssize_t room;
+    int64_t n;
+    if (!check_count(given, 4) || !whole_of(args[3], &n) || !open_columns(&columns, 3))
+        return NULL;
+    if ((classes = column_of(&columns, args[0], 0)) == NULL || (totals = column_of(&columns, args[1], 0)) == NULL
+        || (wanted = cells_of(&columns, args[2], 0, &room)) == NULL)
+        goto done;
+    for (Py_ssize_t row = 0; n >= 0 && row < columns.rows; row++) {
+        if (!is_row(classes[row], room))
+            goto done;
+        n -= totals[row] == wanted[classes[row]] && totals[row] >= 0;
+        if (n < 0)
+            answer = PyLong_FromSsize_t(row);
+    }
+    if (answer == NULL && !PyErr_Occurred())
+        PyErr_SetString(PyExc_IndexError, "there are fewer such rows");
 done:
     close_columns(&columns);
     return answer;
@@ -776,8 +800,9 @@ static PyMethodDef functions[] = {
     {"count_equal", (PyCFunction)(void (*)(void))count_equal, METH_FASTCALL, count_equal_doc},
     {"nth_equal", (PyCFunction)(void (*)(void))nth_equal, METH_FASTCALL, nth_equal_doc},
     {"put", (PyCFunction)(void (*)(void))put, METH_FASTCALL, put_doc},
-    {"first_of", (PyCFunction)(void (*)(void))first_of, METH_FASTCALL, first_of_doc},
-    {"add_up", (PyCFunction)(void (*)(void))add_up, METH_FASTCALL, add_up_doc},
+    {"count_by_class", (PyCFunction)(void (*)(void))count_by_class, METH_FASTCALL, count_by_class_doc},
+    {"best_by_class", (PyCFunction)(void (*)(void))best_by_class, METH_FASTCALL, best_by_class_doc},
+    {"nth_of_classes", (PyCFunction)(void (*)(void))nth_of_classes, METH_FASTCALL, nth_of_classes_doc},
     {NULL, NULL, 0, NULL},
 };
 

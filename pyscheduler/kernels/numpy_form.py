@@ -171,20 +171,33 @@ def put(out: Ints, rows: Rows, cells: Ints) -> None:
     out[rows] = cells
 
 
-def first_of(out: Ints, places: Ints, rows: Rows | None) -> None:
-    """Write the first of these rows (None for all) at each place; -1 if there is none. IndexError beyond `out`."""
-    if rows is None:
-        rows = np.arange(len(places))
-    out.fill(-1)
-    # Of several writes to one place the last one wins, so write in reverse.
-    out[places.take(rows)[::-1]] = rows[::-1]
+def count_by_class(out: Ints, classes: Ints, rows: Rows | None) -> None:
+    """Count these rows (None for all) by the class of each. IndexError for a class beyond `out`."""
+    chosen = classes if rows is None else classes.take(rows)
+    if len(chosen) and not 0 <= chosen[chosen.argmin()] <= chosen[chosen.argmax()] < len(out):
+        raise IndexError("there is no such class")
+    out[:] = np.bincount(chosen, minlength=len(out))
 
 
-def add_up(out: Ints, columns: Sequence[Ints]) -> None:
-    """Write the sum of one or more columns."""
-    np.copyto(out, columns[0])
-    for column in columns[1:]:
-        out += column
+def best_by_class(best: Ints, counts: Ints, classes: Ints, totals: Ints) -> None:
+    """Write the highest total of each class and how many rows have it; -1 and 0 without a total of at least 0.
+
+    IndexError for a class beyond `best`.
+    """
+    best.fill(-1)
+    np.maximum.at(best, classes, totals)
+    counts[:] = np.bincount(classes[(totals >= 0) & (totals == best.take(classes))], minlength=len(counts))
+
+
+def nth_of_classes(classes: Ints, totals: Ints, wanted: Ints, n: int) -> int:
+    """Return the n-th row, from 0, that has the total wanted of its class; -1 excludes a class.
+
+    IndexError if there are fewer, or for a class beyond `wanted`.
+    """
+    rows = np.flatnonzero((totals >= 0) & (totals == wanted.take(classes)))
+    if not 0 <= n < len(rows):
+        raise IndexError("there are fewer such rows")
+    return int(rows[n])
 
 
 def gather(out: Ints, columns: Sequence[Ints], rows: Rows) -> None:

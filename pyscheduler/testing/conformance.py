@@ -6,7 +6,7 @@ error, so both are compared node by node, for all nodes and for a subset.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from pyscheduler.api import (
     MAX_NODE_SCORE,
     Cycle,
     FilterPlugin,
+    NodeEquivalence,
     NodeObject,
     NodeTable,
     Plugin,
@@ -22,7 +23,6 @@ from pyscheduler.api import (
     PreScorePlugin,
     Rejection,
     ScorePlugin,
-    Scores,
     Skip,
     StatusError,
 )
@@ -33,8 +33,9 @@ def assert_forms_agree(plugin: Plugin, pod: Pod, nodes: Iterable[NodeObject], ru
     """Raise AssertionError unless both forms of Filter and Score of `plugin` return equal results on all nodes.
 
     `nodes` make up the cluster, `running` are the pods assigned to them by `node_name`, and `pod` is the incoming pod.
-    Nodes that `score_equivalence` groups must have equal scores, and normalised scores must be in 0..100. Filter is not
-    compared if PreFilter rejects or skips the pod, and nothing is after a StatusError in PreFilter or PreScore.
+    Nodes that `filter_equivalence` or `score_equivalence` groups must have equal results, and normalised scores must be
+    in 0..100. Filter is not compared if PreFilter rejects or skips the pod, and nothing is after a StatusError in
+    PreFilter or PreScore.
     """
     state = ClusterState()
     for node in nodes:
@@ -64,6 +65,9 @@ def assert_filters_agree(plugin: Plugin, cycle: Cycle, pod: Pod, nodes: NodeTabl
     for i, node in enumerate(nodes):
         plain, column = plugin.filter(cycle, pod, node), results.at(i)
         assert plain == column, f"{plugin.name} on {node.name}: filter returns {plain}, filter_all returns {column}"
+    equivalence = plugin.filter_equivalence(cycle)
+    if equivalence is not None:
+        _assert_equivalent(plugin, "filter_equivalence", equivalence, nodes, [results.at(i) for i in range(len(nodes))])
 
 
 def assert_scores_agree(plugin: Plugin, cycle: Cycle, pod: Pod, nodes: NodeTable) -> None:
@@ -80,26 +84,27 @@ def assert_scores_agree(plugin: Plugin, cycle: Cycle, pod: Pod, nodes: NodeTable
     for node, column in zip(nodes, scores.tolist(), strict=True):
         plain = plugin.score(cycle, pod, node)
         assert plain == column, f"{plugin.name} on {node.name}: score returns {plain}, score_all returns {column}"
-    _assert_equivalent(plugin, cycle, nodes, scores)
+    equivalence = plugin.score_equivalence(cycle)
+    if equivalence is not None:
+        _assert_equivalent(plugin, "score_equivalence", equivalence, nodes, scores.tolist())
     final = plugin.normalize(cycle, pod, scores)
     _assert_length(plugin, "normalize", len(final), len(nodes))
     outside = [n for n in final.tolist() if not 0 <= n <= MAX_NODE_SCORE]
     assert not outside, f"{plugin.name}: normalised scores {outside} are not in 0..{MAX_NODE_SCORE}"
 
 
-def _assert_equivalent(plugin: ScorePlugin, cycle: Cycle, nodes: NodeTable, scores: Scores) -> None:
-    """Raise AssertionError if nodes of one equivalence class have different scores."""
-    equivalence = plugin.score_equivalence(cycle)
-    if equivalence is None:
-        return
+def _assert_equivalent(
+    plugin: Plugin, method: str, equivalence: NodeEquivalence, nodes: NodeTable, results: Sequence[object]
+) -> None:
+    """Raise AssertionError if nodes of one equivalence class have different results."""
     columns = [nodes.topology(key).ids for key in equivalence.topologies]
     columns += [nodes.count_pods(count) for count in equivalence.counts]
-    first: dict[tuple[int, ...], tuple[str, int]] = {}
+    first: dict[tuple[int, ...], tuple[str, object]] = {}
     for i, node in enumerate(nodes):
         key = tuple(int(column[i]) for column in columns)
-        name, score = first.setdefault(key, (node.name, int(scores[i])))
-        pair = f"{plugin.name}: score_equivalence groups {name} and {node.name}"
-        assert score == scores[i], f"{pair}, which score {score} and {scores[i]}"
+        name, result = first.setdefault(key, (node.name, results[i]))
+        pair = f"{plugin.name}: {method} groups {name} and {node.name}"
+        assert result == results[i], f"{pair}, which get {result} and {results[i]}"
 
 
 def _assert_length(plugin: Plugin, method: str, length: int, expected: int) -> None:

@@ -194,6 +194,6 @@ def _narrowed(runtime: ProfileRuntime, pod: Pod) -> bool:
 
 
 def _add_totals(answers: Answers, cache: EquivalenceCache, state: ClusterState) -> None:
-    for node, total in zip(state.rows, cache.scores.total[: len(state)].tolist(), strict=True):
+    for node, total in zip(state.rows, cache.totals.tolist(), strict=True):
         if total >= 0:
             answers.totals[node.name] = total

@@ -241,6 +241,11 @@ class TeamScore(PreScorePlugin, ScorePlugin):
         own = sum(_count_zones([node], cycle[_TEAM]).values())
         return 5 * own + cycle[_ZONE_WEIGHT] * sum(map(ord, node.labels.get(ZONE, "")))
 
+    def score_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Scores:
+        zones = nodes.topology(ZONE)
+        by_zone = np.array([sum(map(ord, value or "")) for value in zones.known], np.int64)
+        return 5 * nodes.count_pods(_Team(cycle[_TEAM])) + cycle[_ZONE_WEIGHT] * by_zone.take(zones.ids)
+
     def score_equivalence(self, cycle: Cycle) -> NodeEquivalence:
         return NodeEquivalence((ZONE,), (_Team(cycle[_TEAM]),))
 

@@ -355,6 +355,6 @@ def test_wrong_score_equivalence_of_nodes_without_hostname_is_reported(monkeypat
     spread = pod().spec(topologySpreadConstraints=[{**constraint, "labelSelector": {}}]).build()
     plugin = PodTopologySpread(PodTopologySpread.Args(), empty_handle())
     assert_forms_agree(plugin, spread, [named.build(), nameless.build()])
-    monkeypatch.setattr(SpreadScore, "all_have_hostname", property(lambda _: True, lambda *_: None))
+    monkeypatch.setattr(SpreadScore, "equivalence", NodeEquivalence())
     with pytest.raises(AssertionError, match="PodTopologySpread: score_equivalence groups named and nameless"):
         assert_forms_agree(plugin, spread, [named.build(), nameless.build()])

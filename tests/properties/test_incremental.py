@@ -12,22 +12,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyscheduler.api import Cycle, DomainFlags, Domains, NodeEquivalence, Pod, Reads, topology
+from pyscheduler.api import Cycle, Domains, NodeEquivalence, Pod, Reads
 from pyscheduler.core.framework import profile
 from pyscheduler.core.framework.plugin_failure import PluginFailed
-from pyscheduler.core.result_cache import filter_columns, invalidation
+from pyscheduler.core.framework.profile import Profile
+from pyscheduler.core.result_cache import invalidation, node_classes
+from pyscheduler.core.result_cache.class_results import ClassResults
 from pyscheduler.core.result_cache.equivalence_cache import EquivalenceCache
-from pyscheduler.core.result_cache.filter_columns import NO_ROWS, FilterColumn, FilterColumns
+from pyscheduler.core.result_cache.filter_columns import FilterColumn, FilterColumns
 from pyscheduler.core.result_cache.invalidation import Change, DirtyRows, Scope
-from pyscheduler.core.result_cache.node_equivalence import NodeEquivalenceClasses, _Axis
+from pyscheduler.core.result_cache.node_classes import NodeClasses
 from pyscheduler.core.result_cache.plugin_result_cache import PluginResultCache
-from pyscheduler.core.result_cache.pod_dependent_scores import PodDependentScores
+from pyscheduler.core.result_cache.row_results import RowResults
 from pyscheduler.core.result_cache.score_column import ScoreColumn
-from pyscheduler.core.result_cache.score_columns import INFEASIBLE, ScoreColumns
+from pyscheduler.core.result_cache.score_columns import ScoreColumns
 from pyscheduler.core.result_cache.top_scores import TopScores
 from pyscheduler.core.state import ClusterState
 from pyscheduler.core.state.columns import CategoricalColumn
-from pyscheduler.intree import InterPodAffinity
+from pyscheduler.intree import InterPodAffinity, NodeResourcesFit, PodTopologySpread
 from tests.properties.evaluation_model import KINDS, EvaluationWorld
 from tests.properties.probe_plugins import (
     IN_TREE,
@@ -80,7 +82,16 @@ def _limit_kinds(steps: list[Step], kind: int) -> list[Step]:
 TWO_KINDS = st.tuples(stories("place", "remove", "mark"), st.integers(0, 47)).map(_two_kinds)
 """Pods of two kinds only, so that most follow one of the same signature and little changed in between."""
 WITH_OBJECTS = stories(*ALL_STEPS, *RARE, "object", "object")
-PROFILES = {"all levels": LEVELS, **{cls.name: (cls,) for cls in LEVELS}}
+BY_CLASS: tuple[Class, ...] = (NodeResourcesFit, PodTopologySpread, InterPodAffinity)
+"""Plugins without normalized scores by row: the rows of rejected classes keep their totals."""
+NORMALIZED: tuple[Class, ...] = (*BY_CLASS, PodLimit)
+"""With normalized scores by row, which are those of the feasible nodes only."""
+PROFILES = {
+    "all levels": LEVELS,
+    "by class": BY_CLASS,
+    "by class and normalized": NORMALIZED,
+    **{cls.name: (cls,) for cls in LEVELS},
+}
 
 
 def property_for(classes: tuple[Class, ...], outcomes: Counter[str] | None = None) -> Callable[[Story], None]:
@@ -123,19 +134,12 @@ def test_cached_results_equal_uncached_ones(classes: tuple[Class, ...]) -> None:
 
 def test_cached_results_equal_uncached_ones_for_recurring_signatures() -> None:
     quick(100)(given(TWO_KINDS)(property_for(IN_TREE)))()
+    quick(100)(given(TWO_KINDS)(property_for(BY_CLASS)))()
 
 
-def test_cached_results_equal_uncached_ones_if_only_nodes_of_changed_domains_are_filtered(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    _filter_changed_domains(monkeypatch)
+def test_cached_results_equal_uncached_ones_if_every_node_is_a_class(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(node_classes, "MAX_CLASSES", 0)
     quick(60)(given(STORIES)(property_for(IN_TREE)))()
-    quick(60)(given(TWO_KINDS)(property_for(IN_TREE)))()
-
-
-def _filter_changed_domains(patch: pytest.MonkeyPatch) -> None:
-    """Evaluate only nodes of changed domains again, however many they are: in a small cluster a domain is large."""
-    patch.setattr(topology, "_MANY", 0)
 
 
 # -- planted bugs --------------------------------------------------------------------------------------------------
@@ -171,7 +175,6 @@ def _never_renew_span(patch: pytest.MonkeyPatch) -> None:
     def once(self: ScoreColumn, *rest: Any) -> bool:
         if self.span is None:
             return bool(renormalize(self, *rest))
-        self._weighted_by_raw = None
         return False
 
     patch.setattr(ScoreColumn, "renormalize", once)
@@ -200,7 +203,7 @@ def _ignore_changed_raw_scores(patch: pytest.MonkeyPatch) -> None:
 
 
 def _ignore_filter_cache_key(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(filter_columns, "_changed_rows", lambda *_: NO_ROWS)
+    patch.setattr(FilterColumns, "_basis", lambda *_: 0)
 
 
 def _cache_pre_filter_of_keyed_plugins(patch: pytest.MonkeyPatch) -> None:
@@ -212,7 +215,7 @@ def _keep_topologies(patch: pytest.MonkeyPatch) -> None:
 
 
 def _keep_axes(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(_Axis, "has_same_ids", lambda *_: True)
+    patch.setattr(NodeClasses, "_has_same_nodes", lambda self: len(self.of) == len(self._state))
 
 
 def _accept_every_changed_node(patch: pytest.MonkeyPatch) -> None:
@@ -262,9 +265,7 @@ def _keep_skips(patch: pytest.MonkeyPatch) -> None:
 
 
 def _ignore_labels(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(
-        EquivalenceCache, "_switch_signature", lambda self, signature: setattr(self, "_signature", signature.id)
-    )
+    patch.setattr(Profile, "readers_of_difference", lambda *_: frozenset())
 
 
 def _ignore_labels_in(part: type[Any]) -> Plant:
@@ -300,65 +301,53 @@ def _keep_fresh_rows(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ScoreColumn, "fresh", too_many)
 
 
-def _keep_representatives(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(
-        NodeEquivalenceClasses,
-        "_choose_representatives",
-        _once_while(lambda kinds: kinds.generation, NodeEquivalenceClasses._choose_representatives),
-    )
-
-
-def _skip_renumbering(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(NodeEquivalenceClasses, "_renumber", lambda *_: True)
+def _keep_classes(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(NodeClasses, "_update_counts", lambda *_: True)
 
 
 def _ignore_changed_equivalence(patch: pytest.MonkeyPatch) -> None:
-    follow = NodeEquivalenceClasses.refresh
-    patch.setattr(
-        NodeEquivalenceClasses, "refresh", lambda self, new, *rest: follow(self, self._equivalences or new, *rest)
-    )
-
-
-def _keep_class_scores(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(
-        ScoreColumn,
-        "score_representatives",
-        _once_while(lambda column: len(column.raw), ScoreColumn.score_representatives),
-    )
-
-
-def _update_too_few_totals(patch: pytest.MonkeyPatch) -> None:
-    refresh_classes = PodDependentScores._refresh_classes
-
-    def refreshed(self: PodDependentScores, *rest: Any) -> bool:
-        generation = self._generation
-        return refresh_classes(self, *rest) or generation == self._classes.generation
-
-    patch.setattr(PodDependentScores, "_refresh_classes", refreshed)
+    patch.setattr(NodeClasses, "_covers", lambda self, *_: bool(self._equivalences))
 
 
 def _overlapping_coordinates(patch: pytest.MonkeyPatch) -> None:
-    set_range = _Axis.set_range
+    add_axes = NodeClasses._add_axes
 
-    def too_short(self: _Axis, column: Any, stride: int) -> int:
-        end = set_range(self, column, stride)
-        self.stride = 1
-        return end
+    def overlapping(self: NodeClasses, *rest: Any) -> Any:
+        added = add_axes(self, *rest)
+        for axis, _ in added:
+            axis.stride = 1
+        return added
 
-    patch.setattr(_Axis, "set_range", too_short)
+    patch.setattr(NodeClasses, "_add_axes", overlapping)
+
+
+def _score_rejected_classes(patch: pytest.MonkeyPatch) -> None:
+    score = ClassResults.score
+
+    def of_all(self: ClassResults, *rest: Any) -> None:
+        codes, self._codes = self._codes, None
+        score(self, *rest)
+        self._codes = codes
+
+    patch.setattr(ClassResults, "score", of_all)
+
+
+def _normalize_with_rejected_classes(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ScoreColumns, "depend_on_feasibility", False)
+
+
+def _keep_excluded_rows(patch: pytest.MonkeyPatch) -> None:
+    exclude = RowResults.exclude
+    patch.setattr(RowResults, "exclude", lambda self, rows: exclude(self, self._excluded if rows is None else rows))
+
+
+def _report_last_rejection(patch: pytest.MonkeyPatch) -> None:
+    places = {plugin.name: -i for i, plugin in enumerate(IN_TREE)}
+    patch.setattr(Profile, "filter_places", places)
 
 
 def _ignore_topologies(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(NodeEquivalence, "topologies", ())
-
-
-def _assume_totals_of_new_feasible_rows(patch: pytest.MonkeyPatch) -> None:
-    turn = ScoreColumns.update_feasibility
-    patch.setattr(ScoreColumns, "update_feasibility", lambda self, *rest: turn(self, *rest)[:0])
-
-
-def _skip_new_feasible_rows(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(ScoreColumns, "update_feasibility", lambda self, rows, _: rows[self._row_total[rows] < INFEASIBLE])
 
 
 def _skip_top_score_updates(patch: pytest.MonkeyPatch) -> None:
@@ -367,31 +356,6 @@ def _skip_top_score_updates(patch: pytest.MonkeyPatch) -> None:
 
 def _take_domains_for_nodes(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Domains, "is_one_per_node", True)
-
-
-def _miss_nodes_of_changed_domains(patch: pytest.MonkeyPatch) -> None:
-    _filter_changed_domains(patch)
-    nodes_in = Domains.nodes_in
-    patch.setattr(Domains, "nodes_in", lambda self, domains: nodes_in(self, domains)[1:])
-
-
-def _compare_first_flags_only(patch: pytest.MonkeyPatch) -> None:
-    _filter_changed_domains(patch)
-    init = DomainFlags.__init__
-    patch.setattr(DomainFlags, "__init__", lambda self, flags, *rest: init(self, list(flags)[:1], *rest))
-
-
-def _once_while(state: Callable[[Any], Any], method: Any) -> Any:
-    """Return the method, cached per object while `state` is unchanged."""
-    done: dict[int, tuple[Any, ...]] = {}
-
-    def once(self: Any, *rest: Any) -> Any:
-        now = self, state(self)
-        if done.get(id(self), ())[:2] != now:
-            done[id(self)] = (*now, method(self, *rest))
-        return done[id(self)][2]
-
-    return once
 
 
 @pytest.mark.parametrize(
@@ -424,14 +388,11 @@ def _once_while(state: Callable[[Any], Any], method: Any) -> Any:
         (_count_terminating_pods, PodLimit),
         (_ignore_changed_skips, External),
         (_keep_skips, InterPodAffinity),
-        (_keep_representatives, TeamScore),
-        (_skip_renumbering, TeamScore),
+        (_keep_classes, TeamScore),
         (_ignore_changed_equivalence, TeamScore),
-        (_keep_class_scores, TeamScore),
-        (_update_too_few_totals, TeamScore),
         (_overlapping_coordinates, TeamScore),
         (_ignore_topologies, TeamScore),
-        (_skip_top_score_updates, TeamScore),
+        (_skip_top_score_updates, PodLimit),
     ],
 )
 def test_property_catches_stale_results(plant: Plant, plugin: Class, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -445,13 +406,11 @@ def test_property_catches_stale_results(plant: Plant, plugin: Class, monkeypatch
         (_keep_feasible_rows, IN_TREE),
         (_ignore_labels, IN_TREE),
         (_keep_fresh_rows, LEVELS),
-        (_skip_renumbering, IN_TREE),
+        (_keep_classes, IN_TREE),
         (_ignore_topologies, IN_TREE),
         (_take_domains_for_nodes, IN_TREE),
-        (_miss_nodes_of_changed_domains, IN_TREE),
-        (_compare_first_flags_only, IN_TREE),
-        (_assume_totals_of_new_feasible_rows, IN_TREE),
-        (_skip_new_feasible_rows, IN_TREE),
+        (_score_rejected_classes, BY_CLASS),
+        (_report_last_rejection, IN_TREE),
     ],
 )
 def test_property_catches_wrong_shortcuts(
@@ -459,3 +418,9 @@ def test_property_catches_wrong_shortcuts(
 ) -> None:
     plant(monkeypatch)
     assert_caught(property_for(classes), TWO_KINDS, AssertionError, PluginFailed)
+
+
+@pytest.mark.parametrize("plant", [_normalize_with_rejected_classes, _keep_excluded_rows])
+def test_property_catches_wrongly_excluded_rows(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
+    plant(monkeypatch)
+    assert_caught(property_for(NORMALIZED), STORIES, AssertionError, PluginFailed)

@@ -154,27 +154,32 @@ def test_extremes(cells: Ints, below: bool, rows: Rows | None) -> None:
     assert compiled.extremes(cells, rows) == numpy_form.extremes(cells, rows)
 
 
-@given(columns(4), st.none() | columns(NODES - 1))
-def test_first_of(places: Ints, rows: Rows | None) -> None:
-    assert output(compiled.first_of, places, rows) == output(numpy_form.first_of, places, rows)
+@given(columns(NODES - 1), st.none() | columns(NODES - 1))
+def test_count_by_class(classes: Ints, rows: Rows | None) -> None:
+    assert output(compiled.count_by_class, classes, rows) == output(numpy_form.count_by_class, classes, rows)
+
+
+@given(columns(4), st.lists(st.integers(-3, 3), min_size=NODES, max_size=NODES))
+def test_best_rows_of_classes(classes: Ints, cells: list[int]) -> None:
+    totals = np.array(cells, np.int64)
+    results = []
+    for form in (compiled, numpy_form):
+        best, counts = np.full(5, -7, np.int64), np.full(5, -7, np.int64)
+        form.best_by_class(best, counts, classes, totals)
+        results.append([*best.tolist(), *counts.tolist()])
+        for n in range(sum(counts.tolist())):
+            row = form.nth_of_classes(classes, totals, best, n)
+            assert totals[row] == best[classes[row]] >= 0
+            results[-1].append(row)
+        with pytest.raises(IndexError):
+            form.nth_of_classes(classes, totals, best, sum(counts.tolist()))
+    assert results[0] == results[1]
 
 
 @given(columns(MAX_INT64), st.sets(st.integers(0, NODES - 1)))
 def test_put(cells: Ints, rows: set[int]) -> None:
     arguments = (np.array(sorted(rows), np.intp), cells[: len(rows)])
     assert output(compiled.put, *arguments) == output(numpy_form.put, *arguments)
-
-
-@given(st.integers(1, 4), st.data())
-def test_add_up(count: int, data: st.DataObject) -> None:
-    nodes = data.draw(st.sampled_from([0, 1, 1023, 1024, 1025, 2500]))
-    of = tuple(np.arange(nodes) * data.draw(st.integers(-(2**40), 2**40)) for _ in range(count))
-    results = []
-    for form in (compiled, numpy_form):
-        out = np.full(nodes, -7, np.int64)
-        form.add_up(out, of)
-        results.append(out.tolist())
-    assert results[0] == results[1]
 
 
 @given(st.lists(columns(MAX_INT64), max_size=3).map(tuple), columns(NODES - 1))
@@ -229,21 +234,24 @@ NOTHING = np.empty(0, np.int64)
         ("extremes", (SHORT, CELLS), IndexError),
         ("extremes", (CELLS, CELLS - 1), IndexError),
         ("extremes", (CELLS, [1, 2]), TypeError),
-        ("first_of", (SHORT, CELLS, None), IndexError),
-        ("first_of", (CELLS, SHORT, CELLS), IndexError),
-        ("first_of", (CELLS, CELLS - 1, None), IndexError),
-        ("first_of", (CELLS, CELLS, CELLS - 1), IndexError),
-        ("first_of", (CELLS, CELLS, [1, 2]), TypeError),
+        ("count_by_class", (SHORT, CELLS, None), IndexError),
+        ("count_by_class", (np.arange(NODES), SHORT, CELLS), IndexError),
+        ("count_by_class", (np.arange(NODES), CELLS - 1, None), IndexError),
+        ("count_by_class", (np.arange(NODES), CELLS, [1, 2]), TypeError),
+        ("best_by_class", (np.arange(NODES), np.arange(NODES - 1), CELLS, CELLS), ValueError),
+        ("best_by_class", (np.arange(NODES), np.arange(NODES), CELLS, SHORT), ValueError),
+        ("best_by_class", (np.arange(NODES - 1), np.arange(NODES - 1), CELLS, CELLS), IndexError),
+        ("best_by_class", (np.arange(NODES), np.arange(NODES), CELLS - 1, CELLS), IndexError),
+        ("nth_of_classes", (CELLS, CELLS, SHORT, NODES - 1), IndexError),
+        ("nth_of_classes", (CELLS, SHORT, CELLS, 0), ValueError),
+        ("nth_of_classes", (CELLS, CELLS, CELLS, -1), IndexError),
+        ("nth_of_classes", (CELLS - 1, CELLS, CELLS, 0), IndexError),
         ("count_equal", (None, 1), TypeError),
         ("count_equal", (CELLS, 1 << 63), OverflowError),
         ("nth_equal", (CELLS, 1), TypeError),
         ("put", (CELLS, CELLS, SHORT), ValueError),
         ("put", (SHORT, CELLS, CELLS), IndexError),
         ("put", (CELLS, CELLS - 1, CELLS), IndexError),
-        ("add_up", (CELLS, (CELLS, SHORT)), ValueError),
-        ("add_up", (SHORT, (CELLS,)), ValueError),
-        ("add_up", (CELLS, [CELLS]), TypeError),
-        ("add_up", (CELLS, ()), IndexError),
         ("gather", (SHORT, (CELLS,), CELLS), ValueError),
         ("gather", (np.arange(NODES), (SHORT,), CELLS), IndexError),
         ("gather", (np.arange(NODES), (CELLS,), CELLS - 1), IndexError),

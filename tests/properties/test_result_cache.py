@@ -16,9 +16,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyscheduler.api import SKIP_SIGNATURE_GROUP, FilterPlugin, NodeEquivalence, Pod, Reads, Skip
+from pyscheduler.api import SKIP_SIGNATURE_GROUP, FilterPlugin, Pod, Reads, ScorePlugin, Skip
 from pyscheduler.core.queue.nominator import Nominator
 from pyscheduler.core.result_cache.equivalence_cache import EquivalenceCache
+from pyscheduler.core.result_cache.node_classes import NodeClasses
 from pyscheduler.core.result_cache.top_scores import TopScores
 from pyscheduler.core.scheduling import node_order
 from pyscheduler.core.scheduling.profile_runtime import ProfileRuntime
@@ -216,6 +217,10 @@ class Bug(NamedTuple):
 _RELATED = (0, 12)
 """Kinds of pods that differ in labels only."""
 _SPREAD, _APART, _NAMED = CONSTRAINED_KINDS[2:4], AFFINITY_KINDS[:2], CONSTRAINED_KINDS[-6:-4]
+_WITHOUT_EQUIVALENCE = {
+    "filter_equivalence": FilterPlugin.filter_equivalence,
+    "score_equivalence": ScorePlugin.score_equivalence,
+}
 BUGS = {
     "added and removed pods are missed": Bug(_forget("usage_log")),
     "changed nodes are missed": Bug(_forget("node_log")),
@@ -233,20 +238,17 @@ BUGS = {
     "pods on the node are ignored": Bug(_declare(NodeResourcesFit, reads=Reads.OWN_NODE)),
     "ports on the node are ignored": Bug(_declare(NodePorts, reads=Reads.OWN_NODE), kinds=(1, 2, 7)),
     "other nodes are ignored": Bug(_declare(TeamRank, reads=Reads.OWN_NODE), (TeamRank,), NODES),
-    "affinity domains are ignored": Bug(_declare(InterPodAffinity, reads=Reads.OWN_NODE_AND_PODS), (), PODS, _APART),
+    "affinity domains are ignored": Bug(
+        _declare(InterPodAffinity, reads=Reads.OWN_NODE_AND_PODS, **_WITHOUT_EQUIVALENCE), (), PODS, _APART
+    ),
     "spread domains are ignored": Bug(
-        _declare(PodTopologySpread, reads=Reads.OWN_NODE_AND_PODS, filter_cache_key=FilterPlugin.filter_cache_key),
-        (),
-        PODS,
-        _SPREAD,
+        _declare(PodTopologySpread, reads=Reads.OWN_NODE_AND_PODS, **_WITHOUT_EQUIVALENCE), (), PODS, _SPREAD
     ),
     "volumes are ignored": Bug(_return(VolumeBinding, "filter_cache_key", 0), (), ("object",), CLAIM_KINDS),
-    "affinity cache key is constant": Bug(_return(InterPodAffinity, "filter_cache_key", 0), (), ("delete",), _APART),
-    "spread cache key is constant": Bug(_return(PodTopologySpread, "filter_cache_key", 0), (), ("delete",), _SPREAD),
+    "classes for affinity are stale": Bug(_return(NodeClasses, "_update_counts", True), (), ("delete",), _APART),
+    "classes for spreading are stale": Bug(_return(NodeClasses, "_update_counts", True), (), ("delete",), _SPREAD),
     "score cache key is constant": Bug(_return(TeamRank, "score_cache_key", 0), (TeamRank,), NODES),
-    "all nodes are equivalent": Bug(
-        _return(TeamScore, "score_equivalence", NodeEquivalence((), ())), (TeamScore,), PODS, BASIC_KINDS
-    ),
+    "classes for scores are stale": Bug(_return(NodeClasses, "_update_counts", True), (TeamScore,), PODS, BASIC_KINDS),
 }
 
 

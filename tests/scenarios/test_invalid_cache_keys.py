@@ -12,11 +12,13 @@ from pyscheduler.api import (
     FilterPlugin,
     NodeEquivalence,
     NodeInfo,
+    NodeTable,
     Pod,
     PodCount,
     PodSignature,
     Reads,
     ScorePlugin,
+    Scores,
 )
 from pyscheduler.testing import Harness, node, pod
 
@@ -36,6 +38,9 @@ class InvalidKeys(FilterPlugin, ScorePlugin):
 
     def score(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> int:
         return 1
+
+    def score_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Scores:
+        return np.ones(len(nodes), np.int64)
 
     def score_equivalence(self, cycle: Cycle) -> Any:
         return self._key("Score")

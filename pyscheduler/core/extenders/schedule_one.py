@@ -252,7 +252,7 @@ class _ExtenderAttempt:
         fits = filtered.fits.copy()
         fits[list(rejected)] = False
         rejections = {**filtered.rejections, **rejected}
-        return replace(filtered, fits=fits, feasible_count=0, rejections=rejections).diagnosis(state, step.pre)
+        return replace(filtered, mask=fits, feasible_count=0, rejections=rejections).diagnosis(state, step.pre)
 
 
 def _rejections(names: Sequence[str], result: ExtenderFilterResult) -> Iterator[tuple[str, Status]]:

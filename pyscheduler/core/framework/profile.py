@@ -25,6 +25,7 @@ from pyscheduler.api.plugin import (
     ReservePlugin,
     ScorePlugin,
 )
+from pyscheduler.api.pod import PodSignature
 from pyscheduler.api.return_values import InvalidReturnValue
 from pyscheduler.core.commands import BindingPlan
 from pyscheduler.core.framework.evaluation_counts import EvaluationCounts
@@ -99,6 +100,43 @@ class Profile(msgspec.Struct, frozen=True, eq=False, dict=True):
     def named_node_readers(self) -> frozenset[str]:
         """Names of the plugins with results that depend on the nodes named in the pod's node affinity."""
         return frozenset(plugin.name for plugin in self.plugins if plugin.reads_match_fields)
+
+    def readers_of_difference(self, last: PodSignature, signature: PodSignature) -> frozenset[str]:
+        """Return the names of the plugins with results that may differ between two signatures of one group."""
+        readers: frozenset[str] = frozenset()
+        if last.labels != signature.labels or last.annotations != signature.annotations:
+            readers = self.label_readers
+        if last.spec is signature.spec:
+            return readers
+        if last.spec.volumes != signature.spec.volumes:
+            readers |= self.claim_readers
+        same = _node_affinity(last) == _node_affinity(signature)
+        return readers if same else readers | self.named_node_readers
+
+    @cached_property
+    def class_filters(self) -> tuple[FilterPlugin, ...]:
+        """The Filter plugins that are evaluated by class of equivalent nodes, in order."""
+        return tuple(plugin for plugin in self.filter if _has_filter_equivalence(plugin))
+
+    @cached_property
+    def row_filters(self) -> tuple[FilterPlugin, ...]:
+        """The other Filter plugins, in order."""
+        return tuple(plugin for plugin in self.filter if not _has_filter_equivalence(plugin))
+
+    @cached_property
+    def filter_places(self) -> Mapping[str, int]:
+        """Place of each Filter plugin in their order, by name."""
+        return {plugin.name: i for i, plugin in enumerate(self.filter)}
+
+    @cached_property
+    def class_scores(self) -> tuple[Weighted, ...]:
+        """The Score plugins that are evaluated by class of equivalent nodes."""
+        return tuple(each for each in self.score if _has_score_equivalence(each.plugin))
+
+    @cached_property
+    def row_scores(self) -> tuple[Weighted, ...]:
+        """The other Score plugins."""
+        return tuple(each for each in self.score if not _has_score_equivalence(each.plugin))
 
     @cached_property
     def pre_filter_names(self) -> frozenset[str]:
@@ -266,3 +304,24 @@ def is_keyed(plugin: Plugin) -> bool:
     """Return True if the plugin's Filter results hold while its cache key is unchanged."""
     default = FilterPlugin.filter_cache_key
     return getattr(type(plugin), "filter_cache_key", default) is not default
+
+
+def _has_filter_equivalence(plugin: FilterPlugin) -> bool:
+    """Return True if `filter_all` may run on classes of nodes; by default it calls `filter` for each node."""
+    return _overrides(plugin, FilterPlugin, "filter_equivalence", "filter_all")
+
+
+def _has_score_equivalence(plugin: ScorePlugin) -> bool:
+    """Return True if `score_all` may run on classes of nodes, and equal raw scores stay equal in NormalizeScore."""
+    return _overrides(plugin, ScorePlugin, "score_equivalence", "score_all") and not _overrides(
+        plugin, ScorePlugin, "normalize"
+    )
+
+
+def _overrides(plugin: Plugin, base: type[Plugin], *methods: str) -> bool:
+    return all(getattr(type(plugin), name, None) not in (None, getattr(base, name)) for name in methods)
+
+
+def _node_affinity(signature: PodSignature) -> object:
+    affinity = signature.spec.affinity
+    return affinity and affinity.node_affinity

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Hashable, Iterator, Sequence
 from typing import NamedTuple
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from pyscheduler.api.plugin import Plugin
 from pyscheduler.api.pod import Pod, PodSignatureGroup
@@ -18,6 +18,7 @@ from pyscheduler.core.framework.plugin_failure import raise_plugin_failed
 from pyscheduler.core.framework.profile import Profile
 from pyscheduler.core.result_cache.equivalence_cache import EquivalenceCache
 from pyscheduler.core.result_cache.plugin_result_cache import PluginResultCache, SharedResults
+from pyscheduler.core.result_cache.row_results import RowResults
 from pyscheduler.core.state.cluster import ClusterState
 
 MAX_CACHE_BYTES = 256 * 1024 * 1024
@@ -40,6 +41,10 @@ class EquivalenceCaches:
         self._state = state
         self._caches: OrderedDict[int, EquivalenceCache] = OrderedDict()
         """By the number of the priority and the signed values."""
+        self._rows: WeakValueDictionary[Hashable, RowResults] = WeakValueDictionary()
+        """Results by row by priority and the signed values that they depend on."""
+        by_row = {plugin.name for plugin in (*profile.row_filters, *(each.plugin for each in profile.row_scores))}
+        self._row_signers = [i for i, plugin in enumerate(profile.signers) if plugin.name in by_row]
         self._numbers: dict[Hashable, int] = {}
         self._signed: list[Sequence[Hashable]] = []
         """Signed values of each number, one for each of the profile's signers."""
@@ -72,24 +77,31 @@ class EquivalenceCaches:
         if cache is not None:
             self._caches.move_to_end(number)
             return cache
-        cache = self._caches[number] = self._new_cache(self._signed[number])
+        cache = self._caches[number] = self._new_cache(pod.signature.template, self._signed[number])
         # All caches grow to about the same size; the oldest one has reached it.
         oldest = next(iter(self._caches.values()))
-        while len(self._caches) > min(MAX_CACHES, max(MIN_CACHES, MAX_CACHE_BYTES // (oldest.bytes + _OBJECTS))):
+        shared = oldest.rows.bytes * len(self._rows) // len(self._caches)
+        size = oldest.bytes + shared + _OBJECTS
+        while len(self._caches) > min(MAX_CACHES, max(MIN_CACHES, MAX_CACHE_BYTES // size)):
             self._caches.popitem(last=False)
         return cache
 
     def drop(self, pod: Pod) -> None:
-        """Drop the pod's cache."""
+        """Drop the pod's cache, and the results that it shares with others."""
         group = self._groups.get(pod.signature.template)
-        if group is not None:
-            self._caches.pop(group.number, None)
+        cache = None if group is None else self._caches.pop(group.number, None)
+        if cache is not None:
+            cache.rows.reset()
 
-    def _new_cache(self, signed: Sequence[Hashable]) -> EquivalenceCache:
+    def _new_cache(self, template: PodSignatureGroup, signed: Sequence[Hashable]) -> EquivalenceCache:
+        key = (template.spec.priority or 0, *(signed[i] for i in self._row_signers))
+        rows = self._rows.get(key)
+        if rows is None:
+            rows = self._rows[key] = RowResults(self._profile, self._state)
         by_plugin = dict(zip((plugin.name for plugin in self._profile.signers), signed, strict=True))
         pre_filter = PluginResultCache(self._shared_pre_filter, self._profile.pre_filter, by_plugin)
         pre_score = PluginResultCache(self._shared_pre_score, self._profile.pre_score, by_plugin)
-        return EquivalenceCache(self._profile, self._state, pre_filter, pre_score)
+        return EquivalenceCache(self._profile, self._state, rows, pre_filter, pre_score)
 
     def _update_versions(self) -> None:
         """Let groups be signed again by the plugins that may sign them differently since nodes changed."""

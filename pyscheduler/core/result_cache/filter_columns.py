@@ -8,7 +8,6 @@ earlier plugin rejects stays STALE until it is needed. Few rows are evaluated by
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence, Sized
 from typing import Never, TypeVar
 
@@ -21,7 +20,6 @@ from pyscheduler.api.outcome import Code, NodeToStatus, Rejection, Status
 from pyscheduler.api.plugin import FilterPlugin
 from pyscheduler.api.pod import Pod
 from pyscheduler.api.return_values import FILTER_RETURNS, InvalidReturnValue
-from pyscheduler.api.topology import DomainFlags
 from pyscheduler.core.framework.evaluation_counts import CountersByPlugin, EvaluationCounter
 from pyscheduler.core.framework.plugin_calls import call_guarded
 from pyscheduler.core.framework.plugin_failure import raise_plugin_failed
@@ -132,8 +130,9 @@ class FilterColumns:
         self._columns: dict[str, FilterColumn] = {}
         self._active: list[FilterColumn] = []
         self._columns_by_change: Sequence[Sequence[FilterColumn]] = NO_COLUMNS_BY_CHANGE
+        self._names = frozenset(plugin.name for plugin in plugins)
         self.skipped: frozenset[str] | None = None
-        """Names of the plugins that are left out; None before the first call of `activate`."""
+        """Names of the plugins that PreFilter skipped; None before the first call of `activate`."""
         self.keyed: list[FilterColumn] = []
         """Active columns with cache keys."""
         self.reads_own_node = True
@@ -142,10 +141,6 @@ class FilterColumns:
         self._first: Codes | None = None
         self.statuses: list[Status] = [Status(Code.SUCCESS)]
         self._code_by_rejection: dict[tuple[str, Rejection], int] = {}
-
-    def has_active(self, plugins: frozenset[str]) -> bool:
-        """Return True if one of these plugins is not skipped."""
-        return any(column.plugin.name in plugins for column in self._active)
 
     @property
     def is_stable(self) -> bool:
@@ -169,10 +164,16 @@ class FilterColumns:
         """Return True if no plugin rejects the row."""
         return self._first is None or self._first.item(row) == FITS
 
+    def fitting(self, rows: Rows | slice) -> NDArray[np.bool_]:
+        """Return the mask of these rows that no plugin rejects."""
+        if self._first is None:
+            return np.ones(rows.stop if isinstance(rows, slice) else len(rows), np.bool_)
+        return np.equal(self._first[rows], FITS)
+
     def activate(self, skipped: frozenset[str]) -> bool:
-        """Leave out the plugins that PreFilter skipped. Return True if these changed."""
+        """Leave out the plugins that PreFilter skipped. Return True if others are left out than before."""
         before, self.skipped = self.skipped, skipped
-        if skipped == before:
+        if before is not None and skipped & self._names == before & self._names:
             return False
         active_before = self._active
         self._active = [self._column(p) for p in self._plugins if p.name not in skipped]
@@ -217,32 +218,23 @@ class FilterColumns:
             column.all_stale = True
         return any(column in self._active for column in columns)
 
-    def invalidate_keyed(self, cycle: Cycle) -> DirtyRows | None:
-        """Invalidate what is stale of the results with cache keys. Return the rows; None if a whole column is.
+    def invalidate_keyed(self, cycle: Cycle) -> bool:
+        """Invalidate the results whose cache keys changed. Return True if a plugin has to filter all nodes again.
 
         Call it once before a refresh: it updates the basis of every such column.
         """
-        invalidated: list[Rows] = []
-        everywhere = False
+        changed = False
         for column in self.keyed:
-            rows = call_guarded(column.plugin.name, "Filter", self._update_basis, column, cycle)
-            if rows is None:
-                everywhere = True
+            same = call_guarded(column.plugin.name, "Filter", self._update_basis, column, cycle)
+            if column.all_stale or not same:
+                changed = True
                 column.all_stale |= column.basis is not None  # without a basis, `invalidate` does it after changes
-            elif len(rows):
-                column.invalidate_rows(rows.tolist() if are_few(rows) else rows)
-                invalidated.append(rows)
-        if everywhere:
-            return None
-        if not invalidated:
-            return []
-        rows = invalidated[0] if len(invalidated) == 1 else np.concatenate(invalidated)
-        return rows.tolist() if are_few(rows) else rows
+        return changed
 
-    def _update_basis(self, column: FilterColumn, cycle: Cycle) -> Rows | None:
-        """Update the basis. Return the rows with results that may have changed; None for all."""
+    def _update_basis(self, column: FilterColumn, cycle: Cycle) -> bool:
+        """Return True if the basis is unchanged."""
         before, column.basis = column.basis, self._basis(column, cycle)
-        return None if column.all_stale else _changed_rows(before, column.basis)
+        return before is not None and bool(before == column.basis)
 
     def _basis(self, column: FilterColumn, cycle: Cycle) -> _Basis | None:
         if column.reach[ATTEMPT] is not Scope.NOWHERE:
@@ -349,20 +341,9 @@ class FilterColumns:
         self.first[rows] = codes  # no earlier plugin rejected any of them
         return select_rows(rows, ~rejected)
 
-    def tally(self, n: int) -> Counter[Status]:
-        """Return the number of nodes per status among the first `n`."""
-        if self._first is None:
-            return Counter()
-        counts = np.bincount(self._first[:n], minlength=1)
-        return Counter({self.statuses[code]: int(c) for code, c in enumerate(counts) if code and c})
-
     def status(self, row: int) -> Status | None:
         """Return the status of a row; None if the pod fits."""
         return None if self.fits(row) else self.statuses[int(self.first[row])]
-
-    def status_codes(self, n: int) -> NDArray[np.int64]:
-        """Return the code of each status of the first `n` nodes."""
-        return np.array([status.code for status in self.statuses], np.int64)[self.first[:n]]
 
     def _column(self, plugin: FilterPlugin) -> FilterColumn:
         column = self._columns.get(plugin.name)
@@ -405,18 +386,6 @@ class FilterColumns:
             code = self._code_by_rejection[key] = len(self.statuses)
             self.statuses.append(Status.of(plugin.name, rejection))
         return code
-
-
-def _changed_rows(before: _Basis | None, basis: _Basis | None) -> Rows | None:
-    """Return the rows with results that may differ between two bases; None for all."""
-    if before is None or basis is None:
-        return None
-    (version, key), (version_before, key_before) = basis, before
-    if version != version_before:
-        return None
-    if isinstance(key, DomainFlags) and isinstance(key_before, DomainFlags):
-        return key.changed_nodes(key_before)
-    return NO_ROWS if key == key_before else None
 
 
 C = TypeVar("C", bound=CachedColumn)

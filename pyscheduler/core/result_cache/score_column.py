@@ -14,23 +14,20 @@ from pyscheduler.api.normalize import MAX_NODE_SCORE, Normalizer, Scores
 from pyscheduler.api.plugin import Reads, ScorePlugin
 from pyscheduler.api.pod import Pod
 from pyscheduler.api.return_values import InvalidReturnValue, check_score
-from pyscheduler.api.topology import NodeEquivalence
 from pyscheduler.core.framework.evaluation_counts import EvaluationCounter
 from pyscheduler.core.framework.plugin_calls import call_guarded
 from pyscheduler.core.framework.plugin_failure import raise_plugin_failed
 from pyscheduler.core.framework.profile import Weighted
 from pyscheduler.core.framework.result_checks import check_scores
 from pyscheduler.core.result_cache.filter_columns import are_few, select_rows
-from pyscheduler.core.result_cache.invalidation import ATTEMPT, NODE, CachedColumn, DirtyRows, Scope
+from pyscheduler.core.result_cache.invalidation import NODE, CachedColumn, DirtyRows, Scope
 from pyscheduler.core.result_cache.top_scores import NO_SCORES
 from pyscheduler.core.state.cluster import ClusterState
 from pyscheduler.core.state.columns import assign, grown
-from pyscheduler.kernels import Rows, extremes, look_up, put
+from pyscheduler.kernels import Rows, extremes, put
 
 NORMALIZE = "ScoreExtensionNormalize"
 """NormalizeScore as named in kube-scheduler's metrics."""
-_MAX_RANGE = 1 << 15
-"""Maximum range of raw scores that are normalised once per value and then looked up."""
 
 
 class ScoreColumn(CachedColumn):
@@ -40,10 +37,6 @@ class ScoreColumn(CachedColumn):
         "_cache_key",
         "_fresh",
         "_has_cache_key",
-        "_is_flat",
-        "_last_raw",
-        "_last_weighted",
-        "_least",
         "_may_be_uniform",
         "_only_fresh_rows",
         "_overrides_normalize",
@@ -51,7 +44,6 @@ class ScoreColumn(CachedColumn):
         "_size",
         "_uniform",
         "_weighted",
-        "_weighted_by_raw",
         "evaluations",
         "is_fresh",
         "normalizer",
@@ -86,19 +78,10 @@ class ScoreColumn(CachedColumn):
         self._weighted: Scores = NO_SCORES
         self._fresh: NDArray[np.bool_] | None = None
         self._only_fresh_rows: Rows | slice | None = None
-        """The only valid rows, not yet written to `_fresh`; volatile columns never need the mask."""
+        """The only valid rows, not yet written to `_fresh`; most columns never need the mask."""
         self.is_fresh = False
         """True if every feasible row of the last full refresh is valid and none was invalidated since."""
         self.span: Any = None
-        self._weighted_by_raw: Scores | None = None
-        """Weighted score of each raw score from `_least` on, valid for `span`; None if the range is too wide."""
-        self._least = 0
-        self._is_flat = False
-        """True if the last raw scores of many rows were all equal."""
-        self._last_raw = b""
-        """Raw scores of the last class representatives."""
-        self._last_weighted = NO_SCORES
-        """Weighted scores of the last class representatives."""
 
     @property
     def bytes(self) -> int:
@@ -254,32 +237,6 @@ class ScoreColumn(CachedColumn):
         before, self._cache_key = self._cache_key, self.plugin.score_cache_key(cycle)
         return self._cache_key is not None and bool(self._cache_key == before)
 
-    def score_representatives(self, cycle: Cycle, pod: Pod, state: ClusterState, rows: Rows) -> Scores:
-        """Return the weighted scores of class representatives.
-
-        The same array object is returned while their raw scores are unchanged.
-        """
-        self.all_stale = True
-        self.score_rows(cycle, pod, state, rows)
-        raw = self.raw.take(rows).tobytes()
-        if raw != self._last_raw:
-            if not self.depends_on_others or not self.renormalize(cycle, pod, rows):
-                self.weigh(rows)
-            self._last_raw, self._last_weighted = raw, self.weighted.take(rows)
-        return self._last_weighted
-
-    def equivalence(self, cycle: Cycle) -> NodeEquivalence | None:
-        """Return which nodes get equal scores; None if every node must be scored."""
-        if self._overrides_normalize or self.reach[ATTEMPT] is not Scope.NOWHERE:
-            return None
-        try:
-            equivalence = self.plugin.score_equivalence(cycle)
-            if equivalence is not None and not isinstance(equivalence, NodeEquivalence):
-                raise InvalidReturnValue(self.plugin.score_equivalence, equivalence, "NodeEquivalence or None")
-            return equivalence
-        except BaseException as error:
-            raise_plugin_failed(self.plugin.name, "Score", error)
-
     def renormalize(self, cycle: Cycle, pod: Pod, feasible: Rows | slice) -> bool:
         """Normalise and weight all feasible rows if the normalisation changed. Return True if it did."""
         try:
@@ -301,7 +258,7 @@ class ScoreColumn(CachedColumn):
         """Weight some rows that `renormalize` has included, with the current span."""
         if self._uniform is not None:
             self._weigh_uniform(self._uniform)
-        elif self._weighted_by_raw is None:
+        else:
             raw = self._raw_of(rows)
             if len(raw):
                 final = raw
@@ -311,10 +268,6 @@ class ScoreColumn(CachedColumn):
                     except BaseException as error:
                         raise_plugin_failed(self.plugin.name, "NormalizeScore", error)
                 self._write_weighted(rows, final)
-        elif isinstance(rows, slice):
-            look_up(self.weighted[rows], self.raw[rows], self._least, self._weighted_by_raw, None)
-        else:
-            look_up(self.weighted, self.raw, self._least, self._weighted_by_raw, rows)
 
     def _weigh_uniform(self, raw: int) -> None:
         final = np.array([raw])
@@ -336,22 +289,10 @@ class ScoreColumn(CachedColumn):
 
     def _renormalize_span(self, normalizer: Normalizer, feasible: Rows | slice) -> bool:
         """Normalise with a `Normalizer` if its span changed. Return True if it did."""
-        rows = feasible.stop if isinstance(feasible, slice) else len(feasible)
-        least, most = self._extremes(feasible, rows)
-        span = normalizer.span_between(least, most)
+        span = normalizer.span_between(*self._extremes(feasible))
         if span is None:
             span = normalizer.span(self._raw_of(feasible))
-        changed = bool(span != self.span)
-        if self._uniform is not None:
-            self.span, self._weighted_by_raw = span, None
-        elif (
-            changed
-            or self._weighted_by_raw is None
-            or least < self._least
-            or most >= self._least + len(self._weighted_by_raw)
-        ):
-            self.span = span
-            self._prepare(normalizer, least, most, rows)
+        changed, self.span = bool(span != self.span), span
         if changed:
             self.weigh(feasible)
         return changed
@@ -361,29 +302,11 @@ class ScoreColumn(CachedColumn):
         check_scores(normalizer.rescale, final, len(raw))
         return final
 
-    def _extremes(self, rows: Rows | slice, n: int) -> tuple[int, int]:
-        """Return the least and the greatest raw score of the `n` rows."""
+    def _extremes(self, rows: Rows | slice) -> tuple[int, int]:
+        """Return the least and the greatest raw score of the rows."""
         if self._uniform is not None:
             return self._uniform, self._uniform
-        if isinstance(rows, slice):
-            return extremes(self.raw[rows], None)
-        if self._is_flat and 2 * n > len(self.raw):
-            # Over all rows, because a contiguous scan is several times as fast as a gather.
-            least, most = extremes(self.raw, None)
-            if least == most:
-                return least, most
-        least, most = extremes(self.raw, rows)
-        self._is_flat = least == most
-        return least, most
-
-    def _prepare(self, normalizer: Normalizer, least: int, most: int, rows: int) -> None:
-        """Normalise the whole range of raw scores if that is less work than normalising the rows."""
-        self._weighted_by_raw = None
-        if most - least < min(_MAX_RANGE, rows):
-            finals = self._rescale(normalizer, np.arange(least, most + 1))
-            lowest, highest = extremes(finals, None)
-            if lowest >= 0 and highest <= MAX_NODE_SCORE:
-                self._least, self._weighted_by_raw = least, finals * self.weight
+        return extremes(self.raw[rows], None) if isinstance(rows, slice) else extremes(self.raw, rows)
 
     def _raw_of(self, rows: Rows | slice) -> Scores:
         """Return the raw scores of some rows as a read-only array."""

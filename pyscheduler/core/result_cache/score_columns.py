@@ -20,7 +20,6 @@ from pyscheduler.core.framework.evaluation_counts import CountersByPlugin
 from pyscheduler.core.framework.profile import Weighted
 from pyscheduler.core.result_cache.filter_columns import NO_COLUMNS_BY_CHANGE, are_few, columns_by_change, select_rows
 from pyscheduler.core.result_cache.invalidation import ATTEMPT, NODE, USAGE, Change, DirtyRows
-from pyscheduler.core.result_cache.pod_dependent_scores import PodDependentScores
 from pyscheduler.core.result_cache.score_column import ScoreColumn
 from pyscheduler.core.result_cache.top_scores import NO_SCORES, TopScores
 from pyscheduler.core.result_cache.uncached_score import UncachedScore
@@ -29,9 +28,7 @@ from pyscheduler.core.state.columns import grown
 from pyscheduler.kernels import Rows
 
 INFEASIBLE = -(1 << 61)
-"""Added to the total of an infeasible node, so that it is below 0 whatever else is added."""
-UNKNOWN = 2 * INFEASIBLE
-"""Total of a node that was infeasible when its total was due, plus at most what volatile columns add."""
+"""Total of an infeasible node; below 0 whatever volatile columns add."""
 
 
 class ScoreColumns:
@@ -42,11 +39,12 @@ class ScoreColumns:
         self._plugins = plugins
         self._evaluations = evaluations
         self._columns: dict[str, ScoreColumn] = {}
+        self._names = frozenset(each.plugin.name for each in plugins)
         self.skipped: frozenset[str] | None = None
-        """Names of the plugins that are left out; None before the first call of `activate`."""
+        """Names of the plugins that PreScore skipped; None before the first call of `activate`."""
         self._uncached: list[UncachedScore] = []
         self._stable: list[ScoreColumn] = []
-        self._volatile = PodDependentScores(state)
+        self._volatile: list[ScoreColumn] = []
         self._columns_by_change: Sequence[Sequence[ScoreColumn]] = NO_COLUMNS_BY_CHANGE
         self.change_with_attempts = False
         """True if some scores are stale at every attempt."""
@@ -69,17 +67,22 @@ class ScoreColumns:
     def bytes(self) -> int:
         """Memory of the columns in bytes."""
         stable = 0 if isinstance(self._stable_total, int) else self._stable_total.nbytes
-        volatile = self.total.nbytes if self._volatile.columns else 0
+        volatile = self.total.nbytes if self._volatile else 0
         columns = sum(column.bytes for column in self._columns.values())
-        return self._row_total.nbytes + stable + volatile + self._volatile.bytes + columns
+        return self._row_total.nbytes + stable + volatile + columns
+
+    @property
+    def depend_on_feasibility(self) -> bool:
+        """True if a node's score depends on which other nodes are feasible."""
+        return any(column.depends_on_others and not column.is_uniform for column in (*self._stable, *self._volatile))
 
     def activate(self, skipped: frozenset[str]) -> bool:
-        """Leave out the plugins that PreScore skipped. Return True if these changed."""
+        """Leave out the plugins that PreScore skipped. Return True if others are left out than before."""
         last, self.skipped = self.skipped, skipped
-        if skipped == last:
+        if last is not None and skipped & self._names == last & self._names:
             return False
         self._is_current = False
-        before = self._stable + self._volatile.columns
+        before = self._stable + self._volatile
         active = [w for w in self._plugins if w.plugin.name not in skipped]
         uncached = [w for w in active if UncachedScore.applies_to(w.plugin)]
         self._uncached = [UncachedScore(w, self._evaluations[w.plugin.name]) for w in uncached]
@@ -87,7 +90,7 @@ class ScoreColumns:
         for column in columns:
             column.all_stale |= column not in before  # columns of skipped plugins are not invalidated
         self._stable = [column for column in columns if not column.is_volatile]
-        self._volatile.columns = [column for column in columns if column.is_volatile]
+        self._volatile = [column for column in columns if column.is_volatile]
         if not self._stable:
             self._stable_total = 0
         self._columns_by_change = columns_by_change(columns)
@@ -98,10 +101,10 @@ class ScoreColumns:
 
     def resize(self, n: int) -> None:
         """Adapt the columns to the number of nodes."""
-        self._row_total[n:] = UNKNOWN
+        self._row_total[n:] = INFEASIBLE
         if n > len(self._row_total):
             room = max(n, 2 * len(self._row_total))
-            self._row_total = grown(self._row_total, room, UNKNOWN)
+            self._row_total = grown(self._row_total, room, INFEASIBLE)
             if not isinstance(self._stable_total, int):
                 self._stable_total = grown(self._stable_total, room)
             for column in self._columns.values():
@@ -140,25 +143,10 @@ class ScoreColumns:
                 self._sum_row(cycle, pod, row, fits=True)
         else:
             self._sum_rows(cycle, pod, rows, rows)
-        for column in self._volatile.columns:
+        for column in self._volatile:
             column.invalidate(USAGE, rows)
-        if self._volatile.columns or not self._top_scores_current:
-            self._add_volatile(cycle, pod, rows, fitting, feasible_changed=False)
+        self._add_volatile(cycle, pod, fitting, feasible_changed=False)
         return True
-
-    def update_feasibility(self, rows: Rows, feasible: Mask) -> Rows:
-        """Mark rows that became feasible or infeasible in the totals. Return the feasible rows that have no total yet.
-
-        The total from before a row became infeasible is still valid: any other change would have marked the row as
-        dirty.
-        """
-        totals, fits = self._row_total[rows], feasible[rows]
-        flipped = (totals >= 0) != fits
-        unknown = fits & (totals < INFEASIBLE)
-        for change, where in ((INFEASIBLE, flipped & ~fits), (-INFEASIBLE, flipped & fits & ~unknown)):
-            self._row_total[rows[where]] = totals[where] + change
-        self._top_scores_current &= not flipped.any()
-        return rows[unknown]
 
     def refresh(
         self,
@@ -182,7 +170,7 @@ class ScoreColumns:
             many = fitting if isinstance(due, slice) else select_rows(due, feasible[due])
             self._refresh_stable(cycle, pod, due, many, fitting, feasible_changed)
             self._sum_rows(cycle, pod, due, many)
-        self._add_volatile(cycle, pod, due, fitting, feasible_changed)
+        self._add_volatile(cycle, pod, fitting, feasible_changed)
         self._is_current = True
 
     def _refresh_stable(
@@ -230,12 +218,12 @@ class ScoreColumns:
             # Uncached scores are not stored, but they did not change where nothing is due.
             self._row_total += sums - self._stable_total
             # Infeasible rows were not weighted again.
-            self._row_total[self._row_total < 0] = UNKNOWN
+            self._row_total[self._row_total < 0] = INFEASIBLE
         self._stable_total = sums
         self._top_scores_current = False
 
     def _sum_row(self, cycle: Cycle, pod: Pod, row: int, fits: bool) -> None:
-        now = UNKNOWN
+        now = INFEASIBLE
         if fits:
             stable, node = self._stable_total, self._state.rows[row]
             now = stable if isinstance(stable, int) else stable.item(row)
@@ -243,13 +231,13 @@ class ScoreColumns:
                 now += uncached.of(cycle, pod, node)
         before = self._row_total.item(row)
         self._row_total[row] = now
-        if self._top_scores_current and not self._volatile.columns:
+        if self._top_scores_current and not self._volatile:
             self.top_scores.update(row, before, now)
 
     def _sum_rows(self, cycle: Cycle, pod: Pod, due: Rows | slice, feasible_rows: Rows | slice) -> None:
         """Add the uncached scores to the stable sum for many rows, some of which are feasible."""
         if feasible_rows is not due:
-            self._row_total[due] = UNKNOWN
+            self._row_total[due] = INFEASIBLE
         self._top_scores_current = False
         if not isinstance(feasible_rows, slice) and are_few(feasible_rows):
             for row in feasible_rows.tolist():
@@ -263,25 +251,15 @@ class ScoreColumns:
                 sums = sums + uncached.of_all(cycle, pod, table)
         self._row_total[feasible_rows] = sums
 
-    def _add_volatile(
-        self, cycle: Cycle, pod: Pod, rows: DirtyRows | slice, fitting: Rows | slice, feasible_changed: bool
-    ) -> None:
-        """Add the volatile columns to the other sums, of which only `rows` changed if the top scores are current."""
-        volatile = self._volatile
-        if not volatile.columns:
-            if not self._top_scores_current:
-                self._reset_top_scores()
-        elif (
-            volatile.refresh(cycle, pod, rows, fitting, feasible_changed)
-            and self._top_scores_current
-            and isinstance(rows, list)
-        ):
-            for row in rows:
-                before, now = self.total.item(row), self._row_total.item(row) + volatile.of_row(row)
-                self.total[row] = now
-                self.top_scores.update(row, before, now)
-        else:
-            volatile.add_to(self._row_total, self.total)
+    def _add_volatile(self, cycle: Cycle, pod: Pod, fitting: Rows | slice, feasible_changed: bool) -> None:
+        """Score the feasible rows with the volatile columns and add these to the other sums."""
+        if self._volatile:
+            np.copyto(self.total, self._row_total)
+            for column in self._volatile:
+                column.refresh(cycle, pod, self._state, fitting, fitting, feasible_changed)
+                self.total[fitting] += column.weighted[fitting]
+            self._reset_top_scores()
+        elif not self._top_scores_current:
             self._reset_top_scores()
 
     def _reset_top_scores(self) -> None:
@@ -296,5 +274,5 @@ class ScoreColumns:
         return column
 
     def _make_total(self) -> None:
-        self.total = np.empty_like(self._row_total) if self._volatile.columns else self._row_total
+        self.total = np.empty_like(self._row_total) if self._volatile else self._row_total
         self._top_scores_current = False

@@ -27,8 +27,8 @@ from pyscheduler.kernels import Rows
 class FilteredNodes(Struct, eq=False):
     """Filter results of all nodes."""
 
-    fits: Mask
-    """One element per row of the state."""
+    nodes: int
+    """Number of rows of the state."""
     feasible_count: int
     """Number of rows that fit."""
     evaluated_rows: Rows | None
@@ -38,20 +38,31 @@ class FilteredNodes(Struct, eq=False):
     absent_nodes_status: Status | None = None
     """Status of the rows that were not evaluated."""
     cache: EquivalenceCache | None = None
-    """Cache of the other results if all nodes were evaluated. `fits` is its `feasible`, so its totals can be used."""
+    """Cache of the other results if all nodes were evaluated; its feasible rows are these, so it can score them."""
+    mask: Mask | None = None
+    """Mask of the rows that fit; None: those that are feasible in the cache."""
+
+    @property
+    def fits(self) -> Mask:
+        """Mask of the rows that fit."""
+        if self.mask is not None:
+            return self.mask
+        assert self.cache is not None, "without a mask the results are in a cache"
+        return self.cache.feasible
 
     def status(self, row: int) -> Status | None:
         """Return the status of a row; None if the pod fits."""
         if row in self.rejections:
             return self.rejections[row]
         if self.cache is not None:
-            return self.cache.filters.status(row)
+            return self.cache.status(row)
         return None if self.fits[row] else self.absent_nodes_status
 
     def codes(self) -> NDArray[np.int64]:
         """Return the code of every row's status, SUCCESS where the pod fits."""
         if self.cache is not None:
-            codes = self.cache.filters.status_codes(len(self.fits))
+            statuses, indexes = self.cache.statuses()
+            codes = np.array([status.code for status in statuses], np.int64).take(indexes)
         else:
             absent = Code.SUCCESS if self.absent_nodes_status is None else self.absent_nodes_status.code
             codes = np.where(self.fits, Code.SUCCESS, absent).astype(np.int64)
@@ -61,18 +72,20 @@ class FilteredNodes(Struct, eq=False):
 
     def tally(self) -> Counter[Status]:
         """Return the number of rejected nodes per status."""
-        nodes = len(self.fits)
         if self.cache is None:
             tally = Counter(self.rejections.values())
             if self.absent_nodes_status is not None:
-                tally[self.absent_nodes_status] += nodes - int(np.count_nonzero(self.fits)) - len(self.rejections)
+                tally[self.absent_nodes_status] += self.nodes - int(np.count_nonzero(self.fits)) - len(self.rejections)
             return +tally
-        filters = self.cache.filters
-        tally = filters.tally(nodes)
+        statuses, indexes = self.cache.statuses()
+        tally = Counter[Status]()
+        for status, count in zip(statuses, np.bincount(indexes, minlength=len(statuses)).tolist(), strict=True):
+            if count and status.code is not Code.SUCCESS:
+                tally[status] += count
         if not self.rejections:
             return tally
         tally.update(self.rejections.values())
-        tally.subtract(own for row in self.rejections if (own := filters.status(row)) is not None)
+        tally.subtract(own for row in self.rejections if (own := self.cache.status(row)) is not None)
         return +tally
 
     def diagnosis(self, state: ClusterState, pre: PreFilterResult) -> Diagnosis:
@@ -108,7 +121,7 @@ def filter_all_nodes_uncached(runtime: ProfileRuntime, cycle: Cycle, pod: Pod) -
     rejections = filter_nodes(runtime, cycle, pod, nodes)
     fits = np.ones(len(nodes), np.bool_)
     fits[[*rejections]] = False
-    return FilteredNodes(fits, len(nodes) - len(rejections), None, rejections)
+    return FilteredNodes(len(nodes), len(nodes) - len(rejections), None, rejections, mask=fits)
 
 
 def filter_nodes(runtime: ProfileRuntime, cycle: Cycle, pod: Pod, nodes: Sequence[NodeRow]) -> dict[int, Status]:
@@ -166,7 +179,7 @@ def _filter_with_nominated_pods(
 ) -> Status | None:
     """Return the status with the nominated pods added, cached until the node or those pods change."""
     nominator, name = runtime.nominator, node.name
-    versions = (node.generation, nominator.competing_pods_version(pod, name)) if cache.filters.is_stable else None
+    versions = (node.generation, nominator.competing_pods_version(pod, name)) if cache.is_stable else None
     cached = cache.with_nominated_pods.get(name)
     if versions is None or cached is None or cached[0] != versions:
         others = nominator.competing_pods(pod, name)

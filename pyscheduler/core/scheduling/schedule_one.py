@@ -42,6 +42,7 @@ from pyscheduler.core.framework.profile import Profile
 from pyscheduler.core.framework.result_checks import check_result
 from pyscheduler.core.instrument import SUCCESS
 from pyscheduler.core.preemption.executor import prepare_candidate
+from pyscheduler.core.result_cache.class_results import ClassResults
 from pyscheduler.core.result_cache.equivalence_cache import EquivalenceCache
 from pyscheduler.core.result_cache.plugin_result_cache import PluginResultCache
 from pyscheduler.core.result_cache.top_scores import TopScores
@@ -260,7 +261,7 @@ def _filter_all_nodes(runtime: ProfileRuntime, cycle: Cycle, pod: Pod, cache: Eq
     feasible = cache.exclude_rows(rejected.keys())
     if has_nominated_pods and not feasible:
         rejected = rejected_with_nominated_pods(runtime, cycle, pod, cache, include_infeasible=True)
-    return FilteredNodes(cache.feasible[: len(state.rows)], feasible, None, rejected, cache=cache)
+    return FilteredNodes(len(state.rows), feasible, None, rejected, cache=cache)
 
 
 def _filter_named_nodes(
@@ -283,12 +284,12 @@ def _filter_named_nodes(
     fits[rows] = True
     fits[[*rejections]] = False
     absent_nodes_status = pre.absent_nodes_status(nominated_status)
-    return FilteredNodes(fits, int(np.count_nonzero(fits)), rows, rejections, absent_nodes_status)
+    return FilteredNodes(len(state), int(np.count_nonzero(fits)), rows, rejections, absent_nodes_status, mask=fits)
 
 
 def prioritize_nodes(
     runtime: ProfileRuntime, cycle: Cycle, pod: Pod, feasible: FeasibleNodes
-) -> TopScores | ScoredRows:
+) -> TopScores | ClassResults | ScoredRows:
     """Run PreScore, Score and NormalizeScore. PluginFailed if a plugin raises.
 
     Returns the best of all feasible rows where the cache has them, else every row with its total.
@@ -303,7 +304,7 @@ def prioritize_nodes(
     points.score.began = points.score.clock()
     cache.refresh_scores(cycle, pod)
     points.score.leave()
-    return cache.scores.top_scores if rows is None else ScoredRows(rows, cache.scores.total[rows])
+    return cache.best if rows is None else ScoredRows(rows, cache.totals[rows])
 
 
 def prioritize_rows(runtime: ProfileRuntime, cycle: Cycle, pod: Pod, rows: Rows) -> Scores:
@@ -318,9 +319,9 @@ def prioritize_rows(runtime: ProfileRuntime, cycle: Cycle, pod: Pod, rows: Rows)
     return sum_scores(scores, len(rows))
 
 
-def select_host(runtime: ProfileRuntime, cycle: Cycle, prioritized: TopScores | ScoredRows) -> int:
+def select_host(runtime: ProfileRuntime, cycle: Cycle, prioritized: TopScores | ClassResults | ScoredRows) -> int:
     """Return the row with the best total score; ties are broken pseudo-randomly, or in kube-scheduler's order."""
-    if isinstance(prioritized, TopScores):
+    if not isinstance(prioritized, ScoredRows):
         return prioritized.pick(cycle.random_bits)
     rows, totals = prioritized.rows, prioritized.totals
     return int(rows[random_best(totals, cycle) if runtime.order is None else top_of_heap(totals)])

@@ -86,13 +86,13 @@ class PlacedPods:
 
     def count(self, count: PodCount, n: int) -> Ints:
         """Return the current count of each of all `n` nodes, as a live read-only view."""
-        cells = self._counter(count, n).cells[:n]
+        cells = self.counter(count, n).cells[:n]
         cells.flags.writeable = False
         return cells
 
     def count_by_domain(self, count: PodCount, domains: Domains) -> DomainSums:
         """Return the current count of each domain, as a live read-only view."""
-        return self._counter(count, len(domains.ids)).sums(domains)
+        return self.counter(count, len(domains.ids)).sums(domains)
 
     def attribute_counts(self, facet: PodAttributes) -> AttributeCounts:
         """Return the number of placed pods by attribute value, as a live read-only view."""
@@ -106,7 +106,7 @@ class PlacedPods:
         self._counted_sets += counter.update(self)
         return counter.counts
 
-    def _counter(self, count: PodCount, n: int) -> RowCounter:
+    def counter(self, count: PodCount, n: int) -> RowCounter:
         """Return the up-to-date counter of a count, with at least `n` rows."""
         counter = self._counts.get(count)
         if counter is None:

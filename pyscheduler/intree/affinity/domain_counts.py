@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
 
-from pyscheduler.api import Domains, Ints, Mask, NodeEquivalence, NodeTable, PodCount
+from pyscheduler.api import NO_DOMAIN, Domains, Ints, Mask, NodeEquivalence, NodeTable, PodCount
 
 Labels = Mapping[str, str]
 Changes = Mapping[tuple[str, int], int]
@@ -24,13 +24,23 @@ class TopologyCounts(NamedTuple):
     counted: PodCount | None = None
     """The count that was summed; None if the numbers include changes of a dry run."""
 
+    @property
+    def per_node(self) -> PodCount | None:
+        """The count if each node is a domain of its own, so that a domain's number is the one of its node's pods."""
+        counted = self.counted
+        return counted if counted is not None and self.domains.is_one_per_node and not counted.is_large else None
+
     def over(self, nodes: NodeTable, key: str) -> Ints:
         """Return the number of each node's domain, for the nodes of a table."""
+        if self.per_node is not None:
+            return nodes.count_pods(self.per_node).copy()
         here = nodes.topology(key)
         return self._renumbered(here).take(here.ids)
 
     def positive_mask(self, nodes: NodeTable, key: str) -> Mask:
         """Return the mask of nodes with a number above 0."""
+        if self.per_node is not None:
+            return np.greater(nodes.count_pods(self.per_node), 0)
         here = nodes.topology(key)
         mask: Mask = (self._renumbered(here) > 0).take(here.ids)
         return mask
@@ -60,11 +70,6 @@ class DomainCounts:
         """Sum of all numbers. Where no number is negative, a total of 0 means that all are 0."""
 
     @property
-    def positive_domains(self) -> Iterator[tuple[Domains, Mask]]:
-        """The domains with a number above 0 for each key, as flags by domain."""
-        return ((counted.domains, counted.numbers > 0) for counted in self._with_changes().values())
-
-    @property
     def equivalence(self) -> NodeEquivalence | None:
         """Equivalence of nodes with equal sums; None if the numbers include changes of a dry run."""
         keys: tuple[str, ...] = ()
@@ -72,8 +77,8 @@ class DomainCounts:
         for key, counted in self._sums.items():
             if self._changes or counted.counted is None:
                 return None
-            if counted.domains.is_one_per_node:  # then the pods of a domain are the pods of its node
-                counts += (counted.counted,)
+            if counted.per_node is not None:
+                counts += (counted.per_node,)
             else:
                 keys += (key,)
         return NodeEquivalence(keys, counts)
@@ -115,10 +120,19 @@ class DomainCounts:
         mask = np.ones(len(nodes), np.bool_)
         evaluated: set[tuple[int, int]] = set()
         for key, counted in self._with_changes().items():
-            place = (id(nodes.topology(key)), id(counted.numbers))  # keys that no node has share one topology
+            place = (id(counted.domains), id(counted.numbers))  # keys that no node has share one topology
             if place not in evaluated:
                 evaluated.add(place)
                 mask &= counted.positive_mask(nodes, key)
+        return mask
+
+    def all_labelled(self, nodes: NodeTable) -> Mask:
+        """Return the mask of nodes that have every key."""
+        mask = np.ones(len(nodes), np.bool_)
+        for key in {
+            id(counted.domains): key for key, counted in self._sums.items() if len(counted.domains.unlabelled)
+        }.values():
+            mask &= nodes.topology(key).ids != NO_DOMAIN
         return mask
 
     def any_positive(self, nodes: NodeTable) -> Mask:

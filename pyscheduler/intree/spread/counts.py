@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pyscheduler.api import Domains, Ints, Mask, NodeTable, NodeToStatus, Rejection
+from pyscheduler.api import Domains, Ints, NodeEquivalence, NodeTable, NodeToStatus, PodCount, Rejection
 from pyscheduler.api.topology import NO_DOMAIN
 from pyscheduler.intree.spread.constraints import SpreadConstraint
 from pyscheduler.intree.spread.nodes import EligibleDomains
@@ -63,6 +63,8 @@ class Skew:
     pod_counts: DomainPodCounts
     topology: Domains
     """Domain of each node of the cluster, eligible or not."""
+    is_per_node: bool
+    """True if every node of the cluster is eligible and a domain of its own; False in a dry run."""
     non_empty: NDArray[np.intp]
     """Ids of the domains with an eligible node, also of those without pods."""
     self_match_count: int
@@ -76,7 +78,9 @@ class Skew:
         """Return the current state for a pod with these labels; `nodes` are all nodes of the cluster."""
         counted = count_pods_by_domain(spread, eligible, nodes)
         least = _lowest(counted.amounts, eligible.non_empty)
-        return Skew(spread, counted, eligible.topology, eligible.non_empty, int(spread.selects(labels)), least)
+        self_match_count = int(spread.selects(labels))
+        is_per_node = eligible.is_per_node and not (spread.count is not None and spread.count.is_large)
+        return Skew(spread, counted, eligible.topology, is_per_node, eligible.non_empty, self_match_count, least)
 
     @property
     def max_match_count(self) -> int:
@@ -95,13 +99,13 @@ class Skew:
             return MISSING_LABEL
         return MISMATCH if self.pod_counts.at(value) > self.max_match_count else None
 
-    @property
-    def full(self) -> tuple[Domains, Mask]:
-        """The domains that are full, as flags by domain."""
-        return self.topology, self.pod_counts.by_ids_of(self.topology) > self.max_match_count
-
-    def reject(self, topology: Domains, statuses: NodeToStatus) -> None:
-        """Reject nodes in full or missing domains; `topology` is the domain of each node."""
+    def reject(self, nodes: NodeTable, statuses: NodeToStatus) -> None:
+        """Reject nodes in full or missing domains."""
+        if self.is_per_node:
+            if self.spread.count is not None:
+                statuses.reject(nodes.count_pods(self.spread.count) > self.max_match_count, MISMATCH)
+            return
+        topology = nodes.topology(self.spread.key)
         if len(topology.unlabelled):
             statuses.reject(topology.ids == NO_DOMAIN, MISSING_LABEL)
         full = self.pod_counts.by_ids_of(topology) > self.max_match_count
@@ -114,11 +118,23 @@ class Skew:
         domain = known.get(value, NO_DOMAIN)
         amounts = self.pod_counts.amounts.copy()
         amounts[domain] += pods
-        changed = replace(self, pod_counts=DomainPodCounts(known, amounts))
+        changed = replace(self, pod_counts=DomainPodCounts(known, amounts), is_per_node=False)
         if domain == self.changed_domain:
             return changed
         others = self.non_empty[self.non_empty != domain]
         return replace(changed, changed_domain=domain, least_of_others=_lowest(amounts, others))
+
+
+def skew_equivalence(skews: tuple[Skew, ...]) -> NodeEquivalence:
+    """Return the equivalence of nodes that all of the constraints reject or accept alike."""
+    keys: tuple[str, ...] = ()
+    counts: tuple[PodCount, ...] = ()
+    for skew in skews:
+        if not skew.is_per_node:
+            keys += (skew.spread.key,)
+        elif skew.spread.count is not None:
+            counts += (skew.spread.count,)
+    return NodeEquivalence(keys, counts)
 
 
 def _lowest(amounts: Ints, domains: NDArray[np.intp]) -> int:

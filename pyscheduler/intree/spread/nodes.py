@@ -33,6 +33,11 @@ class EligibleDomains(NamedTuple):
     topology: Domains
     """Domain of each node of the cluster, eligible or not."""
 
+    @property
+    def is_per_node(self) -> bool:
+        """True if every node of the cluster is eligible and a domain of its own."""
+        return len(self.non_empty) == len(self.topology.ids)
+
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class _Cached:

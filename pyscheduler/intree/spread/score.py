@@ -62,6 +62,8 @@ class ConstraintScore(NamedTuple):
     weight: float
     pod_counts: DomainPodCounts | None
     """None for the constraint on host names, which counts the pods of each node itself."""
+    all_labelled: bool
+    """True if each node of the cluster has the label."""
 
     def on(self, node: NodeInfo) -> float:
         """Return the constraint's part of a node's score; 0 if the node lacks the label."""
@@ -73,15 +75,19 @@ class ConstraintScore(NamedTuple):
 
     def on_all(self, nodes: NodeTable) -> Amounts:
         """Return `on` for all nodes of a table."""
-        topology = nodes.topology(self.spread.key)
         if self.pod_counts is None:
             count = self.spread.count
             pods = nodes.count_pods(count) if count is not None else np.zeros(len(nodes), np.int64)
             most = int(pods[pods.argmax()]) if len(pods) else 0
             amounts = Amounts(self._of(np.arange(most + 1)), pods)
         else:
+            topology = nodes.topology(self.spread.key)
             amounts = Amounts(self._of(self.pod_counts.by_ids_of(topology)), topology.ids)
-        return amounts.without(topology.unlabelled)
+        return amounts if self.all_labelled else amounts.without(self.unlabelled(nodes))
+
+    def unlabelled(self, nodes: NodeTable) -> NDArray[np.intp]:
+        """Return the indices of the nodes of a table that lack the label."""
+        return nodes.topology(self.spread.key).unlabelled
 
     def _of(self, pods: Any) -> Any:
         return pods * self.weight + (self.spread.max_skew - 1)
@@ -124,19 +130,17 @@ class SpreadScore(NamedTuple):
 
     constraint_scores: tuple[ConstraintScore, ...]
     require_all: bool
-    all_have_hostname: bool
-    """True if each node of the cluster has a host name, or no constraint is on host names."""
 
     @property
     def equivalence(self) -> NodeEquivalence | None:
         """Equivalence of nodes with equal raw scores; None if a node lacks its host name label."""
-        if not self.all_have_hostname:
-            return None
         keys: tuple[str, ...] = ()
         of_hosts: tuple[PodCount, ...] = ()
         for each in self.constraint_scores:
             if each.pod_counts is not None:
                 keys += (each.spread.key,)
+            elif not each.all_labelled:
+                return None
             elif each.spread.count is not None:
                 of_hosts += (each.spread.count,)
         return NodeEquivalence(keys, of_hosts)
@@ -155,7 +159,8 @@ class SpreadScore(NamedTuple):
         scores: Scores = _all_rounded(total.values).take(total.places)
         if self.require_all:
             for each in self.constraint_scores:
-                scores[nodes.topology(each.spread.key).unlabelled] = IGNORED
+                if not each.all_labelled:
+                    scores[each.unlabelled(nodes)] = IGNORED
         return scores
 
 
@@ -172,20 +177,17 @@ def spread_score(
     topologies = [table.topology(spread.key) for spread in spreads]
     ignored = _lacking_any(topologies) if require_all else None
     scored = len(feasible) - (int(np.count_nonzero(ignored)) if ignored is not None else 0)
-    constraint_scores, all_have_hostname = [], True
+    constraint_scores = []
     for spread, topology, eligible in zip(
         spreads, topologies, cache.of(spreads, signature, whole, require_all), strict=True
     ):
+        all_labelled = not len(whole.topology(spread.key).unlabelled)
         if spread.key == HOSTNAME:
-            constraint_scores.append(ConstraintScore(spread, _weight(scored), None))
-            all_have_hostname = not len(whole.topology(HOSTNAME).unlabelled)
+            constraint_scores.append(ConstraintScore(spread, _weight(scored), None, all_labelled))
         else:
-            constraint_scores.append(
-                ConstraintScore(
-                    spread, _weight(_domains(topology, ignored)), count_pods_by_domain(spread, eligible, whole)
-                )
-            )
-    return SpreadScore(tuple(constraint_scores), require_all, all_have_hostname)
+            weight, counted = _weight(_domains(topology, ignored)), count_pods_by_domain(spread, eligible, whole)
+            constraint_scores.append(ConstraintScore(spread, weight, counted, all_labelled))
+    return SpreadScore(tuple(constraint_scores), require_all)
 
 
 def _lacking_any(topologies: list[Domains]) -> Mask | None:

@@ -1,0 +1,223 @@
+"""Results of the plugins that are evaluated by class of equivalent nodes, computed in each attempt.
+
+Such results change on many nodes as soon as any pod is added or removed, so none is kept: the plugins run on a table
+with one entry for each class. What they reject and score is combined with the rows' other results class by class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from pyscheduler.api.cycle import Cycle
+from pyscheduler.api.nodes import Ints, Mask
+from pyscheduler.api.normalize import Scores
+from pyscheduler.api.outcome import Rejection, Status
+from pyscheduler.api.plugin import FilterPlugin, Plugin
+from pyscheduler.api.pod import Pod
+from pyscheduler.api.return_values import InvalidReturnValue
+from pyscheduler.api.topology import NodeEquivalence
+from pyscheduler.core.framework.plugin_failure import raise_plugin_failed
+from pyscheduler.core.framework.profile import Profile, Weighted
+from pyscheduler.core.framework.result_checks import check_scores
+from pyscheduler.core.result_cache.filter_columns import run_filter_on_table
+from pyscheduler.core.result_cache.node_classes import NodeClasses, PluginEquivalences
+from pyscheduler.core.result_cache.score_column import NORMALIZE, check_range, scores_of
+from pyscheduler.core.state.cluster import ClusterState
+from pyscheduler.kernels import Rows, best_by_class, count_by_class, nth_of_classes
+
+
+class ClassResults:
+    """Filter and Score results of one attempt by class of equivalent nodes."""
+
+    def __init__(self, profile: Profile, state: ClusterState) -> None:
+        self._profile = profile
+        self._classes = NodeClasses(state)
+        self._filters: Sequence[FilterPlugin] = profile.class_filters
+        """The plugins that PreFilter did not skip."""
+        self._scores: Sequence[Weighted] = profile.class_scores
+        """The plugins that PreScore did not skip."""
+        self._filter_equivalences: PluginEquivalences = ()
+        self._generation = -1
+        """Generation of the classes that `_codes` belong to."""
+        self._codes: Ints | None = None
+        """By class: 0 if the pod fits, else one plus the index of the rejection; None if no class is rejected."""
+        self._rejections: list[tuple[str, Rejection]] = []
+        self._scored: Rows = np.zeros(0, np.intp)
+        """The classes with feasible rows."""
+        self._sums: Scores = np.zeros(0, np.int64)
+        """Sum of the weighted scores of each of these classes."""
+        self._wanted: Ints = self._sums
+        """By class: the total without these scores that makes a row one of the best; -1 if none is."""
+        self._count = 0
+        """Number of the best rows."""
+        self._totals: Scores = self._sums
+
+    @property
+    def bytes(self) -> int:
+        """Memory of the class numbers in bytes."""
+        return self._classes.of.nbytes
+
+    @property
+    def has_filters(self) -> bool:
+        """True if a plugin filters by class."""
+        return bool(self._filters)
+
+    @property
+    def rejects(self) -> bool:
+        """True if the attempt's pod does not fit the nodes of some class."""
+        return self._codes is not None
+
+    @property
+    def ranks(self) -> bool:
+        """True if the results of classes matter for which rows are the best."""
+        return self._codes is not None or bool(self._scores)
+
+    def filters_with(self, plugins: frozenset[str]) -> bool:
+        """Return True if one of these plugins filters by class."""
+        return any(plugin.name in plugins for plugin in self._filters)
+
+    def skip_filters(self, skipped: frozenset[str]) -> None:
+        """Leave out the plugins that PreFilter skipped."""
+        self._filters = [plugin for plugin in self._profile.class_filters if plugin.name not in skipped]
+
+    def skip_scores(self, skipped: frozenset[str]) -> None:
+        """Leave out the plugins that PreScore skipped."""
+        self._scores = [weighted for weighted in self._profile.class_scores if weighted.plugin.name not in skipped]
+
+    # -- filter ------------------------------------------------------------------------------------------------------
+
+    def filter(self, cycle: Cycle, pod: Pod) -> None:
+        """Run the Filter plugins on every class. PluginFailed if one raises."""
+        self._codes = None
+        if self._filters:
+            self._filter_equivalences = [
+                (each, _equivalence(each, "Filter", each.filter_equivalence, cycle)) for each in self._filters
+            ]
+            self._classes.refresh(self._filter_equivalences, "Filter")
+            self._run_filters(cycle, pod)
+
+    def _run_filters(self, cycle: Cycle, pod: Pod) -> None:
+        classes, codes = self._classes, None
+        self._generation, self._rejections = classes.generation, []
+        for plugin in self._filters:
+            self._profile.evaluations.filter[plugin.name].n += classes.size
+            verdicts = run_filter_on_table(plugin, cycle, pod, classes.table)
+            if not verdicts.rejections:
+                continue
+            more = verdicts.codes.astype(np.int64)
+            if codes is None:
+                codes = more
+            else:  # the first plugin's rejection wins
+                more[more > 0] += len(self._rejections)
+                codes = np.where(codes > 0, codes, more)
+            self._rejections += [(plugin.name, rejection) for rejection in verdicts.rejections]
+        self._codes = codes if codes is not None and np.count_nonzero(codes) else None
+
+    def count_feasible(self, rows: Rows | slice) -> int:
+        """Return in how many of these rows the pod fits."""
+        if self._codes is None:
+            return rows.stop if isinstance(rows, slice) else len(rows)
+        counts = np.empty(self._classes.size, np.int64)
+        count_by_class(counts, self._classes.of, None if isinstance(rows, slice) else rows)
+        return int(counts[self._codes == 0].sum())
+
+    def fits(self, row: int) -> bool:
+        """Return True if the pod fits the class of the row."""
+        return self._codes is None or not self._codes.item(self._classes.of.item(row))
+
+    def fitting(self) -> Mask | None:
+        """Return the mask of the rows with classes that the pod fits; None if it fits all."""
+        return None if self._codes is None else (self._codes == 0).take(self._classes.of)
+
+    def status(self, row: int) -> Status | None:
+        """Return the status of the row's class; None if the pod fits."""
+        code = 0 if self._codes is None else self._codes.item(self._classes.of.item(row))
+        return Status.of(*self._rejections[code - 1]) if code else None
+
+    def statuses(self) -> tuple[list[Status], Ints] | None:
+        """Return the statuses of rejected classes, and for each row the index of its status, -1 where the pod fits.
+
+        None if the pod fits all classes.
+        """
+        if self._codes is None:
+            return None
+        return [Status.of(*each) for each in self._rejections], self._codes.take(self._classes.of) - 1
+
+    # -- score -------------------------------------------------------------------------------------------------------
+
+    def score(self, cycle: Cycle, pod: Pod, totals: Scores) -> None:
+        """Run the Score plugins on the classes with feasible rows and select the best rows.
+
+        `totals` are the sums of the other scores by row, negative where a row is not feasible. PluginFailed if a plugin
+        raises.
+        """
+        classes = self._classes
+        if self._scores:
+            equivalences = [
+                (each.plugin, _equivalence(each.plugin, "Score", each.plugin.score_equivalence, cycle))
+                for each in self._scores
+            ]
+            classes.refresh([*self._filter_equivalences, *equivalences] if self._filters else equivalences, "Score")
+            if self._codes is not None and self._generation != classes.generation:
+                self._run_filters(cycle, pod)
+        best, counts = np.empty((2, classes.size), np.int64)
+        best_by_class(best, counts, classes.of, totals)
+        has_rows = best >= 0 if self._codes is None else (best >= 0) & (self._codes == 0)
+        scored = self._scored = has_rows.nonzero()[0]
+        self._sums = np.zeros(len(scored), np.int64)
+        for weighted in self._scores:
+            self._sums += self._final_scores(weighted, cycle, pod) * weighted.weight
+        best_of_scored = best.take(scored)
+        sums = best_of_scored + self._sums
+        is_best = sums == sums[sums.argmax()]
+        self._wanted = np.full(classes.size, -1, np.int64)
+        self._wanted[scored] = np.where(is_best, best_of_scored, -1)
+        self._count = int(counts.take(scored)[is_best].sum())
+        self._totals = totals
+
+    def _final_scores(self, weighted: Weighted, cycle: Cycle, pod: Pod) -> Scores:
+        """Return the normalised scores of the scored classes."""
+        plugin, table = weighted.plugin, self._classes.table
+        self._profile.evaluations.score[plugin.name].n += len(table)
+        try:
+            raw = scores_of(plugin, cycle, pod, table).take(self._scored)
+        except BaseException as error:
+            raise_plugin_failed(plugin.name, "Score", error)
+        if plugin.normalizer is not None:
+            try:
+                if cycle.call_observer is None:
+                    final = plugin.normalize(cycle, pod, raw)
+                else:
+                    final = cycle.call_observer(plugin.name, NORMALIZE, plugin.normalize, cycle, pod, raw)
+                check_scores(plugin.normalizer.rescale, final, len(raw))
+                raw = final
+            except BaseException as error:
+                raise_plugin_failed(plugin.name, "NormalizeScore", error)
+        check_range(plugin, raw)
+        return raw
+
+    def pick(self, random_bits: Callable[[], int]) -> int:
+        """Return one of the best rows: element `random_bits()` modulo their number, in row order."""
+        n = random_bits() % self._count if self._count > 1 else 0
+        return nth_of_classes(self._classes.of, self._totals, self._wanted, n)
+
+    def totals(self) -> Scores:
+        """Return the sums of all scores by row, negative where a row is not feasible."""
+        sums = np.full(self._classes.size, -1 << 60, np.int64)
+        sums[self._scored] = self._sums
+        return self._totals + sums.take(self._classes.of)
+
+
+def _equivalence(
+    plugin: Plugin, point: str, method: Callable[[Cycle], NodeEquivalence | None], cycle: Cycle
+) -> NodeEquivalence | None:
+    """Return which nodes get equal results. PluginFailed if the plugin raises or returns anything else."""
+    try:
+        equivalence = method(cycle)
+        if equivalence is not None and not isinstance(equivalence, NodeEquivalence):
+            raise InvalidReturnValue(method, equivalence, "NodeEquivalence or None")
+        return equivalence
+    except BaseException as error:
+        raise_plugin_failed(plugin.name, point, error)

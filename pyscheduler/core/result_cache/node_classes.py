@@ -1,0 +1,275 @@
+"""Classes of equivalent nodes, for plugins whose results depend on topology domains and pod counts only.
+
+With pods spread over zones and hosts, fifty thousand nodes form a few dozen classes: nodes of one zone with the same
+number of matching pods. A class number is composed of one coordinate per axis, a topology or a pod count, so an added
+or removed pod moves one node by the stride of its axis. Every combination of coordinates has a number, also without
+nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import numpy as np
+
+from pyscheduler.api.nodes import Ints, NodeInfo, NodeTable
+from pyscheduler.api.plugin import Plugin
+from pyscheduler.api.topology import AttributeCounts, Domains, DomainSums, NodeEquivalence, PodAttributes, PodCount
+from pyscheduler.core.framework.plugin_calls import call_guarded
+from pyscheduler.core.state.cluster import ClusterState
+from pyscheduler.core.state.pod_counters import RowCounter
+from pyscheduler.kernels import extremes
+
+MAX_CLASSES = 1 << 14
+"""Maximum number of classes. With more, and with more than nodes, every node is a class of its own."""
+MIN_CLASSES = 1 << 10
+"""Number of classes that are allowed however few nodes there are: evaluating fewer takes no less time."""
+_FEW = 16
+"""Number of changed counts up to which a loop is faster than arrays."""
+PluginEquivalences = Sequence[tuple[Plugin, NodeEquivalence | None]]
+
+
+@dataclass(slots=True)
+class _Axis:
+    """The range of values of a topology or a pod count that have coordinates."""
+
+    plugin: Plugin
+    """The plugin that returned it first."""
+    low: int
+    width: int
+    stride: int
+    """Distance of two adjacent coordinates in class numbers."""
+
+    def values(self, size: int) -> Ints:
+        """Return the value of each class."""
+        values: Ints = np.arange(size) // self.stride % self.width + self.low
+        return values
+
+
+@dataclass(slots=True)
+class _CountAxis(_Axis):
+    counter: RowCounter
+    mark: int
+    """Changes of the counter up to here are included in the class numbers."""
+
+
+class NodeClasses:
+    """The class of each row, and a node table with one entry for each class."""
+
+    def __init__(self, state: ClusterState) -> None:
+        self._state = state
+        self._equivalences: PluginEquivalences = ()
+        self._topologies: dict[str, tuple[_Axis, Domains]] = {}
+        self._counts: dict[PodCount, _CountAxis] = {}
+        self._is_by_row = True
+        """True if every row is a class of its own."""
+        self._nodes_version = -1
+        self._point = ""
+        self.generation = 0
+        """Incremented whenever all rows are numbered, so that a number may stand for another class."""
+        self.of: Ints = np.zeros(0, np.int64)
+        """Class number of each row."""
+        self.size = 0
+        """Number of classes, with or without nodes."""
+        self.table: NodeTable = state.table()
+        """One entry for each class; has the topologies and counts of the equivalences only."""
+
+    def refresh(self, equivalences: PluginEquivalences, point: str) -> None:
+        """Update the classes so that nodes of one class are equivalent for all of the plugins.
+
+        Nodes may be divided further, as earlier equivalences required. PluginFailed, with the extension point, if a
+        plugin's count raises.
+        """
+        state, self._point = self._state, point
+        if (
+            (equivalences == self._equivalences or self._covers(equivalences))
+            and (state.nodes_version == self._nodes_version or self._has_same_nodes())
+            and (self._is_by_row or self._update_counts())
+        ):
+            return
+        self._number_all(equivalences)
+
+    def _covers(self, equivalences: PluginEquivalences) -> bool:
+        parts = [equivalence for _, equivalence in equivalences]
+        if self._is_by_row:
+            return None in parts or all(each in self._equivalences for each in equivalences)
+        known = self._state.known_label
+        return all(
+            part is not None
+            and all(known(key) in self._topologies for key in part.topologies)
+            and self._counts.keys() >= {*part.counts}
+            for part in parts
+        )
+
+    def _has_same_nodes(self) -> bool:
+        """Return True if no row has another domain although node objects have changed."""
+        state = self._state
+        if len(state) != len(self.of) or any(
+            state.topology(key) is not domains for key, (_, domains) in self._topologies.items()
+        ):
+            return False
+        self._nodes_version = state.nodes_version
+        if self._is_by_row:
+            self.table = state.table()
+        return True
+
+    def _update_counts(self) -> bool:
+        """Move the rows with changed counts. Return False if a count has no coordinate or all must be counted again."""
+        n = len(self.of)
+        for count, axis in self._counts.items():
+            counter = call_guarded(axis.plugin.name, self._point, self._state.placed.counter, count, n)
+            if counter is not axis.counter:
+                return False
+            changes, axis.mark = counter.since(axis.mark), counter.mark
+            if changes is None or not self._move(axis, changes):
+                return False
+        return True
+
+    def _move(self, axis: _CountAxis, changes: Sequence[tuple[int, int]]) -> bool:
+        """Move rows by the changes of their counts. Return False if a count has no coordinate."""
+        of, cells = self.of, axis.counter.cells
+        if len(changes) > _FEW:
+            rows, amounts = np.array(changes, np.int64).T
+            np.add.at(of, rows, amounts * axis.stride)
+            least, most = extremes(cells, np.ascontiguousarray(rows))
+            return axis.low <= least and most < axis.low + axis.width
+        for row, amount in changes:
+            of[row] += amount * axis.stride
+            if not 0 <= cells.item(row) - axis.low < axis.width:
+                return False
+        return True
+
+    def _number_all(self, equivalences: PluginEquivalences) -> None:
+        state = self._state
+        self.generation += 1
+        self._topologies, self._counts = {}, {}
+        self._nodes_version = -1  # until all is done, in case a plugin raises
+        columns: list[tuple[_Axis, Ints]] = []
+        self.size = 1
+        self._is_by_row = False
+        for plugin, equivalence in equivalences:
+            if equivalence is None or call_guarded(plugin.name, self._point, _has_large_count, equivalence):
+                self._is_by_row = True
+                break
+            columns += call_guarded(plugin.name, self._point, self._add_axes, plugin, equivalence)
+            self._is_by_row |= self.size > min(MAX_CLASSES, max(MIN_CLASSES, len(state)))
+        if self._is_by_row:
+            self._topologies, self._counts = {}, {}
+            self.size, self.of, self.table = len(state), np.arange(len(state)), state.table()
+        else:
+            self.of = np.zeros(len(state), np.int64)
+            for axis, column in columns:
+                self.of += (column - axis.low) * axis.stride
+            self.table = self._class_table()
+        self._equivalences, self._nodes_version = equivalences, state.nodes_version
+
+    def _add_axes(self, plugin: Plugin, equivalence: NodeEquivalence) -> list[tuple[_Axis, Ints]]:
+        """Add the axes that are new and return them with the value of each row."""
+        state, added = self._state, []
+        for key in map(state.known_label, equivalence.topologies):
+            if key not in self._topologies:
+                domains = state.topology(key)
+                axis = _Axis(plugin, 0, domains.size, self.size)
+                self._topologies[key] = axis, domains
+                self.size *= axis.width
+                added.append((axis, domains.ids))
+        for count in equivalence.counts:
+            if count not in self._counts:
+                counter = state.placed.counter(count, len(state))
+                column = counter.cells[: len(state)]
+                low, highest = extremes(column, None) if len(column) else (0, 0)
+                # Extended by its own length in each direction, so that counts can change.
+                margin = highest - low + 1
+                low = low - margin if low < 0 else low
+                width = (highest + margin if highest > 0 else highest + 1) - low + 1
+                axis = self._counts[count] = _CountAxis(plugin, low, width, self.size, counter, counter.mark)
+                self.size *= axis.width
+                added.append((axis, column))
+        return added
+
+    def _class_table(self) -> NodeClassTable:
+        topologies = {
+            key: Domains(axis.values(self.size).astype(np.intp), domains.known)
+            for key, (axis, domains) in self._topologies.items()
+        }
+        counts = {count: axis.values(self.size) for count, axis in self._counts.items()}
+        return NodeClassTable(self._state, self.size, topologies, counts)
+
+
+def _has_large_count(equivalence: NodeEquivalence) -> bool:
+    return any(count.is_large for count in equivalence.counts)
+
+
+class NodeClassTable(NodeTable):
+    """Node table with one entry for each class; LookupError for anything but the topologies and counts of the classes.
+
+    What concerns the whole cluster is that of `all_nodes`.
+    """
+
+    def __init__(
+        self, state: ClusterState, n: int, topologies: Mapping[str, Domains], counts: Mapping[PodCount, Ints]
+    ) -> None:
+        self._state = state
+        self._n = n
+        self._topologies = topologies
+        self._counts = counts
+
+    def __len__(self) -> int:
+        return self._n
+
+    def topology(self, key: str) -> Domains:
+        domains = self._topologies.get(self._state.known_label(key))
+        return self._missing() if domains is None else domains
+
+    def count_pods(self, count: PodCount) -> Ints:
+        numbers = self._counts.get(count)
+        return self._missing() if numbers is None else numbers
+
+    @property
+    def all_nodes(self) -> NodeTable:
+        return self._state.table()
+
+    @property
+    def total(self) -> int:
+        return len(self._state)
+
+    @property
+    def version(self) -> int:
+        return self._state.nodes_version
+
+    @property
+    def label_keys(self) -> Collection[str]:
+        return self._state.label_keys
+
+    @property
+    def image_names_version(self) -> int:
+        return self._state.image_names_version
+
+    def nodes_with_image(self, image: str) -> int:
+        return self.all_nodes.nodes_with_image(image)
+
+    def image_size(self, image: str) -> int:
+        return self.all_nodes.image_size(image)
+
+    def count_by_domain(self, count: PodCount, domains: Domains) -> DomainSums:
+        return self.all_nodes.count_by_domain(count, domains)
+
+    def attribute_counts(self, attributes: PodAttributes) -> AttributeCounts:
+        return self.all_nodes.attribute_counts(attributes)
+
+    def __iter__(self) -> Iterator[NodeInfo]:
+        self._missing()
+
+    def __getitem__(self, i: int) -> NodeInfo:
+        self._missing()
+
+    def _missing(self, *_: object) -> NoReturn:
+        raise LookupError("the plugin's equivalence of nodes does not include what it reads of a node")
+
+    _method: Callable[..., Any] = _missing
+    _property: Any = property(_missing)
+    allocatable = requested = non_zero_requested = named = matches_requirement = _method
+    by_taints = has_image = by_ports = _method
+    names = generations = allowed_pods = pod_counts = unschedulable = _property

@@ -1,0 +1,221 @@
+"""Classes of equivalent nodes: the class table has for the class of each node the node's own domains and counts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pyscheduler.api import Cycle, NodeEquivalence, NodeInfo, Pod, PodCount, PodSignature, ScorePlugin
+from pyscheduler.core.framework.handle import empty_handle
+from pyscheduler.core.result_cache import node_classes as module
+from pyscheduler.core.result_cache.node_classes import NodeClasses
+from pyscheduler.core.state import ClusterState
+from pyscheduler.testing import node, pod
+from tests.properties.profiles import assert_caught, quick
+
+ZONE, RACK = "zone", "rack"
+ROWS = 30
+
+
+class NeverScores(ScorePlugin):
+    """The plugin that the equivalences are attributed to; it never scores."""
+
+    name = "NeverScores"
+
+    def score(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> int:
+        raise AssertionError("must not be called")
+
+
+@dataclass(frozen=True, slots=True)
+class WeightOfLabel(PodCount):
+    """Weight of a pod by a label, negative for some."""
+
+    label: str
+
+    @property
+    def terminating(self) -> bool:
+        return True
+
+    def of(self, signature: PodSignature) -> int:
+        return int(signature.labels.get(self.label, "0"))
+
+
+PLUGIN = NeverScores(None, empty_handle())
+EQUIVALENCES = (
+    NodeEquivalence((ZONE,), ()),
+    NodeEquivalence((), (WeightOfLabel("up"),)),
+    NodeEquivalence((ZONE, RACK), (WeightOfLabel("up"), WeightOfLabel("down"))),
+    NodeEquivalence((), ()),
+)
+Change = tuple[list[tuple[int, int]], int | None, list[int]]
+"""Pods added per row with their weight, the row of a node that moves to another zone, and equivalences to use."""
+CHANGES = st.lists(
+    st.tuples(
+        st.lists(st.tuples(st.integers(0, ROWS - 1), st.integers(-2, 4)), max_size=20),
+        st.none() | st.integers(0, ROWS - 1),
+        st.lists(st.sampled_from([2, 2, 2, 2, *range(len(EQUIVALENCES))]), min_size=1, max_size=2),
+    ),
+    min_size=1,
+    max_size=12,
+)
+
+
+class NodeClassFixture:
+    """Thirty nodes in three zones and some racks; those in the last zone have no rack."""
+
+    def __init__(self) -> None:
+        self.state = ClusterState()
+        for row in range(ROWS):
+            built = node(f"n{row:02}").label(ZONE, f"z{row % 3}")
+            self.state.set_node((built.label(RACK, f"r{row % 4}") if row % 3 < 2 else built).build())
+        self.classes = NodeClasses(self.state)
+        self._pods = 0
+
+    def do(self, change: Change) -> None:
+        pods, moved, choices = change
+        for row, weight in pods:
+            self.place(row, weight)
+        if moved is not None:
+            self.state.set_node(node(f"n{moved:02}").label(ZONE, f"z{self._pods % 4}").build())
+        self.refresh(*choices)
+
+    def place(self, row: int, weight: int) -> None:
+        self._pods += 1
+        built = pod(f"p{self._pods}").label("up", str(max(weight, 0))).label("down", str(5 * min(weight, 0)))
+        self.state.place(built.build(), f"n{row:02}")
+
+    def refresh(self, *choices: int) -> None:
+        self.classes.refresh([(PLUGIN, EQUIVALENCES[choice]) for choice in choices], "Score")
+        for choice in choices:
+            self.check(EQUIVALENCES[choice])
+
+    def check(self, equivalence: NodeEquivalence) -> None:
+        of, table, every = self.classes.of, self.classes.table, self.state.table()
+        assert len(of) == len(every)
+        assert len(table) == self.classes.size
+        for key in equivalence.topologies:
+            assert table.topology(key).ids.take(of).tolist() == every.topology(key).ids.tolist()
+        for count in equivalence.counts:
+            actual = [sum(count.of(other.signature) for other in node.pods.values()) for node in every]
+            assert table.count_pods(count).take(of).tolist() == actual
+
+
+def check_sequence(changes: list[Change]) -> None:
+    fixture = NodeClassFixture()
+    for change in changes:
+        fixture.do(change)
+
+
+def test_class_table_has_the_values_of_each_node() -> None:
+    quick(150)(given(CHANGES)(check_sequence))()
+
+
+def test_nodes_of_one_zone_and_count_share_a_class() -> None:
+    fixture = NodeClassFixture()
+    fixture.place(4, 1)
+    fixture.refresh(0, 1)
+    of = fixture.classes.of.tolist()
+    assert of[0] == of[3] == of[6] != of[1] == of[7] != of[4]
+
+
+def test_one_more_pod_moves_one_node_without_numbering_all() -> None:
+    fixture = NodeClassFixture()
+    fixture.place(4, 1)
+    fixture.refresh(1)
+    generation, before = fixture.classes.generation, fixture.classes.of.tolist()
+    fixture.place(5, 1)
+    fixture.refresh(1)
+    assert fixture.classes.generation == generation
+    assert [row for row, number in enumerate(fixture.classes.of.tolist()) if number != before[row]] == [5]
+
+
+def test_every_node_is_a_class_while_there_are_too_many() -> None:
+    fixture = NodeClassFixture()
+    fixture.state.place(pod("heavy").label("up", str(module.MAX_CLASSES)).build(), "n00")
+    for _ in range(2):
+        fixture.refresh(1)
+        assert fixture.classes.of.tolist() == list(range(ROWS))
+    fixture.refresh(0)
+    assert len(set(fixture.classes.of.tolist())) == 3
+
+
+def test_every_node_is_a_class_without_an_equivalence() -> None:
+    fixture = NodeClassFixture()
+    fixture.refresh(2)
+    fixture.classes.refresh([(PLUGIN, EQUIVALENCES[0]), (PLUGIN, None)], "Filter")
+    assert fixture.classes.of.tolist() == list(range(ROWS))
+    fixture.state.set_node(node("new").label(ZONE, "z9").build())
+    fixture.classes.refresh([(PLUGIN, None)], "Filter")
+    fixture.check(EQUIVALENCES[2])
+
+
+def test_what_the_equivalence_lacks_cannot_be_read() -> None:
+    fixture = NodeClassFixture()
+    fixture.refresh(0)
+    table = fixture.classes.table
+    for read in (
+        lambda: table.topology(RACK),
+        lambda: table.count_pods(WeightOfLabel("up")),
+        lambda: table.requested("cpu"),
+        lambda: table.unschedulable,
+        lambda: table[0],
+        lambda: list(table),
+    ):
+        with pytest.raises(LookupError, match="equivalence of nodes does not include"):
+            read()
+    assert table.total == len(table.all_nodes) == ROWS
+
+
+# -- planted bugs --------------------------------------------------------------------------------------------------
+
+
+def _ignore_changed_counts(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(NodeClasses, "_update_counts", lambda *_: True)
+
+
+def _ignore_changed_domains(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(NodeClasses, "_has_same_nodes", lambda *_: True)
+
+
+def _ignore_other_equivalence(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(NodeClasses, "_covers", lambda self, *_: bool(self._equivalences))
+
+
+def _no_margin(patch: pytest.MonkeyPatch) -> None:
+    add_axes = NodeClasses._add_axes
+
+    def unlimited(self: NodeClasses, *rest: Any) -> Any:
+        added = add_axes(self, *rest)
+        for axis, _ in added:
+            axis.width = 1 << 20
+        return added
+
+    patch.setattr(NodeClasses, "_add_axes", unlimited)
+
+
+def _move_by_one(patch: pytest.MonkeyPatch) -> None:
+    move = NodeClasses._move
+
+    def by_one(self: NodeClasses, axis: Any, changes: Any) -> bool:
+        stride, axis.stride = axis.stride, 1
+        moved = move(self, axis, changes)
+        axis.stride = stride
+        return moved
+
+    patch.setattr(NodeClasses, "_move", by_one)
+
+
+@pytest.mark.parametrize(
+    "plant",
+    [_ignore_changed_counts, _ignore_changed_domains, _ignore_other_equivalence, _no_margin, _move_by_one],
+)
+def test_property_catches_planted_bug(
+    plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(monkeypatch)
+    assert_caught(check_sequence, CHANGES, AssertionError, IndexError, LookupError)
