@@ -66,7 +66,7 @@ _MAX_WEIGHT = 100
 _NO_MATCHING_TERMS = MatchingTerms(frozenset())
 """Matching terms if no existing pod has any."""
 _EXISTING_ANTI_AFFINITY_KEYS = ExistingAntiAffinityKeys()
-_MAX_SIGNATURES = 64
+_MAX_SIGNATURES = 1024
 """Signatures with cached weights at most."""
 
 

@@ -30,6 +30,7 @@ nth_equal = _form.nth_equal
 missing_room = _form.missing_room
 nth_of_classes = _form.nth_of_classes
 put = _form.put
+select_classes = _form.select_classes
 
 __all__ = [
     "BY_SHAPE",
@@ -51,4 +52,5 @@ __all__ = [
     "nth_equal",
     "nth_of_classes",
     "put",
+    "select_classes",
 ]

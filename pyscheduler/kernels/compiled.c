@@ -727,6 +727,43 @@ done:
     return answer;
 }
 
+PyDoc_STRVAR(select_classes_doc, "select_classes(wanted, best, counts, classes, sums) -> int: see numpy_form.");
+
+static PyObject *select_classes(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t given)
+{
+    Columns columns;
+    PyObject *answer = NULL;
+    int64_t *wanted, top = INT64_MIN, rows = 0;
+    const int64_t *best, *counts, *classes, *sums;
+    Py_ssize_t listed, summed;
+    if (!check_count(given, 5) || !open_columns(&columns, 5))
+        return NULL;
+    if ((wanted = column_of(&columns, args[0], PyBUF_WRITABLE)) == NULL || (best = column_of(&columns, args[1], 0)) == NULL
+        || (counts = column_of(&columns, args[2], 0)) == NULL || (classes = cells_of(&columns, args[3], 0, &listed)) == NULL
+        || (sums = cells_of(&columns, args[4], 0, &summed)) == NULL)
+        goto done;
+    if (listed != summed) {
+        PyErr_SetString(PyExc_ValueError, "classes and sums differ in length");
+        goto done;
+    }
+    memset(wanted, 0xff, (size_t)columns.rows * sizeof(int64_t)); /* -1 everywhere */
+    for (Py_ssize_t i = 0; i < listed; i++) {
+        if (!is_row(classes[i], columns.rows))
+            goto done;
+        if (best[classes[i]] + sums[i] > top)
+            top = best[classes[i]] + sums[i];
+    }
+    for (Py_ssize_t i = 0; i < listed; i++)
+        if (best[classes[i]] + sums[i] == top) {
+            wanted[classes[i]] = best[classes[i]];
+            rows += counts[classes[i]];
+        }
+    answer = PyLong_FromLongLong(rows);
+done:
+    close_columns(&columns);
+    return answer;
+}
+
 PyDoc_STRVAR(nth_of_classes_doc, "nth_of_classes(classes, totals, wanted, n) -> int: see numpy_form.");
 
 static PyObject *nth_of_classes(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t given)
@@ -802,6 +839,7 @@ static PyMethodDef functions[] = {
     {"put", (PyCFunction)(void (*)(void))put, METH_FASTCALL, put_doc},
     {"count_by_class", (PyCFunction)(void (*)(void))count_by_class, METH_FASTCALL, count_by_class_doc},
     {"best_by_class", (PyCFunction)(void (*)(void))best_by_class, METH_FASTCALL, best_by_class_doc},
+    {"select_classes", (PyCFunction)(void (*)(void))select_classes, METH_FASTCALL, select_classes_doc},
     {"nth_of_classes", (PyCFunction)(void (*)(void))nth_of_classes, METH_FASTCALL, nth_of_classes_doc},
     {NULL, NULL, 0, NULL},
 };

@@ -189,6 +189,18 @@ def best_by_class(best: Ints, counts: Ints, classes: Ints, totals: Ints) -> None
     counts[:] = np.bincount(classes[(totals >= 0) & (totals == best.take(classes))], minlength=len(counts))
 
 
+def select_classes(wanted: Ints, best: Ints, counts: Ints, classes: Rows, sums: Ints) -> int:
+    """Write the best total of each of these classes that is highest once its sum is added; -1 for all other classes.
+
+    Returns the number of their rows, from the `counts` of all classes. IndexError for a class beyond `wanted`.
+    """
+    totals = best.take(classes) + sums
+    chosen = classes[totals == totals.max(initial=np.iinfo(np.int64).min)]
+    wanted.fill(-1)
+    wanted[chosen] = best.take(chosen)
+    return int(counts.take(chosen).sum())
+
+
 def nth_of_classes(classes: Ints, totals: Ints, wanted: Ints, n: int) -> int:
     """Return the n-th row, from 0, that has the total wanted of its class; -1 excludes a class.
 

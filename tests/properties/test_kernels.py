@@ -37,7 +37,7 @@ def requests(most: int, *parts: st.SearchStrategy[Any]) -> st.SearchStrategy[tup
     return st.lists(st.tuples(numbers(most), *parts, columns(most), columns(most)), max_size=4).map(tuple)
 
 
-def output(function: Callable[..., None], *arguments: Any) -> list[int]:
+def output(function: Callable[..., object], *arguments: Any) -> list[int]:
     out = np.full(NODES, -7, np.int64)
     function(out, *arguments)
     cells: list[int] = out.tolist()
@@ -159,6 +159,14 @@ def test_count_by_class(classes: Ints, rows: Rows | None) -> None:
     assert output(compiled.count_by_class, classes, rows) == output(numpy_form.count_by_class, classes, rows)
 
 
+@given(columns(9), columns(9), st.sets(st.integers(0, NODES - 1)), columns(3))
+def test_select_classes(best: Ints, counts: Ints, chosen: set[int], sums: Ints) -> None:
+    arguments = (best, counts, np.array(sorted(chosen), np.intp), sums[: len(chosen)])
+    assert output(compiled.select_classes, *arguments) == output(numpy_form.select_classes, *arguments)
+    wanted = np.empty(NODES, np.int64)
+    assert compiled.select_classes(wanted, *arguments) == numpy_form.select_classes(wanted, *arguments)
+
+
 @given(columns(4), st.lists(st.integers(-3, 3), min_size=NODES, max_size=NODES))
 def test_best_rows_of_classes(classes: Ints, cells: list[int]) -> None:
     totals = np.array(cells, np.int64)
@@ -242,6 +250,9 @@ NOTHING = np.empty(0, np.int64)
         ("best_by_class", (np.arange(NODES), np.arange(NODES), CELLS, SHORT), ValueError),
         ("best_by_class", (np.arange(NODES - 1), np.arange(NODES - 1), CELLS, CELLS), IndexError),
         ("best_by_class", (np.arange(NODES), np.arange(NODES), CELLS - 1, CELLS), IndexError),
+        ("select_classes", (np.arange(NODES), CELLS, SHORT, CELLS, CELLS), ValueError),
+        ("select_classes", (np.arange(NODES), CELLS, CELLS, CELLS, SHORT), ValueError),
+        ("select_classes", (np.arange(NODES), CELLS, CELLS, CELLS - 1, CELLS), IndexError),
         ("nth_of_classes", (CELLS, CELLS, SHORT, NODES - 1), IndexError),
         ("nth_of_classes", (CELLS, SHORT, CELLS, 0), ValueError),
         ("nth_of_classes", (CELLS, CELLS, CELLS, -1), IndexError),

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -98,6 +99,7 @@ class NodeClassFixture:
         of, table, every = self.classes.of, self.classes.table, self.state.table()
         assert len(of) == len(every)
         assert len(table) == self.classes.size
+        assert self.classes.counts.tolist() == np.bincount(of, minlength=len(table)).tolist()
         for key in equivalence.topologies:
             assert table.topology(key).ids.take(of).tolist() == every.topology(key).ids.tolist()
         for count in equivalence.counts:

@@ -12,7 +12,7 @@ import numpy as np
 
 from pyscheduler.api.cycle import Cycle
 from pyscheduler.api.nodes import Ints, Mask
-from pyscheduler.api.normalize import Scores
+from pyscheduler.api.normalize import Normalizer, Scores
 from pyscheduler.api.outcome import Rejection, Status
 from pyscheduler.api.plugin import FilterPlugin, Plugin
 from pyscheduler.api.pod import Pod
@@ -25,7 +25,7 @@ from pyscheduler.core.result_cache.filter_columns import run_filter_on_table
 from pyscheduler.core.result_cache.node_classes import NodeClasses, PluginEquivalences
 from pyscheduler.core.result_cache.score_column import NORMALIZE, check_range, scores_of
 from pyscheduler.core.state.cluster import ClusterState
-from pyscheduler.kernels import Rows, best_by_class, count_by_class, nth_of_classes
+from pyscheduler.kernels import Rows, best_by_class, count_by_class, extremes, nth_of_classes, select_classes
 
 
 class ClassResults:
@@ -119,8 +119,10 @@ class ClassResults:
         """Return in how many of these rows the pod fits."""
         if self._codes is None:
             return rows.stop if isinstance(rows, slice) else len(rows)
-        counts = np.empty(self._classes.size, np.int64)
-        count_by_class(counts, self._classes.of, None if isinstance(rows, slice) else rows)
+        counts = self._classes.counts
+        if not isinstance(rows, slice):
+            counts = np.empty(self._classes.size, np.int64)
+            count_by_class(counts, self._classes.of, rows)
         return int(counts[self._codes == 0].sum())
 
     def fits(self, row: int) -> bool:
@@ -162,19 +164,14 @@ class ClassResults:
             classes.refresh([*self._filter_equivalences, *equivalences] if self._filters else equivalences, "Score")
             if self._codes is not None and self._generation != classes.generation:
                 self._run_filters(cycle, pod)
-        best, counts = np.empty((2, classes.size), np.int64)
+        best, counts, self._wanted = np.empty((3, classes.size), np.int64)
         best_by_class(best, counts, classes.of, totals)
         has_rows = best >= 0 if self._codes is None else (best >= 0) & (self._codes == 0)
-        scored = self._scored = has_rows.nonzero()[0]
-        self._sums = np.zeros(len(scored), np.int64)
+        self._scored = has_rows.nonzero()[0]
+        self._sums = np.zeros(len(self._scored), np.int64)
         for weighted in self._scores:
             self._sums += self._final_scores(weighted, cycle, pod) * weighted.weight
-        best_of_scored = best.take(scored)
-        sums = best_of_scored + self._sums
-        is_best = sums == sums[sums.argmax()]
-        self._wanted = np.full(classes.size, -1, np.int64)
-        self._wanted[scored] = np.where(is_best, best_of_scored, -1)
-        self._count = int(counts.take(scored)[is_best].sum())
+        self._count = select_classes(self._wanted, best, counts, self._scored, self._sums)
         self._totals = totals
 
     def _final_scores(self, weighted: Weighted, cycle: Cycle, pod: Pod) -> Scores:
@@ -185,13 +182,14 @@ class ClassResults:
             raw = scores_of(plugin, cycle, pod, table).take(self._scored)
         except BaseException as error:
             raise_plugin_failed(plugin.name, "Score", error)
-        if plugin.normalizer is not None:
+        normalizer = plugin.normalizer
+        if normalizer is not None:
             try:
                 if cycle.call_observer is None:
-                    final = plugin.normalize(cycle, pod, raw)
+                    final = _normalized(normalizer, raw)
                 else:
-                    final = cycle.call_observer(plugin.name, NORMALIZE, plugin.normalize, cycle, pod, raw)
-                check_scores(plugin.normalizer.rescale, final, len(raw))
+                    final = cycle.call_observer(plugin.name, NORMALIZE, _normalized, normalizer, raw)
+                check_scores(normalizer.rescale, final, len(raw))
                 raw = final
             except BaseException as error:
                 raise_plugin_failed(plugin.name, "NormalizeScore", error)
@@ -208,6 +206,11 @@ class ClassResults:
         sums = np.full(self._classes.size, -1 << 60, np.int64)
         sums[self._scored] = self._sums
         return self._totals + sums.take(self._classes.of)
+
+
+def _normalized(normalizer: Normalizer, raw: Scores) -> Scores:
+    span = normalizer.span_between(*extremes(raw, None))
+    return normalizer.rescale(raw, normalizer.span(raw) if span is None else span)
 
 
 def _equivalence(

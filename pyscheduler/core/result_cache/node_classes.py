@@ -20,7 +20,7 @@ from pyscheduler.api.topology import AttributeCounts, Domains, DomainSums, NodeE
 from pyscheduler.core.framework.plugin_calls import call_guarded
 from pyscheduler.core.state.cluster import ClusterState
 from pyscheduler.core.state.pod_counters import RowCounter
-from pyscheduler.kernels import extremes
+from pyscheduler.kernels import count_by_class, extremes
 
 MAX_CLASSES = 1 << 14
 """Maximum number of classes. With more, and with more than nodes, every node is a class of its own."""
@@ -71,6 +71,8 @@ class NodeClasses:
         """Incremented whenever all rows are numbered, so that a number may stand for another class."""
         self.of: Ints = np.zeros(0, np.int64)
         """Class number of each row."""
+        self.counts: Ints = self.of
+        """Number of rows of each class."""
         self.size = 0
         """Number of classes, with or without nodes."""
         self.table: NodeTable = state.table()
@@ -129,16 +131,22 @@ class NodeClasses:
 
     def _move(self, axis: _CountAxis, changes: Sequence[tuple[int, int]]) -> bool:
         """Move rows by the changes of their counts. Return False if a count has no coordinate."""
-        of, cells = self.of, axis.counter.cells
+        of, cells, counts = self.of, axis.counter.cells, self.counts
         if len(changes) > _FEW:
             rows, amounts = np.array(changes, np.int64).T
-            np.add.at(of, rows, amounts * axis.stride)
             least, most = extremes(cells, np.ascontiguousarray(rows))
-            return axis.low <= least and most < axis.low + axis.width
+            if least < axis.low or most >= axis.low + axis.width:
+                return False
+            np.add.at(of, rows, amounts * axis.stride)
+            count_by_class(counts, of, None)
+            return True
         for row, amount in changes:
-            of[row] += amount * axis.stride
             if not 0 <= cells.item(row) - axis.low < axis.width:
                 return False
+            before = of.item(row)
+            now = of[row] = before + amount * axis.stride
+            counts[before] -= 1
+            counts[now] += 1
         return True
 
     def _number_all(self, equivalences: PluginEquivalences) -> None:
@@ -158,10 +166,13 @@ class NodeClasses:
         if self._is_by_row:
             self._topologies, self._counts = {}, {}
             self.size, self.of, self.table = len(state), np.arange(len(state)), state.table()
+            self.counts = np.ones(len(state), np.int64)
         else:
             self.of = np.zeros(len(state), np.int64)
             for axis, column in columns:
                 self.of += (column - axis.low) * axis.stride
+            self.counts = np.empty(self.size, np.int64)
+            count_by_class(self.counts, self.of, None)
             self.table = self._class_table()
         self._equivalences, self._nodes_version = equivalences, state.nodes_version
 

@@ -19,7 +19,7 @@ _MAX_BYTES = 16 * 1024
 """Size in bytes of a pod with too many terms: cached terms outlive the pod."""
 _MAX_TERMS = 64
 """Number of terms, of one pod and of all, above which incoming pods are compared by all their labels."""
-_MAX_SIGNATURES = 64
+_MAX_SIGNATURES = 1024
 """Incoming signatures cached at most."""
 
 

@@ -33,8 +33,6 @@ from pyscheduler.intree.spread.nodes import EligibleDomainsCache, has_all_topolo
 
 IGNORED = -1
 """Raw score of a node that lacks a required topology key."""
-_MAX_COMBINATIONS = 1 << 14
-"""Number of combinations of domains up to which each sum is computed once and then looked up per node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +48,12 @@ class SpreadNormalizer(Normalizer):
 
     def rescale(self, scores: Scores, span: tuple[int, int]) -> Scores:
         least, most = span
-        final = MAX_NODE_SCORE * (most + least - scores) // most if most else np.full_like(scores, MAX_NODE_SCORE)
+        if not most:
+            final = np.full_like(scores, MAX_NODE_SCORE)
+        else:
+            final = most + least - scores
+            final *= MAX_NODE_SCORE
+            final //= most
         final[scores == IGNORED] = 0
         return final
 
@@ -73,17 +76,18 @@ class ConstraintScore(NamedTuple):
         amount: float = self._of(self._pods_on(node) if self.pod_counts is None else self.pod_counts.at(value))
         return amount
 
-    def on_all(self, nodes: NodeTable) -> Amounts:
-        """Return `on` for all nodes of a table."""
+    def on_all(self, nodes: NodeTable) -> Any:
+        """Return `on` for all nodes of a table, as an array or as a number if it is the same for all."""
         if self.pod_counts is None:
             count = self.spread.count
-            pods = nodes.count_pods(count) if count is not None else np.zeros(len(nodes), np.int64)
-            most = int(pods[pods.argmax()]) if len(pods) else 0
-            amounts = Amounts(self._of(np.arange(most + 1)), pods)
+            amounts = self._of(0 if count is None else nodes.count_pods(count))
         else:
             topology = nodes.topology(self.spread.key)
-            amounts = Amounts(self._of(self.pod_counts.by_ids_of(topology)), topology.ids)
-        return amounts if self.all_labelled else amounts.without(self.unlabelled(nodes))
+            amounts = self._of(self.pod_counts.by_ids_of(topology)).take(topology.ids)
+        if not self.all_labelled:
+            amounts = amounts + np.zeros(len(nodes))
+            amounts[self.unlabelled(nodes)] = 0
+        return amounts
 
     def unlabelled(self, nodes: NodeTable) -> NDArray[np.intp]:
         """Return the indices of the nodes of a table that lack the label."""
@@ -99,30 +103,6 @@ class ConstraintScore(NamedTuple):
                 if not pod.deleting:
                     pods += count.of(pod.signature)
         return pods
-
-
-class Amounts(NamedTuple):
-    """A float for each node: `values` indexed by `places`."""
-
-    values: NDArray[np.float64]
-    places: NDArray[np.int64]
-
-    def without(self, nodes: NDArray[np.intp]) -> Amounts:
-        """Return a copy with 0 for some nodes."""
-        if not len(nodes):
-            return self
-        places = self.places.copy()
-        places[nodes] = len(self.values)
-        return Amounts(np.append(self.values, 0.0), places)
-
-    def plus(self, others: Amounts) -> Amounts:
-        """Return the sum, computed once per pair of values if that is less work."""
-        if len(self.values) * len(others.values) > _MAX_COMBINATIONS:
-            both = self.values.take(self.places) + others.values.take(others.places)
-            return Amounts(both, np.arange(len(both)))
-        places = self.places * len(others.values)
-        places += others.places
-        return Amounts(np.add.outer(self.values, others.values).ravel(), places)
 
 
 class SpreadScore(NamedTuple):
@@ -153,10 +133,10 @@ class SpreadScore(NamedTuple):
 
     def on_all(self, nodes: NodeTable) -> Scores:
         """Return the raw scores of all nodes of a table."""
-        total = self.constraint_scores[0].on_all(nodes)
-        for each in self.constraint_scores[1:]:
-            total = total.plus(each.on_all(nodes))
-        scores: Scores = _all_rounded(total.values).take(total.places)
+        amounts: NDArray[np.float64] = np.zeros(len(nodes))
+        for each in self.constraint_scores:
+            amounts += each.on_all(nodes)
+        scores: Scores = _all_rounded(amounts)
         if self.require_all:
             for each in self.constraint_scores:
                 if not each.all_labelled:
@@ -173,19 +153,19 @@ def spread_score(
 ) -> SpreadScore:
     """Return the state for a pod of the signature; `require_all` as in `EligibleDomainsCache.of`."""
     whole = feasible.all_nodes
-    table = whole if len(feasible) == len(whole) else feasible
-    topologies = [table.topology(spread.key) for spread in spreads]
+    eligible = cache.of(spreads, signature, whole, require_all)
+    topologies = [each.topology for each in eligible]
+    if len(feasible) < len(whole):
+        topologies = [feasible.topology(spread.key) for spread in spreads]
     ignored = _lacking_any(topologies) if require_all else None
     scored = len(feasible) - (int(np.count_nonzero(ignored)) if ignored is not None else 0)
     constraint_scores = []
-    for spread, topology, eligible in zip(
-        spreads, topologies, cache.of(spreads, signature, whole, require_all), strict=True
-    ):
-        all_labelled = not len(whole.topology(spread.key).unlabelled)
+    for spread, topology, domains in zip(spreads, topologies, eligible, strict=True):
+        all_labelled = not len(domains.topology.unlabelled)
         if spread.key == HOSTNAME:
             constraint_scores.append(ConstraintScore(spread, _weight(scored), None, all_labelled))
         else:
-            weight, counted = _weight(_domains(topology, ignored)), count_pods_by_domain(spread, eligible, whole)
+            weight, counted = _weight(_domains(topology, ignored)), count_pods_by_domain(spread, domains, whole)
             constraint_scores.append(ConstraintScore(spread, weight, counted, all_labelled))
     return SpreadScore(tuple(constraint_scores), require_all)
 
@@ -223,6 +203,8 @@ def _rounded(amount: float) -> int:
 
 
 def _all_rounded(amounts: NDArray[np.float64]) -> Ints:
-    whole = np.trunc(amounts)
-    rest = amounts - whole
-    return (whole + (rest >= 0.5) - (rest <= -0.5)).astype(np.int64)
+    """Round as `_rounded`; no amount is negative."""
+    whole = np.floor(amounts)
+    amounts -= whole
+    whole += amounts >= 0.5
+    return whole.astype(np.int64)
