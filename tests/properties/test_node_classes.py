@@ -136,14 +136,22 @@ def test_one_more_pod_moves_one_node_without_numbering_all() -> None:
     assert [row for row, number in enumerate(fixture.classes.of.tolist()) if number != before[row]] == [5]
 
 
-def test_every_node_is_a_class_while_there_are_too_many() -> None:
+def test_every_node_is_a_class_while_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
     fixture = NodeClassFixture()
-    fixture.state.place(pod("heavy").label("up", str(module.MAX_CLASSES)).build(), "n00")
+    monkeypatch.setattr(module, "MAX_CLASSES", 9)
     for _ in range(2):
-        fixture.refresh(1)
+        fixture.refresh(2)
         assert fixture.classes.of.tolist() == list(range(ROWS))
     fixture.refresh(0)
     assert len(set(fixture.classes.of.tolist())) == 3
+
+
+def test_numbers_far_apart_need_few_classes() -> None:
+    fixture = NodeClassFixture()
+    for row, weight in ((3, 1_000_000), (4, 5_000_000), (3, 7)):
+        fixture.place(row, weight)
+        fixture.refresh(0, 1)
+        assert fixture.classes.size < 4 * 10
 
 
 def test_every_node_is_a_class_without_an_equivalence() -> None:
@@ -188,33 +196,33 @@ def _ignore_other_equivalence(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(NodeClasses, "_covers", lambda self, *_: bool(self._equivalences))
 
 
-def _no_margin(patch: pytest.MonkeyPatch) -> None:
-    add_axes = NodeClasses._add_axes
+def _keep_values(patch: pytest.MonkeyPatch) -> None:
+    class_table = NodeClasses._class_table
+    tables: dict[int, Any] = {}
 
-    def unlimited(self: NodeClasses, *rest: Any) -> Any:
-        added = add_axes(self, *rest)
-        for axis, _ in added:
-            axis.width = 1 << 20
-        return added
+    def once(self: NodeClasses) -> Any:
+        return tables.setdefault(self.generation, class_table(self))
 
-    patch.setattr(NodeClasses, "_add_axes", unlimited)
+    patch.setattr(NodeClasses, "_class_table", once)
 
 
-def _move_by_one(patch: pytest.MonkeyPatch) -> None:
-    move = NodeClasses._move
+def _move_from_the_first_coordinate(patch: pytest.MonkeyPatch) -> None:
+    def move(self: NodeClasses, axis: Any, row: int) -> bool:
+        self.of[row] += axis.coordinate_of.setdefault(axis.counter.cells.item(row), 0) * axis.stride
+        return True
 
-    def by_one(self: NodeClasses, axis: Any, changes: Any) -> bool:
-        stride, axis.stride = axis.stride, 1
-        moved = move(self, axis, changes)
-        axis.stride = stride
-        return moved
-
-    patch.setattr(NodeClasses, "_move", by_one)
+    patch.setattr(NodeClasses, "_move", move)
 
 
 @pytest.mark.parametrize(
     "plant",
-    [_ignore_changed_counts, _ignore_changed_domains, _ignore_other_equivalence, _no_margin, _move_by_one],
+    [
+        _ignore_changed_counts,
+        _ignore_changed_domains,
+        _ignore_other_equivalence,
+        _keep_values,
+        _move_from_the_first_coordinate,
+    ],
 )
 def test_property_catches_planted_bug(
     plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch

@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-import numpy as np
 import pytest
 
-from pyscheduler.api import Domains
-from pyscheduler.intree.inter_pod_affinity import InterPodAffinity
-from pyscheduler.intree.pod_topology_spread import PodTopologySpread
+from pyscheduler.core.result_cache.class_results import ClassResults
 from pyscheduler.testing import Harness, node, pod
 
 ZONE, HOSTNAME = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
@@ -53,19 +50,14 @@ def test_each_pod_is_scheduled_with_the_previous_ones_counted(check: Any) -> Non
     check()
 
 
-@pytest.mark.parametrize(
-    ("cls", "check"),
-    [(PodTopologySpread, check_spreading), (InterPodAffinity, check_anti_affinity)],
-    ids=["spread", "affinity"],
-)
-def test_cache_key_that_never_changes_fails_the_check(cls: Any, check: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cls, "filter_cache_key", lambda *_: 7)
-    with pytest.raises(AssertionError):
-        check()
-
-
 @pytest.mark.parametrize("check", [check_spreading, check_anti_affinity])
-def test_domains_without_nodes_fail_the_check(check: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Domains, "nodes_in", lambda *_: np.zeros(0, np.intp))
+def test_stale_results_fail_the_check(check: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    run_filters = ClassResults._run_filters
+
+    def once(self: ClassResults, *rest: Any) -> None:
+        if not self._rejections:
+            run_filters(self, *rest)
+
+    monkeypatch.setattr(ClassResults, "_run_filters", once)
     with pytest.raises(AssertionError):
         check()

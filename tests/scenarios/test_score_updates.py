@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pyscheduler.core.result_cache.score_columns import INFEASIBLE, ScoreColumns
+from pyscheduler.api import Mask
+from pyscheduler.core.result_cache.row_results import RowResults
 from pyscheduler.testing import Harness, NodeBuilder, PodBuilder, node, pod
 
 ZONE = "topology.kubernetes.io/zone"
@@ -74,25 +75,22 @@ def test_zone_that_is_feasible_again_is_scored_like_the_others() -> None:
     assert node_after_zone_changes() == "a0"
 
 
-def test_stale_totals_of_infeasible_rows_fail_the_check(monkeypatch: pytest.MonkeyPatch) -> None:
-    sum_stable = ScoreColumns._sum_stable
+def test_zone_that_stays_excluded_fails_the_check(monkeypatch: pytest.MonkeyPatch) -> None:
+    exclude = RowResults.exclude
 
-    def stale(self: ScoreColumns, everywhere: bool, due: object) -> None:
-        out = (self._row_total >= INFEASIBLE) & (self._row_total < 0)
-        before = self._row_total[out]
-        sum_stable(self, everywhere, due)  # type: ignore[arg-type]
-        self._row_total[out] = before
+    def more(self: RowResults, rows: Mask | None) -> None:
+        before = self._excluded
+        exclude(self, rows if before is None else before if rows is None else before | rows)
 
-    monkeypatch.setattr(ScoreColumns, "_sum_stable", stale)
+    monkeypatch.setattr(RowResults, "exclude", more)
     assert node_after_zone_changes() != "a0"
 
 
-def test_only_nodes_with_new_pods_are_scored_again() -> None:
+def test_preferences_of_unchanged_nodes_are_scored_once() -> None:
     cluster = Cluster()
     for zone in "aba":
         cluster.harness.add(web(f"in-{zone}").on(f"{zone}1"))
         cluster.place(f"next-{zone}")
         cluster.harness.delete_pod(f"in-{zone}")
     cluster.place("last")
-    touched = 2 * 4  # by the pod that made the zone full, and by the one that was placed
-    assert cluster.scored("NodeResourcesFit") <= 3 * PER_ZONE + touched
+    assert cluster.scored("NodeAffinity") <= 3 * PER_ZONE

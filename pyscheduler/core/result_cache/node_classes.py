@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pyscheduler.api.nodes import Ints, NodeInfo, NodeTable
 from pyscheduler.api.plugin import Plugin
@@ -20,32 +21,31 @@ from pyscheduler.api.topology import AttributeCounts, Domains, DomainSums, NodeE
 from pyscheduler.core.framework.plugin_calls import call_guarded
 from pyscheduler.core.state.cluster import ClusterState
 from pyscheduler.core.state.pod_counters import RowCounter
-from pyscheduler.kernels import count_by_class, extremes
+from pyscheduler.kernels import count_by_class
 
 MAX_CLASSES = 1 << 14
 """Maximum number of classes. With more, and with more than nodes, every node is a class of its own."""
 MIN_CLASSES = 1 << 10
 """Number of classes that are allowed however few nodes there are: evaluating fewer takes no less time."""
-_FEW = 16
-"""Number of changed counts up to which a loop is faster than arrays."""
+_MAX_MOVES = 1 << 8
+"""Number of changed counts above which numbering all rows takes no longer than moving some."""
 PluginEquivalences = Sequence[tuple[Plugin, NodeEquivalence | None]]
 
 
 @dataclass(slots=True)
 class _Axis:
-    """The range of values of a topology or a pod count that have coordinates."""
+    """A topology or a pod count, with a coordinate for each of its values."""
 
     plugin: Plugin
     """The plugin that returned it first."""
-    low: int
     width: int
+    """Number of coordinates, some of which may not be in use."""
     stride: int
     """Distance of two adjacent coordinates in class numbers."""
 
-    def values(self, size: int) -> Ints:
-        """Return the value of each class."""
-        values: Ints = np.arange(size) // self.stride % self.width + self.low
-        return values
+    def coordinates(self, size: int) -> NDArray[np.intp]:
+        """Return the coordinate of each class."""
+        return np.arange(size) // self.stride % self.width
 
 
 @dataclass(slots=True)
@@ -53,6 +53,14 @@ class _CountAxis(_Axis):
     counter: RowCounter
     mark: int
     """Changes of the counter up to here are included in the class numbers."""
+    coordinate_of: dict[int, int]
+    """Coordinate of each number of pods that has one; numbers may be far apart, as sums of weights are."""
+
+    def values(self, size: int) -> Ints:
+        """Return the number of pods of each class; 0 where the coordinate is not in use."""
+        values = np.zeros(self.width, np.int64)
+        values[: len(self.coordinate_of)] = [*self.coordinate_of]
+        return values.take(self.coordinates(size))
 
 
 class NodeClasses:
@@ -119,34 +127,30 @@ class NodeClasses:
 
     def _update_counts(self) -> bool:
         """Move the rows with changed counts. Return False if a count has no coordinate or all must be counted again."""
-        n = len(self.of)
+        n, has_new_values = len(self.of), False
         for count, axis in self._counts.items():
             counter = call_guarded(axis.plugin.name, self._point, self._state.placed.counter, count, n)
-            if counter is not axis.counter:
+            changes = counter.since(axis.mark) if counter is axis.counter else None
+            if changes is None or len(changes) > _MAX_MOVES:
                 return False
-            changes, axis.mark = counter.since(axis.mark), counter.mark
-            if changes is None or not self._move(axis, changes):
-                return False
+            if changes:
+                axis.mark, values = counter.mark, len(axis.coordinate_of)
+                if not all(self._move(axis, row) for row, _ in changes):
+                    return False
+                has_new_values |= len(axis.coordinate_of) > values
+        if has_new_values:
+            self.table = self._class_table()
         return True
 
-    def _move(self, axis: _CountAxis, changes: Sequence[tuple[int, int]]) -> bool:
-        """Move rows by the changes of their counts. Return False if a count has no coordinate."""
-        of, cells, counts = self.of, axis.counter.cells, self.counts
-        if len(changes) > _FEW:
-            rows, amounts = np.array(changes, np.int64).T
-            least, most = extremes(cells, np.ascontiguousarray(rows))
-            if least < axis.low or most >= axis.low + axis.width:
-                return False
-            np.add.at(of, rows, amounts * axis.stride)
-            count_by_class(counts, of, None)
-            return True
-        for row, amount in changes:
-            if not 0 <= cells.item(row) - axis.low < axis.width:
-                return False
-            before = of.item(row)
-            now = of[row] = before + amount * axis.stride
-            counts[before] -= 1
-            counts[now] += 1
+    def _move(self, axis: _CountAxis, row: int) -> bool:
+        """Move a row with a changed count. Return False if there is no coordinate left for the count."""
+        coordinate = axis.coordinate_of.setdefault(axis.counter.cells.item(row), len(axis.coordinate_of))
+        if coordinate >= axis.width:
+            return False
+        before = self.of.item(row)
+        now = self.of[row] = before + (coordinate - before // axis.stride % axis.width) * axis.stride
+        self.counts[before] -= 1
+        self.counts[now] += 1
         return True
 
     def _number_all(self, equivalences: PluginEquivalences) -> None:
@@ -169,40 +173,39 @@ class NodeClasses:
             self.counts = np.ones(len(state), np.int64)
         else:
             self.of = np.zeros(len(state), np.int64)
-            for axis, column in columns:
-                self.of += (column - axis.low) * axis.stride
+            for axis, coordinates in columns:
+                self.of += coordinates * axis.stride
             self.counts = np.empty(self.size, np.int64)
             count_by_class(self.counts, self.of, None)
             self.table = self._class_table()
         self._equivalences, self._nodes_version = equivalences, state.nodes_version
 
     def _add_axes(self, plugin: Plugin, equivalence: NodeEquivalence) -> list[tuple[_Axis, Ints]]:
-        """Add the axes that are new and return them with the value of each row."""
-        state, added = self._state, []
+        """Add the axes that are new and return them with the coordinate of each row."""
+        state, added = self._state, list[tuple[_Axis, Ints]]()
         for key in map(state.known_label, equivalence.topologies):
             if key not in self._topologies:
                 domains = state.topology(key)
-                axis = _Axis(plugin, 0, domains.size, self.size)
+                axis = _Axis(plugin, domains.size, self.size)
                 self._topologies[key] = axis, domains
                 self.size *= axis.width
                 added.append((axis, domains.ids))
         for count in equivalence.counts:
             if count not in self._counts:
                 counter = state.placed.counter(count, len(state))
-                column = counter.cells[: len(state)]
-                low, highest = extremes(column, None) if len(column) else (0, 0)
-                # Extended by its own length in each direction, so that counts can change.
-                margin = highest - low + 1
-                low = low - margin if low < 0 else low
-                width = (highest + margin if highest > 0 else highest + 1) - low + 1
-                axis = self._counts[count] = _CountAxis(plugin, low, width, self.size, counter, counter.mark)
-                self.size *= axis.width
-                added.append((axis, column))
+                values, coordinates = np.unique(counter.cells[: len(state)], return_inverse=True)
+                coordinate_of = {value: i for i, value in enumerate(values.tolist())}
+                width = 2 * len(values) + 2  # numbers may appear
+                self._counts[count] = of_count = _CountAxis(
+                    plugin, width, self.size, counter, counter.mark, coordinate_of
+                )
+                self.size *= width
+                added.append((of_count, coordinates))
         return added
 
     def _class_table(self) -> NodeClassTable:
         topologies = {
-            key: Domains(axis.values(self.size).astype(np.intp), domains.known)
+            key: Domains(axis.coordinates(self.size), domains.known)
             for key, (axis, domains) in self._topologies.items()
         }
         counts = {count: axis.values(self.size) for count, axis in self._counts.items()}
