@@ -220,8 +220,11 @@ class NodeToStatus:
     def reject(self, mask: NDArray[np.bool_], rejection: Rejection) -> None:
         """Reject the nodes in `mask` (bool, one entry per node) that are not rejected yet: the first rejection wins."""
         self.rejections.append(rejection)
-        # Addition is branch-free: many times faster than masked assignment if the mask is mixed.
-        self.codes += (mask & (self.codes == 0)) * np.int32(len(self.rejections))
+        if self._codes is None:
+            self._codes = mask * np.int32(len(self.rejections))
+        else:
+            # Addition is branch-free: many times faster than masked assignment if the mask is mixed.
+            self._codes += (mask & (self._codes == 0)) * np.int32(len(self.rejections))
 
     def at(self, i: int) -> Rejection | None:
         """Return the rejection of node `i`, or None if it fits."""

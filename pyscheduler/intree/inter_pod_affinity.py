@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 from typing import Annotated, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -27,6 +26,7 @@ from pyscheduler.api import (
     NodeToStatus,
     Normalizer,
     Pod,
+    PodCount,
     PodSignature,
     PodSignatureGroup,
     PreFilterPlugin,
@@ -138,14 +138,15 @@ class _PreFilterState:
     @property
     def equivalence(self) -> NodeEquivalence | None:
         """Equivalence of nodes with equal results; None in a dry run."""
-        counts = (self.affinity_counts, self.anti_affinity_counts, self.existing_anti_affinity_counts)
-        equivalences = [each.equivalence for each in counts]
-        if None in equivalences:
-            return None
-        return NodeEquivalence(
-            tuple(chain.from_iterable(each.topologies for each in equivalences if each)),
-            tuple(chain.from_iterable(each.counts for each in equivalences if each)),
-        )
+        topologies: tuple[str, ...] = ()
+        pods: tuple[PodCount, ...] = ()
+        for counts in (self.affinity_counts, self.anti_affinity_counts, self.existing_anti_affinity_counts):
+            equivalence = counts.equivalence
+            if equivalence is None:
+                return None
+            topologies += equivalence.topologies
+            pods += equivalence.counts
+        return NodeEquivalence(topologies, pods)
 
     @property
     def is_first(self) -> bool:

@@ -77,7 +77,8 @@ def check_statuses(method: Callable[..., Any], verdicts: NodeToStatus, nodes: in
             )
     if codes.dtype.kind not in "iu":
         raise InvalidReturnValue(method, verdicts, "codes of int32", shown=f"codes of {codes.dtype}")
-    if rejections and nodes and not (codes.min() >= 0 and codes.max() <= len(rejections)):
+    # argmin and argmax are several times faster than min and max.
+    if rejections and nodes and not (codes[codes.argmin()] >= 0 and codes[codes.argmax()] <= len(rejections)):
         worst = codes.max() if codes.max() > len(rejections) else codes.min()
         raise InvalidReturnValue(
             method, verdicts, f"0 to {len(rejections)}, the number of rejections", shown=f"code {worst}"

@@ -43,6 +43,7 @@ class ClassResults:
         """Generation of the classes that `_codes` belong to."""
         self._codes: Ints | None = None
         """By class: 0 if the pod fits, else one plus the index of the rejection; None if no class is rejected."""
+        self._rejects_rows = False
         self._rejections: list[tuple[str, Rejection]] = []
         self._scored: Rows = np.zeros(0, np.intp)
         """The classes with feasible rows."""
@@ -66,13 +67,18 @@ class ClassResults:
 
     @property
     def rejects(self) -> bool:
-        """True if the attempt's pod does not fit the nodes of some class."""
+        """True if the attempt's pod does not fit some class, which may have no nodes."""
         return self._codes is not None
+
+    @property
+    def rejects_rows(self) -> bool:
+        """True if the pod does not fit some row because of its class only, as far as it was counted."""
+        return self._rejects_rows
 
     @property
     def ranks(self) -> bool:
         """True if the results of classes matter for which rows are the best."""
-        return self._codes is not None or bool(self._scores)
+        return self._rejects_rows or bool(self._scores)
 
     def filters_with(self, plugins: frozenset[str]) -> bool:
         """Return True if one of these plugins filters by class."""
@@ -90,7 +96,7 @@ class ClassResults:
 
     def filter(self, cycle: Cycle, pod: Pod) -> None:
         """Run the Filter plugins on every class. PluginFailed if one raises."""
-        self._codes = None
+        self._codes, self._rejects_rows = None, False
         if self._filters:
             self._filter_equivalences = [
                 (each, _equivalence(each, "Filter", each.filter_equivalence, cycle)) for each in self._filters
@@ -116,14 +122,17 @@ class ClassResults:
         self._codes = codes if codes is not None and np.count_nonzero(codes) else None
 
     def count_feasible(self, rows: Rows | slice) -> int:
-        """Return in how many of these rows the pod fits."""
+        """Return in how many of these rows, the feasible ones, the pod fits."""
+        n = rows.stop if isinstance(rows, slice) else len(rows)
         if self._codes is None:
-            return rows.stop if isinstance(rows, slice) else len(rows)
+            return n
         counts = self._classes.counts
         if not isinstance(rows, slice):
             counts = np.empty(self._classes.size, np.int64)
             count_by_class(counts, self._classes.of, rows)
-        return int(counts[self._codes == 0].sum())
+        fitting = int(counts[self._codes == 0].sum())
+        self._rejects_rows = fitting < n
+        return fitting
 
     def fits(self, row: int) -> bool:
         """Return True if the pod fits the class of the row."""

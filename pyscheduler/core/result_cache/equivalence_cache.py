@@ -212,7 +212,7 @@ class EquivalenceCache:
         """Update the totals of all feasible nodes. PluginFailed if a plugin raises."""
         rows, classes = self.rows, self._classes
         rows.refresh_scores(cycle, pod, self._skipped_scores)
-        if classes.rejects and not self._are_rejected_excluded and rows.scores.depend_on_feasibility:
+        if classes.rejects_rows and not self._are_rejected_excluded and rows.scores.depend_on_feasibility:
             self._are_rejected_excluded = True
             self._exclude()
             rows.refresh_scores(cycle, pod, self._skipped_scores)

@@ -17,7 +17,15 @@ from numpy.typing import NDArray
 
 from pyscheduler.api.nodes import Ints, NodeInfo, NodeTable
 from pyscheduler.api.plugin import Plugin
-from pyscheduler.api.topology import AttributeCounts, Domains, DomainSums, NodeEquivalence, PodAttributes, PodCount
+from pyscheduler.api.topology import (
+    NO_DOMAIN,
+    AttributeCounts,
+    Domains,
+    DomainSums,
+    NodeEquivalence,
+    PodAttributes,
+    PodCount,
+)
 from pyscheduler.core.framework.plugin_calls import call_guarded
 from pyscheduler.core.state.cluster import ClusterState
 from pyscheduler.core.state.pod_counters import RowCounter
@@ -49,6 +57,17 @@ class _Axis:
 
 
 @dataclass(slots=True)
+class _TopologyAxis(_Axis):
+    domains: Domains
+    first: int
+    """Domain with coordinate 0."""
+
+    def of_classes(self, size: int) -> Domains:
+        """Return the domain of each class."""
+        return Domains(self.coordinates(size) + self.first, self.domains.known)
+
+
+@dataclass(slots=True)
 class _CountAxis(_Axis):
     counter: RowCounter
     mark: int
@@ -69,7 +88,7 @@ class NodeClasses:
     def __init__(self, state: ClusterState) -> None:
         self._state = state
         self._equivalences: PluginEquivalences = ()
-        self._topologies: dict[str, tuple[_Axis, Domains]] = {}
+        self._topologies: dict[str, _TopologyAxis] = {}
         self._counts: dict[PodCount, _CountAxis] = {}
         self._is_by_row = True
         """True if every row is a class of its own."""
@@ -117,7 +136,7 @@ class NodeClasses:
         """Return True if no row has another domain although node objects have changed."""
         state = self._state
         if len(state) != len(self.of) or any(
-            state.topology(key) is not domains for key, (_, domains) in self._topologies.items()
+            state.topology(key) is not axis.domains for key, axis in self._topologies.items()
         ):
             return False
         self._nodes_version = state.nodes_version
@@ -127,10 +146,11 @@ class NodeClasses:
 
     def _update_counts(self) -> bool:
         """Move the rows with changed counts. Return False if a count has no coordinate or all must be counted again."""
-        n, has_new_values = len(self.of), False
-        for count, axis in self._counts.items():
-            counter = call_guarded(axis.plugin.name, self._point, self._state.placed.counter, count, n)
-            changes = counter.since(axis.mark) if counter is axis.counter else None
+        has_new_values = False
+        for axis in self._counts.values():
+            counter = axis.counter
+            call_guarded(axis.plugin.name, self._point, self._state.placed.update, counter)
+            changes = counter.since(axis.mark) if counter.is_kept else None
             if changes is None or len(changes) > _MAX_MOVES:
                 return False
             if changes:
@@ -186,10 +206,12 @@ class NodeClasses:
         for key in map(state.known_label, equivalence.topologies):
             if key not in self._topologies:
                 domains = state.topology(key)
-                axis = _Axis(plugin, domains.size, self.size)
-                self._topologies[key] = axis, domains
+                # Usually every node has the label, so there is no class without it.
+                first = NO_DOMAIN if len(domains.unlabelled) else NO_DOMAIN + 1
+                axis = _TopologyAxis(plugin, max(1, domains.size - first), self.size, domains, first)
+                self._topologies[key] = axis
                 self.size *= axis.width
-                added.append((axis, domains.ids))
+                added.append((axis, domains.ids - first))
         for count in equivalence.counts:
             if count not in self._counts:
                 counter = state.placed.counter(count, len(state))
@@ -204,10 +226,7 @@ class NodeClasses:
         return added
 
     def _class_table(self) -> NodeClassTable:
-        topologies = {
-            key: Domains(axis.coordinates(self.size), domains.known)
-            for key, (axis, domains) in self._topologies.items()
-        }
+        topologies = {key: axis.of_classes(self.size) for key, axis in self._topologies.items()}
         counts = {count: axis.values(self.size) for count, axis in self._counts.items()}
         return NodeClassTable(self._state, self.size, topologies, counts)
 

@@ -107,7 +107,7 @@ class PlacedPods:
         return counter.counts
 
     def counter(self, count: PodCount, n: int) -> RowCounter:
-        """Return the up-to-date counter of a count, with at least `n` rows."""
+        """Return the up-to-date counter of a count, with at least `n` rows; it may be dropped later (`is_kept`)."""
         counter = self._counts.get(count)
         if counter is None:
             counter = RowCounter(count, n)
@@ -125,7 +125,12 @@ class PlacedPods:
             self._drop(self._counts.popitem(last=False)[1])
         return counter
 
+    def update(self, counter: RowCounter) -> None:
+        """Count pods of new signatures in a counter that was returned before."""
+        self._counted_sets += counter.update(self)
+
     def _drop(self, counter: PodCounter[Any]) -> None:
+        counter.is_kept = False
         for pods in self._sets.values():
             self._counted_sets -= pods.counters.pop(counter, None) is not None
 

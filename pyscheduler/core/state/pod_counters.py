@@ -82,10 +82,12 @@ class PodSets(Protocol):
 class PodCounter(ABC, Generic[V]):
     """A count of placed pods; V is what one pod counts for."""
 
-    __slots__ = ("_serial",)
+    __slots__ = ("_serial", "is_kept")
 
     def __init__(self) -> None:
         self._serial = 0
+        self.is_kept = True
+        """False if it does not follow the pods any more."""
 
     def update(self, placed: PodSets, keep: bool = True) -> int:
         """Count the sets that appeared since the last update; return how many of them count.

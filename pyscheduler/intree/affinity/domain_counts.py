@@ -12,6 +12,7 @@ from pyscheduler.api import NO_DOMAIN, Domains, Ints, Mask, NodeEquivalence, Nod
 
 Labels = Mapping[str, str]
 Changes = Mapping[tuple[str, int], int]
+_NO_COUNTS = NodeEquivalence()
 _UNCHANGED: Changes = MappingProxyType({})
 
 
@@ -23,12 +24,8 @@ class TopologyCounts(NamedTuple):
     total: int
     counted: PodCount | None = None
     """The count that was summed; None if the numbers include changes of a dry run."""
-
-    @property
-    def per_node(self) -> PodCount | None:
-        """The count if each node is a domain of its own, so that a domain's number is the one of its node's pods."""
-        counted = self.counted
-        return counted if counted is not None and self.domains.is_one_per_node and not counted.is_large else None
+    per_node: PodCount | None = None
+    """The count if each node is a domain of its own, so that a domain's number is the one of its node's pods."""
 
     def over(self, nodes: NodeTable, key: str) -> Ints:
         """Return the number of each node's domain, for the nodes of a table."""
@@ -72,6 +69,8 @@ class DomainCounts:
     @property
     def equivalence(self) -> NodeEquivalence | None:
         """Equivalence of nodes with equal sums; None if the numbers include changes of a dry run."""
+        if not self._sums:
+            return _NO_COUNTS
         keys: tuple[str, ...] = ()
         counts: tuple[PodCount, ...] = ()
         for key, counted in self._sums.items():
@@ -174,6 +173,7 @@ def count_by_topology(nodes: NodeTable, counts: Mapping[str, PodCount]) -> Domai
         domains = whole.topology(key)
         identity = (id(count), id(domains))  # keys that no node has share one topology; a pod may name thousands
         if identity not in found:
-            found[identity] = TopologyCounts(domains, *whole.count_by_domain(count, domains), count)
+            per_node = count if domains.is_one_per_node and not count.is_large else None
+            found[identity] = TopologyCounts(domains, *whole.count_by_domain(count, domains), count, per_node)
         sums[key] = found[identity]
     return DomainCounts(sums)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -51,8 +50,7 @@ def count_pods_by_domain(spread: SpreadConstraint, eligible: EligibleDomains, no
     return DomainPodCounts(domains.known, nodes.count_by_domain(spread.count, domains).numbers)
 
 
-@dataclass(frozen=True, slots=True)
-class Skew:
+class Skew(NamedTuple):
     """State of one hard constraint in one attempt.
 
     Immutable: dry runs make changed copies. All pods that a dry run adds or removes are on one node, so the other
@@ -103,7 +101,9 @@ class Skew:
         """Reject nodes in full or missing domains."""
         if self.is_per_node:
             if self.spread.count is not None:
-                statuses.reject(nodes.count_pods(self.spread.count) > self.max_match_count, MISMATCH)
+                full = nodes.count_pods(self.spread.count) > self.max_match_count
+                if np.count_nonzero(full):
+                    statuses.reject(full, MISMATCH)
             return
         topology = nodes.topology(self.spread.key)
         if len(topology.unlabelled):
@@ -118,11 +118,11 @@ class Skew:
         domain = known.get(value, NO_DOMAIN)
         amounts = self.pod_counts.amounts.copy()
         amounts[domain] += pods
-        changed = replace(self, pod_counts=DomainPodCounts(known, amounts), is_per_node=False)
+        changed = self._replace(pod_counts=DomainPodCounts(known, amounts), is_per_node=False)
         if domain == self.changed_domain:
             return changed
         others = self.non_empty[self.non_empty != domain]
-        return replace(changed, changed_domain=domain, least_of_others=_lowest(amounts, others))
+        return changed._replace(changed_domain=domain, least_of_others=_lowest(amounts, others))
 
 
 def skew_equivalence(skews: tuple[Skew, ...]) -> NodeEquivalence:
