@@ -8,6 +8,7 @@ is not recorded, and neither are coroutines that continue, such as the loop of a
 from __future__ import annotations
 
 import asyncio
+import gc
 import inspect
 import sys
 from collections import Counter
@@ -67,11 +68,14 @@ class PathRecorder:
 
     @contextmanager
     def recording(self) -> Iterator[None]:
+        """Record inside the block; no garbage collection, whose callbacks are not on the path, runs there."""
+        gc.disable()
         sys.setprofile(self._profile)
         try:
             yield
         finally:
             sys.setprofile(None)
+            gc.enable()
 
     def _profile(self, frame: FrameType, event: str, _: Any) -> None:
         if self.is_complete or event != "call":

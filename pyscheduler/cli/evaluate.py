@@ -169,7 +169,7 @@ def _warn_of_extenders(config: LoadedConfig) -> None:
 
 def _report(context: Context, name: str, source: PodObject) -> Json:
     try:
-        pod = context.pods.get(context.pod_names.uid_by_key(name) or "") or context.shapes.pod(source)
+        pod = context.pods.get(context.handle.pods.uid_of_key(name) or "") or context.shapes.pod(source)
         return report(context, pod)
     except Exception as error:  # a bug; as in a scheduling attempt, it affects only this pod
         return {"error": f"the attempt failed: {error!r}"}

@@ -19,7 +19,6 @@ from pyscheduler.core.extenders.extender import EXTENDER, Extender
 from pyscheduler.core.framework.handle import CoreHandle, build_handle
 from pyscheduler.core.framework.profile import Profile
 from pyscheduler.core.instrument import Instrument
-from pyscheduler.core.pod_names import PodNames
 from pyscheduler.core.queue import SLICE, Backoff, QueueProfile, SchedulingQueue
 from pyscheduler.core.queue.hints import HintScope
 from pyscheduler.core.queue.labels import NOMINATED_NODE_CHANGED
@@ -90,7 +89,6 @@ class Context(msgspec.Struct, eq=False):
     runtimes: dict[str, ProfileRuntime] = msgspec.field(default_factory=dict)
     pods: dict[str, Pod] = msgspec.field(default_factory=dict)
     """Latest version of every pod by UID."""
-    pod_names: PodNames = msgspec.field(default_factory=PodNames)
     assumed: dict[str, AssumedPod] = msgspec.field(default_factory=dict)
     unconfirmed: Unconfirmed = msgspec.field(default_factory=Unconfirmed)
     """Assumed pods with accepted bindings."""
@@ -144,11 +142,6 @@ class Context(msgspec.Struct, eq=False):
     def active_profiles(self) -> dict[str, Profile]:
         """Profiles by name: the configured ones, and former ones that still have assumed pods."""
         return {**{assumed.profile.name: assumed.profile for assumed in self.assumed.values()}, **self.profiles}
-
-    @property
-    def needs_events(self) -> bool:
-        """Return True if an event may matter to a pod."""
-        return self.queue.needs_events or bool(self.handle.waiting_pods.by_uid)
 
     def wake(self, events: Sequence[ClusterEvent], now: float) -> None:
         """Requeue the pods that the events may help, and record the events for the Permit plugins of waiting pods."""

@@ -41,15 +41,13 @@ def handle_pod_change(context: Context, source: PodObject, now: float) -> None:
         return
     if pod.uid in context.handle.pods.succeeded:
         return  # the watch of running pods lags behind that of succeeded pods
-    namesake = context.pod_names.uid(pod.namespace, pod.name)
+    namesake = context.handle.pods.uid_of(pod.namespace, pod.name)
     if namesake is not None and namesake != pod.uid:
         handle_pod_deletion(context, namesake, now)
     old = context.pods.get(pod.uid)
     if old is not None and old.node_name and not pod.node_name:
         return  # a binding is never undone: this version is older than the one that a lookup has returned
     context.pods[pod.uid] = pod
-    if old is None:
-        context.pod_names.put(pod)
     context.handle.pods.set_pod(old, pod)
     if pod.deleting:
         context.eviction_ended(pod.uid, now)
@@ -63,7 +61,7 @@ def handle_pod_change(context: Context, source: PodObject, now: float) -> None:
         else:
             _handle_pending_pod(context, old, pod, now)
         context.instrument.event_handled(POD_ADD if old is None else POD_UPDATE, now)
-    elif context.needs_events and context.handle.pods.is_indexed(pod):
+    elif context.queue.needs_events and context.handle.pods.is_indexed(pod):
         # Another scheduler's pod, but a plugin counts it among ours.
         context.wake([_pod_added(pod)] if old is None else pod_events(old, pod), now)
 
@@ -80,7 +78,7 @@ def _handle_assigned_pod(context: Context, old: Pod | None, pod: Pod, now: float
         _confirm(context, pod)
     if old is not None and not old.node_name:
         context.queue.delete(pod.uid, placed_on=pod.node_name)
-    if not context.needs_events:
+    if not context.queue.needs_events:
         return
     if assumed is not None and assumed.node_name != pod.node_name:
         context.place_freed(assumed.pod.on(assumed.node_name), now)
@@ -127,20 +125,20 @@ def _forget_assumed(context: Context, assumed: AssumedPod) -> None:
 
 def _handle_pending_pod(context: Context, old: Pod | None, pod: Pod, now: float) -> None:
     if old is None:
-        if context.needs_events:
+        if context.queue.needs_events:
             # Pods that waited for this one are requeued ahead of it.
             context.wake((_pod_added(pod),), now)
         context.queue.add(pod, now)
         return
     if old.resource_version and old.resource_version == pod.resource_version:
         return
-    events, nominated = pod_events(old, pod), context.queue.nominator.node_of(pod.uid)
+    events, nominated = pod_events(old, pod), context.queue.nominator.node_of.get(pod.uid)
     context.queue.update(old, pod, events, now)
     if context.handle.pods.is_indexed(pod) or context.handle.pods.is_indexed(old):
         for event in events:
             if event.action & _JOINS:
                 context.queue.move_all(event, now, only=lambda other: other.uid != pod.uid)
-    if nominated != context.queue.nominator.node_of(pod.uid):
+    if nominated != context.queue.nominator.node_of.get(pod.uid):
         # Set by another component, or cleared for a preemptor of a higher priority.
         context.queue.requeue(pod, NOMINATED_NODE_CHANGED, now)
 
@@ -173,7 +171,6 @@ def handle_pod_deletion(context: Context, uid: str, now: float) -> None:
     pod = context.pods.pop(uid, None)
     if pod is None:
         return
-    context.pod_names.remove(pod)
     context.handle.pods.set_pod(pod, None)
     context.eviction_ended(uid, now)
     assumed = context.assumed.get(uid)

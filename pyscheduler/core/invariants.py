@@ -40,7 +40,7 @@ def _check_pods_exist(context: Context) -> None:
     for node in context.state.rows:
         for uid, pod in node.pods.items():
             assert uid in context.pods, f"{pod} is on {node.name} and no longer exists"
-    for uid in context.pod_names.uids():
+    for uid in context.handle.pods.named_uids():
         assert uid in context.pods, f"the pod with UID {uid} is known by its name and no longer exists"
 
 

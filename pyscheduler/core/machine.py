@@ -92,12 +92,13 @@ class Machine:
             self.context.cancelled_bindings.clear()
         return commands
 
-    def cycle(self, now: float) -> list[Command] | None:
+    def cycle(self, now: float, step: CycleStep | None = None) -> list[Command] | None:
         """Do the next step: a slice of the backlog, or one scheduling attempt, made or resumed.
 
-        Returns None if no pod is ready for an attempt, or the current one waits for extenders.
+        `step` is `next_step` if the caller has read it. Returns None if no pod is ready for an attempt, or the current
+        one waits for extenders.
         """
-        context, step = self.context, self.next_step
+        context, step = self.context, step or self.next_step
         if step is CycleStep.BACKLOG:
             return self._process_backlog(now)
         suspended = context.suspended
@@ -154,7 +155,7 @@ class Machine:
                 event_handlers.handle_pod_change(context, event.object, event.at)
                 return handle_looked_up(context, event.object.metadata.uid, event.at)
             case PodGone():
-                uid = event.uid or context.pod_names.uid(event.namespace, event.name) or ""
+                uid = event.uid or context.handle.pods.uid_of(event.namespace, event.name) or ""
                 event_handlers.handle_pod_deletion(context, uid, event.at)
             case SucceededPodGone():
                 event_handlers.handle_succeeded_pod_deletion(context, event.uid)

@@ -8,6 +8,7 @@ server rejected it (429), if it was never sent, or if it only reads.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -150,7 +151,7 @@ class Connection:
         self._credentials = credentials
         self._options = options
         self._clock = clock
-        self._limiter = Limiter(options.qps, options.burst, clock)
+        self._limiter = None if options.qps < 0 else Limiter(options.qps, options.burst, clock)
         self._transport = _transport(credentials, options, may_write)
         self._sends_protobuf = options.content_type == PROTOBUF
         self._unbatched_until = 0.0
@@ -241,7 +242,9 @@ class Connection:
     @property
     def batch_limit(self) -> int:
         """Number of calls that may be sent as one batch now without waiting for the rate limiter."""
-        return 1 if self._clock.now() < self._unbatched_until else self._limiter.left()
+        if self._clock.now() < self._unbatched_until:
+            return 1
+        return sys.maxsize if self._limiter is None else self._limiter.left()
 
     async def create_batch(self, objects: Sequence[tuple[str, Encode]]) -> list[bool]:
         """POST named objects in one batch. Return for each True if the server accepted it.
@@ -365,10 +368,13 @@ class Connection:
         """Wait until the rate limiter admits the calls; return the Authorization header."""
         pause = 0.0
         for _ in range(calls):
-            pause = self._limiter.take()
+            pause = 0.0 if self._limiter is None else self._limiter.take()
             self._metrics.observe_rate_limiter_wait(method, pause)
         if pause:
             await self._clock.sleep(pause)
+        static = self._credentials.static_authorization
+        if static is not None:
+            return static
         try:
             return await self._credentials.authorization()
         except ConnectionProblem as problem:  # an exec plugin or a file that worked before: nothing was sent

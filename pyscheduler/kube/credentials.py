@@ -51,6 +51,9 @@ class Credentials:
         self.ssl = _ssl_context(configuration, described) if self.host.startswith("https:") else None
         self.server_hostname: str | None = getattr(configuration, "tls_server_name", None) or None
         self.proxy: str | None = getattr(configuration, "proxy", None) or _proxy_of_environment(self.host)
+        is_static = isinstance(configuration, RestConfig) and configuration.token_file is None
+        self.static_authorization: str | None = configuration.header if is_static else None
+        """Authorization header that never changes; None if the token may be replaced, see `authorization`."""
 
     async def authorization(self) -> str:
         """Return the Authorization header, "" with a client certificate or without credentials. ConnectionProblem."""

@@ -100,8 +100,6 @@ class ResponseParser:
 
     def feed(self, data: bytes) -> bool:
         """Parse arrived bytes. Return True if the response is complete. MalformedResponse."""
-        if self._next in (_BODY, _UNTIL_CLOSED):
-            return self._body(data)
         if self._rest:
             data, self._rest = self._rest + data, b""
         while self._next == _HEAD:  # more than once after a 100 Continue
@@ -110,7 +108,12 @@ class ResponseParser:
                 return self._buffer(data, LONGEST_HEAD)
             self._begin(data[:end])
             data = data[end + 4 :]
-        return self._content(data)
+        if self._next in (_BODY, _UNTIL_CLOSED):
+            return self._body(data)
+        if self._next != _NOTHING:
+            return self._chunks(data)
+        self.beyond = data
+        return True
 
     def ended(self) -> bool:
         """Handle the end of the connection. Return True if it is the end of the response."""
@@ -164,15 +167,6 @@ class ResponseParser:
         else:
             raise MalformedResponse("where its answer ends is not clear")
 
-    def _content(self, data: bytes) -> bool:
-        """Parse the bytes after the head."""
-        if self._next in (_BODY, _UNTIL_CLOSED):
-            return self._body(data)
-        if self._next != _NOTHING:
-            return self._chunks(data)
-        self.beyond = data
-        return True
-
     def _body(self, data: bytes) -> bool:
         if self._next == _UNTIL_CLOSED:
             self._add(data)
@@ -202,7 +196,8 @@ class ResponseParser:
             self._line(data[at:end])
             at = end + 2
             if self._next == _NOTHING:
-                return self._content(data[at:])
+                self.beyond = data[at:]
+                return True
         return False
 
     def _whole_chunks(self, data: bytes, at: int) -> int:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 from pyscheduler.clock import Clock
 
 DEFAULT_QPS = 50.0
@@ -12,7 +10,7 @@ DEFAULT_BURST = 100
 
 
 class Limiter:
-    """Token bucket of `qps` calls a second with `burst` at once; 0 means the default, a negative qps no limit."""
+    """Token bucket of `qps` calls a second with `burst` at once; 0 means the default."""
 
     def __init__(self, qps: float, burst: int, clock: Clock) -> None:
         self._qps = qps or DEFAULT_QPS
@@ -23,16 +21,12 @@ class Limiter:
 
     def take(self) -> float:
         """Take a token; return the seconds until it is available. Calls get tokens in order."""
-        if self._qps < 0:
-            return 0.0
         self._refill()
         self._tokens -= 1
         return max(0.0, -self._tokens / self._qps)
 
     def left(self) -> int:
-        """Return the number of tokens available without waiting; sys.maxsize without a limit."""
-        if self._qps < 0:
-            return sys.maxsize
+        """Return the number of tokens available without waiting."""
         self._refill()
         return max(0, int(self._tokens))
 

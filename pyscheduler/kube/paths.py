@@ -25,7 +25,7 @@ def collection(kind: ResourceKind, namespace: str = "") -> str:
 
 
 def pod(namespace: str, name: str, subresource: str = "") -> str:
-    """Return the path of a pod, or of its subresource `/binding` or `/status`."""
+    """Return the path of a pod, or of its subresource `/status`."""
     return f"/api/v1/namespaces/{namespace}/pods/{name}{subresource}"
 
 

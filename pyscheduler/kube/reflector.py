@@ -24,6 +24,8 @@ from contextlib import AbstractAsyncContextManager
 from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 from urllib.parse import urlencode
 
+import msgspec
+
 from pyscheduler import logs
 from pyscheduler.api import ApiError, ResourceKind
 from pyscheduler.clock import Clock
@@ -43,12 +45,13 @@ from pyscheduler.kube.decode import (
     UnreadableList,
 )
 from pyscheduler.kube.errors import TIMEOUT
-from pyscheduler.kube.known_objects import Key, KnownObject, KnownObjects
 from pyscheduler.kube.listing import ListReader
 from pyscheduler.kube.numbers import natural
 from pyscheduler.kube.paths import collection
 
 T = TypeVar("T")
+Key = tuple[str, str]
+"""Namespace and name."""
 
 MIN_BACKOFF: Final = 0.8
 MAX_BACKOFF: Final = 30.0
@@ -132,6 +135,13 @@ class ListerWatcher(Protocol):
         ...
 
 
+class _KnownObject(msgspec.Struct, frozen=True, gc=False):
+    """Identity and version of an emitted object; not tracked by garbage collection, as there may be a million."""
+
+    uid: str
+    version: str
+
+
 class _LoopBudget:
     """Objects and seconds since the event loop last had a turn."""
 
@@ -174,13 +184,14 @@ class Reflector(Generic[T]):
         self._emit = emit
         self._clock = clock
         self._rng = rng
-        self._known = KnownObjects()
+        self._known: dict[str, dict[str, _KnownObject]] = {}
+        """Emitted objects that have not been deleted since, by namespace and name; no string combines the two."""
         self._version = watched.version
         self._on_progress = on_progress
         self._lacks_first_list = watched.version is not None
         """True until the first list: objects that are not stored may exist."""
         self._watched_from = 0
-        """Numeric version at which the watch began; 0 if it is not a number."""
+        """Numeric version at which the watch began; 0 if it is not a number, and after the first newer event."""
         self._failures = 0
         self._scope = asyncio.timeout(None)
         """Scope of the running list or watch; only `list_again` ends it."""
@@ -202,7 +213,7 @@ class Reflector(Generic[T]):
 
     def __len__(self) -> int:
         """Return the number of stored objects."""
-        return len(self._known)
+        return sum(map(len, self._known.values()))
 
     async def run(self) -> None:
         """List and watch the resource until cancelled."""
@@ -242,14 +253,18 @@ class Reflector(Generic[T]):
     def _mark_synced(self) -> None:
         self._lacks_first_list = False
         self._watched_at = self._clock.now()
-        _log.info("Listed", v=2, resource=self.name, objects=len(self._known), version=self._version)
+        _log.info("Listed", v=2, resource=self.name, objects=len(self), version=self._version)
         self.problem = ""
         self.synced.set()
         self._listing_done.set()
 
+    def _known_keys(self) -> list[Key]:
+        """Return the keys of all stored objects, in the order of addition within a namespace."""
+        return [(namespace, name) for namespace, objects in self._known.items() for name in objects]
+
     async def _list(self) -> str:
         """Emit the difference between the server's and the stored objects; return the version of the list."""
-        missing = dict.fromkeys(self._known.keys())
+        missing = dict.fromkeys(self._known_keys())
         limit, page = self._watched.page, await self._page(self._watched.page, "", missing)
         while page.next:
             try:
@@ -258,7 +273,7 @@ class Reflector(Generic[T]):
                 if problem.status != _GONE:
                     raise
                 # The continue token has expired: start over without paging, which needs no token.
-                missing = dict.fromkeys(self._known.keys())
+                missing = dict.fromkeys(self._known_keys())
                 limit, page = 0, await self._page(0, "", missing)
         await self._forget_all(missing)
         return page.version
@@ -318,8 +333,10 @@ class Reflector(Generic[T]):
         identity = line.item.identity
         if line.type == ERROR:
             raise ApiError(line.code, "WatchError", line.message)
-        if 0 < (natural(identity.version) or 0) <= self._watched_from and line.type != BOOKMARK:
-            return  # from before the start of the watch, when it was listed: versions are ordered (KEP-5504)
+        if self._watched_from and line.type != BOOKMARK:
+            if 0 < (natural(identity.version) or 0) <= self._watched_from:
+                return  # from before the start of the watch, when it was listed: versions are ordered (KEP-5504)
+            self._watched_from = 0
         if line.type in (ADDED, MODIFIED):
             self._upsert(line.item)
         elif line.type == DELETED:
@@ -334,18 +351,23 @@ class Reflector(Generic[T]):
             self._on_progress(Progress(self._version, is_list=False))
 
     def _upsert(self, item: Item[T]) -> None:
-        identity, key = item.identity, item.identity[:2]
-        known, current = self._known.get(key), KnownObject(identity.uid, identity.version)
-        if known is not None and known.uid and known.uid != identity.uid and identity.uid:
-            self._emit_deleted(key)
-        if item.object is None or (known == current and identity.version):
+        identity = item.identity
+        namespace, name, uid, version = identity
+        known, current = self._known.get(namespace, {}).get(name), _KnownObject(uid, version)
+        if known is not None and known.uid and known.uid != uid and uid:
+            self._emit_deleted(identity[:2])
+        if item.object is None or (known == current and version):
             return
-        self._known.put(key, current)
+        self._known.setdefault(namespace, {})[name] = current
         self._emit(Upsert(item.object))
 
     def _emit_deleted(self, key: Key, uid: str = "", last: T | None = None) -> None:
         """Emit the deletion of an object if it was emitted before, or may have been before the start."""
-        known = self._known.pop(key)
+        namespace, name = key
+        objects = self._known.get(namespace, {})
+        known = objects.pop(name, None)
+        if known is not None and not objects:
+            del self._known[namespace]
         if known is not None or self._lacks_first_list:
             self._emit(Deleted(*key, uid or (known.uid if known else ""), last))
 
@@ -381,7 +403,7 @@ class Reflector(Generic[T]):
         """Treat a resource that the server does not have as empty."""
         if not self.synced.is_set() or self._known:
             _log.info("Server does not have this resource, retrying periodically", resource=self.name)
-        await self._forget_all(self._known.keys())
+        await self._forget_all(self._known_keys())
         self._version, self._failures, self.problem = None, 0, ""
         self._watched_at = self._clock.now()
         self.synced.set()

@@ -115,7 +115,7 @@ class Loop:
                 return False
             if step is CycleStep.ATTEMPT and bindings.is_full(len(machine.active_pods), len(machine.nodes)):
                 return False
-            commands = machine.cycle(now)
+            commands = machine.cycle(now, step)
             if commands is None:
                 return False
             before, now = now, self._clock.now()

@@ -97,7 +97,7 @@ class Reloader:
     def _record(self, type: EventType, reason: str, note: str) -> None:
         """Write an Event about the scheduler's own Pod, if the environment names it and it is in the cache."""
         namespace, name = os.environ.get("POD_NAMESPACE", ""), os.environ.get("POD_NAME", "")
-        uid = self._scheduler.machine.context.pod_names.uid(namespace, name)
+        uid = self._scheduler.machine.context.handle.pods.uid_of(namespace, name)
         if uid is not None:
             # Another scheduler may have placed this Pod; the reporting controller of the Event is this one.
             spec = PodSpec(containers=(), scheduler_name=self._scheduler.names[0])

@@ -221,11 +221,11 @@ def test_nominations_of_lower_priority_to_the_node_are_cleared() -> None:
     harness.add(node("n1", cpu="4"), low("first", cpu="2"), low("second", cpu="2").priority(50))
     harness.add(high("middle", priority=10))
     harness.run()
-    assert nominator.node_of("middle") == "n1"
+    assert nominator.node_of == {"middle": "n1"}
     harness.add(high("top", cpu="4"))
     harness.run()
     assert harness.evicted() == ["first", "second"], "terminating pods are not evicted again"
-    assert (nominator.node_of("top"), nominator.node_of("middle")) == ("n1", "")
+    assert nominator.node_of == {"top": "n1"}
 
 
 def test_nomination_is_cleared_and_the_reasons_reported_if_no_node_can_be_preempted() -> None:

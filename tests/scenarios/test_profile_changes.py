@@ -91,7 +91,7 @@ def test_nominations_of_a_removed_profile_are_cleared() -> None:
     harness.graceful = True
     harness.add(node("n1", cpu="1"), pod("low").requests(cpu="1").on("n1"), others("high").priority(10))
     harness.run()
-    assert harness.machine.context.queue.nominator.node_of(_uid(harness, "high")) == "n1"
+    assert harness.machine.context.queue.nominator.node_of[_uid(harness, "high")] == "n1"
     harness.reconfigure(profiles(ONE))
     harness.delete_pod("low")
     harness.add(pod("next").requests(cpu="1"))
@@ -100,7 +100,7 @@ def test_nominations_of_a_removed_profile_are_cleared() -> None:
 
 
 def _uid(harness: Harness, name: str) -> str:
-    return harness.machine.context.pod_names.uid("default", name) or ""
+    return harness.machine.context.handle.pods.uid_of("default", name) or ""
 
 
 def test_pending_binding_is_completed_after_its_profile_is_removed() -> None:

@@ -42,6 +42,7 @@ from pyscheduler.core.scheduling.schedule_one import (
     NO_NODES,
     ScheduleResult,
     ScoredRows,
+    cache_of,
     evaluate_nominated_node,
     find_nodes_that_pass_filters,
     handle_fit_error,
@@ -170,7 +171,7 @@ class _ExtenderAttempt:
         runtime, pod, cycle = self._runtime, self._session.pod, self._session.cycle
         if not self._state.rows:
             return _FilterRound(cycle, PreFilterResult(rejection=NO_NODES))
-        cache = runtime.cache_of(pod)
+        cache = cache_of(runtime, pod)
         pre = run_pre_filter(runtime, cycle, pod, cache)
         if pre.rejection is not None:
             return _FilterRound(cycle, pre)

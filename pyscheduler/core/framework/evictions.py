@@ -7,6 +7,7 @@ that in the PreEnqueue of DefaultPreemption.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 
 
 class Evictions:
@@ -15,6 +16,8 @@ class Evictions:
     def __init__(self) -> None:
         self._preemptors: dict[str, set[str]] = {}
         self._pending: Counter[str] = Counter()
+        self.is_preempting: Callable[[str], bool] = self._pending.__contains__
+        """Returns True if a victim of the preemptor with this UID is still to be deleted; called for every new pod."""
 
     def begin(self, victim: str, preemptor: str) -> None:
         """Add a victim before the API server is called to delete it."""
@@ -35,7 +38,3 @@ class Evictions:
                 del self._pending[preemptor]
                 unblocked.append(preemptor)
         return unblocked
-
-    def is_preempting(self, uid: str) -> bool:
-        """Return True if a victim of the preemptor with this UID is still to be deleted."""
-        return uid in self._pending

@@ -1,8 +1,8 @@
-"""Pods by label and by PodGroup, as plugins look them up (client-go's Indexer)."""
+"""Pods by name, by label and by PodGroup (client-go's Indexer); plugins look them up by the latter two."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Iterable, Mapping
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 from types import MappingProxyType
 
 from pyscheduler.api.pod import Pod
@@ -18,6 +18,8 @@ class PodIndexer:
         """`scheduler_names` are those of the profiles in use; a pending pod with another name is in no PodGroup."""
         self._state = state
         self._scheduler_names = scheduler_names
+        self._named: dict[str, dict[str, str]] = {}
+        """UIDs by namespace and name; no string is stored in addition to those of the pods."""
         self._labelled: dict[str, dict[tuple[str, str], dict[str, Pod]]] = {}
         self._grouped: dict[tuple[str, str], dict[str, Pod]] = {}
         self._counted: frozenset[str] = frozenset()
@@ -49,8 +51,41 @@ class PodIndexer:
                     if (value := pod.labels.get(key)) is not None:
                         index.setdefault((pod.namespace, value), {})[pod.uid] = pod
 
+    def uid_of(self, namespace: str, name: str) -> str | None:
+        """Return the UID of the cached pod of that name, or None."""
+        uids = self._named.get(namespace)
+        return None if uids is None else uids.get(name)
+
+    def uid_of_key(self, key: str) -> str | None:
+        """Return the UID of a cached pod given as `namespace/name`, or None."""
+        namespace, _, name = key.partition("/")
+        return self.uid_of(namespace, name)
+
+    def named_uids(self) -> Iterator[str]:
+        """Return the UIDs of all pods that are known by name."""
+        return (uid for uids in self._named.values() for uid in uids.values())
+
     def set_pod(self, old: Pod | None, new: Pod | None) -> None:
-        """Update the indexes with a pod's new version."""
+        """Update all indexes with the new version of a pod; None if it was deleted."""
+        if old is None and new is not None:
+            uids = self._named.get(new.namespace)
+            if uids is None:
+                uids = self._named[new.namespace] = {}
+            uids[new.name] = new.uid
+        elif old is not None and new is None:
+            self._remove_name(old)
+        self._update_indexes(old, new)
+
+    def _remove_name(self, pod: Pod) -> None:
+        """Remove the pod's name, unless it stands for another pod by now."""
+        uids = self._named.get(pod.namespace, {})
+        if uids.get(pod.name) == pod.uid:
+            del uids[pod.name]
+            if not uids:
+                del self._named[pod.namespace]
+
+    def _update_indexes(self, old: Pod | None, new: Pod | None) -> None:
+        """Update the indexes by label and by PodGroup."""
         if old is not None and (group := self._group_of(old)) is not None:
             _drop(self._grouped, group, old.uid)
         if new is not None and (group := self._group_of(new)) is not None:
@@ -76,16 +111,16 @@ class PodIndexer:
             return False
         old = self.succeeded.get(pod.uid)
         self.succeeded[pod.uid] = pod
-        self.set_pod(old, pod)
+        self._update_indexes(old, pod)
         return old is None
 
     def drop_succeeded(self, uid: str) -> None:
         """Remove a terminated pod from the indexes; unknown ones are ignored."""
-        self.set_pod(self.succeeded.pop(uid, None), None)
+        self._update_indexes(self.succeeded.pop(uid, None), None)
 
     def _group_of(self, pod: Pod) -> tuple[str, str] | None:
         """Return namespace and name of the PodGroup that the pod counts for; None if there is none."""
-        group = pod.spec.scheduling_group
+        group = pod.signature.spec.scheduling_group
         if group is None or not group.pod_group_name:
             return None
         is_ours = pod.node_name or pod.scheduler_name in self._scheduler_names

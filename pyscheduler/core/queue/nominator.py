@@ -23,9 +23,10 @@ class Nominator:
     """Nominated pods by UID and by node (kube-scheduler's nominator). A pod is nominated to one node at most."""
 
     def __init__(self) -> None:
-        self._node_of: dict[str, str] = {}
+        self.node_of: dict[str, str] = {}
+        """Name of the nominated node by pod UID."""
         self._pods_on: dict[str, dict[str, Pod]] = {}
-        self._ended: set[str] = set()
+        self.ended: set[str] = set()
         """UIDs of pods with a nomination that was ended here while their status still has it."""
         self.version = 0
         """Number of changes of the nominated pods."""
@@ -35,20 +36,16 @@ class Nominator:
         """Resources freed by ended or changed nominations, for `take_freed`."""
 
     def __len__(self) -> int:
-        return len(self._node_of)
+        return len(self.node_of)
 
     def __contains__(self, uid: str) -> bool:
-        return uid in self._node_of
-
-    def node_of(self, uid: str) -> str:
-        """Return the name of the node that the pod is nominated to, or ""."""
-        return self._node_of.get(uid, "")
+        return uid in self.node_of
 
     def nominated_node(self, pod: Pod) -> str:
         """Return the name of the pod's nominated node, or ""; the nominator overrides the status, which lags behind."""
-        if pod.uid in self._ended:
+        if pod.uid in self.ended:
             return ""
-        return self._node_of.get(pod.uid) or pod.nominated_node_name
+        return self.node_of.get(pod.uid) or pod.nominated_node_name
 
     def pods_on(self, node_name: str) -> tuple[Pod, ...]:
         """Return the pods nominated to the node, in the order of their nominations."""
@@ -61,7 +58,7 @@ class Nominator:
 
     def competing_pods_version(self, pod: Pod, node_name: str) -> tuple[int, str]:
         """Return a value that changes whenever `competing_pods` may return other pods, for pods of one priority."""
-        own = pod.uid if self._node_of.get(pod.uid) == node_name else ""
+        own = pod.uid if self.node_of.get(pod.uid) == node_name else ""
         return self._changed.get(node_name, 0), own
 
     def nodes(self) -> Iterable[str]:
@@ -79,9 +76,9 @@ class Nominator:
             return
         if not node_name:
             if pod.nominated_node_name:
-                self._ended.add(pod.uid)
+                self.ended.add(pod.uid)
             return
-        self._node_of[pod.uid] = node_name
+        self.node_of[pod.uid] = node_name
         self._pods_on.setdefault(node_name, {})[pod.uid] = pod
         self._count_change(node_name)
 
@@ -91,10 +88,10 @@ class Nominator:
 
     def remove(self, uid: str, placed_on: str = "") -> None:
         """End the nomination of a pod that is assumed or bound (`placed_on` its node), or deleted."""
-        if uid in self._node_of:
+        if uid in self.node_of:
             self._end(uid, placed_on, None)
         else:
-            self._ended.discard(uid)
+            self.ended.discard(uid)
 
     def take_freed(self) -> list[FreedNomination]:
         """Return the resources freed by ended or changed nominations since the last call."""
@@ -103,8 +100,8 @@ class Nominator:
 
     def _end(self, uid: str, next_node: str, version: Pod | None) -> None:
         """End a nomination; its resources stay taken if the pod is placed on that node or stays nominated to it."""
-        self._ended.discard(uid)
-        node_name = self._node_of.pop(uid, "")
+        self.ended.discard(uid)
+        node_name = self.node_of.pop(uid, "")
         if not node_name:
             return
         pods = self._pods_on[node_name]

@@ -119,7 +119,7 @@ class SchedulingQueue:
 
     @property
     def needs_events(self) -> bool:
-        """Return True if any pod is unschedulable or in flight; otherwise events may be dropped."""
+        """Return True if any pod is unschedulable, in flight or waiting in Permit; otherwise events may be dropped."""
         unschedulable = self._unschedulable
         return bool(unschedulable.rejected or unschedulable.gated or self._in_flight.pods)
 

@@ -48,15 +48,15 @@ class FitErrorCache:
         self._nominator = nominator
         self._caches = caches
         self._version = (-1, -1, -1)
-        self._fit_errors: dict[PodSignature | PodSignatureGroup, FitError] = {}
+        self.entries: dict[PodSignature | PodSignatureGroup, FitError] = {}
+        """Fit errors by signature or group, also outdated ones."""
 
     def get(self, pod: Pod) -> FitError | None:
         """Return the fit error that an attempt of the pod would end with; None if it has to be made."""
-        fit_errors = self._fit_errors
-        if not fit_errors or pod.is_large or self._version != self._current_version():
+        if pod.is_large or self._version != self._current_version():
             return None
         signature = pod.signature
-        found = fit_errors.get(signature) or fit_errors.get(signature.template)
+        found = self.entries.get(signature) or self.entries.get(signature.template)
         return None if found is None or self._nominator.nominated_node(pod) else found
 
     def is_shareable(self, pod: Pod) -> bool:
@@ -68,10 +68,10 @@ class FitErrorCache:
     def store(self, pod: Pod, fit_error: FitError) -> None:
         """Store the fit error of an attempt that has just ended, with shareable results."""
         version = self._current_version()
-        if self._version != version or len(self._fit_errors) >= MAX_FIT_ERRORS:
+        if self._version != version or len(self.entries) >= MAX_FIT_ERRORS:
             self._version = version
-            self._fit_errors.clear()
-        self._fit_errors[self._key(pod)] = fit_error
+            self.entries.clear()
+        self.entries[self._key(pod)] = fit_error
 
     def _key(self, pod: Pod) -> PodSignature | PodSignatureGroup:
         """Return the signature of the pod, or its group if no plugin reads what differs in the group."""

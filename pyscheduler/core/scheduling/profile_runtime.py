@@ -10,7 +10,6 @@ from pyscheduler.api.pod import Pod
 from pyscheduler.core.framework.profile import Profile
 from pyscheduler.core.instrument import Instrument, Point
 from pyscheduler.core.queue.nominator import Nominator
-from pyscheduler.core.result_cache.equivalence_cache import EquivalenceCache
 from pyscheduler.core.result_cache.equivalence_caches import EquivalenceCaches
 from pyscheduler.core.scheduling.fit_errors import FitErrorCache
 from pyscheduler.core.scheduling.node_order import KubeSchedulerOrder, NextStartNode
@@ -76,13 +75,6 @@ class ProfileRuntime(msgspec.Struct, frozen=True, eq=False):
         return ProfileRuntime(
             profile, state, nominator, order, caches, points, FitErrorCache(profile, state, nominator, caches)
         )
-
-    def cache_of(self, pod: Pod) -> EquivalenceCache | None:
-        """Return the cached results for pods of this kind; None if the pod is evaluated without a cache."""
-        # spec.nodeName is not part of the signature, so NodeName's result for this pod holds for no other pod.
-        if not self.profile.caches_results or pod.node_name or pod.is_large:
-            return None
-        return self.caches.get(pod)
 
     def reset(self, pod: Pod) -> None:
         """Drop the pod's equivalence cache, which an exception may leave half updated, and end the current point."""

@@ -86,7 +86,7 @@ def schedule_one(context: Context, queued: QueuedPod, now: float) -> list[Comman
     if skipped is not None:
         return skipped
     runtime = context.runtimes[pod.scheduler_name]
-    fit_error = runtime.fit_errors.get(pod)
+    fit_error = runtime.fit_errors.get(pod) if runtime.fit_errors.entries else None
     if fit_error is not None:
         return repeat_fit_error(context, queued, fit_error, now)
     cycle = start_cycle(context, queued, now)
@@ -170,7 +170,7 @@ def schedule_pod(runtime: ProfileRuntime, cycle: Cycle, pod: Pod) -> ScheduleRes
 
 def find_nodes_that_fit_pod(runtime: ProfileRuntime, cycle: Cycle, pod: Pod) -> FeasibleNodes | Diagnosis:
     """Run PreFilter, then Filter: on the nominated node, and on the others unless the pod fits there."""
-    cache = runtime.cache_of(pod)
+    cache = cache_of(runtime, pod)
     pre = run_pre_filter(runtime, cycle, pod, cache)
     if pre.rejection is not None:
         return pre.diagnosis(len(runtime.state))
@@ -191,6 +191,14 @@ def find_nodes_that_fit_pod(runtime: ProfileRuntime, cycle: Cycle, pod: Pod) -> 
     return FeasibleNodes(count, rows, filtered.cache if count == filtered.feasible_count else None)
 
 
+def cache_of(runtime: ProfileRuntime, pod: Pod) -> EquivalenceCache | None:
+    """Return the cached results for pods of this kind; None if the pod is evaluated without a cache."""
+    # spec.nodeName is not part of the signature, so NodeName's result for this pod holds for no other pod.
+    if not runtime.profile.caches_results or pod.node_name or pod.is_large:
+        return None
+    return runtime.caches.get(pod)
+
+
 def run_pre_filter(runtime: ProfileRuntime, cycle: Cycle, pod: Pod, cache: EquivalenceCache | None) -> PreFilterResult:
     """Run the PreFilter plugins without a cached result. PluginFailed if one raises."""
     profile, point = runtime.profile, runtime.points.pre_filter
@@ -208,7 +216,10 @@ def evaluate_nominated_node(runtime: ProfileRuntime, cycle: Cycle, pod: Pod) -> 
     An error status counts as no result, as in kube-scheduler: the search that follows meets it again if the node
     matters.
     """
-    name = runtime.nominator.nominated_node(pod)
+    nominator = runtime.nominator
+    if not nominator.node_of and not pod.nominated_node_name:
+        return None
+    name = nominator.nominated_node(pod)
     node = runtime.state.info(name) if name else None
     if node is None:
         return None
@@ -256,7 +267,7 @@ def _filter_all_nodes(runtime: ProfileRuntime, cycle: Cycle, pod: Pod, cache: Eq
             raise
         # The node may be one that its nominated pods reject before the plugin returns the error.
         return filter_all_nodes_uncached(runtime, cycle, pod)
-    has_nominated_pods = len(nominator) > 0
+    has_nominated_pods = bool(nominator.node_of)
     rejected = rejected_with_nominated_pods(runtime, cycle, pod, cache) if has_nominated_pods else {}
     feasible = cache.exclude_rows(rejected.keys())
     if has_nominated_pods and not feasible:
@@ -427,7 +438,7 @@ def prepare_for_binding_cycle(
 ) -> list[Command]:
     """Assume the pod on its node, then run Reserve and Permit; a rejection or an error forgets the pod again."""
     pod, now, profile, points = queued.pod, cycle.now, runtime.profile, runtime.points
-    was_nominated = context.queue.nominator.node_of(pod.uid) == node.name
+    was_nominated = context.queue.nominator.node_of.get(pod.uid) == node.name
     assumed = AssumedPod(queued, pod, node.name, cycle, profile, points)
     assume(context, assumed)
     failure: Failure | None = None
@@ -453,7 +464,8 @@ def prepare_for_binding_cycle(
 
 def assume(context: Context, assumed: AssumedPod) -> None:
     """Count the pod on its node in memory, which also ends its nomination."""
-    pod, node_name = assumed.pod, assumed.node_name
+    pod, node_name, nominator = assumed.pod, assumed.node_name, context.queue.nominator
     context.state.place(pod, node_name)
-    context.queue.nominator.remove(pod.uid, placed_on=node_name)
+    if nominator.node_of or nominator.ended:
+        nominator.remove(pod.uid, placed_on=node_name)
     context.assumed[pod.uid] = assumed

@@ -60,7 +60,13 @@ class PlacedPods:
             self.serial += 1
             pods = self._sets[key] = PlacedPodSet(pod.signature, pod.deleting, self.serial)
             self._count_sets(pod.signature.template.id, 1)
-        pods.add(node, sign)
+        number = pods.nodes.get(node, 0) + sign
+        if number:
+            pods.nodes[node] = number
+        else:
+            del pods.nodes[node]
+        for counter, value in pods.counters.items():
+            counter.add(node.row, sign, value)
         if not pods.nodes:
             del self._sets[key]
             self._counted_sets -= len(pods.counters)

@@ -1,8 +1,8 @@
 """Counts of placed pods per node, per domain and per attribute, kept current by the pods that they count.
 
 Placed pods form sets of one signature (`PlacedPodSet`). A counter evaluates its plugin's definition once per set. From
-then on the set adds every pod that comes or goes to the counters that count it: a pod that none counts costs nothing,
-and a read costs only the sets that are new since the last one.
+then on `PlacedPods.changed` adds every pod that comes or goes to the counters that count its set: a pod that none
+counts costs nothing, and a read costs only the sets that are new since the last one.
 """
 
 from __future__ import annotations
@@ -51,17 +51,6 @@ class PlacedPodSet:
     """The counters that count these pods, each with the value of one pod."""
     in_rows: InRows | None = None
     """Cached arrays of `nodes`."""
-
-    def add(self, node: NodeRow, pods: int) -> None:
-        """Add pods to a node, or remove them if negative."""
-        number = self.nodes.get(node, 0) + pods
-        if number:
-            self.nodes[node] = number
-        else:
-            del self.nodes[node]
-        row = node.row
-        for counter, value in self.counters.items():
-            counter.add(row, pods, value)
 
 
 class PodSets(Protocol):

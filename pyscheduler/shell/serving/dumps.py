@@ -89,7 +89,7 @@ class Dumps:
     def _known(self, tier: str, name: str) -> Iterator[tuple[Tier, QueuedPod]]:
         known = self._context.queue.known()
         if name:
-            uid = self._context.pod_names.uid_by_key(name)
+            uid = self._context.handle.pods.uid_of_key(name)
             return (entry for entry in known if entry[1].pod.uid == uid)
         if tier:
             wanted = _TIERS[tier]
@@ -105,7 +105,7 @@ class Dumps:
             dump["rejectedBy"] = entry.rejectors
         if entry.gating_plugin:
             dump["gatedBy"] = entry.gating_plugin
-        node = self._context.queue.nominator.node_of(entry.uid)
+        node = self._context.queue.nominator.node_of.get(entry.uid)
         if node:
             dump["nominatedNode"] = node
         return dump | {"uid": entry.uid}

@@ -37,7 +37,7 @@ class KubeWriter(ApiWriter):
 
     async def bind(self, pod: Pod, node_name: str) -> None:
         """Create the binding. A call without a response is retried, since the API server binds a pod only once."""
-        path = paths.pod(pod.namespace, pod.name, "/binding")
+        path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/binding"
         for tries in range(1, _BIND_TRIES + 1):
             try:
                 await self._connection.request("POST", path, partial(_binding, pod, node_name))

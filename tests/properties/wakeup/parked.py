@@ -76,7 +76,7 @@ def _attempt(context: Context, pod: Pod, preemptors: Collection[str]) -> str:
         choice = schedule_pod(runtime, cycle, pod)
         if isinstance(choice, ScheduleResult):
             return f"fits {choice.node.name}"
-        nominated = context.queue.nominator.node_of(pod.uid)
+        nominated = context.queue.nominator.node_of.get(pod.uid, "")
         if not choice.total_nodes or not nominated or pod.uid not in preemptors:
             return ""
         outcome = run_post_filter_plugins(profile.post_filter, cycle, pod, choice, Instrument())

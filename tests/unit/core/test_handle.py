@@ -62,6 +62,26 @@ def test_plugin_with_the_earliest_deadline_is_the_rejector() -> None:
     )
 
 
+def test_pod_is_found_by_its_name_until_it_is_deleted() -> None:
+    pods, web = PodIndexer(ClusterState(), ()), pod("web").namespace("a").uid("1").build()
+    pods.set_pod(None, web)
+    pods.set_pod(web, web)
+    assert pods.uid_of("a", "web") == pods.uid_of_key("a/web") == "1"
+    assert pods.uid_of("b", "web") is pods.uid_of("a", "db") is pods.uid_of_key("web") is None
+    pods.set_pod(web, None)
+    assert pods.uid_of("a", "web") is None
+    assert [*pods.named_uids()] == []
+
+
+def test_deletion_of_a_namesake_keeps_the_newer_pod() -> None:
+    pods = PodIndexer(ClusterState(), ())
+    older, newer = (pod("web").namespace("a").uid(uid).build() for uid in ("1", "2"))
+    pods.set_pod(None, older)
+    pods.set_pod(None, newer)
+    pods.set_pod(older, None)
+    assert pods.uid_of("a", "web") == "2"
+
+
 def test_label_index_follows_updates_and_deletion_of_a_pod() -> None:
     pods = PodIndexer(ClusterState(), ())
     pods.index([GROUP])

@@ -32,7 +32,7 @@ def _drop_assumed_pod(context: Context) -> None:
 
 
 def _name_deleted_pod(context: Context) -> None:
-    context.pod_names.put(Pod("gone", "gone", context.pods["pending"].signature))
+    context.handle.pods.set_pod(None, Pod("gone", "gone", context.pods["pending"].signature))
 
 
 def _remove_from_node(context: Context) -> None:

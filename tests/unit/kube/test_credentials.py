@@ -97,7 +97,7 @@ async def test_basic_credentials_and_insecure_tls(tmp_path: Path) -> None:
         tmp_path, SERVER, cluster="insecure-skip-tls-verify: true\ntls-server-name: api", user="token: secret"
     )
     credentials = await load(file, VirtualClock())
-    assert await credentials.authorization() == "Bearer secret"
+    assert await credentials.authorization() == credentials.static_authorization == "Bearer secret"
     assert credentials.server_hostname == "api"
     assert credentials.ssl is not None
     assert not credentials.ssl.check_hostname
@@ -112,6 +112,7 @@ async def test_server_argument_overrides_the_kubeconfig(tmp_path: Path, clock: V
 async def test_server_argument_without_a_kubeconfig_uses_no_credentials(clock: VirtualClock) -> None:
     credentials = await load(None, clock, "http://elsewhere:1/")
     assert (credentials.host, await credentials.authorization()) == ("http://elsewhere:1", "")
+    assert credentials.static_authorization == ""
 
 
 async def test_server_argument_must_be_a_url(clock: VirtualClock) -> None:

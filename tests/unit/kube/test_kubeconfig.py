@@ -96,6 +96,7 @@ async def test_replaced_token_is_read_again(account: Path) -> None:
     clock = VirtualClock()
     credentials = await load(write_kubeconfig(account, "http://api", user="tokenFile: token"), clock)
     (account / "token").write_text("xyz")
+    assert credentials.static_authorization is None
     assert await credentials.authorization() == "Bearer abc"
     await clock.sleep(REREAD_AFTER + 1)
     assert await credentials.authorization() == "Bearer xyz"
@@ -108,4 +109,5 @@ async def test_an_exec_plugin_is_run(tmp_path: Path) -> None:
     plugin.chmod(0o755)
     user = f"exec: {{apiVersion: client.authentication.k8s.io/v1, command: {plugin}, args: []}}"
     credentials = await load(write_kubeconfig(tmp_path, "http://api", user=user), VirtualClock())
+    assert credentials.static_authorization is None
     assert await credentials.authorization() == "Bearer abc"

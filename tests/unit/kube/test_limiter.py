@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 import pytest
 
 from pyscheduler.kube.limiter import Limiter
@@ -12,8 +10,8 @@ from tests.unit.kube.virtual import VirtualClock
 
 @pytest.mark.parametrize(
     ("qps", "burst", "calls", "seconds"),
-    [(10, 5, 5, 0.0), (10, 5, 25, 2.0), (-1, 1, 1000, 0.0), (0, 0, 150, 1.0)],
-    ids=["within the burst", "beyond it", "no limit", "the default: 50 and 100"],
+    [(10, 5, 5, 0.0), (10, 5, 25, 2.0), (0, 0, 150, 1.0)],
+    ids=["within the burst", "beyond it", "the default: 50 and 100"],
 )
 def test_calls_are_limited_to_qps(qps: float, burst: int, calls: int, seconds: float) -> None:
     clock = VirtualClock()
@@ -34,7 +32,6 @@ def test_left_is_the_number_of_calls_without_waiting() -> None:
     assert limiter.left() == 0
     clock.at += 0.7
     assert limiter.left() == 2
-    assert Limiter(-1, 0, clock).left() == sys.maxsize
 
 
 def test_simultaneous_calls_get_consecutive_tokens() -> None:

@@ -183,6 +183,15 @@ async def test_events_older_than_the_watch_are_ignored(api: FakeApi, follow: Fol
     assert followed.nothing_more
 
 
+async def test_objects_of_one_name_in_two_namespaces_are_distinct(api: FakeApi, follow: Follow) -> None:
+    here, there = (pod("web").namespace(namespace).version(1).manifest for namespace in ("a", "b"))
+    gone = pod("web").namespace("a").version(12).manifest
+    api.script(PATH, listed(here, there), watch(event("DELETED", gone)))
+    followed = follow()
+    assert await followed.changes(3) == ["web@1", "web@1", "-web"]
+    assert len(followed.reflector) == 1
+
+
 async def test_bookmarks_advance_the_version(api: FakeApi, follow: Follow) -> None:
     api.script(PATH, listed(A1), watch(bookmark(99)), watch(bookmark(120)))
     followed = follow()

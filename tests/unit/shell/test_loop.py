@@ -54,7 +54,7 @@ class FakeMachine:
             self.wake = None
         return []
 
-    def cycle(self, now: float) -> list[Command] | None:
+    def cycle(self, now: float, step: CycleStep | None = None) -> list[Command] | None:
         if self.slices:
             self.slices -= 1
             return []

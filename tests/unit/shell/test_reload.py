@@ -15,7 +15,8 @@ from pyscheduler.config.gates import DEFAULTS
 from pyscheduler.config.loaded import LoadedConfig
 from pyscheduler.config.problems import ConfigError, Problem
 from pyscheduler.core.commands import EventType, Record
-from pyscheduler.core.pod_names import PodNames
+from pyscheduler.core.framework.pod_indexer import PodIndexer
+from pyscheduler.core.state import ClusterState
 from pyscheduler.shell.metrics import Metrics
 from pyscheduler.shell.reload import PERIOD, Reloader, Source
 from pyscheduler.shell.scheduler import Scheduler
@@ -53,7 +54,7 @@ class FakeScheduler:
     names: tuple[str, ...] = ("mine",)
     taken: list[LoadedConfig] = field(default_factory=list)
     recorded: list[Record] = field(default_factory=list)
-    pod_names: PodNames = field(default_factory=PodNames)
+    pods: PodIndexer = field(default_factory=lambda: PodIndexer(ClusterState(), ()))
     restart: tuple[str, ...] = ()
     problem: Exception | None = None
 
@@ -76,6 +77,10 @@ class FakeScheduler:
 
     @property
     def context(self) -> Any:
+        return self
+
+    @property
+    def handle(self) -> Any:
         return self
 
 
@@ -186,7 +191,7 @@ async def test_reload_is_recorded_on_the_schedulers_own_pod(
 ) -> None:
     monkeypatch.setenv("POD_NAMESPACE", "kube-system")
     monkeypatch.setenv("POD_NAME", "scheduler-1")
-    scheduler.pod_names.put(pod("scheduler-1").namespace("kube-system").uid("u-1").build())
+    scheduler.pods.set_pod(None, pod("scheduler-1").namespace("kube-system").uid("u-1").build())
     scheduler.restart = ("clientConnection", "seed")
     follower = reloader(file, scheduler)
     write(file, BETTER)

@@ -24,7 +24,7 @@ def test_nominated_pods_are_indexed_by_uid_and_by_node() -> None:
     nominator = nominated("n1")
     second = pod("q").nominated("n1").build()
     nominator.add(second)
-    assert nominator.node_of("p") == "n1"
+    assert nominator.node_of["p"] == "n1"
     assert nominator.pods_on("n1") == (PLAIN, second)
     assert list(nominator.nodes()) == ["n1"]
     assert (len(nominator), "q" in nominator, nominator.pods_on("n2")) == (2, True, ())
@@ -72,7 +72,7 @@ def test_update_follows_the_status_only_if_its_nomination_changed(old: str, new:
     nominator = nominated("n1")
     version = pod("p").nominated(new).build()
     nominator.update(pod("p").nominated(old).build(), version)
-    assert nominator.node_of("p") == expected
+    assert nominator.node_of.get("p", "") == expected
     assert nominator.pods_on(expected) == ((version,) if expected else ())
 
 
@@ -104,7 +104,7 @@ def test_update_without_a_nominated_node_adds_no_nomination() -> None:
 def test_added_pod_with_a_nominated_node_is_nominated_once_it_is_active() -> None:
     fixture = QueueFixture(gates=(Gate(closed_to=["gated"]),))
     fixture.add(pod("p").nominated("n1").build(), pod("gated").nominated("n2").build())
-    assert fixture.queue.nominator.node_of("p") == "n1"
+    assert fixture.queue.nominator.node_of["p"] == "n1"
     assert "gated" not in fixture.queue.nominator
 
 
@@ -116,7 +116,7 @@ def test_updates_in_any_tier_reach_the_nominator(tier: str) -> None:
         fixture.try_and_fail(*(["Fit"] if tier == "unschedulable" else []))
     assert fixture.queue.pending_counts()[tier] == 1
     fixture.queue.update(pod("p").build(), pod("p").nominated("n1").build(), [], fixture.now)
-    assert fixture.queue.nominator.node_of("p") == "n1"
+    assert fixture.queue.nominator.node_of["p"] == "n1"
     fixture.queue.delete("p")
     assert len(fixture.queue.nominator) == 0
 
