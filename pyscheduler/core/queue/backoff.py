@@ -8,7 +8,7 @@ be popped early while the active queue is empty; pods with an error may not.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from pyscheduler.api.plugin import QueueSortPlugin
@@ -68,17 +68,15 @@ class BackoffQueue:
     """kube-scheduler's backoffQ: separate queues for rejected pods and for pods with an error."""
 
     def __init__(self, sort: QueueSortPlugin, instrument: Instrument, index: TierIndex) -> None:
-        self._rejected = OrderedPods(
-            key=lambda queued: (queued.backoff_expiry, sort.sort_key(queued)),
-            fallback=lambda queued: (queued.backoff_expiry, *by_priority_and_time(queued)),
-            failed=lambda error: instrument.plugin_failed(sort.name, QUEUE_SORT, error),
-            index=index,
-        )
-        self._errors = OrderedPods(key=_expiry, fallback=_expiry, failed=lambda _: None, index=index)
+        def failed(error: BaseException) -> None:
+            instrument.plugin_failed(sort.name, QUEUE_SORT, error)
+
+        self._rejected = _Batches(lambda: OrderedPods(sort.sort_key, by_priority_and_time, failed, index))
+        self._errors = _Batches(lambda: OrderedPods(_by_arrival, _by_arrival, failed, index))
         self._no_early_pop_until = 0.0
 
     def __len__(self) -> int:
-        return len(self._rejected.entries) + len(self._errors.entries)
+        return len(self._rejected) + len(self._errors)
 
     def __iter__(self) -> Iterator[QueuedPod]:
         yield from self._rejected
@@ -98,7 +96,7 @@ class BackoffQueue:
 
     def pop_early(self, now: float) -> QueuedPod | None:
         """Remove and return the first rejected pod before its backoff ends; None if there is none or too early."""
-        ready = self.next_early() if self._rejected.entries else None
+        ready = self.next_early()
         return None if ready is None or now < ready else self._rejected.pop()
 
     def next_early(self) -> float | None:
@@ -117,19 +115,57 @@ class BackoffQueue:
     def release(self, now: float) -> QueuedPod | None:
         """Remove and return a pod with an expired backoff, rejected pods before those with an error, or None."""
         second = math.floor(now)
-        for pods in (self._rejected, self._errors):
-            head = pods.first()
-            if head is not None and head.backoff_expiry < second:
-                return pods.pop()
+        for batches in (self._rejected, self._errors):
+            expiry = batches.first_expiry()
+            if expiry is not None and expiry < second:
+                return batches.pop()
         return None
 
     def next_release(self) -> float | None:
         """Return the time from which `release` returns a pod, or None."""
-        if not self._rejected.entries and not self._errors.entries:
-            return None
-        heads = (pods.first() for pods in (self._rejected, self._errors))
-        return min(head.backoff_expiry + 1 for head in heads if head is not None)
+        expiries = (self._rejected.first_expiry(), self._errors.first_expiry())
+        return min((expiry + 1 for expiry in expiries if expiry is not None), default=None)
 
 
-def _expiry(queued: QueuedPod) -> float:
-    return queued.backoff_expiry
+class _Batches:
+    """Pods by the last second of their backoff: there are a dozen of these, and pods are sorted within one of them."""
+
+    def __init__(self, new_batch: Callable[[], OrderedPods]) -> None:
+        self._new_batch = new_batch
+        self._batches: dict[float, OrderedPods] = {}
+
+    def __len__(self) -> int:
+        return sum(map(len, self._batches.values()))
+
+    def __iter__(self) -> Iterator[QueuedPod]:
+        for _, batch in sorted(self._batches.items()):
+            yield from batch
+
+    def add(self, queued: QueuedPod) -> None:
+        batch = self._batches.get(queued.backoff_expiry)
+        if batch is None:
+            batch = self._batches[queued.backoff_expiry] = self._new_batch()
+        batch.add(queued)
+
+    def first_expiry(self) -> float | None:
+        """Return the expiry of the batch that is released first, or None without pods."""
+        while self._batches:
+            expiry = min(self._batches)
+            if self._batches[expiry].entries:
+                return expiry
+            del self._batches[expiry]
+        return None
+
+    def first(self) -> QueuedPod | None:
+        """Return the pod that `pop` would return, or None."""
+        expiry = self.first_expiry()
+        return None if expiry is None else self._batches[expiry].first()
+
+    def pop(self) -> QueuedPod | None:
+        """Remove and return the first pod of the first batch, or return None."""
+        expiry = self.first_expiry()
+        return None if expiry is None else self._batches[expiry].pop()
+
+
+def _by_arrival(queued: QueuedPod) -> int:  # noqa: ARG001 - all pods have the same key
+    return 0
