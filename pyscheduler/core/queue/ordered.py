@@ -49,10 +49,6 @@ class _SortedEntries:
         self._added: list[Entry] = []
         """Entries that are compared at the next read."""
 
-    def __len__(self) -> int:
-        """Number of entries, with those to be dropped."""
-        return len(self._sorted) + len(self._heap) + len(self._added)
-
     def add(self, entry: Entry) -> None:
         self._added.append(entry)
 
@@ -72,14 +68,18 @@ class _SortedEntries:
         else:
             heappop(self._heap)
 
-    def sort(self) -> list[Entry]:
-        """Return all entries in ascending order."""
+    def all(self) -> list[Entry]:
+        """Return the current entries in ascending order."""
+        self._sort()
         current = self._current
-        entries = [*self._sorted, *self._heap, *self._added]
-        self._sorted = [entry for entry in entries if current.get(entry[2].pod.uid) is entry]
+        self._sorted = [entry for entry in self._sorted if current.get(entry[2].pod.uid) is entry]
+        return self._sorted[::-1]
+
+    def _sort(self) -> None:
+        self._sorted += self._heap
+        self._sorted += self._added
         self._heap, self._added = [], []
         self._sorted.sort(reverse=True)
-        return self._sorted[::-1]
 
     def _head(self) -> Entry | None:
         if not self._heap:
@@ -87,13 +87,15 @@ class _SortedEntries:
         return self._heap[0] if not self._sorted or self._heap[0] < self._sorted[-1] else self._sorted[-1]
 
     def _sort_added(self) -> None:
-        entries = len(self)
-        if len(self._sorted) < _FEW * (entries - len(self._sorted)) or entries > 2 * len(self._current) + _SPARE:
-            self.sort()
-            return
-        for entry in self._added:
-            heappush(self._heap, entry)
-        self._added.clear()
+        unsorted = len(self._heap) + len(self._added)
+        if len(self._sorted) + unsorted > 2 * len(self._current) + _SPARE:
+            self.all()
+        elif len(self._sorted) < _FEW * unsorted:
+            self._sort()
+        else:
+            for entry in self._added:
+                heappush(self._heap, entry)
+            self._added.clear()
 
 
 class OrderedPods:
@@ -116,6 +118,8 @@ class OrderedPods:
         self._ranked = _SortedEntries(self.entries)
         self._unsortable = _SortedEntries(self.entries)
         """Entries with fallback keys."""
+        self._has_unsortable = False
+        """True once the plugin has raised: `_unsortable` is read only then."""
 
     def __len__(self) -> int:
         return len(self.entries)
@@ -123,12 +127,12 @@ class OrderedPods:
     def __iter__(self) -> Iterator[QueuedPod]:
         """Iterate over the pods with a working key in order, then over the others in theirs."""
         try:
-            ranked = self._ranked.sort()
+            ranked = self._ranked.all()
         except BaseException as error:
             self._rebuild_after(error)
-            ranked = self._ranked.sort()
+            ranked = self._ranked.all()
         yield from (queued for _, _, queued in ranked)
-        yield from (queued for _, _, queued in self._unsortable.sort())
+        yield from (queued for _, _, queued in self._unsortable.all())
 
     def get(self, uid: str) -> QueuedPod | None:
         entry = self.entries.get(uid)
@@ -182,7 +186,7 @@ class OrderedPods:
         except BaseException as error:
             self._rebuild_after(error)
             first = self._ranked.first()
-        other = self._unsortable.first() if len(self._unsortable) else None
+        other = self._unsortable.first() if self._has_unsortable else None
         if first is not None and (other is None or not other[0] < self._fallback(first[2])):
             return self._ranked, first
         assert other is not None, "there is an entry"
@@ -195,7 +199,7 @@ class OrderedPods:
         """
         if is_external(error):
             raise error
-        unsortable = {entry[2].pod.uid for entry in self._unsortable.sort()}
+        unsortable = {entry[2].pod.uid for entry in self._unsortable.all()}
         others = [entry for uid, entry in self.entries.items() if uid not in unsortable]
         ranked = SortedList()
         for _, arrival, queued in sorted(others, key=lambda entry: entry[1]):
@@ -212,6 +216,7 @@ class OrderedPods:
         self._failed(error)
         entry = self.entries[queued.pod.uid] = (self._fallback(queued), arrival, queued)
         self._unsortable.add(entry)
+        self._has_unsortable = True
 
 
 class ActiveQueue(OrderedPods):

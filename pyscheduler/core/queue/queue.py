@@ -146,7 +146,7 @@ class SchedulingQueue:
 
     def rejected_by(self) -> Mapping[tuple[str, ...], int]:
         """Return the number of pods in all tiers by (plugin that rejected them last, scheduler name)."""
-        return self._rejections.counts
+        return self._rejections.counts(excluded=self._in_flight.pods)
 
     def in_flight_counts(self) -> Mapping[str, int]:
         """Return the number of recorded events by label, and that of the pods in flight under `PodPopped`."""
@@ -231,8 +231,6 @@ class SchedulingQueue:
         if queued.initial_attempt is None:
             queued.initial_attempt = now
         queued.attempts += 1
-        if queued.unschedulable_plugins or queued.pending_plugins:
-            self._rejections.remove(queued.pod.uid)
         self._in_flight.start(queued)
         return queued
 
@@ -250,14 +248,17 @@ class SchedulingQueue:
             queued.timestamp = now
             queued.last_event_number = self.backlog.number
             self._count_failure(queued)
+            self._rejections.set(queued)
             self._backoff_queue.delay_early_pops(now)
             self._last_failure_event = self.backlog.number
             self._requeue(queued, self._replay(queued), labels.ATTEMPT_FAILURE, now)
-        self.done(pod.uid)
+        self._in_flight.done(pod.uid)
 
     def done(self, uid: str) -> None:
         """End the attempt of a pod: events need not be recorded for it any more."""
-        self._in_flight.done(uid)
+        if uid in self._in_flight.pods:
+            self._in_flight.done(uid)
+            self._rejections.remove(uid)
 
     def _count_failure(self, queued: QueuedPod) -> None:
         if queued.unschedulable_plugins or queued.pending_plugins:
@@ -458,8 +459,6 @@ class SchedulingQueue:
         if queued.initial_attempt is None:
             queued.initial_attempt = now
         self.active.add(queued)
-        if queued.unschedulable_plugins or queued.pending_plugins:
-            self._rejections.add(queued)
         self._instrument.queue_incoming(_ACTIVE, label)
         return True
 
@@ -468,12 +467,12 @@ class SchedulingQueue:
             self._add_to_unschedulable(queued, label)
             return False
         self._backoff_queue.add(queued)
-        self._rejections.add(queued)
         self._instrument.queue_incoming(_BACKOFF, label)
         return True
 
     def _add_to_unschedulable(self, queued: QueuedPod, label: str) -> None:
         self._unschedulable.add(queued)
-        self._rejections.add(queued)
+        if queued.gating_plugin:
+            self._rejections.set(queued)  # the gate is one of the rejectors now
         # Gated pods count here too: kube-scheduler's queue_incoming_pods_total has no separate queue for them.
         self._instrument.queue_incoming(_UNSCHEDULABLE, label)
