@@ -21,7 +21,7 @@ from pyscheduler.api import Action, ClusterEvent, ClusterEventWithHint, Pod, Que
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.core.queue import Backoff, Nominator, QueueProfile, SchedulingQueue
 from pyscheduler.core.queue.backlog import SLICE, Backlog, Move
-from pyscheduler.core.queue.event_evaluator import EventEvaluator
+from pyscheduler.core.queue.event_evaluator import Candidate, EventEvaluator
 from pyscheduler.core.queue.hints import HintScope
 from pyscheduler.core.queue.inflight import InFlight
 from pyscheduler.core.queue.ordered import OrderedPods
@@ -285,7 +285,7 @@ def _forget_events(monkeypatch: pytest.MonkeyPatch) -> None:
 def _move_half(monkeypatch: pytest.MonkeyPatch) -> None:
     candidates = EventEvaluator.candidates
 
-    def half(self: EventEvaluator, move: Move, pods: UnschedulablePods) -> Iterator[QueuedPod | None]:
+    def half(self: EventEvaluator, move: Move, pods: UnschedulablePods) -> Iterator[Candidate | None]:
         move.plugins = move.plugins[:1] if move.plugins else move.plugins
         return candidates(self, move, pods)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 from pyscheduler.api.plugin import QueueSortPlugin
 from pyscheduler.api.pod import LARGE
@@ -49,9 +50,8 @@ class Backoff:
         failures = queued.error_count or queued.unschedulable_count
         if not failures:
             return 0.0
-        return (
-            min(math.ldexp(self.initial, min(failures - 1, _MOST_DOUBLINGS)), self.maximum) + queued.pod.size // LARGE
-        )
+        backoff = _exponential(self.initial, self.maximum, failures)
+        return backoff + queued.pod.size // LARGE if queued.pod.is_large else backoff
 
     def expiry(self, queued: QueuedPod) -> float:
         """Return the last whole second of the backoff; the pod leaves at the start of the next one."""
@@ -62,6 +62,11 @@ class Backoff:
         if self.maximum <= 0 or not (queued.error_count or queued.unschedulable_count):
             return False
         return queued.backoff_expiry >= math.floor(now)
+
+
+@lru_cache(1024)
+def _exponential(initial: float, maximum: float, failures: int) -> float:
+    return min(math.ldexp(initial, min(failures - 1, _MOST_DOUBLINGS)), maximum)
 
 
 class BackoffQueue:
@@ -112,17 +117,17 @@ class BackoffQueue:
         """End the pause of early pops after an event that may help a pod."""
         self._no_early_pop_until = 0.0
 
-    def release(self, now: float) -> QueuedPod | None:
-        """Remove and return a pod with an expired backoff, rejected pods before those with an error, or None."""
+    def expired(self, now: float) -> OrderedPods | None:
+        """Return pods with an expired backoff, rejected pods before those with an error, or None."""
         second = math.floor(now)
         for batches in (self._rejected, self._errors):
             expiry = batches.first_expiry()
             if expiry is not None and expiry < second:
-                return batches.pop()
+                return batches.by_expiry[expiry]
         return None
 
     def next_release(self) -> float | None:
-        """Return the time from which `release` returns a pod, or None."""
+        """Return the time from which `expired` returns pods, or None."""
         expiries = (self._rejected.first_expiry(), self._errors.first_expiry())
         return min((expiry + 1 for expiry in expiries if expiry is not None), default=None)
 
@@ -132,39 +137,39 @@ class _Batches:
 
     def __init__(self, new_batch: Callable[[], OrderedPods]) -> None:
         self._new_batch = new_batch
-        self._batches: dict[float, OrderedPods] = {}
+        self.by_expiry: dict[float, OrderedPods] = {}
 
     def __len__(self) -> int:
-        return sum(map(len, self._batches.values()))
+        return sum(map(len, self.by_expiry.values()))
 
     def __iter__(self) -> Iterator[QueuedPod]:
-        for _, batch in sorted(self._batches.items()):
+        for _, batch in sorted(self.by_expiry.items()):
             yield from batch
 
     def add(self, queued: QueuedPod) -> None:
-        batch = self._batches.get(queued.backoff_expiry)
+        batch = self.by_expiry.get(queued.backoff_expiry)
         if batch is None:
-            batch = self._batches[queued.backoff_expiry] = self._new_batch()
+            batch = self.by_expiry[queued.backoff_expiry] = self._new_batch()
         batch.add(queued)
 
     def first_expiry(self) -> float | None:
         """Return the expiry of the batch that is released first, or None without pods."""
-        while self._batches:
-            expiry = min(self._batches)
-            if self._batches[expiry].entries:
+        while self.by_expiry:
+            expiry = min(self.by_expiry)
+            if self.by_expiry[expiry].entries:
                 return expiry
-            del self._batches[expiry]
+            del self.by_expiry[expiry]
         return None
 
     def first(self) -> QueuedPod | None:
         """Return the pod that `pop` would return, or None."""
         expiry = self.first_expiry()
-        return None if expiry is None else self._batches[expiry].first()
+        return None if expiry is None else self.by_expiry[expiry].first()
 
     def pop(self) -> QueuedPod | None:
         """Remove and return the first pod of the first batch, or return None."""
         expiry = self.first_expiry()
-        return None if expiry is None else self._batches[expiry].pop()
+        return None if expiry is None else self.by_expiry[expiry].pop()
 
 
 def _by_arrival(queued: QueuedPod) -> int:  # noqa: ARG001 - all pods have the same key

@@ -39,34 +39,30 @@ class _SortedEntries:
     An entry that is no longer the `current` one of its pod is dropped when it comes first.
     """
 
-    __slots__ = ("_added", "_current", "_heap", "_sorted")
+    __slots__ = ("_current", "_heap", "_sorted", "added")
 
     def __init__(self, current: Mapping[str, Entry], ascending: list[Entry] | None = None) -> None:
         self._current = current
         self._sorted = (ascending or [])[::-1]
         """Entries in descending order: the first one is popped from the end."""
         self._heap: list[Entry] = []
-        self._added: list[Entry] = []
-        """Entries that are compared at the next read."""
+        self.added: list[Entry] = []
+        """New entries, to be sorted at the next read."""
 
-    def add(self, entry: Entry) -> None:
-        self._added.append(entry)
-
-    def first(self) -> Entry | None:
-        """Return the first entry, or None. Raises what a comparison of keys raises."""
-        if self._added:
+    def pop(self) -> Entry | None:
+        """Remove and return the first entry, or return None. Raises what a comparison of keys raises."""
+        if self.added:
             self._sort_added()
-        current = self._current
-        while (entry := self._head()) is not None and current.get(entry[2].pod.uid) is not entry:
-            self.remove_first(entry)
-        return entry
+        entries, heap, current = self._sorted, self._heap, self._current
+        while entries or heap:
+            entry = heappop(heap) if heap and (not entries or heap[0] < entries[-1]) else entries.pop()
+            if current.get(entry[2].pod.uid) is entry:
+                return entry
+        return None
 
-    def remove_first(self, entry: Entry) -> None:
-        """Remove the entry that `first` has returned."""
-        if self._sorted and self._sorted[-1] is entry:
-            self._sorted.pop()
-        else:
-            heappop(self._heap)
+    def put_back(self, entry: Entry) -> None:
+        """Put the entry back that `pop` has just returned."""
+        self._sorted.append(entry)
 
     def all(self) -> list[Entry]:
         """Return the current entries in ascending order."""
@@ -77,25 +73,20 @@ class _SortedEntries:
 
     def _sort(self) -> None:
         self._sorted += self._heap
-        self._sorted += self._added
-        self._heap, self._added = [], []
+        self._sorted += self.added
+        self._heap, self.added = [], []
         self._sorted.sort(reverse=True)
 
-    def _head(self) -> Entry | None:
-        if not self._heap:
-            return self._sorted[-1] if self._sorted else None
-        return self._heap[0] if not self._sorted or self._heap[0] < self._sorted[-1] else self._sorted[-1]
-
     def _sort_added(self) -> None:
-        unsorted = len(self._heap) + len(self._added)
+        unsorted = len(self._heap) + len(self.added)
         if len(self._sorted) + unsorted > 2 * len(self._current) + _SPARE:
             self.all()
         elif len(self._sorted) < _FEW * unsorted:
             self._sort()
         else:
-            for entry in self._added:
+            for entry in self.added:
                 heappush(self._heap, entry)
-            self._added.clear()
+            self.added.clear()
 
 
 class OrderedPods:
@@ -148,7 +139,7 @@ class OrderedPods:
         except BaseException as error:
             self._add_unsortable(arrival, queued, error)
         else:
-            self._ranked.add(entry)
+            self._ranked.added.append(entry)
 
     def replace(self, pod: Pod) -> None:
         """Replace a pod that is in by its new version with the same arrival."""
@@ -166,31 +157,36 @@ class OrderedPods:
         """Return the pod that `pop` would return, or None."""
         if not self.entries:
             return None
-        return self._first()[1][2]
+        pods, entry = self._take_first()
+        pods.put_back(entry)
+        return entry[2]
 
     def pop(self) -> QueuedPod | None:
         """Remove and return the first pod, or return None if there is none."""
         if not self.entries:
             return None
-        pods, entry = self._first()
-        pods.remove_first(entry)
-        queued = entry[2]
+        _, (_, _, queued) = self._take_first()
         uid = queued.pod.uid
         del self.entries[uid], self._index[uid]
         return queued
 
-    def _first(self) -> tuple[_SortedEntries, Entry]:
-        """Return the list with the first pod, and its entry."""
+    def _take_first(self) -> tuple[_SortedEntries, Entry]:
+        """Remove the first entry from its list. Return both."""
         try:
-            first = self._ranked.first()
+            first = self._ranked.pop()
         except BaseException as error:
             self._rebuild_after(error)
-            first = self._ranked.first()
-        other = self._unsortable.first() if self._has_unsortable else None
-        if first is not None and (other is None or not other[0] < self._fallback(first[2])):
+            first = self._ranked.pop()
+        if first is not None and not self._has_unsortable:
             return self._ranked, first
-        assert other is not None, "there is an entry"
-        return self._unsortable, other
+        other = self._unsortable.pop()
+        if first is not None and other is not None:
+            other_first = other[0] < self._fallback(first[2])
+            (self._ranked if other_first else self._unsortable).put_back(first if other_first else other)
+            return (self._unsortable, other) if other_first else (self._ranked, first)
+        entry = first or other
+        assert entry is not None, "there is an entry for each pod"
+        return (self._ranked if other is None else self._unsortable), entry
 
     def _rebuild_after(self, error: BaseException) -> None:
         """Compute the keys anew, and insert the pods one by one to find those that cannot be compared.
@@ -215,7 +211,7 @@ class OrderedPods:
             raise error
         self._failed(error)
         entry = self.entries[queued.pod.uid] = (self._fallback(queued), arrival, queued)
-        self._unsortable.add(entry)
+        self._unsortable.added.append(entry)
         self._has_unsortable = True
 
 

@@ -52,6 +52,7 @@ FLUSH_PERIOD = 30.0
 """Seconds between two checks for pods that have been unschedulable for too long."""
 
 _SKIP, _AFTER_BACKOFF = QueueingStrategy.SKIP, QueueingStrategy.AFTER_BACKOFF
+_IMMEDIATELY = QueueingStrategy.IMMEDIATELY
 _ACTIVE, _BACKOFF, _UNSCHEDULABLE = Tier.ACTIVE.value, Tier.BACKOFF.value, Tier.UNSCHEDULABLE.value
 
 
@@ -204,7 +205,7 @@ class SchedulingQueue:
 
     def _enter(self, queued: QueuedPod, label: str, now: float) -> None:
         queued.last_event_number = self.backlog.number
-        if self._to_active(queued, label, now) and queued.pod.nominated_node_name:
+        if self._requeue(queued, _IMMEDIATELY, label, now) and queued.pod.nominated_node_name:
             self.nominator.add(queued.pod)
 
     def _requeue_on_events(self, queued: QueuedPod, events: Sequence[ClusterEvent], now: float) -> None:
@@ -312,12 +313,13 @@ class SchedulingQueue:
     def _steps(self, task: Task) -> Iterator[bool]:
         """Process a task; yields after each pod, or group of equal pods, True if an event has moved the pod."""
         if isinstance(task, Move):
-            for queued in self._events.candidates(task, self._unschedulable):
-                yield queued is not None and self._evaluate_event(queued, task)
+            for candidate in self._events.candidates(task, self._unschedulable):
+                yield candidate is not None and self._evaluate_event(*candidate, task)
         elif isinstance(task, Release):
-            while (queued := self._backoff_queue.release(task.at)) is not None:
-                self._to_active(queued, labels.BACKOFF_COMPLETE, task.at, admitted=True)
-                yield False
+            while (batch := self._backoff_queue.expired(task.at)) is not None:
+                while (queued := batch.pop()) is not None:
+                    self._to_active(queued, labels.BACKOFF_COMPLETE, task.at)
+                    yield False
         else:
             for queued in task.pods:
                 self._readmit(queued, task)
@@ -331,7 +333,7 @@ class SchedulingQueue:
             return
         queued.unschedulable_plugins, queued.pending_plugins, queued.gating_plugin = frozenset(), frozenset(), ""
         queued.last_event_number = readmission.number
-        self._to_active(queued, labels.RECONFIGURED, readmission.at)
+        self._requeue(queued, _IMMEDIATELY, labels.RECONFIGURED, readmission.at)
 
     def _catch_up(self, uid: str) -> None:
         """Run the backlog's tasks for one pod, so that a change of it comes after them."""
@@ -342,7 +344,7 @@ class SchedulingQueue:
             elif isinstance(task, Move):
                 queued = self._unschedulable.get(uid)
                 if queued is not None and self._concerns(task, queued):
-                    self._evaluate_event(queued, task)
+                    self._evaluate_event(queued, None, task)
 
     def _concerns(self, move: Move, queued: QueuedPod) -> bool:
         if move.plugins is not None:
@@ -358,7 +360,7 @@ class SchedulingQueue:
                 self._in_flight.record(for_pod(pod, labels.FORCE_ACTIVATE))
             elif tier is not None and tier is not self.active:
                 queued, admitted = tier.remove(pod.uid), tier is not self._unschedulable
-                self._to_active(queued, labels.FORCE_ACTIVATE, now, admitted)
+                self._requeue(queued, _IMMEDIATELY, labels.FORCE_ACTIVATE, now, admitted)
 
     def requeue(self, pod: Pod, label: str, now: float) -> None:
         """Retry an unschedulable pod after its backoff, whichever plugins rejected it. Gates still apply."""
@@ -398,8 +400,11 @@ class SchedulingQueue:
             self._in_flight.record(TIMEOUT)
             self.backlog.move(TIMEOUT, now, None, has_expired).with_gated = True
 
-    def _evaluate_event(self, queued: QueuedPod, move: Move) -> bool:
-        """Evaluate an event for a pod once, unless it has left the tier; returns True if the pod was requeued."""
+    def _evaluate_event(self, queued: QueuedPod, how: QueueingStrategy | None, move: Move) -> bool:
+        """Evaluate an event for a pod once, unless it has left the tier; returns True if the pod was requeued.
+
+        `how` is the effect of the event on all pods of its group, or None.
+        """
         if queued.last_event_number >= move.number or self._unschedulable.get(queued.pod.uid) is not queued:
             return False
         queued.last_event_number = move.number
@@ -409,7 +414,8 @@ class SchedulingQueue:
         # Checked first, since hundreds of gated preemptors may wait, each with the events of all others' victims.
         if queued.gating_plugin and self.gates.is_still_gated(queued, move.gate_results):
             return False
-        how = self._events.strategy_in_group(queued, self._unschedulable.group_of(queued.pod.uid), move)
+        if how is None:
+            how = self._events.strategy_in_group(queued, self._unschedulable.group_of(queued.pod.uid), move)
         if how is _SKIP or not self._move_pod(queued, how, labels.label_of(move.event), move.at):
             return False
         if move.number > self._last_failure_event:
@@ -420,13 +426,7 @@ class SchedulingQueue:
         """Requeue an unschedulable pod unless a plugin's call has removed it; returns False if it stays or is gated."""
         if queued.gating_plugin:
             return self._wake_gated(queued, how, label, now)
-        return self._leave_unschedulable(queued) and self._requeue(queued, how, label, now)
-
-    def _leave_unschedulable(self, queued: QueuedPod) -> bool:
-        if self._unschedulable.get(queued.pod.uid) is not queued:
-            return False
-        self._unschedulable.remove(queued.pod.uid)
-        return True
+        return self._unschedulable.discard(queued) and self._requeue(queued, how, label, now)
 
     def _wake_gated(self, queued: QueuedPod, how: QueueingStrategy, label: str, now: float) -> bool:
         """Requeue a gated pod if it is admitted now; it keeps its position if the same plugin still gates it."""
@@ -434,7 +434,7 @@ class SchedulingQueue:
         if not admitted and queued.gating_plugin == gate:
             self._instrument.queue_incoming(_UNSCHEDULABLE, label)
             return False
-        if not self._leave_unschedulable(queued):
+        if not self._unschedulable.discard(queued):
             return False
         if not admitted:
             self._add_to_unschedulable(queued, label)
@@ -445,30 +445,21 @@ class SchedulingQueue:
         self, queued: QueuedPod, how: QueueingStrategy, label: str, now: float, admitted: bool = False
     ) -> bool:
         """Put a pod that is in no tier into the right one; returns False if it needs a further event."""
-        if how is _SKIP:
+        if how is _SKIP or not (admitted or self.gates.admit(queued)):
             self._add_to_unschedulable(queued, label)
             return False
         if how is _AFTER_BACKOFF and self._backoff_policy.is_backing_off(queued, now):
-            return self._to_backoff(queued, label, admitted)
-        return self._to_active(queued, label, now, admitted)
+            self._backoff_queue.add(queued)
+            self._instrument.queue_incoming(_BACKOFF, label)
+        else:
+            self._to_active(queued, label, now)
+        return True
 
-    def _to_active(self, queued: QueuedPod, label: str, now: float, admitted: bool = False) -> bool:
-        if not admitted and not self.gates.admit(queued):
-            self._add_to_unschedulable(queued, label)
-            return False
+    def _to_active(self, queued: QueuedPod, label: str, now: float) -> None:
         if queued.initial_attempt is None:
             queued.initial_attempt = now
         self.active.add(queued)
         self._instrument.queue_incoming(_ACTIVE, label)
-        return True
-
-    def _to_backoff(self, queued: QueuedPod, label: str, admitted: bool = False) -> bool:
-        if not admitted and not self.gates.admit(queued):
-            self._add_to_unschedulable(queued, label)
-            return False
-        self._backoff_queue.add(queued)
-        self._instrument.queue_incoming(_BACKOFF, label)
-        return True
 
     def _add_to_unschedulable(self, queued: QueuedPod, label: str) -> None:
         self._unschedulable.add(queued)

@@ -89,6 +89,13 @@ class UnschedulablePods:
         del self._index[uid]
         return self.rejected.pop(uid, None) or self.gated.pop(uid)
 
+    def discard(self, queued: QueuedPod) -> bool:
+        """Remove a pod if it is in. Return True if it was."""
+        is_in = self.get(queued.pod.uid) is queued
+        if is_in:
+            self.remove(queued.pod.uid)
+        return is_in
+
     def has_any(self, plugins: Iterable[ProfilePlugin] | None) -> bool:
         """Return True if one of the plugins rejected or gates any pod; None: if any pod is not gated."""
         return bool(self.rejected) if plugins is None else any(plugin in self._by_plugin for plugin in plugins)
