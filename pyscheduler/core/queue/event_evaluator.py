@@ -68,9 +68,9 @@ class EventEvaluator:
                         yield None
                 yield from ((queued, strategy) for _, queued, strategy in sorted(helped))
             return
-        yield from ((queued, None) for queued in list(pods.rejected.values()))
+        yield from ((queued, None) for queued in pods.pods(gated=False))
         if move.with_gated:
-            yield from ((queued, None) for queued in list(pods.gated.values()))
+            yield from ((queued, None) for queued in pods.pods(gated=True))
 
     def _shared_strategy(self, group: HintGroup, move: Move) -> QueueingStrategy | None:
         """Return the effect on all pods of the group but the event's own; None if each has to be evaluated."""

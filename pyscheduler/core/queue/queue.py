@@ -47,6 +47,7 @@ from pyscheduler.core.queue.nominator import Nominator
 from pyscheduler.core.queue.profile import QueueProfile
 from pyscheduler.core.queue.rejections import RejectionCounts, shared
 from pyscheduler.core.queue.tiers import Tiers
+from pyscheduler.core.queue.unschedulable import HintGroup
 
 FLUSH_PERIOD = 30.0
 """Seconds between two checks for pods that have been unschedulable for too long."""
@@ -122,7 +123,7 @@ class SchedulingQueue:
     def needs_events(self) -> bool:
         """Return True if any pod is unschedulable or in flight; otherwise events may be dropped."""
         unschedulable = self._unschedulable
-        return bool(unschedulable.rejected or unschedulable.gated or self._in_flight.pods)
+        return unschedulable.rejected > 0 or unschedulable.gated > 0 or bool(self._in_flight.pods)
 
     def get(self, uid: str) -> QueuedPod | None:
         """Return the pod if it is in one of the tiers, or None."""
@@ -342,14 +343,9 @@ class SchedulingQueue:
                 if self._tiers.previous is not None and (queued := self._tiers.previous.remove(uid)) is not None:
                     self._readmit(queued, task)
             elif isinstance(task, Move):
-                queued = self._unschedulable.get(uid)
-                if queued is not None and self._concerns(task, queued):
-                    self._evaluate_event(queued, None, task)
-
-    def _concerns(self, move: Move, queued: QueuedPod) -> bool:
-        if move.plugins is not None:
-            return self._unschedulable.is_held_by(queued.pod.uid, move.plugins)
-        return move.with_gated or not queued.gating_plugin
+                group = self._unschedulable.group_of(uid)
+                if group is not None and task.concerns(group):
+                    self._evaluate_event(group.get(uid), None, task)
 
     def activate(self, pods: Iterable[Pod], now: float) -> None:
         """Make pods active regardless of backoff; those in flight are retried afterwards. Gates still apply."""
@@ -359,7 +355,7 @@ class SchedulingQueue:
             if pod.uid in self._in_flight.pods:
                 self._in_flight.record(for_pod(pod, labels.FORCE_ACTIVATE))
             elif tier is not None and tier is not self.active:
-                queued, admitted = tier.remove(pod.uid), tier is not self._unschedulable
+                queued, admitted = tier.remove(pod.uid), not isinstance(tier, HintGroup)
                 self._requeue(queued, _IMMEDIATELY, labels.FORCE_ACTIVATE, now, admitted)
 
     def requeue(self, pod: Pod, label: str, now: float) -> None:
@@ -405,7 +401,8 @@ class SchedulingQueue:
 
         `how` is the effect of the event on all pods of its group, or None.
         """
-        if queued.last_event_number >= move.number or self._unschedulable.get(queued.pod.uid) is not queued:
+        group = self._unschedulable.group_of(queued.pod.uid)
+        if queued.last_event_number >= move.number or group is None or group.get(queued.pod.uid) is not queued:
             return False
         queued.last_event_number = move.number
         if move.only is not None and not move.only(queued):
@@ -415,7 +412,7 @@ class SchedulingQueue:
         if queued.gating_plugin and self.gates.is_still_gated(queued, move.gate_results):
             return False
         if how is None:
-            how = self._events.strategy_in_group(queued, self._unschedulable.group_of(queued.pod.uid), move)
+            how = self._events.strategy_in_group(queued, group, move)
         if how is _SKIP or not self._move_pod(queued, how, labels.label_of(move.event), move.at):
             return False
         if move.number > self._last_failure_event:
