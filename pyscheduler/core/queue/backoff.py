@@ -77,7 +77,7 @@ class BackoffQueue:
             instrument.plugin_failed(sort.name, QUEUE_SORT, error)
 
         self._rejected = _Batches(lambda: OrderedPods(sort.sort_key, by_priority_and_time, failed, index))
-        self._errors = _Batches(lambda: OrderedPods(_by_arrival, _by_arrival, failed, index))
+        self._errors = _Batches(self._rejected.new_batch)
         self._no_early_pop_until = 0.0
 
     def __len__(self) -> int:
@@ -93,7 +93,8 @@ class BackoffQueue:
         A large pod is queued with those: it must not be popped early.
         """
         rejected = queued.unschedulable_plugins or queued.pending_plugins
-        (self._rejected if rejected and not queued.pod.is_large else self._errors).add(queued)
+        batches = self._rejected if rejected and not queued.pod.is_large else self._errors
+        batches.of(queued.backoff_expiry).add(queued)
 
     def pop(self) -> QueuedPod | None:
         """Remove and return any pod, or return None if the queue is empty."""
@@ -136,7 +137,7 @@ class _Batches:
     """Pods by the last second of their backoff: there are a dozen of these, and pods are sorted within one of them."""
 
     def __init__(self, new_batch: Callable[[], OrderedPods]) -> None:
-        self._new_batch = new_batch
+        self.new_batch = new_batch
         self.by_expiry: dict[float, OrderedPods] = {}
 
     def __len__(self) -> int:
@@ -146,11 +147,12 @@ class _Batches:
         for _, batch in sorted(self.by_expiry.items()):
             yield from batch
 
-    def add(self, queued: QueuedPod) -> None:
-        batch = self.by_expiry.get(queued.backoff_expiry)
+    def of(self, expiry: float) -> OrderedPods:
+        """Return the batch of an expiry for adding pods."""
+        batch = self.by_expiry.get(expiry)
         if batch is None:
-            batch = self.by_expiry[queued.backoff_expiry] = self._new_batch()
-        batch.add(queued)
+            batch = self.by_expiry[expiry] = self.new_batch()
+        return batch
 
     def first_expiry(self) -> float | None:
         """Return the expiry of the batch that is released first, or None without pods."""
@@ -170,7 +172,3 @@ class _Batches:
         """Remove and return the first pod of the first batch, or return None."""
         expiry = self.first_expiry()
         return None if expiry is None else self.by_expiry[expiry].pop()
-
-
-def _by_arrival(queued: QueuedPod) -> int:  # noqa: ARG001 - all pods have the same key
-    return 0

@@ -27,6 +27,8 @@ QUEUE_SORT = "QueueSort"
 SortKey = Callable[[QueuedPod], Any]
 Entry = tuple[Any, int, QueuedPod]
 """Key, arrival, pod: arrivals break ties of keys, so two pods are never compared."""
+_ARRIVALS = count()
+"""Numbers of the entries, which keep them when they are moved to another queue."""
 _FEW = 8
 """Additions are sorted into the other entries if those are fewer than this many times as many."""
 _SPARE = 64
@@ -103,7 +105,6 @@ class OrderedPods:
         self._fallback = fallback
         self._failed = failed
         self._index = index
-        self._arrivals = count()
         self.entries: dict[str, Entry] = {}
         """Entries of all pods by UID."""
         self._ranked = _SortedEntries(self.entries)
@@ -132,7 +133,7 @@ class OrderedPods:
     def add(self, queued: QueuedPod, arrival: int | None = None) -> None:
         """Add a pod that is not in yet, as the latest arrival by default."""
         uid = queued.pod.uid
-        arrival = next(self._arrivals) if arrival is None else arrival
+        arrival = next(_ARRIVALS) if arrival is None else arrival
         self._index[uid] = self
         try:
             self.entries[uid] = entry = (self._key(queued), arrival, queued)
@@ -169,6 +170,21 @@ class OrderedPods:
         uid = queued.pod.uid
         del self.entries[uid], self._index[uid]
         return queued
+
+    def take(self, others: OrderedPods) -> Iterator[QueuedPod]:
+        """Move all pods of a queue with the same sort key here, one by one and in their order."""
+        while others.entries:
+            pods, entry = others._take_first()
+            queued = entry[2]
+            uid = queued.pod.uid
+            del others.entries[uid]
+            if pods is others._ranked:
+                self.entries[uid] = entry
+                self._ranked.added.append(entry)
+                self._index[uid] = self
+            else:
+                self.add(queued)
+            yield queued
 
     def _take_first(self) -> tuple[_SortedEntries, Entry]:
         """Remove the first entry from its list. Return both."""

@@ -318,8 +318,8 @@ class SchedulingQueue:
                 yield candidate is not None and self._evaluate_event(*candidate, task)
         elif isinstance(task, Release):
             while (batch := self._backoff_queue.expired(task.at)) is not None:
-                while (queued := batch.pop()) is not None:
-                    self._to_active(queued, labels.BACKOFF_COMPLETE, task.at)
+                for _ in self.active.take(batch):
+                    self._instrument.queue_incoming(_ACTIVE, labels.BACKOFF_COMPLETE)
                     yield False
         else:
             for queued in task.pods:
@@ -407,7 +407,8 @@ class SchedulingQueue:
         queued.last_event_number = move.number
         if move.only is not None and not move.only(queued):
             return False
-        queued.flushed = queued.flushed or move.event is TIMEOUT
+        if move.event is TIMEOUT:
+            queued.flushed = True
         # Checked first, since hundreds of gated preemptors may wait, each with the events of all others' victims.
         if queued.gating_plugin and self.gates.is_still_gated(queued, move.gate_results):
             return False

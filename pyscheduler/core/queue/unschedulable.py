@@ -52,9 +52,7 @@ class HintGroup:
 
     def remove(self, uid: str) -> QueuedPod:
         """Remove and return a pod."""
-        _, queued = self.pods.pop(uid)
-        self._tier.removed(self, uid)
-        return queued
+        return self._tier.remove(self, uid)
 
 
 class UnschedulablePods:
@@ -124,8 +122,9 @@ class UnschedulablePods:
         group.remove(queued.pod.uid)
         return True
 
-    def removed(self, group: HintGroup, uid: str) -> None:
-        """Update the tier after a pod has left its group."""
+    def remove(self, group: HintGroup, uid: str) -> QueuedPod:
+        """Remove a pod of the group and return it."""
+        _, queued = group.pods.pop(uid)
         del self._index[uid]
         if group.is_gated:
             self.gated -= 1
@@ -138,6 +137,7 @@ class UnschedulablePods:
                 del groups[group.key]
                 if not groups:
                     del self._by_plugin[plugin]
+        return queued
 
     def has_any(self, plugins: Iterable[ProfilePlugin] | None) -> bool:
         """Return True if one of the plugins rejected or gates any pod; None: if any pod is not gated."""
