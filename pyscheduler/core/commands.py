@@ -39,14 +39,14 @@ class CancelBinding(Struct, frozen=True):
     uid: str
 
 
-class Condition(Struct, frozen=True):
+class Condition(Struct, frozen=True, gc=False):
     """PodScheduled condition to write, always with status False."""
 
     reason: str
     message: str
 
 
-class PatchStatus(Struct, frozen=True):
+class PatchStatus(Struct, frozen=True, gc=False):
     """Patch a pod's PodScheduled condition and nominated node; None leaves either unchanged, "" clears the node."""
 
     pod: Pod
@@ -67,7 +67,7 @@ class EventType(enum.StrEnum):
     WARNING = "Warning"
 
 
-class Record(Struct, frozen=True):
+class Record(Struct, frozen=True, gc=False):
     """Create an events.k8s.io/v1 Event about a pod; `note` is truncated to 1,024 bytes when it is sent."""
 
     type: EventType

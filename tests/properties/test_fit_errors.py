@@ -11,8 +11,9 @@ from pyscheduler.api.queued import QueuedPod
 from pyscheduler.core.commands import Command
 from pyscheduler.core.context import Context
 from pyscheduler.core.result_cache.equivalence_cache import EquivalenceCache
+from pyscheduler.core.result_cache.filter_columns import FilterColumns
 from pyscheduler.core.scheduling import schedule_one
-from pyscheduler.core.scheduling.fit_errors import FitError, FitErrorCache
+from pyscheduler.core.scheduling.fit_errors import FitError, FitErrorCache, Reasons
 from pyscheduler.core.scheduling.report import report
 from tests.conformance.generator.generated_cluster import Manifest
 from tests.properties.wakeup.cluster import Cluster
@@ -84,7 +85,21 @@ def _ignore_labels(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(EquivalenceCache, "depends_on", lambda self, plugins: False)
 
 
-@pytest.mark.parametrize(("plant", "feature"), [(_never_invalidate, ""), (_ignore_labels, "pod-affinity")])
+def _ignore_reasons(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Reasons, "__eq__", lambda self, other: True)
+
+
+def _keep_tally(monkeypatch: pytest.MonkeyPatch) -> None:
+    def set_first(self: FilterColumns, row: int, code: int) -> None:
+        self.first[row] = code
+
+    monkeypatch.setattr(FilterColumns, "_set_first", set_first)
+
+
+@pytest.mark.parametrize(
+    ("plant", "feature"),
+    [(_never_invalidate, ""), (_ignore_labels, "pod-affinity"), (_ignore_reasons, ""), (_keep_tally, "")],
+)
 def test_planted_bug_is_found(
     plant: Callable[[pytest.MonkeyPatch], None],
     feature: str,

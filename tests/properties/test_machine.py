@@ -121,7 +121,7 @@ def _record_bindings_twice(patch: pytest.MonkeyPatch) -> None:
 
 
 def _never_end_backoff(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(BackoffQueue, "release", lambda self, now: None)
+    patch.setattr(BackoffQueue, "expired", lambda self, now: None)
 
 
 def _ignore_gate_removal(patch: pytest.MonkeyPatch) -> None:

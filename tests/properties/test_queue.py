@@ -21,10 +21,11 @@ from pyscheduler.api import Action, ClusterEvent, ClusterEventWithHint, Pod, Que
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.core.queue import Backoff, Nominator, QueueProfile, SchedulingQueue
 from pyscheduler.core.queue.backlog import SLICE, Backlog, Move
-from pyscheduler.core.queue.event_evaluator import EventEvaluator
+from pyscheduler.core.queue.event_evaluator import Candidate, EventEvaluator
 from pyscheduler.core.queue.hints import HintScope
 from pyscheduler.core.queue.inflight import InFlight
 from pyscheduler.core.queue.ordered import OrderedPods
+from pyscheduler.core.queue.rejections import RejectionCounts
 from pyscheduler.core.queue.unschedulable import UnschedulablePods
 from pyscheduler.testing.builders import pod
 from tests.properties.queue_model import INITIAL, MAXIMUM, TIMEOUT, ModelPod, ModelQueue, fit_cares, nodes_care
@@ -285,7 +286,7 @@ def _forget_events(monkeypatch: pytest.MonkeyPatch) -> None:
 def _move_half(monkeypatch: pytest.MonkeyPatch) -> None:
     candidates = EventEvaluator.candidates
 
-    def half(self: EventEvaluator, move: Move, pods: UnschedulablePods) -> Iterator[QueuedPod | None]:
+    def half(self: EventEvaluator, move: Move, pods: UnschedulablePods) -> Iterator[Candidate | None]:
         move.plugins = move.plugins[:1] if move.plugins else move.plugins
         return candidates(self, move, pods)
 
@@ -296,7 +297,12 @@ def _keep_in_backoff(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(OrderedPods, "remove", OrderedPods.get)
 
 
-@pytest.mark.parametrize("plant", [_forget_events, _move_half, _keep_in_backoff])
+def _count_pods_in_flight(monkeypatch: pytest.MonkeyPatch) -> None:
+    counts = RejectionCounts.counts
+    monkeypatch.setattr(RejectionCounts, "counts", lambda self, excluded: counts(self, ()))
+
+
+@pytest.mark.parametrize("plant", [_forget_events, _move_half, _keep_in_backoff, _count_pods_in_flight])
 def test_model_catches_planted_bug(
     plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:

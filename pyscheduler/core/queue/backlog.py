@@ -26,7 +26,7 @@ from pyscheduler.api.queued import QueuedPod
 from pyscheduler.core.queue import labels
 from pyscheduler.core.queue.hints import QueueingStrategy
 from pyscheduler.core.queue.rejections import ProfilePlugin
-from pyscheduler.core.queue.unschedulable import GroupKey
+from pyscheduler.core.queue.unschedulable import GroupKey, HintGroup
 
 SLICE = 500
 """Pods, or groups of equal pods, that one call processes: a hint and a move to another tier take 10 to 20 µs."""
@@ -70,6 +70,12 @@ class Move(_Steps):
         """UID of the pod that the event is about, for which hints may return another result; "" if there is none."""
         changed = self.event.new or self.event.old
         return changed.uid if isinstance(changed, Pod) else ""
+
+    def concerns(self, group: HintGroup) -> bool:
+        """Return True if the event has to be evaluated for the pods of the group."""
+        if self.plugins is not None:
+            return not set(self.plugins).isdisjoint(group.plugins)
+        return self.with_gated or not group.is_gated
 
 
 @dataclass(slots=True, eq=False)

@@ -8,8 +8,9 @@ be popped early while the active queue is empty; pods with an error may not.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 from pyscheduler.api.plugin import QueueSortPlugin
 from pyscheduler.api.pod import LARGE
@@ -49,9 +50,8 @@ class Backoff:
         failures = queued.error_count or queued.unschedulable_count
         if not failures:
             return 0.0
-        return (
-            min(math.ldexp(self.initial, min(failures - 1, _MOST_DOUBLINGS)), self.maximum) + queued.pod.size // LARGE
-        )
+        backoff = _exponential(self.initial, self.maximum, failures)
+        return backoff + queued.pod.size // LARGE if queued.pod.is_large else backoff
 
     def expiry(self, queued: QueuedPod) -> float:
         """Return the last whole second of the backoff; the pod leaves at the start of the next one."""
@@ -64,21 +64,24 @@ class Backoff:
         return queued.backoff_expiry >= math.floor(now)
 
 
+@lru_cache(1024)
+def _exponential(initial: float, maximum: float, failures: int) -> float:
+    return min(math.ldexp(initial, min(failures - 1, _MOST_DOUBLINGS)), maximum)
+
+
 class BackoffQueue:
     """kube-scheduler's backoffQ: separate queues for rejected pods and for pods with an error."""
 
     def __init__(self, sort: QueueSortPlugin, instrument: Instrument, index: TierIndex) -> None:
-        self._rejected = OrderedPods(
-            key=lambda queued: (queued.backoff_expiry, sort.sort_key(queued)),
-            fallback=lambda queued: (queued.backoff_expiry, *by_priority_and_time(queued)),
-            failed=lambda error: instrument.plugin_failed(sort.name, QUEUE_SORT, error),
-            index=index,
-        )
-        self._errors = OrderedPods(key=_expiry, fallback=_expiry, failed=lambda _: None, index=index)
+        def failed(error: BaseException) -> None:
+            instrument.plugin_failed(sort.name, QUEUE_SORT, error)
+
+        self._rejected = _Batches(lambda: OrderedPods(sort.sort_key, by_priority_and_time, failed, index))
+        self._errors = _Batches(self._rejected.new_batch)
         self._no_early_pop_until = 0.0
 
     def __len__(self) -> int:
-        return len(self._rejected.entries) + len(self._errors.entries)
+        return len(self._rejected) + len(self._errors)
 
     def __iter__(self) -> Iterator[QueuedPod]:
         yield from self._rejected
@@ -90,7 +93,8 @@ class BackoffQueue:
         A large pod is queued with those: it must not be popped early.
         """
         rejected = queued.unschedulable_plugins or queued.pending_plugins
-        (self._rejected if rejected and not queued.pod.is_large else self._errors).add(queued)
+        batches = self._rejected if rejected and not queued.pod.is_large else self._errors
+        batches.of(queued.backoff_expiry).add(queued)
 
     def pop(self) -> QueuedPod | None:
         """Remove and return any pod, or return None if the queue is empty."""
@@ -98,7 +102,7 @@ class BackoffQueue:
 
     def pop_early(self, now: float) -> QueuedPod | None:
         """Remove and return the first rejected pod before its backoff ends; None if there is none or too early."""
-        ready = self.next_early() if self._rejected.entries else None
+        ready = self.next_early()
         return None if ready is None or now < ready else self._rejected.pop()
 
     def next_early(self) -> float | None:
@@ -114,22 +118,57 @@ class BackoffQueue:
         """End the pause of early pops after an event that may help a pod."""
         self._no_early_pop_until = 0.0
 
-    def release(self, now: float) -> QueuedPod | None:
-        """Remove and return a pod with an expired backoff, rejected pods before those with an error, or None."""
+    def expired(self, now: float) -> OrderedPods | None:
+        """Return pods with an expired backoff, rejected pods before those with an error, or None."""
         second = math.floor(now)
-        for pods in (self._rejected, self._errors):
-            head = pods.first()
-            if head is not None and head.backoff_expiry < second:
-                return pods.pop()
+        for batches in (self._rejected, self._errors):
+            expiry = batches.first_expiry()
+            if expiry is not None and expiry < second:
+                return batches.by_expiry[expiry]
         return None
 
     def next_release(self) -> float | None:
-        """Return the time from which `release` returns a pod, or None."""
-        if not self._rejected.entries and not self._errors.entries:
-            return None
-        heads = (pods.first() for pods in (self._rejected, self._errors))
-        return min(head.backoff_expiry + 1 for head in heads if head is not None)
+        """Return the time from which `expired` returns pods, or None."""
+        expiries = (self._rejected.first_expiry(), self._errors.first_expiry())
+        return min((expiry + 1 for expiry in expiries if expiry is not None), default=None)
 
 
-def _expiry(queued: QueuedPod) -> float:
-    return queued.backoff_expiry
+class _Batches:
+    """Pods by the last second of their backoff: there are a dozen of these, and pods are sorted within one of them."""
+
+    def __init__(self, new_batch: Callable[[], OrderedPods]) -> None:
+        self.new_batch = new_batch
+        self.by_expiry: dict[float, OrderedPods] = {}
+
+    def __len__(self) -> int:
+        return sum(map(len, self.by_expiry.values()))
+
+    def __iter__(self) -> Iterator[QueuedPod]:
+        for _, batch in sorted(self.by_expiry.items()):
+            yield from batch
+
+    def of(self, expiry: float) -> OrderedPods:
+        """Return the batch of an expiry for adding pods."""
+        batch = self.by_expiry.get(expiry)
+        if batch is None:
+            batch = self.by_expiry[expiry] = self.new_batch()
+        return batch
+
+    def first_expiry(self) -> float | None:
+        """Return the expiry of the batch that is released first, or None without pods."""
+        while self.by_expiry:
+            expiry = min(self.by_expiry)
+            if self.by_expiry[expiry].entries:
+                return expiry
+            del self.by_expiry[expiry]
+        return None
+
+    def first(self) -> QueuedPod | None:
+        """Return the pod that `pop` would return, or None."""
+        expiry = self.first_expiry()
+        return None if expiry is None else self.by_expiry[expiry].first()
+
+    def pop(self) -> QueuedPod | None:
+        """Remove and return the first pod of the first batch, or return None."""
+        expiry = self.first_expiry()
+        return None if expiry is None else self.by_expiry[expiry].pop()

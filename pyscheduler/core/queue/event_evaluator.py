@@ -14,6 +14,9 @@ from pyscheduler.core.queue.hints import Hints, HintScope, QueueingStrategy, is_
 from pyscheduler.core.queue.rejections import ProfilePlugin
 from pyscheduler.core.queue.unschedulable import HintGroup, UnschedulablePods
 
+Candidate = tuple[QueuedPod, QueueingStrategy | None]
+"""Pod in the unschedulable tier, and the effect of an event on it if that is evaluated already."""
+
 
 class EventEvaluator:
     """Effects of events on pods, by the hints of their profiles."""
@@ -41,29 +44,33 @@ class EventEvaluator:
         shared = None if queued.pod.uid == move.pod_uid else self._shared_strategy(group, move)
         return self.strategy(queued, move.event) if shared is None else shared
 
-    def candidates(self, move: Move, pods: UnschedulablePods) -> Iterator[QueuedPod | None]:
+    def candidates(self, move: Move, pods: UnschedulablePods) -> Iterator[Candidate | None]:
         """Iterate over the pods that the event may requeue, with None for each group that was evaluated.
 
-        Pods added after the first slice are up to date.
+        Each has the effect of the event if that is evaluated already. Pods added after the first slice are up to date.
         """
         if move.plugins is not None:
             for plugin in move.plugins:
-                helped: list[tuple[int, QueuedPod]] = []
+                helped: list[tuple[int, QueuedPod, QueueingStrategy | None]] = []
                 for group in pods.groups_held_by(plugin):
                     if group.key in move.strategies:
                         continue  # a group of another plugin, too
                     strategy = self._shared_strategy(group, move)
+                    own = group.pods.get(move.pod_uid)
                     if strategy is not QueueingStrategy.SKIP:
-                        helped += group.pods.values()
-                    elif move.pod_uid in group.pods:
-                        helped.append(group.pods[move.pod_uid])
+                        helped += [
+                            (arrival, queued, None if own is not None and queued is own[1] else strategy)
+                            for arrival, queued in group.pods.values()
+                        ]
+                    elif own is not None:
+                        helped.append((*own, None))
                     if strategy is not None:
                         yield None
-                yield from (queued for _, queued in sorted(helped))
+                yield from ((queued, strategy) for _, queued, strategy in sorted(helped))
             return
-        yield from list(pods.rejected.values())
+        yield from ((queued, None) for queued in pods.pods(gated=False))
         if move.with_gated:
-            yield from list(pods.gated.values())
+            yield from ((queued, None) for queued in pods.pods(gated=True))
 
     def _shared_strategy(self, group: HintGroup, move: Move) -> QueueingStrategy | None:
         """Return the effect on all pods of the group but the event's own; None if each has to be evaluated."""

@@ -57,7 +57,9 @@ class InFlight:
     def events_since_start(self, uid: str) -> Sequence[ClusterEvent] | None:
         """Return the events since the pod was popped; None if it is not in flight, or some were dropped."""
         start, _ = self.pods.get(uid, (-1, None))
-        return None if start < self._forgotten else self._events[start - self._forgotten :]
+        if start < self._forgotten:
+            return None
+        return self._events[start - self._forgotten :] if self._events else ()
 
     def done(self, uid: str) -> None:
         """End the attempt of a pod, and drop the events that only this pod needed."""

@@ -71,7 +71,8 @@ class Nominator:
         A bound pod is not nominated. The caller must ensure that the pod still exists.
         """
         node_name = pod.nominated_node_name if node_name is None else node_name
-        self._end(pod.uid, node_name, pod)
+        if self.node_of or self.ended:
+            self._end(pod.uid, node_name, pod)
         if pod.node_name:
             return
         if not node_name:

@@ -8,7 +8,8 @@ Additions are sorted at the next read: an event may wake 50,000 pods, and sortin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from heapq import heappop, heappush
 from itertools import count
 from typing import Any
 
@@ -26,10 +27,72 @@ QUEUE_SORT = "QueueSort"
 SortKey = Callable[[QueuedPod], Any]
 Entry = tuple[Any, int, QueuedPod]
 """Key, arrival, pod: arrivals break ties of keys, so two pods are never compared."""
+_ARRIVALS = count()
+"""Numbers of the entries, which keep them when they are moved to another queue."""
+_FEW = 8
+"""Additions are sorted into the other entries if those are fewer than this many times as many."""
+_SPARE = 64
+"""Number of entries of removed pods that are kept whatever the number of pods."""
+
+
+class _SortedEntries:
+    """Entries in ascending order: a sorted list, and a heap of the few that were added since it was sorted.
+
+    An entry that is no longer the `current` one of its pod is dropped when it comes first.
+    """
+
+    __slots__ = ("_current", "_heap", "_sorted", "added")
+
+    def __init__(self, current: Mapping[str, Entry], ascending: list[Entry] | None = None) -> None:
+        self._current = current
+        self._sorted = (ascending or [])[::-1]
+        """Entries in descending order: the first one is popped from the end."""
+        self._heap: list[Entry] = []
+        self.added: list[Entry] = []
+        """New entries, to be sorted at the next read."""
+
+    def pop(self) -> Entry | None:
+        """Remove and return the first entry, or return None. Raises what a comparison of keys raises."""
+        if self.added:
+            self._sort_added()
+        entries, heap, current = self._sorted, self._heap, self._current
+        while entries or heap:
+            entry = heappop(heap) if heap and (not entries or heap[0] < entries[-1]) else entries.pop()
+            if current.get(entry[2].pod.uid) is entry:
+                return entry
+        return None
+
+    def put_back(self, entry: Entry) -> None:
+        """Put the entry back that `pop` has just returned."""
+        self._sorted.append(entry)
+
+    def all(self) -> list[Entry]:
+        """Return the current entries in ascending order."""
+        self._sort()
+        current = self._current
+        self._sorted = [entry for entry in self._sorted if current.get(entry[2].pod.uid) is entry]
+        return self._sorted[::-1]
+
+    def _sort(self) -> None:
+        self._sorted += self._heap
+        self._sorted += self.added
+        self._heap, self.added = [], []
+        self._sorted.sort(reverse=True)
+
+    def _sort_added(self) -> None:
+        unsorted = len(self._heap) + len(self.added)
+        if len(self._sorted) + unsorted > 2 * len(self._current) + _SPARE:
+            self.all()
+        elif len(self._sorted) < _FEW * unsorted:
+            self._sort()
+        else:
+            for entry in self.added:
+                heappush(self._heap, entry)
+            self.added.clear()
 
 
 class OrderedPods:
-    """Pods by ascending `key`, ties by arrival; adding, removing and popping take O(log n).
+    """Pods by ascending `key`, ties by arrival; adding, removing and popping take O(log n) on average.
 
     Keys of `fallback` must always be comparable; `failed` is called with each exception of the plugin's key. Every pod
     in it has an entry in `index`.
@@ -42,23 +105,26 @@ class OrderedPods:
         self._fallback = fallback
         self._failed = failed
         self._index = index
-        self._arrivals = count()
         self.entries: dict[str, Entry] = {}
         """Entries of all pods by UID."""
-        self._ranked = SortedList()
-        self._added: list[Entry] = []
-        """Entries to be merged into `_ranked` before it is read."""
-        self._unsortable = SortedList()
-        self._unsortable_uids: set[str] = set()
+        self._ranked = _SortedEntries(self.entries)
+        self._unsortable = _SortedEntries(self.entries)
+        """Entries with fallback keys."""
+        self._has_unsortable = False
+        """True once the plugin has raised: `_unsortable` is read only then."""
 
     def __len__(self) -> int:
         return len(self.entries)
 
     def __iter__(self) -> Iterator[QueuedPod]:
         """Iterate over the pods with a working key in order, then over the others in theirs."""
-        self._merge()
-        yield from (queued for _, _, queued in self._ranked)
-        yield from (queued for _, _, queued in self._unsortable)
+        try:
+            ranked = self._ranked.all()
+        except BaseException as error:
+            self._rebuild_after(error)
+            ranked = self._ranked.all()
+        yield from (queued for _, _, queued in ranked)
+        yield from (queued for _, _, queued in self._unsortable.all())
 
     def get(self, uid: str) -> QueuedPod | None:
         entry = self.entries.get(uid)
@@ -67,25 +133,24 @@ class OrderedPods:
     def add(self, queued: QueuedPod, arrival: int | None = None) -> None:
         """Add a pod that is not in yet, as the latest arrival by default."""
         uid = queued.pod.uid
-        arrival = next(self._arrivals) if arrival is None else arrival
+        arrival = next(_ARRIVALS) if arrival is None else arrival
         self._index[uid] = self
         try:
-            entry = (self._key(queued), arrival, queued)
+            self.entries[uid] = entry = (self._key(queued), arrival, queued)
         except BaseException as error:
             self._add_unsortable(arrival, queued, error)
         else:
-            self.entries[uid] = entry
-            self._added.append(entry)
+            self._ranked.added.append(entry)
 
     def replace(self, pod: Pod) -> None:
         """Replace a pod that is in by its new version with the same arrival."""
-        _, arrival, queued = self._take_out(pod.uid)
+        _, arrival, queued = self.entries.pop(pod.uid)
         queued.pod = pod
         self.add(queued, arrival)
 
     def remove(self, uid: str) -> QueuedPod:
         """Remove and return a pod that is in."""
-        _, _, queued = self._take_out(uid)
+        _, _, queued = self.entries.pop(uid)
         del self._index[uid]
         return queued
 
@@ -93,75 +158,77 @@ class OrderedPods:
         """Return the pod that `pop` would return, or None."""
         if not self.entries:
             return None
-        if self._added:
-            self._merge()
-        queued: QueuedPod = self._first_list()[0][2]
-        return queued
+        pods, entry = self._take_first()
+        pods.put_back(entry)
+        return entry[2]
 
     def pop(self) -> QueuedPod | None:
         """Remove and return the first pod, or return None if there is none."""
         if not self.entries:
             return None
-        if self._added:
-            self._merge()
-        pods = self._first_list() if self._unsortable_uids else self._ranked
-        queued: QueuedPod = pods.pop(0)[2]
-        self._unsortable_uids.discard(queued.pod.uid)
-        del self.entries[queued.pod.uid], self._index[queued.pod.uid]
+        _, (_, _, queued) = self._take_first()
+        uid = queued.pod.uid
+        del self.entries[uid], self._index[uid]
         return queued
 
-    def _first_list(self) -> SortedList:
-        """Return the list with the first pod."""
-        if not self._unsortable or not self._ranked:
-            return self._ranked or self._unsortable
-        return self._unsortable if self._unsortable[0][0] < self._fallback(self._ranked[0][2]) else self._ranked
+    def take(self, others: OrderedPods) -> Iterator[QueuedPod]:
+        """Move all pods of a queue with the same sort key here, one by one and in their order."""
+        while others.entries:
+            pods, entry = others._take_first()
+            queued = entry[2]
+            uid = queued.pod.uid
+            del others.entries[uid]
+            if pods is others._ranked:
+                self.entries[uid] = entry
+                self._ranked.added.append(entry)
+                self._index[uid] = self
+            else:
+                self.add(queued)
+            yield queued
 
-    def _report(self, error: BaseException) -> None:
+    def _take_first(self) -> tuple[_SortedEntries, Entry]:
+        """Remove the first entry from its list. Return both."""
+        try:
+            first = self._ranked.pop()
+        except BaseException as error:
+            self._rebuild_after(error)
+            first = self._ranked.pop()
+        if first is not None and not self._has_unsortable:
+            return self._ranked, first
+        other = self._unsortable.pop()
+        if first is not None and other is not None:
+            other_first = other[0] < self._fallback(first[2])
+            (self._ranked if other_first else self._unsortable).put_back(first if other_first else other)
+            return (self._unsortable, other) if other_first else (self._ranked, first)
+        entry = first or other
+        assert entry is not None, "there is an entry for each pod"
+        return (self._ranked if other is None else self._unsortable), entry
+
+    def _rebuild_after(self, error: BaseException) -> None:
+        """Compute the keys anew, and insert the pods one by one to find those that cannot be compared.
+
+        No two of the remaining keys are compared again before a pod is added.
+        """
+        if is_external(error):
+            raise error
+        unsortable = {entry[2].pod.uid for entry in self._unsortable.all()}
+        others = [entry for uid, entry in self.entries.items() if uid not in unsortable]
+        ranked = SortedList()
+        for _, arrival, queued in sorted(others, key=lambda entry: entry[1]):
+            try:
+                entry = self.entries[queued.pod.uid] = (self._key(queued), arrival, queued)
+                ranked.add(entry)
+            except BaseException as failure:
+                self._add_unsortable(arrival, queued, failure)
+        self._ranked = _SortedEntries(self.entries, list(ranked))
+
+    def _add_unsortable(self, arrival: int, queued: QueuedPod, error: BaseException) -> None:
         if is_external(error):
             raise error
         self._failed(error)
-
-    def _take_out(self, uid: str) -> Entry:
-        self._merge()
-        entry = self.entries.pop(uid)
-        if uid in self._unsortable_uids:
-            self._unsortable_uids.remove(uid)
-            self._unsortable.remove(entry)
-            return entry
-        try:
-            self._ranked.remove(entry)
-        except BaseException as error:
-            # Raised by the comparison, or ValueError because the order of the keys has changed.
-            self._report(error)
-            self._rebuild()
-        return entry
-
-    def _merge(self) -> None:
-        """Sort the added entries into the others."""
-        added, self._added = self._added, []
-        try:
-            self._ranked.update(added)
-        except BaseException as error:
-            if is_external(error):
-                raise
-            self._rebuild()
-
-    def _rebuild(self) -> None:
-        """Compute the keys anew, and insert the pods one by one to find those that cannot be compared."""
-        ranked = [entry for uid, entry in self.entries.items() if uid not in self._unsortable_uids]
-        self._ranked, self._added = SortedList(), []
-        for _, arrival, queued in sorted(ranked, key=lambda entry: entry[1]):
-            try:
-                entry = self.entries[queued.pod.uid] = (self._key(queued), arrival, queued)
-                self._ranked.add(entry)
-            except BaseException as error:
-                self._add_unsortable(arrival, queued, error)
-
-    def _add_unsortable(self, arrival: int, queued: QueuedPod, error: BaseException) -> None:
-        self._report(error)
         entry = self.entries[queued.pod.uid] = (self._fallback(queued), arrival, queued)
-        self._unsortable.add(entry)
-        self._unsortable_uids.add(queued.pod.uid)
+        self._unsortable.added.append(entry)
+        self._has_unsortable = True
 
 
 class ActiveQueue(OrderedPods):

@@ -47,11 +47,13 @@ from pyscheduler.core.queue.nominator import Nominator
 from pyscheduler.core.queue.profile import QueueProfile
 from pyscheduler.core.queue.rejections import RejectionCounts, shared
 from pyscheduler.core.queue.tiers import Tiers
+from pyscheduler.core.queue.unschedulable import HintGroup
 
 FLUSH_PERIOD = 30.0
 """Seconds between two checks for pods that have been unschedulable for too long."""
 
 _SKIP, _AFTER_BACKOFF = QueueingStrategy.SKIP, QueueingStrategy.AFTER_BACKOFF
+_IMMEDIATELY = QueueingStrategy.IMMEDIATELY
 _ACTIVE, _BACKOFF, _UNSCHEDULABLE = Tier.ACTIVE.value, Tier.BACKOFF.value, Tier.UNSCHEDULABLE.value
 
 
@@ -121,7 +123,7 @@ class SchedulingQueue:
     def needs_events(self) -> bool:
         """Return True if any pod is unschedulable, in flight or waiting in Permit; otherwise events may be dropped."""
         unschedulable = self._unschedulable
-        return bool(unschedulable.rejected or unschedulable.gated or self._in_flight.pods)
+        return unschedulable.rejected > 0 or unschedulable.gated > 0 or bool(self._in_flight.pods)
 
     def get(self, uid: str) -> QueuedPod | None:
         """Return the pod if it is in one of the tiers, or None."""
@@ -146,7 +148,7 @@ class SchedulingQueue:
 
     def rejected_by(self) -> Mapping[tuple[str, ...], int]:
         """Return the number of pods in all tiers by (plugin that rejected them last, scheduler name)."""
-        return self._rejections.counts
+        return self._rejections.counts(excluded=self._in_flight.pods)
 
     def in_flight_counts(self) -> Mapping[str, int]:
         """Return the number of recorded events by label, and that of the pods in flight under `PodPopped`."""
@@ -204,7 +206,7 @@ class SchedulingQueue:
 
     def _enter(self, queued: QueuedPod, label: str, now: float) -> None:
         queued.last_event_number = self.backlog.number
-        if self._to_active(queued, label, now) and queued.pod.nominated_node_name:
+        if self._requeue(queued, _IMMEDIATELY, label, now) and queued.pod.nominated_node_name:
             self.nominator.add(queued.pod)
 
     def _requeue_on_events(self, queued: QueuedPod, events: Sequence[ClusterEvent], now: float) -> None:
@@ -231,8 +233,6 @@ class SchedulingQueue:
         if queued.initial_attempt is None:
             queued.initial_attempt = now
         queued.attempts += 1
-        if queued.unschedulable_plugins or queued.pending_plugins:
-            self._rejections.remove(queued.pod.uid)
         self._in_flight.start(queued)
         return queued
 
@@ -250,14 +250,17 @@ class SchedulingQueue:
             queued.timestamp = now
             queued.last_event_number = self.backlog.number
             self._count_failure(queued)
+            self._rejections.set(queued)
             self._backoff_queue.delay_early_pops(now)
             self._last_failure_event = self.backlog.number
             self._requeue(queued, self._replay(queued), labels.ATTEMPT_FAILURE, now)
-        self.done(pod.uid)
+        self._in_flight.done(pod.uid)
 
     def done(self, uid: str) -> None:
         """End the attempt of a pod: events need not be recorded for it any more."""
-        self._in_flight.done(uid)
+        if uid in self._in_flight.pods:
+            self._in_flight.done(uid)
+            self._rejections.remove(uid)
 
     def _count_failure(self, queued: QueuedPod) -> None:
         if queued.unschedulable_plugins or queued.pending_plugins:
@@ -311,12 +314,13 @@ class SchedulingQueue:
     def _steps(self, task: Task) -> Iterator[bool]:
         """Process a task; yields after each pod, or group of equal pods, True if an event has moved the pod."""
         if isinstance(task, Move):
-            for queued in self._events.candidates(task, self._unschedulable):
-                yield queued is not None and self._evaluate_event(queued, task)
+            for candidate in self._events.candidates(task, self._unschedulable):
+                yield candidate is not None and self._evaluate_event(*candidate, task)
         elif isinstance(task, Release):
-            while (queued := self._backoff_queue.release(task.at)) is not None:
-                self._to_active(queued, labels.BACKOFF_COMPLETE, task.at, admitted=True)
-                yield False
+            while (batch := self._backoff_queue.expired(task.at)) is not None:
+                for _ in self.active.take(batch):
+                    self._instrument.queue_incoming(_ACTIVE, labels.BACKOFF_COMPLETE)
+                    yield False
         else:
             for queued in task.pods:
                 self._readmit(queued, task)
@@ -330,7 +334,7 @@ class SchedulingQueue:
             return
         queued.unschedulable_plugins, queued.pending_plugins, queued.gating_plugin = frozenset(), frozenset(), ""
         queued.last_event_number = readmission.number
-        self._to_active(queued, labels.RECONFIGURED, readmission.at)
+        self._requeue(queued, _IMMEDIATELY, labels.RECONFIGURED, readmission.at)
 
     def _catch_up(self, uid: str) -> None:
         """Run the backlog's tasks for one pod, so that a change of it comes after them."""
@@ -339,14 +343,9 @@ class SchedulingQueue:
                 if self._tiers.previous is not None and (queued := self._tiers.previous.remove(uid)) is not None:
                     self._readmit(queued, task)
             elif isinstance(task, Move):
-                queued = self._unschedulable.get(uid)
-                if queued is not None and self._concerns(task, queued):
-                    self._evaluate_event(queued, task)
-
-    def _concerns(self, move: Move, queued: QueuedPod) -> bool:
-        if move.plugins is not None:
-            return self._unschedulable.is_held_by(queued.pod.uid, move.plugins)
-        return move.with_gated or not queued.gating_plugin
+                group = self._unschedulable.group_of(uid)
+                if group is not None and task.concerns(group):
+                    self._evaluate_event(group.get(uid), None, task)
 
     def activate(self, pods: Iterable[Pod], now: float) -> None:
         """Make pods active regardless of backoff; those in flight are retried afterwards. Gates still apply."""
@@ -356,8 +355,8 @@ class SchedulingQueue:
             if pod.uid in self._in_flight.pods:
                 self._in_flight.record(for_pod(pod, labels.FORCE_ACTIVATE))
             elif tier is not None and tier is not self.active:
-                queued, admitted = tier.remove(pod.uid), tier is not self._unschedulable
-                self._to_active(queued, labels.FORCE_ACTIVATE, now, admitted)
+                queued, admitted = tier.remove(pod.uid), not isinstance(tier, HintGroup)
+                self._requeue(queued, _IMMEDIATELY, labels.FORCE_ACTIVATE, now, admitted)
 
     def requeue(self, pod: Pod, label: str, now: float) -> None:
         """Retry an unschedulable pod after its backoff, whichever plugins rejected it. Gates still apply."""
@@ -397,18 +396,24 @@ class SchedulingQueue:
             self._in_flight.record(TIMEOUT)
             self.backlog.move(TIMEOUT, now, None, has_expired).with_gated = True
 
-    def _evaluate_event(self, queued: QueuedPod, move: Move) -> bool:
-        """Evaluate an event for a pod once, unless it has left the tier; returns True if the pod was requeued."""
-        if queued.last_event_number >= move.number or self._unschedulable.get(queued.pod.uid) is not queued:
+    def _evaluate_event(self, queued: QueuedPod, how: QueueingStrategy | None, move: Move) -> bool:
+        """Evaluate an event for a pod once, unless it has left the tier; returns True if the pod was requeued.
+
+        `how` is the effect of the event on all pods of its group, or None.
+        """
+        group = self._unschedulable.group_of(queued.pod.uid)
+        if queued.last_event_number >= move.number or group is None or group.get(queued.pod.uid) is not queued:
             return False
         queued.last_event_number = move.number
         if move.only is not None and not move.only(queued):
             return False
-        queued.flushed = queued.flushed or move.event is TIMEOUT
+        if move.event is TIMEOUT:
+            queued.flushed = True
         # Checked first, since hundreds of gated preemptors may wait, each with the events of all others' victims.
         if queued.gating_plugin and self.gates.is_still_gated(queued, move.gate_results):
             return False
-        how = self._events.strategy_in_group(queued, self._unschedulable.group_of(queued.pod.uid), move)
+        if how is None:
+            how = self._events.strategy_in_group(queued, group, move)
         if how is _SKIP or not self._move_pod(queued, how, labels.label_of(move.event), move.at):
             return False
         if move.number > self._last_failure_event:
@@ -419,13 +424,7 @@ class SchedulingQueue:
         """Requeue an unschedulable pod unless a plugin's call has removed it; returns False if it stays or is gated."""
         if queued.gating_plugin:
             return self._wake_gated(queued, how, label, now)
-        return self._leave_unschedulable(queued) and self._requeue(queued, how, label, now)
-
-    def _leave_unschedulable(self, queued: QueuedPod) -> bool:
-        if self._unschedulable.get(queued.pod.uid) is not queued:
-            return False
-        self._unschedulable.remove(queued.pod.uid)
-        return True
+        return self._unschedulable.discard(queued) and self._requeue(queued, how, label, now)
 
     def _wake_gated(self, queued: QueuedPod, how: QueueingStrategy, label: str, now: float) -> bool:
         """Requeue a gated pod if it is admitted now; it keeps its position if the same plugin still gates it."""
@@ -433,7 +432,7 @@ class SchedulingQueue:
         if not admitted and queued.gating_plugin == gate:
             self._instrument.queue_incoming(_UNSCHEDULABLE, label)
             return False
-        if not self._leave_unschedulable(queued):
+        if not self._unschedulable.discard(queued):
             return False
         if not admitted:
             self._add_to_unschedulable(queued, label)
@@ -444,36 +443,25 @@ class SchedulingQueue:
         self, queued: QueuedPod, how: QueueingStrategy, label: str, now: float, admitted: bool = False
     ) -> bool:
         """Put a pod that is in no tier into the right one; returns False if it needs a further event."""
-        if how is _SKIP:
+        if how is _SKIP or not (admitted or self.gates.admit(queued)):
             self._add_to_unschedulable(queued, label)
             return False
         if how is _AFTER_BACKOFF and self._backoff_policy.is_backing_off(queued, now):
-            return self._to_backoff(queued, label, admitted)
-        return self._to_active(queued, label, now, admitted)
+            self._backoff_queue.add(queued)
+            self._instrument.queue_incoming(_BACKOFF, label)
+        else:
+            self._to_active(queued, label, now)
+        return True
 
-    def _to_active(self, queued: QueuedPod, label: str, now: float, admitted: bool = False) -> bool:
-        if not admitted and not self.gates.admit(queued):
-            self._add_to_unschedulable(queued, label)
-            return False
+    def _to_active(self, queued: QueuedPod, label: str, now: float) -> None:
         if queued.initial_attempt is None:
             queued.initial_attempt = now
         self.active.add(queued)
-        if queued.unschedulable_plugins or queued.pending_plugins:
-            self._rejections.add(queued)
         self._instrument.queue_incoming(_ACTIVE, label)
-        return True
-
-    def _to_backoff(self, queued: QueuedPod, label: str, admitted: bool = False) -> bool:
-        if not admitted and not self.gates.admit(queued):
-            self._add_to_unschedulable(queued, label)
-            return False
-        self._backoff_queue.add(queued)
-        self._rejections.add(queued)
-        self._instrument.queue_incoming(_BACKOFF, label)
-        return True
 
     def _add_to_unschedulable(self, queued: QueuedPod, label: str) -> None:
         self._unschedulable.add(queued)
-        self._rejections.add(queued)
+        if queued.gating_plugin:
+            self._rejections.set(queued)  # the gate is one of the rejectors now
         # Gated pods count here too: kube-scheduler's queue_incoming_pods_total has no separate queue for them.
         self._instrument.queue_incoming(_UNSCHEDULABLE, label)

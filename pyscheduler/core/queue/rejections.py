@@ -7,6 +7,7 @@ would cost allocations and garbage collector pauses.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
 from pyscheduler.api.queued import QueuedPod
@@ -37,24 +38,34 @@ class RejectionCounts:
     """Counts of pending pods by rejector, updated with each pod: a scrape must not iterate over 100,000 pods."""
 
     def __init__(self) -> None:
-        self.counts: Counter[tuple[str, ...]] = Counter()
-        """Number of pods by (plugin, scheduler name)."""
-        self._of_pod: dict[str, tuple[ProfilePlugin, ...]] = {}
+        self._rejectors: dict[str, tuple[ProfilePlugin, ...]] = {}
+        """Rejectors by the UID of the pod."""
+        self._pods: Counter[tuple[ProfilePlugin, ...]] = Counter()
+        """Number of pods by their rejectors."""
 
-    def add(self, queued: QueuedPod) -> None:
-        """Count a pod that enters a tier or moves to another one; its rejectors must not change there."""
+    def set(self, queued: QueuedPod) -> None:
+        """Count a pod by its rejectors, which have changed."""
         uid, rejectors = queued.pod.uid, rejectors_of(queued)
-        if self._of_pod.get(uid) is rejectors:
-            return
-        self.remove(uid)
-        if rejectors:
-            self._of_pod[uid] = rejectors
-        for profile, plugin in rejectors:
-            self.counts[plugin, profile] += 1
+        if self._rejectors.get(uid) is not rejectors:
+            self.remove(uid)
+            if rejectors:
+                self._rejectors[uid] = rejectors
+                self._pods[rejectors] += 1
 
     def remove(self, uid: str) -> None:
-        """Stop counting a pod that leaves the queue; pods not counted are ignored."""
-        for profile, plugin in self._of_pod.pop(uid, ()):
-            self.counts[plugin, profile] -= 1
-            if not self.counts[plugin, profile]:
-                del self.counts[plugin, profile]
+        """Stop counting a pod; pods not counted are ignored."""
+        rejectors = self._rejectors.pop(uid, None)
+        if rejectors is not None:
+            self._pods[rejectors] -= 1
+            if not self._pods[rejectors]:
+                del self._pods[rejectors]
+
+    def counts(self, excluded: Iterable[str]) -> Mapping[tuple[str, ...], int]:
+        """Return the number of pods by (plugin, scheduler name), without those with the excluded UIDs."""
+        pods = self._pods.copy()
+        pods.subtract(self._rejectors[uid] for uid in excluded if uid in self._rejectors)
+        counts: Counter[tuple[str, ...]] = Counter()
+        for rejectors, number in pods.items():
+            for profile, plugin in rejectors:
+                counts[plugin, profile] += number
+        return +counts

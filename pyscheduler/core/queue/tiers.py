@@ -62,8 +62,8 @@ class Tiers:
             while (queued := tier.pop()) is not None:
                 yield queued
         for waiting in list(self.unschedulable):
-            if self.index.get(waiting.pod.uid) is self.unschedulable:
-                yield self.unschedulable.remove(waiting.pod.uid)
+            if self.unschedulable.discard(waiting):
+                yield waiting
 
     def __iter__(self) -> Iterator[tuple[Tier, QueuedPod]]:
         """Iterate over active pods in their order, then backoff, unschedulable, gated."""
@@ -76,7 +76,7 @@ class Tiers:
 
     def counts(self) -> Mapping[str, int]:
         """Return the number of pods by tier, with the label values of `scheduler_pending_pods`."""
-        backoff, rejected, gated = len(self.backoff), len(self.unschedulable.rejected), len(self.unschedulable.gated)
+        backoff, rejected, gated = len(self.backoff), self.unschedulable.rejected, self.unschedulable.gated
         return {
             Tier.ACTIVE.value: len(self) - backoff - rejected - gated,
             Tier.BACKOFF.value: backoff,

@@ -8,7 +8,7 @@ plugin, and an event is evaluated only for the groups of the plugins that regist
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from itertools import count
+from itertools import chain, count
 
 from pyscheduler.api.pod import Pod, PodSignature, PodSignatureGroup
 from pyscheduler.api.queued import QueuedPod
@@ -21,14 +21,16 @@ GroupKey = tuple[PodSignature | PodSignatureGroup, frozenset[str], frozenset[str
 
 
 class HintGroup:
-    """Pods with the same rejectors for which a queueing hint returns the same result."""
+    """Pods with the same rejectors for which a queueing hint returns the same result; or one gated pod."""
 
-    __slots__ = ("key", "plugins", "pods")
+    __slots__ = ("_tier", "is_gated", "key", "plugins", "pods")
 
-    def __init__(self, key: GroupKey, plugins: tuple[ProfilePlugin, ...]) -> None:
+    def __init__(self, tier: UnschedulablePods, key: GroupKey, first: QueuedPod) -> None:
+        self._tier = tier
         self.key = key
-        self.plugins = plugins
+        self.plugins = _holders(first)
         """Plugins that rejected the pods, or the one that gates the only pod."""
+        self.is_gated = bool(first.gating_plugin)
         self.pods: dict[str, tuple[int, QueuedPod]] = {}
         """Pods by UID, with their arrival in the tier."""
 
@@ -38,87 +40,96 @@ class HintGroup:
             return None
         return next((queued for uid, (_, queued) in self.pods.items() if uid != excluded), None)
 
+    def get(self, uid: str) -> QueuedPod:
+        return self.pods[uid][1]
+
+    def replace(self, pod: Pod) -> None:
+        """Replace a pod by its new version, which may belong to another group."""
+        arrival, _ = self.pods[pod.uid]
+        queued = self.remove(pod.uid)
+        queued.pod = pod
+        self._tier.add(queued, arrival)
+
+    def remove(self, uid: str) -> QueuedPod:
+        """Remove and return a pod."""
+        return self._tier.remove(self, uid)
+
 
 class UnschedulablePods:
-    """kube-scheduler's unschedulablePods. Only events of the plugin that gates a pod can requeue a gated pod."""
+    """kube-scheduler's unschedulablePods. Only events of the plugin that gates a pod can requeue a gated pod.
+
+    The index has the group of each pod, which has the pod.
+    """
 
     def __init__(self, index: TierIndex, scope_of: Callable[[QueuedPod], HintScope]) -> None:
         """`scope_of` returns what the hints of a rejected pod's rejectors read of it."""
-        self.rejected: dict[str, QueuedPod] = {}
-        """Pods that are not gated, by UID."""
-        self.gated: dict[str, QueuedPod] = {}
-        """Gated pods by UID."""
+        self.rejected = 0
+        """Number of pods that are not gated."""
+        self.gated = 0
+        """Number of gated pods."""
         self._index = index
         self._scope_of = scope_of
         self._arrivals = count()
         self._groups: dict[GroupKey, HintGroup] = {}
-        self._group_of: dict[str, HintGroup] = {}
         self._by_plugin: dict[ProfilePlugin, dict[GroupKey, HintGroup]] = {}
 
     def __len__(self) -> int:
-        return len(self._group_of)
+        return self.rejected + self.gated
 
     def __iter__(self) -> Iterator[QueuedPod]:
-        yield from self.rejected.values()
-        yield from self.gated.values()
+        yield from self.pods(gated=False)
+        yield from self.pods(gated=True)
 
     @property
     def group_count(self) -> int:
         """Number of groups, for each of which an event is evaluated."""
         return len(self._groups)
 
+    def pods(self, *, gated: bool) -> list[QueuedPod]:
+        """Return the gated pods, or the others, in the order of their arrival."""
+        groups = (group for group in self._groups.values() if group.is_gated is gated)
+        return [queued for _, queued in sorted(chain.from_iterable(group.pods.values() for group in groups))]
+
+    def group_of(self, uid: str) -> HintGroup | None:
+        """Return the group of a pod, or None if it is not in this tier."""
+        group = self._index.get(uid)
+        return group if isinstance(group, HintGroup) else None
+
     def get(self, uid: str) -> QueuedPod | None:
-        return self.rejected.get(uid) or self.gated.get(uid)
+        group = self.group_of(uid)
+        return None if group is None else group.get(uid)
 
-    def add(self, queued: QueuedPod) -> None:
+    def add(self, queued: QueuedPod, arrival: int | None = None) -> None:
         """Add a pod that is not in yet; its rejectors and its gate must not change while it is."""
-        uid = queued.pod.uid
-        (self.gated if queued.gating_plugin else self.rejected)[uid] = queued
-        self._index[uid] = self
-        self._join(queued, next(self._arrivals))
-
-    def replace(self, pod: Pod) -> None:
-        """Replace a pod that is in by its new version."""
-        arrival, queued = self._leave(pod.uid)
-        queued.pod = pod
-        self._join(queued, arrival)
-
-    def remove(self, uid: str) -> QueuedPod:
-        """Remove and return a pod that is in."""
-        self._leave(uid)
-        del self._index[uid]
-        return self.rejected.pop(uid, None) or self.gated.pop(uid)
-
-    def has_any(self, plugins: Iterable[ProfilePlugin] | None) -> bool:
-        """Return True if one of the plugins rejected or gates any pod; None: if any pod is not gated."""
-        return bool(self.rejected) if plugins is None else any(plugin in self._by_plugin for plugin in plugins)
-
-    def is_held_by(self, uid: str, plugins: Iterable[ProfilePlugin]) -> bool:
-        """Return True if one of the plugins rejected or gates the pod."""
-        group = self._group_of.get(uid)
-        return group is not None and not set(plugins).isdisjoint(group.plugins)
-
-    def groups_held_by(self, plugin: ProfilePlugin) -> list[HintGroup]:
-        """Return the groups of the pods that the plugin rejected or gates."""
-        return list(self._by_plugin.get(plugin, {}).values())
-
-    def group_of(self, uid: str) -> HintGroup:
-        """Return the group of a pod that is in."""
-        return self._group_of[uid]
-
-    def _join(self, queued: QueuedPod, arrival: int) -> None:
-        key = self._key(queued)
+        key, uid = self._key(queued), queued.pod.uid
         group = self._groups.get(key)
         if group is None:
-            group = self._groups[key] = HintGroup(key, _holders(queued))
+            group = self._groups[key] = HintGroup(self, key, queued)
             for plugin in group.plugins:
                 self._by_plugin.setdefault(plugin, {})[key] = group
-        group.pods[queued.pod.uid] = (arrival, queued)
-        self._group_of[queued.pod.uid] = group
+        group.pods[uid] = (next(self._arrivals) if arrival is None else arrival, queued)
+        self._index[uid] = group
+        if group.is_gated:
+            self.gated += 1
+        else:
+            self.rejected += 1
 
-    def _leave(self, uid: str) -> tuple[int, QueuedPod]:
-        group = self._group_of.pop(uid)
-        member = group.pods.pop(uid)
+    def discard(self, queued: QueuedPod) -> bool:
+        """Remove a pod if it is in. Return True if it was."""
+        group = self.group_of(queued.pod.uid)
+        if group is None or group.get(queued.pod.uid) is not queued:
+            return False
+        group.remove(queued.pod.uid)
+        return True
+
+    def remove(self, group: HintGroup, uid: str) -> QueuedPod:
+        """Remove a pod of the group and return it."""
+        _, queued = group.pods.pop(uid)
+        del self._index[uid]
+        if group.is_gated:
+            self.gated -= 1
+        else:
+            self.rejected -= 1
         if not group.pods:
             del self._groups[group.key]
             for plugin in group.plugins:
@@ -126,7 +137,15 @@ class UnschedulablePods:
                 del groups[group.key]
                 if not groups:
                     del self._by_plugin[plugin]
-        return member
+        return queued
+
+    def has_any(self, plugins: Iterable[ProfilePlugin] | None) -> bool:
+        """Return True if one of the plugins rejected or gates any pod; None: if any pod is not gated."""
+        return bool(self.rejected) if plugins is None else any(plugin in self._by_plugin for plugin in plugins)
+
+    def groups_held_by(self, plugin: ProfilePlugin) -> list[HintGroup]:
+        """Return the groups of the pods that the plugin rejected or gates."""
+        return list(self._by_plugin.get(plugin, {}).values())
 
     def _key(self, queued: QueuedPod) -> GroupKey:
         pod = queued.pod

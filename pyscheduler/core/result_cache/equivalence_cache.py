@@ -6,6 +6,7 @@ by row sign alike (`RowResults`); results by class of equivalent nodes are compu
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Hashable
 
 import numpy as np
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 from pyscheduler.api.cycle import Cycle
 from pyscheduler.api.nodes import Mask, NodeTable
 from pyscheduler.api.normalize import Scores
-from pyscheduler.api.outcome import Status
+from pyscheduler.api.outcome import Code, Status
 from pyscheduler.api.pod import Pod, PodSignature
 from pyscheduler.core.framework.profile import Profile
 from pyscheduler.core.result_cache.class_results import ClassResults
@@ -186,6 +187,17 @@ class EquivalenceCache:
         row_places = np.array([len(places), *(places[each.plugin] for each in statuses[1:])]).take(rows)
         class_places = np.array([*(places[each.plugin] for each in more), len(places) + 1]).take(of_class)
         return [*statuses, *more], np.where(row_places < class_places, rows, of_class + len(statuses))
+
+    def tally(self) -> Counter[Status]:
+        """Return the number of nodes per Filter status."""
+        if not self._classes.rejects:
+            return self.rows.filters.tally(len(self._state))
+        tally = Counter[Status]()
+        statuses, indexes = self.statuses()
+        for status, count in zip(statuses, np.bincount(indexes, minlength=len(statuses)).tolist(), strict=True):
+            if count and status.code is not Code.SUCCESS:
+                tally[status] += count
+        return tally
 
     # -- PreScore and Score --------------------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ earlier plugin rejects stays STALE until it is needed. Few rows are evaluated by
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence, Sized
 from typing import Never, TypeVar
 
@@ -139,6 +140,8 @@ class FilterColumns:
         """True if a changed node object changes results only in its row."""
         self._size = 0
         self._first: Codes | None = None
+        self._tally: dict[Status, int] | None = None
+        """Number of nodes per status; None if a code has changed since it was counted."""
         self.statuses: list[Status] = [Status(Code.SUCCESS)]
         self._code_by_rejection: dict[tuple[str, Rejection], int] = {}
 
@@ -186,6 +189,7 @@ class FilterColumns:
 
     def resize(self, n: int) -> None:
         """Extend the columns to `n` rows; new rows are STALE."""
+        self._tally = None
         if n > self._size:
             self._size = max(n, 2 * self._size)
             self._first = None if self._first is None else grown(self._first, self._size)
@@ -208,6 +212,7 @@ class FilterColumns:
         """Invalidate every result."""
         for column in self._columns.values():
             column.all_stale = True
+        self._tally = None
         del self.statuses[1:]
         self._code_by_rejection.clear()
 
@@ -270,11 +275,17 @@ class FilterColumns:
             if not column.fits(row):
                 code = self._refresh_cell(cycle, pod, column, row)
                 if code:
-                    self.first[row] = code
+                    self._set_first(row, code)
                     return False
         if self._first is not None:
-            self._first[row] = FITS
+            self._set_first(row, FITS)
         return True
+
+    def _set_first(self, row: int, code: int) -> None:
+        first = self.first
+        if first.item(row) != code:
+            first[row] = code
+            self._tally = None
 
     def _refresh_cell(self, cycle: Cycle, pod: Pod, column: FilterColumn, row: int) -> int:
         """Return the code of one row, evaluated if it is STALE."""
@@ -294,6 +305,7 @@ class FilterColumns:
 
         Return True if the pod fits all of them; False if it may not.
         """
+        self._tally = None
         if isinstance(rows, slice):
             self._first = None
         elif self._first is not None:
@@ -340,6 +352,15 @@ class FilterColumns:
             return rows
         self.first[rows] = codes  # no earlier plugin rejected any of them
         return select_rows(rows, ~rejected)
+
+    def tally(self, n: int) -> Counter[Status]:
+        """Return the number of nodes per status among the first `n`."""
+        if self._first is None:
+            return Counter()
+        if self._tally is None:
+            counts = np.bincount(self._first[:n]).tolist()
+            self._tally = {self.statuses[code]: count for code, count in enumerate(counts) if code and count}
+        return Counter(self._tally)
 
     def status(self, row: int) -> Status | None:
         """Return the status of a row; None if the pod fits."""

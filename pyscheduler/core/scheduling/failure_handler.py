@@ -21,7 +21,7 @@ def handle_scheduling_failure(context: Context, queued: QueuedPod, failure: Fail
     pod = context.pods.get(uid)
     result = "unschedulable" if failure.reason == UNSCHEDULABLE else "error"
     context.instrument.attempted(queued.pod.scheduler_name, result, queued.last_attempt)
-    if pod is None or pod.node_name or not context.is_responsible_for(pod):
+    if pod is None or pod.node_name or pod.scheduler_name not in context.profiles:
         context.queue.done(uid)
         return []
     previous = context.queue.nominator.nominated_node(pod)

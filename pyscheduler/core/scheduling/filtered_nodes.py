@@ -77,11 +77,7 @@ class FilteredNodes(Struct, eq=False):
             if self.absent_nodes_status is not None:
                 tally[self.absent_nodes_status] += self.nodes - int(np.count_nonzero(self.fits)) - len(self.rejections)
             return +tally
-        statuses, indexes = self.cache.statuses()
-        tally = Counter[Status]()
-        for status, count in zip(statuses, np.bincount(indexes, minlength=len(statuses)).tolist(), strict=True):
-            if count and status.code is not Code.SUCCESS:
-                tally[status] += count
+        tally = self.cache.tally()
         if not self.rejections:
             return tally
         tally.update(self.rejections.values())

@@ -10,16 +10,24 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from pyscheduler.api.diagnosis import Diagnosis
+from pyscheduler.api.outcome import Status
 from pyscheduler.api.pod import Pod, PodSignature, PodSignatureGroup
 from pyscheduler.core.framework.profile import Profile
 from pyscheduler.core.instrument import Point
 from pyscheduler.core.queue.nominator import Nominator
 from pyscheduler.core.result_cache.equivalence_caches import EquivalenceCaches
+from pyscheduler.core.scheduling.extension_points import PostFilterResult
 from pyscheduler.core.scheduling.failure import Failure
 from pyscheduler.core.state.cluster import ClusterState
 
 MAX_FIT_ERRORS = 4096
 """Number of fit errors at which all are dropped: they keep the signatures of deleted pods in memory."""
+
+
+Key = PodSignature | PodSignatureGroup
+_Version = tuple[int, int, int]
+"""Versions of the node objects, of the pods on nodes, and of the nominated pods."""
 
 
 class FitError(Struct, frozen=True):
@@ -30,10 +38,35 @@ class FitError(Struct, frozen=True):
     """Extension points that ran, with their statuses."""
     preemptions: int
     """Number of preemption plugins that ran."""
+    reasons: Reasons
+
+
+class Reasons(Struct, frozen=True):
+    """All that a fit error depends on."""
+
+    total_nodes: int
+    tally: dict[Status, int]
+    unschedulable_plugins: frozenset[str]
+    pending_plugins: frozenset[str]
+    result: PostFilterResult
+
+    @staticmethod
+    def of(diagnosis: Diagnosis, result: PostFilterResult) -> Reasons:
+        """Return the reasons of a pod that no node fits although no PreFilter plugin rejected it."""
+        return Reasons(
+            diagnosis.total_nodes,
+            dict(diagnosis.tally),
+            frozenset(diagnosis.unschedulable_plugins),
+            frozenset(diagnosis.pending_plugins),
+            result,
+        )
 
 
 class FitErrorCache:
-    """Fit errors of one profile in the current state of the cluster."""
+    """Fit errors of one profile in the current state of the cluster, and earlier ones.
+
+    Most changes of the cluster do not change a fit error, but it must be evaluated again.
+    """
 
     def __init__(self, profile: Profile, state: ClusterState, nominator: Nominator, caches: EquivalenceCaches) -> None:
         self._post_filters = frozenset(plugin.name for plugin in profile.post_filter)
@@ -47,39 +80,49 @@ class FitErrorCache:
         self._state = state
         self._nominator = nominator
         self._caches = caches
-        self._version = (-1, -1, -1)
-        self.entries: dict[PodSignature | PodSignatureGroup, FitError] = {}
-        """Fit errors by signature or group, also outdated ones."""
+        self._version: _Version = (-1, -1, -1)
+        """Version of the newest fit error."""
+        self.entries: dict[Key, tuple[_Version, FitError]] = {}
+        """Fit errors with the version for which each holds, also outdated ones."""
 
     def get(self, pod: Pod) -> FitError | None:
         """Return the fit error that an attempt of the pod would end with; None if it has to be made."""
-        if pod.is_large or self._version != self._current_version():
+        fit_errors, version = self.entries, self._current_version()
+        if version != self._version or pod.is_large or self._nominator.nominated_node(pod):
             return None
         signature = pod.signature
-        found = self.entries.get(signature) or self.entries.get(signature.template)
-        return None if found is None or self._nominator.nominated_node(pod) else found
+        for key in (signature, signature.template):
+            found = fit_errors.get(key)
+            if found is not None and found[0] == version:
+                return found[1]
+        return None
 
-    def is_shareable(self, pod: Pod) -> bool:
-        """Return True if the filter results of the pod's current attempt hold for every pod of its signature."""
+    def key_of(self, pod: Pod) -> Key | None:
+        """Return the pods for which the filter results of the pod's current attempt hold; None if for no others.
+
+        These are the pods of its signature, or of its group if no plugin reads what differs in the group.
+        """
         if not self._is_enabled or pod.is_large or self._nominator.nominated_node(pod):
-            return False
-        return self._caches.get(pod).holds_for_signature
-
-    def store(self, pod: Pod, fit_error: FitError) -> None:
-        """Store the fit error of an attempt that has just ended, with shareable results."""
-        version = self._current_version()
-        if self._version != version or len(self.entries) >= MAX_FIT_ERRORS:
-            self._version = version
-            self.entries.clear()
-        self.entries[self._key(pod)] = fit_error
-
-    def _key(self, pod: Pod) -> PodSignature | PodSignatureGroup:
-        """Return the signature of the pod, or its group if no plugin reads what differs in the group."""
-        signature = pod.signature
+            return None
+        cache, signature = self._caches.get(pod), pod.signature
+        if not cache.holds_for_signature:
+            return None
         names_claims_or_nodes = signature.spec is not signature.template.spec
         readers = self._readers_of_claims_and_nodes if names_claims_or_nodes else self._readers
-        depends = not readers.isdisjoint(self._post_filters) or self._caches.get(pod).depends_on(readers)
+        depends = not readers.isdisjoint(self._post_filters) or cache.depends_on(readers)
         return signature if depends else signature.template
 
-    def _current_version(self) -> tuple[int, int, int]:
+    def last(self, key: Key, reasons: Reasons) -> FitError | None:
+        """Return the last fit error of the pods if it had the same reasons."""
+        found = self.entries.get(key)
+        return found[1] if found is not None and found[1].reasons == reasons else None
+
+    def store(self, key: Key, fit_error: FitError) -> None:
+        """Store the fit error of an attempt that has just ended."""
+        self._version = self._current_version()
+        if len(self.entries) >= MAX_FIT_ERRORS:
+            self.entries.clear()
+        self.entries[key] = self._version, fit_error
+
+    def _current_version(self) -> _Version:
         return self._state.node_log.mark, self._state.usage_log.mark, self._nominator.version

@@ -68,7 +68,7 @@ from pyscheduler.core.scheduling.filtered_nodes import (
     rejected_with_nominated_pods,
     run_filter_plugins_with_nominated_pods,
 )
-from pyscheduler.core.scheduling.fit_errors import FitError
+from pyscheduler.core.scheduling.fit_errors import FitError, Key, Reasons
 from pyscheduler.core.scheduling.node_order import random_best, top_of_heap
 from pyscheduler.core.scheduling.permit import wait_on_permit
 from pyscheduler.core.scheduling.profile_runtime import ProfileRuntime
@@ -357,26 +357,31 @@ def _run_post_filter(
 ) -> PostFilterSteps[list[Command]]:
     """Run PostFilter for a pod that fits no node, and requeue it; yields at each pause."""
     result, pod, profile = PostFilterResult(), queued.pod, runtime.profile
-    is_shareable = bool(diagnosis.total_nodes) and runtime.fit_errors.is_shareable(pod)
+    key = runtime.fit_errors.key_of(pod) if diagnosis.total_nodes else None
     try:
         if diagnosis.total_nodes:
             plugins = profile.post_filter
             result = yield from run_post_filter_plugins_in_steps(plugins, cycle, pod, diagnosis, context.instrument)
-        if is_shareable and result.code is Code.UNSCHEDULABLE:
-            fit_error = _fit_error(runtime, diagnosis, result)
-            runtime.fit_errors.store(pod, fit_error)
+        if key is not None and result.code is Code.UNSCHEDULABLE:
+            fit_error = _fit_error(runtime, key, diagnosis, result)
+            runtime.fit_errors.store(key, fit_error)
             return handle_scheduling_failure(context, queued, fit_error.failure, cycle.now)
         return handle_fit_error(context, profile, cycle, queued, diagnosis, result)
     except PluginFailed as failed:
         return handle_plugin_failure(context, queued, failed, cycle.now)
 
 
-def _fit_error(runtime: ProfileRuntime, diagnosis: Diagnosis, result: PostFilterResult) -> FitError:
+def _fit_error(runtime: ProfileRuntime, key: Key, diagnosis: Diagnosis, result: PostFilterResult) -> FitError:
+    reasons = Reasons.of(diagnosis, result)
+    last = runtime.fit_errors.last(key, reasons)
+    if last is not None:
+        return last
     diagnosis.post_filter_message = result.message
     plugins, points, rejected = runtime.profile.post_filter, runtime.points, Code.UNSCHEDULABLE.camel
     ran = ((points.pre_filter, SUCCESS), (points.filter, rejected), (points.post_filter, rejected))
     preemptions = sum(isinstance(plugin, PreemptionPlugin) for plugin in plugins)
-    return FitError(Failure.fit_error(diagnosis, result.nominate), ran if plugins else ran[:2], preemptions)
+    failure = Failure.fit_error(diagnosis, result.nominate)
+    return FitError(failure, ran if plugins else ran[:2], preemptions, reasons)
 
 
 def handle_fit_error(

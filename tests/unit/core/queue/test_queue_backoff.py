@@ -165,6 +165,7 @@ def test_errors_are_counted_from_one_after_each_rejection() -> None:
 
 def _released(backoff: BackoffQueue, now: float) -> list[str]:
     names = []
-    while (queued := backoff.release(now)) is not None:
-        names.append(queued.pod.name)
+    while (batch := backoff.expired(now)) is not None:
+        while (queued := batch.pop()) is not None:
+            names.append(queued.pod.name)
     return names
