@@ -43,7 +43,14 @@ class ClassResults:
         """Generation of the classes that `_codes` belong to."""
         self._codes: Ints | None = None
         """By class: 0 if the pod fits, else one plus the index of the rejection; None if no class is rejected."""
-        self._rejects_rows = False
+        self.has_filters = bool(self._filters)
+        """True if a plugin filters by class."""
+        self.has_scores = bool(self._scores)
+        """True if a plugin scores by class."""
+        self.rejects = False
+        """True if the attempt's pod does not fit some class, which may have no nodes."""
+        self.rejects_rows = False
+        """True if the pod does not fit some row because of its class only, as far as it was counted."""
         self._rejections: list[tuple[str, Rejection]] = []
         self._scored: Rows = np.zeros(0, np.intp)
         """The classes with feasible rows."""
@@ -60,49 +67,27 @@ class ClassResults:
         """Memory of the class numbers in bytes."""
         return self._classes.of.nbytes
 
-    @property
-    def has_filters(self) -> bool:
-        """True if a plugin filters by class."""
-        return bool(self._filters)
-
-    @property
-    def rejects(self) -> bool:
-        """True if the attempt's pod does not fit some class, which may have no nodes."""
-        return self._codes is not None
-
-    @property
-    def rejects_rows(self) -> bool:
-        """True if the pod does not fit some row because of its class only, as far as it was counted."""
-        return self._rejects_rows
-
-    @property
-    def ranks(self) -> bool:
-        """True if the results of classes matter for which rows are the best."""
-        return self._rejects_rows or bool(self._scores)
-
-    def filters_with(self, plugins: frozenset[str]) -> bool:
-        """Return True if one of these plugins filters by class."""
-        return any(plugin.name in plugins for plugin in self._filters)
-
     def skip_filters(self, skipped: frozenset[str]) -> None:
         """Leave out the plugins that PreFilter skipped."""
         self._filters = [plugin for plugin in self._profile.class_filters if plugin.name not in skipped]
+        self.has_filters = bool(self._filters)
+        self._codes, self.rejects, self.rejects_rows = None, False, False
 
     def skip_scores(self, skipped: frozenset[str]) -> None:
         """Leave out the plugins that PreScore skipped."""
         self._scores = [weighted for weighted in self._profile.class_scores if weighted.plugin.name not in skipped]
+        self.has_scores = bool(self._scores)
 
     # -- filter ------------------------------------------------------------------------------------------------------
 
     def filter(self, cycle: Cycle, pod: Pod) -> None:
         """Run the Filter plugins on every class. PluginFailed if one raises."""
-        self._codes, self._rejects_rows = None, False
-        if self._filters:
-            self._filter_equivalences = [
-                (each, _equivalence(each, "Filter", each.filter_equivalence, cycle)) for each in self._filters
-            ]
-            self._classes.refresh(self._filter_equivalences, "Filter")
-            self._run_filters(cycle, pod)
+        self.rejects_rows = False
+        self._filter_equivalences = [
+            (each, _equivalence(each, "Filter", each.filter_equivalence, cycle)) for each in self._filters
+        ]
+        self._classes.refresh(self._filter_equivalences, "Filter")
+        self._run_filters(cycle, pod)
 
     def _run_filters(self, cycle: Cycle, pod: Pod) -> None:
         classes, codes = self._classes, None
@@ -119,7 +104,8 @@ class ClassResults:
                 more[more > 0] += len(self._rejections)
                 codes = np.where(codes > 0, codes, more)
             self._rejections += [(plugin.name, rejection) for rejection in verdicts.rejections]
-        self._codes = codes if codes is not None and np.count_nonzero(codes) else None
+        self.rejects = codes is not None and bool(np.count_nonzero(codes))
+        self._codes = codes if self.rejects else None
 
     def count_feasible(self, rows: Rows | slice) -> int:
         """Return in how many of these rows, the feasible ones, the pod fits."""
@@ -131,7 +117,7 @@ class ClassResults:
             counts = np.empty(self._classes.size, np.int64)
             count_by_class(counts, self._classes.of, rows)
         fitting = int(counts[self._codes == 0].sum())
-        self._rejects_rows = fitting < n
+        self.rejects_rows = fitting < n
         return fitting
 
     def fits(self, row: int) -> bool:

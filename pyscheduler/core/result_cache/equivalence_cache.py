@@ -48,6 +48,8 @@ class EquivalenceCache:
         """Plugins that PreFilter and PreScore skipped."""
         self._excluded: Mask | None = None
         """Rows that pass all filters but are not feasible, because nominated pods need the space."""
+        self.best: TopScores | ClassResults = self.rows.scores.top_scores
+        """The feasible rows with the best total, after `refresh_scores`."""
         self._are_rejected_excluded = False
         """True if `rows` excludes the rows of rejected classes too."""
         self.with_nominated_pods: dict[str, tuple[Hashable, Status | None]] = {}
@@ -129,20 +131,24 @@ class EquivalenceCache:
                 self._classes.skip_filters(skipped)
             self._skipped_filters = skipped
         self.rows.refresh_filters(cycle, pod, skipped)
-        self._classes.filter(cycle, pod)
+        if self._classes.has_filters:
+            self._classes.filter(cycle, pod)
         self._are_all_filtered = True
 
     def exclude_rows(self, rows: Collection[int]) -> int:
         """Let rows count as infeasible although they pass all filters. Return the number of feasible rows."""
+        by_row, classes = self.rows, self._classes
+        if not rows and not classes.rejects and not by_row.has_excluded:
+            return by_row.feasible_count
         self._excluded = None
         if rows:
             self._excluded = np.zeros(len(self._state), np.bool_)
             self._excluded[[*rows]] = True
-        self._are_rejected_excluded = self._classes.rejects and self.rows.scores.depend_on_feasibility
+        self._are_rejected_excluded = classes.rejects and by_row.scores.depend_on_feasibility
         self._exclude()
-        if self._classes.rejects and not self._are_rejected_excluded:
-            return self._classes.count_feasible(self.rows.fitting_rows)
-        return self.rows.feasible_count
+        if classes.rejects and not self._are_rejected_excluded:
+            return classes.count_feasible(by_row.fitting_rows)
+        return by_row.feasible_count
 
     def _exclude(self) -> None:
         """Exclude rows from the results by row; those of rejected classes if scores are normalised without them."""
@@ -228,15 +234,14 @@ class EquivalenceCache:
             self._are_rejected_excluded = True
             self._exclude()
             rows.refresh_scores(cycle, pod, self._skipped_scores)
-        if classes.ranks:
+        self.best = rows.scores.top_scores
+        if classes.rejects_rows or classes.has_scores:
             classes.score(cycle, pod, rows.scores.total[: len(self._state)])
-
-    @property
-    def best(self) -> TopScores | ClassResults:
-        """The feasible rows with the best total."""
-        return self._classes if self._classes.ranks else self.rows.scores.top_scores
+            self.best = classes
 
     @property
     def totals(self) -> Scores:
         """Sum of all weighted scores by row, negative where the row is not feasible."""
-        return self._classes.totals() if self._classes.ranks else self.rows.scores.total[: len(self._state)]
+        if self.best is self._classes:
+            return self._classes.totals()
+        return self.rows.scores.total[: len(self._state)]

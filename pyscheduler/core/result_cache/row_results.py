@@ -43,6 +43,7 @@ class RowResults:
         """Number of feasible rows."""
         self._excluded: Mask | None = None
         """Rows that pass all of these filters but are not feasible."""
+        self.has_excluded = False
         self._size = 0
         self._node_mark = -1
         self._usage_mark = -1
@@ -114,6 +115,7 @@ class RowResults:
     def exclude(self, rows: Mask | None) -> None:
         """Replace the excluded rows, which count as infeasible; None for no rows."""
         before, self._excluded = self._excluded, rows
+        self.has_excluded = rows is not None
         if before is None and rows is None:
             return
         flipped = before if rows is None else rows if before is None else before ^ rows
