@@ -149,6 +149,12 @@ class _PreFilterState:
         return NodeEquivalence(topologies, pods)
 
     @property
+    def cache_key(self) -> Hashable:
+        """What the results depend on besides a node's own domains and numbers of pods."""
+        counts = (self.affinity_counts, self.anti_affinity_counts, self.existing_anti_affinity_counts)
+        return (self.is_first, *[each.positive_domains for each in counts])
+
+    @property
     def is_first(self) -> bool:
         """Return True if the pod is the first of its group: its node needs the topology keys, but no matching pod."""
         return self.matches_itself and self.affinity_counts.total == 0
@@ -301,6 +307,9 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
             if state.existing_anti_affinity_counts.has_positive(labels)
             else None
         )
+
+    def filter_cache_key(self, cycle: Cycle) -> Hashable:
+        return cycle[_PRE_FILTER_STATE].cache_key
 
     def filter_equivalence(self, cycle: Cycle) -> NodeEquivalence | None:
         return cycle[_PRE_FILTER_STATE].equivalence

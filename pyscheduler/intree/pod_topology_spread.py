@@ -213,6 +213,9 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
                 return rejection
         return None
 
+    def filter_cache_key(self, cycle: Cycle) -> Hashable:
+        return tuple([skew.cache_key for skew in cycle[_PRE_FILTER_STATE]])
+
     def filter_equivalence(self, cycle: Cycle) -> NodeEquivalence:
         return skew_equivalence(cycle[_PRE_FILTER_STATE])
 

@@ -218,6 +218,7 @@ _RELATED = (0, 12)
 """Kinds of pods that differ in labels only."""
 _SPREAD, _APART, _NAMED = CONSTRAINED_KINDS[2:4], AFFINITY_KINDS[:2], CONSTRAINED_KINDS[-6:-4]
 _WITHOUT_EQUIVALENCE = {
+    "filter_cache_key": FilterPlugin.filter_cache_key,
     "filter_equivalence": FilterPlugin.filter_equivalence,
     "score_equivalence": ScorePlugin.score_equivalence,
 }
@@ -247,6 +248,8 @@ BUGS = {
     "volumes are ignored": Bug(_return(VolumeBinding, "filter_cache_key", 0), (), ("object",), CLAIM_KINDS),
     "classes for affinity are stale": Bug(_return(NodeClasses, "_update_counts", True), (), ("delete",), _APART),
     "classes for spreading are stale": Bug(_return(NodeClasses, "_update_counts", True), (), ("delete",), _SPREAD),
+    "affinity cache key is constant": Bug(_return(InterPodAffinity, "filter_cache_key", 0), (), ("delete",), _APART),
+    "spread cache key is constant": Bug(_return(PodTopologySpread, "filter_cache_key", 0), (), ("delete",), _SPREAD),
     "score cache key is constant": Bug(_return(TeamRank, "score_cache_key", 0), (TeamRank,), NODES),
     "classes for scores are stale": Bug(_return(NodeClasses, "_update_counts", True), (TeamScore,), PODS, BASIC_KINDS),
 }

@@ -6,18 +6,19 @@ with one entry for each class. What they reject and score is combined with the r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 
 import numpy as np
 
 from pyscheduler.api.cycle import Cycle
-from pyscheduler.api.nodes import Ints, Mask
+from pyscheduler.api.nodes import Ints, Mask, NodeTable
 from pyscheduler.api.normalize import Normalizer, Scores
 from pyscheduler.api.outcome import Rejection, Status
 from pyscheduler.api.plugin import FilterPlugin, Plugin
 from pyscheduler.api.pod import Pod
 from pyscheduler.api.return_values import InvalidReturnValue
 from pyscheduler.api.topology import NodeEquivalence
+from pyscheduler.core.framework.plugin_calls import call_guarded
 from pyscheduler.core.framework.plugin_failure import raise_plugin_failed
 from pyscheduler.core.framework.profile import Profile, Weighted
 from pyscheduler.core.framework.result_checks import check_scores
@@ -39,8 +40,9 @@ class ClassResults:
         self._scores: Sequence[Weighted] = profile.class_scores
         """The plugins that PreScore did not skip."""
         self._filter_equivalences: PluginEquivalences = ()
-        self._generation = -1
-        """Generation of the classes that `_codes` belong to."""
+        self._table: NodeTable | None = None
+        """The class table that `_codes` belong to."""
+        self._last_basis: Hashable | None = None
         self._codes: Ints | None = None
         """By class: 0 if the pod fits, else one plus the index of the rejection; None if no class is rejected."""
         self.has_filters = bool(self._filters)
@@ -71,7 +73,7 @@ class ClassResults:
         """Leave out the plugins that PreFilter skipped."""
         self._filters = [plugin for plugin in self._profile.class_filters if plugin.name not in skipped]
         self.has_filters = bool(self._filters)
-        self._codes, self.rejects, self.rejects_rows = None, False, False
+        self._codes, self._last_basis, self.rejects, self.rejects_rows = None, None, False, False
 
     def skip_scores(self, skipped: frozenset[str]) -> None:
         """Leave out the plugins that PreScore skipped."""
@@ -87,11 +89,22 @@ class ClassResults:
             (each, _equivalence(each, "Filter", each.filter_equivalence, cycle)) for each in self._filters
         ]
         self._classes.refresh(self._filter_equivalences, "Filter")
-        self._run_filters(cycle, pod)
+        basis = self._basis(cycle)
+        if basis is None or basis != self._last_basis:
+            self._last_basis = None  # until all have run, in case one raises
+            self._run_filters(cycle, pod)
+            self._last_basis = basis
+
+    def _basis(self, cycle: Cycle) -> Hashable | None:
+        """Return what the Filter results of the current classes depend on; None if they are to be computed."""
+        if self._table is not self._classes.table or self._classes.is_by_row:
+            return None
+        keys = [call_guarded(each.name, "Filter", _cache_key, each, cycle) for each in self._filters]
+        return None if None in keys else tuple(keys)
 
     def _run_filters(self, cycle: Cycle, pod: Pod) -> None:
         classes, codes = self._classes, None
-        self._generation, self._rejections = classes.generation, []
+        self._table, self._rejections = classes.table, []
         for plugin in self._filters:
             self._profile.evaluations.filter[plugin.name].n += classes.size
             verdicts = run_filter_on_table(plugin, cycle, pod, classes.table)
@@ -157,7 +170,7 @@ class ClassResults:
                 for each in self._scores
             ]
             classes.refresh([*self._filter_equivalences, *equivalences] if self._filters else equivalences, "Score")
-            if self._codes is not None and self._generation != classes.generation:
+            if self._filters and self._table is not classes.table:
                 self._run_filters(cycle, pod)
         best, counts, self._wanted = np.empty((3, classes.size), np.int64)
         best_by_class(best, counts, classes.of, totals)
@@ -201,6 +214,12 @@ class ClassResults:
         sums = np.full(self._classes.size, -1 << 60, np.int64)
         sums[self._scored] = self._sums
         return self._totals + sums.take(self._classes.of)
+
+
+def _cache_key(plugin: FilterPlugin, cycle: Cycle) -> Hashable | None:
+    key = plugin.filter_cache_key(cycle)
+    hash(key)  # a key that cannot be compared raises here
+    return key
 
 
 def _normalized(normalizer: Normalizer, raw: Scores) -> Scores:

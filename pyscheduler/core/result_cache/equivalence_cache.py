@@ -48,6 +48,8 @@ class EquivalenceCache:
         """Plugins that PreFilter and PreScore skipped."""
         self._excluded: Mask | None = None
         """Rows that pass all filters but are not feasible, because nominated pods need the space."""
+        self._feasible_mask, self._feasible_rows = b"", np.zeros(0, np.intp)
+        """The last feasible rows: the state keeps the table of the same array of rows."""
         self.best: TopScores | ClassResults = self.rows.scores.top_scores
         """The feasible rows with the best total, after `refresh_scores`."""
         self._are_rejected_excluded = False
@@ -222,8 +224,13 @@ class EquivalenceCache:
         )
 
     def _feasible_table(self) -> NodeTable:
-        fitting = self._classes.fitting()
-        rows = self.rows.fitting_rows if fitting is None else self.feasible.nonzero()[0]
+        rows = self.rows.fitting_rows
+        if self._classes.rejects_rows:
+            mask = self.feasible
+            packed = mask.tobytes()
+            if packed != self._feasible_mask:
+                self._feasible_mask, self._feasible_rows = packed, mask.nonzero()[0]
+            rows = self._feasible_rows
         return self._state.table(None if isinstance(rows, slice) else rows)
 
     def refresh_scores(self, cycle: Cycle, pod: Pod) -> None:

@@ -90,7 +90,7 @@ class NodeClasses:
         self._equivalences: PluginEquivalences = ()
         self._topologies: dict[str, _TopologyAxis] = {}
         self._counts: dict[PodCount, _CountAxis] = {}
-        self._is_by_row = True
+        self.is_by_row = True
         """True if every row is a class of its own."""
         self._nodes_version = -1
         self._point = ""
@@ -115,14 +115,14 @@ class NodeClasses:
         if (
             (equivalences == self._equivalences or self._covers(equivalences))
             and (state.nodes_version == self._nodes_version or self._has_same_nodes())
-            and (self._is_by_row or self._update_counts())
+            and (self.is_by_row or self._update_counts())
         ):
             return
         self._number_all(equivalences)
 
     def _covers(self, equivalences: PluginEquivalences) -> bool:
         parts = [equivalence for _, equivalence in equivalences]
-        if self._is_by_row:
+        if self.is_by_row:
             return None in parts or all(each in self._equivalences for each in equivalences)
         known = self._state.known_label
         return all(
@@ -140,7 +140,7 @@ class NodeClasses:
         ):
             return False
         self._nodes_version = state.nodes_version
-        if self._is_by_row:
+        if self.is_by_row:
             self.table = state.table()
         return True
 
@@ -180,14 +180,14 @@ class NodeClasses:
         self._nodes_version = -1  # until all is done, in case a plugin raises
         columns: list[tuple[_Axis, Ints]] = []
         self.size = 1
-        self._is_by_row = False
+        self.is_by_row = False
         for plugin, equivalence in equivalences:
             if equivalence is None or call_guarded(plugin.name, self._point, _has_large_count, equivalence):
-                self._is_by_row = True
+                self.is_by_row = True
                 break
             columns += call_guarded(plugin.name, self._point, self._add_axes, plugin, equivalence)
-            self._is_by_row |= self.size > min(MAX_CLASSES, max(MIN_CLASSES, len(state)))
-        if self._is_by_row:
+            self.is_by_row |= self.size > min(MAX_CLASSES, max(MIN_CLASSES, len(state)))
+        if self.is_by_row:
             self._topologies, self._counts = {}, {}
             self.size, self.of, self.table = len(state), np.arange(len(state)), state.table()
             self.counts = np.ones(len(state), np.int64)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Hashable, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -81,6 +81,16 @@ class DomainCounts:
             else:
                 keys += (key,)
         return NodeEquivalence(keys, counts)
+
+    @property
+    def positive_domains(self) -> Hashable:
+        """The keys, and for each which domains have a number above 0 unless each node is a domain of its own."""
+        return tuple(
+            [
+                (key, None if counted.per_node is not None else (counted.numbers > 0).tobytes())
+                for key, counted in self._sums.items()
+            ]
+        )
 
     @property
     def keys(self) -> Collection[str]:

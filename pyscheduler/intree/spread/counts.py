@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -96,6 +96,13 @@ class Skew(NamedTuple):
         if value is None:
             return MISSING_LABEL
         return MISMATCH if self.pod_counts.at(value) > self.max_match_count else None
+
+    @property
+    def cache_key(self) -> Hashable:
+        """What the results depend on besides a node's own domain and number of pods."""
+        if self.is_per_node:
+            return self.max_match_count
+        return (self.pod_counts.by_ids_of(self.topology) > self.max_match_count).tobytes()
 
     def reject(self, nodes: NodeTable, statuses: NodeToStatus) -> None:
         """Reject nodes in full or missing domains."""
