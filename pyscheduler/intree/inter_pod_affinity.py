@@ -386,6 +386,9 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
     def score_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Scores:
         return cycle[_TOPOLOGY_SCORE].sums(nodes)
 
+    def score_cache_key(self, cycle: Cycle) -> Hashable:
+        return cycle[_TOPOLOGY_SCORE].numbers
+
     def score_equivalence(self, cycle: Cycle) -> NodeEquivalence | None:
         return cycle[_TOPOLOGY_SCORE].equivalence
 

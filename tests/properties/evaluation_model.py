@@ -21,6 +21,7 @@ from pyscheduler.core.scheduling.node_order import random_best
 from pyscheduler.core.scheduling.profile_runtime import ProfileRuntime
 from pyscheduler.core.scheduling.schedule_one import ScheduleResult, schedule_pod
 from pyscheduler.core.state import ClusterState
+from pyscheduler.intree import PodTopologySpread
 from pyscheduler.kernels import Rows
 from tests.properties.object_fixture import ObjectFixture
 from tests.properties.probe_plugins import IN_TREE, Class, external, profile_of
@@ -36,7 +37,7 @@ IN_TREE_KINDS = (*KINDS, 4, *AFFINITY_KINDS, *CONSTRAINED_KINDS)
 
 def kinds_of(classes: tuple[Class, ...]) -> tuple[int, ...]:
     """Return the kinds of incoming pods for these plugins."""
-    return IN_TREE_KINDS if classes is IN_TREE else KINDS
+    return IN_TREE_KINDS if PodTopologySpread in classes else KINDS
 
 
 @dataclass

@@ -250,6 +250,7 @@ BUGS = {
     "classes for spreading are stale": Bug(_return(NodeClasses, "_update_counts", True), (), ("delete",), _SPREAD),
     "affinity cache key is constant": Bug(_return(InterPodAffinity, "filter_cache_key", 0), (), ("delete",), _APART),
     "spread cache key is constant": Bug(_return(PodTopologySpread, "filter_cache_key", 0), (), ("delete",), _SPREAD),
+    "affinity score key is constant": Bug(_return(InterPodAffinity, "score_cache_key", 0), (), PODS, AFFINITY_KINDS),
     "score cache key is constant": Bug(_return(TeamRank, "score_cache_key", 0), (TeamRank,), NODES),
     "classes for scores are stale": Bug(_return(NodeClasses, "_update_counts", True), (TeamScore,), PODS, BASIC_KINDS),
 }

@@ -50,6 +50,21 @@ def test_each_pod_is_scheduled_with_the_previous_ones_counted(check: Any) -> Non
     check()
 
 
+@pytest.mark.parametrize("when", ["DoNotSchedule", "ScheduleAnyway"])
+def test_pods_of_one_template_that_count_others_are_not_spread_alike(when: str) -> None:
+    harness = Harness()
+    harness.add(*(node(f"n-{revision}").label(HOSTNAME, f"n-{revision}") for revision in "ab"))
+    constraint = {"maxSkew": 1, "topologyKey": HOSTNAME, "whenUnsatisfiable": when, "labelSelector": WEB}
+    for revision in "ab":
+        harness.add(pod(f"old-{revision}").label("app", "web").label("revision", revision).on(f"n-{revision}"))
+    for i, (revision, other) in enumerate([("a", "b"), ("b", "a")] * 2):
+        new = pod(f"new-{i}").label("app", "web").label("revision", revision)
+        harness.add(new.spec(topologySpreadConstraints=[{**constraint, "matchLabelKeys": ["revision"]}]))
+        harness.run()
+        assert harness.assignments[f"new-{i}"] == f"n-{other}"
+        harness.delete_pod(f"new-{i}")
+
+
 @pytest.mark.parametrize("check", [check_spreading, check_anti_affinity])
 def test_stale_results_fail_the_check(check: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     run_filters = ClassResults._run_filters

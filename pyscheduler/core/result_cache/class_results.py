@@ -14,7 +14,7 @@ from pyscheduler.api.cycle import Cycle
 from pyscheduler.api.nodes import Ints, Mask, NodeTable
 from pyscheduler.api.normalize import Normalizer, Scores
 from pyscheduler.api.outcome import Rejection, Status
-from pyscheduler.api.plugin import FilterPlugin, Plugin
+from pyscheduler.api.plugin import FilterPlugin, Plugin, ScorePlugin
 from pyscheduler.api.pod import Pod
 from pyscheduler.api.return_values import InvalidReturnValue
 from pyscheduler.api.topology import NodeEquivalence
@@ -40,9 +40,13 @@ class ClassResults:
         self._scores: Sequence[Weighted] = profile.class_scores
         """The plugins that PreScore did not skip."""
         self._filter_equivalences: PluginEquivalences = ()
+        self._score_equivalences: PluginEquivalences = ()
         self._table: NodeTable | None = None
         """The class table that `_codes` belong to."""
         self._last_basis: Hashable | None = None
+        self._score_table: NodeTable | None = None
+        """The class table that `_sums` belong to."""
+        self._last_score_basis: Hashable | None = None
         self._codes: Ints | None = None
         """By class: 0 if the pod fits, else one plus the index of the rejection; None if no class is rejected."""
         self.has_filters = bool(self._filters)
@@ -51,6 +55,8 @@ class ClassResults:
         """True if a plugin scores by class."""
         self.rejects = False
         """True if the attempt's pod does not fit some class, which may have no nodes."""
+        self.unchanged_attempts = 0
+        """Number of attempts since the rejected classes were others."""
         self.rejects_rows = False
         """True if the pod does not fit some row because of its class only, as far as it was counted."""
         self._rejections: list[tuple[str, Rejection]] = []
@@ -79,6 +85,7 @@ class ClassResults:
         """Leave out the plugins that PreScore skipped."""
         self._scores = [weighted for weighted in self._profile.class_scores if weighted.plugin.name not in skipped]
         self.has_scores = bool(self._scores)
+        self._last_score_basis = None
 
     # -- filter ------------------------------------------------------------------------------------------------------
 
@@ -93,14 +100,16 @@ class ClassResults:
         if basis is None or basis != self._last_basis:
             self._last_basis = None  # until all have run, in case one raises
             self._run_filters(cycle, pod)
-            self._last_basis = basis
+            self._last_basis, self.unchanged_attempts = basis, 0
+        else:
+            self.unchanged_attempts += 1
 
     def _basis(self, cycle: Cycle) -> Hashable | None:
         """Return what the Filter results of the current classes depend on; None if they are to be computed."""
         if self._table is not self._classes.table or self._classes.is_by_row:
             return None
-        keys = [call_guarded(each.name, "Filter", _cache_key, each, cycle) for each in self._filters]
-        return None if None in keys else tuple(keys)
+        keys = [call_guarded(each.name, "Filter", _filter_cache_key, each, cycle) for each in self._filters]
+        return None if None in keys else (*self._filter_equivalences, *keys)
 
     def _run_filters(self, cycle: Cycle, pod: Pod) -> None:
         classes, codes = self._classes, None
@@ -165,7 +174,7 @@ class ClassResults:
         """
         classes = self._classes
         if self._scores:
-            equivalences = [
+            self._score_equivalences = equivalences = [
                 (each.plugin, _equivalence(each.plugin, "Score", each.plugin.score_equivalence, cycle))
                 for each in self._scores
             ]
@@ -176,11 +185,24 @@ class ClassResults:
         best_by_class(best, counts, classes.of, totals)
         has_rows = best >= 0 if self._codes is None else (best >= 0) & (self._codes == 0)
         self._scored = has_rows.nonzero()[0]
-        self._sums = np.zeros(len(self._scored), np.int64)
-        for weighted in self._scores:
-            self._sums += self._final_scores(weighted, cycle, pod) * weighted.weight
+        basis = self._score_basis(cycle)
+        if basis is None or basis != self._last_score_basis:
+            self._last_score_basis = None  # until all have run, in case one raises
+            self._sums = np.zeros(len(self._scored), np.int64)
+            for weighted in self._scores:
+                self._sums += self._final_scores(weighted, cycle, pod) * weighted.weight
+            self._score_table, self._last_score_basis = classes.table, basis
         self._count = select_classes(self._wanted, best, counts, self._scored, self._sums)
         self._totals = totals
+
+    def _score_basis(self, cycle: Cycle) -> Hashable | None:
+        """Return what the scores of the current classes depend on; None if they are to be computed."""
+        if self._classes.is_by_row:
+            return None
+        keys = [call_guarded(each.plugin.name, "Score", _score_cache_key, each.plugin, cycle) for each in self._scores]
+        if None in keys:
+            return None
+        return id(self._classes.table), self._scored.tobytes(), *self._score_equivalences, *keys
 
     def _final_scores(self, weighted: Weighted, cycle: Cycle, pod: Pod) -> Scores:
         """Return the normalised scores of the scored classes."""
@@ -216,9 +238,15 @@ class ClassResults:
         return self._totals + sums.take(self._classes.of)
 
 
-def _cache_key(plugin: FilterPlugin, cycle: Cycle) -> Hashable | None:
+def _filter_cache_key(plugin: FilterPlugin, cycle: Cycle) -> Hashable | None:
     key = plugin.filter_cache_key(cycle)
     hash(key)  # a key that cannot be compared raises here
+    return key
+
+
+def _score_cache_key(plugin: ScorePlugin, cycle: Cycle) -> Hashable | None:
+    key = plugin.score_cache_key(cycle)
+    hash(key)
     return key
 
 

@@ -24,6 +24,11 @@ from pyscheduler.core.result_cache.row_results import RowResults
 from pyscheduler.core.result_cache.top_scores import TopScores
 from pyscheduler.core.state.cluster import ClusterState
 
+_STEADY = 16
+"""Number of attempts with the same rejected classes after which excluding their rows pays off: then `TopScores`, which
+is updated row by row, has the best rows. A change excludes others, whose totals have to be summed again.
+"""
+
 
 class EquivalenceCache:
     """Cached results of one profile for the signatures of one group. Discard it after any exception."""
@@ -146,7 +151,9 @@ class EquivalenceCache:
         if rows:
             self._excluded = np.zeros(len(self._state), np.bool_)
             self._excluded[[*rows]] = True
-        self._are_rejected_excluded = classes.rejects and by_row.scores.depend_on_feasibility
+        is_steady = classes.unchanged_attempts >= _STEADY and by_row.last_user == id(self)
+        by_row.last_user = id(self)
+        self._are_rejected_excluded = classes.rejects and (is_steady or by_row.scores.depend_on_feasibility)
         self._exclude()
         if classes.rejects and not self._are_rejected_excluded:
             return classes.count_feasible(by_row.fitting_rows)
@@ -214,8 +221,9 @@ class EquivalenceCache:
         results = self._pre_score
         skipped = results.replay(cycle) if results.outcome is not None else self._run_pre_score(cycle, pod)
         if skipped is not self._skipped_scores:
+            if skipped != self._skipped_scores:
+                self._classes.skip_scores(skipped)
             self._skipped_scores = skipped
-            self._classes.skip_scores(skipped)
 
     def _run_pre_score(self, cycle: Cycle, pod: Pod) -> frozenset[str]:
         profile = self._profile

@@ -44,6 +44,8 @@ class RowResults:
         self._excluded: Mask | None = None
         """Rows that pass all of these filters but are not feasible."""
         self.has_excluded = False
+        self.last_user = 0
+        """Identity of the cache that excluded rows last."""
         self._size = 0
         self._node_mark = -1
         self._usage_mark = -1

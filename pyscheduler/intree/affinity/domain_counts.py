@@ -83,6 +83,16 @@ class DomainCounts:
         return NodeEquivalence(keys, counts)
 
     @property
+    def numbers(self) -> Hashable:
+        """The keys, and for each the number of each domain unless each node is a domain of its own."""
+        return tuple(
+            [
+                (key, None if counted.per_node is not None else counted.numbers.tobytes())
+                for key, counted in self._sums.items()
+            ]
+        )
+
+    @property
     def positive_domains(self) -> Hashable:
         """The keys, and for each which domains have a number above 0 unless each node is a domain of its own."""
         return tuple(

@@ -7,7 +7,7 @@ differ in the last bit; that changes no rounding for up to 15,000 domains of up 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -110,6 +110,16 @@ class SpreadScore(NamedTuple):
 
     constraint_scores: tuple[ConstraintScore, ...]
     require_all: bool
+
+    @property
+    def cache_key(self) -> Hashable:
+        """What the raw scores depend on besides a node's own domains and number of pods."""
+        return tuple(
+            [
+                (each.weight, None if each.pod_counts is None else each.pod_counts.amounts.tobytes())
+                for each in self.constraint_scores
+            ]
+        )
 
     @property
     def equivalence(self) -> NodeEquivalence | None:
