@@ -102,7 +102,7 @@ class NodeClasses:
         """Number of rows of each class."""
         self.size = 0
         """Number of classes, with or without nodes."""
-        self.table: NodeTable = state.table()
+        self.table: NodeTable = NodeClassTable(state, 0, {}, {})
         """One entry for each class; has the topologies and counts of the equivalences only."""
 
     def refresh(self, equivalences: PluginEquivalences, point: str) -> None:
