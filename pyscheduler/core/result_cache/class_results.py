@@ -97,7 +97,7 @@ class ClassResults:
         ]
         self._classes.refresh(self._filter_equivalences, "Filter")
         basis = self._basis(cycle)
-        if basis is None or basis != self._last_basis:
+        if basis is None or basis != self._last_basis or self._table is not self._classes.table:
             self._last_basis = None  # until all have run, in case one raises
             self._run_filters(cycle, pod)
             self._last_basis, self.unchanged_attempts = basis, 0
@@ -105,8 +105,8 @@ class ClassResults:
             self.unchanged_attempts += 1
 
     def _basis(self, cycle: Cycle) -> Hashable | None:
-        """Return what the Filter results of the current classes depend on; None if they are to be computed."""
-        if self._table is not self._classes.table or self._classes.is_by_row:
+        """Return what the Filter results of the classes depend on; None if they must not be kept."""
+        if self._classes.is_by_row:
             return None
         keys = [call_guarded(each.name, "Filter", _filter_cache_key, each, cycle) for each in self._filters]
         return None if None in keys else (*self._filter_equivalences, *keys)
@@ -196,7 +196,7 @@ class ClassResults:
         self._totals = totals
 
     def _score_basis(self, cycle: Cycle) -> Hashable | None:
-        """Return what the scores of the current classes depend on; None if they are to be computed."""
+        """Return what the scores of the scored classes depend on; None if they must not be kept."""
         if self._classes.is_by_row:
             return None
         keys = [call_guarded(each.plugin.name, "Score", _score_cache_key, each.plugin, cycle) for each in self._scores]
