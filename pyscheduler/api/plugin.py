@@ -238,8 +238,8 @@ class FilterPlugin(Plugin):
 
         Equal keys allow reuse of cached results. For plugins that read DOMAINS, where pods come and go often but rarely
         fill a domain; and for those that read objects of other kinds besides their own node, which then declare the
-        scope that `reads` would have for equal objects. With a `filter_equivalence`, what results depend on besides
-        that. If such a key includes what results depend on of the pod's
+        scope that `reads` would have for equal objects. With a `filter_equivalence`, it has all that results depend on
+        besides that, of the pod's labels and claims too. If such a key includes what results depend on of the pod's
         claims, `reads_claims` can be False. Called after PreFilter, which is not cached. None evaluates every node
         again; so does the default, unless `reads` is at most ALL_NODES.
         """
@@ -341,9 +341,9 @@ class ScorePlugin(Plugin):
         """Return a cache key of what the raw scores depend on besides the scored node itself.
 
         Equal keys allow reuse of the cached scores of unchanged nodes. For plugins that read ALL_NODES, where nodes
-        change often but rarely what is read of them, and for those with a `score_equivalence`: what the scores depend
-        on besides that. Called after PreScore. None, the default, scores every node again after any change of a node,
-        and every class in each attempt.
+        change often but rarely what is read of them, and for those with a `score_equivalence`: all that the scores
+        depend on besides that, of the pod's labels and claims too. Called after PreScore. None, the default, scores
+        every node again after any change of a node, and every class in each attempt.
         """
         return None
 

@@ -351,23 +351,23 @@ def _overlapping_coordinates(patch: pytest.MonkeyPatch) -> None:
 
 
 def _keep_class_filters(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(ClassResults, "_basis", lambda self, _: id(self._classes.table))
+    patch.setattr(ClassResults, "_filter_key", lambda self, _: id(self._classes.table))
 
 
 def _keep_class_scores(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(ClassResults, "_score_basis", lambda self, _: (id(self._classes.table), self._scored.tobytes()))
+    patch.setattr(ClassResults, "_score_key", lambda self, _: (id(self._classes.table), self._scored.tobytes()))
 
 
 def _keep_scores_of_other_classes(patch: pytest.MonkeyPatch) -> None:
-    basis: Any = ClassResults._score_basis
+    key: Any = ClassResults._score_key
 
     def of_any(self: ClassResults, cycle: Cycle) -> Any:
         scored, self._scored = self._scored, self._scored[:0]
-        found = basis(self, cycle)
+        found = key(self, cycle)
         self._scored = scored
         return found
 
-    patch.setattr(ClassResults, "_score_basis", of_any)
+    patch.setattr(ClassResults, "_score_key", of_any)
 
 
 def _score_rejected_classes(patch: pytest.MonkeyPatch) -> None:

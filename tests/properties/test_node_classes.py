@@ -146,6 +146,37 @@ def test_every_node_is_a_class_while_there_are_too_many(monkeypatch: pytest.Monk
     assert len(set(fixture.classes.of.tolist())) == 3
 
 
+def test_key_that_no_node_had_becomes_a_topology() -> None:
+    fixture, equivalence = NodeClassFixture(), NodeEquivalence(("later", ZONE))
+    for name in ("", "n03", "n04"):
+        if name:
+            fixture.state.set_node(node(name).label(ZONE, "z0").label("later", name).build())
+        fixture.classes.refresh([(PLUGIN, equivalence)], "Filter")
+        fixture.check(equivalence)
+
+
+def test_node_that_came_and_went_with_its_pods_is_left_out() -> None:
+    fixture = NodeClassFixture()
+    fixture.place(2, 1)
+    fixture.refresh(1)
+    fixture.state.set_node(node("n30").label(ZONE, "z0").build())
+    fixture.place(ROWS, 1)
+    fixture.state.remove_node("n30")
+    fixture.place(2, 1)
+    fixture.refresh(1)
+
+
+def test_counts_are_read_again_after_their_counter_was_dropped() -> None:
+    fixture = NodeClassFixture()
+    fixture.place(2, 1)
+    fixture.refresh(1)
+    placed = fixture.state.placed
+    placed._drop(placed._counts.pop(WeightOfLabel("up")))
+    fixture.place(3, 2)
+    fixture.refresh(1)
+    assert all(counter.is_kept for pods in placed._sets.values() for counter in pods.counters)
+
+
 def test_numbers_far_apart_need_few_classes() -> None:
     fixture = NodeClassFixture()
     for row, weight in ((3, 1_000_000), (4, 5_000_000), (3, 7)):

@@ -1,7 +1,8 @@
-"""Results of the plugins that are evaluated by class of equivalent nodes, computed in each attempt.
+"""Results of the plugins that are evaluated by class of equivalent nodes.
 
-Such results change on many nodes as soon as any pod is added or removed, so none is kept: the plugins run on a table
-with one entry for each class. What they reject and score is combined with the rows' other results class by class.
+Such results change on many nodes as soon as any pod is added or removed. The plugins run on a table with one entry for
+each class, again if their cache keys changed, and what they reject and score is combined with the rows' other results
+class by class.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from pyscheduler.api.return_values import InvalidReturnValue
 from pyscheduler.api.topology import NodeEquivalence
 from pyscheduler.core.framework.plugin_calls import call_guarded
 from pyscheduler.core.framework.plugin_failure import raise_plugin_failed
-from pyscheduler.core.framework.profile import Profile, Weighted
+from pyscheduler.core.framework.profile import Profile, Weighted, may_read_anything
 from pyscheduler.core.framework.result_checks import check_scores
 from pyscheduler.core.result_cache.filter_columns import run_filter_on_table
 from pyscheduler.core.result_cache.node_classes import NodeClasses, PluginEquivalences
@@ -30,7 +31,7 @@ from pyscheduler.kernels import Rows, best_by_class, count_by_class, extremes, n
 
 
 class ClassResults:
-    """Filter and Score results of one attempt by class of equivalent nodes."""
+    """Filter and Score results by class of equivalent nodes, those of the last attempt."""
 
     def __init__(self, profile: Profile, state: ClusterState) -> None:
         self._profile = profile
@@ -43,10 +44,12 @@ class ClassResults:
         self._score_equivalences: PluginEquivalences = ()
         self._table: NodeTable | None = None
         """The class table that `_codes` belong to."""
-        self._last_basis: Hashable | None = None
+        self._last_filter_key: Hashable | None = None
+        """What the codes depend on besides the table; None if they must not be used again."""
         self._score_table: NodeTable | None = None
         """The class table that `_sums` belong to."""
-        self._last_score_basis: Hashable | None = None
+        self._last_score_key: Hashable | None = None
+        """What `_sums` depend on; None if they must not be used again."""
         self._codes: Ints | None = None
         """By class: 0 if the pod fits, else one plus the index of the rejection; None if no class is rejected."""
         self.has_filters = bool(self._filters)
@@ -79,13 +82,13 @@ class ClassResults:
         """Leave out the plugins that PreFilter skipped."""
         self._filters = [plugin for plugin in self._profile.class_filters if plugin.name not in skipped]
         self.has_filters = bool(self._filters)
-        self._codes, self._last_basis, self.rejects, self.rejects_rows = None, None, False, False
+        self._codes, self._last_filter_key, self.rejects, self.rejects_rows = None, None, False, False
 
     def skip_scores(self, skipped: frozenset[str]) -> None:
         """Leave out the plugins that PreScore skipped."""
         self._scores = [weighted for weighted in self._profile.class_scores if weighted.plugin.name not in skipped]
         self.has_scores = bool(self._scores)
-        self._last_score_basis = None
+        self._last_score_key = None
 
     # -- filter ------------------------------------------------------------------------------------------------------
 
@@ -96,17 +99,17 @@ class ClassResults:
             (each, _equivalence(each, "Filter", each.filter_equivalence, cycle)) for each in self._filters
         ]
         self._classes.refresh(self._filter_equivalences, "Filter")
-        basis = self._basis(cycle)
-        if basis is None or basis != self._last_basis or self._table is not self._classes.table:
-            self._last_basis = None  # until all have run, in case one raises
+        key = self._filter_key(cycle)
+        if key is None or key != self._last_filter_key or self._table is not self._classes.table:
+            self._last_filter_key = None  # until all have run, in case one raises
             self._run_filters(cycle, pod)
-            self._last_basis, self.unchanged_attempts = basis, 0
+            self._last_filter_key, self.unchanged_attempts = key, 0
         else:
             self.unchanged_attempts += 1
 
-    def _basis(self, cycle: Cycle) -> Hashable | None:
+    def _filter_key(self, cycle: Cycle) -> Hashable | None:
         """Return what the Filter results of the classes depend on; None if they must not be kept."""
-        if self._classes.is_by_row:
+        if self._classes.is_by_row or any(map(may_read_anything, self._filters)):
             return None
         keys = [call_guarded(each.name, "Filter", _filter_cache_key, each, cycle) for each in self._filters]
         return None if None in keys else (*self._filter_equivalences, *keys)
@@ -185,19 +188,19 @@ class ClassResults:
         best_by_class(best, counts, classes.of, totals)
         has_rows = best >= 0 if self._codes is None else (best >= 0) & (self._codes == 0)
         self._scored = has_rows.nonzero()[0]
-        basis = self._score_basis(cycle)
-        if basis is None or basis != self._last_score_basis:
-            self._last_score_basis = None  # until all have run, in case one raises
+        key = self._score_key(cycle)
+        if key is None or key != self._last_score_key:
+            self._last_score_key = None  # until all have run, in case one raises
             self._sums = np.zeros(len(self._scored), np.int64)
             for weighted in self._scores:
                 self._sums += self._final_scores(weighted, cycle, pod) * weighted.weight
-            self._score_table, self._last_score_basis = classes.table, basis
+            self._score_table, self._last_score_key = classes.table, key
         self._count = select_classes(self._wanted, best, counts, self._scored, self._sums)
         self._totals = totals
 
-    def _score_basis(self, cycle: Cycle) -> Hashable | None:
+    def _score_key(self, cycle: Cycle) -> Hashable | None:
         """Return what the scores of the scored classes depend on; None if they must not be kept."""
-        if self._classes.is_by_row:
+        if self._classes.is_by_row or any(may_read_anything(each.plugin) for each in self._scores):
             return None
         keys = [call_guarded(each.plugin.name, "Score", _score_cache_key, each.plugin, cycle) for each in self._scores]
         if None in keys:

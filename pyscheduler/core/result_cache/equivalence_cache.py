@@ -1,7 +1,7 @@
 """Plugin results of one profile for the pods of one signature group, kept between attempts.
 
 PreFilter and PreScore results belong to the group. Results by row are shared with all groups that the plugins evaluated
-by row sign alike (`RowResults`); results by class of equivalent nodes are computed in each attempt (`ClassResults`).
+by row sign alike (`RowResults`); results by class of equivalent nodes are the cache's own (`ClassResults`).
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class EquivalenceCache:
     @property
     def bytes(self) -> int:
         """Memory of the results in bytes, without those by row."""
-        return self._classes.bytes
+        return self._classes.bytes + len(self._feasible_mask) + self._feasible_rows.nbytes
 
     @property
     def holds_for_signature(self) -> bool:

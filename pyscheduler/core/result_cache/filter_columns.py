@@ -1,4 +1,4 @@
-"""Filter results for one pod signature, cached per plugin and node and recomputed only after a change.
+"""Filter results by row, cached per plugin and node and recomputed only after a change.
 
 Each plugin has a column of codes: 0 fits, a positive code is an index into the statuses, STALE is unknown. Plugins run
 on a node one after the other until one rejects it, as in kube-scheduler, so a plugin's result for a node that an
@@ -122,7 +122,7 @@ class FilterColumn(CachedColumn):
 
 
 class FilterColumns:
-    """Results of all Filter plugins of a profile for all nodes and one pod signature."""
+    """Results of the Filter plugins that are evaluated by row, for all nodes and the pods that they sign alike."""
 
     def __init__(self, state: ClusterState, plugins: tuple[FilterPlugin, ...], evaluations: CountersByPlugin) -> None:
         self._state = state

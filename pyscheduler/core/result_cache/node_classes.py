@@ -112,9 +112,11 @@ class NodeClasses:
         plugin's count raises.
         """
         state, self._point = self._state, point
+        same_nodes = state.nodes_version == self._nodes_version
         if (
-            (equivalences == self._equivalences or self._covers(equivalences))
-            and (state.nodes_version == self._nodes_version or self._has_same_nodes())
+            # With other nodes, a key that none had may be a topology now.
+            ((same_nodes and equivalences == self._equivalences) or self._covers(equivalences))
+            and (same_nodes or self._has_same_nodes())
             and (self.is_by_row or self._update_counts())
         ):
             return
@@ -149,13 +151,16 @@ class NodeClasses:
         has_new_values = False
         for axis in self._counts.values():
             counter = axis.counter
+            if not counter.is_kept:
+                return False
             call_guarded(axis.plugin.name, self._point, self._state.placed.update, counter)
-            changes = counter.since(axis.mark) if counter.is_kept else None
+            changes = counter.since(axis.mark)
             if changes is None or len(changes) > _MAX_MOVES:
                 return False
             if changes:
                 axis.mark, values = counter.mark, len(axis.coordinate_of)
-                if not all(self._move(axis, row) for row, _ in changes):
+                # A row may have come and gone again, with its pods.
+                if not all(self._move(axis, row) for row, _ in changes if row < len(self.of)):
                     return False
                 has_new_values |= len(axis.coordinate_of) > values
         if has_new_values:

@@ -144,7 +144,8 @@ class RowResults:
             return False
         self._usage_mark = state.usage_log.mark
         if len(changed):
-            self._usage_dirty_rows = rows if self._usage_dirty_rows is None else _union(self._usage_dirty_rows, rows)
+            rows = rows if self._usage_dirty_rows is None else _union(self._usage_dirty_rows, rows)
+            self._usage_dirty_rows = rows if len(rows) <= self._size else np.unique(rows)
         return True
 
     def _accept_changed_nodes(self, cycle: Cycle, pod: Pod) -> bool:

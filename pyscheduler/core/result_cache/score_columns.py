@@ -1,4 +1,4 @@
-"""Scores for one pod signature, summed per node and kept up to date row by row.
+"""Scores by row, summed per node and kept up to date row by row.
 
 There are three kinds of Score plugins. Stable ones have a column, and the sum of these (`_stable_total`) hardly ever
 changes. Uncached ones get a new score for a node whenever a pod is added to it or removed from it; they run again and
@@ -15,9 +15,10 @@ import numpy as np
 from pyscheduler.api.cycle import Cycle
 from pyscheduler.api.nodes import Mask
 from pyscheduler.api.normalize import Scores
+from pyscheduler.api.plugin import Reads
 from pyscheduler.api.pod import Pod
 from pyscheduler.core.framework.evaluation_counts import CountersByPlugin
-from pyscheduler.core.framework.profile import Weighted
+from pyscheduler.core.framework.profile import Weighted, reads_of
 from pyscheduler.core.result_cache.filter_columns import NO_COLUMNS_BY_CHANGE, are_few, columns_by_change, select_rows
 from pyscheduler.core.result_cache.invalidation import ATTEMPT, NODE, USAGE, Change, DirtyRows
 from pyscheduler.core.result_cache.score_column import ScoreColumn
@@ -32,7 +33,7 @@ INFEASIBLE = -(1 << 61)
 
 
 class ScoreColumns:
-    """All Score plugins of a profile for one pod signature, and the total per node."""
+    """The Score plugins that are evaluated by row, for the pods that they sign alike, and the total per node."""
 
     def __init__(self, state: ClusterState, plugins: Sequence[Weighted], evaluations: CountersByPlugin) -> None:
         self._state = state
@@ -40,6 +41,8 @@ class ScoreColumns:
         self._evaluations = evaluations
         self._columns: dict[str, ScoreColumn] = {}
         self._names = frozenset(each.plugin.name for each in plugins)
+        self._reads_others = any(reads_of(each.plugin) >= Reads.DOMAINS for each in plugins)
+        """True if a plugin's PreScore results may be those of the feasible nodes only."""
         self.skipped: frozenset[str] | None = None
         """Names of the plugins that PreScore skipped; None before the first call of `activate`."""
         self._uncached: list[UncachedScore] = []
@@ -73,8 +76,10 @@ class ScoreColumns:
 
     @property
     def depend_on_feasibility(self) -> bool:
-        """True if a node's score depends on which other nodes are feasible."""
-        return any(column.depends_on_others and not column.is_uniform for column in (*self._stable, *self._volatile))
+        """True if a node's score depends on which other nodes are feasible, or may not be computed if it is not."""
+        return self._reads_others or any(
+            column.depends_on_others and not column.is_uniform for column in (*self._stable, *self._volatile)
+        )
 
     def activate(self, skipped: frozenset[str]) -> bool:
         """Leave out the plugins that PreScore skipped. Return True if others are left out than before."""

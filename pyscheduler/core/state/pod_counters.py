@@ -212,7 +212,8 @@ class _SumsByDomain:
                 self._total = int(self._numbers.sum())
             else:
                 for row, amount in changes:
-                    domain = ids.item(row)
+                    # A row may have come and gone again, with its pods.
+                    domain = ids.item(row) if row < len(ids) else NO_DOMAIN
                     if domain != NO_DOMAIN:
                         self._numbers[domain] += amount
                         self._total += amount
