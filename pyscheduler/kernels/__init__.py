@@ -25,7 +25,6 @@ count_equal = _form.count_equal
 extremes = _form.extremes
 gather = _form.gather
 has_room = _form.has_room
-look_up = _form.look_up
 nth_equal = _form.nth_equal
 missing_room = _form.missing_room
 nth_of_classes = _form.nth_of_classes
@@ -47,7 +46,6 @@ __all__ = [
     "extremes",
     "gather",
     "has_room",
-    "look_up",
     "missing_room",
     "nth_equal",
     "nth_of_classes",

@@ -466,21 +466,6 @@ done:
 
 /* -- tables ------------------------------------------------------------------------------------------------------ */
 
-/* Copy the cell of each place, relative to `first`; 0 with an IndexError if a place is out of range. */
-static int take(int64_t *out, const int64_t *cells, Py_ssize_t length, const int64_t *places, Py_ssize_t count,
-                int64_t first)
-{
-    for (Py_ssize_t i = 0; i < count; i++) {
-        uint64_t place = (uint64_t)places[i] - (uint64_t)first;
-        if (place >= (uint64_t)length) {
-            PyErr_SetString(PyExc_IndexError, "a place is out of range");
-            return 0;
-        }
-        out[i] = cells[place];
-    }
-    return 1;
-}
-
 /* Return 1 if the row is in the column, otherwise 0 with an IndexError. */
 static int is_row(int64_t row, Py_ssize_t length)
 {
@@ -495,37 +480,6 @@ static int rows_of(Columns *columns, PyObject *given, const int64_t **rows, Py_s
 {
     *rows = NULL;
     return given == Py_None || (*rows = cells_of(columns, given, 0, count)) != NULL;
-}
-
-PyDoc_STRVAR(look_up_doc, "look_up(out, raw, least, finals, rows) -> None: see numpy_form.");
-
-static PyObject *look_up(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t given)
-{
-    Columns columns;
-    PyObject *answer = NULL;
-    int64_t *out;
-    const int64_t *raw, *finals, *rows;
-    Py_ssize_t known, wanted;
-    if (!check_count(given, 5))
-        return NULL;
-    int64_t least;
-    if (!whole_of(args[2], &least) || !open_columns(&columns, 4))
-        return NULL;
-    if ((out = column_of(&columns, args[0], PyBUF_WRITABLE)) == NULL || (raw = column_of(&columns, args[1], 0)) == NULL
-        || (finals = cells_of(&columns, args[3], 0, &known)) == NULL || !rows_of(&columns, args[4], &rows, &wanted))
-        goto done;
-    if (rows == NULL) {
-        if (!take(out, finals, known, raw, columns.rows, least))
-            goto done;
-    } else {
-        for (Py_ssize_t i = 0; i < wanted; i++)
-            if (!is_row(rows[i], columns.rows) || !take(&out[rows[i]], finals, known, &raw[rows[i]], 1, least))
-                goto done;
-    }
-    answer = Py_NewRef(Py_None);
-done:
-    close_columns(&columns);
-    return answer;
 }
 
 QUICK static void find_extremes(const int64_t *cells, Py_ssize_t rows, int64_t *least, int64_t *most)
@@ -817,8 +771,13 @@ static PyObject *gather(PyObject *Py_UNUSED(module), PyObject *const *args, Py_s
         Py_ssize_t length;
         PyObject *column = PyTuple_GetItem(args[1], k);
         const int64_t *cells = column == NULL ? NULL : cells_of(&columns, column, 0, &length);
-        if (cells == NULL || !take(out + k * wanted, cells, length, rows, wanted, 0))
+        if (cells == NULL)
             goto done;
+        for (Py_ssize_t i = 0; i < wanted; i++) {
+            if (!is_row(rows[i], length))
+                goto done;
+            out[k * wanted + i] = cells[rows[i]];
+        }
     }
     answer = Py_NewRef(Py_None);
 done:
@@ -831,7 +790,6 @@ static PyMethodDef functions[] = {
     {"missing_room", (PyCFunction)(void (*)(void))missing_room, METH_FASTCALL, missing_room_doc},
     {"allocation_scores", (PyCFunction)(void (*)(void))allocation_scores, METH_FASTCALL, allocation_scores_doc},
     {"balance_scores", (PyCFunction)(void (*)(void))balance_scores, METH_FASTCALL, balance_scores_doc},
-    {"look_up", (PyCFunction)(void (*)(void))look_up, METH_FASTCALL, look_up_doc},
     {"extremes", (PyCFunction)(void (*)(void))extremes, METH_FASTCALL, extremes_doc},
     {"gather", (PyCFunction)(void (*)(void))gather, METH_FASTCALL, gather_doc},
     {"count_equal", (PyCFunction)(void (*)(void))count_equal, METH_FASTCALL, count_equal_doc},

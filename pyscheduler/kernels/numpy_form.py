@@ -135,14 +135,6 @@ def _deviation(shares: Floats, counted: NDArray[np.bool_]) -> Floats:
     return np.where(n == 2, (highest - lowest) / 2, deviation)
 
 
-def look_up(out: Ints, raw: Ints, least: int, finals: Ints, rows: Rows | None) -> None:
-    """Map raw scores to final ones, `finals[raw - least]`, for some rows or all (None). IndexError beyond `finals`."""
-    if rows is None:
-        finals.take(raw - least, out=out)
-    else:
-        out[rows] = finals.take(raw.take(rows) - least)
-
-
 def extremes(numbers: Ints, rows: Rows | None) -> tuple[int, int]:
     """Return the minimum and the maximum over some rows, None for all. ValueError if there are none."""
     if rows is not None:

@@ -141,13 +141,6 @@ ROWS = st.none() | st.lists(st.integers(0, NODES - 1), min_size=1).map(lambda ro
 """At least one row, or None for all."""
 
 
-@given(columns(20), st.integers(-3, 3), columns(100), ROWS)
-def test_look_up(places: Ints, least: int, finals: Ints, rows: Rows | None) -> None:
-    finals = np.resize(finals, 21)
-    arguments = (places + least, least, finals, rows)
-    assert output(compiled.look_up, *arguments) == output(numpy_form.look_up, *arguments)
-
-
 @given(columns(MAX_INT64), st.booleans(), ROWS)
 def test_extremes(cells: Ints, below: bool, rows: Rows | None) -> None:
     cells = -cells if below else cells
@@ -229,14 +222,6 @@ NOTHING = np.empty(0, np.int64)
         ("allocation_scores", (CELLS, WEIGHTED, "LeastAllocated", NOTHING), TypeError),
         ("allocation_scores", (CELLS, REQUESTS, LEAST, NOTHING), TypeError),
         ("balance_scores", (SHORT, REQUESTS), ValueError),
-        ("look_up", (CELLS, CELLS, 1, CELLS, None), IndexError),
-        ("look_up", (CELLS, CELLS, 0, SHORT, None), IndexError),
-        ("look_up", (CELLS, CELLS - 1, 0, CELLS, None), IndexError),
-        ("look_up", (CELLS, CELLS, 0, SHORT, CELLS), IndexError),
-        ("look_up", (SHORT, SHORT, 0, SHORT, CELLS), IndexError),
-        ("look_up", (CELLS, CELLS, 0, CELLS, CELLS - 1), IndexError),
-        ("look_up", (CELLS, SHORT, 0, CELLS, CELLS), ValueError),
-        ("look_up", (CELLS, CELLS, 0, CELLS), TypeError),
         ("extremes", (NOTHING, None), ValueError),
         ("extremes", (CELLS, NOTHING), ValueError),
         ("extremes", (SHORT, CELLS), IndexError),
