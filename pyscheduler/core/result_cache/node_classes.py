@@ -1,4 +1,4 @@
-"""Classes of equivalent nodes, for plugins whose results depend on topology domains and pod counts only.
+"""Classes of equivalent nodes, for results that depend on topology domains and pod counts only.
 
 With pods spread over zones and hosts, fifty thousand nodes form a few dozen classes: nodes of one zone with the same
 number of matching pods. A class number is composed of one coordinate per axis, a topology or a pod count, so an added
@@ -8,7 +8,7 @@ nodes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -19,16 +19,14 @@ from pyscheduler.api.nodes import Ints, NodeInfo, NodeTable
 from pyscheduler.api.plugin import Plugin
 from pyscheduler.api.topology import (
     NO_DOMAIN,
-    AttributeCounts,
     Domains,
-    DomainSums,
     NodeEquivalence,
-    PodAttributes,
     PodCount,
 )
 from pyscheduler.core.framework.plugin_calls import call_guarded
 from pyscheduler.core.state.cluster import ClusterState
 from pyscheduler.core.state.pod_counters import RowCounter
+from pyscheduler.core.state.table import ClusterTable
 from pyscheduler.kernels import count_by_class
 
 MAX_CLASSES = 1 << 14
@@ -94,8 +92,6 @@ class NodeClasses:
         """True if every row is a class of its own."""
         self._nodes_version = -1
         self._point = ""
-        self.generation = 0
-        """Incremented whenever all rows are numbered, so that a number may stand for another class."""
         self.of: Ints = np.zeros(0, np.int64)
         """Class number of each row."""
         self.counts: Ints = self.of
@@ -180,7 +176,6 @@ class NodeClasses:
 
     def _number_all(self, equivalences: PluginEquivalences) -> None:
         state = self._state
-        self.generation += 1
         self._topologies, self._counts = {}, {}
         self._nodes_version = -1  # until all is done, in case a plugin raises
         columns: list[tuple[_Axis, Ints]] = []
@@ -240,16 +235,13 @@ def _has_large_count(equivalence: NodeEquivalence) -> bool:
     return any(count.is_large for count in equivalence.counts)
 
 
-class NodeClassTable(NodeTable):
-    """Node table with one entry for each class; LookupError for anything but the topologies and counts of the classes.
-
-    What concerns the whole cluster is that of `all_nodes`.
-    """
+class NodeClassTable(ClusterTable):
+    """Node table with one entry for each class, of topologies and pod counts only; LookupError for anything else."""
 
     def __init__(
         self, state: ClusterState, n: int, topologies: Mapping[str, Domains], counts: Mapping[PodCount, Ints]
     ) -> None:
-        self._state = state
+        super().__init__(state)
         self._n = n
         self._topologies = topologies
         self._counts = counts
@@ -264,38 +256,6 @@ class NodeClassTable(NodeTable):
     def count_pods(self, count: PodCount) -> Ints:
         numbers = self._counts.get(count)
         return self._missing() if numbers is None else numbers
-
-    @property
-    def all_nodes(self) -> NodeTable:
-        return self._state.table()
-
-    @property
-    def total(self) -> int:
-        return len(self._state)
-
-    @property
-    def version(self) -> int:
-        return self._state.nodes_version
-
-    @property
-    def label_keys(self) -> Collection[str]:
-        return self._state.label_keys
-
-    @property
-    def image_names_version(self) -> int:
-        return self._state.image_names_version
-
-    def nodes_with_image(self, image: str) -> int:
-        return self.all_nodes.nodes_with_image(image)
-
-    def image_size(self, image: str) -> int:
-        return self.all_nodes.image_size(image)
-
-    def count_by_domain(self, count: PodCount, domains: Domains) -> DomainSums:
-        return self.all_nodes.count_by_domain(count, domains)
-
-    def attribute_counts(self, attributes: PodAttributes) -> AttributeCounts:
-        return self.all_nodes.attribute_counts(attributes)
 
     def __iter__(self) -> Iterator[NodeInfo]:
         self._missing()

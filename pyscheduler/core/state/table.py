@@ -62,13 +62,54 @@ class ColumnSource(Protocol):
     def image_names_version(self) -> int: ...
 
 
-class ColumnTable(NodeTable):
+class ClusterTable(NodeTable):
+    """The part of a node table that concerns the whole cluster."""
+
+    __slots__ = ("_state",)
+
+    def __init__(self, state: ColumnSource) -> None:
+        self._state = state
+
+    @property
+    def total(self) -> int:
+        return len(self._state.rows)
+
+    @property
+    def all_nodes(self) -> NodeTable:
+        return self._state.table()
+
+    @property
+    def version(self) -> int:
+        return self._state.nodes_version
+
+    @property
+    def label_keys(self) -> Collection[str]:
+        return self._state.label_keys
+
+    def nodes_with_image(self, image: str) -> int:
+        return self._state.image_nodes[image]
+
+    @property
+    def image_names_version(self) -> int:
+        return self._state.image_names_version
+
+    def image_size(self, image: str) -> int:
+        return self._state.image_sizes.get(image, 0)
+
+    def count_by_domain(self, count: PodCount, domains: Domains) -> DomainSums:
+        return self._state.placed.count_by_domain(count, domains)
+
+    def attribute_counts(self, facet: PodAttributes) -> AttributeCounts:
+        return self._state.placed.attribute_counts(facet)
+
+
+class ColumnTable(ClusterTable):
     """Node table of all rows (a slice, so that columns are not copied) or of an index array."""
 
-    __slots__ = ("_n", "_read", "_rows", "_state", "_topologies", "_usage_mark", "nodes_version")
+    __slots__ = ("_n", "_read", "_rows", "_topologies", "_usage_mark", "nodes_version")
 
     def __init__(self, state: ColumnSource, rows: NDArray[np.intp] | None = None) -> None:
-        self._state = state
+        super().__init__(state)
         self._rows: Rows = slice(0, len(state)) if rows is None else rows
         self._n = len(state.rows) if rows is None else len(rows)
         self._read: dict[IntColumn, Ints] = {}
@@ -104,10 +145,6 @@ class ColumnTable(NodeTable):
     @property
     def names(self) -> Sequence[str]:
         return [node.name for node in self]
-
-    @property
-    def total(self) -> int:
-        return len(self._state.rows)
 
     @property
     def generations(self) -> Ints:
@@ -177,16 +214,8 @@ class ColumnTable(NodeTable):
         return np.not_equal(column.gather(requirement.matches, self._rows, self.total), 0)
 
     @property
-    def version(self) -> int:
-        return self._state.nodes_version
-
-    @property
-    def label_keys(self) -> Collection[str]:
-        return self._state.label_keys
-
-    @property
     def all_nodes(self) -> NodeTable:
-        return self if isinstance(self._rows, slice) else self._state.table()
+        return self if isinstance(self._rows, slice) else super().all_nodes
 
     def topology(self, key: str) -> Domains:
         whole = self._state.topology(key)
@@ -202,12 +231,6 @@ class ColumnTable(NodeTable):
         cells = self._state.placed.count(count, self.total)
         return cells if isinstance(self._rows, slice) else cells.take(self._rows)
 
-    def count_by_domain(self, count: PodCount, domains: Domains) -> DomainSums:
-        return self._state.placed.count_by_domain(count, domains)
-
-    def attribute_counts(self, facet: PodAttributes) -> AttributeCounts:
-        return self._state.placed.attribute_counts(facet)
-
     def by_taints(self, answer: Callable[[tuple[Taint, ...]], int]) -> Ints:
         return self._state.columns.taints.gather(answer, self._rows, self.total)
 
@@ -218,13 +241,3 @@ class ColumnTable(NodeTable):
 
     def by_ports(self, answer: Callable[[frozenset[HostPort]], int]) -> Ints:
         return self._state.columns.ports.gather(answer, self._rows, self.total)
-
-    def nodes_with_image(self, image: str) -> int:
-        return self._state.image_nodes[image]
-
-    @property
-    def image_names_version(self) -> int:
-        return self._state.image_names_version
-
-    def image_size(self, image: str) -> int:
-        return self._state.image_sizes.get(image, 0)
