@@ -109,7 +109,7 @@ class AttributeCounts(Counter[Any]):
 
 
 class NodeEquivalence(NamedTuple):
-    """What a plugin's results for a node depend on: nodes that agree in all of it are equivalent.
+    """Topologies and pod counts that a plugin's results depend on: nodes that agree in all of them are equivalent.
 
     The plugin's vectorised method then runs on a table with one entry for each class of equivalent nodes, which has
     only these topologies and counts.

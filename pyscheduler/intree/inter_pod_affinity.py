@@ -150,9 +150,9 @@ class _PreFilterState:
 
     @property
     def cache_key(self) -> Hashable:
-        """What the results depend on besides a node's own domains and numbers of pods."""
+        """Cache key of the results: the domains with a number above 0, by count and topology key."""
         counts = (self.affinity_counts, self.anti_affinity_counts, self.existing_anti_affinity_counts)
-        return (self.is_first, *[each.positive_domains for each in counts])
+        return (self.is_first, *[each.cache_key(lambda numbers: (numbers > 0).tobytes()) for each in counts])
 
     @property
     def is_first(self) -> bool:
@@ -387,7 +387,7 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         return cycle[_TOPOLOGY_SCORE].sums(nodes)
 
     def score_cache_key(self, cycle: Cycle) -> Hashable:
-        return cycle[_TOPOLOGY_SCORE].numbers
+        return cycle[_TOPOLOGY_SCORE].cache_key(lambda numbers: numbers.tobytes())
 
     def score_equivalence(self, cycle: Cycle) -> NodeEquivalence | None:
         return cycle[_TOPOLOGY_SCORE].equivalence

@@ -374,9 +374,9 @@ def _score_rejected_classes(patch: pytest.MonkeyPatch) -> None:
     score = ClassResults.score
 
     def of_all(self: ClassResults, *rest: Any) -> None:
-        codes, self._codes = self._codes, None
+        codes, self.codes = self.codes, None
         score(self, *rest)
-        self._codes = codes
+        self.codes = codes
 
     patch.setattr(ClassResults, "score", of_all)
 
@@ -387,7 +387,7 @@ def _normalize_with_rejected_classes(patch: pytest.MonkeyPatch) -> None:
 
 def _keep_excluded_rows(patch: pytest.MonkeyPatch) -> None:
     exclude = RowResults.exclude
-    patch.setattr(RowResults, "exclude", lambda self, rows: exclude(self, self._excluded if rows is None else rows))
+    patch.setattr(RowResults, "exclude", lambda self, rows: exclude(self, self.excluded if rows is None else rows))
 
 
 def _report_last_rejection(patch: pytest.MonkeyPatch) -> None:

@@ -79,7 +79,7 @@ def test_zone_that_stays_excluded_fails_the_check(monkeypatch: pytest.MonkeyPatc
     exclude = RowResults.exclude
 
     def more(self: RowResults, rows: Mask | None) -> None:
-        before = self._excluded
+        before = self.excluded
         exclude(self, rows if before is None else before if rows is None else before | rows)
 
     monkeypatch.setattr(RowResults, "exclude", more)

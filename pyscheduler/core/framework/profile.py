@@ -308,14 +308,13 @@ def is_keyed(plugin: Plugin) -> bool:
 
 def _has_filter_equivalence(plugin: FilterPlugin) -> bool:
     """Return True if `filter_all` may run on classes of nodes; by default it calls `filter` for each node."""
-    return _overrides(plugin, FilterPlugin, "filter_equivalence", "filter_all")
+    return _overrides(plugin, FilterPlugin, "filter_equivalence", "filter_all") and not may_read_anything(plugin)
 
 
 def _has_score_equivalence(plugin: ScorePlugin) -> bool:
     """Return True if `score_all` may run on classes of nodes, and equal raw scores stay equal in NormalizeScore."""
-    return _overrides(plugin, ScorePlugin, "score_equivalence", "score_all") and not _overrides(
-        plugin, ScorePlugin, "normalize"
-    )
+    has_equivalence = _overrides(plugin, ScorePlugin, "score_equivalence", "score_all")
+    return has_equivalence and not _overrides(plugin, ScorePlugin, "normalize") and not may_read_anything(plugin)
 
 
 def _overrides(plugin: Plugin, base: type[Plugin], *methods: str) -> bool:

@@ -15,13 +15,13 @@ from pyscheduler.api.cycle import Cycle
 from pyscheduler.api.nodes import Ints, Mask, NodeTable
 from pyscheduler.api.normalize import Normalizer, Scores
 from pyscheduler.api.outcome import Rejection, Status
-from pyscheduler.api.plugin import FilterPlugin, Plugin, ScorePlugin
+from pyscheduler.api.plugin import FilterPlugin, Plugin
 from pyscheduler.api.pod import Pod
 from pyscheduler.api.return_values import InvalidReturnValue
 from pyscheduler.api.topology import NodeEquivalence
 from pyscheduler.core.framework.plugin_calls import call_guarded
 from pyscheduler.core.framework.plugin_failure import raise_plugin_failed
-from pyscheduler.core.framework.profile import Profile, Weighted, may_read_anything
+from pyscheduler.core.framework.profile import Profile, Weighted
 from pyscheduler.core.framework.result_checks import check_scores
 from pyscheduler.core.result_cache.filter_columns import run_filter_on_table
 from pyscheduler.core.result_cache.node_classes import NodeClasses, PluginEquivalences
@@ -36,32 +36,27 @@ class ClassResults:
     def __init__(self, profile: Profile, state: ClusterState) -> None:
         self._profile = profile
         self._classes = NodeClasses(state)
-        self._filters: Sequence[FilterPlugin] = profile.class_filters
+        self.filters: Sequence[FilterPlugin] = profile.class_filters
         """The plugins that PreFilter did not skip."""
-        self._scores: Sequence[Weighted] = profile.class_scores
+        self.scores: Sequence[Weighted] = profile.class_scores
         """The plugins that PreScore did not skip."""
         self._filter_equivalences: PluginEquivalences = ()
         self._score_equivalences: PluginEquivalences = ()
+        self.codes: Ints | None = None
+        """By class, which may have no nodes: 0 if the pod fits, else one plus the index of the rejection.
+
+        None if no class is rejected.
+        """
         self._table: NodeTable | None = None
-        """The class table that `_codes` belong to."""
+        """Class table of the codes."""
         self._last_filter_key: Hashable | None = None
-        """What the codes depend on besides the table; None if they must not be used again."""
-        self._score_table: NodeTable | None = None
-        """The class table that `_sums` belong to."""
+        """Cache key of the codes; None if there is none."""
         self._last_score_key: Hashable | None = None
-        """What `_sums` depend on; None if they must not be used again."""
-        self._codes: Ints | None = None
-        """By class: 0 if the pod fits, else one plus the index of the rejection; None if no class is rejected."""
-        self.has_filters = bool(self._filters)
-        """True if a plugin filters by class."""
-        self.has_scores = bool(self._scores)
-        """True if a plugin scores by class."""
-        self.rejects = False
-        """True if the attempt's pod does not fit some class, which may have no nodes."""
+        """Cache key of `_sums`; None if there is none."""
         self.unchanged_attempts = 0
-        """Number of attempts since the rejected classes were others."""
+        """Number of attempts since the codes changed."""
         self.rejects_rows = False
-        """True if the pod does not fit some row because of its class only, as far as it was counted."""
+        """True if some row is feasible but for its class, as of `count_feasible`."""
         self._rejections: list[tuple[str, Rejection]] = []
         self._scored: Rows = np.zeros(0, np.intp)
         """The classes with feasible rows."""
@@ -80,14 +75,12 @@ class ClassResults:
 
     def skip_filters(self, skipped: frozenset[str]) -> None:
         """Leave out the plugins that PreFilter skipped."""
-        self._filters = [plugin for plugin in self._profile.class_filters if plugin.name not in skipped]
-        self.has_filters = bool(self._filters)
-        self._codes, self._last_filter_key, self.rejects, self.rejects_rows = None, None, False, False
+        self.filters = [plugin for plugin in self._profile.class_filters if plugin.name not in skipped]
+        self.codes, self._last_filter_key, self.rejects_rows = None, None, False
 
     def skip_scores(self, skipped: frozenset[str]) -> None:
         """Leave out the plugins that PreScore skipped."""
-        self._scores = [weighted for weighted in self._profile.class_scores if weighted.plugin.name not in skipped]
-        self.has_scores = bool(self._scores)
+        self.scores = [weighted for weighted in self._profile.class_scores if weighted.plugin.name not in skipped]
         self._last_score_key = None
 
     # -- filter ------------------------------------------------------------------------------------------------------
@@ -96,7 +89,7 @@ class ClassResults:
         """Run the Filter plugins on every class. PluginFailed if one raises."""
         self.rejects_rows = False
         self._filter_equivalences = [
-            (each, _equivalence(each, "Filter", each.filter_equivalence, cycle)) for each in self._filters
+            (each, _equivalence(each, "Filter", each.filter_equivalence, cycle)) for each in self.filters
         ]
         self._classes.refresh(self._filter_equivalences, "Filter")
         key = self._filter_key(cycle)
@@ -108,16 +101,16 @@ class ClassResults:
             self.unchanged_attempts += 1
 
     def _filter_key(self, cycle: Cycle) -> Hashable | None:
-        """Return what the Filter results of the classes depend on; None if they must not be kept."""
-        if self._classes.is_by_row or any(map(may_read_anything, self._filters)):
+        """Return the cache key of the Filter results; None if the plugins have to run."""
+        if self._classes.is_by_row:
             return None
-        keys = [call_guarded(each.name, "Filter", _filter_cache_key, each, cycle) for each in self._filters]
+        keys = [call_guarded(each.name, "Filter", _cache_key, each.filter_cache_key, cycle) for each in self.filters]
         return None if None in keys else (*self._filter_equivalences, *keys)
 
     def _run_filters(self, cycle: Cycle, pod: Pod) -> None:
         classes, codes = self._classes, None
         self._table, self._rejections = classes.table, []
-        for plugin in self._filters:
+        for plugin in self.filters:
             self._profile.evaluations.filter[plugin.name].n += classes.size
             verdicts = run_filter_on_table(plugin, cycle, pod, classes.table)
             if not verdicts.rejections:
@@ -129,33 +122,32 @@ class ClassResults:
                 more[more > 0] += len(self._rejections)
                 codes = np.where(codes > 0, codes, more)
             self._rejections += [(plugin.name, rejection) for rejection in verdicts.rejections]
-        self.rejects = codes is not None and bool(np.count_nonzero(codes))
-        self._codes = codes if self.rejects else None
+        self.codes = codes if codes is not None and np.count_nonzero(codes) else None
 
     def count_feasible(self, rows: Rows | slice) -> int:
         """Return in how many of these rows, the feasible ones, the pod fits."""
         n = rows.stop if isinstance(rows, slice) else len(rows)
-        if self._codes is None:
+        if self.codes is None:
             return n
         counts = self._classes.counts
         if not isinstance(rows, slice):
             counts = np.empty(self._classes.size, np.int64)
             count_by_class(counts, self._classes.of, rows)
-        fitting = int(counts[self._codes == 0].sum())
+        fitting = int(counts[self.codes == 0].sum())
         self.rejects_rows = fitting < n
         return fitting
 
     def fits(self, row: int) -> bool:
         """Return True if the pod fits the class of the row."""
-        return self._codes is None or not self._codes.item(self._classes.of.item(row))
+        return self.codes is None or not self.codes.item(self._classes.of.item(row))
 
     def fitting(self) -> Mask | None:
         """Return the mask of the rows with classes that the pod fits; None if it fits all."""
-        return None if self._codes is None else (self._codes == 0).take(self._classes.of)
+        return None if self.codes is None else (self.codes == 0).take(self._classes.of)
 
     def status(self, row: int) -> Status | None:
         """Return the status of the row's class; None if the pod fits."""
-        code = 0 if self._codes is None else self._codes.item(self._classes.of.item(row))
+        code = 0 if self.codes is None else self.codes.item(self._classes.of.item(row))
         return Status.of(*self._rejections[code - 1]) if code else None
 
     def statuses(self) -> tuple[list[Status], Ints] | None:
@@ -163,9 +155,9 @@ class ClassResults:
 
         None if the pod fits all classes.
         """
-        if self._codes is None:
+        if self.codes is None:
             return None
-        return [Status.of(*each) for each in self._rejections], self._codes.take(self._classes.of) - 1
+        return [Status.of(*each) for each in self._rejections], self.codes.take(self._classes.of) - 1
 
     # -- score -------------------------------------------------------------------------------------------------------
 
@@ -176,36 +168,37 @@ class ClassResults:
         raises.
         """
         classes = self._classes
-        if self._scores:
+        if self.scores:
             self._score_equivalences = equivalences = [
                 (each.plugin, _equivalence(each.plugin, "Score", each.plugin.score_equivalence, cycle))
-                for each in self._scores
+                for each in self.scores
             ]
-            classes.refresh([*self._filter_equivalences, *equivalences] if self._filters else equivalences, "Score")
-            if self._filters and self._table is not classes.table:
+            classes.refresh([*self._filter_equivalences, *equivalences] if self.filters else equivalences, "Score")
+            if self.filters and self._table is not classes.table:
                 self._run_filters(cycle, pod)
         best, counts, self._wanted = np.empty((3, classes.size), np.int64)
         best_by_class(best, counts, classes.of, totals)
-        has_rows = best >= 0 if self._codes is None else (best >= 0) & (self._codes == 0)
+        has_rows = best >= 0 if self.codes is None else (best >= 0) & (self.codes == 0)
         self._scored = has_rows.nonzero()[0]
         key = self._score_key(cycle)
         if key is None or key != self._last_score_key:
             self._last_score_key = None  # until all have run, in case one raises
             self._sums = np.zeros(len(self._scored), np.int64)
-            for weighted in self._scores:
+            for weighted in self.scores:
                 self._sums += self._final_scores(weighted, cycle, pod) * weighted.weight
-            self._score_table, self._last_score_key = classes.table, key
+            self._last_score_key = key
         self._count = select_classes(self._wanted, best, counts, self._scored, self._sums)
         self._totals = totals
 
     def _score_key(self, cycle: Cycle) -> Hashable | None:
-        """Return what the scores of the scored classes depend on; None if they must not be kept."""
-        if self._classes.is_by_row or any(may_read_anything(each.plugin) for each in self._scores):
+        """Return the cache key of the scores; None if the plugins have to run."""
+        classes = self._classes
+        if classes.is_by_row:
             return None
-        keys = [call_guarded(each.plugin.name, "Score", _score_cache_key, each.plugin, cycle) for each in self._scores]
-        if None in keys:
-            return None
-        return id(self._classes.table), self._scored.tobytes(), *self._score_equivalences, *keys
+        plugins = [each.plugin for each in self.scores]
+        keys = [call_guarded(each.name, "Score", _cache_key, each.score_cache_key, cycle) for each in plugins]
+        # The table is compared by identity.
+        return None if None in keys else (classes.table, self._scored.tobytes(), *self._score_equivalences, *keys)
 
     def _final_scores(self, weighted: Weighted, cycle: Cycle, pod: Pod) -> Scores:
         """Return the normalised scores of the scored classes."""
@@ -241,14 +234,9 @@ class ClassResults:
         return self._totals + sums.take(self._classes.of)
 
 
-def _filter_cache_key(plugin: FilterPlugin, cycle: Cycle) -> Hashable | None:
-    key = plugin.filter_cache_key(cycle)
-    hash(key)  # a key that cannot be compared raises here
-    return key
-
-
-def _score_cache_key(plugin: ScorePlugin, cycle: Cycle) -> Hashable | None:
-    key = plugin.score_cache_key(cycle)
+def _cache_key(method: Callable[[Cycle], Hashable | None], cycle: Cycle) -> Hashable | None:
+    """Return the plugin's cache key. TypeError for one that cannot be compared."""
+    key = method(cycle)
     hash(key)
     return key
 

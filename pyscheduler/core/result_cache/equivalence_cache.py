@@ -25,13 +25,14 @@ from pyscheduler.core.result_cache.top_scores import TopScores
 from pyscheduler.core.state.cluster import ClusterState
 
 _STEADY = 16
-"""Number of attempts with the same rejected classes after which excluding their rows pays off: then `TopScores`, which
-is updated row by row, has the best rows. A change excludes others, whose totals have to be summed again.
+"""Number of attempts with the same rejected classes after which their rows are excluded: then `TopScores`, which is
+updated row by row, has the best rows. A change of the classes costs as much as several attempts: the totals of the rows
+that it excludes or includes are summed again.
 """
 
 
 class EquivalenceCache:
-    """Cached results of one profile for the signatures of one group. Discard it after any exception."""
+    """Cached results of one profile for the signatures of one group. After any exception drop it and reset `rows`."""
 
     def __init__(
         self,
@@ -53,8 +54,6 @@ class EquivalenceCache:
         """Plugins that PreFilter and PreScore skipped."""
         self._excluded: Mask | None = None
         """Rows that pass all filters but are not feasible, because nominated pods need the space."""
-        self._feasible_mask, self._feasible_rows = b"", np.zeros(0, np.intp)
-        """The last feasible rows: the state keeps the table of the same array of rows."""
         self.best: TopScores | ClassResults = self.rows.scores.top_scores
         """The feasible rows with the best total, after `refresh_scores`."""
         self._are_rejected_excluded = False
@@ -70,7 +69,7 @@ class EquivalenceCache:
     @property
     def bytes(self) -> int:
         """Memory of the results in bytes, without those by row."""
-        return self._classes.bytes + len(self._feasible_mask) + self._feasible_rows.nbytes
+        return self._classes.bytes
 
     @property
     def holds_for_signature(self) -> bool:
@@ -138,14 +137,14 @@ class EquivalenceCache:
                 self._classes.skip_filters(skipped)
             self._skipped_filters = skipped
         self.rows.refresh_filters(cycle, pod, skipped)
-        if self._classes.has_filters:
+        if self._classes.filters:
             self._classes.filter(cycle, pod)
         self._are_all_filtered = True
 
     def exclude_rows(self, rows: Collection[int]) -> int:
         """Let rows count as infeasible although they pass all filters. Return the number of feasible rows."""
         by_row, classes = self.rows, self._classes
-        if not rows and not classes.rejects and not by_row.has_excluded:
+        if not rows and classes.codes is None and by_row.excluded is None:
             return by_row.feasible_count
         self._excluded = None
         if rows:
@@ -153,9 +152,9 @@ class EquivalenceCache:
             self._excluded[[*rows]] = True
         is_steady = classes.unchanged_attempts >= _STEADY and by_row.last_user == id(self)
         by_row.last_user = id(self)
-        self._are_rejected_excluded = classes.rejects and (is_steady or by_row.scores.depend_on_feasibility)
+        self._are_rejected_excluded = classes.codes is not None and (is_steady or by_row.scores.depend_on_feasibility)
         self._exclude()
-        if classes.rejects and not self._are_rejected_excluded:
+        if classes.codes is not None and not self._are_rejected_excluded:
             return classes.count_feasible(by_row.fitting_rows)
         return by_row.feasible_count
 
@@ -176,7 +175,7 @@ class EquivalenceCache:
     @property
     def is_stable(self) -> bool:
         """True if Filter results change only in rows where something happened."""
-        return self.rows.filters.is_stable and not self._classes.has_filters
+        return self.rows.filters.is_stable and not self._classes.filters
 
     def fits(self, row: int) -> bool:
         """Return True if all filters pass, also where the row is excluded."""
@@ -205,7 +204,7 @@ class EquivalenceCache:
 
     def tally(self) -> Counter[Status]:
         """Return the number of nodes per Filter status."""
-        if not self._classes.rejects:
+        if self._classes.codes is None:
             return self.rows.filters.tally(len(self._state))
         tally = Counter[Status]()
         statuses, indexes = self.statuses()
@@ -232,13 +231,7 @@ class EquivalenceCache:
         )
 
     def _feasible_table(self) -> NodeTable:
-        rows = self.rows.fitting_rows
-        if self._classes.rejects_rows:
-            mask = self.feasible
-            packed = mask.tobytes()
-            if packed != self._feasible_mask:
-                self._feasible_mask, self._feasible_rows = packed, mask.nonzero()[0]
-            rows = self._feasible_rows
+        rows = self.feasible.nonzero()[0] if self._classes.rejects_rows else self.rows.fitting_rows
         return self._state.table(None if isinstance(rows, slice) else rows)
 
     def refresh_scores(self, cycle: Cycle, pod: Pod) -> None:
@@ -250,7 +243,7 @@ class EquivalenceCache:
             self._exclude()
             rows.refresh_scores(cycle, pod, self._skipped_scores)
         self.best = rows.scores.top_scores
-        if classes.rejects_rows or classes.has_scores:
+        if classes.rejects_rows or classes.scores:
             classes.score(cycle, pod, rows.scores.total[: len(self._state)])
             self.best = classes
 

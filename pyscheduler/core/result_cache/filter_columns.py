@@ -224,7 +224,7 @@ class FilterColumns:
         return any(column in self._active for column in columns)
 
     def invalidate_keyed(self, cycle: Cycle) -> bool:
-        """Invalidate the results whose cache keys changed. Return True if a plugin has to filter all nodes again.
+        """Invalidate results with changed cache keys. Return True if the results of a plugin are stale for all nodes.
 
         Call it once before a refresh: it updates the basis of every such column.
         """

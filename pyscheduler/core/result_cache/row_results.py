@@ -41,9 +41,8 @@ class RowResults:
         self.feasible = _EMPTY_MASK
         self.feasible_count = 0
         """Number of feasible rows."""
-        self._excluded: Mask | None = None
+        self.excluded: Mask | None = None
         """Rows that pass all of these filters but are not feasible."""
-        self.has_excluded = False
         self.last_user = 0
         """Identity of the cache that excluded rows last."""
         self._size = 0
@@ -116,8 +115,7 @@ class RowResults:
 
     def exclude(self, rows: Mask | None) -> None:
         """Replace the excluded rows, which count as infeasible; None for no rows."""
-        before, self._excluded = self._excluded, rows
-        self.has_excluded = rows is not None
+        before, self.excluded = self.excluded, rows
         if before is None and rows is None:
             return
         flipped = before if rows is None else rows if before is None else before ^ rows
@@ -170,13 +168,13 @@ class RowResults:
 
     def _filter_all(self, cycle: Cycle, pod: Pod) -> None:
         if self.filters.refresh(cycle, pod, slice(0, self._size)):
-            if self.feasible_count == self._size and self._excluded is None:
+            if self.feasible_count == self._size and self.excluded is None:
                 return
             fits = np.ones(self._size, np.bool_)
         else:
             fits = self.filters.first[: self._size] == FITS
-        if self._excluded is not None:
-            fits &= ~self._excluded
+        if self.excluded is not None:
+            fits &= ~self.excluded
         flipped = (fits != self.feasible[: self._size]).nonzero()[0]
         if len(flipped):
             self.feasible[: self._size] = fits
@@ -190,8 +188,8 @@ class RowResults:
                 self._set_feasible(row, self.filters.fits(row))
             return
         fits = self.filters.fitting(rows)
-        if self._excluded is not None:
-            fits &= ~self._excluded[rows]
+        if self.excluded is not None:
+            fits &= ~self.excluded[rows]
         flipped = rows[fits != self.feasible[rows]]
         if len(flipped):
             self.feasible[rows] = fits
@@ -199,7 +197,7 @@ class RowResults:
             self._mark_dirty(flipped)
 
     def _set_feasible(self, row: int, fits: bool) -> None:
-        fits = fits and (self._excluded is None or not self._excluded[row])
+        fits = fits and (self.excluded is None or not self.excluded[row])
         if fits != self.feasible[row]:
             self.feasible[row] = fits
             self.feasible_count += 1 if fits else -1
@@ -281,8 +279,8 @@ class RowResults:
     def _resize(self, n: int) -> None:
         """Adapt the columns to another number of nodes."""
         self._feasible_changed, self._fitting_rows = True, None
-        if self._excluded is not None:
-            self._excluded = grown(self._excluded[:n], n)
+        if self.excluded is not None:
+            self.excluded = grown(self.excluded[:n], n)
         if n > len(self.feasible):
             self.feasible = grown(self.feasible, max(n, 2 * len(self.feasible)))
         elif n < self._size:

@@ -42,7 +42,7 @@ class FitError(Struct, frozen=True):
 
 
 class Reasons(Struct, frozen=True):
-    """All that a fit error depends on."""
+    """Reasons of a fit error: equal ones make equal events and conditions."""
 
     total_nodes: int
     tally: dict[Status, int]

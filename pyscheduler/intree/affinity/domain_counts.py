@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -82,24 +82,10 @@ class DomainCounts:
                 keys += (key,)
         return NodeEquivalence(keys, counts)
 
-    @property
-    def numbers(self) -> Hashable:
-        """The keys, and for each the number of each domain unless each node is a domain of its own."""
+    def cache_key(self, packed: Callable[[Ints], bytes]) -> Hashable:
+        """Return the keys, and for each the packed numbers of its domains unless each node is a domain of its own."""
         return tuple(
-            [
-                (key, None if counted.per_node is not None else counted.numbers.tobytes())
-                for key, counted in self._sums.items()
-            ]
-        )
-
-    @property
-    def positive_domains(self) -> Hashable:
-        """The keys, and for each which domains have a number above 0 unless each node is a domain of its own."""
-        return tuple(
-            [
-                (key, None if counted.per_node is not None else (counted.numbers > 0).tobytes())
-                for key, counted in self._sums.items()
-            ]
+            [(key, None if each.per_node is not None else packed(each.numbers)) for key, each in self._sums.items()]
         )
 
     @property

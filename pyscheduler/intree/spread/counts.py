@@ -99,7 +99,7 @@ class Skew(NamedTuple):
 
     @property
     def cache_key(self) -> Hashable:
-        """What the results depend on besides a node's own domain and number of pods."""
+        """Cache key of the results: the full domains, or the number of pods at which a node is full."""
         if self.is_per_node:
             return self.max_match_count
         return (self.pod_counts.by_ids_of(self.topology) > self.max_match_count).tobytes()

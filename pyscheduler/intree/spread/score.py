@@ -113,7 +113,7 @@ class SpreadScore(NamedTuple):
 
     @property
     def cache_key(self) -> Hashable:
-        """What the raw scores depend on besides a node's own domains and number of pods."""
+        """Cache key of the raw scores: the weights and the number of pods of each domain."""
         return tuple(
             [
                 (each.weight, None if each.pod_counts is None else each.pod_counts.amounts.tobytes())
