@@ -68,7 +68,7 @@ class PathRecorder:
 
     @contextmanager
     def recording(self) -> Iterator[None]:
-        """Record inside the block; no garbage collection, whose callbacks are not on the path, runs there."""
+        """Record the calls of the block, without garbage collection: its callbacks are not on the path."""
         gc.disable()
         sys.setprofile(self._profile)
         try:
