@@ -185,6 +185,14 @@ def test_numbers_far_apart_need_few_classes() -> None:
         assert fixture.classes.size < 4 * 10
 
 
+def test_a_thousand_counts_are_not_read_to_find_that_there_are_too_many_classes() -> None:
+    fixture = NodeClassFixture()
+    counts = tuple(WeightOfLabel(f"label-{i}") for i in range(1_000))
+    fixture.classes.refresh([(PLUGIN, NodeEquivalence((), counts))], "Filter")
+    assert fixture.classes.is_by_row
+    assert len(fixture.state.placed._counts) < 10
+
+
 def test_every_node_is_a_class_without_an_equivalence() -> None:
     fixture = NodeClassFixture()
     fixture.refresh(2)

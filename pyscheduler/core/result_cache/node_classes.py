@@ -186,7 +186,7 @@ class NodeClasses:
                 self.is_by_row = True
                 break
             columns += call_guarded(plugin.name, self._point, self._add_axes, plugin, equivalence)
-            self.is_by_row |= self.size > min(MAX_CLASSES, max(MIN_CLASSES, len(state)))
+        self.is_by_row |= self._has_too_many
         if self.is_by_row:
             self._topologies, self._counts = {}, {}
             self.size, self.of, self.table = len(state), np.arange(len(state)), state.table()
@@ -200,11 +200,19 @@ class NodeClasses:
             self.table = self._class_table()
         self._equivalences, self._nodes_version = equivalences, state.nodes_version
 
+    @property
+    def _has_too_many(self) -> bool:
+        """True if there are so many classes that evaluating every node takes no longer."""
+        return self.size > min(MAX_CLASSES, max(MIN_CLASSES, len(self._state)))
+
     def _add_axes(self, plugin: Plugin, equivalence: NodeEquivalence) -> list[tuple[_Axis, Ints]]:
-        """Add the axes that are new and return them with the coordinate of each row."""
+        """Add the axes that are new and return them with the coordinate of each row.
+
+        Ends once there are too many classes: one pod may name a thousand topologies and selectors.
+        """
         state, added = self._state, list[tuple[_Axis, Ints]]()
         for key in map(state.known_label, equivalence.topologies):
-            if key not in self._topologies:
+            if key not in self._topologies and not self._has_too_many:
                 domains = state.topology(key)
                 # Usually every node has the label, so there is no class without it.
                 first = NO_DOMAIN if len(domains.unlabelled) else NO_DOMAIN + 1
@@ -213,7 +221,7 @@ class NodeClasses:
                 self.size *= axis.width
                 added.append((axis, domains.ids - first))
         for count in equivalence.counts:
-            if count not in self._counts:
+            if count not in self._counts and not self._has_too_many:
                 counter = state.placed.counter(count, len(state))
                 values, coordinates = np.unique(counter.cells[: len(state)], return_inverse=True)
                 coordinate_of = {value: i for i, value in enumerate(values.tolist())}
