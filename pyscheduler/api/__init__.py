@@ -59,6 +59,7 @@ from pyscheduler.api.plugin import (
     NoArgs,
     PermitPlugin,
     Plugin,
+    PodGroupPlugin,
     PostBindPlugin,
     PostFilterPlugin,
     PreBindPlugin,
@@ -71,6 +72,7 @@ from pyscheduler.api.plugin import (
     ScorePlugin,
 )
 from pyscheduler.api.pod import HostPort, Pod, PodSignature, PodSignatureGroup, VolumeClaim, packed
+from pyscheduler.api.pod_group import DisruptionMode, PodGroup, PodGroupKey, TopologyConstraint
 from pyscheduler.api.preemption import Candidate, PreemptionPlugin, PreemptionSearch
 from pyscheduler.api.qos import QoSClass
 from pyscheduler.api.queued import QueuedPod
@@ -112,6 +114,7 @@ __all__ = [
     "Cycle",
     "DefaultNormalizeScore",
     "Diagnosis",
+    "DisruptionMode",
     "DomainSums",
     "Domains",
     "DryRun",
@@ -139,6 +142,9 @@ __all__ = [
     "Pod",
     "PodAttributes",
     "PodCount",
+    "PodGroup",
+    "PodGroupKey",
+    "PodGroupPlugin",
     "PodKinds",
     "PodLister",
     "PodNominator",
@@ -174,6 +180,7 @@ __all__ = [
     "StatusError",
     "Taint",
     "Toleration",
+    "TopologyConstraint",
     "VolumeClaim",
     "Wait",
     "WaitingPod",

@@ -1,0 +1,75 @@
+"""Pod groups: pods that are scheduled together, such as a scheduling.k8s.io PodGroup (KEP-4671) or a Volcano PodGroup."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Collection, Mapping
+from typing import NamedTuple
+
+from msgspec import Struct, field
+
+from pyscheduler.api.resources import Amounts
+
+
+class PodGroupKey(NamedTuple):
+    """Identity of a pod group. Groups of different APIs with one name are different groups."""
+
+    namespace: str
+    name: str
+    api: str = ""
+    """API group of the PodGroup object; "" if annotations of the pods declare the group."""
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+class DisruptionMode(enum.StrEnum):
+    """Which pods of a group preemption may evict (spec.disruptionMode)."""
+
+    SINGLE = "Single"
+    """Any number of them."""
+    ALL = "All"
+    """All or none."""
+
+
+class TopologyConstraint(Struct, frozen=True):
+    """Topology whose domains the pods of a group should share."""
+
+    key: str
+    """Node label with the domain."""
+    required: bool = True
+    """True if all pods must be in one domain; False if that is preferred."""
+
+
+class PodGroup(Struct, frozen=True):
+    """Requirements of a pod group, whichever API declares it."""
+
+    key: PodGroupKey
+    min_count: int
+    """Number of pods below which none is scheduled; at least 1. Running and succeeded pods count."""
+    min_count_by_role: Mapping[str, int] = field(default_factory=dict)
+    """Minimum for each role (Volcano's minTaskMember)."""
+    min_resources: Amounts = field(default_factory=dict)
+    """Resources that must be free before the first pod is scheduled; empty for none."""
+    priority: int | None = None
+    """Priority of the group, which replaces that of its pods; None: the least of their priorities."""
+    may_preempt: bool = True
+    """False if the preemptionPolicy of the group is Never."""
+    disruption_mode: DisruptionMode = DisruptionMode.SINGLE
+    queue: str = ""
+    """Queue that the group is scheduled from; "" for the default."""
+    topology: tuple[TopologyConstraint, ...] = ()
+    created: str = ""
+    """metadata.creationTimestamp of the object; "" if there is none."""
+    uid: str = ""
+    """metadata.uid of the object; "" if there is none."""
+
+    def shortage(self, roles: Collection[str]) -> str:
+        """Return what pods with these roles, one for each pod, lack of the minimums, as text; "" if nothing."""
+        if len(roles) < self.min_count:
+            return f"{len(roles)} of the {self.min_count} pods"
+        for role, least in self.min_count_by_role.items():
+            count = sum(each == role for each in roles)
+            if count < least:
+                return f'{count} of the {least} pods with role "{role}"'
+        return ""
