@@ -1,4 +1,4 @@
-"""Pod groups: pods that are scheduled together, such as a scheduling.k8s.io PodGroup (KEP-4671) or a Volcano PodGroup."""
+"""Pod groups: pods that are scheduled together, by a scheduling.k8s.io PodGroup (KEP-4671) or its equivalents."""
 
 from __future__ import annotations
 

@@ -65,6 +65,7 @@ class Plugins(Section, frozen=True):
 
     pre_enqueue: PluginSet = PluginSet()
     queue_sort: PluginSet = PluginSet()
+    pod_group: PluginSet = PluginSet()
     pre_filter: PluginSet = PluginSet()
     filter: PluginSet = PluginSet()
     post_filter: PluginSet = PluginSet()

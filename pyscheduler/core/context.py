@@ -19,6 +19,7 @@ from pyscheduler.core.extenders.extender import EXTENDER, Extender
 from pyscheduler.core.framework.handle import CoreHandle, build_handle
 from pyscheduler.core.framework.profile import Profile
 from pyscheduler.core.instrument import Instrument
+from pyscheduler.core.pod_groups.manager import PodGroupManager
 from pyscheduler.core.queue import SLICE, Backoff, QueueProfile, SchedulingQueue
 from pyscheduler.core.queue.hints import HintScope
 from pyscheduler.core.queue.labels import NOMINATED_NODE_CHANGED
@@ -85,6 +86,7 @@ class Context(msgspec.Struct, eq=False):
     settings: Settings
     queue: SchedulingQueue
     state: ClusterState
+    groups: PodGroupManager
     shapes: PodSignatures = msgspec.field(default_factory=PodSignatures)
     runtimes: dict[str, ProfileRuntime] = msgspec.field(default_factory=dict)
     pods: dict[str, Pod] = msgspec.field(default_factory=dict)
@@ -112,16 +114,17 @@ class Context(msgspec.Struct, eq=False):
         in_use: dict[str, Profile] = {}
         state, nominator = ClusterState(), Nominator()
         handle = build_handle(state, nominator, in_use)
-        profiles = build_profiles(handle)
+        profiles, groups = build_profiles(handle), PodGroupManager(instrument)
         queue = SchedulingQueue(
             queue_profiles(profiles, settings),
             Backoff(settings.initial_backoff, settings.max_backoff),
             instrument,
             nominator,
+            groups,
             settings.max_in_unschedulable,
             settings.slice_pods,
         )
-        context = Context(in_use, handle, instrument, settings, queue, state)
+        context = Context(in_use, handle, instrument, settings, queue, state, groups)
         context.use_profiles(profiles)
         return context
 
@@ -129,6 +132,8 @@ class Context(msgspec.Struct, eq=False):
         """Schedule by these profiles from now on, with empty caches."""
         self.profiles.clear()
         self.profiles.update((p.name, p) for p in profiles)
+        group_plugins = {p.name: p.pod_group for p in profiles if p.pod_group is not None}
+        self.groups.use(group_plugins, self.pods.values(), self.assumed)
         for profile in profiles:
             self.handle.pods.index(profile.indexes, self.pods.values())
         self.handle.pods.count_succeeded(key for profile in profiles for key in profile.succeeded)

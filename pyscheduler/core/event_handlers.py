@@ -36,6 +36,8 @@ def handle_pod_change(context: Context, source: PodObject, now: float) -> None:
     pod = context.shapes.pod(source)
     if source.status.phase in _ENDED:
         handle_pod_deletion(context, pod.uid, now)
+        if source.status.phase == _SUCCEEDED:
+            context.groups.add_succeeded(pod)
         if source.status.phase == _SUCCEEDED and context.handle.pods.keep_succeeded(pod):
             context.wake((ClusterEvent(SUCCEEDED_POD, Action.ADD, None, pod, "SucceededPodAdd"),), now)
         return
@@ -49,6 +51,8 @@ def handle_pod_change(context: Context, source: PodObject, now: float) -> None:
         return  # a binding is never undone: this version is older than the one that a lookup has returned
     context.pods[pod.uid] = pod
     context.handle.pods.set_pod(old, pod)
+    if context.groups.is_enabled:
+        context.groups.set_pod(pod)
     if pod.deleting:
         context.eviction_ended(pod.uid, now)
     if pod.node_name:
@@ -172,6 +176,7 @@ def handle_pod_deletion(context: Context, uid: str, now: float) -> None:
     if pod is None:
         return
     context.handle.pods.set_pod(pod, None)
+    context.groups.remove(uid)
     context.eviction_ended(uid, now)
     assumed = context.assumed.get(uid)
     if assumed is not None:
@@ -190,6 +195,7 @@ def handle_pod_deletion(context: Context, uid: str, now: float) -> None:
 def handle_succeeded_pod_deletion(context: Context, uid: str) -> None:
     """Drop a succeeded pod that was deleted."""
     context.handle.pods.drop_succeeded(uid)
+    context.groups.remove(uid)
 
 
 def handle_node_change(context: Context, source: NodeObject, now: float) -> None:
@@ -244,4 +250,6 @@ def _wake_and_count(context: Context, events: Sequence[ClusterEvent], now: float
     """Requeue the pods that the events may help, and report the events as handled."""
     context.wake(events, now)
     for event in events:
+        if context.groups.is_enabled:
+            context.groups.object_changed(event)
         context.instrument.event_handled(event.label, now)

@@ -38,11 +38,13 @@ from pyscheduler.core.events import (
 from pyscheduler.core.extenders.schedule_one import schedule_one_with_extenders
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.core.preemption.executor import clear_nominations
+from pyscheduler.core.queue.queued_pod_group import QueuedPodGroup
 from pyscheduler.core.reconfigure import reconfigure
 from pyscheduler.core.scheduling.binding import handle_bind_failed, handle_bound, handle_looked_up, look_up_unconfirmed
 from pyscheduler.core.scheduling.failure_handler import report_gated
 from pyscheduler.core.scheduling.permit import expire_permits, process_waiting_pods
 from pyscheduler.core.scheduling.schedule_one import schedule_one
+from pyscheduler.core.scheduling.schedule_pod_group import schedule_pod_group
 from pyscheduler.core.scheduling.suspended_attempts import (
     drop_stale_attempt,
     fail_broken_attempt,
@@ -109,8 +111,11 @@ class Machine:
             return None
         queued.last_attempt = now
         try:
-            attempt = schedule_one_with_extenders if context.settings.extenders else schedule_one
-            commands = attempt(context, queued, now)
+            if isinstance(queued, QueuedPodGroup):
+                commands = schedule_pod_group(context, queued, now)
+            else:
+                attempt = schedule_one_with_extenders if context.settings.extenders else schedule_one
+                commands = attempt(context, queued, now)
         except BaseException as error:
             commands = fail_broken_attempt(context, queued, error, now)
         return commands + self._process_backlog(now)
@@ -197,6 +202,8 @@ class Machine:
             context.processing_waiting_pods = False
         if context.queue.nominator.freed:
             context.wake_for_freed_nominations(now)
+        if context.groups.has_changes:
+            context.queue.update_groups(now)
         if context.queue.gates.reports:
             commands += report_gated(context)
         if context.queue.backlog:

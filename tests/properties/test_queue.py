@@ -19,6 +19,7 @@ from hypothesis.stateful import (
 
 from pyscheduler.api import Action, ClusterEvent, ClusterEventWithHint, Pod, QueuedPod, QueueingHint, Rejection
 from pyscheduler.core.instrument import Instrument
+from pyscheduler.core.pod_groups.manager import PodGroupManager
 from pyscheduler.core.queue import Backoff, Nominator, QueueProfile, SchedulingQueue
 from pyscheduler.core.queue.backlog import SLICE, Backlog, Move
 from pyscheduler.core.queue.event_evaluator import Candidate, EventEvaluator
@@ -85,7 +86,7 @@ class QueueAgainstModel(RuleBasedStateMachine):
         super().__init__()
         profile = QueueProfile(PrioritySort(), (LabelGate(),), INTERESTS, SCOPES)
         backoff = Backoff(INITIAL, MAXIMUM)
-        parts = {"default-scheduler": profile}, backoff, Instrument(), Nominator()
+        parts = {"default-scheduler": profile}, backoff, Instrument(), Nominator(), PodGroupManager(Instrument())
         self.queue = SchedulingQueue(*parts, TIMEOUT, self.slice_pods)
         self.model = ModelQueue()
         self.now = 0.0

@@ -14,6 +14,7 @@ from pyscheduler.api.plugin import (
     FilterPlugin,
     PermitPlugin,
     Plugin,
+    PodGroupPlugin,
     PostBindPlugin,
     PostFilterPlugin,
     PreBindPlugin,
@@ -46,6 +47,7 @@ class Profile(msgspec.Struct, frozen=True, eq=False, dict=True):
 
     name: str
     queue_sort: QueueSortPlugin
+    pod_group: PodGroupPlugin | None = None
     pre_enqueue: tuple[PreEnqueuePlugin, ...] = ()
     pre_filter: tuple[PreFilterPlugin, ...] = ()
     filter: tuple[FilterPlugin, ...] = ()
@@ -66,6 +68,7 @@ class Profile(msgspec.Struct, frozen=True, eq=False, dict=True):
         """Every plugin of the profile once."""
         points: tuple[Sequence[Plugin], ...] = (
             (self.queue_sort,),
+            () if self.pod_group is None else (self.pod_group,),
             self.pre_enqueue,
             self.pre_filter,
             self.filter,
@@ -228,7 +231,7 @@ class Profile(msgspec.Struct, frozen=True, eq=False, dict=True):
 def compile_profile(name: str, points: Mapping[str, Sequence[tuple[Plugin, int]]]) -> Profile:
     """Return the profile of plugin instances and weights by extension point, named as in configurations (`queueSort`).
 
-    ValueError if there is not exactly one QueueSort plugin, or no Bind plugin.
+    ValueError if there is not exactly one QueueSort plugin, more than one PodGroup plugin, or no Bind plugin.
     """
 
     def at(point: str, base: type[P]) -> tuple[P, ...]:
@@ -241,6 +244,10 @@ def compile_profile(name: str, points: Mapping[str, Sequence[tuple[Plugin, int]]
         )
     if not binders:
         raise ValueError(f'at least one bind plugin is needed for profile with scheduler name "{name}"')
+    pod_groups = at("podGroup", PodGroupPlugin)
+    if len(pod_groups) > 1:
+        names = " and ".join(plugin.name for plugin in pod_groups)
+        raise ValueError(f'only one pod group plugin can be enabled for profile with scheduler name "{name}": {names}')
     score = tuple(Weighted(p, w) for p, w in points.get("score", ()) if isinstance(p, ScorePlugin))
     pre_score = at("preScore", PreScorePlugin)
     # A configuration may enable a plugin at Score only; its PreScore runs all the same.
@@ -248,6 +255,7 @@ def compile_profile(name: str, points: Mapping[str, Sequence[tuple[Plugin, int]]
     return Profile(
         name=name,
         queue_sort=sorts[0],
+        pod_group=next(iter(pod_groups), None),
         pre_enqueue=at("preEnqueue", PreEnqueuePlugin),
         pre_filter=at("preFilter", PreFilterPlugin),
         filter=at("filter", FilterPlugin),

@@ -16,6 +16,7 @@ from pyscheduler.api import (
     FilterPlugin,
     PermitPlugin,
     Plugin,
+    PodGroupPlugin,
     PostBindPlugin,
     PostFilterPlugin,
     PreBindPlugin,
@@ -31,6 +32,7 @@ POINTS: Mapping[str, type[Plugin]] = MappingProxyType(
     {
         "preEnqueue": PreEnqueuePlugin,
         "queueSort": QueueSortPlugin,
+        "podGroup": PodGroupPlugin,
         "preFilter": PreFilterPlugin,
         "filter": FilterPlugin,
         "postFilter": PostFilterPlugin,

@@ -11,9 +11,11 @@ from pyscheduler.api.events import ClusterEvent
 from pyscheduler.api.queued import QueuedPod
 from pyscheduler.core.queue.backlog import Move
 from pyscheduler.core.queue.hints import Hints, HintScope, QueueingStrategy, is_wildcard
+from pyscheduler.core.queue.queued_pod_group import QueuedPodGroup
 from pyscheduler.core.queue.rejections import ProfilePlugin
 from pyscheduler.core.queue.unschedulable import HintGroup, UnschedulablePods
 
+_STRONGEST_FIRST = (QueueingStrategy.IMMEDIATELY, QueueingStrategy.AFTER_BACKOFF)
 Candidate = tuple[QueuedPod, QueueingStrategy | None]
 """Pod in the unschedulable tier, and the effect of an event on it if that is evaluated already."""
 
@@ -36,8 +38,12 @@ class EventEvaluator:
         return [(name, plugin) for name, hints in self._hints.items() for plugin in hints.interested(event)]
 
     def strategy(self, queued: QueuedPod, event: ClusterEvent) -> QueueingStrategy:
-        """Return the effect of the event on one pod."""
-        return self._hints[queued.pod.scheduler_name].evaluate(queued, event)
+        """Return the effect of the event on a pod, or the strongest one on any member of a pod group."""
+        hints = self._hints[queued.pod.scheduler_name]
+        if not isinstance(queued, QueuedPodGroup) or is_wildcard(event):
+            return hints.evaluate(queued, event)
+        strategies = {hints.evaluate(queued, event, pod) for pod in queued.templates()}
+        return next((how for how in _STRONGEST_FIRST if how in strategies), QueueingStrategy.SKIP)
 
     def strategy_in_group(self, queued: QueuedPod, group: HintGroup, move: Move) -> QueueingStrategy:
         """Return the effect on a pod of the group, which all of them share."""

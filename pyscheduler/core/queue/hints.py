@@ -103,24 +103,28 @@ class Hints:
                 found[plugin] = (*found.get(plugin, ()), interest.hint)
         return found
 
-    def evaluate(self, queued: QueuedPod, event: ClusterEvent) -> QueueingStrategy:
-        """Return the effect of the event on a pod that is unschedulable or returns from an attempt."""
+    def evaluate(self, queued: QueuedPod, event: ClusterEvent, member: Pod | None = None) -> QueueingStrategy:
+        """Return the effect of the event on a pod that is unschedulable or returns from an attempt.
+
+        For a pod group, `member` is the pod that the hints are called for.
+        """
+        pod = member or queued.pod
         rejected, pending = queued.unschedulable_plugins, queued.pending_plugins
         if not rejected and not pending:
             return QueueingStrategy.AFTER_BACKOFF
         if is_wildcard(event):
-            return QueueingStrategy.AFTER_BACKOFF if _is_for(event, queued.pod) else QueueingStrategy.SKIP
+            return QueueingStrategy.AFTER_BACKOFF if _is_for(event, pod) else QueueingStrategy.SKIP
         strategy = QueueingStrategy.SKIP
         for plugin, hints in self.interested(event).items():
             if plugin in pending:
-                if self._may_help(plugin, hints, queued.pod, event):
+                if self._may_help(plugin, hints, pod, event):
                     return QueueingStrategy.IMMEDIATELY
             elif (
                 plugin in rejected
                 and strategy is QueueingStrategy.SKIP
                 and (
-                    queued.pod.is_large  # hints would decode it at each event; its backoff is longer instead
-                    or self._may_help(plugin, hints, queued.pod, event)
+                    pod.is_large  # hints would decode it at each event; its backoff is longer instead
+                    or self._may_help(plugin, hints, pod, event)
                 )
             ):
                 strategy = QueueingStrategy.AFTER_BACKOFF

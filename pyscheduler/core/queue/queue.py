@@ -35,17 +35,19 @@ from pyscheduler.api.events import ClusterEvent
 from pyscheduler.api.pod import Pod
 from pyscheduler.api.queued import QueuedPod
 from pyscheduler.core.instrument import Instrument
+from pyscheduler.core.pod_groups.manager import PodGroupManager
 from pyscheduler.core.queue import labels
 from pyscheduler.core.queue.backlog import SLICE, TIMEOUT, Backlog, Move, Readmission, Release, Task
 from pyscheduler.core.queue.backoff import Backoff
-from pyscheduler.core.queue.entry import QueueEntry, Tier
+from pyscheduler.core.queue.contents import QueueContents
+from pyscheduler.core.queue.entry import PodTier, Tier
 from pyscheduler.core.queue.event_evaluator import EventEvaluator
 from pyscheduler.core.queue.gates import Gates
 from pyscheduler.core.queue.hints import Hints, QueueingStrategy, for_pod
-from pyscheduler.core.queue.inflight import InFlight
 from pyscheduler.core.queue.nominator import Nominator
 from pyscheduler.core.queue.profile import QueueProfile
-from pyscheduler.core.queue.rejections import RejectionCounts, shared
+from pyscheduler.core.queue.queued_pod_group import QueuedPodGroup
+from pyscheduler.core.queue.rejections import shared
 from pyscheduler.core.queue.tiers import Tiers
 from pyscheduler.core.queue.unschedulable import HintGroup
 
@@ -57,7 +59,7 @@ _IMMEDIATELY = QueueingStrategy.IMMEDIATELY
 _ACTIVE, _BACKOFF, _UNSCHEDULABLE = Tier.ACTIVE.value, Tier.BACKOFF.value, Tier.UNSCHEDULABLE.value
 
 
-class SchedulingQueue:
+class SchedulingQueue(QueueContents):
     """Pending pods of all profiles."""
 
     def __init__(
@@ -66,18 +68,19 @@ class SchedulingQueue:
         backoff: Backoff,
         instrument: Instrument,
         nominator: Nominator,
+        groups: PodGroupManager,
         max_in_unschedulable: float = 300.0,
         slice_pods: int = SLICE,
     ) -> None:
         """Create an empty queue; `slice_pods` is the maximum number of pending pods that one call processes."""
+        super().__init__()
         self.nominator = nominator
+        self._groups = groups
         self._slice = slice_pods
         self.backlog = Backlog()
         """Work that `process_backlog` does in slices; no pod is popped before it is done."""
-        self._rejections = RejectionCounts()
         self._instrument = instrument
         self._max_in_unschedulable = max_in_unschedulable
-        self._in_flight = InFlight()
         self._last_failure_event = 0  # the number of the newest event when an attempt failed last
         self._next_flush = 0.0
         self._set_profiles(profiles, backoff)
@@ -93,11 +96,11 @@ class SchedulingQueue:
         )
         self.gates = Gates({name: profile.pre_enqueue for name, profile in profiles.items()}, instrument)
         self._backoff_policy = backoff
-        self._tiers = Tiers(sort, instrument, self._events.scope_of, previous)
+        self._tiers = Tiers(sort, instrument, self._events.scope_of, self._groups, previous)
         self.tier_of = self._tiers.index
         """The tier of every pod by UID; after a reconfiguration, of every pod that is readmitted."""
         self.active, self._backoff_queue = self._tiers.active, self._tiers.backoff
-        self._unschedulable = self._tiers.unschedulable
+        self._unschedulable, self._members = self._tiers.unschedulable, self._tiers.members
 
     def reconfigure(self, profiles: Mapping[str, QueueProfile], backoff: Backoff, now: float) -> None:
         """Switch to new profiles: every pod is readmitted and may be retried at once; pods of removed profiles leave.
@@ -108,60 +111,6 @@ class SchedulingQueue:
         previous = self._tiers
         self._set_profiles(profiles, backoff, previous)
         self.backlog.restart(now, previous.drain())
-
-    # Contents
-
-    def __len__(self) -> int:
-        return len(self._tiers)
-
-    def __contains__(self, uid: str) -> bool:
-        """Return True if the pod is in one of the tiers; a pod in flight is not."""
-        previous = self._tiers.previous
-        return uid in self.tier_of or (previous is not None and uid in previous)
-
-    @property
-    def needs_events(self) -> bool:
-        """Return True if any pod is unschedulable, in flight or waiting in Permit; otherwise events may be dropped."""
-        unschedulable = self._unschedulable
-        return unschedulable.rejected > 0 or unschedulable.gated > 0 or bool(self._in_flight.pods)
-
-    def get(self, uid: str) -> QueuedPod | None:
-        """Return the pod if it is in one of the tiers, or None."""
-        return self._tiers.get(uid)
-
-    def in_flight(self, uid: str) -> bool:
-        """Return True if the pod has been popped and is not done."""
-        return uid in self._in_flight.pods
-
-    @property
-    def in_flight_count(self) -> int:
-        """Number of pods in flight."""
-        return len(self._in_flight.pods)
-
-    def pending(self) -> list[QueuedPod]:
-        """Return all pods in the tiers: active ones in their order, then backoff, unschedulable, gated."""
-        return [queued for _, queued in self._tiers]
-
-    def pending_counts(self) -> Mapping[str, int]:
-        """Return the number of pods by tier, with the label values of `scheduler_pending_pods`."""
-        return self._tiers.counts()
-
-    def rejected_by(self) -> Mapping[tuple[str, ...], int]:
-        """Return the number of pods in all tiers by (plugin that rejected them last, scheduler name)."""
-        return self._rejections.counts(excluded=self._in_flight.pods)
-
-    def in_flight_counts(self) -> Mapping[str, int]:
-        """Return the number of recorded events by label, and that of the pods in flight under `PodPopped`."""
-        return self._in_flight.counts()
-
-    def dump(self) -> list[QueueEntry]:
-        """Return the debug view of every pod in the tiers and in flight."""
-        return [QueueEntry.of(tier, queued) for tier, queued in self.known()]
-
-    def known(self) -> Iterator[tuple[Tier, QueuedPod]]:
-        """Iterate over the pods in the tiers and in flight; the queue must not change meanwhile."""
-        yield from self._tiers
-        yield from ((Tier.IN_FLIGHT, queued) for queued in self._in_flight)
 
     def take_gate_reports(self) -> list[tuple[Pod, str]]:
         """Return the pods that were gated since the last call, with the reasons to report."""
@@ -191,10 +140,14 @@ class SchedulingQueue:
                 self.nominator.update(old, new)
         elif tier is None:
             self._enter(QueuedPod(new, now), labels.POD_UPDATE, now)
+        elif self._groups.is_enabled and self._has_other_group(new, tier):
+            tier.replace(new)
+            self.nominator.update(old, new)
+            self._requeue(tier.remove(new.uid), _IMMEDIATELY, labels.POD_UPDATE, now)
         else:
             tier.replace(new)
             self.nominator.update(old, new)
-            if (queued := self._unschedulable.get(new.uid)) is not None:
+            if (queued := self._waiting_for_events(new.uid)) is not None:
                 self._requeue_on_events(queued, events, now)
 
     def delete(self, uid: str, placed_on: str = "") -> None:
@@ -208,6 +161,18 @@ class SchedulingQueue:
         queued.last_event_number = self.backlog.number
         if self._requeue(queued, _IMMEDIATELY, label, now) and queued.pod.nominated_node_name:
             self.nominator.add(queued.pod)
+
+    def _has_other_group(self, pod: Pod, tier: PodTier) -> bool:
+        """Return True if an update has moved a pod of this tier into a pod group, or out of it."""
+        if isinstance(tier, HintGroup) and tier.is_gated:
+            return False  # it is not in the group before its gates are removed
+        entry = self._members.entry_of(pod.uid)
+        return self._groups.key_of(pod) != (None if entry is None else entry.key)
+
+    def _waiting_for_events(self, uid: str) -> QueuedPod | None:
+        """Return the pod, or its group, if that is unschedulable; otherwise None."""
+        entry = self._members.entry_of(uid)
+        return self._unschedulable.get(uid if entry is None else entry.pod.uid)
 
     def _requeue_on_events(self, queued: QueuedPod, events: Sequence[ClusterEvent], now: float) -> None:
         for event in events:
@@ -244,17 +209,20 @@ class SchedulingQueue:
         """
         if pod.uid not in self:
             queued.pod = pod
-            queued.unschedulable_plugins = shared(frozenset(rejected))
-            queued.pending_plugins = shared(frozenset(pending))
-            queued.flushed = False
-            queued.timestamp = now
-            queued.last_event_number = self.backlog.number
-            self._count_failure(queued)
-            self._rejections.set(queued)
-            self._backoff_queue.delay_early_pops(now)
-            self._last_failure_event = self.backlog.number
-            self._requeue(queued, self._replay(queued), labels.ATTEMPT_FAILURE, now)
+            self._requeue_rejected(queued, rejected, pending, now)
         self._in_flight.done(pod.uid)
+
+    def _requeue_rejected(self, queued: QueuedPod, rejected: Set[str], pending: Set[str], now: float) -> None:
+        queued.unschedulable_plugins = shared(frozenset(rejected))
+        queued.pending_plugins = shared(frozenset(pending))
+        queued.flushed = False
+        queued.timestamp = now
+        queued.last_event_number = self.backlog.number
+        self._count_failure(queued)
+        self._rejections.set(queued)
+        self._backoff_queue.delay_early_pops(now)
+        self._last_failure_event = self.backlog.number
+        self._requeue(queued, self._replay(queued), labels.ATTEMPT_FAILURE, now)
 
     def done(self, uid: str) -> None:
         """End the attempt of a pod: events need not be recorded for it any more."""
@@ -285,6 +253,56 @@ class SchedulingQueue:
                 if not queued.pending_plugins:
                     break
         return strategy
+
+    # Pod groups
+
+    def _join(self, group: QueuedPodGroup, queued: QueuedPod, how: QueueingStrategy, label: str, now: float) -> None:
+        """Requeue the group of a pod that has just become one of its pending members, unless it is active already."""
+        uid = group.pod.uid
+        tier = self.tier_of.get(uid)
+        if uid in self._in_flight.pods or not (tier is None or isinstance(tier, HintGroup)):
+            return
+        group.unschedulable_plugins = shared(group.unschedulable_plugins | queued.unschedulable_plugins)
+        group.pending_plugins = shared(group.pending_plugins | queued.pending_plugins)
+        group.backoff_expiry = max(group.backoff_expiry, queued.backoff_expiry)
+        if tier is not None:
+            tier.remove(uid)
+            how = _AFTER_BACKOFF
+        if not self._members.reason_to_wait(group):
+            self._requeue(group, how, label, now)
+
+    def update_groups(self, now: float) -> None:
+        """Requeue or hold the pod groups with other members or requirements than before."""
+        for key in self._groups.take_changed():
+            group = self._members.entries.get(key)
+            if group is None or group.pod.uid in self._in_flight.pods:
+                continue
+            tier, reason = self.tier_of.get(group.pod.uid), self._members.reason_to_wait(group)
+            if reason:
+                if tier is not None:
+                    tier.remove(group.pod.uid)
+            elif tier is None:
+                self._requeue(group, _IMMEDIATELY, labels.POD_GROUP_CHANGED, now)
+            elif isinstance(tier, HintGroup):
+                tier.remove(group.pod.uid)
+                self._requeue(group, _AFTER_BACKOFF, labels.POD_GROUP_CHANGED, now)
+
+    def end_group_attempt(
+        self, group: QueuedPodGroup, placed: Iterable[str], rejected: Set[str], pending: Set[str], now: float
+    ) -> None:
+        """End the attempt of a pod group: the placed members leave the queue, a group with others is requeued.
+
+        Without rejecting plugins the failure was an error.
+        """
+        for uid in placed:
+            self._members.remove(uid)
+        if group.members:
+            self._requeue_rejected(group, rejected, pending, now)
+        self._in_flight.done(group.pod.uid)
+
+    def hold(self, queued: QueuedPod) -> None:
+        """Put a placed member of a pod group in flight: it waits in Permit, and events are recorded for it."""
+        self._in_flight.start(queued)
 
     # Requeueing by events
 
@@ -350,12 +368,14 @@ class SchedulingQueue:
     def activate(self, pods: Iterable[Pod], now: float) -> None:
         """Make pods active regardless of backoff; those in flight are retried afterwards. Gates still apply."""
         for pod in pods:
-            self._catch_up(pod.uid)
-            tier = self.tier_of.get(pod.uid)
-            if pod.uid in self._in_flight.pods:
-                self._in_flight.record(for_pod(pod, labels.FORCE_ACTIVATE))
+            entry = self._members.entry_of(pod.uid)
+            uid = pod.uid if entry is None else entry.pod.uid
+            self._catch_up(uid)
+            tier = self.tier_of.get(uid)
+            if uid in self._in_flight.pods:
+                self._in_flight.record(for_pod(pod if entry is None else entry.pod, labels.FORCE_ACTIVATE))
             elif tier is not None and tier is not self.active:
-                queued, admitted = tier.remove(pod.uid), not isinstance(tier, HintGroup)
+                queued, admitted = tier.remove(uid), not isinstance(tier, HintGroup)
                 self._requeue(queued, _IMMEDIATELY, labels.FORCE_ACTIVATE, now, admitted)
 
     def requeue(self, pod: Pod, label: str, now: float) -> None:
@@ -363,7 +383,7 @@ class SchedulingQueue:
         self._catch_up(pod.uid)
         if pod.uid in self._in_flight.pods:
             self._in_flight.record(for_pod(pod, label))
-        elif (queued := self._unschedulable.get(pod.uid)) is not None:
+        elif (queued := self._waiting_for_events(pod.uid)) is not None:
             self._requeue_on_events(queued, (for_pod(queued.pod, label),), now)
 
     def tick(self, now: float) -> None:
@@ -443,15 +463,19 @@ class SchedulingQueue:
         self, queued: QueuedPod, how: QueueingStrategy, label: str, now: float, admitted: bool = False
     ) -> bool:
         """Put a pod that is in no tier into the right one; returns False if it needs a further event."""
-        if how is _SKIP or not (admitted or self.gates.admit(queued)):
-            self._add_to_unschedulable(queued, label)
-            return False
-        if how is _AFTER_BACKOFF and self._backoff_policy.is_backing_off(queued, now):
-            self._backoff_queue.add(queued)
-            self._instrument.queue_incoming(_BACKOFF, label)
-        else:
-            self._to_active(queued, label, now)
-        return True
+        if self._groups.is_enabled and (key := self._groups.key_of(queued.pod)) is not None:
+            if admitted or self.gates.admit(queued):
+                self._join(self._members.add(queued, key, now), queued, how, label, now)
+                return True
+        elif how is not _SKIP and (admitted or self.gates.admit(queued)):
+            if how is _AFTER_BACKOFF and self._backoff_policy.is_backing_off(queued, now):
+                self._backoff_queue.add(queued)
+                self._instrument.queue_incoming(_BACKOFF, label)
+            else:
+                self._to_active(queued, label, now)
+            return True
+        self._add_to_unschedulable(queued, label)
+        return False
 
     def _to_active(self, queued: QueuedPod, label: str, now: float) -> None:
         if queued.initial_attempt is None:

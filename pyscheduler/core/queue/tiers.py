@@ -7,11 +7,14 @@ from collections.abc import Callable, Iterator, Mapping
 from pyscheduler.api.plugin import QueueSortPlugin
 from pyscheduler.api.queued import QueuedPod
 from pyscheduler.core.instrument import Instrument
+from pyscheduler.core.pod_groups.manager import PodGroupManager
 from pyscheduler.core.queue.backoff import BackoffQueue
 from pyscheduler.core.queue.entry import Tier, TierIndex
 from pyscheduler.core.queue.hints import HintScope
 from pyscheduler.core.queue.ordered import ActiveQueue
-from pyscheduler.core.queue.unschedulable import UnschedulablePods
+from pyscheduler.core.queue.pod_groups import PodGroupMembers
+from pyscheduler.core.queue.queued_pod_group import pods_of
+from pyscheduler.core.queue.unschedulable import HintGroup, UnschedulablePods
 
 
 class Tiers:
@@ -25,6 +28,7 @@ class Tiers:
         sort: QueueSortPlugin,
         instrument: Instrument,
         scope_of: Callable[[QueuedPod], HintScope],
+        groups: PodGroupManager,
         previous: Tiers | None = None,
     ) -> None:
         self.index: TierIndex = {}
@@ -32,10 +36,12 @@ class Tiers:
         self.active = ActiveQueue(sort, instrument, self.index)
         self.backoff = BackoffQueue(sort, instrument, self.index)
         self.unschedulable = UnschedulablePods(self.index, scope_of)
+        self.members = PodGroupMembers(self.index, groups)
         self.previous = previous
 
     def __len__(self) -> int:
-        return len(self.index) + (0 if self.previous is None else len(self.previous))
+        groups = sum(entry.pod.uid in self.index for entry in self.members.entries.values())
+        return len(self.index) - groups + (0 if self.previous is None else len(self.previous))
 
     def __contains__(self, uid: str) -> bool:
         return uid in self.index or (self.previous is not None and uid in self.previous)
@@ -58,6 +64,7 @@ class Tiers:
         """Remove and yield the pods one by one; others may be removed in between."""
         if self.previous is not None:
             yield from self.previous.drain()
+        yield from self.members.drain()
         for tier in (self.active, self.backoff):
             while (queued := tier.pop()) is not None:
                 yield queued
@@ -66,17 +73,30 @@ class Tiers:
                 yield waiting
 
     def __iter__(self) -> Iterator[tuple[Tier, QueuedPod]]:
-        """Iterate over active pods in their order, then backoff, unschedulable, gated."""
+        """Iterate over active pods in their order, then backoff, unschedulable, gated; members instead of groups."""
+        for tier, queued in self._entries():
+            yield from ((tier, pod) for pod in pods_of(queued))
+
+    def _entries(self) -> Iterator[tuple[Tier, QueuedPod]]:
         yield from ((Tier.ACTIVE, queued) for queued in self.active)
         if self.previous is not None:
             yield from ((Tier.ACTIVE, queued) for _, queued in self.previous)
         yield from ((Tier.BACKOFF, queued) for queued in self.backoff)
         for queued in self.unschedulable:
             yield (Tier.GATED if queued.gating_plugin else Tier.UNSCHEDULABLE), queued
+        yield from ((Tier.GATED, entry) for entry in self.members.waiting())
 
     def counts(self) -> Mapping[str, int]:
         """Return the number of pods by tier, with the label values of `scheduler_pending_pods`."""
         backoff, rejected, gated = len(self.backoff), self.unschedulable.rejected, self.unschedulable.gated
+        for entry in self.members.entries.values():
+            tier, more = self.index.get(entry.pod.uid), len(entry.members) - 1
+            if tier is None:
+                gated += more + 1
+            elif isinstance(tier, HintGroup):
+                gated, rejected = (gated + more, rejected) if tier.is_gated else (gated, rejected + more)
+            elif entry.pod.uid not in self.active.entries:
+                backoff += more
         return {
             Tier.ACTIVE.value: len(self) - backoff - rejected - gated,
             Tier.BACKOFF.value: backoff,

@@ -14,6 +14,7 @@ from pyscheduler.api.pod import Pod, PodSignature, PodSignatureGroup
 from pyscheduler.api.queued import QueuedPod
 from pyscheduler.core.queue.entry import TierIndex
 from pyscheduler.core.queue.hints import HintScope
+from pyscheduler.core.queue.queued_pod_group import QueuedPodGroup
 from pyscheduler.core.queue.rejections import ProfilePlugin, plugins_of_profile, rejectors_of
 
 GroupKey = tuple[PodSignature | PodSignatureGroup, frozenset[str], frozenset[str]] | str
@@ -149,7 +150,7 @@ class UnschedulablePods:
 
     def _key(self, queued: QueuedPod) -> GroupKey:
         pod = queued.pod
-        if queued.gating_plugin or pod.is_large:
+        if queued.gating_plugin or pod.is_large or isinstance(queued, QueuedPodGroup):
             return pod.uid
         scope = self._scope_of(queued)
         if scope is HintScope.POD:

@@ -126,3 +126,4 @@ def forget_pod(context: Context, assumed: AssumedPod) -> None:
         point.leave()
     if not assumed.confirmed:
         context.state.remove(assumed.pod.uid)
+        context.groups.displace(assumed.pod.uid)

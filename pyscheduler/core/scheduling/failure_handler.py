@@ -6,6 +6,7 @@ Matches kube-scheduler's failure handler: the event is written for every attempt
 
 from __future__ import annotations
 
+from pyscheduler.api.pod import Pod
 from pyscheduler.api.queued import QueuedPod
 from pyscheduler.core.commands import Command, Condition, EventType, PatchStatus, Record
 from pyscheduler.core.context import Context
@@ -24,15 +25,26 @@ def handle_scheduling_failure(context: Context, queued: QueuedPod, failure: Fail
     if pod is None or pod.node_name or pod.scheduler_name not in context.profiles:
         context.queue.done(uid)
         return []
-    previous = context.queue.nominator.nominated_node(pod)
-    nominate = previous if failure.nominate is None else failure.nominate
-    context.queue.nominator.add(pod, nominate)
-    # A nomination that the pod's status lacks is written again: the earlier patch may have been lost.
-    unchanged = failure.in_memory or (not failure.nominate and nominate == previous == pod.nominated_node_name)
+    nominated = nominate(context, pod, failure)
     context.queue.add_unschedulable(queued, pod, failure.unschedulable_plugins, failure.pending_plugins, now)
+    return report_failure(pod, failure, nominated)
+
+
+def nominate(context: Context, pod: Pod, failure: Failure) -> str | None:
+    """Set the nominated node of a failure in the nominator. Return the name to write to the status; None for none."""
+    previous = context.queue.nominator.nominated_node(pod)
+    nominated = previous if failure.nominate is None else failure.nominate
+    context.queue.nominator.add(pod, nominated)
+    # A nomination that the pod's status lacks is written again: the earlier patch may have been lost.
+    unchanged = failure.in_memory or (not failure.nominate and nominated == previous == pod.nominated_node_name)
+    return None if unchanged else nominated
+
+
+def report_failure(pod: Pod, failure: Failure, nominated: str | None) -> list[Command]:
+    """Return the event and the condition of a failure."""
     return [
         Record(_WARNING, "FailedScheduling", "Scheduling", failure.message, pod),
-        PatchStatus(pod, Condition(failure.reason, failure.message), None if unchanged else nominate),
+        PatchStatus(pod, Condition(failure.reason, failure.message), nominated),
     ]
 
 

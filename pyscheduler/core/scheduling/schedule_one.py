@@ -435,12 +435,13 @@ def _reject_eviction(
 
 
 def handle_plugin_failure(context: Context, queued: QueuedPod, failed: PluginFailed, now: float) -> list[Command]:
-    """Report a plugin that raised, unless the pod exceeded the limits of an attempt, and requeue the pod."""
-    _report(context, failed)
+    """Report a plugin that raised, and requeue the pod."""
+    report(context, failed)
     return handle_scheduling_failure(context, queued, Failure.of_plugin(failed), now)
 
 
-def _report(context: Context, failed: PluginFailed) -> None:
+def report(context: Context, failed: PluginFailed) -> None:
+    """Report a plugin that raised, unless the pod exceeded the limits of an attempt."""
     if not isinstance(failed.error, AttemptLimitExceeded):
         context.instrument.plugin_failed(failed.plugin, failed.point, failed.error)
 
@@ -466,7 +467,7 @@ def prepare_for_binding_cycle(
             failure = Failure.rejected(rejection.plugin, rejection.message, rejection.code is Code.PENDING)
     except PluginFailed as failed:
         points.fail()
-        _report(context, failed)
+        report(context, failed)
         failure = Failure.of_plugin(failed)
     if failure is None:
         return wait_on_permit(context, assumed, waits, now) if waits else start_binding(context, assumed, now)

@@ -19,6 +19,7 @@ from pyscheduler.api import (
     Rejection,
 )
 from pyscheduler.core.instrument import Instrument
+from pyscheduler.core.pod_groups.manager import PodGroupManager
 from pyscheduler.core.queue import Backoff, Nominator, QueueProfile, SchedulingQueue
 from pyscheduler.core.queue.backoff import EARLY_POP_DELAY
 from pyscheduler.core.queue.hints import HintScope
@@ -113,7 +114,9 @@ class QueueFixture:
         self.report = Report()
         self.now = 100.0
         profile = QueueProfile(sort or PrioritySort(), gates, events_to_register, scopes or {})
-        self.queue = SchedulingQueue({PROFILE: profile, **(others or {})}, backoff, self.report, Nominator())
+        self.queue = SchedulingQueue(
+            {PROFILE: profile, **(others or {})}, backoff, self.report, Nominator(), PodGroupManager(self.report)
+        )
 
     def add(self, *pods: Pod | str) -> None:
         for each in pods:

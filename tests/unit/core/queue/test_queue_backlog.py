@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pyscheduler.api import Pod
+from pyscheduler.core.pod_groups.manager import PodGroupManager
 from pyscheduler.core.queue import Backoff, Nominator, QueueProfile, SchedulingQueue
 from pyscheduler.testing.builders import pod
 from tests.unit.core.queue.queue_fixture import (
@@ -22,7 +23,9 @@ NOW = 100.0
 def queue_of(*pods: Pod, rejected_by: str, pending: str = "", gate: Gate | None = None) -> SchedulingQueue:
     """Return a queue of pods that have just been rejected by that plugin."""
     profile = QueueProfile(PrioritySort(), () if gate is None else (gate,), INTERESTS)
-    queue = SchedulingQueue({PROFILE: profile}, Backoff(), Report(), Nominator(), slice_pods=1)
+    queue = SchedulingQueue(
+        {PROFILE: profile}, Backoff(), Report(), Nominator(), PodGroupManager(Report()), slice_pods=1
+    )
     for each in pods:
         queue.add(each, NOW)
     for _ in pods:

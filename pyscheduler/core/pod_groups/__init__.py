@@ -1,0 +1,1 @@
+"""Pod groups: their members, requirements and placement."""

@@ -1,0 +1,230 @@
+"""Placement of a pod group: all of its pending members are assumed, or none.
+
+    PlacementSearch.run
+        _place_by_score            larger members first, each on its best node
+        _place_with_backtracking   if that fails and the members differ: each on the tightest node, with alternatives
+    PlacementSearch.undo
+
+Every member is placed on the live state, so each sees those before it, as in kube-scheduler's pod group cycle. First
+fit would strand room that only a large member needs (volcano#1297); the order and the alternatives avoid that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from pyscheduler.api.diagnosis import Diagnosis
+from pyscheduler.api.nodes import NodeTable
+from pyscheduler.api.pod import Pod, PodSignature
+from pyscheduler.api.pod_group import PodGroup
+from pyscheduler.api.queued import QueuedPod
+from pyscheduler.core.context import AssumedPod, Context
+from pyscheduler.core.framework.plugin_failure import PluginFailed
+from pyscheduler.core.scheduling.binding import forget_pod
+from pyscheduler.core.scheduling.extension_points import run_reserve_plugins
+from pyscheduler.core.scheduling.failure import Failure
+from pyscheduler.core.scheduling.schedule_one import assume, find_nodes_that_fit_pod, report, schedule_pod, start_cycle
+
+_ALTERNATIVES = 4
+"""Number of nodes that backtracking tries for a member: those with the least room, each with another amount."""
+_BACKTRACKS = 256
+"""Number of placements that backtracking makes in addition to one for each member."""
+_SKIPPED = -1
+"""Alternative to all nodes: leave the member out, if the group does not need it."""
+
+
+class PlacementSearch:
+    """Search for nodes for the pending members of one group. Members that have a node are assumed until `undo`."""
+
+    def __init__(self, context: Context, group: PodGroup, now: float) -> None:
+        self._context = context
+        self._group = group
+        self._now = now
+        self.placed: list[AssumedPod] = []
+        """Members with a node, in the order in which they were assumed."""
+        self.failures: dict[str, Failure] = {}
+        """Why the other members have none, by UID; without those that were not tried."""
+        self._nominations: dict[str, str] = {}
+        self._freed = len(context.queue.nominator.freed)
+
+    def run(self, members: Iterable[QueuedPod]) -> bool:
+        """Place the members. Return True if enough are placed; otherwise none is, and `failures` has the reasons."""
+        largest_first = _largest_first(members, self._context.state.table())
+        if self._place_by_score(largest_first):
+            return True
+        self.undo()
+        if len({queued.pod.signature.template for queued in largest_first}) == 1:
+            return False  # equal pods: another order or another node leaves no more room
+        failures = self.failures
+        if self._place_with_backtracking(largest_first):
+            return True
+        self.undo()
+        self.failures = failures
+        return False
+
+    def undo(self) -> None:
+        """Forget all placed members, the last one first."""
+        while self.placed:
+            self.forget_last()
+
+    def forget_last(self) -> None:
+        """Forget the member that was placed last."""
+        self.forget(self.placed[-1])
+
+    def forget(self, assumed: AssumedPod) -> None:
+        """Forget a placed member, and nominate it again to the node that it was nominated to."""
+        nominator = self._context.queue.nominator
+        self.placed.remove(assumed)
+        forget_pod(self._context, assumed)
+        if node_name := self._nominations.pop(assumed.pod.uid, ""):
+            nominator.add(assumed.pod, node_name)
+        del nominator.freed[self._freed :]  # nobody gains by a nomination that is back
+
+    # -- by score ----------------------------------------------------------------------------------------------------
+
+    def _place_by_score(self, members: Sequence[QueuedPod]) -> bool:
+        """Place each member on its best node; stop once too few can be placed."""
+        self.failures = {}
+        rejected: dict[PodSignature, Failure] = {}
+        attracts = any(_requires_pods(queued.pod) for queued in members)
+        for i, queued in enumerate(members):
+            signature = queued.pod.signature
+            failure = rejected.get(signature) or self.place(queued)
+            if failure is None:
+                continue
+            self.failures[queued.pod.uid] = failure
+            if not attracts:
+                rejected[signature] = failure  # placing more members makes no room for an equal one
+                if self._is_short(members[i + 1 :]):
+                    return False
+        if attracts and self.failures:
+            self._place_again([queued for queued in members if queued.pod.uid in self.failures])
+        return not self._is_short(())
+
+    def _place_again(self, members: Sequence[QueuedPod]) -> None:
+        """Place the members that may have waited for a pod that they have affinity to."""
+        for queued in members:
+            if self.place(queued) is None:
+                del self.failures[queued.pod.uid]
+
+    def _is_short(self, remaining: Sequence[QueuedPod]) -> bool:
+        """Return True if the group lacks members even if all of the remaining ones are placed."""
+        return bool(self._context.groups.shortage(self._group, [queued.pod for queued in remaining]))
+
+    # -- with backtracking -------------------------------------------------------------------------------------------
+
+    def _place_with_backtracking(self, members: Sequence[QueuedPod]) -> bool:
+        """Place each member on the node with the least room; after a dead end, try the next node of an earlier one."""
+        self.failures = {}
+        left, skipped = len(members) + _BACKTRACKS, set[int]()
+        alternatives = [self._alternatives(members, 0)]
+        while len(alternatives) <= len(members):
+            i = len(alternatives) - 1
+            if not alternatives[i]:
+                alternatives.pop()
+                if not alternatives:
+                    return False
+                if i - 1 in skipped:
+                    skipped.discard(i - 1)
+                else:
+                    self.forget_last()
+                continue
+            if not left:
+                return False
+            left -= 1
+            row = alternatives[i].pop(0)
+            if row == _SKIPPED:
+                skipped.add(i)
+            elif self.place(members[i], row) is not None:
+                continue
+            alternatives.append(self._alternatives(members, i + 1) if i + 1 < len(members) else [])
+        self.failures = {members[i].pod.uid: Failure("the pod group was scheduled without it") for i in skipped}
+        return True
+
+    def _alternatives(self, members: Sequence[QueuedPod], i: int) -> list[int]:
+        """Return the rows to try for a member, first the node with the least room; last, to leave the member out."""
+        queued = members[i]
+        runtime = self._context.runtimes[queued.pod.scheduler_name]
+        try:
+            feasible = find_nodes_that_fit_pod(runtime, start_cycle(self._context, queued, self._now), queued.pod)
+        except PluginFailed as failed:
+            report(self._context, failed)
+            return []
+        except BaseException:
+            runtime.reset(queued.pod)
+            raise
+        rows: list[int] = []
+        if not isinstance(feasible, Diagnosis):
+            fitting = feasible.rows if feasible.cache is None or feasible.rows is not None else None
+            if fitting is None:
+                assert feasible.cache is not None, "all feasible rows are those of the cache"
+                fitting = feasible.cache.feasible.nonzero()[0]
+            rows = _tightest(runtime.state.table(fitting), queued.pod, fitting)
+        if not self._is_short(members[i + 1 :]):
+            rows.append(_SKIPPED)
+        return rows
+
+    # -- one member --------------------------------------------------------------------------------------------------
+
+    def place(self, queued: QueuedPod, row: int | None = None) -> Failure | None:
+        """Assume a member on the node of a row that fits it, or on its best node. Return why that failed, or None."""
+        context, pod = self._context, queued.pod
+        runtime, nominator = context.runtimes[pod.scheduler_name], context.queue.nominator
+        cycle = start_cycle(context, queued, self._now)
+        try:
+            result = schedule_pod(runtime, cycle, pod) if row is None else None
+        except PluginFailed as failed:
+            report(context, failed)
+            return Failure.of_plugin(failed)
+        if isinstance(result, Diagnosis):
+            return Failure.fit_error(result)
+        node = runtime.state.rows[0 if row is None else row] if result is None else result.node
+        if node_name := nominator.node_of.get(pod.uid):
+            self._nominations[pod.uid] = node_name
+        assumed = AssumedPod(queued, pod, node.name, cycle, runtime.profile, runtime.points)
+        assume(context, assumed)
+        context.groups.place(pod.uid)
+        self.placed.append(assumed)
+        try:
+            rejection = run_reserve_plugins(runtime.profile.reserve, cycle, pod, node, runtime.points.reserve)
+        except PluginFailed as failed:
+            runtime.points.fail()
+            report(context, failed)
+            failure = Failure.of_plugin(failed)
+        else:
+            if rejection is None:
+                return None
+            failure = Failure.rejected(rejection.plugin, rejection.message)
+        self.forget(assumed)
+        return failure
+
+
+def _largest_first(members: Iterable[QueuedPod], nodes: NodeTable) -> list[QueuedPod]:
+    """Return the members by their largest share of any node's resources, equal pods one after the other."""
+    members = list(members)
+    resources = {resource for queued in members for resource in queued.pod.requests.effective}
+    most = {resource: max(1, int(nodes.allocatable(resource).max(initial=1))) for resource in resources}
+    sizes = {
+        signature: max((amount / most[r] for r, amount in signature.requests.effective.items()), default=0.0)
+        for signature in {queued.pod.signature for queued in members}
+    }
+    places = {signature: i for i, signature in enumerate(dict.fromkeys(queued.pod.signature for queued in members))}
+    return sorted(members, key=lambda queued: (-sizes[queued.pod.signature], places[queued.pod.signature]))
+
+
+def _requires_pods(pod: Pod) -> bool:
+    """Return True if the pod has to be placed beside other pods."""
+    affinity = pod.signature.affinity.pod_affinity
+    return affinity is not None and bool(affinity.required_during_scheduling_ignored_during_execution)
+
+
+def _tightest(nodes: NodeTable, pod: Pod, rows: np.ndarray) -> list[int]:
+    """Return the rows with the least room, one for each amount of room, given those that fit the pod."""
+    room = np.zeros(len(nodes))
+    for resource in pod.requests.effective:
+        allocatable = nodes.allocatable(resource)
+        room += (allocatable - nodes.requested(resource)) / max(1, int(allocatable.max(initial=1)))
+    _, first = np.unique(room, return_index=True)
+    return [int(row) for row in rows[first[:_ALTERNATIVES]]]

@@ -1,0 +1,74 @@
+"""Contents of the scheduling queue, for readers: lookups, counts and the debug dump."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from pyscheduler.api.queued import QueuedPod
+from pyscheduler.core.queue.entry import QueueEntry, Tier
+from pyscheduler.core.queue.inflight import InFlight
+from pyscheduler.core.queue.queued_pod_group import pods_of
+from pyscheduler.core.queue.rejections import RejectionCounts
+from pyscheduler.core.queue.tiers import Tiers
+
+
+class QueueContents:
+    """Pods in the tiers and in flight. Members of pod groups are listed, not their groups."""
+
+    _tiers: Tiers
+
+    def __init__(self) -> None:
+        self._rejections = RejectionCounts()
+        self._in_flight = InFlight()
+
+    def __len__(self) -> int:
+        return len(self._tiers)
+
+    def __contains__(self, uid: str) -> bool:
+        """Return True if the pod is in one of the tiers; a pod in flight is not."""
+        previous = self._tiers.previous
+        return uid in self._tiers.index or (previous is not None and uid in previous)
+
+    @property
+    def needs_events(self) -> bool:
+        """Return True if any pod is unschedulable, in flight or waiting in Permit; otherwise events may be dropped."""
+        unschedulable = self._tiers.unschedulable
+        return unschedulable.rejected > 0 or unschedulable.gated > 0 or bool(self._in_flight.pods)
+
+    def get(self, uid: str) -> QueuedPod | None:
+        """Return the pod if it is in one of the tiers, or None."""
+        return self._tiers.get(uid)
+
+    def in_flight(self, uid: str) -> bool:
+        """Return True if the pod has been popped and is not done."""
+        return uid in self._in_flight.pods
+
+    @property
+    def in_flight_count(self) -> int:
+        """Number of pods in flight."""
+        return len(self._in_flight.pods)
+
+    def pending(self) -> list[QueuedPod]:
+        """Return all pods in the tiers: active ones in their order, then backoff, unschedulable, gated."""
+        return [queued for _, queued in self._tiers]
+
+    def pending_counts(self) -> Mapping[str, int]:
+        """Return the number of pods by tier, with the label values of `scheduler_pending_pods`."""
+        return self._tiers.counts()
+
+    def rejected_by(self) -> Mapping[tuple[str, ...], int]:
+        """Return the number of pods in all tiers by (plugin that rejected them last, scheduler name)."""
+        return self._rejections.counts(excluded=self._in_flight.pods)
+
+    def in_flight_counts(self) -> Mapping[str, int]:
+        """Return the number of recorded events by label, and that of the pods in flight under `PodPopped`."""
+        return self._in_flight.counts()
+
+    def dump(self) -> list[QueueEntry]:
+        """Return the debug view of every pod in the tiers and in flight."""
+        return [QueueEntry.of(tier, queued) for tier, queued in self.known()]
+
+    def known(self) -> Iterator[tuple[Tier, QueuedPod]]:
+        """Iterate over the pods in the tiers and in flight; the queue must not change meanwhile."""
+        yield from self._tiers
+        yield from ((Tier.IN_FLIGHT, pod) for queued in self._in_flight for pod in pods_of(queued))

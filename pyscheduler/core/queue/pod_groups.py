@@ -1,0 +1,82 @@
+"""Pending members of pod groups. The other tiers hold their groups, each as one entry.
+
+A group whose minimum does not exist yet, or whose object is missing, is in no other tier.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pyscheduler.api.outcome import Rejection
+from pyscheduler.api.pod import Pod
+from pyscheduler.api.pod_group import PodGroupKey
+from pyscheduler.api.queued import QueuedPod
+from pyscheduler.core.pod_groups.manager import PodGroupManager
+from pyscheduler.core.queue.entry import TierIndex
+from pyscheduler.core.queue.queued_pod_group import QueuedPodGroup
+
+
+class PodGroupMembers:
+    """Pending members of all groups, by UID. In the index, members are in this tier and groups in others."""
+
+    def __init__(self, index: TierIndex, manager: PodGroupManager) -> None:
+        self._index = index
+        self._manager = manager
+        self._entry_of: dict[str, QueuedPodGroup] = {}
+        self.entries: dict[PodGroupKey, QueuedPodGroup] = {}
+        """Groups with pending members."""
+
+    def __len__(self) -> int:
+        return len(self._entry_of)
+
+    def add(self, queued: QueuedPod, key: PodGroupKey, now: float) -> QueuedPodGroup:
+        """Add a pending member and return the entry of its group."""
+        entry = self.entries.get(key)
+        if entry is None:
+            entry = self.entries[key] = QueuedPodGroup.of(key, queued, now)
+        else:
+            entry.members[queued.pod.uid] = queued
+        self._entry_of[queued.pod.uid] = entry
+        self._index[queued.pod.uid] = self
+        return entry
+
+    def entry_of(self, uid: str) -> QueuedPodGroup | None:
+        """Return the entry of a member's group; None for another pod."""
+        return self._entry_of.get(uid)
+
+    def get(self, uid: str) -> QueuedPod:
+        return self._entry_of[uid].members[uid]
+
+    def replace(self, pod: Pod) -> None:
+        """Replace a member by its new version."""
+        self.get(pod.uid).pod = pod
+
+    def remove(self, uid: str) -> QueuedPod:
+        """Remove and return a member. Without any, the group leaves its tier."""
+        entry = self._entry_of.pop(uid)
+        del self._index[uid]
+        queued = entry.members.pop(uid)
+        if not entry.members:
+            del self.entries[entry.key]
+            tier = self._index.get(entry.pod.uid)
+            if tier is not None:
+                tier.remove(entry.pod.uid)
+        return queued
+
+    def reason_to_wait(self, entry: QueuedPodGroup) -> str:
+        """Return why the group cannot be scheduled yet; "" if it can, and the entry then has the group's priority."""
+        reason = self._manager.reason_to_wait(entry.key, entry.pods)
+        requirements = self._manager.requirements(entry.key)
+        if not reason and not isinstance(requirements, Rejection):
+            entry.set_requirements(requirements)
+        return reason
+
+    def waiting(self) -> Iterator[QueuedPodGroup]:
+        """Return the groups that cannot be scheduled yet, or are in an attempt."""
+        return (entry for entry in self.entries.values() if entry.pod.uid not in self._index)
+
+    def drain(self) -> Iterator[QueuedPod]:
+        """Remove and yield the members one by one; others may be removed in between."""
+        for uid in list(self._entry_of):
+            if uid in self._entry_of:
+                yield self.remove(uid)

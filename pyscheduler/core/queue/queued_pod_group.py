@@ -1,0 +1,69 @@
+"""Entry of a pod group in the queue: one for all its pending pods (kube-scheduler's QueuedPodGroupInfo)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import msgspec
+
+from pyscheduler.api.pod import Pod, PodSignature, PodSignatureGroup
+from pyscheduler.api.pod_group import PodGroup, PodGroupKey
+from pyscheduler.api.queued import QueuedPod
+
+_NO_KEY = PodGroupKey("", "")
+_DERIVED = -1
+"""ID of the signature of an entry, for which nothing is cached."""
+
+
+@dataclass(slots=True, eq=False)
+class QueuedPodGroup(QueuedPod):
+    """A pod group with its history in the queue.
+
+    `pod` stands for the group in QueueSort and PreEnqueue: it has the spec of a member, the group's priority and a UID
+    that no pod has.
+    """
+
+    key: PodGroupKey = _NO_KEY
+    members: dict[str, QueuedPod] = field(default_factory=dict)
+    """Pending members by UID, in the order in which they came."""
+    reported: dict[str, str] = field(default_factory=dict)
+    """Last reported reason why a member is pending, by UID."""
+
+    @staticmethod
+    def of(key: PodGroupKey, first: QueuedPod, now: float) -> QueuedPodGroup:
+        """Return the entry of a group with its first pending member."""
+        uid = f"podgroup/{key.api}/{key.namespace}/{key.name}"
+        entry = QueuedPodGroup(_stand_in(uid, key, first.pod, None), now, key=key)
+        entry.members[first.pod.uid] = first
+        return entry
+
+    def set_requirements(self, group: PodGroup) -> None:
+        """Give the entry the priority of the group: its own, or the least of its pending members'."""
+        lowest = min((queued.pod for queued in self.members.values()), key=lambda pod: pod.priority)
+        priority = lowest.priority if group.priority is None else group.priority
+        if self.pod.priority != priority or self.pod.scheduler_name != lowest.scheduler_name:
+            self.pod = _stand_in(self.pod.uid, self.key, lowest, priority)
+
+    @property
+    def pods(self) -> list[Pod]:
+        """Pending members."""
+        return [queued.pod for queued in self.members.values()]
+
+    def templates(self) -> Iterator[Pod]:
+        """Return a pending member for each distinct signature: for these, hints return what they do for all."""
+        yield from {queued.pod.signature: queued.pod for queued in self.members.values()}.values()
+
+
+def _stand_in(uid: str, key: PodGroupKey, member: Pod, priority: int | None) -> Pod:
+    signature = member.signature
+    if priority is not None and priority != member.priority:
+        spec = msgspec.structs.replace(signature.spec, priority=priority)
+        template = PodSignatureGroup(_DERIVED, signature.namespace, signature.owner, spec)
+        signature = PodSignature(_DERIVED, template, signature.labels, signature.annotations)
+    return Pod(uid, key.name, signature)
+
+
+def pods_of(queued: QueuedPod) -> tuple[QueuedPod, ...]:
+    """Return the pods that an entry of the queue stands for: the members of a group, or the pod itself."""
+    return tuple(queued.members.values()) if isinstance(queued, QueuedPodGroup) else (queued,)

@@ -1,0 +1,137 @@
+"""Scheduling cycle of a pod group, top down, from the popped group to the binding cycles of its members.
+
+    schedule_pod_group
+        PlacementSearch.run              core/pod_groups/placement.py: assume all pending members, or none
+        _run_permit_plugins              if enough members have a node
+        _start_binding_cycles            or wait in Permit
+        _handle_group_failure            otherwise: report the reasons and requeue the group
+
+It matches the pod group cycle of kube-scheduler 1.37 (schedule_one_podgroup.go), with two differences: members are
+placed in an order, and with alternatives, that do not strand large ones, and the API that declares the group does not
+matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from msgspec.structs import replace
+
+from pyscheduler.api.outcome import Rejection, Wait
+from pyscheduler.api.pod_group import PodGroup
+from pyscheduler.api.queued import QueuedPod
+from pyscheduler.core.commands import Command
+from pyscheduler.core.context import AssumedPod, Context
+from pyscheduler.core.framework.plugin_failure import PluginFailed, is_external
+from pyscheduler.core.pod_groups.placement import PlacementSearch
+from pyscheduler.core.queue.queued_pod_group import QueuedPodGroup
+from pyscheduler.core.scheduling.binding import start_binding
+from pyscheduler.core.scheduling.extension_points import run_permit_plugins
+from pyscheduler.core.scheduling.failure import UNSCHEDULABLE, Failure
+from pyscheduler.core.scheduling.failure_handler import nominate, report_failure
+from pyscheduler.core.scheduling.permit import wait_on_permit
+from pyscheduler.core.scheduling.schedule_one import report
+
+Waits = Mapping[str, dict[str, Wait]]
+"""Wait results of Permit plugins by the UID of the member and the name of the plugin."""
+
+
+def schedule_pod_group(context: Context, queued: QueuedPodGroup, now: float) -> list[Command]:
+    """Attempt to schedule the pending members of a popped group and return the commands."""
+    group = context.groups.requirements(queued.key)
+    if isinstance(group, Rejection):
+        context.queue.end_group_attempt(queued, (), frozenset(), frozenset(), now)
+        return []
+    for member in queued.members.values():
+        member.attempts, member.last_attempt = member.attempts + 1, now
+    search = PlacementSearch(context, group, now)
+    try:
+        waits = _run_permit_plugins(context, search, group) if search.run(queued.members.values()) else {}
+    except BaseException as error:
+        search.undo()
+        if is_external(error):
+            raise
+        context.instrument.plugin_failed("pyscheduler", "attempt", error)
+        failed = Failure.error(f"the attempt failed: {error!r}")
+        search.failures = dict.fromkeys(queued.members, failed)
+        waits = {}
+    placed = search.placed
+    failures = _failures_of_all(group, queued, search)
+    members = [queued.members[uid] for uid in failures]
+    rejected = frozenset(plugin for failure in failures.values() for plugin in failure.unschedulable_plugins)
+    pending = frozenset(plugin for failure in failures.values() for plugin in failure.pending_plugins)
+    context.queue.end_group_attempt(queued, [assumed.pod.uid for assumed in placed], rejected, pending, now)
+    return [
+        *_start_binding_cycles(context, placed, waits, now),
+        *_report_failures(context, queued, members, failures),
+    ]
+
+
+def _run_permit_plugins(context: Context, search: PlacementSearch, group: PodGroup) -> Waits:
+    """Run Permit for all placed members. The group is undone if a plugin rejects one that it needs."""
+    waits: dict[str, dict[str, Wait]] = {}
+    for assumed in list(search.placed):
+        permit, uid = assumed.profile.permit, assumed.pod.uid
+        node = context.state.info(assumed.node_name)
+        if not permit or node is None:
+            continue
+        try:
+            rejection, waits[uid] = run_permit_plugins(permit, assumed.cycle, assumed.pod, node, assumed.points.permit)
+            failure = None if rejection is None else Failure.rejected(rejection.plugin, rejection.message)
+        except PluginFailed as failed:
+            assumed.points.fail()
+            report(context, failed)
+            failure = Failure.of_plugin(failed)
+        if failure is not None:
+            search.forget(assumed)
+            search.failures[uid] = failure
+            if context.groups.shortage(group, ()):
+                search.undo()
+                return {}
+    return waits
+
+
+def _start_binding_cycles(context: Context, placed: Sequence[AssumedPod], waits: Waits, now: float) -> list[Command]:
+    commands: list[Command] = []
+    for assumed in placed:
+        if wait := waits.get(assumed.pod.uid):
+            context.queue.hold(assumed.queued)
+            commands += wait_on_permit(context, assumed, wait, now)
+        else:
+            commands += start_binding(context, assumed, now)
+    return commands
+
+
+def _failures_of_all(group: PodGroup, queued: QueuedPodGroup, search: PlacementSearch) -> dict[str, Failure]:
+    """Return the failure of each member that is not placed, in the order of the members.
+
+    If the group is not placed, each has the reason of the whole group.
+    """
+    unplaced = queued.members.keys() - {assumed.pod.uid for assumed in search.placed}
+    failures = {uid: search.failures[uid] for uid in queued.members if uid in unplaced and uid in search.failures}
+    if search.placed or not failures:
+        return failures
+    uid, first = next(iter(failures.items()))
+    name, fitting = queued.members[uid].pod.name, len(queued.members) - len(failures)
+    text = f"pod group {group.key} does not fit: {fitting} of its {group.min_count} required pods have a node"
+    whole = replace(first, message=f"{text}, {name} has none: {first.message}")
+    return {
+        uid: failures[uid] if failures.get(uid, first).reason != UNSCHEDULABLE else replace(whole, nominate="")
+        for uid in queued.members
+    }
+
+
+def _report_failures(
+    context: Context, queued: QueuedPodGroup, members: Sequence[QueuedPod], failures: Mapping[str, Failure]
+) -> list[Command]:
+    """Return the events and conditions of the members that are not placed; none that repeat the last attempt's."""
+    commands: list[Command] = []
+    for member in members:
+        pod, failure = member.pod, failures[member.pod.uid]
+        result = "unschedulable" if failure.reason == UNSCHEDULABLE else "error"
+        context.instrument.attempted(pod.scheduler_name, result, member.last_attempt)
+        nominated = nominate(context, pod, failure)
+        if nominated is not None or queued.reported.get(pod.uid) != failure.message:
+            queued.reported[pod.uid] = failure.message
+            commands += report_failure(pod, failure, nominated)
+    return commands
