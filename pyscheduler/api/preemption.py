@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -49,6 +49,13 @@ class PreemptionPlugin(PostFilterPlugin):
     @abstractmethod
     def search(self, cycle: Cycle, pod: Pod, diagnosis: Diagnosis) -> PreemptionSearch:
         """Return the candidates among all nodes, not only those that `post_filter` samples. Evicts nothing."""
+
+    def violates_budgets(self, pods: Sequence[Pod]) -> Sequence[Pod]:  # noqa: ARG002
+        """Return those of the pods whose eviction violates a PodDisruptionBudget, if all are evicted in this order.
+
+        By default, none. Called for the victims of a pod group.
+        """
+        return ()
 
     def choose(self, candidates: Mapping[str, Candidate]) -> str:
         """Return the name of the node to nominate, of the candidates that extenders have left (at least one).

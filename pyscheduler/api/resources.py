@@ -62,6 +62,18 @@ def amounts(quantities: Mapping[str, Quantity] | None) -> Amounts:
     return {name: amount(name, q) for name, q in (quantities or {}).items()}
 
 
+def quantity(resource: str, amount: int) -> str:
+    """Return an amount as a quantity that `amount` parses: `500m` or `2` for cpu, `1Gi` for memory."""
+    if resource == "cpu":
+        return f"{amount}m" if amount % 1000 else str(amount // 1000)
+    if is_scalar(resource):
+        return str(amount)
+    units, unit = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"), 0
+    while amount and amount % 1024 == 0 and unit + 1 < len(units):
+        amount, unit = amount // 1024, unit + 1
+    return f"{amount}{units[unit]}"
+
+
 def is_scalar(resource: str) -> bool:
     """Return True if the scheduler accounts for the resource besides cpu, memory and ephemeral-storage.
 

@@ -172,9 +172,13 @@ class Context(msgspec.Struct, eq=False):
     def eviction_ended(self, victim: str, now: float) -> None:
         """Requeue the preemptors that waited for this last victim: they missed the events during the evictions."""
         for uid in self.handle.evictions.end(victim):
-            preemptor = self.pods.get(uid)
+            preemptor = self.preemptor(uid)
             if preemptor is not None:
                 self.queue.requeue(preemptor, NOMINATED_NODE_CHANGED, now)
+
+    def preemptor(self, uid: str) -> Pod | None:
+        """Return the pod with that UID, or the one that stands for a pod group in the queue; None if it is gone."""
+        return self.pods.get(uid) or self.queue.group_stand_in(uid)
 
     def wake_nominated(self, node_name: str, now: float) -> None:
         """Requeue the pods nominated to a node that has changed: they may fit it now, or no longer ever."""

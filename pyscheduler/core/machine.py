@@ -178,7 +178,7 @@ class Machine:
                 return handle_bind_failed(context, event)
             case EvictFailed():
                 context.handle.evictions.end(event.victim_uid)
-                preemptor = context.pods.get(event.preemptor_uid)
+                preemptor = context.preemptor(event.preemptor_uid)
                 context.queue.activate([preemptor] if preemptor else [], event.at)
             case Reconfigured():
                 reconfigure(context, event)

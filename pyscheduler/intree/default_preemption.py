@@ -144,6 +144,10 @@ class DefaultPreemption(PreemptionPlugin, PreEnqueuePlugin):
             raise StatusError(found.message)
         return ClearNomination(Rejection(found.message))
 
+    def violates_budgets(self, pods: Sequence[Pod]) -> Sequence[Pod]:
+        self._budgets.refresh(self.handle.objects.version(PDB))
+        return self._budgets.split(pods)[0]
+
     def search(self, cycle: Cycle, pod: Pod, diagnosis: Diagnosis) -> PreemptionSearch:
         reason = self._not_eligible(pod, diagnosis)
         if reason:

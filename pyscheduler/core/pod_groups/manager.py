@@ -196,6 +196,13 @@ class PodGroupManager:
             return ""
         return group.shortage([self.role_of(pod) for pod in (*pending, *state.started)])
 
+    def priority_of(self, key: PodGroupKey, pods: Iterable[Pod]) -> int:
+        """Return the priority of a group: its own, or the least of these members' priorities."""
+        group = self.requirements(key)
+        if isinstance(group, PodGroup) and group.priority is not None:
+            return group.priority
+        return min(pod.priority for pod in pods)
+
     def role_of(self, pod: Pod) -> str:
         """Return the pod's role in its group."""
         plugin = self._plugins.get(pod.scheduler_name) or next(iter(self._plugins.values()))

@@ -20,6 +20,7 @@ from pyscheduler.api.nodes import NodeTable
 from pyscheduler.api.pod import Pod, PodSignature
 from pyscheduler.api.pod_group import PodGroup
 from pyscheduler.api.queued import QueuedPod
+from pyscheduler.api.resources import quantity
 from pyscheduler.core.context import AssumedPod, Context
 from pyscheduler.core.framework.plugin_failure import PluginFailed
 from pyscheduler.core.scheduling.binding import forget_pod
@@ -46,6 +47,10 @@ class PlacementSearch:
         """Members with a node, in the order in which they were assumed."""
         self.failures: dict[str, Failure] = {}
         """Why the other members have none, by UID; without those that were not tried."""
+        self.fitting = 0
+        """Number of members that had a node when the first search failed."""
+        self.missing = ""
+        """Resources that the first member without a node lacked then, such as `1 cpu on node n2`."""
         self._nominations: dict[str, str] = {}
         self._freed = len(context.queue.nominator.freed)
 
@@ -54,6 +59,7 @@ class PlacementSearch:
         largest_first = _largest_first(members, self._context.state.table())
         if self._place_by_score(largest_first):
             return True
+        self.fitting, self.missing = len(self.placed), self._missing_resources(largest_first)
         self.undo()
         if len({queued.pod.signature.template for queued in largest_first}) == 1:
             return False  # equal pods: another order or another node leaves no more room
@@ -81,6 +87,21 @@ class PlacementSearch:
         if node_name := self._nominations.pop(assumed.pod.uid, ""):
             nominator.add(assumed.pod, node_name)
         del nominator.freed[self._freed :]  # nobody gains by a nomination that is back
+
+    def _missing_resources(self, members: Iterable[QueuedPod]) -> str:
+        """Return what the first member without a node lacks on the node with the most room for it; "" if nothing."""
+        pod = next((queued.pod for queued in members if queued.pod.uid in self.failures), None)
+        nodes = self._context.state.table()
+        if pod is None or not len(nodes):
+            return ""
+        lacks = {
+            resource: np.maximum(amount - (nodes.allocatable(resource) - nodes.requested(resource)), 0)
+            for resource, amount in pod.requests.effective.items()
+        }
+        share = sum((lack / pod.requests.effective[resource] for resource, lack in lacks.items()), np.zeros(len(nodes)))
+        i = int(share.argmin())
+        parts = [f"{quantity(resource, int(lack[i]))} {resource}" for resource, lack in lacks.items() if lack[i]]
+        return f"{' and '.join(parts)} on node {nodes.names[i]}" if parts else ""
 
     # -- by score ----------------------------------------------------------------------------------------------------
 

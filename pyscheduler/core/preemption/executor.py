@@ -15,16 +15,20 @@ from pyscheduler.core.queue.labels import NOMINATED_NODE_CHANGED
 
 
 def prepare_candidate(
-    context: Context, preemptor: Pod, node_name: str, victims: Sequence[Pod], plugin: str, now: float
+    context: Context, preemptor: Pod, node_name: str, victims: Sequence[Pod], plugin: str, now: float, by: str = ""
 ) -> list[Command]:
-    """Return the commands that evict the victims from the node and clear lower nominations; skips terminating pods."""
+    """Return the commands that evict the victims from the node and clear lower nominations; skips terminating pods.
+
+    `by` names a preemptor that is not a pod in the events of the victims.
+    """
     living = [victim for victim in victims if not victim.deleting]
     if not living:
         return []
     context.instrument.preempted(len(victims))
     commands = _clear_lower_nominations(context, preemptor, node_name, now)
     for victim in living:
-        commands.append(_evict(context, preemptor, node_name, victim, plugin))
+        note = f"Preempted by {by or f'pod {preemptor.uid}'} on node {node_name}"
+        commands.append(_evict(context, preemptor, note, victim, plugin))
     return commands
 
 
@@ -54,8 +58,7 @@ def _clear_lower_nominations(context: Context, preemptor: Pod, node_name: str, n
     return [PatchStatus(pod, nominated_node_name="") for pod in lower]
 
 
-def _evict(context: Context, preemptor: Pod, node_name: str, victim: Pod, plugin: str) -> Command:
-    note = f"Preempted by pod {preemptor.uid} on node {node_name}"
+def _evict(context: Context, preemptor: Pod, note: str, victim: Pod, plugin: str) -> Command:
     waiting = context.handle.waiting_pods.get(victim.uid)
     if waiting is not None and not waiting.is_decided:
         waiting.preempt(plugin)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from pyscheduler.api.pod import Pod
 from pyscheduler.api.queued import QueuedPod
 from pyscheduler.core.queue.entry import QueueEntry, Tier
 from pyscheduler.core.queue.inflight import InFlight
@@ -38,6 +39,11 @@ class QueueContents:
     def get(self, uid: str) -> QueuedPod | None:
         """Return the pod if it is in one of the tiers, or None."""
         return self._tiers.get(uid)
+
+    def group_stand_in(self, uid: str) -> Pod | None:
+        """Return the pod with that UID that stands for a pod group, or None."""
+        entries = self._tiers.members.entries.values()
+        return next((entry.pod for entry in entries if entry.pod.uid == uid), None)
 
     def in_flight(self, uid: str) -> bool:
         """Return True if the pod has been popped and is not done."""

@@ -4,7 +4,9 @@
         PlacementSearch.run              core/pod_groups/placement.py: assume all pending members, or none
         _run_permit_plugins              if enough members have a node
         _start_binding_cycles            or wait in Permit
-        _handle_group_failure            otherwise: report the reasons and requeue the group
+        _run_preemption                  otherwise: core/pod_groups/preemption.py
+            prepare_candidate            evict all victims, nominate all members
+        _report_failures                 of all members that have no node
 
 It matches the pod group cycle of kube-scheduler 1.37 (schedule_one_podgroup.go), with two differences: members are
 placed in an order, and with alternatives, that do not strand large ones, and the API that declares the group does not
@@ -18,12 +20,16 @@ from collections.abc import Mapping, Sequence
 from msgspec.structs import replace
 
 from pyscheduler.api.outcome import Rejection, Wait
+from pyscheduler.api.pod import Pod
 from pyscheduler.api.pod_group import PodGroup
+from pyscheduler.api.preemption import PreemptionPlugin
 from pyscheduler.api.queued import QueuedPod
 from pyscheduler.core.commands import Command
 from pyscheduler.core.context import AssumedPod, Context
 from pyscheduler.core.framework.plugin_failure import PluginFailed, is_external
 from pyscheduler.core.pod_groups.placement import PlacementSearch
+from pyscheduler.core.pod_groups.preemption import GroupPreemptionSearch
+from pyscheduler.core.preemption.executor import prepare_candidate
 from pyscheduler.core.queue.queued_pod_group import QueuedPodGroup
 from pyscheduler.core.scheduling.binding import start_binding
 from pyscheduler.core.scheduling.extension_points import run_permit_plugins
@@ -57,6 +63,7 @@ def schedule_pod_group(context: Context, queued: QueuedPodGroup, now: float) -> 
         waits = {}
     placed = search.placed
     failures = _failures_of_all(group, queued, search)
+    evictions = [] if placed or not failures else _run_preemption(context, group, queued, failures, now)
     members = [queued.members[uid] for uid in failures]
     rejected = frozenset(plugin for failure in failures.values() for plugin in failure.unschedulable_plugins)
     pending = frozenset(plugin for failure in failures.values() for plugin in failure.pending_plugins)
@@ -64,6 +71,7 @@ def schedule_pod_group(context: Context, queued: QueuedPodGroup, now: float) -> 
     return [
         *_start_binding_cycles(context, placed, waits, now),
         *_report_failures(context, queued, members, failures),
+        *evictions,
     ]
 
 
@@ -111,14 +119,60 @@ def _failures_of_all(group: PodGroup, queued: QueuedPodGroup, search: PlacementS
     failures = {uid: search.failures[uid] for uid in queued.members if uid in unplaced and uid in search.failures}
     if search.placed or not failures:
         return failures
-    uid, first = next(iter(failures.items()))
-    name, fitting = queued.members[uid].pod.name, len(queued.members) - len(failures)
-    text = f"pod group {group.key} does not fit: {fitting} of its {group.min_count} required pods have a node"
-    whole = replace(first, message=f"{text}, {name} has none: {first.message}")
+    uid, first = next(iter(search.failures.items()))
+    name = queued.members[uid].pod.name
+    text = f"pod group {group.key} does not fit: {search.fitting} of {group.min_count} required pods have a node, "
+    text += f"{name} lacks {search.missing}: " if search.missing else f"{name} has none: "
+    whole = replace(first, message=text + first.message)
     return {
         uid: failures[uid] if failures.get(uid, first).reason != UNSCHEDULABLE else replace(whole, nominate="")
         for uid in queued.members
     }
+
+
+def _run_preemption(
+    context: Context, group: PodGroup, queued: QueuedPodGroup, failures: dict[str, Failure], now: float
+) -> list[Command]:
+    """Evict pods of lower priority if that makes room for the whole group, and nominate all members.
+
+    Sets the nominated nodes in `failures`. Members keep their nominations as long as victims there are terminating.
+    """
+    pods = queued.pods
+    if not group.may_preempt or all(pod.spec.preemption_policy == "Never" for pod in pods):
+        return []
+    plugin = next(
+        (p for p in context.runtimes[pods[0].scheduler_name].profile.post_filter if isinstance(p, PreemptionPlugin)),
+        None,
+    )
+    if plugin is None:
+        return []
+    if _waits_for_victims(context, pods):
+        failures.update({uid: replace(failure, nominate=None) for uid, failure in failures.items()})
+        return []
+    priority = queued.pod.priority
+    found = GroupPreemptionSearch(context, group, priority, list(queued.members.values()), now).run()
+    if found is None:
+        return []
+    by_node: dict[str, list[Pod]] = {}
+    for victim in found.victims:
+        node = context.state.node_of(victim.uid)
+        if node is not None:
+            by_node.setdefault(node.name, []).append(victim)
+    failures.update({uid: replace(failure, nominate=found.nodes.get(uid, "")) for uid, failure in failures.items()})
+    return [
+        command
+        for node_name, victims in by_node.items()
+        for command in prepare_candidate(
+            context, queued.pod, node_name, victims, plugin.name, now, by=f"podgroup {group.key}"
+        )
+    ]
+
+
+def _waits_for_victims(context: Context, pods: Sequence[Pod]) -> bool:
+    """Return True if pods are terminating on a node that a member is nominated to."""
+    names = {name for pod in pods if (name := context.queue.nominator.nominated_node(pod))}
+    nodes = [node for name in names if (node := context.state.info(name)) is not None]
+    return any(pod.deleting for node in nodes for pod in node.pods.values())
 
 
 def _report_failures(

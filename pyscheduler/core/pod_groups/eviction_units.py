@@ -1,0 +1,82 @@
+"""Units in which preemption evicts pods: single pods, and groups below whose minimum the rest would be of no use."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+from pyscheduler.api.pod import Pod
+from pyscheduler.api.pod_group import DisruptionMode, PodGroup, PodGroupKey
+from pyscheduler.core.context import Context
+
+_SURPLUS, _POD, _CORE = range(3)
+"""Ranks of units of one priority, the least important first."""
+
+
+class EvictionUnit(Struct, frozen=True):
+    """Pods of lower priority that are evicted together."""
+
+    pods: tuple[Pod, ...]
+    """The newest first."""
+    priority: int
+    rank: int
+    started: float
+    """Start of the newest pod, in seconds since 1970; infinity if it has not started."""
+
+    @property
+    def importance(self) -> tuple[int, int, float]:
+        """Sort key: the least important unit is the smallest."""
+        return self.priority, self.rank, -self.started
+
+
+def eviction_units(context: Context, preemptor: PodGroupKey, priority: int) -> list[EvictionUnit]:
+    """Return the units of pods on nodes with a priority below this one, the least important first.
+
+    Pods of one priority are in this order: those above the minimum of their group, single pods, cores of groups.
+    Terminating pods and those of the preemptor are left out.
+    """
+    groups: dict[PodGroupKey, list[Pod]] = {}
+    units: list[EvictionUnit] = []
+    for node in context.state.rows:
+        for pod in node.pods.values():
+            if pod.deleting:
+                continue
+            key = context.groups.key_of(pod)
+            if key is None and pod.priority < priority:
+                units.append(EvictionUnit((pod,), pod.priority, _POD, pod.started))
+            elif key is not None and key != preemptor:
+                groups.setdefault(key, []).append(pod)
+    for key, pods in groups.items():
+        lowest = context.groups.priority_of(key, pods)
+        if lowest < priority:
+            units += _units_of_group(context, key, pods, lowest)
+    return sorted(units, key=lambda unit: unit.importance)
+
+
+def _units_of_group(context: Context, key: PodGroupKey, pods: list[Pod], priority: int) -> list[EvictionUnit]:
+    group = context.groups.requirements(key)
+    arrivals = {uid: i for i, uid in enumerate(context.groups[key].pods)}
+    newest_first = sorted(pods, key=lambda pod: (-pod.started, -arrivals[pod.uid]))
+    if not isinstance(group, PodGroup) or context.groups.shortage(group, ()):
+        return [EvictionUnit((pod,), priority, _SURPLUS, pod.started) for pod in newest_first]
+    surplus = [] if group.disruption_mode is DisruptionMode.ALL else _surplus(context, group, newest_first)
+    core = tuple(pod for pod in newest_first if pod not in surplus)
+    units = [EvictionUnit((pod,), priority, _SURPLUS, pod.started) for pod in surplus]
+    return [*units, EvictionUnit(core, priority, _CORE, core[0].started)] if core else units
+
+
+def _surplus(context: Context, group: PodGroup, newest_first: Iterable[Pod]) -> list[Pod]:
+    """Return the newest pods without which the group still has its minimums."""
+    groups = context.groups
+    started, surplus = groups[group.key].started, list[Pod]()
+    spare = len(started) - group.min_count
+    spare_by_role = Counter(map(groups.role_of, started)) if group.min_count_by_role else Counter[str]()
+    spare_by_role.subtract(group.min_count_by_role)
+    for pod in newest_first:
+        role = groups.role_of(pod) if group.min_count_by_role else ""
+        if spare > len(surplus) and (role not in group.min_count_by_role or spare_by_role[role] > 0):
+            spare_by_role[role] -= 1
+            surplus.append(pod)
+    return surplus

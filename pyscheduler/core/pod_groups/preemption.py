@@ -1,0 +1,130 @@
+"""Preemption for a pod group: the victims that make room for all members at once, or none.
+
+It differs from workload-aware preemption of kube-scheduler 1.37, which places the group as if nothing of lower priority
+were running: units are removed from the least important one on until the group fits, so that fewer pods are evicted.
+Nothing is evicted or nominated before that is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from msgspec import Struct
+
+from pyscheduler.api.pod import Pod
+from pyscheduler.api.pod_group import PodGroup
+from pyscheduler.api.preemption import PreemptionPlugin
+from pyscheduler.api.queued import QueuedPod
+from pyscheduler.core.context import Context
+from pyscheduler.core.pod_groups.eviction_units import EvictionUnit, eviction_units
+from pyscheduler.core.pod_groups.placement import PlacementSearch
+
+_FEW = 4096
+"""Members times units up to which every unit is put back alone to see whether the group still fits."""
+
+
+class GroupPreemption(Struct, frozen=True):
+    """Where the members of a group fit after the eviction of the victims."""
+
+    nodes: dict[str, str]
+    """Names of the nodes by UID of the member."""
+    victims: tuple[Pod, ...]
+    """Pods to evict; empty if all that is needed are pods that are terminating already."""
+
+
+class GroupPreemptionSearch:
+    """Search for the victims of one group."""
+
+    def __init__(
+        self, context: Context, group: PodGroup, priority: int, members: Sequence[QueuedPod], now: float
+    ) -> None:
+        self._context = context
+        self._group = group
+        self._priority = priority
+        self._members = members
+        self._now = now
+
+    def run(self) -> GroupPreemption | None:
+        """Return the victims and the nodes of the members; None if the group does not fit without any of them."""
+        units = self._by_disruption(eviction_units(self._context, self._group.key, self._priority))
+        terminating = [
+            EvictionUnit((pod,), pod.priority, 0, pod.started)
+            for node in self._context.state.rows
+            for pod in node.pods.values()
+            if pod.deleting
+        ]
+        if not units and not terminating:
+            return None
+        needed = self._fewest(units, terminating)
+        if needed is None:
+            return None
+        removed = self._without_unneeded(needed, terminating)
+        nodes = self._place(removed, terminating)
+        assert nodes is not None, "the group fits without these units"
+        return GroupPreemption(nodes, tuple(pod for unit in removed for pod in unit.pods))
+
+    def _by_disruption(self, units: Sequence[EvictionUnit]) -> list[EvictionUnit]:
+        """Return the units, those last that violate a PodDisruptionBudget if all before them are evicted."""
+        plugins = [
+            plugin
+            for profile in self._context.profiles.values()
+            for plugin in profile.post_filter
+            if isinstance(plugin, PreemptionPlugin)
+        ]
+        pods = [pod for unit in units for pod in unit.pods]
+        violating = {pod.uid for plugin in plugins[:1] for pod in plugin.violates_budgets(pods)}
+        return sorted(units, key=lambda unit: any(pod.uid in violating for pod in unit.pods))
+
+    def _fewest(
+        self, units: Sequence[EvictionUnit], terminating: Sequence[EvictionUnit]
+    ) -> Sequence[EvictionUnit] | None:
+        """Return the shortest beginning of the units without which the group fits; None if there is none."""
+        if self._place(units, terminating) is None:
+            return None
+        too_few, enough, tried = -1, len(units), 0
+        while tried < len(units):
+            if self._place(units[:tried], terminating) is not None:
+                enough = tried
+                break
+            too_few, tried = tried, max(1, 2 * tried)
+        while enough - too_few > 1:
+            middle = (too_few + enough) // 2
+            if self._place(units[:middle], terminating) is not None:
+                enough = middle
+            else:
+                too_few = middle
+        return units[:enough]
+
+    def _without_unneeded(
+        self, removed: Sequence[EvictionUnit], terminating: Sequence[EvictionUnit]
+    ) -> list[EvictionUnit]:
+        """Put units back, the most important first, as long as the group still fits (kube-scheduler's reprieve)."""
+        needed = list(removed)
+        if len(self._members) * len(needed) > _FEW:
+            nodes = set((self._place(needed, terminating) or {}).values())
+            on_nodes = [unit for unit in needed if any(self._is_on(pod, nodes) for pod in unit.pods)]
+            return on_nodes if self._place(on_nodes, terminating) is not None else needed
+        for unit in reversed(removed):
+            rest = [each for each in needed if each is not unit]
+            if self._place(rest, terminating) is not None:
+                needed = rest
+        return needed
+
+    def _is_on(self, pod: Pod, names: Iterable[str]) -> bool:
+        node = self._context.state.node_of(pod.uid)
+        return node is not None and node.name in names
+
+    def _place(self, *removed: Sequence[EvictionUnit]) -> dict[str, str] | None:
+        """Return the node of each member that is placed without these units; None if the group does not fit."""
+        state = self._context.state
+        with state.dry_run():
+            for units in removed:
+                for unit in units:
+                    for pod in unit.pods:
+                        state.remove(pod.uid)
+            search = PlacementSearch(self._context, self._group, self._now)
+            try:
+                fits = search.run(self._members)
+                return {assumed.pod.uid: assumed.node_name for assumed in search.placed} if fits else None
+            finally:
+                search.undo()
