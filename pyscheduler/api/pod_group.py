@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from msgspec import Struct, field
 
+from pyscheduler.api.events import ResourceKind
 from pyscheduler.api.resources import Amounts
 
 
@@ -63,6 +64,10 @@ class PodGroup(Struct, frozen=True):
     """metadata.creationTimestamp of the object; "" if there is none."""
     uid: str = ""
     """metadata.uid of the object; "" if there is none."""
+    kind: ResourceKind | None = None
+    """Kind of the object, to which the scheduler writes a condition; None if there is none."""
+    condition_type: str = "Scheduled"
+    """Type of that condition."""
 
     def shortage(self, roles: Collection[str]) -> str:
         """Return what pods with these roles, one for each pod, lack of the minimums, as text; "" if nothing."""

@@ -8,6 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from pyscheduler.api.cycle import Cycle
+from pyscheduler.api.events import ResourceKind
 from pyscheduler.api.plugin import BindPlugin, PostBindPlugin, PreBindPlugin
 from pyscheduler.api.pod import Pod
 from pyscheduler.core.extenders.extender import ExtenderCall
@@ -58,6 +59,20 @@ class PatchStatus(Struct, frozen=True, gc=False):
         condition = earlier.condition if self.condition is None else self.condition
         node = earlier.nominated_node_name if self.nominated_node_name is None else self.nominated_node_name
         return PatchStatus(self.pod, condition, node)
+
+
+class PatchPodGroup(Struct, frozen=True, gc=False):
+    """Set a condition of a PodGroup object: whether its pods are scheduled."""
+
+    kind: ResourceKind
+    namespace: str
+    name: str
+    uid: str
+    type: str
+    status: str
+    """`True` or `False`."""
+    reason: str
+    message: str
 
 
 class EventType(enum.StrEnum):
@@ -116,4 +131,4 @@ class CallExtenders(Struct, frozen=True):
 
 IN_MEMORY = " (in kube-scheduler memory)."
 """Suffix of the note on a victim that was only assumed; kube-scheduler's text."""
-Command = Bind | CancelBinding | PatchStatus | Evict | Record | GetPod | CallExtenders
+Command = Bind | CancelBinding | PatchStatus | PatchPodGroup | Evict | Record | GetPod | CallExtenders

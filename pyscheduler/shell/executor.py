@@ -1,6 +1,7 @@
 """Execute the core's commands: bindings on a bounded number of connections, everything else with lower priority.
 
-`Bindings` binds pods, `Evictor` evicts victims, `Recorder` writes Events, `Patcher` writes pod statuses.
+`Bindings` binds pods, `Evictor` evicts victims, `Recorder` writes Events, `Patcher` writes pod statuses,
+`PodGroupStatusWriter` conditions of PodGroups.
 """
 
 from __future__ import annotations
@@ -13,7 +14,16 @@ from msgspec import Struct
 from pyscheduler import logs
 from pyscheduler.api.handle import ApiWriter
 from pyscheduler.clock import Clock
-from pyscheduler.core.commands import Bind, CallExtenders, CancelBinding, Command, GetPod, PatchStatus, Record
+from pyscheduler.core.commands import (
+    Bind,
+    CallExtenders,
+    CancelBinding,
+    Command,
+    GetPod,
+    PatchPodGroup,
+    PatchStatus,
+    Record,
+)
 from pyscheduler.core.events import Event
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.shell.binding.bindings import BindingPorts, Bindings
@@ -21,6 +31,7 @@ from pyscheduler.shell.binding.concurrency import ConcurrencyLimit, InFlightCoun
 from pyscheduler.shell.evictor import Evictor
 from pyscheduler.shell.lookup import PodLookup
 from pyscheduler.shell.patcher import Patcher
+from pyscheduler.shell.pod_group_status import PodGroupStatusWriter
 from pyscheduler.shell.writers.recorder import Recorder
 from pyscheduler.shell.writers.status import StatusWriter
 
@@ -66,6 +77,7 @@ class Executor:
         ports = BindingPorts(emit, clients.recorder.record, self._patcher.withdraw, instrument)
         self.bindings = Bindings(clients.api, in_flight, clock, limit, ports, binding_timeout)
         self._lookup = PodLookup(clients.api, clock, emit)
+        self._pod_groups = PodGroupStatusWriter(clients.api, clock)
         self._evictor = Evictor(clients.status, clients.recorder, in_flight, clock, emit, instrument)
 
     @property
@@ -81,6 +93,8 @@ class Executor:
             self._recorder.record(command)
         elif isinstance(command, PatchStatus):
             self._patcher.add(command)
+        elif isinstance(command, PatchPodGroup):
+            self._pod_groups.add(command)
         elif isinstance(command, CallExtenders):
             self._call_extenders(command, self._emit)
         elif isinstance(command, GetPod):
@@ -97,6 +111,7 @@ class Executor:
             group.create_task(self._patcher.run())
             group.create_task(self._evictor.run())
             group.create_task(self._lookup.run())
+            group.create_task(self._pod_groups.run())
             group.create_task(self._recorder.run())
 
     async def drain(self, timeout: float) -> None:

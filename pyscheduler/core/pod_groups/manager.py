@@ -24,7 +24,7 @@ POD_GROUP = "PodGroup"
 class PodGroupState:
     """Members of one group."""
 
-    __slots__ = ("key", "newest", "placed", "pods", "requirements", "succeeded")
+    __slots__ = ("condition", "key", "newest", "placed", "pods", "requirements", "succeeded")
 
     def __init__(self, key: PodGroupKey) -> None:
         self.key = key
@@ -38,6 +38,9 @@ class PodGroupState:
         """Requirements, or the reason why no member can be scheduled; None if they have to be read."""
         self.newest: PodSignature | None = None
         """Signature of the last new pod; the requirements do not change with another pod of it."""
+
+        self.condition = ("", "", "")
+        """Status, reason and message of the condition that was written last."""
 
     @property
     def started(self) -> list[Pod]:
@@ -109,7 +112,7 @@ class PodGroupManager:
             self._changed[key] = None
         if old is None or old.signature is not pod.signature:
             self._changed[key] = None
-            if group.newest is not pod.signature:
+            if old is not None or group.newest is not pod.signature:
                 group.requirements, group.newest = None, pod.signature
 
     def remove(self, uid: str) -> None:
@@ -184,7 +187,7 @@ class PodGroupManager:
         if isinstance(requirements, Rejection):
             return requirements.message
         short = self.shortage(requirements, pending)
-        return f"pod group {key} has {short} that it needs" if short else ""
+        return f"pod group {key} has only {short} that it needs" if short else ""
 
     def shortage(self, group: PodGroup, pending: Collection[Pod]) -> str:
         """Return what the pods and those that have started lack of the group's minimums; "" if nothing."""

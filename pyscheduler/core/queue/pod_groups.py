@@ -1,6 +1,8 @@
 """Pending members of pod groups. The other tiers hold their groups, each as one entry.
 
-A group whose minimum does not exist yet, or whose object is missing, is in no other tier.
+A group whose minimum does not exist yet, or whose object is missing, is in no other tier. Its members are told so after
+a while: most groups are complete within a second, and a write for each of their pods would double the load of the API
+server.
 """
 
 from __future__ import annotations
@@ -15,6 +17,9 @@ from pyscheduler.core.pod_groups.manager import PodGroupManager
 from pyscheduler.core.queue.entry import TierIndex
 from pyscheduler.core.queue.queued_pod_group import QueuedPodGroup
 
+REPORT_DELAY = 2.0
+"""Seconds that a group is held before its members get a condition with the reason."""
+
 
 class PodGroupMembers:
     """Pending members of all groups, by UID. In the index, members are in this tier and groups in others."""
@@ -25,6 +30,8 @@ class PodGroupMembers:
         self._entry_of: dict[str, QueuedPodGroup] = {}
         self.entries: dict[PodGroupKey, QueuedPodGroup] = {}
         """Groups with pending members."""
+        self._report_at: dict[PodGroupKey, float] = {}
+        """Times at which the reasons of held groups are due to be reported, ascending."""
 
     def __len__(self) -> int:
         return len(self._entry_of)
@@ -70,6 +77,29 @@ class PodGroupMembers:
         if not reason and not isinstance(requirements, Rejection):
             entry.set_requirements(requirements)
         return reason
+
+    def hold(self, entry: QueuedPodGroup, now: float) -> None:
+        """Report the reason of a group that cannot be scheduled yet, if it still holds after a while."""
+        self._report_at.setdefault(entry.key, now + REPORT_DELAY)
+
+    @property
+    def next_report(self) -> float | None:
+        """Time of the next report, or None."""
+        return next(iter(self._report_at.values()), None)
+
+    def take_reports(self, now: float) -> list[tuple[Pod, str]]:
+        """Return the members of groups that have been held long enough, with the reasons that they do not have yet."""
+        reports: list[tuple[Pod, str]] = []
+        while self._report_at and next(iter(self._report_at.values())) <= now:
+            key = next(iter(self._report_at))
+            del self._report_at[key]
+            entry = self.entries.get(key)
+            if entry is None or entry.pod.uid in self._index:
+                continue
+            reason = self.reason_to_wait(entry)
+            reports += [(pod, reason) for pod in entry.pods if reason and entry.reported.get(pod.uid) != reason]
+            entry.reported.update(dict.fromkeys(entry.members, reason))
+        return reports
 
     def waiting(self) -> Iterator[QueuedPodGroup]:
         """Return the groups that cannot be scheduled yet, or are in an attempt."""

@@ -268,7 +268,9 @@ class SchedulingQueue(QueueContents):
         if tier is not None:
             tier.remove(uid)
             how = _AFTER_BACKOFF
-        if not self._members.reason_to_wait(group):
+        if self._members.reason_to_wait(group):
+            self._members.hold(group, now)
+        else:
             self._requeue(group, how, label, now)
 
     def update_groups(self, now: float) -> None:
@@ -279,6 +281,7 @@ class SchedulingQueue(QueueContents):
                 continue
             tier, reason = self.tier_of.get(group.pod.uid), self._members.reason_to_wait(group)
             if reason:
+                self._members.hold(group, now)
                 if tier is not None:
                     tier.remove(group.pod.uid)
             elif tier is None:
@@ -388,6 +391,7 @@ class SchedulingQueue(QueueContents):
 
     def tick(self, now: float) -> None:
         """End expired backoffs, and every 30 seconds retry the pods that have been unschedulable for too long."""
+        self.gates.reports += self._members.take_reports(now)
         due = self._backoff_queue.next_release()
         if self.backlog or (due is not None and due <= now):
             self.backlog.release(now)
@@ -402,6 +406,8 @@ class SchedulingQueue(QueueContents):
         wake = self._backoff_queue.next_release()
         if popping and not self.active.entries and (early := self._backoff_queue.next_early()) is not None:
             wake = early if wake is None else min(wake, early)
+        if (report := self._members.next_report) is not None:
+            wake = report if wake is None else min(wake, report)
         if self._unschedulable.rejected or self.gates.broken:
             wake = self._next_flush if wake is None else min(wake, self._next_flush)
         return wake

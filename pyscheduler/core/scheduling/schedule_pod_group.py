@@ -7,6 +7,7 @@
         _run_preemption                  otherwise: core/pod_groups/preemption.py
             prepare_candidate            evict all victims, nominate all members
         _report_failures                 of all members that have no node
+        _report_group                    the condition of the PodGroup
 
 It matches the pod group cycle of kube-scheduler 1.37 (schedule_one_podgroup.go), with two differences: members are
 placed in an order, and with alternatives, that do not strand large ones, and the API that declares the group does not
@@ -24,7 +25,7 @@ from pyscheduler.api.pod import Pod
 from pyscheduler.api.pod_group import PodGroup
 from pyscheduler.api.preemption import PreemptionPlugin
 from pyscheduler.api.queued import QueuedPod
-from pyscheduler.core.commands import Command
+from pyscheduler.core.commands import Command, PatchPodGroup
 from pyscheduler.core.context import AssumedPod, Context
 from pyscheduler.core.framework.plugin_failure import PluginFailed, is_external
 from pyscheduler.core.pod_groups.placement import PlacementSearch
@@ -72,6 +73,7 @@ def schedule_pod_group(context: Context, queued: QueuedPodGroup, now: float) -> 
         *_start_binding_cycles(context, placed, waits, now),
         *_report_failures(context, queued, members, failures),
         *evictions,
+        *_report_group(context, group, failures),
     ]
 
 
@@ -189,3 +191,27 @@ def _report_failures(
             queued.reported[pod.uid] = failure.message
             commands += report_failure(pod, failure, nominated)
     return commands
+
+
+def _report_group(context: Context, group: PodGroup, failures: Mapping[str, Failure]) -> list[Command]:
+    """Return the condition of the PodGroup object, unless it is the last one written.
+
+    A group that has its minimum stays scheduled, whatever happens to further members (as in kube-scheduler 1.37).
+    """
+    state = context.groups.get(group.key)
+    if group.kind is None or state is None:
+        return []
+    short = context.groups.shortage(group, ())
+    if not short:
+        condition = ("True", "Scheduled", f"the {group.min_count} pods that it needs have a node")
+    else:
+        failure = next(iter(failures.values()), None)
+        if failure is None:
+            return []
+        condition = ("False", failure.reason, failure.message)
+    if condition == state.condition:
+        return []
+    state.condition = condition
+    status, reason, message = condition
+    namespace, name, _ = group.key
+    return [PatchPodGroup(group.kind, namespace, name, group.uid, group.condition_type, status, reason, message)]

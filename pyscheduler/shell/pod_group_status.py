@@ -1,0 +1,95 @@
+"""Write the condition of pod groups with lower priority than bindings.
+
+The condition is merged into those of the object as it is: other controllers write conditions of their own types. Only
+the newest condition of a group matters.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from typing import Any, Final
+
+from pyscheduler import logs
+from pyscheduler.api import ApiError, ApiWriter
+from pyscheduler.clock import Clock, rfc3339
+from pyscheduler.core.commands import PatchPodGroup
+from pyscheduler.kube import paths
+
+log = logs.get("pod-groups")
+_TRIES: Final = 3
+"""Number of reads and writes before a condition is given up: other writers may change the object in between."""
+_CONFLICT, _NOT_FOUND = 409, 404
+Json = dict[str, Any]
+
+
+class PodGroupStatusWriter:
+    """Executes PatchPodGroup commands without blocking the caller; failures are logged."""
+
+    def __init__(self, api: ApiWriter, clock: Clock) -> None:
+        self._api = api
+        self._clock = clock
+        self._waiting: OrderedDict[str, PatchPodGroup] = OrderedDict()
+        self._due = asyncio.Event()
+
+    def add(self, command: PatchPodGroup) -> None:
+        """Queue a condition, instead of an earlier one of the group that is not written yet."""
+        self._waiting[f"{command.kind.group}/{command.namespace}/{command.name}"] = command
+        self._due.set()
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        while True:
+            await self._due.wait()
+            if not self._waiting:
+                self._due.clear()
+                continue
+            _, command = self._waiting.popitem(last=False)
+            try:
+                await self._write(command)
+            except ApiError as problem:
+                if problem.status != _NOT_FOUND:
+                    group = f"{command.namespace}/{command.name}"
+                    log.warning("Failed to write the condition of a pod group", problem, group=group)
+
+    async def _write(self, command: PatchPodGroup) -> None:
+        path = paths.object_path(command.kind, command.namespace, command.name)
+        for tries in range(1, _TRIES + 1):
+            found = await self._api.get(path)
+            if command.uid and found["metadata"].get("uid") != command.uid:
+                return  # another object with the same name
+            patch = with_condition(found, command, rfc3339(self._clock.wall()))
+            if patch is None:
+                return
+            try:
+                await self._api.merge(f"{path}/status", patch)
+                return
+            except ApiError as problem:
+                if problem.status != _CONFLICT or tries == _TRIES:
+                    raise
+
+
+def with_condition(obj: Json, command: PatchPodGroup, now: str) -> Json | None:
+    """Return the merge patch that sets the condition; None if the object has it already.
+
+    It fails with a conflict if the object has changed since it was read, since the list of conditions is replaced.
+    """
+    conditions: list[Json] = [dict(each) for each in (obj.get("status") or {}).get("conditions") or ()]
+    before: Json = next((each for each in conditions if each.get("type") == command.type), {})
+    condition = {
+        "type": command.type,
+        "status": command.status,
+        "reason": command.reason,
+        "message": command.message,
+    }
+    if condition.items() <= before.items():
+        return None
+    same = before.get("status") == command.status and before.get("lastTransitionTime")
+    condition["lastTransitionTime"] = same or now
+    if generation := obj["metadata"].get("generation"):
+        condition["observedGeneration"] = generation
+    others = [each for each in conditions if each.get("type") != command.type]
+    return {
+        "metadata": {"resourceVersion": obj["metadata"]["resourceVersion"]},
+        "status": {"conditions": [*others, condition]},
+    }
