@@ -112,9 +112,10 @@ class Context(msgspec.Struct, eq=False):
     def build(build_profiles: ProfileBuilder, instrument: Instrument, settings: Settings) -> Context:
         """Return a context with an empty cluster."""
         in_use: dict[str, Profile] = {}
-        state, nominator = ClusterState(), Nominator()
+        state, groups = ClusterState(), PodGroupManager(instrument)
+        nominator = Nominator(groups.effective_priority)
         handle = build_handle(state, nominator, in_use)
-        profiles, groups = build_profiles(handle), PodGroupManager(instrument)
+        profiles = build_profiles(handle)
         queue = SchedulingQueue(
             queue_profiles(profiles, settings),
             Backoff(settings.initial_backoff, settings.max_backoff),

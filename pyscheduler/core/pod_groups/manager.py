@@ -206,6 +206,12 @@ class PodGroupManager:
             return group.priority
         return min(pod.priority for pod in pods)
 
+    def effective_priority(self, pod: Pod) -> int:
+        """Return the priority of the pod's group if that has one of its own, otherwise the pod's."""
+        key = self._key_of.get(pod.uid)
+        group = None if key is None else self.requirements(key)
+        return pod.priority if not isinstance(group, PodGroup) or group.priority is None else group.priority
+
     def role_of(self, pod: Pod) -> str:
         """Return the pod's role in its group."""
         plugin = self._plugins.get(pod.scheduler_name) or next(iter(self._plugins.values()))

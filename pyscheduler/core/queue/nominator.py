@@ -5,7 +5,8 @@ The nominator is updated before the API server, so an update of a pod without th
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from operator import attrgetter
 from typing import NamedTuple
 
 from pyscheduler.api.pod import Pod
@@ -22,7 +23,9 @@ class FreedNomination(NamedTuple):
 class Nominator:
     """Nominated pods by UID and by node (kube-scheduler's nominator). A pod is nominated to one node at most."""
 
-    def __init__(self) -> None:
+    def __init__(self, priority_of: Callable[[Pod], int] = attrgetter("priority")) -> None:
+        """`priority_of` returns the priority of a pod; that of its pod group replaces its own."""
+        self._priority_of = priority_of
         self.node_of: dict[str, str] = {}
         """Name of the nominated node by pod UID."""
         self._pods_on: dict[str, dict[str, Pod]] = {}
@@ -54,7 +57,10 @@ class Nominator:
     def competing_pods(self, pod: Pod, node_name: str) -> list[Pod]:
         """Return the pods nominated to the node that take precedence over `pod`: the same priority or higher."""
         nominated = self._pods_on.get(node_name)
-        return [p for p in nominated.values() if p.priority >= pod.priority and p.uid != pod.uid] if nominated else []
+        if not nominated:
+            return []
+        priority = self._priority_of(pod)
+        return [p for p in nominated.values() if self._priority_of(p) >= priority and p.uid != pod.uid]
 
     def competing_pods_version(self, pod: Pod, node_name: str) -> tuple[int, str]:
         """Return a value that changes whenever `competing_pods` may return other pods, for pods of one priority."""
