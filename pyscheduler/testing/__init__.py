@@ -3,9 +3,11 @@
 from pyscheduler.testing.builders import NodeBuilder, PodBuilder, node, pod
 from pyscheduler.testing.conformance import assert_forms_agree
 from pyscheduler.testing.harness import Harness
+from pyscheduler.testing.results import HarnessResults
 
 __all__ = [
     "Harness",
+    "HarnessResults",
     "NodeBuilder",
     "PodBuilder",
     "assert_forms_agree",

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from pyscheduler.api.events import ResourceKind
 from pyscheduler.api.handle import ApiError
 from pyscheduler.api.pod import Pod
+from pyscheduler.testing.kinds import PathTarget
 
 _MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
 Object = dict[str, Any]
@@ -21,8 +22,7 @@ class HarnessState(Protocol):
 
     nodes: dict[str, Object]
 
-    @property
-    def kinds(self) -> Mapping[str, ResourceKind]: ...
+    def target(self, path: str) -> PathTarget: ...
 
     def pod(self, name: str, namespace: str = "default") -> Object | None: ...
 
@@ -35,6 +35,8 @@ class HarnessState(Protocol):
     def versioned(self, body: Mapping[str, Any]) -> Object: ...
 
     def bind_conflict(self, pod: Pod, node_name: str) -> str: ...
+
+    def accept_binding(self, pod: Pod, node_name: str) -> None: ...
 
     async def sleep(self, seconds: float) -> None: ...
 
@@ -49,53 +51,52 @@ class HarnessApiWriter:
         error = self._harness.bind_conflict(pod, node_name)
         if error:
             raise ApiError(409, "Conflict", error)
+        self._harness.accept_binding(pod, node_name)
 
     async def get(self, path: str) -> Object:
-        return self._find(path) or {"path": path}
+        return self._find(self._harness.target(path)) or {"path": path}
 
     async def create(self, path: str, body: Mapping[str, Any]) -> Object:
-        kind = self._kind(path.rpartition("/")[2])
+        kind = self._harness.target(path).kind
         return {"path": path, **body} if kind is None else self._write(kind, body)
 
     async def replace(self, path: str, body: Mapping[str, Any]) -> Object:
-        current, kind = self._find(path), self._kind(_plural(path))
+        target = self._harness.target(path)
+        current, kind = self._find(target), target.kind
         if current is not None and kind is not None and _version(current) != _version(body):
-            name = path.rpartition("/")[2]
-            raise ApiError(409, "Conflict", f'Operation cannot be fulfilled on {kind.plural} "{name}": {_MODIFIED}')
+            message = f'Operation cannot be fulfilled on {kind.plural} "{target.name}": {_MODIFIED}'
+            raise ApiError(409, "Conflict", message)
         return self._harness.versioned(body) if kind is None else self._write(kind, body)
 
     async def merge(self, path: str, patch: Mapping[str, Any]) -> Object:
-        current, kind = self._find(path), self._kind(_plural(path))
-        if current is None or kind is None:
+        target = self._harness.target(path)
+        current = self._find(target)
+        if current is None or target.kind is None:
             return {"path": path, **patch}
-        return self._write(kind, _merged(current, patch))
+        return self._write(target.kind, _merged(current, patch))
 
     async def delete(self, path: str) -> None:
-        current, kind = self._find(path), self._kind(_plural(path))
-        if current is not None and kind is not None:
+        target = self._harness.target(path)
+        current = self._find(target)
+        if current is not None and target.kind is not None:
             meta = current.get("metadata") or {}
-            self._harness.remove_object(kind, meta["name"], meta.get("namespace", ""))
+            self._harness.remove_object(target.kind, meta["name"], meta.get("namespace", ""))
 
     async def sleep(self, seconds: float) -> None:
         await self._harness.sleep(seconds)
 
-    def _kind(self, plural: str) -> ResourceKind | None:
-        return self._harness.kinds.get(plural)
-
-    def _find(self, path: str) -> Object | None:
-        """Return the object at a path, or None if the harness has no such kind. ApiError 404 if it is missing."""
-        name, namespace, plural = path.rpartition("/")[2], _namespace(path), _plural(path)
-        kind = self._kind(plural)
-        if kind is not None:
-            found = self._harness.object(kind, name, namespace)
-        elif plural == "pods":
-            found = self._harness.pod(name, namespace)
-        elif plural == "nodes":
-            found = self._harness.nodes.get(name)
+    def _find(self, target: PathTarget) -> Object | None:
+        """Return an object, or None if the harness has no such kind. ApiError 404 if it is missing."""
+        if target.kind is not None:
+            found = self._harness.object(target.kind, target.name, target.namespace)
+        elif target.plural == "pods":
+            found = self._harness.pod(target.name, target.namespace)
+        elif target.plural == "nodes":
+            found = self._harness.nodes.get(target.name)
         else:
             return None
         if found is None:
-            raise ApiError(404, "NotFound", f'{plural} "{name}" not found')
+            raise ApiError(404, "NotFound", f'{target.plural} "{target.name}" not found')
         return found
 
     def _write(self, kind: ResourceKind, body: Mapping[str, Any]) -> Object:
@@ -111,16 +112,6 @@ class HarnessClock:
         self.now = now
         self.wall = now
         self.sleep = harness.sleep
-
-
-def _plural(path: str) -> str:
-    parts = path.split("/")
-    return parts[-2] if len(parts) > 1 else ""
-
-
-def _namespace(path: str) -> str:
-    _, found, rest = path.partition("/namespaces/")
-    return rest.partition("/")[0] if found and "/" in rest else ""
 
 
 def _version(obj: Mapping[str, Any]) -> Any:

@@ -57,6 +57,11 @@ class BindingCycles:
         self._finalizer()
         self._running, self._loop = [], None
 
+    def abandon(self) -> None:
+        """Drop all cycles where they are, without cancelling them, as a crash of the scheduler does."""
+        self._finalizer()
+        self._running, self._loop = [], None
+
     def start(self, command: Bind, doing: Coroutine[Any, Any, Bound | BindFailed]) -> None:
         """Create the task of a cycle; `run_until_blocked` runs it."""
         cycle = BindingCycle(command)

@@ -5,29 +5,30 @@
     harness.run()
     assert harness.assignments == {"a": "n1"}
 
-By default bindings succeed at once and the watch confirms them; `binding_error` makes them fail and `complete_bindings`
-delays them. Victims of preemption are deleted at once unless `eviction_error` or `graceful` is set. PreBind and Bind
-plugins may do real I/O: it takes real time, while `api.sleep` takes virtual time.
+`add` takes builders, `apply` manifests of any kind. By default bindings succeed at once and the watch confirms them;
+`binding_error` makes them fail and `complete_bindings` delays them. Victims of preemption are deleted at once, or after
+the seconds in their annotation `pyscheduler.io/ends-after`, unless `eviction_error` or `graceful` is set. PreBind and
+Bind plugins may do real I/O: it takes real time, while `api.sleep` takes virtual time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from types import MappingProxyType
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from pyscheduler.api.events import ResourceKind
-from pyscheduler.api.objects import PodObject
+from pyscheduler.api.objects import NodeObject, PodObject
 from pyscheduler.api.pod import Pod
 from pyscheduler.config.build import build_profiles
 from pyscheduler.config.extenders import build_extenders
-from pyscheduler.config.load import default, loads
+from pyscheduler.config.load import default, load, loads
 from pyscheduler.config.loaded import LoadedConfig
 from pyscheduler.config.rebuild import rebuild_profiles
-from pyscheduler.core.commands import Bind, CallExtenders, CancelBinding, Command, Evict, GetPod, PatchStatus, Record
+from pyscheduler.core.commands import Bind, CallExtenders, CancelBinding, Command, Evict, GetPod, PatchStatus
 from pyscheduler.core.context import Settings
 from pyscheduler.core.events import (
     BindFailed,
@@ -50,33 +51,36 @@ from pyscheduler.core.extenders.extender import ExtenderCall, ExtenderCallFailed
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.core.invariants import validate
 from pyscheduler.core.machine import Machine
+from pyscheduler.kube.paths import NODES, PODS
 from pyscheduler.shell.binding.cycle import run_binding
+from pyscheduler.testing.admission import Admission, grace_seconds, started
 from pyscheduler.testing.api import HarnessApiWriter, HarnessClock
 from pyscheduler.testing.binding_cycles import BindingCycles
 from pyscheduler.testing.builders import NodeBuilder, PodBuilder
+from pyscheduler.testing.kinds import DEFINITIONS, Kinds, PathTarget
+from pyscheduler.testing.objects import Manifest, Objects, condition_of, documents, named, timestamp, with_condition
+from pyscheduler.testing.results import HarnessResults
+
+_FILE_SUFFIXES = (".yaml", ".yml", ".json")
 
 
-class Harness:
+class Harness(HarnessResults):
     """Scheduler core with a virtual clock and the pods and nodes of a simulated API server."""
 
     def __init__(
-        self, config: str | LoadedConfig | None = None, *, instrument: Instrument | None = None, seed: int = 0
+        self, config: str | Path | LoadedConfig | None = None, *, instrument: Instrument | None = None, seed: int = 0
     ) -> None:
-        """Start with a loaded configuration or its YAML text; by default, with the default profile."""
-        loaded = loads(config) if isinstance(config, str) else config or default()
+        """Start with a configuration: loaded, YAML text, or the path of a file; by default, with the default profile.
+
+        A string is a path if it ends in .yaml, .yml or .json.
+        """
         self.now = 1000.0
-        self._started = loaded
-        settings = Settings(
-            seed,
-            loaded.configuration.pod_initial_backoff_seconds,
-            loaded.configuration.pod_max_backoff_seconds,
-            extenders=build_extenders(loaded.configuration),
-        )
-        self.machine = Machine(partial(build_profiles, loaded), instrument, settings)
-        self.handle = self.machine.context.handle
-        """The handle of the plugins."""
-        self.commands: list[Command] = []
-        """All commands that the core has issued, oldest first."""
+        self._config = _loaded(config)
+        self._instrument, self._seed = instrument, seed
+        self._kinds = Kinds()
+        self._objects = Objects(self._kinds)
+        self._start()
+        self.commands = []
         self.binding_error: Callable[[Pod, str], str] = lambda _pod, _node: ""
         """Callback that returns the API server's error for a binding (pod, node name); "" binds the pod."""
         self.complete_bindings = True
@@ -99,13 +103,29 @@ class Harness:
         """Callback that returns the response to an extender call."""
         self.complete_extender_calls = True
         """False suspends extender calls until `answer` or until the test sends ExtendersResponded."""
-        self._pods: dict[str, PodBuilder] = {}
+        self.evictions: list[tuple[float, str]] = []
+        """Time and namespace/name of each evicted pod, in order."""
+        self._pods = self._objects.pods
+        self._ends: dict[str, tuple[float, str]] = {}
+        """Time at which evicted pods end, and their uids, by namespace/name."""
         self._cycles = BindingCycles(lambda: self.now)
-        self.nodes: dict[str, dict[str, Any]] = {}
+        self._admission = Admission(self._objects, lambda: self.now, lambda: next(iter(self.machine.context.profiles)))
+        self.nodes = self._objects.nodes
         """Manifests of the nodes by name."""
-        profiles = self.machine.context.profiles.values()
-        self._kinds = {kind.plural: kind for profile in profiles for kind in profile.watches}
-        self._versions = 0
+
+    def _start(self) -> None:
+        """Build the scheduler."""
+        settings = Settings(
+            self._seed,
+            self._config.configuration.pod_initial_backoff_seconds,
+            self._config.configuration.pod_max_backoff_seconds,
+            extenders=build_extenders(self._config.configuration),
+        )
+        self._started = self._config
+        self.machine = Machine(partial(build_profiles, self._config), self._instrument, settings)
+        self.handle = self.machine.context.handle
+        """The handle of the plugins."""
+        self._kinds.watch(kind for profile in self.machine.context.profiles.values() for kind in profile.watches)
 
     # -- API objects ---------------------------------------------------------------------------------------------
 
@@ -120,25 +140,33 @@ class Harness:
 
     def add_object(self, kind: ResourceKind, obj: dict[str, Any]) -> None:
         """Create or update an object of a kind that plugins watch, or that they read and write through `api`."""
-        self._kinds.setdefault(kind.plural, kind)
-        self.handle_event(ObjectChanged(self.now, kind, obj))
+        self._objects.set(kind, obj)
+        for watched in self._kinds.watched_as(kind) or (kind,):
+            self.handle_event(ObjectChanged(self.now, watched, obj))
 
     def object(self, kind: ResourceKind, name: str, namespace: str) -> dict[str, Any] | None:
-        """Return an object of a watched kind as it was added last, or None."""
-        return self.handle.objects[kind].get((namespace, name))
+        """Return an object of a kind other than Pod and Node as it was written last, or None."""
+        return self._objects.get(kind, name, namespace)
 
     def remove_object(self, kind: ResourceKind, name: str, namespace: str = "default") -> None:
-        """Delete an object that was added by `add_object`."""
-        self.handle_event(ObjectGone(self.now, kind, namespace, name))
+        """Delete an object of a kind other than Pod and Node."""
+        self._objects.remove(kind, name, namespace)
+        for watched in self._kinds.watched_as(kind) or (kind,):
+            self.handle_event(ObjectGone(self.now, watched, namespace, name))
 
     @property
     def kinds(self) -> Mapping[str, ResourceKind]:
-        """Resource kinds of the plugins and of `add_object`, by plural."""
-        return self._kinds
+        """Resource kinds of the plugins and of existing objects, by plural."""
+        return self._kinds.by_plural()
+
+    def target(self, path: str) -> PathTarget:
+        """Return the kind, namespace and name at an API path."""
+        return self._kinds.at(path)
 
     def delete_pod(self, name: str, namespace: str = "default") -> None:
         """Delete a pod at once."""
         gone = self._pods.pop(f"{namespace}/{name}")
+        self._ends.pop(f"{namespace}/{name}", None)
         uid = gone.manifest["metadata"]["uid"]
         self.handle_event(PodGone(self.now, namespace, name, uid))
         self.handle_event(SucceededPodGone(self.now, uid))
@@ -148,15 +176,69 @@ class Harness:
         self.nodes.pop(name, None)
         self.handle_event(NodeGone(self.now, name))
 
-    def reconfigure(self, config: str | LoadedConfig) -> tuple[str, ...]:
+    def reconfigure(self, config: str | Path | LoadedConfig) -> tuple[str, ...]:
         """Reload the configuration. Return the settings that need a restart."""
-        loaded = loads(config) if isinstance(config, str) else config
+        loaded = self._config = _loaded(config)
         rebuilt = rebuild_profiles(self._started, loaded, self.machine.context.active_profiles, self.handle)
-        self._kinds |= {kind.plural: kind for profile in rebuilt.profiles for kind in profile.watches}
+        for kind in self._kinds.watch(kind for profile in rebuilt.profiles for kind in profile.watches):
+            self._list(kind)
         settings = loaded.configuration
         backoffs = settings.pod_initial_backoff_seconds, settings.pod_max_backoff_seconds
         self.handle_event(Reconfigured(self.now, rebuilt.profiles, *backoffs, build_extenders(settings)))
         return rebuilt.restart
+
+    # -- manifests -----------------------------------------------------------------------------------------------
+
+    def apply(self, manifest: Mapping[str, Any] | str) -> None:
+        """Create or update objects from a manifest of any kind, a dict or YAML text. ValueError names what is wrong.
+
+        Fields that the API server sets are set: uid, creationTimestamp and resourceVersion, the namespace `default`,
+        and the priority of a pod's class. A pod without schedulerName gets that of the first profile. An update keeps
+        the status fields and the node that the manifest does not set.
+        """
+        for each in documents(manifest):
+            kind = self._kinds.of(each)
+            _, name = named(kind, each)
+            try:
+                self._write(kind, self._admission.admit(kind, each))
+            except (KeyError, TypeError, ValueError, msgspec.ValidationError) as error:
+                raise ValueError(f"{kind.kind} {name}: {error}") from error
+
+    def delete(self, kind: str, name: str, namespace: str = "default") -> None:
+        """Delete an object at once. ValueError if there is none.
+
+        `kind` is a name such as Pod, or such as PodGroup.scheduling.k8s.io if several groups have the name.
+        """
+        found = self._objects.kind_of(kind, name, namespace)
+        if found is None:
+            raise ValueError(f"{kind} {name} not found")
+        if found == PODS:
+            self.delete_pod(name, namespace)
+        elif found == NODES:
+            self.delete_node(name)
+        else:
+            self.remove_object(found, name, namespace if found.namespaced else "")
+
+    def condition(self, kind: str, name: str, condition_type: str) -> dict[str, Any] | None:
+        """Return the last written condition of an object (`namespace/name`), or None. `kind` as in `delete`."""
+        namespace, _, last = name.rpartition("/")
+        found = self._objects.kind_of(kind, last, namespace or "default")
+        return condition_of(self._objects.get(found, last, namespace or "default"), condition_type) if found else None
+
+    def restart(self) -> None:
+        """Start the scheduler anew, as after a crash: it lists all objects and has no other state.
+
+        Bindings that the API server has accepted are kept, other binding cycles are lost.
+        """
+        self._cycles.abandon()
+        self.pending_bindings.clear()
+        self._start()
+        for kind in self._kinds.watched:
+            self._list(kind)
+        for node in self.nodes.values():
+            self.handle_event(NodeChanged(self.now, msgspec.convert(node, NodeObject)))
+        for _, pod in sorted(self._pods.items()):
+            self.handle_event(PodChanged(self.now, pod.object()))
 
     # -- bindings ------------------------------------------------------------------------------------------------
 
@@ -171,11 +253,6 @@ class Harness:
         self._show(self._pods[key].on(node_name))
 
     # -- extenders -----------------------------------------------------------------------------------------------
-
-    @property
-    def extender_calls(self) -> list[ExtenderCall]:
-        """Extender calls that the core has issued, oldest first."""
-        return [call for c in self.commands if isinstance(c, CallExtenders) for call in c.calls]
 
     def answer(self) -> None:
         """Complete the last extender call with the result of `call_extender`."""
@@ -208,47 +285,10 @@ class Harness:
         self.now = end
         self._wake()
 
-    # -- results -------------------------------------------------------------------------------------------------
-
-    @property
-    def assignments(self) -> dict[str, str]:
-        """Node names of the bound pods by pod name."""
-        bound = {p.manifest["metadata"]["name"]: p.manifest["spec"].get("nodeName", "") for p in self._pods.values()}
-        return {name: node for name, node in bound.items() if node}
-
-    @property
-    def pods(self) -> Mapping[str, PodBuilder]:
-        """Pods in the API server by namespace/name."""
-        return MappingProxyType(self._pods)
-
-    @property
-    def bound_order(self) -> list[str]:
-        """Names of pods in the order of their binding commands."""
-        return [c.pod.name for c in self.commands if isinstance(c, Bind)]
-
-    def events(self, name: str) -> list[tuple[str, str]]:
-        """Return the events of a pod as (reason, note), oldest first."""
-        return [(c.reason, c.note) for c in self.commands if isinstance(c, Record) and c.regarding.name == name]
-
-    def pending_message(self, name: str) -> str:
-        """Return the message of the pod's last PodScheduled condition, "" if it has none."""
-        patches = [c for c in self.commands if isinstance(c, PatchStatus) and c.pod.name == name and c.condition]
-        return patches[-1].condition.message if patches and patches[-1].condition else ""
-
-    def nominated(self, name: str, namespace: str = "default") -> str:
-        """Return status.nominatedNodeName, "" if it is not set."""
-        status = self._pods[f"{namespace}/{name}"].manifest.get("status", {})
-        return str(status.get("nominatedNodeName", ""))
-
-    def evicted(self) -> list[str]:
-        """Return the names of the evicted pods, in order."""
-        return [c.victim.name for c in self.commands if isinstance(c, Evict)]
-
     # -- internals -----------------------------------------------------------------------------------------------
 
     def _show(self, pod: PodBuilder) -> None:
-        self._versions += 1
-        current = pod.version(self._versions)
+        current = pod.version(self._objects.next_version())
         meta = current.manifest["metadata"]
         self._pods[f"{meta['namespace']}/{meta['name']}"] = current
         self.handle_event(PodChanged(self.now, msgspec.convert(current.manifest, PodObject)))
@@ -287,7 +327,7 @@ class Harness:
                 self._find(command.pod)
             elif isinstance(command, PatchStatus):
                 if self.apply_patches:
-                    self._nominate(command)
+                    self._patch_status(command)
             elif isinstance(command, CallExtenders) and self.complete_extender_calls:
                 self._call_extenders(command)
 
@@ -307,11 +347,28 @@ class Harness:
             return
         if command.then is not None:
             self.commands.append(command.then)
+        self.evictions.append((self.now, victim.key))
         if self.graceful:
-            target = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
-            self._show(self._pods[victim.key].deleting().condition(**target))
-        elif victim.key in self._pods:
-            self.delete_pod(victim.name, victim.namespace)
+            self._terminate(self._pods[victim.key].deleting())
+        elif (pod := self._pods.get(victim.key)) is not None:
+            if seconds := grace_seconds(pod.manifest):
+                self._ends.setdefault(victim.key, (self.now + seconds, victim.uid))
+                self._terminate(pod.deleting(timestamp(self.now + seconds)))
+            else:
+                self.delete_pod(victim.name, victim.namespace)
+
+    def _terminate(self, pod: PodBuilder) -> None:
+        target = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
+        self._show(PodBuilder(with_condition(pod.manifest, target)))
+
+    def _end_pods(self) -> None:
+        """Delete the evicted pods that have ended."""
+        for key in [key for key, (end, _) in self._ends.items() if end <= self.now]:
+            _, uid = self._ends.pop(key)
+            pod = self._pods.get(key)
+            if pod is not None and pod.manifest["metadata"]["uid"] == uid:
+                namespace, _, name = key.partition("/")
+                self.delete_pod(name, namespace)
 
     def _find(self, pod: Pod) -> None:
         """Answer a GetPod command from `find_pod`."""
@@ -325,9 +382,17 @@ class Harness:
         """Cancel a waiting binding cycle. Return True if there was one."""
         return self._cycles.cancel(uid)
 
-    def _nominate(self, command: PatchStatus) -> None:
-        pod, wanted = self._pods.get(command.pod.key), command.nominated_node_name
-        if pod is not None and wanted is not None and wanted != self.nominated(command.pod.name, command.pod.namespace):
+    def _patch_status(self, command: PatchStatus) -> None:
+        """Apply a status patch. The watch event of a condition alone is left out: the scheduler wrote it itself."""
+        key, condition, wanted = command.pod.key, command.condition, command.nominated_node_name
+        pod = self._pods.get(key)
+        if pod is None or pod.manifest["metadata"]["uid"] != command.pod.uid:
+            return
+        if condition is not None:
+            fields = {"reason": condition.reason, "message": condition.message}
+            scheduled = {"type": "PodScheduled", "status": "False", **fields}
+            pod = self._pods[key] = PodBuilder(with_condition(pod.manifest, scheduled))
+        if wanted is not None and wanted != self.nominated(command.pod.name, command.pod.namespace):
             self._show(pod.nominated(wanted))
 
     def _bind(self, command: Bind) -> None:
@@ -343,24 +408,27 @@ class Harness:
         for command, outcome in self._cycles.run_until_blocked():
             self.handle_event(outcome)
             if isinstance(outcome, Bound):
-                self._show(self._pods[command.pod.key].on(command.node_name))
+                self.accept_binding(command.pod, command.node_name)
+                self._show(self._pods[command.pod.key])
 
     def _next_wake(self) -> float | None:
-        """Return the time of the next wake-up of the core or of a binding cycle, or None."""
-        wakes = (self.machine.next_wake(), self._cycles.next_wake())
+        """Return the time of the next wake-up of the core or of a binding cycle, or of the end of a pod, or None."""
+        end = min((end for end, _ in self._ends.values()), default=None)
+        wakes = (self.machine.next_wake(), self._cycles.next_wake(), end)
         return min((wake for wake in wakes if wake is not None), default=None)
 
     def _wake(self) -> None:
-        """Send a Tick, resume waiting binding cycles and run scheduling cycles."""
+        """Send a Tick, resume waiting binding cycles, delete pods that have ended and run scheduling cycles."""
         self.handle_event(Tick(self.now))
         self._cycles.wake()
         self._run_bindings()
+        self._end_pods()
         self.run()
 
     def versioned(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """Return the object with a new resourceVersion."""
-        self._versions += 1
-        return {**body, "metadata": {**(body.get("metadata") or {}), "resourceVersion": str(self._versions)}}
+        meta = {**(body.get("metadata") or {}), "resourceVersion": str(self._objects.next_version())}
+        return {**body, "metadata": meta}
 
     def bind_conflict(self, pod: Pod, node_name: str) -> str:
         """Return the API server's error for a binding, "" if it succeeds."""
@@ -371,3 +439,35 @@ class Harness:
         if current_node not in ("", node_name):
             return f'pod {pod.name} is already assigned to node "{current_node}"'
         return self.binding_error(pod, node_name)
+
+    def accept_binding(self, pod: Pod, node_name: str) -> None:
+        """Bind a pod in the API server. Its watch event is sent when the binding cycle has ended."""
+        current = self._pods.get(pod.key)
+        if current is not None and not current.manifest["spec"].get("nodeName"):
+            self._pods[pod.key] = started(current, node_name, self.now)
+
+    def _write(self, kind: ResourceKind, obj: Manifest) -> None:
+        if kind == PODS:
+            pod = PodBuilder(obj)
+            pod.build()  # an invalid pod must not be stored
+            self._show(pod)
+        elif kind == NODES:
+            self.handle_event(NodeChanged(self.now, msgspec.convert(obj, NodeObject)))
+            self.nodes[obj["metadata"]["name"]] = obj
+        else:
+            if kind == DEFINITIONS:
+                self._kinds.define(obj)
+            self._objects.set(kind, obj)
+            for watched in self._kinds.watched_as(kind):
+                self.handle_event(ObjectChanged(self.now, watched, obj))
+
+    def _list(self, kind: ResourceKind) -> None:
+        """Send the objects of a newly watched kind."""
+        for obj in self._objects.listed(kind):
+            self.handle_event(ObjectChanged(self.now, kind, obj))
+
+
+def _loaded(config: str | Path | LoadedConfig | None) -> LoadedConfig:
+    if isinstance(config, Path) or (isinstance(config, str) and config.endswith(_FILE_SUFFIXES)):
+        return load(config)
+    return loads(config) if isinstance(config, str) else config or default()
