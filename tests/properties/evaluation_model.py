@@ -19,7 +19,7 @@ from pyscheduler.core.result_cache.uncached_evaluation import filter_node, pre_s
 from pyscheduler.core.scheduling.extension_points import run_pre_filter_plugins
 from pyscheduler.core.scheduling.node_order import random_best
 from pyscheduler.core.scheduling.profile_runtime import ProfileRuntime
-from pyscheduler.core.scheduling.schedule_one import ScheduleResult, schedule_pod
+from pyscheduler.core.scheduling.schedule_pod import ScheduleResult, schedule_pod
 from pyscheduler.core.state import ClusterState
 from pyscheduler.intree import PodTopologySpread
 from pyscheduler.kernels import Rows

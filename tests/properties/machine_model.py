@@ -23,7 +23,7 @@ from pyscheduler.core.instrument import Instrument
 from pyscheduler.core.invariants import validate
 from pyscheduler.core.queue import Tier
 from pyscheduler.core.scheduling.profile_runtime import ProfileRuntime
-from pyscheduler.core.scheduling.schedule_one import ScheduleResult, schedule_pod
+from pyscheduler.core.scheduling.schedule_pod import ScheduleResult, schedule_pod
 from pyscheduler.testing import Harness, NodeBuilder, PodBuilder, node, pod
 from tests.properties.scripted_permit import ScriptedPermit
 from tests.properties.state_steps import scripts

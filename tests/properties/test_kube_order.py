@@ -28,7 +28,7 @@ from pyscheduler.core.scheduling import node_order, schedule_one
 from pyscheduler.core.scheduling.extension_points import run_pre_filter_plugins
 from pyscheduler.core.scheduling.node_order import KubeSchedulerOrder, NextStartNode, num_feasible_nodes_to_find
 from pyscheduler.core.scheduling.profile_runtime import ProfileRuntime
-from pyscheduler.core.scheduling.schedule_one import ScheduleResult, schedule_pod
+from pyscheduler.core.scheduling.schedule_pod import ScheduleResult, schedule_pod
 from pyscheduler.core.state.node import NodeRow
 from pyscheduler.core.state.node_order import NodeOrder, zone_of
 from tests.properties.evaluation_model import KINDS, EvaluationWorld

@@ -31,7 +31,7 @@ from pyscheduler.api.preemption import PreemptionSearch
 from pyscheduler.core.events import PodGone
 from pyscheduler.core.framework.handle import CoreHandle
 from pyscheduler.core.framework.plugin_failure import PluginFailed
-from pyscheduler.core.scheduling.schedule_one import schedule_pod
+from pyscheduler.core.scheduling.schedule_pod import schedule_pod
 from pyscheduler.core.state import ClusterState
 from pyscheduler.intree.default_preemption import DefaultPreemption
 from pyscheduler.testing import Harness, NodeBuilder, PodBuilder, node, pod

@@ -21,7 +21,7 @@ from pyscheduler.core.queue.nominator import Nominator
 from pyscheduler.core.result_cache.equivalence_cache import EquivalenceCache
 from pyscheduler.core.result_cache.node_classes import NodeClasses
 from pyscheduler.core.result_cache.top_scores import TopScores
-from pyscheduler.core.scheduling import node_order, schedule_one
+from pyscheduler.core.scheduling import node_order, schedule_pod
 from pyscheduler.core.scheduling.profile_runtime import ProfileRuntime
 from pyscheduler.core.state import ClusterState
 from pyscheduler.core.state.changelog import ChangeLog
@@ -176,13 +176,13 @@ def _skip_whole_group(plugin: type[Any], method: str) -> Plant:
 
 def _ignore_requests(patch: pytest.MonkeyPatch) -> None:
     """Use one cache for pods that differ in requests."""
-    cache_of, first = schedule_one.cache_of, dict[tuple[int, str], Pod]()
+    cache_of, first = schedule_pod.cache_of, dict[tuple[int, str], Pod]()
 
     def of_first(runtime: ProfileRuntime, pod: Pod) -> EquivalenceCache | None:
         key = repr((pod.spec.tolerations, pod.spec.affinity, pod.spec.volumes))
         return cache_of(runtime, first.setdefault((id(runtime), key), pod))
 
-    patch.setattr(schedule_one, "cache_of", of_first)
+    patch.setattr(schedule_pod, "cache_of", of_first)
 
 
 class _EqualSpan(tuple[int, int]):

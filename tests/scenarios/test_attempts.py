@@ -7,7 +7,7 @@ import pytest
 from pyscheduler.api import Cycle, Pod
 from pyscheduler.core.commands import PatchStatus
 from pyscheduler.core.scheduling.profile_runtime import ProfileRuntime
-from pyscheduler.core.scheduling.schedule_one import schedule_pod
+from pyscheduler.core.scheduling.schedule_pod import schedule_pod
 from pyscheduler.testing import Harness, node, pod
 from tests.scenarios import fakes
 

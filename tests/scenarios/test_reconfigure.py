@@ -7,7 +7,7 @@ import pytest
 from pyscheduler.api import Cycle, Diagnosis, Pod
 from pyscheduler.config.load import ConfigError
 from pyscheduler.core.commands import Bind
-from pyscheduler.core.scheduling.schedule_one import schedule_pod
+from pyscheduler.core.scheduling.schedule_pod import schedule_pod
 from pyscheduler.intree import DefaultPreemption
 from pyscheduler.testing import Harness, PodBuilder, node, pod
 from pyscheduler_plugins.pod_group import POD_GROUP, POD_GROUP_LABEL

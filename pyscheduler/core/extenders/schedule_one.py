@@ -39,20 +39,22 @@ from pyscheduler.core.scheduling.failure_handler import handle_scheduling_failur
 from pyscheduler.core.scheduling.filtered_nodes import FilteredNodes, NominatedNode
 from pyscheduler.core.scheduling.profile_runtime import ProfileRuntime
 from pyscheduler.core.scheduling.schedule_one import (
+    handle_fit_error,
+    handle_plugin_failure,
+    prepare_for_binding_cycle,
+    schedule_one,
+    skip_pod_schedule,
+)
+from pyscheduler.core.scheduling.schedule_pod import (
     NO_NODES,
     ScheduleResult,
     ScoredRows,
     cache_of,
     evaluate_nominated_node,
     find_nodes_that_pass_filters,
-    handle_fit_error,
-    handle_plugin_failure,
-    prepare_for_binding_cycle,
     prioritize_rows,
     run_pre_filter,
-    schedule_one,
     select_host,
-    skip_pod_schedule,
     start_cycle,
 )
 from pyscheduler.core.scheduling.suspended_attempts import run_until_pause

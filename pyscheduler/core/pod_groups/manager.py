@@ -191,13 +191,14 @@ class PodGroupManager:
 
     def shortage(self, group: PodGroup, pending: Collection[Pod]) -> str:
         """Return what the pods and those that have started lack of the group's minimums; "" if nothing."""
-        state = self._groups[group.key]
-        count = len(pending) + len(state.placed) + len(state.succeeded)
+        state = self._groups.get(group.key)
+        started = 0 if state is None else len(state.placed) + len(state.succeeded)
+        count = len(pending) + started
         if count < group.min_count:
             return f"{count} of the {group.min_count} pods"
         if not group.min_count_by_role:
             return ""
-        return group.shortage([self.role_of(pod) for pod in (*pending, *state.started)])
+        return group.shortage([self.role_of(pod) for pod in (*pending, *(state.started if state is not None else ()))])
 
     def priority_of(self, key: PodGroupKey, pods: Iterable[Pod]) -> int:
         """Return the priority of a group: its own, or the least of these members' priorities."""

@@ -23,10 +23,11 @@ from pyscheduler.api.queued import QueuedPod
 from pyscheduler.api.resources import quantity
 from pyscheduler.core.context import AssumedPod, Context
 from pyscheduler.core.framework.plugin_failure import PluginFailed
-from pyscheduler.core.scheduling.binding import forget_pod
+from pyscheduler.core.scheduling.binding import assume, forget_pod
 from pyscheduler.core.scheduling.extension_points import run_reserve_plugins
 from pyscheduler.core.scheduling.failure import Failure
-from pyscheduler.core.scheduling.schedule_one import assume, find_nodes_that_fit_pod, report, schedule_pod, start_cycle
+from pyscheduler.core.scheduling.failure_handler import report_plugin_failure
+from pyscheduler.core.scheduling.schedule_pod import find_nodes_that_fit_pod, schedule_pod, start_cycle
 
 _ALTERNATIVES = 4
 """Number of nodes that backtracking tries for a member: those with the least room, each with another amount."""
@@ -132,7 +133,9 @@ class PlacementSearch:
 
     def _is_short(self, remaining: Sequence[QueuedPod]) -> bool:
         """Return True if the group lacks members even if all of the remaining ones are placed."""
-        return bool(self._context.groups.shortage(self._group, [queued.pod for queued in remaining]))
+        groups = self._context.groups
+        single = [assumed.pod for assumed in self.placed if groups.key_of(assumed.pod) != self._group.key]
+        return bool(groups.shortage(self._group, [*single, *(queued.pod for queued in remaining)]))
 
     # -- with backtracking -------------------------------------------------------------------------------------------
 
@@ -171,7 +174,7 @@ class PlacementSearch:
         try:
             feasible = find_nodes_that_fit_pod(runtime, start_cycle(self._context, queued, self._now), queued.pod)
         except PluginFailed as failed:
-            report(self._context, failed)
+            report_plugin_failure(self._context, failed)
             return []
         except BaseException:
             runtime.reset(queued.pod)
@@ -197,7 +200,7 @@ class PlacementSearch:
         try:
             result = schedule_pod(runtime, cycle, pod) if row is None else None
         except PluginFailed as failed:
-            report(context, failed)
+            report_plugin_failure(context, failed)
             return Failure.of_plugin(failed)
         if isinstance(result, Diagnosis):
             return Failure.fit_error(result)
@@ -212,7 +215,7 @@ class PlacementSearch:
             rejection = run_reserve_plugins(runtime.profile.reserve, cycle, pod, node, runtime.points.reserve)
         except PluginFailed as failed:
             runtime.points.fail()
-            report(context, failed)
+            report_plugin_failure(context, failed)
             failure = Failure.of_plugin(failed)
         else:
             if rejection is None:

@@ -7,18 +7,19 @@ Nothing is evicted or nominated before that is known.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
 from pyscheduler.api.pod import Pod
-from pyscheduler.api.pod_group import PodGroup
+from pyscheduler.api.pod_group import PodGroup, PodGroupKey
 from pyscheduler.api.preemption import PreemptionPlugin
 from pyscheduler.api.queued import QueuedPod
 from pyscheduler.core.context import Context
 from pyscheduler.core.pod_groups.eviction_units import EvictionUnit, eviction_units
 from pyscheduler.core.pod_groups.placement import PlacementSearch
 
+_NO_GROUP = PodGroupKey("", "")
 _FEW = 4096
 """Members times units up to which every unit is put back alone to see whether the group still fits."""
 
@@ -26,10 +27,10 @@ _FEW = 4096
 class GroupPreemption(Struct, frozen=True):
     """Where the members of a group fit after the eviction of the victims."""
 
-    nodes: dict[str, str]
+    nodes: Mapping[str, str]
     """Names of the nodes by UID of the member."""
-    victims: tuple[Pod, ...]
-    """Pods to evict; empty if all that is needed are pods that are terminating already."""
+    victims: Mapping[str, Sequence[Pod]]
+    """Pods to evict by the name of their node; empty if all that is needed are pods that are terminating already."""
 
 
 class GroupPreemptionSearch:
@@ -61,7 +62,7 @@ class GroupPreemptionSearch:
         removed = self._without_unneeded(needed, terminating)
         nodes = self._place(removed, terminating)
         assert nodes is not None, "the group fits without these units"
-        return GroupPreemption(nodes, tuple(pod for unit in removed for pod in unit.pods))
+        return GroupPreemption(nodes, _by_node(self._context, [pod for unit in removed for pod in unit.pods]))
 
     def _by_disruption(self, units: Sequence[EvictionUnit]) -> list[EvictionUnit]:
         """Return the units, those last that violate a PodDisruptionBudget if all before them are evicted."""
@@ -128,3 +129,32 @@ class GroupPreemptionSearch:
                 return {assumed.pod.uid: assumed.node_name for assumed in search.placed} if fits else None
             finally:
                 search.undo()
+
+
+def preempt_whole_groups(
+    context: Context, queued: QueuedPod, node_name: str, victims: Sequence[Pod], now: float
+) -> GroupPreemption:
+    """Return the preemption of a single pod whose victims are units, given those that a plugin has chosen.
+
+    The plugin's choice stands if it leaves every group its minimum. Otherwise single pods and surplus of groups are
+    preferred on any node; the rest of a group is evicted with those that it is of no use without.
+    """
+    chosen = GroupPreemption({queued.pod.uid: node_name}, {node_name: victims} if victims else {})
+    if not context.groups.is_enabled or not any(map(context.groups.key_of, victims)):
+        return chosen
+    units = eviction_units(context, _NO_GROUP, queued.pod.priority)
+    uids = {pod.uid for pod in victims}
+    touched = [each for each in ({pod.uid for pod in unit.pods} for unit in units) if not each.isdisjoint(uids)]
+    if all(each <= uids for each in touched):
+        return chosen
+    alone = PodGroup(_NO_GROUP, min_count=1)
+    found = GroupPreemptionSearch(context, alone, queued.pod.priority, [queued], now).run()
+    return chosen if found is None else found
+
+
+def _by_node(context: Context, pods: Iterable[Pod]) -> dict[str, list[Pod]]:
+    by_node: dict[str, list[Pod]] = {}
+    for pod in pods:
+        if (node := context.state.node_of(pod.uid)) is not None:
+            by_node.setdefault(node.name, []).append(pod)
+    return by_node

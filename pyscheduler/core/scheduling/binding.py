@@ -109,6 +109,15 @@ def forget_and_requeue(context: Context, assumed: AssumedPod, failure: Failure, 
     return commands
 
 
+def assume(context: Context, assumed: AssumedPod) -> None:
+    """Count the pod on its node in memory, which also ends its nomination."""
+    pod, node_name, nominator = assumed.pod, assumed.node_name, context.queue.nominator
+    context.state.place(pod, node_name)
+    if nominator.node_of or nominator.ended:
+        nominator.remove(pod.uid, placed_on=node_name)
+    context.assumed[pod.uid] = assumed
+
+
 def forget_pod(context: Context, assumed: AssumedPod) -> None:
     """Run Unreserve in reverse order, then remove the assumed pod from its node (kube-scheduler's ForgetPod)."""
     context.assumed.pop(assumed.pod.uid, None)

@@ -6,10 +6,12 @@ Matches kube-scheduler's failure handler: the event is written for every attempt
 
 from __future__ import annotations
 
+from pyscheduler.api.cycle import AttemptLimitExceeded
 from pyscheduler.api.pod import Pod
 from pyscheduler.api.queued import QueuedPod
 from pyscheduler.core.commands import Command, Condition, EventType, PatchStatus, Record
 from pyscheduler.core.context import Context
+from pyscheduler.core.framework.plugin_failure import PluginFailed
 from pyscheduler.core.scheduling.failure import UNSCHEDULABLE, Failure
 
 _WARNING = EventType.WARNING
@@ -54,3 +56,9 @@ def report_gated(context: Context) -> list[Command]:
     if not reports:
         return []
     return [PatchStatus(pod, Condition(SCHEDULING_GATED, message)) for pod, message in reports]
+
+
+def report_plugin_failure(context: Context, failed: PluginFailed) -> None:
+    """Report a plugin that raised, unless the pod exceeded the limits of an attempt."""
+    if not isinstance(failed.error, AttemptLimitExceeded):
+        context.instrument.plugin_failed(failed.plugin, failed.point, failed.error)

@@ -24,7 +24,7 @@ from pyscheduler.core.preemption.plugin_dry_run import PreemptionDryRun
 from pyscheduler.core.result_cache.uncached_evaluation import pre_score_rows, score_rows, sum_scores
 from pyscheduler.core.scheduling.extension_points import PostFilterResult, PreFilterResult, run_post_filter_plugins
 from pyscheduler.core.scheduling.profile_runtime import ProfileRuntime
-from pyscheduler.core.scheduling.schedule_one import (
+from pyscheduler.core.scheduling.schedule_pod import (
     NO_NODES,
     evaluate_nominated_node,
     find_nodes_that_pass_filters,

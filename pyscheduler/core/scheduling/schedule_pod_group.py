@@ -35,9 +35,8 @@ from pyscheduler.core.queue.queued_pod_group import QueuedPodGroup
 from pyscheduler.core.scheduling.binding import start_binding
 from pyscheduler.core.scheduling.extension_points import run_permit_plugins
 from pyscheduler.core.scheduling.failure import UNSCHEDULABLE, Failure
-from pyscheduler.core.scheduling.failure_handler import nominate, report_failure
+from pyscheduler.core.scheduling.failure_handler import nominate, report_failure, report_plugin_failure
 from pyscheduler.core.scheduling.permit import wait_on_permit
-from pyscheduler.core.scheduling.schedule_one import report
 
 Waits = Mapping[str, dict[str, Wait]]
 """Wait results of Permit plugins by the UID of the member and the name of the plugin."""
@@ -90,7 +89,7 @@ def _run_permit_plugins(context: Context, search: PlacementSearch, group: PodGro
             failure = None if rejection is None else Failure.rejected(rejection.plugin, rejection.message)
         except PluginFailed as failed:
             assumed.points.fail()
-            report(context, failed)
+            report_plugin_failure(context, failed)
             failure = Failure.of_plugin(failed)
         if failure is not None:
             search.forget(assumed)
@@ -155,15 +154,10 @@ def _run_preemption(
     found = GroupPreemptionSearch(context, group, priority, list(queued.members.values()), now).run()
     if found is None:
         return []
-    by_node: dict[str, list[Pod]] = {}
-    for victim in found.victims:
-        node = context.state.node_of(victim.uid)
-        if node is not None:
-            by_node.setdefault(node.name, []).append(victim)
     failures.update({uid: replace(failure, nominate=found.nodes.get(uid, "")) for uid, failure in failures.items()})
     return [
         command
-        for node_name, victims in by_node.items()
+        for node_name, victims in found.victims.items()
         for command in prepare_candidate(
             context, queued.pod, node_name, victims, plugin.name, now, by=f"podgroup {group.key}"
         )

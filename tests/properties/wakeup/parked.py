@@ -18,7 +18,7 @@ from pyscheduler.core.queue import Tier
 from pyscheduler.core.result_cache import filter_columns
 from pyscheduler.core.scheduling.extension_points import run_post_filter_plugins
 from pyscheduler.core.scheduling.profile_runtime import ProfileRuntime
-from pyscheduler.core.scheduling.schedule_one import ScheduleResult, schedule_pod
+from pyscheduler.core.scheduling.schedule_pod import ScheduleResult, schedule_pod
 
 _ALWAYS_PER_NODE = 10**9
 

@@ -29,7 +29,7 @@ from pyscheduler.api import (
 )
 from pyscheduler.api.pod import LARGE
 from pyscheduler.core.framework.handle import CoreHandle
-from pyscheduler.core.scheduling.schedule_one import schedule_pod
+from pyscheduler.core.scheduling.schedule_pod import schedule_pod
 from pyscheduler.intree import DefaultPreemption
 from pyscheduler.intree.preemption import potential_victims
 from pyscheduler.intree.preemption.victims import by_importance

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pyscheduler.api import Cycle, Diagnosis, Pod, PodKinds, PotentialVictims
-from pyscheduler.core.scheduling.schedule_one import schedule_pod
+from pyscheduler.core.scheduling.schedule_pod import schedule_pod
 from pyscheduler.testing import Harness, PodBuilder, node, pod
 
 NEAR_INT64_MAX = "9223372036854775807"

@@ -21,7 +21,7 @@ from pyscheduler.core.scheduling.node_order import (
     top_of_heap,
 )
 from pyscheduler.core.scheduling.profile_runtime import ProfileRuntime
-from pyscheduler.core.scheduling.schedule_one import ScheduleResult, schedule_pod
+from pyscheduler.core.scheduling.schedule_pod import ScheduleResult, schedule_pod
 from pyscheduler.core.state import ClusterState
 from pyscheduler.intree import PrioritySort
 from pyscheduler.testing import NodeBuilder, PodBuilder, node, pod

@@ -28,7 +28,7 @@ from pyscheduler.core.queue.nominator import Nominator
 from pyscheduler.core.result_cache.plugin_result_cache import PluginResultCache
 from pyscheduler.core.scheduling.extension_points import PreFilterResult, run_pre_filter_plugins
 from pyscheduler.core.scheduling.profile_runtime import ProfileRuntime
-from pyscheduler.core.scheduling.schedule_one import schedule_pod
+from pyscheduler.core.scheduling.schedule_pod import schedule_pod
 from pyscheduler.core.state import ClusterState
 from pyscheduler.intree import PrioritySort
 from pyscheduler.testing import node, pod

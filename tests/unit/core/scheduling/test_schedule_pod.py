@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -28,9 +29,10 @@ from pyscheduler.core.queue.nominator import Nominator
 from pyscheduler.core.result_cache import equivalence_caches
 from pyscheduler.core.result_cache.equivalence_cache import EquivalenceCache
 from pyscheduler.core.scheduling import schedule_one
+from pyscheduler.core.scheduling import schedule_pod as schedule_pod_module
 from pyscheduler.core.scheduling.node_order import random_best
 from pyscheduler.core.scheduling.profile_runtime import ProfileRuntime
-from pyscheduler.core.scheduling.schedule_one import ScheduleResult, schedule_pod
+from pyscheduler.core.scheduling.schedule_pod import ScheduleResult, schedule_pod
 from pyscheduler.core.state import ClusterState, PodSignatures
 from pyscheduler.intree import NodeAffinity, NodeResourcesFit, PrioritySort
 from pyscheduler.testing import NodeBuilder, PodBuilder, node, pod
@@ -95,11 +97,12 @@ class Bench:
         return result.message
 
 
-def test_outline_of_the_cycle_names_its_functions_in_the_order_of_their_definitions() -> None:
-    outline = re.findall(r"^ +(\w+)(?= {2,}|$)", schedule_one.__doc__ or "", re.MULTILINE)
-    assert len(outline) > 10
-    functions = [getattr(schedule_one, name) for name in outline]
-    here = [function.__code__.co_firstlineno for function in functions if function.__module__ == schedule_one.__name__]
+@pytest.mark.parametrize("module", [schedule_one, schedule_pod_module], ids=["schedule_one", "schedule_pod"])
+def test_outline_of_the_cycle_names_its_functions_in_the_order_of_their_definitions(module: ModuleType) -> None:
+    outline = re.findall(r"^ +(\w+)(?= {2,}|$)", module.__doc__ or "", re.MULTILINE)
+    assert len(outline) > 5
+    functions = [getattr(module, name) for name in outline]
+    here = [function.__code__.co_firstlineno for function in functions if function.__module__ == module.__name__]
     assert here == sorted(here)
 
 
