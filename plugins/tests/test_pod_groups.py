@@ -10,8 +10,8 @@ from pyscheduler.api import Action, ClusterEvent, NoArgs, PodGroup, PodGroupKey,
 from pyscheduler.core.framework.handle import empty_handle
 from pyscheduler.testing import PodBuilder, pod
 from pyscheduler_plugins.pod_group import POD_GROUP, POD_GROUP_LABEL
-from pyscheduler_plugins.pod_groups import PodGroups, native, volcano
-from pyscheduler_plugins.pod_groups.plugin import PRIORITY_CLASS
+from pyscheduler_plugins.pod_groups import native, volcano
+from pyscheduler_plugins.pod_groups.plugin import PRIORITY_CLASS, PodGroups
 
 Json = dict[str, Any]
 V1BETA1, V1ALPHA3, V1ALPHA2 = native.KINDS

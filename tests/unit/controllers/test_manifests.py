@@ -11,7 +11,7 @@ import yaml
 from pyscheduler.api import ResourceKind
 from pyscheduler.controllers import Member, podgroup_status
 from pyscheduler.intree import PLUGINS
-from pyscheduler_plugins.pod_groups import PodGroups
+from pyscheduler_plugins.pod_groups.plugin import PodGroups
 
 MANIFESTS = Path(__file__).parents[3] / "manifests"
 BASE = MANIFESTS / "base"
