@@ -6,6 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pyscheduler.api import DisruptionMode, PodGroup, PodGroupKey, Rejection, TopologyConstraint
 from pyscheduler_plugins.pod_groups import coscheduling, native, volcano
@@ -13,6 +15,7 @@ from pyscheduler_plugins.pod_groups.declared import Declared
 
 Json = dict[str, Any]
 Read = Callable[[Json], Declared | Rejection]
+READERS: tuple[Read, ...] = (native.read, volcano.read, coscheduling.read)
 GANG: Json = {"schedulingPolicy": {"gang": {"minCount": 2}}}
 
 
@@ -237,8 +240,24 @@ def test_rejection_of_a_scheduler_plugins_pod_group_names_object_and_field(spec:
     assert message(coscheduling.read, spec) == text
 
 
-@pytest.mark.parametrize("read", [native.read, volcano.read, coscheduling.read])
+@pytest.mark.parametrize("read", READERS)
 def test_object_without_name_is_rejected(read: Read) -> None:
     found = read({"metadata": {}, "spec": {"minMember": 1, **GANG}})
     assert isinstance(found, Rejection)
     assert "metadata: Object missing required field name" in found.message
+
+
+FIELDS = st.sampled_from([
+    "schedulingPolicy", "gang", "basic", "minCount", "schedulingConstraints", "topology", "key", "disruptionMode",
+    "priority", "priorityClassName", "preemptionPolicy", "minMember", "minTaskMember", "minResources", "cpu", "queue",
+    "networkTopology", "mode", "subGroupPolicy", "scheduleTimeoutSeconds",
+])  # fmt: skip
+SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.sampled_from(["", "1", "1e999", "1Gi", "soft"])
+VALUES = st.recursive(SCALARS, lambda part: st.lists(part, max_size=2) | st.dictionaries(FIELDS, part, max_size=3))
+
+
+@given(spec=st.dictionaries(FIELDS, VALUES, max_size=6))
+def test_any_spec_is_read_or_rejected(spec: Json) -> None:
+    for read in READERS:
+        found = read(pod_group(spec))
+        assert isinstance(found, Rejection) or found.group.min_count >= 1
