@@ -14,7 +14,9 @@ from pyscheduler_plugins.pod_groups import native, volcano
 from pyscheduler_plugins.pod_groups.plugin import PRIORITY_CLASS, PodGroups
 
 Json = dict[str, Any]
-V1BETA1, V1ALPHA3, V1ALPHA2 = native.KINDS
+V1BETA1, V1ALPHA3, V1ALPHA2 = (
+    next(kind for kind in native.KINDS if kind.version == version) for version in ("v1beta1", "v1alpha3", "v1alpha2")
+)
 NATIVE = PodGroupKey("default", "g", "scheduling.k8s.io")
 VOLCANO = PodGroupKey("default", "g", "scheduling.volcano.sh")
 COSCHEDULING = PodGroupKey("default", "g", "scheduling.x-k8s.io")
