@@ -186,7 +186,9 @@ def _greeting(flags: UpOptions, url: str, names: Sequence[str]) -> str:
 def _builtin() -> list[Manifest]:
     """Return the CustomResourceDefinitions that the bundled plugins need."""
     folder = resources.files("pyscheduler.controllers") / "crds"
-    return [Manifest(f.name, yaml.safe_load(f.read_text(encoding="utf-8"))) for f in folder.iterdir()]
+    # In the order of their names, so that `kubectl get podgroups` means those of scheduling.x-k8s.io.
+    files = sorted(folder.iterdir(), key=lambda file: file.name)
+    return [Manifest(f.name, yaml.safe_load(f.read_text(encoding="utf-8"))) for f in files]
 
 
 async def _connections(stack: AsyncExitStack, cluster: EmbeddedCluster) -> Connections:

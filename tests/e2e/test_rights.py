@@ -29,8 +29,16 @@ SERVICE_ACCOUNT = "system:serviceaccount:kube-system:pyscheduler"
 KUBE_SCHEDULER = "system:kube-scheduler"
 SELDOM = {
     Right("", "pods", "get"): "only after a binding with a lost response",
-    Right("scheduling.k8s.io", "podgroups", "list"): "only with the feature gate GangScheduling",
-    Right("scheduling.k8s.io", "podgroups", "watch"): "only with the feature gate GangScheduling",
+    Right("scheduling.k8s.io", "podgroups", "list"): "only with PodGroups or the feature gate GangScheduling",
+    Right("scheduling.k8s.io", "podgroups", "watch"): "only with PodGroups or the feature gate GangScheduling",
+    Right("scheduling.volcano.sh", "podgroups", "list"): "only with PodGroups",
+    Right("scheduling.volcano.sh", "podgroups", "watch"): "only with PodGroups",
+    Right("scheduling.k8s.io", "priorityclasses", "list"): "only with PodGroups",
+    Right("scheduling.k8s.io", "priorityclasses", "watch"): "only with PodGroups",
+    Right("scheduling.volcano.sh", "queues", "list"): "only with plugins that read queues",
+    Right("scheduling.volcano.sh", "queues", "watch"): "only with plugins that read queues",
+    Right("scheduling.x-k8s.io", "elasticquotas", "list"): "only with plugins that read queues",
+    Right("scheduling.x-k8s.io", "elasticquotas", "watch"): "only with plugins that read queues",
     Right("authentication.k8s.io", "tokenreviews", "create"): "only when metrics are requested with a token",
     Right("authorization.k8s.io", "subjectaccessreviews", "create"): "only when metrics are requested",
 }

@@ -11,9 +11,11 @@ import yaml
 from pyscheduler.api import ResourceKind
 from pyscheduler.controllers import Member, podgroup_status
 from pyscheduler.intree import PLUGINS
+from pyscheduler_plugins.pod_groups.plugin import PodGroups
 
 MANIFESTS = Path(__file__).parents[3] / "manifests"
 BASE = MANIFESTS / "base"
+CRDS = sorted((MANIFESTS.parent / "pyscheduler" / "controllers" / "crds").iterdir())
 EXAMPLES = sorted((MANIFESTS / "examples").glob("*.yaml"))
 
 Json = dict[str, Any]
@@ -61,6 +63,7 @@ def test_role_has_no_wildcards_and_no_access_to_secrets() -> None:
         ("", "persistentvolumes", "update"), ("", "persistentvolumeclaims", "update"),
         ("", "pods/status", "patch"), ("", "pods", "delete"), ("", "pods", "get"), ("events.k8s.io", "events", "patch"),
         ("scheduling.x-k8s.io", "podgroups", "watch"), ("scheduling.x-k8s.io", "podgroups/status", "patch"),
+        ("scheduling.volcano.sh", "queues", "watch"), ("scheduling.x-k8s.io", "elasticquotas", "list"),
         ("authentication.k8s.io", "tokenreviews", "create"),
         ("authorization.k8s.io", "subjectaccessreviews", "create"),
     ],
@@ -70,10 +73,13 @@ def test_role_grants_required_permission(group: str, resource: str, verb: str) -
     assert any(group in r["apiGroups"] and resource in r["resources"] and verb in r["verbs"] for r in rules)
 
 
-READ = sorted({kind for plugin in PLUGINS for kind in plugin.watches}, key=lambda kind: kind.plural)
+READ = sorted(
+    {kind for plugin in PLUGINS for kind in plugin.watches} | set(PodGroups.watches),
+    key=lambda kind: (kind.plural, kind.group, kind.version),
+)
 
 
-@pytest.mark.parametrize("kind", READ, ids=lambda kind: kind.plural)
+@pytest.mark.parametrize("kind", READ, ids=lambda kind: f"{kind.plural}.{kind.version}.{kind.group}")
 def test_role_grants_list_and_watch_of_plugin_resources(kind: ResourceKind) -> None:
     rules = [r for r in find("ClusterRole", "pyscheduler")["rules"] if kind.group in r["apiGroups"]]
     assert any(kind.plural in rule["resources"] and {"list", "watch"} <= set(rule["verbs"]) for rule in rules)
@@ -119,6 +125,7 @@ def undescribed(schema: Json, path: str = "") -> list[str]:
     return missing + (undescribed(schema["items"], path + "[]") if "items" in schema else [])
 
 
-def test_all_fields_of_the_crd_have_a_description() -> None:
-    (crd,) = documents(BASE / "crds" / "podgroups.yaml")
+@pytest.mark.parametrize("path", CRDS, ids=lambda path: path.stem)
+def test_all_fields_of_a_crd_have_a_description(path: Path) -> None:
+    (crd,) = documents(path)
     assert undescribed(crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]) == []

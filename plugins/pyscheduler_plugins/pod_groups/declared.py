@@ -1,0 +1,70 @@
+"""Common parts of the readers of PodGroup objects."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, NamedTuple, TypeVar
+
+import msgspec
+
+from pyscheduler.api import Pod, PodGroup, PodGroupKey, Rejection, ResourceKind
+from pyscheduler.api.objects import ApiObject
+
+Count = Annotated[int, msgspec.Meta(ge=1)]
+Object = Mapping[str, Any]
+T = TypeVar("T")
+
+
+class Declared(NamedTuple):
+    """Requirements in a PodGroup object, without the value of its PriorityClass, which is another object."""
+
+    group: PodGroup
+    priority_class: str = ""
+    """Name of the PriorityClass that gives `group` its priority; "" if `group` has all."""
+
+
+class PodGroupApi(NamedTuple):
+    """API in which users declare pod groups."""
+
+    group: str
+    """API group."""
+    kinds: Sequence[ResourceKind]
+    """Versions of its PodGroup, the newest first."""
+    name_of: Callable[[Pod], str]
+    """Returns the name of the PodGroup that a pod refers to, "" if there is none."""
+    read: Callable[[Object], Declared | Rejection]
+    """Returns the requirements in a PodGroup, or the reason why they cannot be met."""
+
+
+class Metadata(ApiObject, frozen=True):
+    """Fields of metadata that a pod group takes over."""
+
+    name: str
+    namespace: str = ""
+    uid: str | None = None
+    creation_timestamp: str | None = None
+
+    def key(self, api: str) -> PodGroupKey:
+        """Return the key of the group in an API group."""
+        return PodGroupKey(self.namespace, self.name, api)
+
+
+def decode(obj: Object, kind: type[T], api: str) -> T | Rejection:
+    """Return the object as a struct, or a Rejection that names the object and the invalid field."""
+    try:
+        return msgspec.convert(obj, kind)
+    except msgspec.ValidationError as error:
+        why, _, path = str(error).partition(" - at `$.")
+        meta = obj.get("metadata") or {}
+        key = PodGroupKey(str(meta.get("namespace", "")), str(meta.get("name", "")), api)
+        return invalid(key, path.rstrip("`") or "object", why.replace("`", ""))
+
+
+def invalid(key: PodGroupKey, field: str, why: str) -> Rejection:
+    """Return the Rejection of a group with an invalid or unsupported field."""
+    return Rejection(f"{described(key)}: {field}: {why}", resolvable=False)
+
+
+def described(key: PodGroupKey) -> str:
+    """Return the key and API group of a pod group for messages."""
+    return f"PodGroup {key} ({key.api})" if key.api else f"pod group {key} of annotations"

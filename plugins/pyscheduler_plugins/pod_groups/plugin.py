@@ -1,0 +1,118 @@
+"""PodGroups: the pod groups of Kubernetes, Volcano and scheduler-plugins, and those that annotations declare."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from pyscheduler.api import (
+    ClusterEvent,
+    Pod,
+    PodGroup,
+    PodGroupKey,
+    PodGroupPlugin,
+    PodSignatureGroup,
+    Rejection,
+    ResourceKind,
+)
+from pyscheduler_plugins.pod_groups import membership, pod_annotations
+from pyscheduler_plugins.pod_groups.declared import Declared, PodGroupApi, described, invalid
+
+PRIORITY_CLASS: Final = ResourceKind(
+    "scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False, optional=True
+)
+_API_BY_GROUP: Final[Mapping[str, PodGroupApi]] = {api.group: api for api in membership.APIS}
+
+
+class PodGroups(PodGroupPlugin):
+    """Declares pod groups. A pod with an invalid or unsupported declaration is rejected, never scheduled by itself.
+
+    Members are found by spec.schedulingGroup, Volcano's annotation, the label of scheduling.x-k8s.io, or the
+    annotations of `pod_annotations.py`.
+    """
+
+    name = "PodGroups"
+    watches = (*(kind for api in membership.APIS for kind in api.kinds), PRIORITY_CLASS)
+    counts_succeeded = True
+
+    def group_of(self, pod: Pod) -> PodGroupKey | None:
+        return membership.group_of(pod)
+
+    def role_of(self, pod: Pod) -> str:
+        return membership.role_of(pod)
+
+    def pod_group(self, key: PodGroupKey, members: Collection[Pod]) -> PodGroup | Rejection:
+        # The members of a group are created from few templates, and may be thousands.
+        templates = {pod.signature.template for pod in members}
+        found = _mixed_schedulers(templates) or self._declared(key, members)
+        if isinstance(found, PodGroup) and any(each.spec.preemption_policy == "Never" for each in templates):
+            return replace(found, may_preempt=False)
+        return found
+
+    def changed_groups(self, event: ClusterEvent) -> Iterable[PodGroupKey]:
+        obj: Mapping[str, Any] = event.new or event.old
+        meta = obj["metadata"]
+        if event.resource == PRIORITY_CLASS.kind:
+            return self._groups_of_class(meta["name"])
+        if event.old and event.new and _unchanged(event.old, event.new):
+            return ()
+        # Events do not have the API group, and three of them have a kind PodGroup.
+        return [PodGroupKey(meta.get("namespace", ""), meta["name"], api.group) for api in membership.APIS]
+
+    def _declared(self, key: PodGroupKey, members: Collection[Pod]) -> PodGroup | Rejection:
+        """Return the requirements of a group, or the reason why they are missing or invalid."""
+        if key.api == membership.INVALID:
+            return membership.rejection(next(iter(members)))
+        api = _API_BY_GROUP.get(key.api)
+        if api is None:
+            return pod_annotations.read(key, members)
+        obj = self._object(api, key)
+        if obj is None:
+            return Rejection(f"waiting for {described(key)} to appear", resolvable=False)
+        declared = api.read(obj)
+        return declared if isinstance(declared, Rejection) else self._with_priority(declared)
+
+    def _object(self, api: PodGroupApi, key: PodGroupKey) -> Mapping[str, Any] | None:
+        """Return the PodGroup in the newest version that has it; servers serve each version with all objects."""
+        for kind in api.kinds:
+            obj = self.handle.objects[kind].get((key.namespace, key.name))
+            if obj is not None:
+                return obj
+        return None
+
+    def _with_priority(self, declared: Declared) -> PodGroup | Rejection:
+        """Return the requirements with the value of the PriorityClass."""
+        name = declared.priority_class
+        if not name:
+            return declared.group
+        priority_class = self.handle.objects[PRIORITY_CLASS].get(("", name))
+        if priority_class is None:
+            return invalid(declared.group.key, "spec.priorityClassName", f'no PriorityClass "{name}" was found')
+        return replace(declared.group, priority=priority_class["value"])
+
+    def _groups_of_class(self, name: str) -> list[PodGroupKey]:
+        """Return the groups of PodGroups that name a PriorityClass."""
+        return [
+            PodGroupKey(namespace, group, api.group)
+            for api in membership.APIS
+            for kind in api.kinds
+            for (namespace, group), obj in self.handle.objects[kind].items()
+            if (obj.get("spec") or {}).get("priorityClassName") == name
+        ]
+
+
+def _mixed_schedulers(templates: Collection[PodSignatureGroup]) -> Rejection | None:
+    """Return the Rejection of a group with pods of several schedulers."""
+    names = sorted({each.spec.scheduler_name for each in templates})
+    if len(names) < 2:
+        return None
+    # kube-scheduler's text.
+    text = "all pods in a single pod group should have the same .spec.schedulerName set, got: "
+    return Rejection(text + " and ".join(f'"{name}"' for name in names[:2]), resolvable=False)
+
+
+def _unchanged(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
+    """Return True if only the status or metadata changed, as it does all the time."""
+    return bool(old.get("spec") == new.get("spec") and old["metadata"].get("uid") == new["metadata"].get("uid"))
