@@ -1,0 +1,157 @@
+"""Reclaim: the pods that a queue may evict from queues which have allocated more than they deserve.
+
+Bundles are evicted while their queue stays at its deserved amounts. Only if that frees too little, one bundle may take
+its queue below them. None may take a queue below its guarantee, and the reclaiming queue never exceeds its own deserved
+amounts. So a queue that has reclaimed is not reclaimed from, and reclaiming ends.
+
+In a hierarchy, this holds for all queues below the common ancestor of the two queues.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from msgspec import Struct
+
+from pyscheduler.api.resources import Amounts
+from pyscheduler_plugins.queues.bundles import Bundle
+from pyscheduler_plugins.queues.quantities import format_amount, format_amounts
+from pyscheduler_plugins.queues.tree import QueueTree
+from pyscheduler_plugins.queues.victim_search import Allowance, Candidate, smallest_set
+
+MAX_REASONS = 3
+"""Number of queues that the reason names."""
+
+
+class Reclaim(Struct, frozen=True):
+    """Outcome of a search for victims."""
+
+    victims: tuple[Bundle, ...] = ()
+    """Empty if the request fits without evictions, or if there is a reason."""
+    reason: str = ""
+    """Reason why no set of victims serves the request; "" if one does, or if none is needed."""
+
+
+def find_victims(
+    tree: QueueTree, queue: str, request: Mapping[str, int], free: Mapping[str, int], bundles: Iterable[Bundle]
+) -> Reclaim:
+    """Return the smallest set of bundles that makes room for a request of the queue when evicted.
+
+    The request is part of the queue's pending usage; `free` is what it can use without evictions. The caller leaves out
+    bundles that must not be evicted, such as critical pods.
+    """
+    missing = {r: n - max(0, free.get(r, 0)) for r, n in request.items() if n > max(0, free.get(r, 0))}
+    if not missing:
+        return Reclaim()
+    excesses = _excesses(tree, queue, request)
+    if queue in excesses:
+        return Reclaim(reason=_reclaimer_reason(tree, queue, request, free, excesses[queue]))
+    rivals = _Rivals(tree, queue, missing, excesses)
+    for bundle in bundles:
+        rivals.add(bundle)
+    victims = smallest_set(rivals.candidates, missing, rivals.allowance)
+    return Reclaim(reason=rivals.reason()) if victims is None else Reclaim(tuple(victims))
+
+
+def _excesses(tree: QueueTree, queue: str, request: Mapping[str, int]) -> dict[str, tuple[str, int]]:
+    """Return the queues from this one up that would exceed their deserved amounts: one resource, and by how much."""
+    excesses: dict[str, tuple[str, int]] = {}
+    for name in tree.path(queue)[:-1]:
+        allocated, deserved = tree.allocated(name), tree.deserved(name)
+        for resource, amount in request.items():
+            excess = allocated.get(resource, 0) + amount - deserved.get(resource, 0)
+            if amount > 0 and excess > 0 and name not in excesses:
+                excesses[name] = (resource, excess)
+    return excesses
+
+
+def _reclaimer_reason(
+    tree: QueueTree, queue: str, request: Mapping[str, int], free: Mapping[str, int], excess: tuple[str, int]
+) -> str:
+    resource, amount = excess
+    amounts = (
+        amount,
+        tree.deserved(queue).get(resource, 0),
+        tree.allocated(queue).get(resource, 0),
+        request[resource],
+        max(0, free.get(resource, 0)),
+    )
+    over, deserved, allocated, requested, available = (format_amount(resource, each) for each in amounts)
+    return (
+        f"queue {queue} would be {over} over its deserved:"
+        f" {requested} requested, {available} free, {allocated} allocated, {deserved} deserved"
+    )
+
+
+class _Rivals:
+    """Queues that have more than they deserve, and their bundles."""
+
+    def __init__(self, tree: QueueTree, queue: str, missing: Amounts, excesses: Mapping[str, object]) -> None:
+        self.candidates: list[Candidate] = []
+        self.allowance = Allowance({}, {})
+        self._tree, self._missing = tree, missing
+        self._path = tree.path(queue)
+        # A queue above the reclaiming one that would exceed its deserved amounts can reclaim from its own subtree only.
+        self._within = next((name for name in reversed(self._path) if name in excesses), self._path[-1])
+        self._victims: dict[str, list[Candidate]] = {}
+
+    def add(self, bundle: Bundle) -> None:
+        """Add the bundle to the candidates if all its queues have more than they deserve."""
+        frees = {r: n for r, n in bundle.resources.items() if r in self._missing and n > 0}
+        queues = self._below_common_ancestor(bundle.queue) if frees else ()
+        if not queues or not all(self._above_deserved(queue).keys() & frees.keys() for queue in queues):
+            return
+        candidate = Candidate(bundle, frees, queues)
+        self._victims.setdefault(bundle.queue, []).append(candidate)
+        if self._protected(queues) is None:
+            self.candidates.append(candidate)
+
+    def reason(self) -> str:
+        """Return the reason why the bundles free too little."""
+        reasons = [self._reason_of(queue, candidates) for queue, candidates in self._victims.items()]
+        if not reasons:
+            return f"no pods of another queue that is over its deserved {', '.join(sorted(self._missing))}"
+        more = [f"{len(reasons) - MAX_REASONS} more queues"] if len(reasons) > MAX_REASONS else []
+        return "; ".join(reasons[:MAX_REASONS] + more)
+
+    def _reason_of(self, queue: str, candidates: list[Candidate]) -> str:
+        over = format_amounts(self._above_deserved(queue))
+        protected = self._protected(candidates[0].queues)
+        if protected is not None:
+            return f"queue {queue} is {over} over its deserved, queue {protected} is not reclaimable"
+        obstacles = [self._guarantee_obstacle(candidate) for candidate in candidates]
+        if obstacles[0] and len(candidates) == 1:
+            only = f"its only victim is {candidates[0].bundle}"
+            return f"queue {queue} is {over} over its deserved, {only}, which would leave {obstacles[0]}"
+        if all(obstacles):
+            each = f"each of its {len(candidates)} victims"
+            return f"queue {queue} is {over} over its deserved, {each} would leave {obstacles[0]}"
+        return f"queue {queue} is {over} over its deserved, {format_amounts(self._missing)} must be freed"
+
+    def _guarantee_obstacle(self, candidate: Candidate) -> str:
+        """Return the guarantee that the bundle violates, as text; "" if none."""
+        for queue in candidate.queues:
+            for resource, spare in self.allowance.above_guarantee[queue].items():
+                if candidate.bundle.resources.get(resource, 0) > max(0, spare):
+                    guarantee = format_amount(resource, self._tree.guarantee(queue)[resource])
+                    return f"{queue} below its guarantee {guarantee}"
+        return ""
+
+    def _below_common_ancestor(self, queue: str) -> tuple[str, ...]:
+        """Return the queues that reclaiming takes from; () for the reclaiming queue and those above it."""
+        path = self._tree.path(queue) if queue in self._tree else ()
+        if self._within not in path:
+            return ()
+        return path[: next(index for index, name in enumerate(path) if name in self._path)]
+
+    def _above_deserved(self, queue: str) -> Amounts:
+        if queue not in self.allowance.above_deserved:
+            over = self._tree.over_deserved(queue)
+            allocated, guarantee = self._tree.allocated(queue), self._tree.guarantee(queue)
+            self.allowance.above_deserved[queue] = {r: n for r, n in over.items() if r in self._missing}
+            self.allowance.above_guarantee[queue] = {r: allocated.get(r, 0) - n for r, n in guarantee.items()}
+        return self.allowance.above_deserved[queue]
+
+    def _protected(self, queues: Iterable[str]) -> str | None:
+        """Return the first of the queues that is not reclaimable, None if all are."""
+        return next((queue for queue in queues if not self._tree.queue(queue).reclaimable), None)

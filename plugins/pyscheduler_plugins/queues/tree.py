@@ -1,0 +1,362 @@
+"""Allocated and requested amounts of all queues, and the shares that they deserve.
+
+A change of a job is added up along the path to the root at once. Shares are divided lazily: only below queues in which
+the claims or the amount to divide changed since, and only for the resources that changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping
+from fractions import Fraction
+
+from msgspec import Struct, field
+
+from pyscheduler.api.resources import Amounts
+from pyscheduler_plugins.queues.hierarchy import Hierarchy, link_queues
+from pyscheduler_plugins.queues.max_min import Claim, max_min
+from pyscheduler_plugins.queues.quantities import format_amount
+from pyscheduler_plugins.queues.queue import Queue, QueueState
+
+
+class Usage(Struct, frozen=True):
+    """Amounts of a job: those of pods with a node, and those of pods that wait for one."""
+
+    allocated: Amounts = field(default_factory=dict)
+    pending: Amounts = field(default_factory=dict)
+
+
+class Exceeded(Struct, frozen=True):
+    """A quota that a request exceeds: capability of the queue, or of a queue above it."""
+
+    queue: str
+    resource: str
+    capability: int
+    allocated: int
+    requested: int
+
+    @property
+    def excess(self) -> int:
+        """Amount by which the request exceeds the quota."""
+        return self.allocated + self.requested - self.capability
+
+    def __str__(self) -> str:
+        amounts = (self.excess, self.capability, self.allocated, self.requested)
+        excess, capability, allocated, requested = (format_amount(self.resource, each) for each in amounts)
+        return (
+            f"queue {self.queue} would exceed its capability of {capability} by {excess}:"
+            f" {allocated} allocated, {requested} requested"
+        )
+
+
+class _Totals:
+    """Sums over the jobs of one queue, without its children. They outlive a change of the queues."""
+
+    __slots__ = ("allocated", "pending")
+
+    def __init__(self) -> None:
+        self.allocated: Amounts = {}
+        self.pending: Amounts = {}
+
+
+class _Node:
+    """A queue in the tree."""
+
+    __slots__ = (
+        "_claims",
+        "allocated",
+        "children",
+        "claimed_by_children",
+        "demand",
+        "deserved",
+        "guarantee",
+        "nominal",
+        "own",
+        "parent",
+        "queue",
+        "stale",
+    )
+
+    def __init__(self, queue: Queue, parent: _Node | None, own: _Totals) -> None:
+        self.queue, self.parent, self.own = queue, parent, own
+        self.children: list[_Node] = []
+        self.guarantee: Amounts = {}
+        """At least the sum of the children's."""
+        self.nominal: Amounts = {}
+        """`deserved` of the spec; where it has none, the sum of the children's. At least the guarantee."""
+        self.allocated: Amounts = {}
+        """Sum of the subtree."""
+        self.claimed_by_children: Amounts = {}
+        self.demand: Amounts = {}
+        """Allocated and pending of the subtree, as far as the capabilities in it allow."""
+        self._claims: dict[str, Claim] = {}
+        self.deserved: Amounts = {}
+        self.stale: set[str] = set()
+        """Resources that must be divided among the children again."""
+
+    def update_demand(self, resource: str) -> int:
+        """Compute the demand from the jobs and the children. Return the difference to the previous one."""
+        before, after = self.demand.get(resource, 0), self._compute_demand(resource)
+        if before != after:
+            self.demand[resource] = after
+            self._claims.pop(resource, None)
+        return after - before
+
+    def _compute_demand(self, resource: str) -> int:
+        amount = self.claimed_by_children.get(resource, 0) + self.own.allocated.get(resource, 0)
+        if self.queue.state is QueueState.OPEN:  # a closed one starts no more jobs
+            amount += self.own.pending.get(resource, 0)
+        capability = self.queue.capability.get(resource)
+        return amount if capability is None else min(amount, capability)
+
+    def claim(self, resource: str) -> Claim:
+        """Return the claim to the parent's share."""
+        claim = self._claims.get(resource)
+        if claim is None:
+            claim = self._claims[resource] = self._compute_claim(resource)
+        return claim
+
+    def _compute_claim(self, resource: str) -> Claim:
+        limit = self.demand.get(resource, 0)
+        nominal = self.nominal.get(resource, 0)
+        if resource in self.queue.deserved:
+            limit = min(limit, nominal)
+        guarantee = self.guarantee.get(resource, 0)
+        return Claim(self.queue.weight, limit, min(guarantee, limit), min(nominal, limit))
+
+    def path(self) -> Iterator[_Node]:
+        """Yield this node and all above it, up to the root."""
+        node: _Node | None = self
+        while node is not None:
+            yield node
+            node = node.parent
+
+
+class QueueTree:
+    """Queues with their usage, quotas and shares.
+
+    Shares of a queue's children sum to its own share less what its own jobs have allocated, or meet all requests.
+    """
+
+    def __init__(self, hierarchy: Hierarchy | None = None, capacity: Mapping[str, int] | None = None) -> None:
+        self._capacity: Amounts = dict(capacity or {})
+        self._totals: dict[str, _Totals] = {}
+        self._jobs: dict[Hashable, tuple[str, Usage]] = {}
+        self._nodes: dict[str, _Node] = {}
+        self.set_queues(hierarchy or link_queues(()))
+
+    # -- changes -------------------------------------------------------------------------------------------------
+
+    def set_queues(self, hierarchy: Hierarchy) -> None:
+        """Replace the queues. Usage stays with the names of the queues, also of those that do not exist (yet)."""
+        self._nodes = {}
+        for queue in hierarchy.queues.values():
+            parent = self._nodes[queue.parent] if self._nodes else None
+            node = _Node(queue, parent, self._totals.setdefault(queue.name, _Totals()))
+            self._nodes[queue.name] = node
+            if parent is not None:
+                parent.children.append(node)
+        for node in reversed(self._nodes.values()):
+            _sum_guarantees(node)
+            for resource in {*node.own.allocated, *node.own.pending}:
+                _add(node, resource, node.own.allocated.get(resource, 0))
+        self.set_capacity(self._capacity)
+
+    def set_capacity(self, capacity: Mapping[str, int]) -> None:
+        """Set the amounts that all queues share, such as the allocatable of all nodes."""
+        self._capacity = dict(capacity)
+        root = self._root
+        for resource in {*root.deserved, *capacity}:
+            amount = capacity.get(resource, 0)
+            limit = root.queue.capability.get(resource)
+            amount = amount if limit is None else min(amount, limit)
+            if root.deserved.get(resource, 0) != amount:
+                root.deserved[resource] = amount
+                root.stale.add(resource)
+
+    def set_usage(self, job: Hashable, queue: str, usage: Usage) -> None:
+        """Set the usage of a job; `Usage()` for a new one."""
+        old_queue, old = self._jobs.get(job, (queue, Usage()))
+        if old_queue != queue:
+            self.remove_job(job)
+            old = Usage()
+        self._jobs[job] = (queue, usage)
+        self._change(queue, old, usage)
+
+    def remove_job(self, job: Hashable) -> None:
+        """Remove a job and its usage."""
+        removed = self._jobs.pop(job, None)
+        if removed is not None:
+            self._change(removed[0], removed[1], Usage())
+
+    def _change(self, queue: str, old: Usage, new: Usage) -> None:
+        if old is new:
+            return
+        totals = self._totals.get(queue)
+        if totals is None:
+            totals = self._totals[queue] = _Totals()
+        node = self._nodes.get(queue)
+        for resource in {**old.allocated, **old.pending, **new.allocated, **new.pending}:
+            allocated = new.allocated.get(resource, 0) - old.allocated.get(resource, 0)
+            pending = new.pending.get(resource, 0) - old.pending.get(resource, 0)
+            if allocated:
+                totals.allocated[resource] = totals.allocated.get(resource, 0) + allocated
+            if pending:
+                totals.pending[resource] = totals.pending.get(resource, 0) + pending
+            if node is not None and (allocated or pending):
+                _add(node, resource, allocated)
+
+    # -- reading -------------------------------------------------------------------------------------------------
+
+    def __contains__(self, queue: str) -> bool:
+        return queue in self._nodes
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield the names of all queues, each after its parent; the root is the first one."""
+        return iter(self._nodes)
+
+    def queue(self, name: str) -> Queue:
+        """Return the queue as declared. KeyError if there is none."""
+        return self._nodes[name].queue
+
+    def children(self, queue: str) -> tuple[str, ...]:
+        """Return the names of the queues directly below."""
+        return tuple(child.queue.name for child in self._nodes[queue].children)
+
+    def path(self, queue: str) -> tuple[str, ...]:
+        """Return the names of the queue and of all queues above it; the root is the last one."""
+        return tuple(node.queue.name for node in self._nodes[queue].path())
+
+    def capacity(self) -> Mapping[str, int]:
+        """Return the amounts that all queues share."""
+        return self._root.deserved
+
+    def allocated(self, queue: str) -> Mapping[str, int]:
+        """Return the allocated amounts of the queue and all queues below it."""
+        return self._nodes[queue].allocated
+
+    def requested(self, queue: str) -> Mapping[str, int]:
+        """Return the allocated and pending amounts of the subtree, as far as its capabilities allow."""
+        return self._nodes[queue].demand
+
+    def guarantee(self, queue: str) -> Mapping[str, int]:
+        """Return the guarantee of the queue: at least the sum of its children's."""
+        return self._nodes[queue].guarantee
+
+    def deserved(self, queue: str) -> Mapping[str, int]:
+        """Return the share of each resource that the queue may reclaim, at most what it requests."""
+        node = self._nodes[queue]
+        for above in reversed(list(node.path())[1:]):
+            _divide(above)
+        return node.deserved
+
+    def refresh(self) -> None:
+        """Bring the shares of all queues up to date at once. Reading a share refreshes the path to it only."""
+        for node in self._nodes.values():
+            _divide(node)
+
+    def share(self, queue: str) -> Fraction:
+        """Return the largest ratio of allocated to deserved: 0 if nothing is allocated, above 1 if it borrows.
+
+        Without a share of a resource the ratio is 1 plus that to the capacity, so it is finite.
+        """
+        deserved, node = self.deserved(queue), self._nodes[queue]
+        ratios = [Fraction(0)]
+        for resource, allocated in node.allocated.items():
+            if allocated <= 0:
+                continue
+            own, whole = deserved.get(resource, 0), self._root.deserved.get(resource, 0)
+            ratios.append(Fraction(allocated, own) if own else 1 + Fraction(allocated, whole or allocated))
+        return max(ratios)
+
+    def order_key(self, queue: str) -> tuple[int, bool, Fraction, str]:
+        """Return the sort key of queues: priority, then queues that have a share of all they request, then `share`."""
+        deserved, node, available = self.deserved(queue), self._nodes[queue], self._root.deserved
+        without = any(n > 0 and available.get(r) and not deserved.get(r) for r, n in node.demand.items())
+        return -node.queue.priority, without, self.share(queue), queue
+
+    def over_deserved(self, queue: str) -> Amounts:
+        """Return the amounts that are allocated above the queue's share; without resources in which it is not above."""
+        deserved = self.deserved(queue)
+        allocated = self._nodes[queue].allocated
+        return {r: a - deserved.get(r, 0) for r, a in allocated.items() if a > deserved.get(r, 0)}
+
+    def allows(self, queue: str, request: Mapping[str, int]) -> tuple[Exceeded, ...]:
+        """Return the quotas that the request exceeds, of the queue first; () if it is within all of them.
+
+        A resource of which nothing is requested is never exceeded, even if more than the quota is allocated.
+        """
+        return tuple(
+            Exceeded(node.queue.name, resource, capability, allocated, requested)
+            for node in self._nodes[queue].path()
+            for resource, requested in request.items()
+            if requested > 0 and (capability := node.queue.capability.get(resource)) is not None
+            if (allocated := node.allocated.get(resource, 0)) + requested > capability
+        )
+
+    def headroom(self, queue: str) -> Amounts:
+        """Return what quotas leave for the queue; negative if more is allocated, without unlimited resources."""
+        left: Amounts = {}
+        for node in self._nodes[queue].path():
+            for resource, capability in node.queue.capability.items():
+                room = capability - node.allocated.get(resource, 0)
+                left[resource] = min(left.get(resource, room), room)
+        return left
+
+    def unavailable(self, queue: str) -> str:
+        """Return the reason why no job may start in the queue, "" if jobs may."""
+        node = self._nodes.get(queue)
+        if node is None:
+            return f"queue {queue} does not exist"
+        if node.queue.state is not QueueState.OPEN:
+            return f"queue {queue} is {node.queue.state}"
+        if node.children:
+            return f"queue {queue} has child queues; jobs belong into one of them"
+        return ""
+
+    @property
+    def _root(self) -> _Node:
+        return next(iter(self._nodes.values()))
+
+
+def _sum_guarantees(node: _Node) -> None:
+    """Compute guarantee and nominal, and add them to the parent's; called for children before their parent."""
+    node.nominal.update(node.queue.deserved)
+    for resource, amount in node.queue.guarantee.items():
+        node.guarantee[resource] = max(node.guarantee.get(resource, 0), amount)
+    for resource, amount in node.guarantee.items():
+        node.nominal[resource] = max(node.nominal.get(resource, 0), amount)
+    if node.parent is not None:
+        for sums, own in ((node.parent.guarantee, node.guarantee), (node.parent.nominal, node.nominal)):
+            for resource, amount in own.items():
+                sums[resource] = sums.get(resource, 0) + amount
+
+
+def _add(node: _Node, resource: str, allocated: int) -> None:
+    """Add an allocated amount to the path to the root, and bring the demand on it up to date."""
+    if allocated:
+        for each in node.path():
+            each.allocated[resource] = each.allocated.get(resource, 0) + allocated
+        if node.children:
+            node.stale.add(resource)  # own jobs reduce what there is to divide
+    while difference := node.update_demand(resource):
+        parent = node.parent
+        if parent is None:
+            return
+        parent.claimed_by_children[resource] = parent.claimed_by_children.get(resource, 0) + difference
+        parent.stale.add(resource)
+        node = parent
+
+
+def _divide(node: _Node) -> None:
+    """Divide the share of a queue among its children, for the resources that changed."""
+    if not node.stale:
+        return
+    for resource in node.stale:
+        divisible = max(0, node.deserved.get(resource, 0) - node.own.allocated.get(resource, 0))
+        shares = max_min(divisible, [child.claim(resource) for child in node.children])
+        for child, share in zip(node.children, shares, strict=True):
+            if child.deserved.get(resource, 0) != share:
+                child.deserved[resource] = share
+                if child.children:
+                    child.stale.add(resource)
+    node.stale.clear()
