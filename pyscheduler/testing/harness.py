@@ -28,7 +28,16 @@ from pyscheduler.config.extenders import build_extenders
 from pyscheduler.config.load import default, load, loads
 from pyscheduler.config.loaded import LoadedConfig
 from pyscheduler.config.rebuild import rebuild_profiles
-from pyscheduler.core.commands import Bind, CallExtenders, CancelBinding, Command, Evict, GetPod, PatchStatus
+from pyscheduler.core.commands import (
+    Bind,
+    CallExtenders,
+    CancelBinding,
+    Command,
+    Evict,
+    GetPod,
+    PatchPodGroup,
+    PatchStatus,
+)
 from pyscheduler.core.context import Settings
 from pyscheduler.core.events import (
     BindFailed,
@@ -328,6 +337,8 @@ class Harness(HarnessResults):
             elif isinstance(command, PatchStatus):
                 if self.apply_patches:
                     self._patch_status(command)
+            elif isinstance(command, PatchPodGroup):
+                self._patch_pod_group(command)
             elif isinstance(command, CallExtenders) and self.complete_extender_calls:
                 self._call_extenders(command)
 
@@ -394,6 +405,13 @@ class Harness(HarnessResults):
             pod = self._pods[key] = PodBuilder(with_condition(pod.manifest, scheduled))
         if wanted is not None and wanted != self.nominated(command.pod.name, command.pod.namespace):
             self._show(pod.nominated(wanted))
+
+    def _patch_pod_group(self, command: PatchPodGroup) -> None:
+        """Set a condition of a PodGroup that still exists."""
+        obj = self._objects.get(command.kind, command.name, command.namespace)
+        if obj is not None:
+            fields = {"status": command.status, "reason": command.reason, "message": command.message}
+            self.add_object(command.kind, self.versioned(with_condition(obj, {"type": command.type, **fields})))
 
     def _bind(self, command: Bind) -> None:
         """Start a binding cycle in virtual time."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Annotated, Any, NamedTuple, TypeVar
 
 import msgspec
@@ -34,6 +35,8 @@ class PodGroupApi(NamedTuple):
     """Returns the name of the PodGroup that a pod refers to, "" if there is none."""
     read: Callable[[Object], Declared | Rejection]
     """Returns the requirements in a PodGroup, or the reason why they cannot be met."""
+    condition_types: Mapping[str, str] = MappingProxyType({})
+    """Type of the condition that has whether the group is scheduled, by version; Scheduled in others."""
 
 
 class Metadata(ApiObject, frozen=True):

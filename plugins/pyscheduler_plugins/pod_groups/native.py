@@ -107,4 +107,9 @@ def _disruption_mode(value: dict[str, Any] | str | None) -> DisruptionMode | Non
     return _DISRUPTION_MODES.get(names[0]) if len(names) == 1 else None
 
 
-API: Final = PodGroupApi(GROUP, KINDS, _name_of, read)
+_CONDITION_TYPES: Final = {
+    "v1beta1": "PodGroupInitiallyScheduled",
+    "v1alpha3": "PodGroupInitiallyScheduled",
+    "v1alpha2": "PodGroupScheduled",
+}
+API: Final = PodGroupApi(GROUP, KINDS, _name_of, read, _CONDITION_TYPES)

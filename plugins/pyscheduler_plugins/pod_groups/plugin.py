@@ -68,19 +68,20 @@ class PodGroups(PodGroupPlugin):
         api = _API_BY_GROUP.get(key.api)
         if api is None:
             return pod_annotations.read(key, members)
-        obj = self._object(api, key)
-        if obj is None:
-            return Rejection(f"waiting for {described(key)} to appear", resolvable=False)
-        declared = api.read(obj)
-        return declared if isinstance(declared, Rejection) else self._with_priority(declared)
-
-    def _object(self, api: PodGroupApi, key: PodGroupKey) -> Mapping[str, Any] | None:
-        """Return the PodGroup in the newest version that has it; servers serve each version with all objects."""
-        for kind in api.kinds:
+        for kind in api.kinds:  # the newest version that has it; servers serve each version with all objects
             obj = self.handle.objects[kind].get((key.namespace, key.name))
             if obj is not None:
-                return obj
-        return None
+                return self._read(api, kind, obj)
+        return Rejection(f"waiting for {described(key)} to appear", resolvable=False)
+
+    def _read(self, api: PodGroupApi, kind: ResourceKind, obj: Mapping[str, Any]) -> PodGroup | Rejection:
+        declared = api.read(obj)
+        if isinstance(declared, Rejection):
+            return declared
+        group = self._with_priority(declared)
+        if isinstance(group, Rejection):
+            return group
+        return replace(group, kind=kind, condition_type=api.condition_types.get(kind.version, "Scheduled"))
 
     def _with_priority(self, declared: Declared) -> PodGroup | Rejection:
         """Return the requirements with the value of the PriorityClass."""

@@ -22,7 +22,6 @@ from tests.scenarios.batch.manifests import (
     queue,
 )
 
-pytestmark = pytest.mark.xfail(reason="pods of a group are scheduled one by one", strict=False)
 
 
 def slots(count: int) -> list[dict[str, object]]:

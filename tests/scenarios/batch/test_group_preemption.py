@@ -18,7 +18,6 @@ from tests.scenarios.batch.manifests import (
     pod,
 )
 
-pytestmark = pytest.mark.xfail(reason="pods of a group preempt one by one", strict=False)
 
 HOUR = 3600
 

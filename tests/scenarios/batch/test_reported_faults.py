@@ -19,7 +19,6 @@ from tests.scenarios.batch.manifests import (
     pod,
 )
 
-pytestmark = pytest.mark.xfail(reason="pods of a group are scheduled one by one", strict=False)
 
 HOUR = 3600
 
