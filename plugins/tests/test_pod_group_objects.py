@@ -95,8 +95,8 @@ def test_priority_class_of_kubernetes_is_named_if_admission_has_not_set_the_prio
 @pytest.mark.parametrize(
     ("spec", "text"),
     [
-        pytest.param({}, "spec: Object missing required field schedulingPolicy", id="no policy"),
-        pytest.param(None, "spec: Expected object, got null", id="no spec"),
+        pytest.param({}, "spec.schedulingPolicy: Required value", id="no policy"),
+        pytest.param(None, "spec: Invalid value: expected object, got null", id="no spec"),
         pytest.param(
             {"schedulingPolicy": {}}, "spec.schedulingPolicy: exactly one of basic and gang must be set", id="none"
         ),
@@ -107,12 +107,12 @@ def test_priority_class_of_kubernetes_is_named_if_admission_has_not_set_the_prio
         ),
         pytest.param(
             {"schedulingPolicy": {"gang": {}}},
-            "spec.schedulingPolicy.gang: Object missing required field minCount",
+            "spec.schedulingPolicy.gang.minCount: Required value",
             id="no minCount",
         ),
         pytest.param(
             {"schedulingPolicy": {"gang": {"minCount": 0}}},
-            "spec.schedulingPolicy.gang.minCount: Expected int >= 1",
+            "spec.schedulingPolicy.gang.minCount: Invalid value: expected int >= 1",
             id="minCount 0",
         ),
         pytest.param(
@@ -126,7 +126,9 @@ def test_priority_class_of_kubernetes_is_named_if_admission_has_not_set_the_prio
             "spec.disruptionMode: expected single or all",
             id="two modes",
         ),
-        pytest.param({**GANG, "priority": "7"}, "spec.priority: Expected int | null, got str", id="priority"),
+        pytest.param(
+            {**GANG, "priority": "7"}, "spec.priority: Invalid value: expected int | null, got str", id="priority"
+        ),
     ],
 )
 def test_rejection_of_a_kubernetes_pod_group_names_object_and_field(spec: Any, text: str) -> None:
@@ -189,10 +191,14 @@ def test_soft_topology_of_volcano_is_a_preference() -> None:
 @pytest.mark.parametrize(
     ("spec", "text"),
     [
-        pytest.param({"minMember": -1}, "spec.minMember: Expected int >= 0", id="negative minMember"),
-        pytest.param({"minMember": "2"}, "spec.minMember: Expected int | null, got str", id="minMember is text"),
+        pytest.param({"minMember": -1}, "spec.minMember: Invalid value: expected int >= 0", id="negative minMember"),
         pytest.param(
-            {"minTaskMember": {"a": -1}}, "spec.minTaskMember[...]: Expected int >= 0", id="negative minTaskMember"
+            {"minMember": "2"}, "spec.minMember: Invalid value: expected int | null, got str", id="minMember is text"
+        ),
+        pytest.param(
+            {"minTaskMember": {"a": -1}},
+            "spec.minTaskMember[...]: Invalid value: expected int >= 0",
+            id="negative minTaskMember",
         ),
         pytest.param(
             {"minResources": {"cpu": "x"}},
@@ -244,7 +250,7 @@ def test_rejection_of_a_scheduler_plugins_pod_group_names_object_and_field(spec:
 def test_object_without_name_is_rejected(read: Read) -> None:
     found = read({"metadata": {}, "spec": {"minMember": 1, **GANG}})
     assert isinstance(found, Rejection)
-    assert "metadata: Object missing required field name" in found.message
+    assert "metadata.name: Required value" in found.message
 
 
 FIELDS = st.sampled_from([

@@ -198,7 +198,7 @@ def test_newest_version_of_a_kubernetes_pod_group_is_read(versions: dict[Resourc
 
 def test_invalid_pod_group_rejects_its_pods_with_object_and_field() -> None:
     pod_groups = plugin((volcano.KIND, pod_group(minMember=-1)))
-    text = "PodGroup default/g (scheduling.volcano.sh): spec.minMember: Expected int >= 0"
+    text = "PodGroup default/g (scheduling.volcano.sh): spec.minMember: Invalid value: expected int >= 0"
     assert message(pod_groups, of_volcano()) == text
 
 

@@ -57,10 +57,18 @@ def decode(obj: Object, kind: type[T], api: str) -> T | Rejection:
     try:
         return msgspec.convert(obj, kind)
     except msgspec.ValidationError as error:
-        why, _, path = str(error).partition(" - at `$.")
         meta = obj.get("metadata") or {}
         key = PodGroupKey(str(meta.get("namespace", "")), str(meta.get("name", "")), api)
-        return invalid(key, path.rstrip("`") or "object", why.replace("`", ""))
+        return invalid(key, *_field_error(error))
+
+
+def _field_error(error: msgspec.ValidationError) -> tuple[str, str]:
+    """Return the field and the reason of a decoding error, in the words of the API server."""
+    why, _, path = str(error).replace("`", "").partition(" - at $.")
+    text, _, missing = why.partition("missing required field ")
+    if missing:
+        return ".".join(filter(None, (path, missing))), "Required value"
+    return path, f"Invalid value: {text[:1].lower()}{text[1:]}"
 
 
 def invalid(key: PodGroupKey, field: str, why: str) -> Rejection:
