@@ -68,6 +68,8 @@ class PodGroup(Struct, frozen=True):
     """Kind of the object, to which the scheduler writes a condition; None if there is none."""
     condition_type: str = "Scheduled"
     """Type of that condition."""
+    failure_condition_type: str = ""
+    """Type of the condition that is True if the group cannot be scheduled (Volcano); "" if the other one is False."""
 
     def shortage(self, roles: Collection[str]) -> str:
         """Return what pods with these roles, one for each pod, lack of the minimums, as text; "" if nothing."""

@@ -29,12 +29,12 @@ class PodGroupStatusWriter:
     def __init__(self, api: ApiWriter, clock: Clock) -> None:
         self._api = api
         self._clock = clock
-        self._waiting: OrderedDict[str, PatchPodGroup] = OrderedDict()
+        self._waiting: OrderedDict[tuple[str, ...], PatchPodGroup] = OrderedDict()
         self._due = asyncio.Event()
 
     def add(self, command: PatchPodGroup) -> None:
         """Queue a condition, instead of an earlier one of the group that is not written yet."""
-        self._waiting[f"{command.kind.group}/{command.namespace}/{command.name}"] = command
+        self._waiting[command.kind.group, command.namespace, command.name, command.type] = command
         self._due.set()
 
     async def run(self) -> None:
@@ -62,11 +62,19 @@ class PodGroupStatusWriter:
             if patch is None:
                 return
             try:
-                await self._api.merge(f"{path}/status", patch)
+                await self._merge(path, patch)
                 return
             except ApiError as problem:
                 if problem.status != _CONFLICT or tries == _TRIES:
                     raise
+
+    async def _merge(self, path: str, patch: Json) -> None:
+        try:
+            await self._api.merge(f"{path}/status", patch)
+        except ApiError as problem:
+            if problem.status != _NOT_FOUND:
+                raise
+            await self._api.merge(path, patch)  # Volcano's PodGroup has no status subresource
 
 
 def with_condition(obj: Json, command: PatchPodGroup, now: str) -> Json | None:

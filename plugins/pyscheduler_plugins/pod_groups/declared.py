@@ -37,6 +37,8 @@ class PodGroupApi(NamedTuple):
     """Returns the requirements in a PodGroup, or the reason why they cannot be met."""
     condition_types: Mapping[str, str] = MappingProxyType({})
     """Type of the condition that has whether the group is scheduled, by version; Scheduled in others."""
+    failure_condition_type: str = ""
+    """Type of the condition that is True if the group cannot be scheduled; "" if the other one is False then."""
 
 
 class Metadata(ApiObject, frozen=True):

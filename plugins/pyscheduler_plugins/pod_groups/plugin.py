@@ -81,7 +81,8 @@ class PodGroups(PodGroupPlugin):
         group = self._with_priority(declared)
         if isinstance(group, Rejection):
             return group
-        return replace(group, kind=kind, condition_type=api.condition_types.get(kind.version, "Scheduled"))
+        type_ = api.condition_types.get(kind.version, "Scheduled")
+        return replace(group, kind=kind, condition_type=type_, failure_condition_type=api.failure_condition_type)
 
     def _with_priority(self, declared: Declared) -> PodGroup | Rejection:
         """Return the requirements with the value of the PriorityClass."""

@@ -99,4 +99,4 @@ def _of_nodes(resources: Amounts) -> Amounts:
     }
 
 
-API: Final = PodGroupApi(GROUP, (KIND,), _name_of, read)
+API: Final = PodGroupApi(GROUP, (KIND,), _name_of, read, failure_condition_type="Unschedulable")

@@ -133,11 +133,12 @@ class GroupPreemptionSearch:
 
 def preempt_whole_groups(
     context: Context, queued: QueuedPod, node_name: str, victims: Sequence[Pod], now: float
-) -> GroupPreemption:
+) -> GroupPreemption | None:
     """Return the preemption of a single pod whose victims are units, given those that a plugin has chosen.
 
-    The plugin's choice stands if it leaves every group its minimum. Otherwise single pods and surplus of groups are
-    preferred on any node; the rest of a group is evicted with those that it is of no use without.
+    The plugin's choice stands if it leaves every group its minimum, and no group has a priority of its own that is not
+    lower. Otherwise single pods and surplus of groups are preferred on any node; the rest of a group is evicted with
+    those that it is of no use without. None if no such preemption helps.
     """
     chosen = GroupPreemption({queued.pod.uid: node_name}, {node_name: victims} if victims else {})
     if not context.groups.is_enabled or not any(map(context.groups.key_of, victims)):
@@ -145,11 +146,10 @@ def preempt_whole_groups(
     units = eviction_units(context, _NO_GROUP, queued.pod.priority)
     uids = {pod.uid for pod in victims}
     touched = [each for each in ({pod.uid for pod in unit.pods} for unit in units) if not each.isdisjoint(uids)]
-    if all(each <= uids for each in touched):
+    if uids == set().union(*touched):
         return chosen
     alone = PodGroup(_NO_GROUP, min_count=1)
-    found = GroupPreemptionSearch(context, alone, queued.pod.priority, [queued], now).run()
-    return chosen if found is None else found
+    return GroupPreemptionSearch(context, alone, queued.pod.priority, [queued], now).run()
 
 
 def _by_node(context: Context, pods: Iterable[Pod]) -> dict[str, list[Pod]]:

@@ -148,8 +148,8 @@ def handle_fit_error(
     nominate = result.nominate
     if result.evict:
         preemption = preempt_whole_groups(context, queued, nominate or "", result.evict, now)
-        nominate = preemption.nodes[queued.pod.uid]
-        for name, victims in preemption.victims.items():
+        nominate = "" if preemption is None else preemption.nodes[queued.pod.uid]
+        for name, victims in preemption.victims.items() if preemption is not None else ():
             evictions += prepare_candidate(context, queued.pod, name, victims, result.plugin, now)
     return handle_scheduling_failure(context, queued, Failure.fit_error(diagnosis, nominate), now) + evictions
 

@@ -205,7 +205,12 @@ def _report_group(context: Context, group: PodGroup, failures: Mapping[str, Fail
         condition = ("False", failure.reason, failure.message)
     if condition == state.condition:
         return []
-    state.condition = condition
+    failed_before, state.condition = state.condition[0] == "False", condition
     status, reason, message = condition
+    types = {group.condition_type: status}
+    if group.failure_condition_type and status == "False":
+        types = {group.failure_condition_type: "True"}
+    elif group.failure_condition_type and failed_before:
+        types[group.failure_condition_type] = "False"
     namespace, name, _ = group.key
-    return [PatchPodGroup(group.kind, namespace, name, group.uid, group.condition_type, status, reason, message)]
+    return [PatchPodGroup(group.kind, namespace, name, group.uid, *each, reason, message) for each in types.items()]

@@ -9,7 +9,6 @@ import pytest
 from tests.scenarios.batch.cluster import Cluster
 from tests.scenarios.batch.manifests import APIS, NATIVE, VOLCANO, gang, node, queue
 
-
 UNSCHEDULABLE = "Unschedulable"
 
 

@@ -23,7 +23,6 @@ from tests.scenarios.batch.manifests import (
 )
 
 
-
 def slots(count: int) -> list[dict[str, object]]:
     return [node(f"slot{i}") for i in range(count)]
 

@@ -18,7 +18,6 @@ from tests.scenarios.batch.manifests import (
     pod,
 )
 
-
 HOUR = 3600
 
 

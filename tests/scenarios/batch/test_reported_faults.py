@@ -19,7 +19,6 @@ from tests.scenarios.batch.manifests import (
     pod,
 )
 
-
 HOUR = 3600
 
 
