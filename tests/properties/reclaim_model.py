@@ -11,7 +11,7 @@ from pyscheduler_plugins.queues.reclaim import find_victims
 from pyscheduler_plugins.queues.tree import QueueTree, Usage
 
 Amounts = dict[str, int]
-Cost = tuple[bool, int, int, int, float]
+Cost = tuple[int, int, int, int, float]
 
 
 @dataclass
@@ -55,18 +55,27 @@ class Request:
                 over = {r: n - bundle.resources.get(r, 0) for r, n in over.items()}
         return over
 
-    def may_evict(self, bundle: Bundle, without: Sequence[Bundle] = ()) -> bool:
+    def may_evict(self, bundle: Bundle) -> bool:
         """Return True if all its queues have more than they deserve of something that it frees."""
         queues = self.affected(bundle)
         return bool(queues) and all(
-            any(n > 0 and bundle.resources.get(r, 0) > 0 for r, n in self.over(name, without).items())
-            for name in queues
+            any(n > 0 and bundle.resources.get(r, 0) > 0 for r, n in self.over(name).items()) for name in queues
         )
 
-    def is_safe(self, chosen: Sequence[Bundle]) -> bool:
-        """Return True if all queues keep their deserved amounts."""
-        return all(
-            n >= 0 for bundle in chosen for name in self.affected(bundle) for n in self.over(name, chosen).values()
+    def below(self, chosen: Sequence[Bundle]) -> int:
+        """Return the number of queues that the bundles take below their deserved amounts."""
+        queues = {name for bundle in chosen for name in self.affected(bundle)}
+        return sum(any(n < 0 for n in self.over(name, chosen).values()) for name in queues)
+
+    def has_last(self, queue: str, chosen: Sequence[Bundle]) -> bool:
+        """Return True if the queue keeps its deserved amounts until the last one of its bundles is taken."""
+        taken = [bundle for bundle in chosen if queue in self.affected(bundle)]
+        if all(n >= 0 for n in self.over(queue, taken).values()):
+            return True
+        rests = [(last, self.over(queue, [each for each in taken if each is not last])) for last in taken]
+        return any(
+            all(n >= 0 for n in rest.values()) and any(n > 0 and last.resources.get(r, 0) > 0 for r, n in rest.items())
+            for last, rest in rests
         )
 
     def keeps_guarantees(self, chosen: Sequence[Bundle]) -> bool:
@@ -82,18 +91,12 @@ class Request:
         """Return True if the set may be evicted and frees enough."""
         whole = [bundle.job for bundle in chosen if bundle.is_whole]
         surplus = {bundle.job for bundle in chosen if not bundle.is_whole}
-        rests = [[each for each in chosen if each is not bundle] for bundle in chosen]
         return (
             self.frees_enough(chosen)
             and not surplus & set(whole)
             and all(map(self.may_evict, chosen))
             and self.keeps_guarantees(chosen)
-            and (
-                self.is_safe(chosen)
-                or any(
-                    self.is_safe(rest) and self.may_evict(last, rest) for last, rest in zip(chosen, rests, strict=True)
-                )
-            )
+            and all(self.has_last(name, chosen) for name in {n for bundle in chosen for n in self.affected(bundle)})
         )
 
     def frees_enough(self, chosen: Sequence[Bundle]) -> bool:
@@ -102,7 +105,7 @@ class Request:
     def cost(self, chosen: Sequence[Bundle]) -> Cost:
         excess = sum((sum(b.resources.get(r, 0) for b in chosen) - n) / n for r, n in self.missing.items())
         return (
-            not self.is_safe(chosen),
+            self.below(chosen),
             sum(bundle.is_whole for bundle in chosen),
             max((bundle.priority for bundle in chosen), default=0),
             sum(len(bundle.pods) for bundle in chosen),

@@ -14,7 +14,7 @@ from pyscheduler_plugins.queues.bundles import RunningPod, bundles_of
 from pyscheduler_plugins.queues.hierarchy import link_queues
 from pyscheduler_plugins.queues.queue import Queue
 from pyscheduler_plugins.queues.tree import QueueTree, Usage
-from pyscheduler_plugins.queues.victim_search import _Search
+from pyscheduler_plugins.queues.victim_search import _QueueBalance, _Search
 from tests.properties.profiles import assert_caught, quick
 from tests.properties.reclaim_model import Amounts, ElasticJob, ReclaimingCluster, Request
 
@@ -125,6 +125,7 @@ def _no_limit(*_: Any) -> dict[str, Any]:
 def _keep_all(search: Any) -> None:
     if search.best is None:
         search.best = [candidate.bundle for candidate in search._chosen]
+        search._best_cost = (0, (0, 0, 0), 0.0)
 
 
 def _always(*_: Any) -> bool:
@@ -139,7 +140,7 @@ PLANTED: dict[str, tuple[Any, str, Callable[..., Any]]] = {
     "the reclaiming queue may exceed its deserved amounts": (reclaim_module, "_excesses", _no_limit),
     "the first set is taken as it is": (_Search, "_record", _keep_all),
     "guarantees are ignored": (_Search, "_keeps_guarantees", _always),
-    "any bundle may take its queue below its deserved amounts": (_Search, "_stays_deserved", _always),
+    "any bundle may take its queue below its deserved amounts": (_QueueBalance, "allows", _always),
     "queues that are not reclaimable are victims": (reclaim_module._Rivals, "_protected", _none),
 }
 
