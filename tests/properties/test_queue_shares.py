@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from pyscheduler_plugins.queues import max_min as max_min_module
-from pyscheduler_plugins.queues import tree as tree_module
 from pyscheduler_plugins.queues.hierarchy import Hierarchy, link_queues
 from pyscheduler_plugins.queues.max_min import Claim, max_min
 from pyscheduler_plugins.queues.queue import Queue, QueueState
+from pyscheduler_plugins.queues.queue_node import QueueNode
 from pyscheduler_plugins.queues.tree import QueueTree, Usage
 from tests.properties.profiles import assert_caught, quick
 
@@ -287,23 +287,20 @@ def _add_to_the_queue_only(node: Any, resource: str, allocated: int) -> None:
 
 
 def _forget_capability(node: Any, resource: str) -> int:
-    return int(
-        node.claimed_by_children.get(resource, 0)
-        + node.own.allocated.get(resource, 0)
-        + node.own.pending.get(resource, 0)
-    )
+    own = node.own.allocated.get(resource, 0) + node.own.pending.get(resource, 0)
+    return int(node.claimed_by_children.get(resource, 0) + own)
 
 
-_divide, _add = tree_module._divide, tree_module._add
-PLANTED_IN_TREE: dict[str, tuple[Any, str, Callable[..., Any]]] = {
-    "changed shares are not divided again": (tree_module, "_divide", _divide_once),
-    "usage is not summed up": (tree_module, "_add", _add_to_the_queue_only),
-    "requests exceed the quota": (tree_module._Node, "_compute_demand", _forget_capability),
+_divide, _add = QueueNode.divide, QueueNode.add
+PLANTED_IN_TREE: dict[str, tuple[str, Callable[..., Any]]] = {
+    "changed shares are not divided again": ("divide", _divide_once),
+    "usage is not summed up": ("add", _add_to_the_queue_only),
+    "requests exceed the quota": ("_compute_demand", _forget_capability),
 }
 
 
 @pytest.mark.parametrize("bug_name", PLANTED_IN_TREE)
 def test_planted_bug_in_the_tree_is_found(bug_name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    owner, name, bug = PLANTED_IN_TREE[bug_name]
-    monkeypatch.setattr(owner, name, bug)
+    name, bug = PLANTED_IN_TREE[bug_name]
+    monkeypatch.setattr(QueueNode, name, bug)
     assert_caught(check_tree, STORIES, AssertionError)

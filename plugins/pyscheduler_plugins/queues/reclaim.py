@@ -1,7 +1,7 @@
 """Reclaim: the pods that a queue may evict from queues which have allocated more than they deserve.
 
 Bundles are evicted while their queue stays at its deserved amounts. Only if that frees too little, the last bundle of a
-queue may take it below them, of as few queues as possible. None may take a queue below its guarantee, and the queue that
+queue may take it below them, of as few queues as possible. None may take a queue below its guarantee, and the one that
 reclaims never exceeds its own deserved amounts. So it is not reclaimed from, and reclaiming ends.
 
 In a hierarchy, this holds for all queues below the common ancestor of the two queues.

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pyscheduler_plugins.queues import tree as tree_module
+from pyscheduler_plugins.queues import queue_node
 from pyscheduler_plugins.queues.hierarchy import link_queues
 from pyscheduler_plugins.queues.max_min import Claim, max_min
 from pyscheduler_plugins.queues.queue import Queue, QueueState, elastic_quota_pool
@@ -302,7 +302,7 @@ def test_only_shares_on_the_path_and_beside_it_are_divided_again(monkeypatch: py
         divided.append(capacity)
         return max_min(capacity, claims)
 
-    monkeypatch.setattr(tree_module, "max_min", counted)
+    monkeypatch.setattr(queue_node, "max_min", counted)
     run(t, "b2", pending=2)
     assert divided == []
     t.deserved("b2")
