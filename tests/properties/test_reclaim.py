@@ -141,7 +141,7 @@ PLANTED: dict[str, tuple[Any, str, Callable[..., Any]]] = {
     "the first set is taken as it is": (_Search, "_record", _keep_all),
     "guarantees are ignored": (_Search, "_keeps_guarantees", _always),
     "any bundle may take its queue below its deserved amounts": (_QueueBalance, "allows", _always),
-    "queues that are not reclaimable are victims": (reclaim_module._Rivals, "_protected", _none),
+    "queues that are not reclaimable are victims": (reclaim_module._CandidateBundles, "_protected", _none),
 }
 
 

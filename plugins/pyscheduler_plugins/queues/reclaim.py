@@ -46,11 +46,11 @@ def find_victims(
     excesses = _excesses(tree, queue, request)
     if queue in excesses:
         return Reclaim(reason=_reclaimer_reason(tree, queue, request, free, excesses[queue]))
-    rivals = _Rivals(tree, queue, missing, excesses)
+    found = _CandidateBundles(tree, queue, missing, excesses)
     for bundle in bundles:
-        rivals.add(bundle)
-    victims = smallest_set(rivals.candidates, missing, rivals.allowance)
-    return Reclaim(reason=rivals.reason()) if victims is None else Reclaim(tuple(victims))
+        found.add(bundle)
+    victims = smallest_set(found.candidates, missing, found.allowance)
+    return Reclaim(reason=found.reason()) if victims is None else Reclaim(tuple(victims))
 
 
 def _excesses(tree: QueueTree, queue: str, request: Mapping[str, int]) -> dict[str, tuple[str, int]]:
@@ -83,8 +83,8 @@ def _reclaimer_reason(
     )
 
 
-class _Rivals:
-    """Queues that have more than they deserve, and their bundles."""
+class _CandidateBundles:
+    """Bundles of queues that have more than they deserve."""
 
     def __init__(self, tree: QueueTree, queue: str, missing: Amounts, excesses: Mapping[str, object]) -> None:
         self.candidates: list[Candidate] = []
