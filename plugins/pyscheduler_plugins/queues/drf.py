@@ -5,8 +5,7 @@ job, or the queue, with the smallest one next.
 
 In a hierarchy, a queue's dominant share covers only the resources that it can still be served with: those that the next
 jobs of its queues request which fit into the free resources. Otherwise a queue that has all GPUs, with a next job that
-is blocked because there are no more, would count as well served, and its sibling would lose its cpus to other queues one
-by one whenever a job ends.
+waits for one more, would count as well served, and its sibling would lose its cpus to other queues whenever a job ends.
 """
 
 from __future__ import annotations

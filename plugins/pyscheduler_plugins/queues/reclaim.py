@@ -1,8 +1,8 @@
 """Reclaim: the pods that a queue may evict from queues which have allocated more than they deserve.
 
-Bundles are evicted while their queue stays at its deserved amounts. Only if that frees too little, one bundle may take
-its queue below them. None may take a queue below its guarantee, and the reclaiming queue never exceeds its own deserved
-amounts. So a queue that has reclaimed is not reclaimed from, and reclaiming ends.
+Bundles are evicted while their queue stays at its deserved amounts. Only if that frees too little, the last bundle of a
+queue may take it below them, of as few queues as possible. None may take a queue below its guarantee, and the one that
+reclaims never exceeds its own deserved amounts. So it is not reclaimed from, and reclaiming ends.
 
 In a hierarchy, this holds for all queues below the common ancestor of the two queues.
 """
@@ -46,11 +46,11 @@ def find_victims(
     excesses = _excesses(tree, queue, request)
     if queue in excesses:
         return Reclaim(reason=_reclaimer_reason(tree, queue, request, free, excesses[queue]))
-    rivals = _Rivals(tree, queue, missing, excesses)
+    found = _CandidateBundles(tree, queue, missing, excesses)
     for bundle in bundles:
-        rivals.add(bundle)
-    victims = smallest_set(rivals.candidates, missing, rivals.allowance)
-    return Reclaim(reason=rivals.reason()) if victims is None else Reclaim(tuple(victims))
+        found.add(bundle)
+    victims = smallest_set(found.candidates, missing, found.allowance)
+    return Reclaim(reason=found.reason()) if victims is None else Reclaim(tuple(victims))
 
 
 def _excesses(tree: QueueTree, queue: str, request: Mapping[str, int]) -> dict[str, tuple[str, int]]:
@@ -83,8 +83,8 @@ def _reclaimer_reason(
     )
 
 
-class _Rivals:
-    """Queues that have more than they deserve, and their bundles."""
+class _CandidateBundles:
+    """Bundles of queues that have more than they deserve."""
 
     def __init__(self, tree: QueueTree, queue: str, missing: Amounts, excesses: Mapping[str, object]) -> None:
         self.candidates: list[Candidate] = []
@@ -93,13 +93,16 @@ class _Rivals:
         self._path = tree.path(queue)
         # A queue above the reclaiming one that would exceed its deserved amounts can reclaim from its own subtree only.
         self._within = next((name for name in reversed(self._path) if name in excesses), self._path[-1])
+        self._affected: dict[str, tuple[str, ...]] = {}
         self._victims: dict[str, list[Candidate]] = {}
 
     def add(self, bundle: Bundle) -> None:
         """Add the bundle to the candidates if all its queues have more than they deserve."""
         frees = {r: n for r, n in bundle.resources.items() if r in self._missing and n > 0}
-        queues = self._below_common_ancestor(bundle.queue) if frees else ()
-        if not queues or not all(self._above_deserved(queue).keys() & frees.keys() for queue in queues):
+        queues = self._affected.get(bundle.queue)
+        if queues is None:
+            queues = self._affected[bundle.queue] = self._below_common_ancestor(bundle.queue)
+        if not frees or not queues or not all(self._above_deserved(queue).keys() & frees.keys() for queue in queues):
             return
         candidate = Candidate(bundle, frees, queues)
         self._victims.setdefault(bundle.queue, []).append(candidate)

@@ -1,8 +1,4 @@
-"""Allocated and requested amounts of all queues, and the shares that they deserve.
-
-A change of a job is added up along the path to the root at once. Shares are divided lazily: only below queues in which
-the claims or the amount to divide changed since, and only for the resources that changed.
-"""
+"""Allocated and requested amounts of all queues, and the shares that they deserve."""
 
 from __future__ import annotations
 
@@ -13,9 +9,9 @@ from msgspec import Struct, field
 
 from pyscheduler.api.resources import Amounts
 from pyscheduler_plugins.queues.hierarchy import Hierarchy, link_queues
-from pyscheduler_plugins.queues.max_min import Claim, max_min
 from pyscheduler_plugins.queues.quantities import format_amount
 from pyscheduler_plugins.queues.queue import Queue, QueueState
+from pyscheduler_plugins.queues.queue_node import JobTotals, QueueNode
 
 
 class Usage(Struct, frozen=True):
@@ -48,89 +44,6 @@ class Exceeded(Struct, frozen=True):
         )
 
 
-class _Totals:
-    """Sums over the jobs of one queue, without its children. They outlive a change of the queues."""
-
-    __slots__ = ("allocated", "pending")
-
-    def __init__(self) -> None:
-        self.allocated: Amounts = {}
-        self.pending: Amounts = {}
-
-
-class _Node:
-    """A queue in the tree."""
-
-    __slots__ = (
-        "_claims",
-        "allocated",
-        "children",
-        "claimed_by_children",
-        "demand",
-        "deserved",
-        "guarantee",
-        "nominal",
-        "own",
-        "parent",
-        "queue",
-        "stale",
-    )
-
-    def __init__(self, queue: Queue, parent: _Node | None, own: _Totals) -> None:
-        self.queue, self.parent, self.own = queue, parent, own
-        self.children: list[_Node] = []
-        self.guarantee: Amounts = {}
-        """At least the sum of the children's."""
-        self.nominal: Amounts = {}
-        """`deserved` of the spec; where it has none, the sum of the children's. At least the guarantee."""
-        self.allocated: Amounts = {}
-        """Sum of the subtree."""
-        self.claimed_by_children: Amounts = {}
-        self.demand: Amounts = {}
-        """Allocated and pending of the subtree, as far as the capabilities in it allow."""
-        self._claims: dict[str, Claim] = {}
-        self.deserved: Amounts = {}
-        self.stale: set[str] = set()
-        """Resources that must be divided among the children again."""
-
-    def update_demand(self, resource: str) -> int:
-        """Compute the demand from the jobs and the children. Return the difference to the previous one."""
-        before, after = self.demand.get(resource, 0), self._compute_demand(resource)
-        if before != after:
-            self.demand[resource] = after
-            self._claims.pop(resource, None)
-        return after - before
-
-    def _compute_demand(self, resource: str) -> int:
-        amount = self.claimed_by_children.get(resource, 0) + self.own.allocated.get(resource, 0)
-        if self.queue.state is QueueState.OPEN:  # a closed one starts no more jobs
-            amount += self.own.pending.get(resource, 0)
-        capability = self.queue.capability.get(resource)
-        return amount if capability is None else min(amount, capability)
-
-    def claim(self, resource: str) -> Claim:
-        """Return the claim to the parent's share."""
-        claim = self._claims.get(resource)
-        if claim is None:
-            claim = self._claims[resource] = self._compute_claim(resource)
-        return claim
-
-    def _compute_claim(self, resource: str) -> Claim:
-        limit = self.demand.get(resource, 0)
-        nominal = self.nominal.get(resource, 0)
-        if resource in self.queue.deserved:
-            limit = min(limit, nominal)
-        guarantee = self.guarantee.get(resource, 0)
-        return Claim(self.queue.weight, limit, min(guarantee, limit), min(nominal, limit))
-
-    def path(self) -> Iterator[_Node]:
-        """Yield this node and all above it, up to the root."""
-        node: _Node | None = self
-        while node is not None:
-            yield node
-            node = node.parent
-
-
 class QueueTree:
     """Queues with their usage, quotas and shares.
 
@@ -139,9 +52,9 @@ class QueueTree:
 
     def __init__(self, hierarchy: Hierarchy | None = None, capacity: Mapping[str, int] | None = None) -> None:
         self._capacity: Amounts = dict(capacity or {})
-        self._totals: dict[str, _Totals] = {}
+        self._totals: dict[str, JobTotals] = {}
         self._jobs: dict[Hashable, tuple[str, Usage]] = {}
-        self._nodes: dict[str, _Node] = {}
+        self._nodes: dict[str, QueueNode] = {}
         self.set_queues(hierarchy or link_queues(()))
 
     # -- changes -------------------------------------------------------------------------------------------------
@@ -151,14 +64,14 @@ class QueueTree:
         self._nodes = {}
         for queue in hierarchy.queues.values():
             parent = self._nodes[queue.parent] if self._nodes else None
-            node = _Node(queue, parent, self._totals.setdefault(queue.name, _Totals()))
+            node = QueueNode(queue, parent, self._totals.setdefault(queue.name, JobTotals()))
             self._nodes[queue.name] = node
             if parent is not None:
                 parent.children.append(node)
         for node in reversed(self._nodes.values()):
-            _sum_guarantees(node)
+            node.sum_guarantees()
             for resource in {*node.own.allocated, *node.own.pending}:
-                _add(node, resource, node.own.allocated.get(resource, 0))
+                node.add(resource, node.own.allocated.get(resource, 0))
         self.set_capacity(self._capacity)
 
     def set_capacity(self, capacity: Mapping[str, int]) -> None:
@@ -193,7 +106,7 @@ class QueueTree:
             return
         totals = self._totals.get(queue)
         if totals is None:
-            totals = self._totals[queue] = _Totals()
+            totals = self._totals[queue] = JobTotals()
         node = self._nodes.get(queue)
         for resource in {**old.allocated, **old.pending, **new.allocated, **new.pending}:
             allocated = new.allocated.get(resource, 0) - old.allocated.get(resource, 0)
@@ -203,7 +116,7 @@ class QueueTree:
             if pending:
                 totals.pending[resource] = totals.pending.get(resource, 0) + pending
             if node is not None and (allocated or pending):
-                _add(node, resource, allocated)
+                node.add(resource, allocated)
 
     # -- reading -------------------------------------------------------------------------------------------------
 
@@ -246,13 +159,13 @@ class QueueTree:
         """Return the share of each resource that the queue may reclaim, at most what it requests."""
         node = self._nodes[queue]
         for above in reversed(list(node.path())[1:]):
-            _divide(above)
+            above.divide()
         return node.deserved
 
     def refresh(self) -> None:
         """Bring the shares of all queues up to date at once. Reading a share refreshes the path to it only."""
         for node in self._nodes.values():
-            _divide(node)
+            node.divide()
 
     def share(self, queue: str) -> Fraction:
         """Return the largest ratio of allocated to deserved: 0 if nothing is allocated, above 1 if it borrows.
@@ -314,49 +227,5 @@ class QueueTree:
         return ""
 
     @property
-    def _root(self) -> _Node:
+    def _root(self) -> QueueNode:
         return next(iter(self._nodes.values()))
-
-
-def _sum_guarantees(node: _Node) -> None:
-    """Compute guarantee and nominal, and add them to the parent's; called for children before their parent."""
-    node.nominal.update(node.queue.deserved)
-    for resource, amount in node.queue.guarantee.items():
-        node.guarantee[resource] = max(node.guarantee.get(resource, 0), amount)
-    for resource, amount in node.guarantee.items():
-        node.nominal[resource] = max(node.nominal.get(resource, 0), amount)
-    if node.parent is not None:
-        for sums, own in ((node.parent.guarantee, node.guarantee), (node.parent.nominal, node.nominal)):
-            for resource, amount in own.items():
-                sums[resource] = sums.get(resource, 0) + amount
-
-
-def _add(node: _Node, resource: str, allocated: int) -> None:
-    """Add an allocated amount to the path to the root, and bring the demand on it up to date."""
-    if allocated:
-        for each in node.path():
-            each.allocated[resource] = each.allocated.get(resource, 0) + allocated
-        if node.children:
-            node.stale.add(resource)  # own jobs reduce what there is to divide
-    while difference := node.update_demand(resource):
-        parent = node.parent
-        if parent is None:
-            return
-        parent.claimed_by_children[resource] = parent.claimed_by_children.get(resource, 0) + difference
-        parent.stale.add(resource)
-        node = parent
-
-
-def _divide(node: _Node) -> None:
-    """Divide the share of a queue among its children, for the resources that changed."""
-    if not node.stale:
-        return
-    for resource in node.stale:
-        divisible = max(0, node.deserved.get(resource, 0) - node.own.allocated.get(resource, 0))
-        shares = max_min(divisible, [child.claim(resource) for child in node.children])
-        for child, share in zip(node.children, shares, strict=True):
-            if child.deserved.get(resource, 0) != share:
-                child.deserved[resource] = share
-                if child.children:
-                    child.stale.add(resource)
-    node.stale.clear()

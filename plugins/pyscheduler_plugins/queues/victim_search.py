@@ -1,9 +1,9 @@
 """Search for the smallest set of bundles that frees enough.
 
-Sets are compared by the number of jobs that they stop, then by the highest priority among their bundles, the number of
-their pods, and what they free beyond the need; of equal ones, newer pods are evicted. The search is depth-first with
-bounds. It is exact up to a number of steps; after that, the best set so far is returned. No bundle can be left out of
-any set that is returned.
+Sets are compared by the number of queues that they take below their deserved amounts, then by the number of jobs that
+they stop, the highest priority among their bundles, the number of their pods, and what they free beyond the need; of
+equal ones, newer pods are evicted. The search is depth-first with bounds. It is exact up to a number of steps; after
+that, the best set so far is returned. No bundle can be left out of any set that is returned.
 """
 
 from __future__ import annotations
@@ -16,11 +16,13 @@ from msgspec import Struct
 from pyscheduler.api.resources import Amounts
 from pyscheduler_plugins.queues.bundles import Bundle
 
-MAX_STEPS = 5_000
+MAX_STEPS = 2_000
+"""Steps of one search after its first complete set."""
 
 Balance = dict[str, Amounts]
 """Amounts by resource, by queue. A resource that is not listed is not limited."""
 _Cost = tuple[int, int, int]
+"""Stopped jobs, highest priority, pods."""
 _NO_PRIORITY = -(2**63)
 
 
@@ -45,14 +47,44 @@ class Allowance(Struct, frozen=True):
 def smallest_set(candidates: Sequence[Candidate], missing: Amounts, allowance: Allowance) -> list[Bundle] | None:
     """Return the smallest set that frees the missing amounts, None if no set does.
 
-    A set that leaves all queues at their deserved amounts comes first. Failing that, one bundle of the set takes its
-    queue below them; without that bundle, the queue is above them.
+    The last bundle that is taken from a queue may take it below its deserved amounts; before, the queue is above them.
     """
     search = _Search(candidates, missing, allowance)
-    search.run(None)
-    if search.best is None:
-        search.run_with_last()
+    max_below, queues = 0, len(allowance.above_deserved)
+    while search.best is None and max_below < 2 * queues:
+        search.run(max_below)
+        max_below = 2 * max_below or 1
     return search.best
+
+
+class _QueueBalance:
+    """Amounts that a queue has above what it deserves, less those of the chosen bundles."""
+
+    def __init__(self, above_deserved: Amounts) -> None:
+        self._left = dict(above_deserved)
+        self._chosen: Counter[frozenset[tuple[str, int]]] = Counter()
+
+    def is_below(self, frees: Mapping[str, int]) -> bool:
+        """Return True if another bundle takes the queue below its deserved amounts, or if it is below already."""
+        return any(left < frees.get(resource, 0) for resource, left in self._left.items())
+
+    def allows(self, frees: Mapping[str, int]) -> bool:
+        """Return True if the queue stays above its deserved amounts until the last one of its bundles is taken."""
+        left = {resource: n - frees.get(resource, 0) for resource, n in self._left.items()}
+        return any(self._is_last(dict(bundle), left) for bundle in (frees.items(), *self._chosen))
+
+    @staticmethod
+    def _is_last(bundle: Mapping[str, int], left: Amounts) -> bool:
+        without = {resource: n + bundle.get(resource, 0) for resource, n in left.items()}
+        return all(n >= 0 for n in without.values()) and any(bundle.get(r, 0) and n > 0 for r, n in without.items())
+
+    def change(self, frees: Mapping[str, int], sign: int) -> None:
+        """Add a bundle (-1) or remove it (1)."""
+        _add_listed(self._left, frees, sign)
+        kind = frozenset(frees.items())
+        self._chosen[kind] -= sign
+        if not self._chosen[kind]:
+            del self._chosen[kind]
 
 
 class _Search:
@@ -60,39 +92,26 @@ class _Search:
 
     def __init__(self, candidates: Iterable[Candidate], missing: Amounts, allowance: Allowance) -> None:
         self.best: list[Bundle] | None = None
-        self._best_cost: tuple[_Cost, float] | None = None
+        self._best_cost: tuple[int, _Cost, float] | None = None
+        self._allowance = allowance
         self._candidates = sorted(candidates, key=lambda candidate: _preference(candidate, missing))
         self._need = missing
         self._missing = dict(missing)
-        self._above_deserved = {queue: dict(of) for queue, of in allowance.above_deserved.items()}
+        self._balances = {queue: _QueueBalance(of) for queue, of in allowance.above_deserved.items()}
+        self._below = 0
         self._above_guarantee = {queue: dict(of) for queue, of in allowance.above_guarantee.items()}
         self._chosen: list[Candidate] = []
         self._costs: list[_Cost] = [(0, _NO_PRIORITY, 0)]
-        self._last: Candidate | None = None
         self._jobs: Counter[str] = Counter()
         self._stopped_jobs: set[str] = set()
-        self._kinds = _kinds(self._candidates)
-        self._next_kind = _next_positions(self._kinds)
+        self._next_kind = _next_positions(_kinds(self._candidates))
         self._freed_from = _suffix_sums(self._candidates, missing)
+        self._max_below = 0
         self._steps = 0
 
-    def run_with_last(self) -> None:
-        """Search the sets in which one bundle takes its queue below its deserved amounts."""
-        self._steps = 0
-        kinds = set()
-        for candidate, kind in zip(self._candidates, self._kinds, strict=True):
-            if kind in kinds or not (self._is_above_deserved(candidate) and self._keeps_guarantees(candidate)):
-                continue
-            kinds.add(kind)
-            self._take(candidate, is_last=True)
-            self.run(candidate)
-            self._put_back(is_last=True)
-            if self._steps > MAX_STEPS:
-                return
-
-    def run(self, last: Candidate | None) -> None:
-        """Search all sets of which only `last`, which is chosen already, takes its queue below its deserved amounts."""
-        self._last = last
+    def run(self, max_below: int) -> None:
+        """Search all sets that take at most so many queues below their deserved amounts."""
+        self._max_below, self._steps = max_below, 0
         positions: list[int] = []
         position, is_first_descent = 0, True
         while True:
@@ -103,7 +122,7 @@ class _Search:
                 positions.append(following)
                 position = following + 1
                 continue
-            if covered and (last is None or self._is_above_deserved(last)):
+            if covered:
                 self._record()
             if not positions:
                 return
@@ -122,32 +141,26 @@ class _Search:
             if any(n > 0 and self._freed_from[index][r] < n for r, n in self._missing.items()):
                 return None
             candidate = self._candidates[index]
-            if self._is_allowed(candidate) and not self._is_too_expensive(_added(cost, candidate.bundle)):
+            if self._is_allowed(candidate, _added(cost, candidate.bundle)):
                 return index
         return None
 
-    def _is_allowed(self, candidate: Candidate) -> bool:
+    def _is_allowed(self, candidate: Candidate, cost: _Cost) -> bool:
         bundle = candidate.bundle
         conflicts = self._jobs[bundle.job] if bundle.is_whole else bundle.job in self._stopped_jobs
+        if conflicts or not any(self._missing[r] > 0 for r in candidate.frees):
+            return False
+        balances = [self._balances[queue] for queue in candidate.queues]
+        newly_below = [
+            balance for balance in balances if balance.is_below(candidate.frees) and not balance.is_below({})
+        ]
+        below = self._below + len(newly_below)
+        is_too_expensive = self._best_cost is not None and (below, cost) > self._best_cost[:2]
         return (
-            not conflicts
-            and candidate is not self._last
-            and any(self._missing[r] > 0 for r in candidate.frees)
-            and self._stays_deserved(candidate)
+            below <= self._max_below
+            and not is_too_expensive
+            and all(not balance.is_below(candidate.frees) or balance.allows(candidate.frees) for balance in balances)
             and self._keeps_guarantees(candidate)
-        )
-
-    def _stays_deserved(self, candidate: Candidate) -> bool:
-        return all(
-            amount <= self._above_deserved[queue].get(resource, amount)
-            for queue in candidate.queues
-            for resource, amount in candidate.frees.items()
-        )
-
-    def _is_above_deserved(self, candidate: Candidate) -> bool:
-        return all(
-            any(self._above_deserved[queue].get(resource, 0) > 0 for resource in candidate.frees)
-            for queue in candidate.queues
         )
 
     def _keeps_guarantees(self, candidate: Candidate) -> bool:
@@ -158,46 +171,54 @@ class _Search:
             if amount > 0
         )
 
-    def _take(self, candidate: Candidate, *, is_last: bool = False) -> None:
+    def _take(self, candidate: Candidate) -> None:
         self._chosen.append(candidate)
         self._costs.append(_added(self._costs[-1], candidate.bundle))
         self._jobs[candidate.bundle.job] += 1
         if candidate.bundle.is_whole:
             self._stopped_jobs.add(candidate.bundle.job)
-        self._change(candidate, -1, is_last)
+        self._change(candidate, -1)
 
-    def _put_back(self, *, is_last: bool = False) -> None:
+    def _put_back(self) -> None:
         candidate = self._chosen.pop()
         self._costs.pop()
         self._jobs[candidate.bundle.job] -= 1
         if candidate.bundle.is_whole:
             self._stopped_jobs.discard(candidate.bundle.job)
-        self._change(candidate, 1, is_last)
+        self._change(candidate, 1)
 
-    def _change(self, candidate: Candidate, sign: int, is_last: bool) -> None:
+    def _change(self, candidate: Candidate, sign: int) -> None:
         _add_listed(self._missing, candidate.frees, sign)
         for queue in candidate.queues:
             _add_listed(self._above_guarantee[queue], candidate.bundle.resources, sign)
-            if not is_last:
-                _add_listed(self._above_deserved[queue], candidate.frees, sign)
-
-    def _is_too_expensive(self, cost: _Cost) -> bool:
-        return self._best_cost is not None and cost > self._best_cost[0]
+            balance = self._balances[queue]
+            self._below -= balance.is_below({})
+            balance.change(candidate.frees, sign)
+            self._below += balance.is_below({})
 
     def _record(self) -> None:
         """Compare the chosen set, without unnecessary bundles, with the best one."""
-        chosen = [candidate.bundle for candidate in self._chosen]
-        excess = {r: sum(bundle.resources.get(r, 0) for bundle in chosen) - n for r, n in self._need.items()}
-        for bundle in sorted(chosen, key=lambda each: (each.is_whole, each.priority, len(each.pods)), reverse=True):
-            if all(bundle.resources.get(r, 0) <= n for r, n in excess.items()):
-                chosen.remove(bundle)
-                _add_listed(excess, bundle.resources, -1)
+        chosen = list(self._chosen)
+        excess = {r: sum(each.frees.get(r, 0) for each in chosen) - n for r, n in self._need.items()}
+        for candidate in sorted(chosen, key=lambda each: _added(self._costs[0], each.bundle), reverse=True):
+            if all(candidate.frees.get(r, 0) <= n for r, n in excess.items()):
+                chosen.remove(candidate)
+                _add_listed(excess, candidate.frees, -1)
         cost = self._costs[0]
-        for bundle in chosen:
-            cost = _added(cost, bundle)
-        relative_excess = sum(n / self._need[r] for r, n in excess.items())
-        if self._best_cost is None or (cost, relative_excess) < self._best_cost:
-            self.best, self._best_cost = chosen, (cost, relative_excess)
+        for candidate in chosen:
+            cost = _added(cost, candidate.bundle)
+        total = (self._count_below(chosen), cost, sum(n / self._need[r] for r, n in excess.items()))
+        if self._best_cost is None or total < self._best_cost:
+            self.best, self._best_cost = [candidate.bundle for candidate in chosen], total
+
+    def _count_below(self, chosen: Iterable[Candidate]) -> int:
+        """Return the number of queues that the candidates take below their deserved amounts."""
+        taken: Balance = {}
+        for candidate in chosen:
+            for queue in candidate.queues:
+                _add_listed(taken.setdefault(queue, dict.fromkeys(self._need, 0)), candidate.frees, 1)
+        above = self._allowance.above_deserved
+        return sum(any(amounts[r] > n for r, n in above[queue].items()) for queue, amounts in taken.items())
 
 
 def _added(cost: _Cost, bundle: Bundle) -> _Cost:

@@ -192,6 +192,15 @@ def test_set_that_leaves_all_queues_their_deserved_comes_first() -> None:
     assert victims(cluster.reclaim("c", cores(3)))[0] in ("m1", "s6")
 
 
+def test_queues_are_taken_below_their_deserved_one_by_one() -> None:
+    """The six small queues run two pods of 8 cpus each and deserve less than 11 cpus, so no pod is surplus."""
+    cluster = Cluster(96, *[queue(f"q{i}") for i in range(6)], queue("large", weight=5))
+    for i in range(6):
+        cluster.run(f"j{i}-", f"q{i}", 2, minimum=0, cpu=8)
+    assert [len(victims(cluster.reclaim("large", cores(n)))) for n in (8, 16, 32)] == [1, 2, 4]
+    assert {bundle.queue for bundle in cluster.reclaim("large", cores(32)).victims} == {"q0", "q1", "q2", "q3"}
+
+
 def test_exact_set_is_found_where_the_newest_pods_do_not_fit_together() -> None:
     cluster = Cluster(13, queue("a", deserved=10), queue("b", deserved=3))
     pods = [RunningPod("keep", cores(8), 0), RunningPod("three", cores(3), 1), RunningPod("two", cores(2), 2)]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
 import pytest
 
+from pyscheduler_plugins.queues import queue_node
 from pyscheduler_plugins.queues.hierarchy import link_queues
+from pyscheduler_plugins.queues.max_min import Claim, max_min
 from pyscheduler_plugins.queues.queue import Queue, QueueState, elastic_quota_pool
 from pyscheduler_plugins.queues.tree import Exceeded, QueueTree, Usage
 
@@ -282,3 +285,34 @@ def test_jobs_may_start_in_open_queues_without_children() -> None:
     assert t.unavailable("b") == ""
     assert t.unavailable("a") == "queue a has child queues; jobs belong into one of them"
     assert t.unavailable("c") == "queue c does not exist"
+
+
+# -- cost ----------------------------------------------------------------------------------------------------------
+
+
+def test_only_shares_on_the_path_and_beside_it_are_divided_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = [f"{a}{b}" for a in "abcd" for b in "0123"]
+    t = tree(*[queue(a) for a in "abcd"], *[queue(name, parent=name[0], capability=cores(9)) for name in names], cpu=20)
+    for name in names:
+        run(t, name, pending=8)
+    t.refresh()
+    divided: list[int] = []
+
+    def counted(capacity: int, claims: Sequence[Claim]) -> list[int]:
+        divided.append(capacity)
+        return max_min(capacity, claims)
+
+    monkeypatch.setattr(queue_node, "max_min", counted)
+    run(t, "b2", pending=2)
+    assert divided == []
+    t.deserved("b2")
+    assert len(divided) == 2
+    t.refresh()
+    assert len(divided) == 2
+    run(t, "b1", pending=9)
+    run(t, "b1", pending=50)
+    t.refresh()
+    assert len(divided) == 4
+    run(t, "b1", pending=60)
+    t.refresh()
+    assert len(divided) == 4
