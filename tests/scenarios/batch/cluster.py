@@ -36,8 +36,8 @@ class Attempts(Instrument):
 class Cluster(Harness):
     """Harness that fails at the first instant at which a group is partly bound or a node is over its allocatable.
 
-    Pods end after their run time, given to `apply_all`. Within `watch`, evicted pods are created anew one second after
-    they have ended, as by their controller.
+    Pods end after their run time, given to `apply_all`. Evicted pods are created anew one second after they
+    have ended, as by their controller.
     """
 
     def __init__(self, *objects: Manifest | Gang, config: str = CONFIG) -> None:
@@ -111,35 +111,34 @@ class Cluster(Harness):
         """Seconds since the scenario began."""
         return self.now - self.epoch
 
-    def watch(self, until: float) -> None:
-        """Advance to this time of the scenario, with the controllers of evicted pods."""
-        while self.time < until:
-            self.advance(min(1.0, until - self.time))
-            self._recreate_pods()
+    def advance_to(self, time: float) -> None:
+        """Advance to this time of the scenario."""
+        self.advance(time - self.time)
 
     def run(self) -> None:
         super().run()
         self._check_instant()
 
     def _wake(self) -> None:
-        for key, seconds in list(self._run_seconds.items()):
-            if key in self.started and self.started[key] + seconds <= self.time:
+        for key, end in self._run_ends():
+            if end <= self.now:
                 del self._run_seconds[key]
                 if key in self.pods:
                     self.end(key.partition("/")[2])
+        for key in [key for key, at in self._recreations.items() if at <= self.now]:
+            del self._recreations[key]
+            self.apply(self._manifests[key])
         super()._wake()
 
     def _next_wake(self) -> float | None:
-        ends = [self.started[key] + seconds for key, seconds in self._run_seconds.items() if key in self.started]
-        wakes = [super()._next_wake(), *(self.epoch + end for end in ends)]
+        ends = (end for _, end in self._run_ends())
+        wakes = [super()._next_wake(), *ends, *self._recreations.values()]
         return min((wake for wake in wakes if wake is not None), default=None)
 
-    def _recreate_pods(self) -> None:
-        for key, at in list(self._recreations.items()):
-            if key not in self.pods and self.now >= at:
-                del self._recreations[key]
-                self.apply(self._manifests[key])
-                self.run()
+    def _run_ends(self) -> list[tuple[str, float]]:
+        """Return the pods that run for a limited time, and the time at which they end."""
+        started = [key for key in self._run_seconds if key in self.started]
+        return [(key, self.epoch + self.started[key] + self._run_seconds[key]) for key in started]
 
     # -- results -------------------------------------------------------------------------------------------------
 
@@ -184,10 +183,12 @@ class Cluster(Harness):
         self.started.setdefault(pod.key, self.time)
 
     def _evict(self, command: Evict) -> None:
+        before = len(self.evictions)
         super()._evict(command)
-        if command.victim.key in self._manifests:
-            end, _ = self._ends.get(command.victim.key, (self.now, ""))
-            self._recreations[command.victim.key] = end + 1
+        key = command.victim.key
+        if len(self.evictions) > before and key in self._manifests:
+            end, _ = self._ends.get(key, (self.now, ""))
+            self._recreations[key] = end + 1
 
     def _check_instant(self) -> None:
         """Fail if a group is partly bound because of this scheduler."""

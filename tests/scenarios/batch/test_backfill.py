@@ -29,9 +29,9 @@ def eight_slots(head: Gang) -> Cluster:
     """Return a cluster in which six of eight slots are taken until 100, and `head` is pending since 1."""
     cluster = Cluster(*(node(f"slot{i}") for i in range(8)))
     cluster.submit(job("r", 6, 100), runs=100)
-    cluster.watch(until=1)
+    cluster.advance_to(1)
     cluster.submit(head, runs=50)
-    cluster.watch(until=2)
+    cluster.advance_to(2)
     return cluster
 
 
@@ -50,11 +50,11 @@ def test_job_that_ends_before_the_reservation_is_backfilled() -> None:
         cluster.apply_all(group, runs=seconds)
     cluster.run()
     assert (start_of(cluster, first), start_of(cluster, second), start_of(cluster, third)) == (2, None, None)
-    cluster.watch(until=99)
+    cluster.advance_to(99)
     assert (start_of(cluster, head), start_of(cluster, second), start_of(cluster, third)) == (None, None, None)
-    cluster.watch(until=101)
+    cluster.advance_to(101)
     assert start_of(cluster, head) == 100
-    cluster.watch(until=200)
+    cluster.advance_to(200)
     assert (start_of(cluster, second), start_of(cluster, third)) == (150, 150)
 
 
@@ -66,7 +66,7 @@ def test_long_job_is_backfilled_into_slots_that_the_reservation_leaves() -> None
     cluster.apply_all(second, runs=60)
     cluster.run()
     assert (start_of(cluster, third), start_of(cluster, second)) == (2, None)
-    cluster.watch(until=101)
+    cluster.advance_to(101)
     assert start_of(cluster, head) == 100
 
 
@@ -75,9 +75,9 @@ def test_job_without_declared_run_time_is_not_backfilled() -> None:
     cluster = eight_slots(head)
     small = undeclared(job("b", 1, 10))
     cluster.submit(small, runs=10)
-    cluster.watch(until=99)
+    cluster.advance_to(99)
     assert start_of(cluster, small) is None
-    cluster.watch(until=200)
+    cluster.advance_to(200)
     assert start_of(cluster, head) == 100
     assert start_of(cluster, small) == 150
 
@@ -89,7 +89,7 @@ def test_large_group_is_not_starved_by_small_pods(api: str, declared: bool) -> N
     group = gang("g", 8, api=api)
     for time in range(0, 300, 6):
         for moment in sorted({time, 100} if time < 100 < time + 6 else {time}):
-            cluster.watch(until=moment)
+            cluster.advance_to(moment)
             if moment == 100:
                 cluster.submit(group, runs=60)
             else:

@@ -47,7 +47,7 @@ def test_pods_end_and_evicted_pods_are_created_anew() -> None:
     cluster = Cluster(node("n1", 1), pod("low"), config=PLAIN)
     cluster.run()
     cluster.submit(pod("high", priority=10), runs=20)
-    cluster.watch(until=40)
+    cluster.advance_to(40)
     assert cluster.evictions == [(cluster.epoch, "default/low")]
     assert 0 < cluster.started["default/high"] < 5
     condition = cluster.condition("Pod", "default/low", "PodScheduled")

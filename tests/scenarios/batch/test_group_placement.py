@@ -39,14 +39,14 @@ def test_group_without_room_holds_no_place_while_an_interleaved_one_runs(api: st
         cluster.apply_all(one, other)
     cluster.run()
     assert (cluster.members(first), cluster.members(second)) == (100, 0)
-    cluster.watch(until=10)
+    cluster.advance_to(10)
     singles = [pod(f"single{i}") for i in range(50)]
     cluster.submit(*singles)
     assert cluster.members("single") == 50
-    cluster.watch(until=60)
+    cluster.advance_to(60)
     assert (cluster.members(first), cluster.members(second)) == (100, 0)
     cluster.delete_all(first, *(Gang(each["metadata"]["name"], 1, [each], []) for each in singles))
-    cluster.watch(until=61)
+    cluster.advance_to(61)
     assert cluster.members(second) == 100
 
 
@@ -94,7 +94,7 @@ def test_pods_beyond_the_minimum_wait_as_surplus(api: str) -> None:
     [left] = [name for name in ("a0", "a1", "a2") if f"default/{name}" not in cluster.bindings]
     assert cluster.reason(left) == "Unschedulable"
     cluster.apply(node("n2", 1))
-    cluster.watch(until=15)
+    cluster.advance_to(15)
     assert cluster.members(elastic) == 3
 
 
@@ -137,7 +137,7 @@ def test_job_with_more_completions_than_parallelism_runs_to_its_end(api: str) ->
     cluster.submit(gang("train", 4, api=api))
     pods = gang("train", 4, 6, api=api).pods
     for i in range(6):
-        cluster.watch(until=10 * (i + 1))
+        cluster.advance_to(10 * (i + 1))
         assert f"default/train{i}" in cluster.bindings
         cluster.end(f"train{i}")
         if i + 4 < 6:
@@ -150,7 +150,7 @@ def two_of_three(api: str) -> tuple[Cluster, Gang]:
     cluster = Cluster(*slots(2))
     group = gang("a", 3, api=api)
     cluster.submit(group)
-    cluster.watch(until=5)
+    cluster.advance_to(5)
     assert cluster.members(group) == 0
     return cluster, group
 
@@ -173,10 +173,10 @@ def test_group_waits_once_its_minimum_is_raised(api: str) -> None:
     cluster.declare(raised)
     cluster.submit(*raised.objects)
     cluster.submit(node("slot2"))
-    cluster.watch(until=30)
+    cluster.advance_to(30)
     assert cluster.members(group) == 0
     cluster.submit(node("slot3"))
-    cluster.watch(until=60)
+    cluster.advance_to(60)
     assert cluster.members(group) == 4
 
 
@@ -186,7 +186,7 @@ def test_pods_of_a_deleted_group_leave_the_room_to_others(api: str) -> None:
     cluster.delete(f"PodGroup.{api.partition('/')[0]}", "a")
     cluster.submit(pod("single0"), pod("single1"))
     assert cluster.members("single") == 2
-    cluster.watch(until=30)
+    cluster.advance_to(30)
     assert cluster.members(group) == 0
 
 
@@ -206,8 +206,8 @@ def test_group_of_1000_that_misses_one_slot_is_attempted_once(api: str) -> None:
     assert cluster.bindings == {}
     before = cluster.attempts.count
     assert before <= 1001
-    cluster.watch(until=60)
+    cluster.advance_to(60)
     cluster.submit(pod("single"))
-    cluster.watch(until=120)
+    cluster.advance_to(120)
     assert cluster.members("single") == 1
     assert cluster.attempts.count - before <= 10

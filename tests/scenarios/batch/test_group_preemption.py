@@ -43,10 +43,10 @@ def test_nothing_is_evicted_for_a_group_that_cannot_start(api: str) -> None:
     cluster = full(2)
     group = with_priority("a", 3, 100, api)
     cluster.submit(group)
-    cluster.watch(until=HOUR)
+    cluster.advance_to(HOUR)
     assert cluster.evictions == []
     cluster.submit(node("slot2"))
-    cluster.watch(until=HOUR + 30)
+    cluster.advance_to(HOUR + 30)
     assert sorted(cluster.evicted_names) == ["low0", "low1"]
     assert cluster.members(group) == 3
 
@@ -56,7 +56,7 @@ def test_priority_of_a_group_is_the_least_of_its_pods(api: str) -> None:
     cluster = full(3, priority=50)
     pods = [pod("launcher", priority=100), pod("worker0"), pod("worker1")]
     cluster.submit(gang("a", 3, pods, api=api))
-    cluster.watch(until=HOUR)
+    cluster.advance_to(HOUR)
     assert cluster.evictions == []
 
 
@@ -65,7 +65,7 @@ def test_priority_class_of_a_group_replaces_the_priorities_of_its_pods(api: str)
     cluster = full(3, priority=50)
     group = gang("a", 3, [pod("launcher", priority=100), pod("worker0"), pod("worker1")], api=api, priority=100)
     cluster.submit(group)
-    cluster.watch(until=HOUR)
+    cluster.advance_to(HOUR)
     assert sorted(cluster.evicted_names) == ["low0", "low1", "low2"]
     assert cluster.members(group) == 3
 
@@ -76,15 +76,15 @@ def test_room_that_is_being_freed_is_held_however_long_the_victims_take() -> Non
     pods = [pod(f"a{i}", priority=100) for i in range(3)]
     group = gang("a", 3, pods, api=COSCHEDULING, timeout=60)
     cluster.submit(group)
-    cluster.watch(until=5)
+    cluster.advance_to(5)
     cluster.submit(pod("filler", priority=50))
-    cluster.watch(until=89)
+    cluster.advance_to(89)
     assert cluster.members(group) == 0
-    cluster.watch(until=91)
+    cluster.advance_to(91)
     assert cluster.members(group) == 3
     assert "default/filler" not in cluster.bindings
     assert sorted(cluster.evicted_names) == ["low0", "low1"]
-    cluster.watch(until=HOUR)
+    cluster.advance_to(HOUR)
     assert sorted(cluster.evicted_names) == ["low0", "low1"]
 
 

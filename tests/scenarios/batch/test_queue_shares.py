@@ -24,7 +24,7 @@ def test_group_reclaims_its_deserved_share_from_the_queue_over_its_own() -> None
     cluster.submit(running)
     assert cluster.members(running) == 11
     cluster.submit(group)
-    cluster.watch(until=3600)
+    cluster.advance_to(3600)
     assert len(cluster.evictions) == 2
     assert (cluster.members(running), cluster.members(group)) == (9, 2)
 
@@ -39,7 +39,7 @@ def test_guarantee_beyond_the_fair_level_lowers_the_shares_of_the_others() -> No
     )
     halves = {"a": 200, "b": 60, "c": 200, "d": 80}
     cluster.submit(*(elastic(name, count, "500m") for name, count in halves.items()))
-    cluster.watch(until=60)
+    cluster.advance_to(60)
     assert {name: cluster.members(f"{name}-") / 2 for name in halves} == {"a": 17.5, "b": 30, "c": 17.5, "d": 35}
 
 
@@ -51,14 +51,14 @@ def test_guarantee_beyond_the_request_is_left_to_others() -> None:
         queue("c", weight=1, guarantee={"cpu": 10}),
     )
     cluster.submit(elastic("a", 50), elastic("b", 50), elastic("c", 5))
-    cluster.watch(until=60)
+    cluster.advance_to(60)
     assert {name: cluster.members(f"{name}-") for name in "abc"} == {"a": 25, "b": 30, "c": 5}
 
 
 def test_queue_of_weight_zero_gets_what_no_other_requests() -> None:
     cluster = Cluster(node("n1", 10), queue("a", weight=1), queue("zero", weight=0))
     cluster.submit(elastic("zero", 10), elastic("a", 7))
-    cluster.watch(until=60)
+    cluster.advance_to(60)
     assert (cluster.members("a-"), cluster.members("zero-")) == (7, 3)
 
 
@@ -73,7 +73,7 @@ def test_dominant_resource_fairness_in_a_hierarchy(step: int) -> None:
         queue("prod", parent="eng", weight=step),
     )
     cluster.submit(elastic("sci", 10, 1, "1Gi"), elastic("dev", 10, 1), elastic("prod", 10, 0, "1Gi"))
-    cluster.watch(until=60)
+    cluster.advance_to(60)
     assert {name: cluster.members(f"{name}-") for name in ("sci", "dev", "prod")} == {"sci": 5, "dev": 5, "prod": 5}
 
 
@@ -86,7 +86,7 @@ def test_child_that_no_free_resource_serves_does_not_hold_its_siblings_back() ->
     )
     of_cpu, of_memory = ("q1", "q2", "q31"), ("q32", "q4")
     cluster.submit(*(elastic(name, 30) for name in of_cpu), *(elastic(name, 30, 0, "1Gi") for name in of_memory))
-    cluster.watch(until=60)
+    cluster.advance_to(60)
     assert {name: cluster.members(f"{name}-") for name in of_cpu} == {"q1": 10, "q2": 10, "q31": 10}
     assert {name: cluster.members(f"{name}-") for name in of_memory} == {"q32": 15, "q4": 15}
 
@@ -107,5 +107,5 @@ def test_shares_of_a_hierarchy_do_not_drift_while_pods_end_and_start(seed: int) 
     for _ in range(60):
         running = [key for group in groups.values() for key in group.keys if cluster.phase(key) == "Running"]
         cluster.end(rng.choice(running).partition("/")[2])
-        cluster.watch(until=cluster.time + 5)
+        cluster.advance(5)
         assert {name: cluster.running(group) for name, group in groups.items()} == {"n1": 5, "n21": 5}

@@ -22,7 +22,7 @@ def test_closed_queue_starts_no_group_and_leaves_its_room_to_others(state: str) 
     cluster.apply(queue("q", weight=1, state=state))
     cluster.submit(later)
     cluster.submit(job("c", "other", 4))
-    cluster.watch(until=60)
+    cluster.advance_to(60)
     assert (cluster.members(running), cluster.members(later), cluster.members("c")) == (2, 0, 4)
     assert cluster.evictions == []
     assert "queue q" in cluster.message("b0")
@@ -42,7 +42,7 @@ def test_group_starts_when_its_queue_is_opened_again() -> None:
 def test_quota_counts_millicores(cpu: str, expected: int) -> None:
     cluster = Cluster(node("n1", 10), queue("q", capability={"cpu": "2500m"}))
     cluster.submit(gang("a", 1, [pod(f"a{i}", cpu) for i in range(3)], api=VOLCANO, queue="q"))
-    cluster.watch(until=60)
+    cluster.advance_to(60)
     assert cluster.members("a") == expected
 
 
@@ -50,5 +50,5 @@ def test_quota_of_gpus_does_not_hold_back_pods_without_gpus() -> None:
     cluster = Cluster(node("n1", 10, gpu=8), queue("q", capability={"gpu": 3}))
     cluster.submit(gang("a", 1, [pod(f"a{i}", gpu=1) for i in range(4)], api=VOLCANO, queue="q"))
     cluster.submit(gang("b", 1, api=VOLCANO, queue="q"))
-    cluster.watch(until=60)
+    cluster.advance_to(60)
     assert (cluster.members("a"), cluster.members("b")) == (3, 1)

@@ -26,7 +26,7 @@ def two_queues(running: Gang, guarantee: int = 0) -> tuple[Cluster, Gang]:
     assert (cluster.members(running), cluster.members("k")) == (12, 8)
     pending = job("l", "b", 2, 2)
     cluster.submit(pending)
-    cluster.watch(until=HOUR)
+    cluster.advance_to(HOUR)
     return cluster, pending
 
 
@@ -60,7 +60,7 @@ def test_two_queues_do_not_evict_each_other_in_turn() -> None:
     cluster.submit(first)
     assert cluster.members(first) == 5
     cluster.submit(second)
-    cluster.watch(until=HOUR)
+    cluster.advance_to(HOUR)
     assert len(cluster.evictions) == 2
     assert (cluster.members(first), cluster.members(second)) == (3, 2)
 
@@ -71,7 +71,7 @@ def test_evicted_pod_does_not_take_the_reclaimed_room_again() -> None:
     assert len(cluster.bindings) == 2
     reclaimer = job("s", "q2", 1, 1, cpu=4)
     cluster.submit(reclaimer)
-    cluster.watch(until=HOUR)
+    cluster.advance_to(HOUR)
     assert cluster.evicted_names == ["p0"]
     assert cluster.members(reclaimer) == 1
     assert "default/p0" in cluster.pods
@@ -83,11 +83,11 @@ def test_no_more_is_reclaimed_than_is_requested() -> None:
     running = job("v", "qa", 2, 12)
     cluster.submit(running)
     cluster.submit(job("w", "qb", 1, 1))
-    cluster.watch(until=60)
+    cluster.advance_to(60)
     assert (len(cluster.evictions), cluster.members(running)) == (1, 11)
     cluster.submit(*(job(f"x{i}", "qb", 1, 1) for i in range(4)))
-    cluster.watch(until=120)
+    cluster.advance_to(120)
     assert (len(cluster.evictions), cluster.members(running)) == (5, 7)
     cluster.submit(*(job(f"y{i}", "qb", 1, 1) for i in range(4)))
-    cluster.watch(until=HOUR)
+    cluster.advance_to(HOUR)
     assert (len(cluster.evictions), cluster.members(running)) == (6, 6)

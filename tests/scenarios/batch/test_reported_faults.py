@@ -39,7 +39,7 @@ def test_drivers_do_not_take_the_room_of_their_executors(api: str) -> None:
     for app in apps:
         if cluster.members(app):
             cluster.submit(*executors[app.name].pods)
-    cluster.watch(until=HOUR)
+    cluster.advance_to(HOUR)
     assert [cluster.members(app.name) for app in apps] == [3, 0, 0, 0]
 
 
@@ -61,10 +61,10 @@ def test_recreated_pod_of_the_same_name_joins_its_group(api: str) -> None:
     cluster.submit(*group.objects, *group.pods[:2])
     cluster.delete("Pod", "a0")
     cluster.submit(*group.pods[:1])
-    cluster.watch(until=10)
+    cluster.advance_to(10)
     assert cluster.members(group) == 0
     cluster.submit(group.pods[2])
-    cluster.watch(until=20)
+    cluster.advance_to(20)
     assert cluster.members(group) == 3
 
 
@@ -78,7 +78,7 @@ def test_gated_pods_do_not_count_towards_the_minimum(api: str) -> None:
     bound = []
     for each in group.pods:
         cluster.submit(each)
-        cluster.watch(until=cluster.time + 5)
+        cluster.advance(5)
         bound.append(cluster.members(group))
     assert bound == [0, 0, 3, 4]
 
@@ -90,7 +90,7 @@ def test_gated_pods_do_not_count_towards_the_minimum(api: str) -> None:
 def test_pods_of_a_missing_pod_group_are_not_scheduled_one_by_one(api: str) -> None:
     cluster = Cluster(*slots(2))
     cluster.submit(*gang("a", 3, api=api).pods)
-    cluster.watch(until=60)
+    cluster.advance_to(60)
     assert cluster.bindings == {}
     assert "default/a" in cluster.message("a0"), "the missing PodGroup"
 
@@ -131,9 +131,9 @@ def test_group_is_completed_once_a_refused_binding_is_accepted(api: str) -> None
     cluster.exempt(group)
     cluster.binding_error = lambda each, _node: "denied by policy" if each.name == "a1" else ""
     cluster.submit(group)
-    cluster.watch(until=60)
+    cluster.advance_to(60)
     cluster.binding_error = lambda _pod, _node: ""
-    cluster.watch(until=120)
+    cluster.advance_to(120)
     assert cluster.members(group) == 3
 
 
@@ -144,10 +144,10 @@ def test_group_with_a_binding_that_is_always_refused_gives_its_room_back(api: st
     cluster.exempt(group)
     cluster.binding_error = lambda each, _node: "denied by policy" if each.name == "a1" else ""
     cluster.submit(group)
-    cluster.watch(until=600)
+    cluster.advance_to(600)
     assert "denied by policy" in cluster.message("a1")
     cluster.submit(*(pod(f"single{i}") for i in range(3)))
-    cluster.watch(until=HOUR)
+    cluster.advance_to(HOUR)
     assert cluster.members(group) == 0
     assert cluster.members("single") == 3
 
@@ -176,14 +176,14 @@ def test_broken_group_is_completed_before_pods_that_wait_longer(api: str) -> Non
     group = gang("a", 2, api=api)
     cluster.submit(group)
     cluster.submit(pod("filler"))
-    cluster.watch(until=5)
+    cluster.advance_to(5)
     [lost] = [key.partition("/")[2] for key, at in cluster.bindings.items() if at == "slot1"]
     cluster.delete("Node", "slot1")
     cluster.delete("Pod", lost)
-    cluster.watch(until=6)
+    cluster.advance_to(6)
     cluster.submit(*(each for each in group.pods if each["metadata"]["name"] == lost))
     cluster.submit(node("slot2"))
-    cluster.watch(until=30)
+    cluster.advance_to(30)
     assert cluster.members(group) == 2
     assert "default/filler" not in cluster.bindings
 
@@ -202,7 +202,7 @@ def test_interleaved_groups_run_one_after_the_other(api: str, seed: int) -> None
     for members in zip(*(group.pods for group in groups), strict=True):
         turn = seed % len(members)
         cluster.apply_all(*members[turn:], *members[:turn], runs=10)
-    cluster.watch(until=120)
+    cluster.advance_to(120)
     assert sum(cluster.members(group) for group in groups) == 40
 
 
@@ -216,7 +216,7 @@ def test_evictions_for_a_group_do_not_repeat(api: str) -> None:
     pods = [pod(f"a{i}", priority=100) for i in range(3)]
     group = gang("a", 3, pods, api=api)
     cluster.submit(group)
-    cluster.watch(until=HOUR)
+    cluster.advance_to(HOUR)
     assert sorted(cluster.evicted_names) == ["low0", "low1", "low2"]
     assert cluster.members(group) == 3
 
@@ -229,7 +229,7 @@ def test_members_that_other_schedulers_bound_are_not_evicted_to_complete_the_gro
     cluster.submit(*group.objects, first)
     cluster.submit(pod("other", priority=1000))
     cluster.submit(*group.pods[1:])
-    cluster.watch(until=60)
+    cluster.advance_to(60)
     assert cluster.evictions == []
     assert cluster.members(group) == 1
 
@@ -244,5 +244,5 @@ def test_elastic_groups_share_the_rest_without_holding_each_other_back(api: str)
     cluster = Cluster(*slots(5))
     groups = [gang("a", 2, 4, api=api), gang("b", 2, 4, api=api)]
     cluster.submit(*groups)
-    cluster.watch(until=30)
+    cluster.advance_to(30)
     assert sum(surplus(group, cluster) for group in groups) == 1

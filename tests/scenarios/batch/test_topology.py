@@ -33,10 +33,10 @@ def test_group_is_not_spread_over_racks_if_one_is_required() -> None:
     cluster = Cluster(*rack("r1", 2), *rack("r2", 2))
     group = gang("a", 3, api=NATIVE, topology=RACK)
     cluster.submit(group)
-    cluster.watch(until=60)
+    cluster.advance_to(60)
     assert cluster.members(group) == 0
     cluster.submit(*rack("r2", 3)[2:])
-    cluster.watch(until=120)
+    cluster.advance_to(120)
     assert racks_of(cluster, "a") == {"r2"}
 
 
