@@ -21,6 +21,8 @@ profiles:
 - schedulerName: default-scheduler
   plugins: {multiPoint: {enabled: [{name: PodGroups}]}}
 """
+MAX_COMMANDS: Final = 10_000
+"""Maximum number of commands at one instant."""
 _ENDED: Final = ("Succeeded", "Failed")
 
 
@@ -53,6 +55,8 @@ class Cluster(Harness):
         self._requests: dict[str, dict[str, int]] = {}
         self._manifests: dict[str, Manifest] = {}
         self._recreations: dict[str, float] = {}
+        self._issued = (self.now, 0)
+        """Last instant and number of commands issued in it."""
         self.apply_all(*objects)
 
     # -- objects -------------------------------------------------------------------------------------------------
@@ -144,12 +148,15 @@ class Cluster(Harness):
 
     def members(self, gang: Gang | str) -> int:
         """Return the number of bound pods of a group, or of those whose names have a prefix."""
-        keys = gang.keys if isinstance(gang, Gang) else [k for k in self.bindings if k.startswith(f"default/{gang}")]
-        return sum(key in self.bindings for key in keys)
+        bound = self.bindings
+        if isinstance(gang, Gang):
+            return sum(key in bound for key in gang.keys)
+        return sum(key.startswith(f"default/{gang}") for key in bound)
 
     def running(self, gang: Gang) -> int:
         """Return the number of pods of a group that are bound and have not ended."""
-        return sum(key in self.bindings and self.phase(key) not in _ENDED for key in gang.keys)
+        bound = self.bindings
+        return sum(key in bound and self.phase(key) not in _ENDED for key in gang.keys)
 
     def phase(self, key: str) -> str:
         """Return the phase of a pod, "" if it has none."""
@@ -166,13 +173,17 @@ class Cluster(Harness):
         return str(condition.get("reason", ""))
 
     def message(self, *names: str) -> str:
-        """Return the messages of the PodScheduled conditions of pods, one a line."""
+        """Return the messages of the PodScheduled conditions and of the events of pods, one a line."""
         conditions = [self.condition("Pod", f"default/{name}", "PodScheduled") or {} for name in names]
-        return "\n".join(str(condition.get("message", "")) for condition in conditions)
+        notes = [note for name in names for _, note in self.events(name)]
+        return "\n".join([*(str(condition.get("message", "")) for condition in conditions), *notes])
 
     # -- checks --------------------------------------------------------------------------------------------------
 
     def _execute(self, commands: Sequence[Command]) -> None:
+        instant, issued = self._issued
+        self._issued = (self.now, issued + len(commands) if instant == self.now else 0)
+        assert issued < MAX_COMMANDS, f"the scheduler retries without end at {self.time}"
         super()._execute(commands)
         for command in commands:
             if isinstance(command, Bind):
@@ -199,7 +210,9 @@ class Cluster(Harness):
 
     def _is_bound(self, key: str) -> bool:
         pod = self.pods.get(key)
-        return pod is not None and "deletionTimestamp" not in pod.manifest["metadata"] and key in self.bindings
+        if pod is None or "deletionTimestamp" in pod.manifest["metadata"]:
+            return False
+        return bool(pod.manifest["spec"].get("nodeName"))
 
     def _check_node(self, name: str) -> None:
         """Fail if the pods on a node request more than it has."""
