@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import json
 
-import pytest
-
-from tests.scenarios.batch.cluster import Cluster
+from tests.scenarios.batch.cluster import Cluster, pending
 from tests.scenarios.batch.manifests import BLOCK, NATIVE, PREFERRED_TOPOLOGY, RACK, Manifest, gang, node, pod
-
-pytestmark = pytest.mark.xfail(reason="topology constraints have no effect", strict=False)
 
 
 def rack(name: str, slots: int, block: str = "") -> list[Manifest]:
@@ -21,6 +17,7 @@ def racks_of(cluster: Cluster, prefix: str) -> set[str]:
     return {at.partition("-")[0] for key, at in cluster.bindings.items() if key.startswith(f"default/{prefix}")}
 
 
+@pending("topology constraints have no effect")
 def test_group_goes_to_the_rack_that_it_leaves_the_least_room_in() -> None:
     cluster = Cluster(*rack("r1", 6), *rack("r2", 4), *rack("r3", 8))
     for size, expected in ((4, "r2"), (6, "r1"), (8, "r3")):
@@ -29,6 +26,7 @@ def test_group_goes_to_the_rack_that_it_leaves_the_least_room_in() -> None:
         assert racks_of(cluster, f"g{size}") == {expected}
 
 
+@pending("topology constraints have no effect")
 def test_group_is_not_spread_over_racks_if_one_is_required() -> None:
     cluster = Cluster(*rack("r1", 2), *rack("r2", 2))
     group = gang("a", 3, api=NATIVE, topology=RACK)
@@ -40,6 +38,7 @@ def test_group_is_not_spread_over_racks_if_one_is_required() -> None:
     assert racks_of(cluster, "a") == {"r2"}
 
 
+@pending("topology constraints have no effect")
 def test_small_pods_leave_the_large_hole_to_a_large_pod() -> None:
     cluster = Cluster(node("n2", 8, gpu=2), node("n1a", 8, gpu=1), node("n1b", 8, gpu=1))
     cluster.submit(gang("a", 2, [pod("a0", gpu=1), pod("a1", gpu=1)]))
@@ -48,6 +47,7 @@ def test_small_pods_leave_the_large_hole_to_a_large_pod() -> None:
     assert cluster.bindings["default/b0"] == "n2"
 
 
+@pending("topology constraints have no effect")
 def test_preferred_racks_are_combined_within_one_block() -> None:
     cluster = Cluster(*rack("r1", 6, "b1"), *rack("r2", 4, "b1"), *rack("r3", 8, "b2"), *rack("r4", 8, "b2"))
     pods = [pod(f"g{i}") for i in range(10)]
