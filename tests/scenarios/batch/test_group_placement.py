@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from tests.scenarios.batch.cluster import Cluster, pending
+from tests.scenarios.batch.cluster import Cluster
 from tests.scenarios.batch.manifests import (
     ANNOTATIONS,
     APIS,
@@ -81,7 +81,6 @@ def test_message_of_a_group_without_a_placement_has_the_pod_and_the_missing_amou
     assert re.search(r"\b1 cpu\b|\bcpu\b.*\b1\b", message), "the amount of which resource is missing"
 
 
-@pending("conditions of PodGroups are not written")
 @pytest.mark.parametrize("api", [NATIVE, VOLCANO])
 def test_pods_beyond_the_minimum_wait_as_surplus(api: str) -> None:
     cluster = Cluster(node("n1", 2))
