@@ -115,8 +115,8 @@ class Harness(HarnessResults):
         self.evictions: list[tuple[float, str]] = []
         """Time and namespace/name of each evicted pod, in order."""
         self._pods = self._objects.pods
-        self._ends: dict[str, tuple[float, str]] = {}
-        """Time at which evicted pods end, and their uids, by namespace/name."""
+        self._ends: dict[str, float] = {}
+        """Time at which evicted pods end, by namespace/name."""
         self._cycles = BindingCycles(lambda: self.now)
         self._admission = Admission(self._objects, lambda: self.now, lambda: next(iter(self.machine.context.profiles)))
         self.nodes = self._objects.nodes
@@ -363,7 +363,7 @@ class Harness(HarnessResults):
             self._terminate(self._pods[victim.key].deleting())
         elif (pod := self._pods.get(victim.key)) is not None:
             if seconds := grace_seconds(pod.manifest):
-                self._ends.setdefault(victim.key, (self.now + seconds, victim.uid))
+                self._ends.setdefault(victim.key, self.now + seconds)
                 self._terminate(pod.deleting(timestamp(self.now + seconds)))
             else:
                 self.delete_pod(victim.name, victim.namespace)
@@ -374,10 +374,8 @@ class Harness(HarnessResults):
 
     def _end_pods(self) -> None:
         """Delete the evicted pods that have ended."""
-        for key in [key for key, (end, _) in self._ends.items() if end <= self.now]:
-            _, uid = self._ends.pop(key)
-            pod = self._pods.get(key)
-            if pod is not None and pod.manifest["metadata"]["uid"] == uid:
+        for key in [key for key, end in self._ends.items() if end <= self.now]:
+            if key in self._ends:  # the end of another pod may have removed it
                 namespace, _, name = key.partition("/")
                 self.delete_pod(name, namespace)
 
@@ -431,8 +429,7 @@ class Harness(HarnessResults):
 
     def _next_wake(self) -> float | None:
         """Return the time of the next wake-up of the core or of a binding cycle, or of the end of a pod, or None."""
-        end = min((end for end, _ in self._ends.values()), default=None)
-        wakes = (self.machine.next_wake(), self._cycles.next_wake(), end)
+        wakes = (self.machine.next_wake(), self._cycles.next_wake(), *self._ends.values())
         return min((wake for wake in wakes if wake is not None), default=None)
 
     def _wake(self) -> None:

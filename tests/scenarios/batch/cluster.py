@@ -200,8 +200,7 @@ class Cluster(Harness):
         super()._evict(command)
         key = command.victim.key
         if len(self.evictions) > before and key in self._manifests:
-            end, _ = self._ends.get(key, (self.now, ""))
-            self._recreations[key] = end + 1
+            self._recreations[key] = self._ends.get(key, self.now) + 1
 
     def _check_instant(self) -> None:
         """Fail if a group is partly bound because of this scheduler."""
