@@ -34,17 +34,19 @@ def test_pods_that_a_quota_holds_back_are_no_demand() -> None:
     assert reasons != {""}, "the reason is reported"
 
 
-@pytest.mark.parametrize("api", [NATIVE, VOLCANO])
-def test_all_pods_of_a_group_that_lacks_room_are_demand(api: str) -> None:
+@pytest.mark.parametrize(
+    ("api", "condition_type", "status"),
+    [(NATIVE, "PodGroupInitiallyScheduled", "False"), (VOLCANO, "Unschedulable", "True")],
+)
+def test_all_pods_of_a_group_that_lacks_room_are_demand(api: str, condition_type: str, status: str) -> None:
     cluster = Cluster(node("n1", 7))
     group = gang("a", 8, api=api)
     cluster.submit(group)
     cluster.advance_to(60)
     assert {cluster.reason(f"a{i}") for i in range(8)} == {UNSCHEDULABLE}
-    condition_type = "PodGroupInitiallyScheduled" if api == NATIVE else "Scheduled"
     condition = cluster.condition("PodGroup", "default/a", condition_type)
     assert condition is not None
-    assert condition["status"] == "False"
+    assert condition["status"] == status
     assert re.search(r"\b1 cpu\b|\bcpu\b.*\b1\b", condition["message"])
     cluster.submit(node("n2", 1))
     cluster.advance_to(75)

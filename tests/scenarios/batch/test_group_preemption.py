@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.scenarios.batch.cluster import Cluster, pending
+from tests.scenarios.batch.cluster import Cluster
 from tests.scenarios.batch.manifests import (
     APIS,
     COSCHEDULING,
@@ -60,7 +60,6 @@ def test_priority_of_a_group_is_the_least_of_its_pods(api: str) -> None:
     assert cluster.evictions == []
 
 
-@pending("single pods evict members below their own priority")
 @pytest.mark.parametrize("api", [NATIVE, VOLCANO])
 def test_priority_class_of_a_group_replaces_the_priorities_of_its_pods(api: str) -> None:
     cluster = full(3, priority=50)
