@@ -1,7 +1,7 @@
 """Execute the core's commands: bindings on a bounded number of connections, everything else with lower priority.
 
 `Bindings` binds pods, `Evictor` evicts victims, `Recorder` writes Events, `Patcher` writes pod statuses,
-`PodGroupStatusWriter` conditions of PodGroups.
+`PodGroupConditionWriter` conditions of PodGroups.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from pyscheduler.shell.binding.concurrency import ConcurrencyLimit, InFlightCoun
 from pyscheduler.shell.evictor import Evictor
 from pyscheduler.shell.lookup import PodLookup
 from pyscheduler.shell.patcher import Patcher
-from pyscheduler.shell.pod_group_status import PodGroupStatusWriter
+from pyscheduler.shell.pod_group_conditions import PodGroupConditionWriter
 from pyscheduler.shell.writers.recorder import Recorder
 from pyscheduler.shell.writers.status import StatusWriter
 
@@ -77,7 +77,7 @@ class Executor:
         ports = BindingPorts(emit, clients.recorder.record, self._patcher.withdraw, instrument)
         self.bindings = Bindings(clients.api, in_flight, clock, limit, ports, binding_timeout)
         self._lookup = PodLookup(clients.api, clock, emit)
-        self._pod_groups = PodGroupStatusWriter(clients.api, clock)
+        self._pod_groups = PodGroupConditionWriter(clients.api, clock)
         self._evictor = Evictor(clients.status, clients.recorder, in_flight, clock, emit, instrument)
 
     @property

@@ -47,6 +47,8 @@ class PodGroups(PodGroupPlugin):
         # The members of a group are created from few templates, and may be thousands.
         templates = {pod.signature.template for pod in members}
         found = _mixed_schedulers(templates) or self._declared(key, members)
+        if isinstance(found, PodGroup):
+            found = pod_annotations.with_topology(found, members)
         if isinstance(found, PodGroup) and any(each.spec.preemption_policy == "Never" for each in templates):
             return replace(found, may_preempt=False)
         return found

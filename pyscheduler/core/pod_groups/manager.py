@@ -80,6 +80,10 @@ class PodGroupManager:
     def __getitem__(self, key: PodGroupKey) -> PodGroupState:
         return self._groups[key]
 
+    def items(self) -> Iterable[tuple[PodGroupKey, PodGroupState]]:
+        """Return all groups with members."""
+        return self._groups.items()
+
     def get(self, key: PodGroupKey) -> PodGroupState | None:
         """Return the group, or None if it has no members."""
         return self._groups.get(key)
@@ -212,6 +216,11 @@ class PodGroupManager:
         key = self._key_of.get(pod.uid)
         group = None if key is None else self.requirements(key)
         return pod.priority if not isinstance(group, PodGroup) or group.priority is None else group.priority
+
+    def is_broken(self, group: PodGroup) -> bool:
+        """Return True if some pods of the group have a node, but fewer than it needs."""
+        state = self._groups.get(group.key)
+        return state is not None and bool(state.placed) and bool(self.shortage(group, ()))
 
     def role_of(self, pod: Pod) -> str:
         """Return the pod's role in its group."""

@@ -1,6 +1,7 @@
 """Placement of a pod group: all of its pending members are assumed, or none.
 
     PlacementSearch.run
+        _candidate_domains         topology.py: with topology constraints, the domains to try
         _place_by_score            larger members first, each on its best node
         _place_with_backtracking   if that fails and the members differ: each on the tightest node, with alternatives
     PlacementSearch.undo
@@ -11,18 +12,19 @@ fit would strand room that only a large member needs (volcano#1297); the order a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
 from pyscheduler.api.diagnosis import Diagnosis
-from pyscheduler.api.nodes import NodeTable
+from pyscheduler.api.nodes import Mask, NodeTable
 from pyscheduler.api.pod import Pod, PodSignature
 from pyscheduler.api.pod_group import PodGroup
 from pyscheduler.api.queued import QueuedPod
 from pyscheduler.api.resources import quantity
 from pyscheduler.core.context import AssumedPod, Context
 from pyscheduler.core.framework.plugin_failure import PluginFailed
+from pyscheduler.core.pod_groups.topology import candidate_domains
 from pyscheduler.core.scheduling.binding import assume, forget_pod
 from pyscheduler.core.scheduling.extension_points import run_reserve_plugins
 from pyscheduler.core.scheduling.failure import Failure
@@ -48,16 +50,41 @@ class PlacementSearch:
         """Members with a node, in the order in which they were assumed."""
         self.failures: dict[str, Failure] = {}
         """Why the other members have none, by UID; without those that were not tried."""
+        self.is_failed_as_a_whole = False
+        """True if `failures` have the reason of the whole group."""
         self.fitting = 0
         """Number of members that had a node when the first search failed."""
         self.missing = ""
         """Resources that the first member without a node lacked then, such as `1 cpu on node n2`."""
+        self._within: Mask | None = None
+        """Mask of the rows to place members on; None: all."""
         self._nominations: dict[str, str] = {}
         self._freed = len(context.queue.nominator.freed)
 
     def run(self, members: Iterable[QueuedPod]) -> bool:
         """Place the members. Return True if enough are placed; otherwise none is, and `failures` has the reasons."""
         largest_first = _largest_first(members, self._context.state.table())
+        if not self._group.topology:
+            return self._place_within(largest_first, None)
+        for mask in self._candidate_domains(largest_first):
+            if self._place_within(largest_first, mask):
+                return True
+        if not self.failures:
+            keys = ", ".join(constraint.key for constraint in self._group.topology if constraint.required)
+            pods = [queued.pod.uid for queued in largest_first]
+            self.fail(pods, Failure(f"pod group {self._group.key} fits into no single domain of {keys}", nominate=""))
+        return False
+
+    def _candidate_domains(self, members: Sequence[QueuedPod]) -> Iterator[Mask]:
+        state, groups = self._context.state, self._context.groups.get(self._group.key)
+        placed = () if groups is None else groups.placed
+        rows = [node.row for uid in placed if (node := state.node_of(uid)) is not None and node.row >= 0]
+        needed = self._group.min_count - (0 if groups is None else len(groups.started))
+        return candidate_domains(state.table(), self._group, [queued.pod for queued in members], rows, max(1, needed))
+
+    def _place_within(self, largest_first: Sequence[QueuedPod], within: Mask | None) -> bool:
+        """Place the members on nodes of a mask, or on any. Return True if enough are placed; otherwise none is."""
+        self._within = within
         if self._place_by_score(largest_first):
             return True
         self.fitting, self.missing = len(self.placed), self._missing_resources(largest_first)
@@ -70,6 +97,10 @@ class PlacementSearch:
         self.undo()
         self.failures = failures
         return False
+
+    def fail(self, members: Iterable[str], failure: Failure) -> None:
+        """Set the reason why the group cannot be placed, for all members, given by UID."""
+        self.failures, self.is_failed_as_a_whole = dict.fromkeys(members, failure), True
 
     def undo(self) -> None:
         """Forget all placed members, the last one first."""
@@ -172,7 +203,8 @@ class PlacementSearch:
         queued = members[i]
         runtime = self._context.runtimes[queued.pod.scheduler_name]
         try:
-            feasible = find_nodes_that_fit_pod(runtime, start_cycle(self._context, queued, self._now), queued.pod)
+            cycle = start_cycle(self._context, queued, self._now)
+            feasible = find_nodes_that_fit_pod(runtime, cycle, queued.pod, self._within)
         except PluginFailed as failed:
             report_plugin_failure(self._context, failed)
             return []
@@ -198,7 +230,7 @@ class PlacementSearch:
         runtime, nominator = context.runtimes[pod.scheduler_name], context.queue.nominator
         cycle = start_cycle(context, queued, self._now)
         try:
-            result = schedule_pod(runtime, cycle, pod) if row is None else None
+            result = schedule_pod(runtime, cycle, pod, self._within) if row is None else None
         except PluginFailed as failed:
             report_plugin_failure(context, failed)
             return Failure.of_plugin(failed)

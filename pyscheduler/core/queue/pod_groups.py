@@ -73,10 +73,17 @@ class PodGroupMembers:
     def reason_to_wait(self, entry: QueuedPodGroup) -> str:
         """Return why the group cannot be scheduled yet; "" if it can, and the entry then has the group's priority."""
         reason = self._manager.reason_to_wait(entry.key, entry.pods)
-        requirements = self._manager.requirements(entry.key)
-        if not reason and not isinstance(requirements, Rejection):
-            entry.set_requirements(requirements)
+        if not reason:
+            self.rank(entry)
         return reason
+
+    def rank(self, entry: QueuedPodGroup) -> None:
+        """Give a group that is about to be queued its priority, and its place among the groups of that priority."""
+        requirements = self._manager.requirements(entry.key)
+        if not isinstance(requirements, Rejection):
+            entry.set_requirements(requirements)
+            if self._manager.is_broken(requirements):
+                entry.timestamp = 0.0  # before all others: what has started is of no use without the rest
 
     def hold(self, entry: QueuedPodGroup, now: float) -> None:
         """Report the reason of a group that cannot be scheduled yet, if it still holds after a while."""

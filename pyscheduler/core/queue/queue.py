@@ -219,6 +219,8 @@ class SchedulingQueue(QueueContents):
         queued.timestamp = now
         queued.last_event_number = self.backlog.number
         self._count_failure(queued)
+        if isinstance(queued, QueuedPodGroup):
+            self._members.rank(queued)
         self._rejections.set(queued)
         self._backoff_queue.delay_early_pops(now)
         self._last_failure_event = self.backlog.number
@@ -265,6 +267,8 @@ class SchedulingQueue(QueueContents):
         group.unschedulable_plugins = shared(group.unschedulable_plugins | queued.unschedulable_plugins)
         group.pending_plugins = shared(group.pending_plugins | queued.pending_plugins)
         group.backoff_expiry = max(group.backoff_expiry, queued.backoff_expiry)
+        group.unschedulable_count = max(group.unschedulable_count, queued.unschedulable_count)
+        group.error_count = max(group.error_count, queued.error_count)
         if tier is not None:
             tier.remove(uid)
             how = _AFTER_BACKOFF

@@ -19,6 +19,7 @@ from msgspec import Struct
 
 from pyscheduler.api.cycle import Cycle
 from pyscheduler.api.diagnosis import Diagnosis
+from pyscheduler.api.nodes import Mask
 from pyscheduler.api.normalize import Scores
 from pyscheduler.api.outcome import Code, Status, StatusError
 from pyscheduler.api.pod import Pod
@@ -84,15 +85,20 @@ class ScoredRows(Struct, frozen=True):
     totals: Scores
 
 
-def schedule_pod(runtime: ProfileRuntime, cycle: Cycle, pod: Pod) -> ScheduleResult | Diagnosis:
-    """Return a node for the pod, or a diagnosis if no node fits. PluginFailed if a plugin raises."""
+def schedule_pod(
+    runtime: ProfileRuntime, cycle: Cycle, pod: Pod, within: Mask | None = None
+) -> ScheduleResult | Diagnosis:
+    """Return a node for the pod, or a diagnosis if no node fits. PluginFailed if a plugin raises.
+
+    `within` is a mask of the rows to choose from, by default all.
+    """
     nodes = runtime.state.rows
     if runtime.order is not None:
         runtime.order.update_snapshot()
     if not nodes:
         return Diagnosis(0, pre_filter=NO_NODES)
     try:
-        feasible = find_nodes_that_fit_pod(runtime, cycle, pod)
+        feasible = find_nodes_that_fit_pod(runtime, cycle, pod, within)
         if isinstance(feasible, Diagnosis):
             return feasible
         if feasible.count == 1 and feasible.rows is not None:
@@ -104,16 +110,21 @@ def schedule_pod(runtime: ProfileRuntime, cycle: Cycle, pod: Pod) -> ScheduleRes
         raise
 
 
-def find_nodes_that_fit_pod(runtime: ProfileRuntime, cycle: Cycle, pod: Pod) -> FeasibleNodes | Diagnosis:
+def find_nodes_that_fit_pod(
+    runtime: ProfileRuntime, cycle: Cycle, pod: Pod, within: Mask | None = None
+) -> FeasibleNodes | Diagnosis:
     """Run PreFilter, then Filter: on the nominated node, and on the others unless the pod fits there."""
     cache = cache_of(runtime, pod)
     pre = run_pre_filter(runtime, cycle, pod, cache)
     if pre.rejection is not None:
         return pre.diagnosis(len(runtime.state))
     nominated = evaluate_nominated_node(runtime, cycle, pod)
-    if nominated is not None and nominated.rejection is None:
+    if nominated is not None and nominated.rejection is None and (within is None or within[nominated.node.row]):
         return FeasibleNodes(1, np.array([nominated.node.row]), None)
     filtered = find_nodes_that_pass_filters(runtime, cycle, pod, pre, cache, nominated)
+    if within is not None:
+        inside = np.flatnonzero(filtered.fits & within)
+        return FeasibleNodes(len(inside), inside, None) if len(inside) else filtered.diagnosis(runtime.state, pre)
     count, rows = filtered.feasible_count, None
     if runtime.order is not None:
         rows = runtime.order.find_feasible_rows(

@@ -28,6 +28,7 @@ from pyscheduler.api.queued import QueuedPod
 from pyscheduler.core.commands import Command, PatchPodGroup
 from pyscheduler.core.context import AssumedPod, Context
 from pyscheduler.core.framework.plugin_failure import PluginFailed, is_external
+from pyscheduler.core.pod_groups.min_resources import missing_resources
 from pyscheduler.core.pod_groups.placement import PlacementSearch
 from pyscheduler.core.pod_groups.preemption import GroupPreemptionSearch
 from pyscheduler.core.preemption.executor import prepare_candidate
@@ -52,14 +53,14 @@ def schedule_pod_group(context: Context, queued: QueuedPodGroup, now: float) -> 
         member.attempts, member.last_attempt = member.attempts + 1, now
     search = PlacementSearch(context, group, now)
     try:
-        waits = _run_permit_plugins(context, search, group) if search.run(queued.members.values()) else {}
+        waits = _place(context, search, group, queued)
     except BaseException as error:
         search.undo()
         if is_external(error):
             raise
         context.instrument.plugin_failed("pyscheduler", "attempt", error)
         failed = Failure.error(f"the attempt failed: {error!r}")
-        search.failures = dict.fromkeys(queued.members, failed)
+        search.fail(queued.members, failed)
         waits = {}
     placed = search.placed
     failures = _failures_of_all(group, queued, search)
@@ -74,6 +75,17 @@ def schedule_pod_group(context: Context, queued: QueuedPodGroup, now: float) -> 
         *evictions,
         *_report_group(context, group, failures),
     ]
+
+
+def _place(context: Context, search: PlacementSearch, group: PodGroup, queued: QueuedPodGroup) -> Waits:
+    """Place the members and run Permit. Otherwise none is placed, and the search has the reasons."""
+    missing = missing_resources(context, group, queued.pod.priority)
+    plugin = context.profiles[queued.pod.scheduler_name].pod_group
+    if missing and plugin is not None:
+        text = f"pod group {group.key} needs {missing}"
+        search.fail(queued.members, Failure(text, UNSCHEDULABLE, frozenset({plugin.name}), nominate=""))
+        return {}
+    return _run_permit_plugins(context, search, group) if search.run(queued.members.values()) else {}
 
 
 def _run_permit_plugins(context: Context, search: PlacementSearch, group: PodGroup) -> Waits:
@@ -116,9 +128,9 @@ def _failures_of_all(group: PodGroup, queued: QueuedPodGroup, search: PlacementS
 
     If the group is not placed, each has the reason of the whole group.
     """
-    unplaced = queued.members.keys() - {assumed.pod.uid for assumed in search.placed}
-    failures = {uid: search.failures[uid] for uid in queued.members if uid in unplaced and uid in search.failures}
-    if search.placed or not failures:
+    placed = {assumed.pod.uid for assumed in search.placed}
+    failures = {uid: search.failures[uid] for uid in queued.members if uid not in placed and uid in search.failures}
+    if placed or search.is_failed_as_a_whole:
         return failures
     uid, first = next(iter(search.failures.items()))
     name = queued.members[uid].pod.name

@@ -22,7 +22,7 @@ WITH_OBJECT: Final = (NATIVE, VOLCANO, COSCHEDULING)
 RACK: Final = "example.com/rack"
 BLOCK: Final = "example.com/block"
 PREFERRED_TOPOLOGY: Final = "pyscheduler.io/pod-group-preferred-topology"
-"""Annotation of pods: node labels whose domains the group should share, the narrowest first."""
+"""Annotation of pods: node labels, the narrowest first, whose domains the group should share."""
 RUN_SECONDS: Final = "pyscheduler.io/run-seconds"
 """Annotation of pods: declared run time."""
 ENDS_AFTER: Final = "pyscheduler.io/ends-after"

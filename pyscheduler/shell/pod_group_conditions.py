@@ -23,7 +23,7 @@ _CONFLICT, _NOT_FOUND = 409, 404
 Json = dict[str, Any]
 
 
-class PodGroupStatusWriter:
+class PodGroupConditionWriter:
     """Executes PatchPodGroup commands without blocking the caller; failures are logged."""
 
     def __init__(self, api: ApiWriter, clock: Clock) -> None:
