@@ -67,12 +67,13 @@ from pyscheduler.api.plugin import (
     PreFilterPlugin,
     PreScorePlugin,
     QueueSortPlugin,
+    QuotaPlugin,
     Reads,
     ReservePlugin,
     ScorePlugin,
 )
 from pyscheduler.api.pod import HostPort, Pod, PodSignature, PodSignatureGroup, VolumeClaim, packed
-from pyscheduler.api.pod_group import DisruptionMode, PodGroup, PodGroupKey, TopologyConstraint
+from pyscheduler.api.pod_group import DisruptionMode, EvictionUnit, PodGroup, PodGroupKey, TopologyConstraint
 from pyscheduler.api.preemption import Candidate, PreemptionPlugin, PreemptionSearch
 from pyscheduler.api.qos import QoSClass
 from pyscheduler.api.queued import QueuedPod
@@ -119,6 +120,7 @@ __all__ = [
     "Domains",
     "DryRun",
     "DryRuns",
+    "EvictionUnit",
     "FilterPlugin",
     "Handle",
     "HostPort",
@@ -165,6 +167,7 @@ __all__ = [
     "QueuedPod",
     "QueueingHint",
     "QueueingHintFn",
+    "QuotaPlugin",
     "Reads",
     "Rejection",
     "Reprieve",

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from msgspec import Struct, field
 
 from pyscheduler.api.events import ResourceKind
+from pyscheduler.api.pod import Pod
 from pyscheduler.api.resources import Amounts
 
 
@@ -40,6 +41,26 @@ class TopologyConstraint(Struct, frozen=True):
     """Node label with the domain."""
     required: bool = True
     """True if all pods must be in one domain; False if that is preferred."""
+
+
+class EvictionUnit(Struct, frozen=True):
+    """Pods that are evicted together or not at all."""
+
+    pods: tuple[Pod, ...]
+    """The newest first."""
+    priority: int
+    rank: int
+    """Importance among units of one priority: 0 for a pod above the minimum of its group, 1 for a single pod, 2 for
+    the pods of a group that it does not run without."""
+    started: float
+    """Start of the newest pod, in seconds since 1970; infinity if it has not started."""
+    group: PodGroupKey | None = None
+    """Group of the pods; None for a single pod."""
+
+    @property
+    def importance(self) -> tuple[int, int, float]:
+        """Sort key: the least important unit is the smallest."""
+        return self.priority, self.rank, -self.started
 
 
 class PodGroup(Struct, frozen=True):

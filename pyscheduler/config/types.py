@@ -66,6 +66,7 @@ class Plugins(Section, frozen=True):
     pre_enqueue: PluginSet = PluginSet()
     queue_sort: PluginSet = PluginSet()
     pod_group: PluginSet = PluginSet()
+    quota: PluginSet = PluginSet()
     pre_filter: PluginSet = PluginSet()
     filter: PluginSet = PluginSet()
     post_filter: PluginSet = PluginSet()

@@ -22,6 +22,7 @@ from pyscheduler.api.plugin import (
     PreFilterPlugin,
     PreScorePlugin,
     QueueSortPlugin,
+    QuotaPlugin,
     Reads,
     ReservePlugin,
     ScorePlugin,
@@ -48,6 +49,7 @@ class Profile(msgspec.Struct, frozen=True, eq=False, dict=True):
     name: str
     queue_sort: QueueSortPlugin
     pod_group: PodGroupPlugin | None = None
+    quota: QuotaPlugin | None = None
     pre_enqueue: tuple[PreEnqueuePlugin, ...] = ()
     pre_filter: tuple[PreFilterPlugin, ...] = ()
     filter: tuple[FilterPlugin, ...] = ()
@@ -69,6 +71,7 @@ class Profile(msgspec.Struct, frozen=True, eq=False, dict=True):
         points: tuple[Sequence[Plugin], ...] = (
             (self.queue_sort,),
             () if self.pod_group is None else (self.pod_group,),
+            () if self.quota is None else (self.quota,),
             self.pre_enqueue,
             self.pre_filter,
             self.filter,
@@ -244,10 +247,13 @@ def compile_profile(name: str, points: Mapping[str, Sequence[tuple[Plugin, int]]
         )
     if not binders:
         raise ValueError(f'at least one bind plugin is needed for profile with scheduler name "{name}"')
-    pod_groups = at("podGroup", PodGroupPlugin)
+    pod_groups, quotas = at("podGroup", PodGroupPlugin), at("quota", QuotaPlugin)
     if len(pod_groups) > 1:
         names = " and ".join(plugin.name for plugin in pod_groups)
         raise ValueError(f'only one pod group plugin can be enabled for profile with scheduler name "{name}": {names}')
+    if len(quotas) > len(pod_groups):
+        text = f'the quota plugin needs a pod group plugin in the profile with scheduler name "{name}"'
+        raise ValueError(text if len(quotas) == 1 else f"{text}, and only one quota plugin can be enabled")
     score = tuple(Weighted(p, w) for p, w in points.get("score", ()) if isinstance(p, ScorePlugin))
     pre_score = at("preScore", PreScorePlugin)
     # A configuration may enable a plugin at Score only; its PreScore runs all the same.
@@ -256,6 +262,7 @@ def compile_profile(name: str, points: Mapping[str, Sequence[tuple[Plugin, int]]
         name=name,
         queue_sort=sorts[0],
         pod_group=next(iter(pod_groups), None),
+        quota=next(iter(quotas), None),
         pre_enqueue=at("preEnqueue", PreEnqueuePlugin),
         pre_filter=at("preFilter", PreFilterPlugin),
         filter=at("filter", FilterPlugin),

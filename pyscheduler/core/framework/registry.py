@@ -24,6 +24,7 @@ from pyscheduler.api import (
     PreFilterPlugin,
     PreScorePlugin,
     QueueSortPlugin,
+    QuotaPlugin,
     ReservePlugin,
     ScorePlugin,
 )
@@ -33,6 +34,7 @@ POINTS: Mapping[str, type[Plugin]] = MappingProxyType(
         "preEnqueue": PreEnqueuePlugin,
         "queueSort": QueueSortPlugin,
         "podGroup": PodGroupPlugin,
+        "quota": QuotaPlugin,
         "preFilter": PreFilterPlugin,
         "filter": FilterPlugin,
         "postFilter": PostFilterPlugin,

@@ -5,30 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from msgspec import Struct
-
 from pyscheduler.api.pod import Pod
-from pyscheduler.api.pod_group import DisruptionMode, PodGroup, PodGroupKey
+from pyscheduler.api.pod_group import DisruptionMode, EvictionUnit, PodGroup, PodGroupKey
 from pyscheduler.core.context import Context
 
 _SURPLUS, _POD, _CORE = range(3)
 """Ranks of units of one priority, the least important first."""
-
-
-class EvictionUnit(Struct, frozen=True):
-    """Pods of lower priority that are evicted together."""
-
-    pods: tuple[Pod, ...]
-    """The newest first."""
-    priority: int
-    rank: int
-    started: float
-    """Start of the newest pod, in seconds since 1970; infinity if it has not started."""
-
-    @property
-    def importance(self) -> tuple[int, int, float]:
-        """Sort key: the least important unit is the smallest."""
-        return self.priority, self.rank, -self.started
 
 
 def eviction_units(context: Context, preemptor: PodGroupKey, priority: int) -> list[EvictionUnit]:
@@ -60,11 +42,15 @@ def _units_of_group(context: Context, key: PodGroupKey, pods: list[Pod], priorit
     arrivals = {uid: i for i, uid in enumerate(context.groups[key].pods)}
     newest_first = sorted(pods, key=lambda pod: (-pod.started, -arrivals[pod.uid]))
     if not isinstance(group, PodGroup) or context.groups.shortage(group, ()):
-        return [EvictionUnit((pod,), priority, _SURPLUS, pod.started) for pod in newest_first]
+        return [EvictionUnit((pod,), priority, _SURPLUS, pod.started, key) for pod in newest_first]
     surplus = [] if group.disruption_mode is DisruptionMode.ALL else _surplus(context, group, newest_first)
     core = tuple(pod for pod in newest_first if pod not in surplus)
-    units = [EvictionUnit((pod,), priority, _SURPLUS, pod.started) for pod in surplus]
-    return [*units, EvictionUnit(core, priority, _CORE, core[0].started)] if core else units
+    units = [EvictionUnit((pod,), priority, _SURPLUS, pod.started, key) for pod in surplus]
+    return (
+        [*units, EvictionUnit(core, priority, _CORE if len(core) > 1 else _POD, core[0].started, key)]
+        if core
+        else units
+    )
 
 
 def _surplus(context: Context, group: PodGroup, newest_first: Iterable[Pod]) -> list[Pod]:

@@ -6,17 +6,22 @@ the group's object when they are needed first after a change.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 
 from pyscheduler.api.events import ClusterEvent
 from pyscheduler.api.outcome import Rejection
-from pyscheduler.api.plugin import PodGroupPlugin
+from pyscheduler.api.plugin import PodGroupPlugin, QuotaPlugin
 from pyscheduler.api.pod import Pod, PodSignature
 from pyscheduler.api.pod_group import PodGroup, PodGroupKey
 from pyscheduler.core.framework.plugin_calls import call_guarded
 from pyscheduler.core.framework.plugin_failure import PluginFailed
 from pyscheduler.core.instrument import Instrument
+from pyscheduler.core.pod_groups.usage import UsageByGroup
 
+QUOTA = "Quota"
+SINGLE_POD = "Pod"
+"""API of the key of a pod without a group, which is a group of its own if there are queues."""
 POD_GROUP = "PodGroup"
 """Name of the extension point passed to `Instrument.plugin_failed`."""
 
@@ -58,11 +63,20 @@ class PodGroupManager:
         self._key_of: dict[str, PodGroupKey] = {}
         """Group of each member, succeeded ones included, by UID."""
         self._changed: dict[PodGroupKey, None] = {}
+        self.quota: QuotaPlugin | None = None
+        """The plugin that divides the cluster among queues, or None."""
+        self._usage = UsageByGroup()
 
-    def use(self, plugins: Mapping[str, PodGroupPlugin], pods: Iterable[Pod], placed: Collection[str]) -> None:
+    def use(
+        self,
+        plugins: Mapping[str, PodGroupPlugin],
+        quota: QuotaPlugin | None,
+        pods: Iterable[Pod],
+        placed: Collection[str],
+    ) -> None:
         """Use these plugins, by scheduler name, from now on. `pods` are all that exist, `placed` those with a node."""
         succeeded = [pod for group in self._groups.values() for pod in group.succeeded.values()]
-        self._plugins = plugins
+        self._plugins, self.quota, self._usage = plugins, quota, UsageByGroup()
         self._groups, self._key_of, self._changed = {}, {}, {}
         if plugins:
             for pod in pods:
@@ -108,14 +122,19 @@ class PodGroupManager:
         group = self._groups.get(key)
         if group is None:
             group = self._groups[key] = PodGroupState(key)
-        old = group.pods.get(pod.uid)
+        old, was_placed = group.pods.get(pod.uid), pod.uid in group.placed
         group.pods[pod.uid] = pod
         self._key_of[pod.uid] = key
-        if pod.node_name and pod.uid not in group.placed:
+        if pod.node_name and not was_placed:
             group.placed.add(pod.uid)
             self._changed[key] = None
+        if self.quota is not None:
+            if old is not None:
+                self._usage.remove(key, old, placed=was_placed)
+            self._usage.add(key, pod, placed=pod.uid in group.placed)
         if old is None or old.signature is not pod.signature:
             self._changed[key] = None
+            self._usage.touch(key)
             if old is not None or group.newest is not pod.signature:
                 group.requirements, group.newest = None, pod.signature
 
@@ -125,7 +144,10 @@ class PodGroupManager:
         if key is None:
             return
         group = self._groups[key]
-        if group.pods.pop(uid, None) is not None:
+        pod = group.pods.pop(uid, None)
+        if pod is not None:
+            if self.quota is not None:
+                self._usage.remove(key, pod, placed=uid in group.placed)
             group.placed.discard(uid)
         else:
             del group.succeeded[uid]
@@ -133,6 +155,7 @@ class PodGroupManager:
         self._changed[key] = None
         if not group.pods and not group.succeeded:
             del self._groups[key]
+            self._usage.drop(key)
 
     def add_succeeded(self, pod: Pod) -> bool:
         """Add a pod that has succeeded. Return True if it is a member of a group."""
@@ -148,30 +171,43 @@ class PodGroupManager:
     def place(self, uid: str) -> None:
         """Count a member that is assumed."""
         key = self._key_of.get(uid)
-        if key is not None and uid in self._groups[key].pods:
-            self._groups[key].placed.add(uid)
+        pod = None if key is None else self._groups[key].pods.get(uid)
+        if key is None or pod is None or uid in self._groups[key].placed:
+            return
+        self._groups[key].placed.add(uid)
+        if self.quota is not None:
+            self._usage.move(key, pod, placed=True)
 
     def displace(self, uid: str) -> None:
         """Stop counting a member that was assumed, unless it is bound."""
         key = self._key_of.get(uid)
         pod = None if key is None else self._groups[key].pods.get(uid)
-        if key is not None and pod is not None and not pod.node_name:
-            self._groups[key].placed.discard(uid)
+        if key is None or pod is None or pod.node_name or uid not in self._groups[key].placed:
+            return
+        self._groups[key].placed.discard(uid)
+        if self.quota is not None:
+            self._usage.move(key, pod, placed=False)
 
     def _group_of(self, pod: Pod) -> PodGroupKey | None:
         """Return the group that the pod declares; other schedulers' pods are members too."""
         plugin = self._plugins.get(pod.scheduler_name) or next(iter(self._plugins.values()))
         try:
-            return call_guarded(plugin.name, POD_GROUP, plugin.group_of, pod)
+            key = call_guarded(plugin.name, POD_GROUP, plugin.group_of, pod)
         except PluginFailed as failed:
             self._instrument.plugin_failed(failed.plugin, failed.point, failed.error)
             return None
+        if key is None and self.quota is not None and pod.scheduler_name in self._plugins:
+            return PodGroupKey(pod.namespace, pod.uid, SINGLE_POD)
+        return key
 
     # -- requirements --------------------------------------------------------------------------------------------
 
     def requirements(self, key: PodGroupKey) -> PodGroup | Rejection:
         """Return the requirements of a group with members, or the reason why none of them can be scheduled."""
         group = self._groups[key]
+        if group.requirements is None and key.api == SINGLE_POD and self.quota is not None:
+            pod = next(iter((group.pods or group.succeeded).values()))
+            group.requirements = PodGroup(key, 1, queue=call_guarded(self.quota.name, QUOTA, self.quota.queue_of, pod))
         if group.requirements is None:
             members = [*group.pods.values(), *group.succeeded.values()]
             plugin = next(
@@ -190,8 +226,12 @@ class PodGroupManager:
         requirements = self.requirements(key)
         if isinstance(requirements, Rejection):
             return requirements.message
-        short = self.shortage(requirements, pending)
-        return f"pod group {key} has only {short} that it needs" if short else ""
+        if short := self.shortage(requirements, pending):
+            return f"pod group {key} has only {short} that it needs"
+        quota = self.quota
+        if quota is None:
+            return ""
+        return call_guarded(quota.name, QUOTA, quota.unavailable, requirements)
 
     def shortage(self, group: PodGroup, pending: Collection[Pod]) -> str:
         """Return what the pods and those that have started lack of the group's minimums; "" if nothing."""
@@ -217,6 +257,54 @@ class PodGroupManager:
         group = None if key is None else self.requirements(key)
         return pod.priority if not isinstance(group, PodGroup) or group.priority is None else group.priority
 
+    # -- quotas --------------------------------------------------------------------------------------------------
+
+    @property
+    def quota_name(self) -> str:
+        """Name of the Quota plugin, "" if there is none."""
+        return "" if self.quota is None else self.quota.name
+
+    def exceeded(self, group: PodGroup, request: Mapping[str, int]) -> str:
+        """Return why the group's queue may not allocate this much more, "" if it may or there are no queues."""
+        quota = self.quota
+        if quota is None:
+            return ""
+        self.report_usage()
+        return call_guarded(quota.name, QUOTA, quota.exceeded, group, dict(request))
+
+    def needed(self, group: PodGroup, pending: Collection[Pod]) -> Counter[str]:
+        """Return what the least of the pending pods request that the group still needs for its minimum."""
+        state = self._groups.get(group.key)
+        started = 0 if state is None else len(state.started)
+        by_size = sorted((pod.requests.effective for pod in pending), key=lambda requests: sum(requests.values()))
+        total = Counter[str]()
+        for requests in by_size[: max(1, group.min_count - started)]:
+            total.update(requests)
+        return total
+
+    def report_usage(self) -> None:
+        """Tell the Quota plugin what has changed. Groups that wait for pods request nothing."""
+        quota = self.quota
+        if quota is None:
+            return
+        for key, usage in self._usage.take_stale():
+            group = self.requirements(key) if usage is not None and key in self._groups else None
+            if usage is None or not isinstance(group, PodGroup):
+                call_guarded(quota.name, QUOTA, quota.remove_usage, key)
+                continue
+            state = self._groups[key]
+            waits = self.shortage(group, [pod for uid, pod in state.pods.items() if uid not in state.placed])
+            reserved = self._usage.reserved.get(key, Counter[str]())
+            pending = {} if waits else usage.pending - reserved
+            call_guarded(quota.name, QUOTA, quota.set_usage, group, dict(usage.allocated + reserved), dict(pending))
+
+    def reserve(self, key: PodGroupKey, pods: Iterable[Pod]) -> None:
+        """Count pending pods of a group as allocated until its next attempt: others are being evicted for them."""
+        requests = Counter[str]()
+        for pod in pods:
+            requests.update(pod.requests.effective)
+        self._usage.reserve(key, requests)
+
     def is_broken(self, group: PodGroup) -> bool:
         """Return True if some pods of the group have a node, but fewer than it needs."""
         state = self._groups.get(group.key)
@@ -229,6 +317,8 @@ class PodGroupManager:
 
     def object_changed(self, event: ClusterEvent) -> None:
         """Read the requirements of the groups again that a changed object declares."""
+        if self.quota is not None and any(kind.kind == event.resource for kind in self.quota.watches):
+            self._changed.update(dict.fromkeys(self._groups))
         for plugin in dict.fromkeys(self._plugins.values()):
             if any(kind.kind == event.resource for kind in plugin.watches):
                 try:
@@ -238,6 +328,7 @@ class PodGroupManager:
                     keys = list(self._groups)
                 for key in keys:
                     if (group := self._groups.get(key)) is not None:
+                        self._usage.touch(key)
                         group.requirements = None
                         self._changed[key] = None
 

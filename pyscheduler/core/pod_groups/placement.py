@@ -27,7 +27,7 @@ from pyscheduler.core.framework.plugin_failure import PluginFailed
 from pyscheduler.core.pod_groups.topology import candidate_domains
 from pyscheduler.core.scheduling.binding import assume, forget_pod
 from pyscheduler.core.scheduling.extension_points import run_reserve_plugins
-from pyscheduler.core.scheduling.failure import Failure
+from pyscheduler.core.scheduling.failure import Failure, quota_exceeded
 from pyscheduler.core.scheduling.failure_handler import report_plugin_failure
 from pyscheduler.core.scheduling.schedule_pod import find_nodes_that_fit_pod, schedule_pod, start_cycle
 
@@ -227,6 +227,8 @@ class PlacementSearch:
     def place(self, queued: QueuedPod, row: int | None = None) -> Failure | None:
         """Assume a member on the node of a row that fits it, or on its best node. Return why that failed, or None."""
         context, pod = self._context, queued.pod
+        if reason := context.groups.exceeded(self._group, pod.requests.effective):
+            return quota_exceeded(context.groups.quota_name, reason)
         runtime, nominator = context.runtimes[pod.scheduler_name], context.queue.nominator
         cycle = start_cycle(context, queued, self._now)
         try:

@@ -9,16 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+import numpy as np
 from msgspec import Struct
 
 from pyscheduler.api.pod import Pod
-from pyscheduler.api.pod_group import PodGroup, PodGroupKey
+from pyscheduler.api.pod_group import EvictionUnit, PodGroup, PodGroupKey
 from pyscheduler.api.preemption import PreemptionPlugin
 from pyscheduler.api.queued import QueuedPod
 from pyscheduler.core.context import Context
-from pyscheduler.core.pod_groups.eviction_units import EvictionUnit, eviction_units
+from pyscheduler.core.framework.plugin_calls import call_guarded
+from pyscheduler.core.pod_groups.eviction_units import eviction_units
+from pyscheduler.core.pod_groups.manager import QUOTA
 from pyscheduler.core.pod_groups.placement import PlacementSearch
 
+CRITICAL_PRIORITY = 2_000_000_000
+"""Priority of system-cluster-critical. No queue reclaims from such pods."""
 _NO_GROUP = PodGroupKey("", "")
 _FEW = 4096
 """Members times units up to which every unit is put back alone to see whether the group still fits."""
@@ -45,24 +50,70 @@ class GroupPreemptionSearch:
         self._members = members
         self._now = now
 
-    def run(self) -> GroupPreemption | None:
-        """Return the victims and the nodes of the members; None if the group does not fit without any of them."""
-        units = self._by_disruption(eviction_units(self._context, self._group.key, self._priority))
+    def run(self) -> GroupPreemption | str | None:
+        """Return the victims and the nodes of the members; None if the group does not fit without any of them.
+
+        With queues, the victims are pods of lower priority of the group's own queue, or those that it may reclaim from
+        others; a text if these do not serve.
+        """
+        units = self._by_disruption(self._of_lower_priority())
         terminating = [
             EvictionUnit((pod,), pod.priority, 0, pod.started)
             for node in self._context.state.rows
             for pod in node.pods.values()
             if pod.deleting
         ]
-        if not units and not terminating:
-            return None
-        needed = self._fewest(units, terminating)
+        needed = self._fewest(units, terminating) if units or terminating else None
+        if needed is None and self._context.groups.quota is not None:
+            reclaimed = self._reclaim()
+            if isinstance(reclaimed, str):
+                return reclaimed
+            needed = reclaimed or None
         if needed is None:
             return None
         removed = self._without_unneeded(needed, terminating)
         nodes = self._place(removed, terminating)
         assert nodes is not None, "the group fits without these units"
         return GroupPreemption(nodes, _by_node(self._context, [pod for unit in removed for pod in unit.pods]))
+
+    def _of_lower_priority(self) -> list[EvictionUnit]:
+        units, quota = eviction_units(self._context, self._group.key, self._priority), self._context.groups.quota
+        if quota is None:
+            return units
+        return [unit for unit, other in self._with_groups(units) if quota.may_preempt(self._group, other)]
+
+    def _reclaim(self) -> Sequence[EvictionUnit] | str:
+        """Return the units of other queues that make room, or why there are none."""
+        context, quota = self._context, self._context.groups.quota
+        assert quota is not None, "there are queues"
+        request = context.groups.needed(self._group, [queued.pod for queued in self._members])
+        free = self._free(request)
+        units = self._with_groups(eviction_units(context, self._group.key, CRITICAL_PRIORITY))
+        context.groups.report_usage()
+        found = call_guarded(quota.name, QUOTA, quota.reclaim, self._group, dict(request), free, units)
+        if not isinstance(found, str) and found and self._place(found, ()) is None:
+            return f"what may be reclaimed leaves no node with enough room for pod group {self._group.key}"
+        return found
+
+    def _free(self, resources: Iterable[str]) -> dict[str, int]:
+        """Return what is free, or is being freed, and not for pods of other groups that are nominated."""
+        context, own = self._context, {queued.pod.uid for queued in self._members}
+        with context.state.dry_run():
+            for node in context.state.rows:
+                for pod in [pod for pod in node.pods.values() if pod.deleting]:
+                    context.state.remove(pod.uid)
+            nominator = context.queue.nominator
+            for name in list(nominator.nodes()):
+                for pod in nominator.pods_on(name):
+                    if pod.uid not in own:
+                        context.state.place(pod, name)
+            nodes = context.state.table()
+            return {r: int(np.maximum(nodes.allocatable(r) - nodes.requested(r), 0).sum()) for r in resources}
+
+    def _with_groups(self, units: Sequence[EvictionUnit]) -> list[tuple[EvictionUnit, PodGroup]]:
+        groups = self._context.groups
+        found = ((unit, groups.requirements(unit.group)) for unit in units if unit.group is not None)
+        return [(unit, group) for unit, group in found if isinstance(group, PodGroup)]
 
     def _by_disruption(self, units: Sequence[EvictionUnit]) -> list[EvictionUnit]:
         """Return the units, those last that violate a PodDisruptionBudget if all before them are evicted."""
@@ -149,7 +200,8 @@ def preempt_whole_groups(
     if uids == set().union(*touched):
         return chosen
     alone = PodGroup(_NO_GROUP, min_count=1)
-    return GroupPreemptionSearch(context, alone, queued.pod.priority, [queued], now).run()
+    found = GroupPreemptionSearch(context, alone, queued.pod.priority, [queued], now).run()
+    return None if isinstance(found, str) else found
 
 
 def _by_node(context: Context, pods: Iterable[Pod]) -> dict[str, list[Pod]]:

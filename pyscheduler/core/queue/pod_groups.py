@@ -14,8 +14,9 @@ from pyscheduler.api.pod import Pod
 from pyscheduler.api.pod_group import PodGroupKey
 from pyscheduler.api.queued import QueuedPod
 from pyscheduler.core.pod_groups.manager import PodGroupManager
-from pyscheduler.core.queue.entry import TierIndex
+from pyscheduler.core.queue.entry import PodTier, TierIndex
 from pyscheduler.core.queue.queued_pod_group import QueuedPodGroup
+from pyscheduler.core.queue.unschedulable import HintGroup
 
 REPORT_DELAY = 2.0
 """Seconds that a group is held before its members get a condition with the reason."""
@@ -50,6 +51,13 @@ class PodGroupMembers:
     def entry_of(self, uid: str) -> QueuedPodGroup | None:
         """Return the entry of a member's group; None for another pod."""
         return self._entry_of.get(uid)
+
+    def has_other_group(self, pod: Pod, tier: PodTier) -> bool:
+        """Return True if an update has moved a pod of this tier into a pod group, or out of it."""
+        if isinstance(tier, HintGroup) and tier.is_gated:
+            return False  # it is not in the group before its gates are removed
+        entry = self.entry_of(pod.uid)
+        return self._manager.key_of(pod) != (None if entry is None else entry.key)
 
     def get(self, uid: str) -> QueuedPod:
         return self._entry_of[uid].members[uid]

@@ -40,7 +40,7 @@ from pyscheduler.core.queue import labels
 from pyscheduler.core.queue.backlog import SLICE, TIMEOUT, Backlog, Move, Readmission, Release, Task
 from pyscheduler.core.queue.backoff import Backoff
 from pyscheduler.core.queue.contents import QueueContents
-from pyscheduler.core.queue.entry import PodTier, Tier
+from pyscheduler.core.queue.entry import Tier
 from pyscheduler.core.queue.event_evaluator import EventEvaluator
 from pyscheduler.core.queue.gates import Gates
 from pyscheduler.core.queue.hints import Hints, QueueingStrategy, for_pod
@@ -140,7 +140,7 @@ class SchedulingQueue(QueueContents):
                 self.nominator.update(old, new)
         elif tier is None:
             self._enter(QueuedPod(new, now), labels.POD_UPDATE, now)
-        elif self._groups.is_enabled and self._has_other_group(new, tier):
+        elif self._groups.is_enabled and self._members.has_other_group(new, tier):
             tier.replace(new)
             self.nominator.update(old, new)
             self._requeue(tier.remove(new.uid), _IMMEDIATELY, labels.POD_UPDATE, now)
@@ -161,13 +161,6 @@ class SchedulingQueue(QueueContents):
         queued.last_event_number = self.backlog.number
         if self._requeue(queued, _IMMEDIATELY, label, now) and queued.pod.nominated_node_name:
             self.nominator.add(queued.pod)
-
-    def _has_other_group(self, pod: Pod, tier: PodTier) -> bool:
-        """Return True if an update has moved a pod of this tier into a pod group, or out of it."""
-        if isinstance(tier, HintGroup) and tier.is_gated:
-            return False  # it is not in the group before its gates are removed
-        entry = self._members.entry_of(pod.uid)
-        return self._groups.key_of(pod) != (None if entry is None else entry.key)
 
     def _waiting_for_events(self, uid: str) -> QueuedPod | None:
         """Return the pod, or its group, if that is unschedulable; otherwise None."""
@@ -299,11 +292,17 @@ class SchedulingQueue(QueueContents):
     ) -> None:
         """End the attempt of a pod group: the placed members leave the queue, a group with others is requeued.
 
+        If some were placed, the others are tried again at once, and preemption for them (as in kube-scheduler 1.37).
         Without rejecting plugins the failure was an error.
         """
+        has_placed = False
         for uid in placed:
             self._members.remove(uid)
-        if group.members:
+            has_placed = True
+        if group.members and has_placed:
+            group.unschedulable_count = group.error_count = 0
+            self._requeue(group, _IMMEDIATELY, labels.POD_GROUP_CHANGED, now)
+        elif group.members:
             self._requeue_rejected(group, rejected, pending, now)
         self._in_flight.done(group.pod.uid)
 

@@ -10,6 +10,8 @@ from pyscheduler.core.framework.plugin_failure import PluginFailed
 
 UNSCHEDULABLE = "Unschedulable"
 SCHEDULER_ERROR = "SchedulerError"
+QUOTA_EXCEEDED = "QuotaExceeded"
+"""Reason of pods that wait for their queue; not Unschedulable, on which autoscalers would add nodes."""
 EVALUATION_LIMIT = "EvaluationLimit"
 """Rejector of a pod that exceeded the limit on evaluations; no plugin has this name, so no event requeues the pod."""
 
@@ -57,3 +59,8 @@ class Failure(msgspec.Struct, frozen=True):
     def error(message: str) -> Failure:
         """Return the failure of an attempt that ended in an error; the pod is retried after its backoff."""
         return Failure(message, SCHEDULER_ERROR, nominate="")
+
+
+def quota_exceeded(plugin: str, message: str) -> Failure:
+    """Return the failure of a pod whose queue may not allocate more."""
+    return Failure(message, QUOTA_EXCEEDED, frozenset({plugin}), nominate="")

@@ -35,7 +35,7 @@ from pyscheduler.core.preemption.executor import prepare_candidate
 from pyscheduler.core.queue.queued_pod_group import QueuedPodGroup
 from pyscheduler.core.scheduling.binding import start_binding
 from pyscheduler.core.scheduling.extension_points import run_permit_plugins
-from pyscheduler.core.scheduling.failure import UNSCHEDULABLE, Failure
+from pyscheduler.core.scheduling.failure import QUOTA_EXCEEDED, SCHEDULER_ERROR, UNSCHEDULABLE, Failure, quota_exceeded
 from pyscheduler.core.scheduling.failure_handler import nominate, report_failure, report_plugin_failure
 from pyscheduler.core.scheduling.permit import wait_on_permit
 
@@ -49,6 +49,7 @@ def schedule_pod_group(context: Context, queued: QueuedPodGroup, now: float) -> 
     if isinstance(group, Rejection):
         context.queue.end_group_attempt(queued, (), frozenset(), frozenset(), now)
         return []
+    context.groups.reserve(queued.key, ())
     for member in queued.members.values():
         member.attempts, member.last_attempt = member.attempts + 1, now
     search = PlacementSearch(context, group, now)
@@ -79,6 +80,9 @@ def schedule_pod_group(context: Context, queued: QueuedPodGroup, now: float) -> 
 
 def _place(context: Context, search: PlacementSearch, group: PodGroup, queued: QueuedPodGroup) -> Waits:
     """Place the members and run Permit. Otherwise none is placed, and the search has the reasons."""
+    if exceeded := context.groups.exceeded(group, context.groups.needed(group, queued.pods)):
+        search.fail(queued.members, quota_exceeded(context.groups.quota_name, f"pod group {group.key}: {exceeded}"))
+        return {}
     missing = missing_resources(context, group, queued.pod.priority)
     plugin = context.profiles[queued.pod.scheduler_name].pod_group
     if missing and plugin is not None:
@@ -151,6 +155,8 @@ def _run_preemption(
     Sets the nominated nodes in `failures`. Members keep their nominations as long as victims there are terminating.
     """
     pods = queued.pods
+    if any(failure.reason == QUOTA_EXCEEDED for failure in failures.values()):
+        return []
     if not group.may_preempt or all(pod.spec.preemption_policy == "Never" for pod in pods):
         return []
     plugin = next(
@@ -160,12 +166,17 @@ def _run_preemption(
     if plugin is None:
         return []
     if _waits_for_victims(context, pods):
+        context.groups.reserve(queued.key, [pod for pod in pods if context.queue.nominator.nominated_node(pod)])
         failures.update({uid: replace(failure, nominate=None) for uid, failure in failures.items()})
         return []
     priority = queued.pod.priority
     found = GroupPreemptionSearch(context, group, priority, list(queued.members.values()), now).run()
+    if isinstance(found, str):
+        failures.update({uid: replace(each, message=f"{each.message} {found}") for uid, each in failures.items()})
+        return []
     if found is None:
         return []
+    context.groups.reserve(queued.key, [pod for pod in pods if pod.uid in found.nodes])
     failures.update({uid: replace(failure, nominate=found.nodes.get(uid, "")) for uid, failure in failures.items()})
     return [
         command
@@ -190,7 +201,7 @@ def _report_failures(
     commands: list[Command] = []
     for member in members:
         pod, failure = member.pod, failures[member.pod.uid]
-        result = "unschedulable" if failure.reason == UNSCHEDULABLE else "error"
+        result = "error" if failure.reason == SCHEDULER_ERROR else "unschedulable"
         context.instrument.attempted(pod.scheduler_name, result, member.last_attempt)
         nominated = nominate(context, pod, failure)
         if nominated is not None or queued.reported.get(pod.uid) != failure.message:

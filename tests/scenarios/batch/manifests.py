@@ -30,7 +30,7 @@ ENDS_AFTER: Final = "pyscheduler.io/ends-after"
 
 def node(name: str, cpu: str | int = 1, labels: Mapping[str, str] | None = None, **amounts: str | int) -> Manifest:
     """Return a node; `amounts` are further resources, `gpu` is nvidia.com/gpu."""
-    allocatable = {"cpu": str(cpu), "memory": "1000Gi", **_named(amounts)}
+    allocatable = {"cpu": str(cpu), "memory": "1000Gi", "pods": "1000", **_named(amounts)}
     meta = {"name": name, "labels": dict(labels or {})}
     return {"apiVersion": "v1", "kind": "Node", "metadata": meta, "status": {"allocatable": allocatable}}
 

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.scenarios.batch.cluster import Cluster, pending
+from tests.scenarios.batch.cluster import Cluster
 from tests.scenarios.batch.manifests import APIS, NATIVE, VOLCANO, gang, node, queue
 
 UNSCHEDULABLE = "Unschedulable"
@@ -22,7 +22,6 @@ def test_pods_of_an_incomplete_group_are_no_demand(api: str) -> None:
     assert UNSCHEDULABLE not in {cluster.reason("a0"), cluster.reason("a1")}
 
 
-@pending("queues have no effect")
 def test_pods_that_a_quota_holds_back_are_no_demand() -> None:
     cluster = Cluster(node("n1", 8), queue("q", capability={"cpu": 4}))
     group = gang("a", 8, api=VOLCANO, queue="q")

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from tests.scenarios.batch.cluster import Cluster, pending
+from tests.scenarios.batch.cluster import Cluster
 from tests.scenarios.batch.manifests import VOLCANO, Gang, gang, node, pod, queue
 
 
@@ -16,7 +16,6 @@ def elastic(queue_name: str, count: int, cpu: str | int = 1, memory: str = "0") 
     return gang(queue_name, 1, pods, api=VOLCANO, queue=queue_name)
 
 
-@pending("queues have no effect")
 def test_group_reclaims_its_deserved_share_from_the_queue_over_its_own() -> None:
     cluster = Cluster(node("n1", 11), queue("t", weight=5), queue("u", weight=5), queue("default", weight=1))
     running, group = elastic("t", 11), gang("g", 2, api=VOLCANO, queue="u")
@@ -28,7 +27,6 @@ def test_group_reclaims_its_deserved_share_from_the_queue_over_its_own() -> None
     assert (cluster.members(running), cluster.members(group)) == (9, 2)
 
 
-@pending("queues have no effect")
 def test_guarantee_beyond_the_fair_level_lowers_the_shares_of_the_others() -> None:
     cluster = Cluster(
         node("n1", 100),
@@ -43,7 +41,6 @@ def test_guarantee_beyond_the_fair_level_lowers_the_shares_of_the_others() -> No
     assert {name: cluster.members(f"{name}-") / 2 for name in halves} == {"a": 17.5, "b": 30, "c": 17.5, "d": 35}
 
 
-@pending("queues have no effect")
 def test_guarantee_beyond_the_request_is_left_to_others() -> None:
     cluster = Cluster(
         node("n1", 60),
@@ -56,7 +53,6 @@ def test_guarantee_beyond_the_request_is_left_to_others() -> None:
     assert {name: cluster.members(f"{name}-") for name in "abc"} == {"a": 25, "b": 30, "c": 5}
 
 
-@pending("queues have no effect")
 def test_queue_of_weight_zero_gets_what_no_other_requests() -> None:
     cluster = Cluster(node("n1", 10), queue("a", weight=1), queue("zero", weight=0))
     cluster.submit(elastic("zero", 10), elastic("a", 7))
@@ -64,7 +60,6 @@ def test_queue_of_weight_zero_gets_what_no_other_requests() -> None:
     assert (cluster.members("a-"), cluster.members("zero-")) == (7, 3)
 
 
-@pending("queues have no effect")
 @pytest.mark.parametrize("step", [1, 5])
 def test_dominant_resource_fairness_in_a_hierarchy(step: int) -> None:
     cluster = Cluster(
@@ -80,7 +75,6 @@ def test_dominant_resource_fairness_in_a_hierarchy(step: int) -> None:
     assert {name: cluster.members(f"{name}-") for name in ("sci", "dev", "prod")} == {"sci": 5, "dev": 5, "prod": 5}
 
 
-@pending("queues have no effect")
 def test_child_that_no_free_resource_serves_does_not_hold_its_siblings_back() -> None:
     cluster = Cluster(
         node("n1", 30, memory="30Gi"),
@@ -95,7 +89,6 @@ def test_child_that_no_free_resource_serves_does_not_hold_its_siblings_back() ->
     assert {name: cluster.members(f"{name}-") for name in of_memory} == {"q32": 15, "q4": 15}
 
 
-@pending("queues have no effect")
 @pytest.mark.parametrize("seed", range(3))
 def test_shares_of_a_hierarchy_do_not_drift_while_pods_end_and_start(seed: int) -> None:
     cluster = Cluster(

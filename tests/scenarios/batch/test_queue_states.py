@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.scenarios.batch.cluster import Cluster, pending
+from tests.scenarios.batch.cluster import Cluster
 from tests.scenarios.batch.manifests import VOLCANO, Gang, gang, node, pod, queue
 
 
@@ -12,7 +12,6 @@ def job(name: str, queue_name: str, size: int) -> Gang:
     return gang(name, size, api=VOLCANO, queue=queue_name)
 
 
-@pending("queues have no effect")
 @pytest.mark.parametrize("state", ["Closed", "Closing"])
 def test_closed_queue_starts_no_group_and_leaves_its_room_to_others(state: str) -> None:
     cluster = Cluster(node("n1", 6), queue("q", weight=1), queue("other", weight=1))
@@ -28,7 +27,6 @@ def test_closed_queue_starts_no_group_and_leaves_its_room_to_others(state: str) 
     assert "clos" in cluster.message("b0").lower()
 
 
-@pending("queues have no effect")
 def test_group_starts_when_its_queue_is_opened_again() -> None:
     cluster = Cluster(node("n1", 6), queue("q", weight=1, state="Closed"))
     group = job("a", "q", 2)
@@ -38,9 +36,7 @@ def test_group_starts_when_its_queue_is_opened_again() -> None:
     assert cluster.members(group) == 2
 
 
-@pytest.mark.parametrize(
-    ("cpu", "expected"), [("833m", 3), pytest.param("834m", 2, marks=pending("queues have no effect"))]
-)
+@pytest.mark.parametrize(("cpu", "expected"), [("833m", 3), ("834m", 2)])
 def test_quota_counts_millicores(cpu: str, expected: int) -> None:
     cluster = Cluster(node("n1", 10), queue("q", capability={"cpu": "2500m"}))
     cluster.submit(gang("a", 1, [pod(f"a{i}", cpu) for i in range(3)], api=VOLCANO, queue="q"))
@@ -48,7 +44,6 @@ def test_quota_counts_millicores(cpu: str, expected: int) -> None:
     assert cluster.members("a") == expected
 
 
-@pending("queues have no effect")
 def test_quota_of_gpus_does_not_hold_back_pods_without_gpus() -> None:
     cluster = Cluster(node("n1", 10, gpu=8), queue("q", capability={"gpu": 3}))
     cluster.submit(gang("a", 1, [pod(f"a{i}", gpu=1) for i in range(4)], api=VOLCANO, queue="q"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.scenarios.batch.cluster import Cluster, pending
+from tests.scenarios.batch.cluster import Cluster
 from tests.scenarios.batch.manifests import VOLCANO, Gang, Manifest, gang, node, pod, queue
 
 HOUR = 3600
@@ -26,14 +26,12 @@ def two_queues(running: Gang, guarantee: int = 0) -> tuple[Cluster, Gang]:
     return cluster, pending
 
 
-@pending("queues have no effect")
 def test_surplus_of_a_group_is_reclaimed() -> None:
     cluster, pending = two_queues(job("j", "a", 10, 12), guarantee=10)
     assert len(cluster.evictions) == 2
     assert (cluster.members("j"), cluster.members(pending)) == (10, 2)
 
 
-@pending("queues have no effect")
 def test_group_is_kept_that_would_leave_its_queue_below_the_guarantee() -> None:
     cluster, pending = two_queues(job("j", "a", 12, 12), guarantee=10)
     assert cluster.evictions == []
@@ -42,7 +40,6 @@ def test_group_is_kept_that_would_leave_its_queue_below_the_guarantee() -> None:
     assert text in cluster.message("l0")
 
 
-@pending("queues have no effect")
 def test_group_without_surplus_is_reclaimed_as_a_whole() -> None:
     cluster, pending = two_queues(job("j", "a", 12, 12))
     assert len(cluster.evictions) == 12
@@ -52,7 +49,6 @@ def test_group_without_surplus_is_reclaimed_as_a_whole() -> None:
         assert amount in message, "12 requested, 10 free, 10 deserved"
 
 
-@pending("queues have no effect")
 def test_two_queues_do_not_evict_each_other_in_turn() -> None:
     shares: Manifest = {"deserved": {"cpu": 5}, "capability": {"cpu": 10}}
     cluster = Cluster(node("n1", 11), queue("qa", **shares), queue("qb", **shares))
@@ -65,7 +61,6 @@ def test_two_queues_do_not_evict_each_other_in_turn() -> None:
     assert (cluster.members(first), cluster.members(second)) == (3, 2)
 
 
-@pending("queues have no effect")
 def test_evicted_pod_does_not_take_the_reclaimed_room_again() -> None:
     cluster = Cluster(node("n1", 8), queue("q1", deserved={"cpu": 3}), queue("q2", deserved={"cpu": 5}))
     cluster.submit(job("p", "q1", 1, 1, cpu=4), job("r", "q2", 1, 1))
@@ -79,7 +74,6 @@ def test_evicted_pod_does_not_take_the_reclaimed_room_again() -> None:
     assert "default/p0" not in cluster.bindings
 
 
-@pending("queues have no effect")
 def test_no_more_is_reclaimed_than_is_requested() -> None:
     cluster = Cluster(node("n1", 12), queue("qa", deserved={"cpu": 6}), queue("qb", deserved={"cpu": 6}))
     running = job("v", "qa", 2, 12)

@@ -137,7 +137,7 @@ def test_group_is_completed_once_a_refused_binding_is_accepted(api: str) -> None
     assert cluster.members(group) == 3
 
 
-@pending("members whose binding failed are retried without backoff")
+@pending("members that are bound are not evicted")
 @pytest.mark.parametrize("api", [NATIVE, COSCHEDULING])
 def test_group_with_a_binding_that_is_always_refused_gives_its_room_back(api: str) -> None:
     cluster = Cluster(*slots(3))
