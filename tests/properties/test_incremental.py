@@ -18,6 +18,7 @@ from pyscheduler.core.framework.plugin_failure import PluginFailed
 from pyscheduler.core.framework.profile import Profile
 from pyscheduler.core.result_cache import invalidation, node_classes
 from pyscheduler.core.result_cache.class_results import ClassResults
+from pyscheduler.core.result_cache.class_totals import ClassTotals
 from pyscheduler.core.result_cache.equivalence_cache import EquivalenceCache
 from pyscheduler.core.result_cache.filter_columns import FilterColumn, FilterColumns
 from pyscheduler.core.result_cache.invalidation import Change, DirtyRows, Scope
@@ -355,19 +356,57 @@ def _keep_class_filters(patch: pytest.MonkeyPatch) -> None:
 
 
 def _keep_class_scores(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(ClassResults, "_score_key", lambda self, _: (id(self._classes.table), self._scored.tobytes()))
+    patch.setattr(ClassResults, "_score_key", lambda self, _, scored: (id(self._classes.table), scored.tobytes()))
 
 
 def _keep_scores_of_other_classes(patch: pytest.MonkeyPatch) -> None:
     key: Any = ClassResults._score_key
 
-    def of_any(self: ClassResults, cycle: Cycle) -> Any:
-        scored, self._scored = self._scored, self._scored[:0]
-        found = key(self, cycle)
-        self._scored = scored
-        return found
+    patch.setattr(ClassResults, "_score_key", lambda self, cycle, scored: key(self, cycle, scored[:0]))
 
-    patch.setattr(ClassResults, "_score_key", of_any)
+
+def _keep_totals_of_moved_rows(patch: pytest.MonkeyPatch) -> None:
+    count = ClassTotals._count
+
+    def forget(self: ClassTotals, move: Any) -> None:
+        count(self, move)
+        self._moved.clear()
+
+    patch.setattr(ClassTotals, "_count", forget)
+
+
+def _keep_counts_of_classes(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ClassTotals, "_count", lambda *_: None)
+
+
+def _keep_totals_of_changed_rows(patch: pytest.MonkeyPatch) -> None:
+    refresh = ClassTotals.refresh
+
+    def skip(self: ClassTotals, classes: Any, rows: RowResults, sums: Any) -> None:
+        self._changes, self._read = rows.scores.top_scores.changes, len(rows.scores.top_scores.changes)
+        refresh(self, classes, rows, sums)
+
+    patch.setattr(ClassTotals, "refresh", skip)
+
+
+def _keep_feasible_rows_of_classes(patch: pytest.MonkeyPatch) -> None:
+    follow = ClassTotals.follow
+
+    def keep(self: ClassTotals, *rest: Any) -> None:
+        feasible = self._feasible
+        follow(self, *rest)
+        self._feasible = feasible
+
+    patch.setattr(ClassTotals, "follow", keep)
+
+
+def _keep_sums_of_classes(patch: pytest.MonkeyPatch) -> None:
+    refresh = ClassTotals.refresh
+
+    def keep(self: ClassTotals, classes: Any, rows: RowResults, sums: Any) -> None:
+        refresh(self, classes, rows, self._sums if len(self._sums) == len(sums) else sums)
+
+    patch.setattr(ClassTotals, "refresh", keep)
 
 
 def _score_rejected_classes(patch: pytest.MonkeyPatch) -> None:
@@ -475,6 +514,12 @@ def test_property_catches_wrong_shortcuts(
         _keep_class_filters,
         _keep_class_scores,
         _keep_scores_of_other_classes,
+        _keep_totals_of_moved_rows,
+        _keep_totals_of_changed_rows,
+        _keep_counts_of_classes,
+        _keep_feasible_rows_of_classes,
+        _keep_sums_of_classes,
+        _skip_top_score_updates,
     ],
 )
 def test_property_catches_wrong_results_of_classes(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
