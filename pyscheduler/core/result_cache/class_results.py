@@ -158,7 +158,7 @@ class ClassResults:
 
         PluginFailed if a plugin raises.
         """
-        classes = self._classes
+        classes, totals = self._classes, self._totals
         if self.scores:
             self._score_equivalences = equivalences = [
                 (each.plugin, _equivalence(each.plugin, "Score", each.plugin.score_equivalence, cycle))
@@ -167,18 +167,22 @@ class ClassResults:
             classes.refresh([*self._filter_equivalences, *equivalences] if self.filters else equivalences, "Score")
             if self.filters and self._table is not classes.table:
                 self._run_filters(cycle, pod)
-        self._totals.follow(classes, rows, self.codes)
+        totals.follow(classes, rows, self.codes)
+        totals.refresh(classes, rows, self._run_scores(cycle, pod) if self.scores else totals.rejected_sums)
+
+    def _run_scores(self, cycle: Cycle, pod: Pod) -> Ints:
+        """Return the sum of the weighted scores of each class, REJECTED for those without feasible rows."""
         scored = self._totals.scored
         key = self._score_key(cycle, scored)
         if key is None or key != self._last_score_key:
             self._last_score_key = None  # until all have run, in case one raises
-            self._sums = np.full(classes.size, REJECTED, np.int64)
             sums = np.zeros(len(scored), np.int64)
             for weighted in self.scores:
                 sums += self._final_scores(weighted, cycle, pod, scored) * weighted.weight
+            self._sums = np.full(self._classes.size, REJECTED, np.int64)
             self._sums[scored] = sums
             self._last_score_key = key
-        self._totals.refresh(classes, rows, self._sums)
+        return self._sums
 
     def _score_key(self, cycle: Cycle, scored: Rows) -> Hashable | None:
         """Return the cache key of the scores; None if the plugins have to run."""

@@ -31,10 +31,14 @@ class ClassTotals:
         self._counts: Ints = NO_SCORES
         """Number of these by class."""
         self._codes: Ints | None = None
-        """Filter results by class: 0 where the pod fits; None if it fits all. `_scored` and `_feasible` follow them."""
+        """Filter results by class: 0 where the pod fits; None if it fits all."""
+        self._fits: Ints = NO_SCORES
+        """By class: 1 where the pod fits, else 0."""
+        self.rejected_sums: Ints = NO_SCORES
+        """By class: 0 where the pod fits, else REJECTED."""
         self._scored: Rows | None = None
         """The classes with feasible rows; None if they are to be listed again."""
-        self._feasible: Rows | slice | None = None
+        self._feasible: Rows | None = None
         """The feasible rows; None if they are to be listed again."""
         self._by_row: Scores | None = None
         """Sums of all scores by row, negative where a row is not feasible; None if all are to be summed again."""
@@ -59,8 +63,10 @@ class ClassTotals:
 
     def follow(self, classes: NodeClasses, rows: RowResults, codes: Ints | None) -> None:
         """Update what depends on the class and the feasibility of the rows; call it before the other methods."""
-        if codes is not self._codes:
+        if codes is not self._codes or len(self._fits) != classes.size:
             self._codes, self._scored, self._feasible = codes, None, None
+            self._fits = np.ones(classes.size, np.int64) if codes is None else (codes == 0).astype(np.int64)
+            self.rejected_sums = (1 - self._fits) * REJECTED
         moves, classes.moves = classes.moves, []
         if moves is None or rows.fitting_rows is not self._fitting:
             self._fitting = fitting = rows.fitting_rows
@@ -76,35 +82,31 @@ class ClassTotals:
             self._moved, self._by_row = [], None
 
     def _count(self, move: Move) -> None:
-        counts, codes, (_, before, now) = self._counts, self._codes, move
+        counts, fits, (_, before, now) = self._counts, self._fits, move
         counts[before] -= 1
         counts[now] += 1
         if not counts[before] or counts[now] == 1:
             self._scored = None
-        if codes is not None and bool(codes[before]) != bool(codes[now]):
+        if fits[before] != fits[now]:
             self._feasible = None
 
     @property
     def feasible_count(self) -> int:
         """Number of feasible rows."""
-        return int((self._counts if self._codes is None else self._counts[self._codes == 0]).sum())
+        return int(self._counts.dot(self._fits))  # ten times as quick as counts[mask].sum()
 
     @property
     def scored(self) -> Rows:
         """The classes with feasible rows."""
         if self._scored is None:
-            has_rows = self._counts > 0
-            self._scored = (has_rows if self._codes is None else has_rows & (self._codes == 0)).nonzero()[0]
+            self._scored = (self._counts * self._fits).nonzero()[0]
         return self._scored
 
-    def feasible_rows(self, classes: NodeClasses, rows: RowResults) -> Rows | slice:
+    def feasible_rows(self, classes: NodeClasses, rows: RowResults) -> Rows:
         """Return the feasible rows, the same object until others are."""
-        if self._codes is None:
-            return rows.fitting_rows
         if self._feasible is None:
-            fits = (self._codes == 0).take(classes.of)
-            fits &= rows.feasible[: len(fits)]
-            self._feasible = fits.nonzero()[0]
+            of = classes.of
+            self._feasible = (self._fits.take(of) & rows.feasible[: len(of)]).nonzero()[0]
         return self._feasible
 
     # -- totals ------------------------------------------------------------------------------------------------------
@@ -116,7 +118,7 @@ class ClassTotals:
         self._moved, self._changes, self._read = [], log, len(log)
         self._is_recurring = changed is not None and len(changed) <= FEW
         by_row = self._by_row if self._is_recurring else None
-        if by_row is not None and sums is not self._sums and not (sums == self._sums).all():
+        if by_row is not None and sums is not self._sums and sums.tobytes() != self._sums.tobytes():
             by_row = None
         self._sums = sums
         if by_row is None or changed is None:

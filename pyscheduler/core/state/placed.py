@@ -125,8 +125,10 @@ class PlacedPods:
                 self._drop(self._counts.popitem(last=False)[1])
         elif len(self._counts) > _UNORDERED:
             self._counts.move_to_end(count)
-        counter.fit(n)
-        self._counted_sets += counter.update(self)
+        if n > len(counter.cells):
+            counter.fit(n)
+        if counter.serial != self.serial:
+            self._counted_sets += counter.update(self)
         while self._counted_sets > MOST_COUNTED_SETS and len(self._counts) > KEEP_COUNTS:
             self._drop(self._counts.popitem(last=False)[1])
         return counter

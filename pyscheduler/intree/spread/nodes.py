@@ -33,10 +33,8 @@ class EligibleDomains(NamedTuple):
     topology: Domains
     """Domain of each node of the cluster, eligible or not."""
 
-    @property
-    def is_per_node(self) -> bool:
-        """True if every node of the cluster is eligible and a domain of its own."""
-        return len(self.non_empty) == len(self.topology.ids)
+    is_per_node: bool
+    """True if every node of the cluster is eligible and a domain of its own."""
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
@@ -146,7 +144,7 @@ def _eligible_domains_of(topology: Domains, mask: Mask, require_all: bool) -> El
     ids = topology.ids if require_all else missing_as_empty(topology)
     inside = np.where(mask, ids, NO_DOMAIN)
     non_empty = np.flatnonzero(np.bincount(inside)[1:]) + 1
-    return EligibleDomains(Domains(inside, topology.known), non_empty, topology)
+    return EligibleDomains(Domains(inside, topology.known), non_empty, topology, len(non_empty) == len(inside))
 
 
 def _key(spreads: SpreadConstraints, signature: PodSignature, require_all: bool) -> Hashable:
