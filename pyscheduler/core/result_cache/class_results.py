@@ -23,7 +23,7 @@ from pyscheduler.core.framework.plugin_calls import call_guarded
 from pyscheduler.core.framework.plugin_failure import raise_plugin_failed
 from pyscheduler.core.framework.profile import Profile, Weighted
 from pyscheduler.core.framework.result_checks import check_scores
-from pyscheduler.core.result_cache.class_totals import REJECTED, ClassTotals
+from pyscheduler.core.result_cache.class_totals import ClassTotals
 from pyscheduler.core.result_cache.filter_columns import run_filter_on_table
 from pyscheduler.core.result_cache.node_classes import NodeClasses, PluginEquivalences
 from pyscheduler.core.result_cache.row_results import RowResults
@@ -59,7 +59,7 @@ class ClassResults:
         """True if some row is feasible but for its class, as of `count_feasible`."""
         self._rejections: list[tuple[str, Rejection]] = []
         self._sums: Scores = np.zeros(0, np.int64)
-        """By class: the sum of the weighted scores, or REJECTED."""
+        """By class: the sum of the weighted scores, REJECTED where the pod does not fit."""
         self._totals = ClassTotals()
 
     @property
@@ -171,15 +171,15 @@ class ClassResults:
         totals.refresh(classes, rows, self._run_scores(cycle, pod) if self.scores else totals.rejected_sums)
 
     def _run_scores(self, cycle: Cycle, pod: Pod) -> Ints:
-        """Return the sum of the weighted scores of each class, REJECTED for those without feasible rows."""
+        """Return the sum of the weighted scores of each class, REJECTED where the pod does not fit."""
         scored = self._totals.scored
         key = self._score_key(cycle, scored)
         if key is None or key != self._last_score_key:
             self._last_score_key = None  # until all have run, in case one raises
-            sums = np.zeros(len(scored), np.int64)
+            sums: Scores | int = 0
             for weighted in self.scores:
-                sums += self._final_scores(weighted, cycle, pod, scored) * weighted.weight
-            self._sums = np.full(self._classes.size, REJECTED, np.int64)
+                sums = sums + self._final_scores(weighted, cycle, pod, scored) * weighted.weight
+            self._sums = self._totals.rejected_sums.copy()
             self._sums[scored] = sums
             self._last_score_key = key
         return self._sums

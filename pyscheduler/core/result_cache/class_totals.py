@@ -19,7 +19,7 @@ from pyscheduler.core.result_cache.top_scores import NO_SCORES, TopScores
 from pyscheduler.kernels import Rows, add_by_class, count_by_class
 
 REJECTED = -(1 << 60)
-"""Sum of a class without feasible rows, so that its rows have a total below 0."""
+"""Sum of a rejected class, so that its rows have a total below 0."""
 
 
 class ClassTotals:
@@ -43,7 +43,7 @@ class ClassTotals:
         self._by_row: Scores | None = None
         """Sums of all scores by row, negative where a row is not feasible; None if all are to be summed again."""
         self._sums: Ints = NO_SCORES
-        """The scores of each class in these sums, REJECTED for a class without feasible rows."""
+        """The scores of each class in these sums, REJECTED where the pod does not fit."""
         self._top_scores = TopScores()
         self._changes: list[int] = []
         """Log of the rows whose own totals changed."""
@@ -112,7 +112,7 @@ class ClassTotals:
     # -- totals ------------------------------------------------------------------------------------------------------
 
     def refresh(self, classes: NodeClasses, rows: RowResults, sums: Ints) -> None:
-        """Update the totals after the scores of the classes; `sums` has REJECTED for classes without feasible rows."""
+        """Update the totals after the scores of the classes; `sums` has REJECTED for rejected classes."""
         log, moved = rows.scores.top_scores.changes, self._moved
         changed = [*log[self._read :], *moved] if log is self._changes else None
         self._moved, self._changes, self._read = [], log, len(log)
