@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from itertools import chain
 from typing import Any
 
@@ -18,7 +18,6 @@ from pyscheduler.core.framework.plugin_failure import PluginFailed
 from pyscheduler.core.framework.profile import Profile
 from pyscheduler.core.result_cache import invalidation, node_classes
 from pyscheduler.core.result_cache.class_results import ClassResults
-from pyscheduler.core.result_cache.class_totals import ClassTotals
 from pyscheduler.core.result_cache.equivalence_cache import EquivalenceCache
 from pyscheduler.core.result_cache.filter_columns import FilterColumn, FilterColumns
 from pyscheduler.core.result_cache.invalidation import Change, DirtyRows, Scope
@@ -49,13 +48,7 @@ from tests.properties.probe_plugins import (
     ZoneLimit,
 )
 from tests.properties.profiles import assert_caught, quick
-from tests.properties.sample_objects import AFFINITY_KINDS, CONSTRAINED_KINDS
 from tests.properties.state_steps import ALL_STEPS, Step, a_step, scripts, steps
-
-
-def batched(kinds: Sequence[int]) -> list[Sequence[int]]:
-    return [kinds[i : i + 2] for i in range(0, len(kinds), 2)]
-
 
 Story = tuple[list[Step], list[list[Step]]]
 Plant = Callable[[pytest.MonkeyPatch], None]
@@ -113,21 +106,6 @@ def property_for(classes: tuple[Class, ...], outcomes: Counter[str] | None = Non
     return check
 
 
-RECURRING = (*batched(AFFINITY_KINDS), *batched(CONSTRAINED_KINDS[2:6]), CONSTRAINED_KINDS[6:7])
-"""Kinds of pods with affinity or spreading: pairs that differ in labels only."""
-RECURRING_STORIES = st.tuples(stories("place", "remove", "remove", "mark"), st.sampled_from(RECURRING))
-
-
-def property_of_recurring(classes: tuple[Class, ...]) -> Callable[[tuple[Story, Sequence[int]]], None]:
-    """Return the property for stories in which all attempts are of two kinds."""
-
-    def check(drawn: tuple[Story, Sequence[int]]) -> None:
-        story, kinds = drawn
-        run(EvaluationWorld(classes, kinds), story)
-
-    return check
-
-
 def run(world: EvaluationWorld, story: Story) -> None:
     fleet, rounds = story
     for step in (*fleet, *chain.from_iterable(rounds)):
@@ -160,11 +138,6 @@ def test_cached_results_equal_uncached_ones(classes: tuple[Class, ...]) -> None:
 
 def test_cached_results_equal_uncached_ones_for_recurring_signatures() -> None:
     quick(100)(given(TWO_KINDS)(property_for(IN_TREE)))()
-
-
-@pytest.mark.parametrize("classes", [BY_CLASS, NORMALIZED], ids=["totals by row", "normalized by row"])
-def test_results_by_class_equal_uncached_ones_for_recurring_signatures(classes: tuple[Class, ...]) -> None:
-    quick(100)(given(RECURRING_STORIES)(property_of_recurring(classes)))()
 
 
 def test_cached_results_equal_uncached_ones_if_every_node_is_a_class(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -351,64 +324,6 @@ def _overlapping_coordinates(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(NodeClasses, "_add_axes", overlapping)
 
 
-def _keep_class_filters(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(ClassResults, "_filter_key", lambda self, _: id(self._classes.table))
-
-
-def _keep_class_scores(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(ClassResults, "_score_key", lambda self, _, scored: (id(self._classes.table), scored.tobytes()))
-
-
-def _keep_scores_of_other_classes(patch: pytest.MonkeyPatch) -> None:
-    key: Any = ClassResults._score_key
-
-    patch.setattr(ClassResults, "_score_key", lambda self, cycle, scored: key(self, cycle, scored[:0]))
-
-
-def _keep_totals_of_moved_rows(patch: pytest.MonkeyPatch) -> None:
-    count = ClassTotals._count
-
-    def forget(self: ClassTotals, move: Any) -> None:
-        count(self, move)
-        self._moved.clear()
-
-    patch.setattr(ClassTotals, "_count", forget)
-
-
-def _keep_counts_of_classes(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(ClassTotals, "_count", lambda *_: None)
-
-
-def _keep_totals_of_changed_rows(patch: pytest.MonkeyPatch) -> None:
-    refresh = ClassTotals.refresh
-
-    def skip(self: ClassTotals, classes: Any, rows: RowResults, sums: Any) -> None:
-        self._changes, self._read = rows.scores.top_scores.changes, len(rows.scores.top_scores.changes)
-        refresh(self, classes, rows, sums)
-
-    patch.setattr(ClassTotals, "refresh", skip)
-
-
-def _keep_feasible_rows_of_classes(patch: pytest.MonkeyPatch) -> None:
-    follow = ClassTotals.follow
-
-    def keep(self: ClassTotals, *rest: Any) -> None:
-        feasible = self._feasible
-        follow(self, *rest)
-        self._feasible = feasible
-
-    patch.setattr(ClassTotals, "follow", keep)
-
-
-def _keep_sums_of_classes(patch: pytest.MonkeyPatch) -> None:
-    refresh = ClassTotals.refresh
-
-    def keep(self: ClassTotals, classes: Any, rows: RowResults, sums: Any) -> None:
-        refresh(self, classes, rows, self._sums if len(self._sums) == len(sums) else sums)
-
-    patch.setattr(ClassTotals, "refresh", keep)
-
-
 def _score_rejected_classes(patch: pytest.MonkeyPatch) -> None:
     score = ClassResults.score
 
@@ -438,7 +353,7 @@ def _ignore_topologies(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(NodeEquivalence, "topologies", ())
 
 
-def _skip_top_score_updates(patch: pytest.MonkeyPatch) -> None:
+def skip_top_score_updates(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(TopScores, "update", lambda *_: None)
 
 
@@ -480,7 +395,7 @@ def _take_domains_for_nodes(patch: pytest.MonkeyPatch) -> None:
         (_ignore_changed_equivalence, TeamScore),
         (_overlapping_coordinates, TeamScore),
         (_ignore_topologies, TeamScore),
-        (_skip_top_score_updates, PodLimit),
+        (skip_top_score_updates, PodLimit),
     ],
 )
 def test_property_catches_stale_results(plant: Plant, plugin: Class, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -506,25 +421,6 @@ def test_property_catches_wrong_shortcuts(
 ) -> None:
     plant(monkeypatch)
     assert_caught(property_for(classes), TWO_KINDS, AssertionError, PluginFailed, ValueError)
-
-
-@pytest.mark.parametrize(
-    "plant",
-    [
-        _keep_class_filters,
-        _keep_class_scores,
-        _keep_scores_of_other_classes,
-        _keep_totals_of_moved_rows,
-        _keep_totals_of_changed_rows,
-        _keep_counts_of_classes,
-        _keep_feasible_rows_of_classes,
-        _keep_sums_of_classes,
-        _skip_top_score_updates,
-    ],
-)
-def test_property_catches_wrong_results_of_classes(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
-    plant(monkeypatch)
-    assert_caught(property_of_recurring(BY_CLASS), RECURRING_STORIES, AssertionError, PluginFailed, ValueError)
 
 
 @pytest.mark.parametrize("plant", [_normalize_with_rejected_classes, _keep_excluded_rows])
