@@ -13,6 +13,7 @@ from pyscheduler.core.framework.plugin_failure import PluginFailed
 from pyscheduler.core.result_cache.class_results import ClassResults
 from pyscheduler.core.result_cache.class_totals import ClassTotals
 from pyscheduler.core.result_cache.row_results import RowResults
+from pyscheduler.intree import InterPodAffinity, PodTopologySpread
 from tests.properties.evaluation_model import EvaluationWorld
 from tests.properties.probe_plugins import Class
 from tests.properties.profiles import assert_caught, quick
@@ -32,6 +33,8 @@ def batched(kinds: Sequence[int]) -> list[Sequence[int]]:
     return [kinds[i : i + 2] for i in range(0, len(kinds), 2)]
 
 
+ONLY_CLASSES: tuple[Class, ...] = (PodTopologySpread, InterPodAffinity)
+"""Without scores by row, only its class changes the total of a row."""
 RECURRING = (*batched(AFFINITY_KINDS), *batched(CONSTRAINED_KINDS[2:6]), CONSTRAINED_KINDS[6:7])
 """Kinds of pods with affinity or spreading: pairs that differ in labels only."""
 RECURRING_STORIES = st.tuples(stories("place", "remove", "remove", "mark"), st.sampled_from(RECURRING))
@@ -47,7 +50,9 @@ def property_of_recurring(classes: tuple[Class, ...]) -> Callable[[tuple[Story, 
     return check
 
 
-@pytest.mark.parametrize("classes", [BY_CLASS, NORMALIZED], ids=["totals by row", "normalized by row"])
+@pytest.mark.parametrize(
+    "classes", [BY_CLASS, NORMALIZED, ONLY_CLASSES], ids=["totals by row", "normalized by row", "no totals by row"]
+)
 def test_results_by_class_equal_uncached_ones_for_recurring_signatures(classes: tuple[Class, ...]) -> None:
     quick(100)(given(RECURRING_STORIES)(property_of_recurring(classes)))()
 
@@ -119,7 +124,6 @@ def _keep_sums_of_classes(patch: pytest.MonkeyPatch) -> None:
         _keep_class_filters,
         _keep_class_scores,
         _keep_scores_of_other_classes,
-        _keep_totals_of_moved_rows,
         _keep_totals_of_changed_rows,
         _keep_counts_of_classes,
         _keep_feasible_rows_of_classes,
@@ -130,3 +134,9 @@ def _keep_sums_of_classes(patch: pytest.MonkeyPatch) -> None:
 def test_property_catches_wrong_results_of_classes(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
     plant(monkeypatch)
     assert_caught(property_of_recurring(BY_CLASS), RECURRING_STORIES, AssertionError, PluginFailed, ValueError)
+
+
+def test_property_catches_forgotten_moves(monkeypatch: pytest.MonkeyPatch) -> None:
+    _keep_totals_of_moved_rows(monkeypatch)
+    check = property_of_recurring(ONLY_CLASSES)
+    assert_caught(check, RECURRING_STORIES, AssertionError, ValueError)
