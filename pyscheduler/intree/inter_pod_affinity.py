@@ -216,6 +216,10 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         self._weights_version = -1
         self._last_incoming: IncomingPod | None = None
         self._required: WeakKeyDictionary[PodSignature, _RequiredTerms] = WeakKeyDictionary()
+        self._counts_of_existing: WeakKeyDictionary[
+            PodSignature, tuple[IncomingPod | MatchingTerms, Mapping[str, ExistingAntiAffinityCount]]
+        ] = WeakKeyDictionary()
+        """Counts of existing anti-affinity by topology key, with the matching terms."""
 
     def sign_group(self, group: PodSignatureGroup) -> Hashable:
         affinity = group.spec.affinity
@@ -246,16 +250,13 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         if not keys and not terms.affinity and not terms.anti_affinity:
             return SKIP
         incoming_pod = self._incoming_pod(pod)
-        matching = self._anti_affinity_cache.of(incoming_pod, nodes, self._namespaces.version) if keys else incoming_pod
-        existing_anti_affinity_counts = count_by_topology(
-            nodes, {key: ExistingAntiAffinityCount(matching, key) for key in keys}
-        )
+        existing_anti_affinity_counts = count_by_topology(nodes, self._existing_counts(incoming_pod, nodes, keys))
         if not existing_anti_affinity_counts.total and not terms.affinity and not terms.anti_affinity:
             return SKIP
         required = self._required_terms(pod.signature)
         cycle.charge_evaluations(len(required.affinity_counts), nodes.total, "pod affinity")
         anti_affinity_counts = {
-            k: required.anti_affinity_counts[k] for k in _node_keys(nodes, required.anti_affinity_counts)
+            key: required.anti_affinity_counts[key] for key in _node_keys(nodes, required.anti_affinity_counts)
         }
         cycle[_PRE_FILTER_STATE] = _PreFilterState(
             required.affinity,
@@ -263,13 +264,25 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
             incoming_pod,
             nodes,
             affinity_counts=count_by_topology(nodes, required.affinity_counts),
-            anti_affinity_counts=count_by_topology(
-                nodes, {key: anti_affinity_counts[key] for key in _node_keys(nodes, anti_affinity_counts)}
-            ),
+            anti_affinity_counts=count_by_topology(nodes, anti_affinity_counts),
             existing_anti_affinity_counts=existing_anti_affinity_counts,
             matches_itself=required.match_themselves,
         )
         return None
+
+    def _existing_counts(
+        self, incoming_pod: IncomingPod, nodes: NodeTable, keys: Collection[str]
+    ) -> Mapping[str, ExistingAntiAffinityCount]:
+        """Return the counts of existing anti-affinity, by topology key; the same objects until other terms match."""
+        if not keys:
+            return {}
+        matching = self._anti_affinity_cache.of(incoming_pod, nodes, self._namespaces.version)
+        cached = self._counts_of_existing.get(incoming_pod.signature)
+        if cached is None or cached[0] is not matching or cached[1].keys() != {*keys}:
+            cached = (matching, {key: ExistingAntiAffinityCount(matching, key) for key in keys})
+            if isinstance(matching, MatchingTerms):  # the other would keep the signature alive
+                self._counts_of_existing[incoming_pod.signature] = cached
+        return cached[1]
 
     def _required_terms(self, signature: PodSignature) -> _RequiredTerms:
         """Return the required terms of an incoming pod; cached until a namespace changes."""

@@ -181,7 +181,7 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
         _charge(cycle, pod.signature, spreads, nodes)
         eligible = self._filter_domains.of(spreads, pod.signature, nodes, require_all=True)
         found = zip(spreads, eligible, strict=True)
-        cycle[_PRE_FILTER_STATE] = tuple(Skew.of(spread, domains, nodes, pod.labels) for spread, domains in found)
+        cycle[_PRE_FILTER_STATE] = tuple([Skew.of(spread, domains, nodes) for spread, domains in found])
         return None
 
     def add_pod(self, cycle: Cycle, pod: Pod, added: Pod, node: NodeInfo) -> None:
@@ -265,7 +265,7 @@ def _charge(cycle: Cycle, signature: PodSignature, spreads: SpreadConstraints, n
     if signature.size <= SMALL:
         return
     for spread in spreads:
-        if spread.count is not None and spread.count.is_large:
+        if spread.count is not None and spread.counts_large:
             cycle.charge_evaluations(
                 len(spread.count.selector.requirements), len(nodes), "a spread selector", POD_BLOCK
             )

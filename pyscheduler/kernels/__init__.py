@@ -17,9 +17,9 @@ except ImportError:
 
     FORM = "NumPy"
 
+add_by_class = _form.add_by_class
 allocation_scores = _form.allocation_scores
 balance_scores = _form.balance_scores
-best_by_class = _form.best_by_class
 count_by_class = _form.count_by_class
 count_equal = _form.count_equal
 extremes = _form.extremes
@@ -27,9 +27,7 @@ gather = _form.gather
 has_room = _form.has_room
 nth_equal = _form.nth_equal
 missing_room = _form.missing_room
-nth_of_classes = _form.nth_of_classes
 put = _form.put
-select_classes = _form.select_classes
 
 __all__ = [
     "BY_SHAPE",
@@ -38,9 +36,9 @@ __all__ = [
     "MOST",
     "Ints",
     "Rows",
+    "add_by_class",
     "allocation_scores",
     "balance_scores",
-    "best_by_class",
     "count_by_class",
     "count_equal",
     "extremes",
@@ -48,7 +46,5 @@ __all__ = [
     "has_room",
     "missing_room",
     "nth_equal",
-    "nth_of_classes",
     "put",
-    "select_classes",
 ]

@@ -643,104 +643,42 @@ done:
     return answer;
 }
 
-PyDoc_STRVAR(best_by_class_doc, "best_by_class(best, counts, classes, totals) -> None: see numpy_form.");
+/* Return true if all of the numbers are positions in a column of this length. */
+QUICK static int are_rows(const int64_t *numbers, Py_ssize_t count, Py_ssize_t length)
+{
+    uint64_t signs = 0; /* the highest bit is set if a number is negative or too large */
+    for (Py_ssize_t i = 0; i < count; i++)
+        signs |= (uint64_t)numbers[i] | ((uint64_t)(length - 1) - (uint64_t)numbers[i]);
+    return signs >> 63 == 0;
+}
 
-static PyObject *best_by_class(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t given)
+QUICK static void add_cells(
+    int64_t *restrict out, const int64_t *totals, const int64_t *classes, const int64_t *sums, Py_ssize_t rows)
+{
+    for (Py_ssize_t row = 0; row < rows; row++)
+        out[row] = totals[row] + sums[classes[row]];
+}
+
+PyDoc_STRVAR(add_by_class_doc, "add_by_class(out, totals, classes, sums) -> None: see numpy_form.");
+
+static PyObject *add_by_class(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t given)
 {
     Columns columns;
     PyObject *answer = NULL;
-    int64_t *best, *counts;
-    const int64_t *classes, *totals;
-    Py_ssize_t room, places;
+    int64_t *out;
+    const int64_t *totals, *classes, *sums;
+    Py_ssize_t room;
     if (!check_count(given, 4) || !open_columns(&columns, 4))
         return NULL;
-    if ((best = cells_of(&columns, args[0], PyBUF_WRITABLE, &room)) == NULL
-        || (counts = cells_of(&columns, args[1], PyBUF_WRITABLE, &places)) == NULL
-        || (classes = column_of(&columns, args[2], 0)) == NULL || (totals = column_of(&columns, args[3], 0)) == NULL)
+    if ((out = column_of(&columns, args[0], PyBUF_WRITABLE)) == NULL || (totals = column_of(&columns, args[1], 0)) == NULL
+        || (classes = column_of(&columns, args[2], 0)) == NULL || (sums = cells_of(&columns, args[3], 0, &room)) == NULL)
         goto done;
-    if (room != places) {
-        PyErr_SetString(PyExc_ValueError, "columns differ in length");
-        goto done;
+    if (are_rows(classes, columns.rows, room)) {
+        add_cells(out, totals, classes, sums, columns.rows);
+        answer = Py_NewRef(Py_None);
+    } else {
+        PyErr_SetString(PyExc_IndexError, "there is no such class");
     }
-    memset(best, 0xff, (size_t)room * sizeof(int64_t)); /* -1 everywhere */
-    memset(counts, 0, (size_t)room * sizeof(int64_t));
-    for (Py_ssize_t row = 0; row < columns.rows; row++) {
-        int64_t class = classes[row], total = totals[row];
-        if (!is_row(class, room))
-            goto done;
-        if (total > best[class]) {
-            best[class] = total;
-            counts[class] = 1;
-        } else if (total >= 0 && total == best[class]) {
-            counts[class]++;
-        }
-    }
-    answer = Py_NewRef(Py_None);
-done:
-    close_columns(&columns);
-    return answer;
-}
-
-PyDoc_STRVAR(select_classes_doc, "select_classes(wanted, best, counts, classes, sums) -> int: see numpy_form.");
-
-static PyObject *select_classes(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t given)
-{
-    Columns columns;
-    PyObject *answer = NULL;
-    int64_t *wanted, top = INT64_MIN, rows = 0;
-    const int64_t *best, *counts, *classes, *sums;
-    Py_ssize_t listed, summed;
-    if (!check_count(given, 5) || !open_columns(&columns, 5))
-        return NULL;
-    if ((wanted = column_of(&columns, args[0], PyBUF_WRITABLE)) == NULL || (best = column_of(&columns, args[1], 0)) == NULL
-        || (counts = column_of(&columns, args[2], 0)) == NULL || (classes = cells_of(&columns, args[3], 0, &listed)) == NULL
-        || (sums = cells_of(&columns, args[4], 0, &summed)) == NULL)
-        goto done;
-    if (listed != summed) {
-        PyErr_SetString(PyExc_ValueError, "classes and sums differ in length");
-        goto done;
-    }
-    memset(wanted, 0xff, (size_t)columns.rows * sizeof(int64_t)); /* -1 everywhere */
-    for (Py_ssize_t i = 0; i < listed; i++) {
-        if (!is_row(classes[i], columns.rows))
-            goto done;
-        if (best[classes[i]] + sums[i] > top)
-            top = best[classes[i]] + sums[i];
-    }
-    for (Py_ssize_t i = 0; i < listed; i++)
-        if (best[classes[i]] + sums[i] == top) {
-            wanted[classes[i]] = best[classes[i]];
-            rows += counts[classes[i]];
-        }
-    answer = PyLong_FromLongLong(rows);
-done:
-    close_columns(&columns);
-    return answer;
-}
-
-PyDoc_STRVAR(nth_of_classes_doc, "nth_of_classes(classes, totals, wanted, n) -> int: see numpy_form.");
-
-static PyObject *nth_of_classes(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t given)
-{
-    Columns columns;
-    PyObject *answer = NULL;
-    const int64_t *classes, *totals, *wanted;
-    Py_ssize_t room;
-    int64_t n;
-    if (!check_count(given, 4) || !whole_of(args[3], &n) || !open_columns(&columns, 3))
-        return NULL;
-    if ((classes = column_of(&columns, args[0], 0)) == NULL || (totals = column_of(&columns, args[1], 0)) == NULL
-        || (wanted = cells_of(&columns, args[2], 0, &room)) == NULL)
-        goto done;
-    for (Py_ssize_t row = 0; n >= 0 && row < columns.rows; row++) {
-        if (!is_row(classes[row], room))
-            goto done;
-        n -= totals[row] == wanted[classes[row]] && totals[row] >= 0;
-        if (n < 0)
-            answer = PyLong_FromSsize_t(row);
-    }
-    if (answer == NULL && !PyErr_Occurred())
-        PyErr_SetString(PyExc_IndexError, "there are fewer such rows");
 done:
     close_columns(&columns);
     return answer;
@@ -796,9 +734,7 @@ static PyMethodDef functions[] = {
     {"nth_equal", (PyCFunction)(void (*)(void))nth_equal, METH_FASTCALL, nth_equal_doc},
     {"put", (PyCFunction)(void (*)(void))put, METH_FASTCALL, put_doc},
     {"count_by_class", (PyCFunction)(void (*)(void))count_by_class, METH_FASTCALL, count_by_class_doc},
-    {"best_by_class", (PyCFunction)(void (*)(void))best_by_class, METH_FASTCALL, best_by_class_doc},
-    {"select_classes", (PyCFunction)(void (*)(void))select_classes, METH_FASTCALL, select_classes_doc},
-    {"nth_of_classes", (PyCFunction)(void (*)(void))nth_of_classes, METH_FASTCALL, nth_of_classes_doc},
+    {"add_by_class", (PyCFunction)(void (*)(void))add_by_class, METH_FASTCALL, add_by_class_doc},
     {NULL, NULL, 0, NULL},
 };
 

@@ -171,37 +171,11 @@ def count_by_class(out: Ints, classes: Ints, rows: Rows | None) -> None:
     out[:] = np.bincount(chosen, minlength=len(out))
 
 
-def best_by_class(best: Ints, counts: Ints, classes: Ints, totals: Ints) -> None:
-    """Write the highest total of each class and how many rows have it; -1 and 0 without a total of at least 0.
-
-    IndexError for a class beyond `best`.
-    """
-    best.fill(-1)
-    np.maximum.at(best, classes, totals)
-    counts[:] = np.bincount(classes[(totals >= 0) & (totals == best.take(classes))], minlength=len(counts))
-
-
-def select_classes(wanted: Ints, best: Ints, counts: Ints, classes: Rows, sums: Ints) -> int:
-    """Write the best total of each of these classes that is highest once its sum is added; -1 for all other classes.
-
-    Returns the number of their rows, from the `counts` of all classes. IndexError for a class beyond `wanted`.
-    """
-    totals = best.take(classes) + sums
-    chosen = classes[totals == totals.max(initial=np.iinfo(np.int64).min)]
-    wanted.fill(-1)
-    wanted[chosen] = best.take(chosen)
-    return int(counts.take(chosen).sum())
-
-
-def nth_of_classes(classes: Ints, totals: Ints, wanted: Ints, n: int) -> int:
-    """Return the n-th row, from 0, that has the total wanted of its class; -1 excludes a class.
-
-    IndexError if there are fewer, or for a class beyond `wanted`.
-    """
-    rows = np.flatnonzero((totals >= 0) & (totals == wanted.take(classes)))
-    if not 0 <= n < len(rows):
-        raise IndexError("there are fewer such rows")
-    return int(rows[n])
+def add_by_class(out: Ints, totals: Ints, classes: Ints, sums: Ints) -> None:
+    """Compute the total of each row plus the sum of its class. IndexError for a class beyond `sums`."""
+    if len(classes) and classes[classes.argmin()] < 0:
+        raise IndexError("there is no such class")
+    np.add(totals, sums.take(classes), out=out)
 
 
 def gather(out: Ints, columns: Sequence[Ints], rows: Rows) -> None:

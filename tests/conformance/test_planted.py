@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -260,13 +260,13 @@ PLANTS = (
         "PodTopologySpread",
         "maxSkew is one too high",
         "intree.spread.counts.Skew.max_match_count",
-        property(lambda self: self.spread.max_skew + self.least_of_others - self.self_match_count + 1),
+        property(lambda self: self.spread.max_skew + self.least_of_others - self.spread.self_match_count + 1),
     ),
     _elsewhere(
         "PodTopologySpread",
         "the pod does not count itself",
         "intree.spread.counts.Skew.of",
-        staticmethod(lambda spread, region, counts, _: skew_of(spread, region, counts, NOTHING)),
+        staticmethod(lambda spread, *rest: skew_of(replace(spread, self_match_count=0), *rest)),
     ),
     _elsewhere(
         "PodTopologySpread",

@@ -181,6 +181,7 @@ def as_decided(runtime: ProfileRuntime, state: ClusterState, cycle: Cycle, pod: 
         answers, cache = Answers(choice=actual.node.name, fitting=actual.feasible), runtime.caches.get(pod)
         if 1 < actual.feasible == np.count_nonzero(cache.feasible) and not _narrowed(runtime, pod):
             _add_totals(answers, cache, state)
+            assert list(cache.feasible_table().names) == list(answers.totals)
         return answers
     assert actual.filter_message
     if actual.pre_filter is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from itertools import chain
 from typing import Any
 
@@ -48,13 +48,7 @@ from tests.properties.probe_plugins import (
     ZoneLimit,
 )
 from tests.properties.profiles import assert_caught, quick
-from tests.properties.sample_objects import AFFINITY_KINDS, CONSTRAINED_KINDS
 from tests.properties.state_steps import ALL_STEPS, Step, a_step, scripts, steps
-
-
-def batched(kinds: Sequence[int]) -> list[Sequence[int]]:
-    return [kinds[i : i + 2] for i in range(0, len(kinds), 2)]
-
 
 Story = tuple[list[Step], list[list[Step]]]
 Plant = Callable[[pytest.MonkeyPatch], None]
@@ -112,21 +106,6 @@ def property_for(classes: tuple[Class, ...], outcomes: Counter[str] | None = Non
     return check
 
 
-RECURRING = (*batched(AFFINITY_KINDS), *batched(CONSTRAINED_KINDS[2:6]), CONSTRAINED_KINDS[6:7])
-"""Kinds of pods with affinity or spreading: pairs that differ in labels only."""
-RECURRING_STORIES = st.tuples(stories("place", "remove", "remove", "mark"), st.sampled_from(RECURRING))
-
-
-def property_of_recurring(classes: tuple[Class, ...]) -> Callable[[tuple[Story, Sequence[int]]], None]:
-    """Return the property for stories in which all attempts are of two kinds."""
-
-    def check(drawn: tuple[Story, Sequence[int]]) -> None:
-        story, kinds = drawn
-        run(EvaluationWorld(classes, kinds), story)
-
-    return check
-
-
 def run(world: EvaluationWorld, story: Story) -> None:
     fleet, rounds = story
     for step in (*fleet, *chain.from_iterable(rounds)):
@@ -159,11 +138,6 @@ def test_cached_results_equal_uncached_ones(classes: tuple[Class, ...]) -> None:
 
 def test_cached_results_equal_uncached_ones_for_recurring_signatures() -> None:
     quick(100)(given(TWO_KINDS)(property_for(IN_TREE)))()
-
-
-@pytest.mark.parametrize("classes", [BY_CLASS, NORMALIZED], ids=["totals by row", "normalized by row"])
-def test_results_by_class_equal_uncached_ones_for_recurring_signatures(classes: tuple[Class, ...]) -> None:
-    quick(100)(given(RECURRING_STORIES)(property_of_recurring(classes)))()
 
 
 def test_cached_results_equal_uncached_ones_if_every_node_is_a_class(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -350,26 +324,6 @@ def _overlapping_coordinates(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(NodeClasses, "_add_axes", overlapping)
 
 
-def _keep_class_filters(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(ClassResults, "_filter_key", lambda self, _: id(self._classes.table))
-
-
-def _keep_class_scores(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(ClassResults, "_score_key", lambda self, _: (id(self._classes.table), self._scored.tobytes()))
-
-
-def _keep_scores_of_other_classes(patch: pytest.MonkeyPatch) -> None:
-    key: Any = ClassResults._score_key
-
-    def of_any(self: ClassResults, cycle: Cycle) -> Any:
-        scored, self._scored = self._scored, self._scored[:0]
-        found = key(self, cycle)
-        self._scored = scored
-        return found
-
-    patch.setattr(ClassResults, "_score_key", of_any)
-
-
 def _score_rejected_classes(patch: pytest.MonkeyPatch) -> None:
     score = ClassResults.score
 
@@ -399,7 +353,7 @@ def _ignore_topologies(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(NodeEquivalence, "topologies", ())
 
 
-def _skip_top_score_updates(patch: pytest.MonkeyPatch) -> None:
+def skip_top_score_updates(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(TopScores, "update", lambda *_: None)
 
 
@@ -441,7 +395,7 @@ def _take_domains_for_nodes(patch: pytest.MonkeyPatch) -> None:
         (_ignore_changed_equivalence, TeamScore),
         (_overlapping_coordinates, TeamScore),
         (_ignore_topologies, TeamScore),
-        (_skip_top_score_updates, PodLimit),
+        (skip_top_score_updates, PodLimit),
     ],
 )
 def test_property_catches_stale_results(plant: Plant, plugin: Class, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -467,19 +421,6 @@ def test_property_catches_wrong_shortcuts(
 ) -> None:
     plant(monkeypatch)
     assert_caught(property_for(classes), TWO_KINDS, AssertionError, PluginFailed, ValueError)
-
-
-@pytest.mark.parametrize(
-    "plant",
-    [
-        _keep_class_filters,
-        _keep_class_scores,
-        _keep_scores_of_other_classes,
-    ],
-)
-def test_property_catches_wrong_results_of_classes(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
-    plant(monkeypatch)
-    assert_caught(property_of_recurring(BY_CLASS), RECURRING_STORIES, AssertionError, PluginFailed, ValueError)
 
 
 @pytest.mark.parametrize("plant", [_normalize_with_rejected_classes, _keep_excluded_rows])

@@ -152,29 +152,10 @@ def test_count_by_class(classes: Ints, rows: Rows | None) -> None:
     assert output(compiled.count_by_class, classes, rows) == output(numpy_form.count_by_class, classes, rows)
 
 
-@given(columns(9), columns(9), st.sets(st.integers(0, NODES - 1)), columns(3))
-def test_select_classes(best: Ints, counts: Ints, chosen: set[int], sums: Ints) -> None:
-    arguments = (best, counts, np.array(sorted(chosen), np.intp), sums[: len(chosen)])
-    assert output(compiled.select_classes, *arguments) == output(numpy_form.select_classes, *arguments)
-    wanted = np.empty(NODES, np.int64)
-    assert compiled.select_classes(wanted, *arguments) == numpy_form.select_classes(wanted, *arguments)
-
-
-@given(columns(4), st.lists(st.integers(-3, 3), min_size=NODES, max_size=NODES))
-def test_best_rows_of_classes(classes: Ints, cells: list[int]) -> None:
-    totals = np.array(cells, np.int64)
-    results = []
-    for form in (compiled, numpy_form):
-        best, counts = np.full(5, -7, np.int64), np.full(5, -7, np.int64)
-        form.best_by_class(best, counts, classes, totals)
-        results.append([*best.tolist(), *counts.tolist()])
-        for n in range(sum(counts.tolist())):
-            row = form.nth_of_classes(classes, totals, best, n)
-            assert totals[row] == best[classes[row]] >= 0
-            results[-1].append(row)
-        with pytest.raises(IndexError):
-            form.nth_of_classes(classes, totals, best, sum(counts.tolist()))
-    assert results[0] == results[1]
+@given(columns(9), columns(NODES - 1), columns(9))
+def test_add_by_class(totals: Ints, classes: Ints, sums: Ints) -> None:
+    arguments = (totals - 5, classes, sums - 5)
+    assert output(compiled.add_by_class, *arguments) == output(numpy_form.add_by_class, *arguments)
 
 
 @given(columns(MAX_INT64), st.sets(st.integers(0, NODES - 1)))
@@ -231,17 +212,11 @@ NOTHING = np.empty(0, np.int64)
         ("count_by_class", (np.arange(NODES), SHORT, CELLS), IndexError),
         ("count_by_class", (np.arange(NODES), CELLS - 1, None), IndexError),
         ("count_by_class", (np.arange(NODES), CELLS, [1, 2]), TypeError),
-        ("best_by_class", (np.arange(NODES), np.arange(NODES - 1), CELLS, CELLS), ValueError),
-        ("best_by_class", (np.arange(NODES), np.arange(NODES), CELLS, SHORT), ValueError),
-        ("best_by_class", (np.arange(NODES - 1), np.arange(NODES - 1), CELLS, CELLS), IndexError),
-        ("best_by_class", (np.arange(NODES), np.arange(NODES), CELLS - 1, CELLS), IndexError),
-        ("select_classes", (np.arange(NODES), CELLS, SHORT, CELLS, CELLS), ValueError),
-        ("select_classes", (np.arange(NODES), CELLS, CELLS, CELLS, SHORT), ValueError),
-        ("select_classes", (np.arange(NODES), CELLS, CELLS, CELLS - 1, CELLS), IndexError),
-        ("nth_of_classes", (CELLS, CELLS, SHORT, NODES - 1), IndexError),
-        ("nth_of_classes", (CELLS, SHORT, CELLS, 0), ValueError),
-        ("nth_of_classes", (CELLS, CELLS, CELLS, -1), IndexError),
-        ("nth_of_classes", (CELLS - 1, CELLS, CELLS, 0), IndexError),
+        ("add_by_class", (SHORT.copy(), CELLS, CELLS, CELLS), ValueError),
+        ("add_by_class", (np.arange(NODES), SHORT, CELLS, CELLS), ValueError),
+        ("add_by_class", (np.arange(NODES), CELLS, SHORT, CELLS), ValueError),
+        ("add_by_class", (np.arange(NODES), CELLS, np.arange(NODES), SHORT), IndexError),
+        ("add_by_class", (np.arange(NODES), CELLS, CELLS - 1, CELLS), IndexError),
         ("count_equal", (None, 1), TypeError),
         ("count_equal", (CELLS, 1 << 63), OverflowError),
         ("nth_equal", (CELLS, 1), TypeError),

@@ -1,8 +1,8 @@
 """Results of the plugins that are evaluated by class of equivalent nodes.
 
 Such results change on many nodes as soon as any pod is added or removed. The plugins run on a table with one entry for
-each class, again if their cache keys changed, and what they reject and score is combined with the rows' other results
-class by class.
+each class, again if their cache keys changed. `ClassTotals` combines what they reject and score with the rows' other
+results.
 """
 
 from __future__ import annotations
@@ -23,11 +23,13 @@ from pyscheduler.core.framework.plugin_calls import call_guarded
 from pyscheduler.core.framework.plugin_failure import raise_plugin_failed
 from pyscheduler.core.framework.profile import Profile, Weighted
 from pyscheduler.core.framework.result_checks import check_scores
+from pyscheduler.core.result_cache.class_totals import ClassTotals
 from pyscheduler.core.result_cache.filter_columns import run_filter_on_table
 from pyscheduler.core.result_cache.node_classes import NodeClasses, PluginEquivalences
+from pyscheduler.core.result_cache.row_results import RowResults
 from pyscheduler.core.result_cache.score_column import NORMALIZE, check_range, scores_of
 from pyscheduler.core.state.cluster import ClusterState
-from pyscheduler.kernels import Rows, best_by_class, count_by_class, extremes, nth_of_classes, select_classes
+from pyscheduler.kernels import Rows, extremes
 
 
 class ClassResults:
@@ -53,25 +55,17 @@ class ClassResults:
         """Cache key of the codes; None if there is none."""
         self._last_score_key: Hashable | None = None
         """Cache key of `_sums`; None if there is none."""
-        self.unchanged_attempts = 0
-        """Number of attempts since the codes changed."""
         self.rejects_rows = False
         """True if some row is feasible but for its class, as of `count_feasible`."""
         self._rejections: list[tuple[str, Rejection]] = []
-        self._scored: Rows = np.zeros(0, np.intp)
-        """The classes with feasible rows."""
         self._sums: Scores = np.zeros(0, np.int64)
-        """Sum of the weighted scores of each of these classes."""
-        self._wanted: Ints = self._sums
-        """By class: the total without these scores that makes a row one of the best; -1 if none is."""
-        self._count = 0
-        """Number of the best rows."""
-        self._totals: Scores = self._sums
+        """By class: the sum of the weighted scores, REJECTED where the pod does not fit."""
+        self._totals = ClassTotals()
 
     @property
     def bytes(self) -> int:
         """Memory of the class numbers in bytes."""
-        return self._classes.of.nbytes
+        return self._classes.of.nbytes + self._totals.bytes
 
     def skip_filters(self, skipped: frozenset[str]) -> None:
         """Leave out the plugins that PreFilter skipped."""
@@ -96,9 +90,7 @@ class ClassResults:
         if key is None or key != self._last_filter_key or self._table is not self._classes.table:
             self._last_filter_key = None  # until all have run, in case one raises
             self._run_filters(cycle, pod)
-            self._last_filter_key, self.unchanged_attempts = key, 0
-        else:
-            self.unchanged_attempts += 1
+            self._last_filter_key = key
 
     def _filter_key(self, cycle: Cycle) -> Hashable | None:
         """Return the cache key of the Filter results; None if the plugins have to run."""
@@ -124,18 +116,18 @@ class ClassResults:
             self._rejections += [(plugin.name, rejection) for rejection in verdicts.rejections]
         self.codes = codes if codes is not None and np.count_nonzero(codes) else None
 
-    def count_feasible(self, rows: Rows | slice) -> int:
-        """Return in how many of these rows, the feasible ones, the pod fits."""
-        n = rows.stop if isinstance(rows, slice) else len(rows)
+    def count_feasible(self, rows: RowResults) -> int:
+        """Return the number of feasible rows, those of rejected classes left out."""
         if self.codes is None:
-            return n
-        counts = self._classes.counts
-        if not isinstance(rows, slice):
-            counts = np.empty(self._classes.size, np.int64)
-            count_by_class(counts, self._classes.of, rows)
-        fitting = int(counts[self.codes == 0].sum())
-        self.rejects_rows = fitting < n
-        return fitting
+            return rows.feasible_count
+        self._totals.follow(self._classes, rows, self.codes)
+        count = self._totals.feasible_count
+        self.rejects_rows = count < rows.feasible_count
+        return count
+
+    def feasible_rows(self, rows: RowResults) -> Rows | slice:
+        """Return the feasible rows, those of rejected classes left out; the same object until others are."""
+        return self._totals.feasible_rows(self._classes, rows) if self.rejects_rows else rows.fitting_rows
 
     def fits(self, row: int) -> bool:
         """Return True if the pod fits the class of the row."""
@@ -161,13 +153,12 @@ class ClassResults:
 
     # -- score -------------------------------------------------------------------------------------------------------
 
-    def score(self, cycle: Cycle, pod: Pod, totals: Scores) -> None:
-        """Run the Score plugins on the classes with feasible rows and select the best rows.
+    def score(self, cycle: Cycle, pod: Pod, rows: RowResults) -> None:
+        """Run the Score plugins on the classes with feasible rows and add their scores to the totals of the rows.
 
-        `totals` are the sums of the other scores by row, negative where a row is not feasible. PluginFailed if a plugin
-        raises.
+        PluginFailed if a plugin raises.
         """
-        classes = self._classes
+        classes, totals = self._classes, self._totals
         if self.scores:
             self._score_equivalences = equivalences = [
                 (each.plugin, _equivalence(each.plugin, "Score", each.plugin.score_equivalence, cycle))
@@ -176,21 +167,24 @@ class ClassResults:
             classes.refresh([*self._filter_equivalences, *equivalences] if self.filters else equivalences, "Score")
             if self.filters and self._table is not classes.table:
                 self._run_filters(cycle, pod)
-        best, counts, self._wanted = np.empty((3, classes.size), np.int64)
-        best_by_class(best, counts, classes.of, totals)
-        has_rows = best >= 0 if self.codes is None else (best >= 0) & (self.codes == 0)
-        self._scored = has_rows.nonzero()[0]
-        key = self._score_key(cycle)
+        totals.follow(classes, rows, self.codes)
+        totals.refresh(classes, rows, self._run_scores(cycle, pod) if self.scores else totals.rejected_sums)
+
+    def _run_scores(self, cycle: Cycle, pod: Pod) -> Ints:
+        """Return the sum of the weighted scores of each class, REJECTED where the pod does not fit."""
+        scored = self._totals.scored
+        key = self._score_key(cycle, scored)
         if key is None or key != self._last_score_key:
             self._last_score_key = None  # until all have run, in case one raises
-            self._sums = np.zeros(len(self._scored), np.int64)
+            sums: Scores | int = 0
             for weighted in self.scores:
-                self._sums += self._final_scores(weighted, cycle, pod) * weighted.weight
+                sums = sums + self._final_scores(weighted, cycle, pod, scored) * weighted.weight
+            self._sums = self._totals.rejected_sums.copy()
+            self._sums[scored] = sums
             self._last_score_key = key
-        self._count = select_classes(self._wanted, best, counts, self._scored, self._sums)
-        self._totals = totals
+        return self._sums
 
-    def _score_key(self, cycle: Cycle) -> Hashable | None:
+    def _score_key(self, cycle: Cycle, scored: Rows) -> Hashable | None:
         """Return the cache key of the scores; None if the plugins have to run."""
         classes = self._classes
         if classes.is_by_row:
@@ -198,14 +192,14 @@ class ClassResults:
         plugins = [each.plugin for each in self.scores]
         keys = [call_guarded(each.name, "Score", _cache_key, each.score_cache_key, cycle) for each in plugins]
         # The table is compared by identity.
-        return None if None in keys else (classes.table, self._scored.tobytes(), *self._score_equivalences, *keys)
+        return None if None in keys else (classes.table, scored.tobytes(), *self._score_equivalences, *keys)
 
-    def _final_scores(self, weighted: Weighted, cycle: Cycle, pod: Pod) -> Scores:
+    def _final_scores(self, weighted: Weighted, cycle: Cycle, pod: Pod, scored: Rows) -> Scores:
         """Return the normalised scores of the scored classes."""
         plugin, table = weighted.plugin, self._classes.table
         self._profile.evaluations.score[plugin.name].n += len(table)
         try:
-            raw = scores_of(plugin, cycle, pod, table).take(self._scored)
+            raw = scores_of(plugin, cycle, pod, table).take(scored)
         except BaseException as error:
             raise_plugin_failed(plugin.name, "Score", error)
         normalizer = plugin.normalizer
@@ -224,14 +218,11 @@ class ClassResults:
 
     def pick(self, random_bits: Callable[[], int]) -> int:
         """Return one of the best rows: element `random_bits()` modulo their number, in row order."""
-        n = random_bits() % self._count if self._count > 1 else 0
-        return nth_of_classes(self._classes.of, self._totals, self._wanted, n)
+        return self._totals.pick(random_bits)
 
-    def totals(self) -> Scores:
+    def totals(self, rows: RowResults) -> Scores:
         """Return the sums of all scores by row, negative where a row is not feasible."""
-        sums = np.full(self._classes.size, -1 << 60, np.int64)
-        sums[self._scored] = self._sums
-        return self._totals + sums.take(self._classes.of)
+        return self._totals.by_row(self._classes, rows)
 
 
 def _cache_key(method: Callable[[Cycle], Hashable | None], cycle: Cycle) -> Hashable | None:

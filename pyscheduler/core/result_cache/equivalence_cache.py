@@ -24,12 +24,6 @@ from pyscheduler.core.result_cache.row_results import RowResults
 from pyscheduler.core.result_cache.top_scores import TopScores
 from pyscheduler.core.state.cluster import ClusterState
 
-_STEADY = 16
-"""Number of attempts with the same rejected classes after which their rows are excluded: then `TopScores`, which is
-updated row by row, has the best rows. A change of the classes costs as much as several attempts: the totals of the rows
-that it excludes or includes are summed again.
-"""
-
 
 class EquivalenceCache:
     """Cached results of one profile for the signatures of one group. After any exception drop it and reset `rows`."""
@@ -150,13 +144,9 @@ class EquivalenceCache:
         if rows:
             self._excluded = np.zeros(len(self._state), np.bool_)
             self._excluded[[*rows]] = True
-        is_steady = classes.unchanged_attempts >= _STEADY and by_row.last_user == id(self)
-        by_row.last_user = id(self)
-        self._are_rejected_excluded = classes.codes is not None and (is_steady or by_row.scores.depend_on_feasibility)
+        self._are_rejected_excluded = classes.codes is not None and by_row.scores.depend_on_feasibility
         self._exclude()
-        if classes.codes is not None and not self._are_rejected_excluded:
-            return classes.count_feasible(by_row.fitting_rows)
-        return by_row.feasible_count
+        return by_row.feasible_count if self._are_rejected_excluded else classes.count_feasible(by_row)
 
     def _exclude(self) -> None:
         """Exclude rows from the results by row; those of rejected classes if scores are normalised without them."""
@@ -227,11 +217,12 @@ class EquivalenceCache:
     def _run_pre_score(self, cycle: Cycle, pod: Pod) -> frozenset[str]:
         profile = self._profile
         return run_pre_score(
-            profile.pre_score, cycle, pod, self._feasible_table, self._pre_score, profile.evaluations.pre_score
+            profile.pre_score, cycle, pod, self.feasible_table, self._pre_score, profile.evaluations.pre_score
         )
 
-    def _feasible_table(self) -> NodeTable:
-        rows = self.feasible.nonzero()[0] if self._classes.rejects_rows else self.rows.fitting_rows
+    def feasible_table(self) -> NodeTable:
+        """Return the feasible nodes."""
+        rows = self._classes.feasible_rows(self.rows)
         return self._state.table(None if isinstance(rows, slice) else rows)
 
     def refresh_scores(self, cycle: Cycle, pod: Pod) -> None:
@@ -244,12 +235,12 @@ class EquivalenceCache:
             rows.refresh_scores(cycle, pod, self._skipped_scores)
         self.best = rows.scores.top_scores
         if classes.rejects_rows or classes.scores:
-            classes.score(cycle, pod, rows.scores.total[: len(self._state)])
+            classes.score(cycle, pod, rows)
             self.best = classes
 
     @property
     def totals(self) -> Scores:
         """Sum of all weighted scores by row, negative where the row is not feasible."""
         if self.best is self._classes:
-            return self._classes.totals()
+            return self._classes.totals(self.rows)
         return self.rows.scores.total[: len(self._state)]

@@ -27,7 +27,7 @@ from pyscheduler.core.framework.plugin_calls import call_guarded
 from pyscheduler.core.state.cluster import ClusterState
 from pyscheduler.core.state.pod_counters import RowCounter
 from pyscheduler.core.state.table import ClusterTable
-from pyscheduler.kernels import count_by_class
+from pyscheduler.kernels import extremes
 
 MAX_CLASSES = 1 << 14
 """Maximum number of classes. With more, and with more than nodes, every node is a class of its own."""
@@ -36,6 +36,8 @@ MIN_CLASSES = 1 << 10
 _MAX_MOVES = 1 << 8
 """Number of changed counts above which numbering all rows takes no longer than moving some."""
 PluginEquivalences = Sequence[tuple[Plugin, NodeEquivalence | None]]
+Move = tuple[int, int, int]
+"""A row, its class before, and its class now."""
 
 
 @dataclass(slots=True)
@@ -91,11 +93,15 @@ class NodeClasses:
         self.is_by_row = True
         """True if every row is a class of its own."""
         self._nodes_version = -1
+        self._placed_version = -1
+        """Version of the placed pods whose counts are included in the class numbers."""
         self._point = ""
+        self._covered: dict[str, PluginEquivalences] = {}
+        """Last equivalences of each extension point for which the classes serve."""
         self.of: Ints = np.zeros(0, np.int64)
         """Class number of each row."""
-        self.counts: Ints = self.of
-        """Number of rows of each class."""
+        self.moves: list[Move] | None = None
+        """The moved rows since the reader last cleared the list; None if too many, or all were numbered again."""
         self.size = 0
         """Number of classes, with or without nodes."""
         self.table: NodeTable = NodeClassTable(state, 0, {}, {})
@@ -111,10 +117,11 @@ class NodeClasses:
         same_nodes = state.nodes_version == self._nodes_version
         if (
             # With other nodes, a key that none had may be a topology now.
-            ((same_nodes and equivalences == self._equivalences) or self._covers(equivalences))
+            ((same_nodes and equivalences == self._covered.get(point)) or self._covers(equivalences))
             and (same_nodes or self._has_same_nodes())
             and (self.is_by_row or self._update_counts())
         ):
+            self._covered[point] = equivalences
             return
         self._number_all(equivalences)
 
@@ -144,23 +151,29 @@ class NodeClasses:
 
     def _update_counts(self) -> bool:
         """Move the rows with changed counts. Return False if a count has no coordinate or all must be counted again."""
+        placed = self._state.placed
+        if placed.version == self._placed_version:
+            return True
         has_new_values = False
         for axis in self._counts.values():
             counter = axis.counter
             if not counter.is_kept:
                 return False
-            call_guarded(axis.plugin.name, self._point, self._state.placed.update, counter)
+            if counter.serial != placed.serial:
+                call_guarded(axis.plugin.name, self._point, placed.update, counter)
             changes = counter.since(axis.mark)
             if changes is None or len(changes) > _MAX_MOVES:
                 return False
             if changes:
                 axis.mark, values = counter.mark, len(axis.coordinate_of)
-                # A row may have come and gone again, with its pods.
-                if not all(self._move(axis, row) for row, _ in changes if row < len(self.of)):
-                    return False
+                for row, _ in changes:
+                    # A row may have come and gone again, with its pods.
+                    if row < len(self.of) and not self._move(axis, row):
+                        return False
                 has_new_values |= len(axis.coordinate_of) > values
         if has_new_values:
             self.table = self._class_table()
+        self._placed_version = placed.version
         return True
 
     def _move(self, axis: _CountAxis, row: int) -> bool:
@@ -170,13 +183,15 @@ class NodeClasses:
             return False
         before = self.of.item(row)
         now = self.of[row] = before + (coordinate - before // axis.stride % axis.width) * axis.stride
-        self.counts[before] -= 1
-        self.counts[now] += 1
+        if self.moves is not None:
+            self.moves.append((row, before, now))
+            if len(self.moves) > _MAX_MOVES:
+                self.moves = None
         return True
 
     def _number_all(self, equivalences: PluginEquivalences) -> None:
         state = self._state
-        self._topologies, self._counts = {}, {}
+        self._topologies, self._counts, self._covered, self.moves = {}, {}, {}, None
         self._nodes_version = -1  # until all is done, in case a plugin raises
         columns: list[tuple[_Axis, Ints]] = []
         self.size = 1
@@ -190,15 +205,13 @@ class NodeClasses:
         if self.is_by_row:
             self._topologies, self._counts = {}, {}
             self.size, self.of, self.table = len(state), np.arange(len(state)), state.table()
-            self.counts = np.ones(len(state), np.int64)
         else:
             self.of = np.zeros(len(state), np.int64)
             for axis, coordinates in columns:
                 self.of += coordinates * axis.stride
-            self.counts = np.empty(self.size, np.int64)
-            count_by_class(self.counts, self.of, None)
             self.table = self._class_table()
         self._equivalences, self._nodes_version = equivalences, state.nodes_version
+        self._placed_version = state.placed.version
 
     @property
     def _has_too_many(self) -> bool:
@@ -223,7 +236,7 @@ class NodeClasses:
         for count in equivalence.counts:
             if count not in self._counts and not self._has_too_many:
                 counter = state.placed.counter(count, len(state))
-                values, coordinates = np.unique(counter.cells[: len(state)], return_inverse=True)
+                values, coordinates = _distinct(counter.cells[: len(state)])
                 coordinate_of = {value: i for i, value in enumerate(values.tolist())}
                 width = 2 * len(values) + 2  # numbers may appear
                 self._counts[count] = of_count = _CountAxis(
@@ -237,6 +250,20 @@ class NodeClasses:
         topologies = {key: axis.of_classes(self.size) for key, axis in self._topologies.items()}
         counts = {count: axis.values(self.size) for count, axis in self._counts.items()}
         return NodeClassTable(self._state, self.size, topologies, counts)
+
+
+def _distinct(numbers: Ints) -> tuple[Ints, Ints]:
+    """Return the distinct numbers in ascending order, and for each number its position among them."""
+    least, most = extremes(numbers, None) if len(numbers) else (0, 0)
+    if most - least >= len(numbers):
+        values, positions = np.unique(numbers, return_inverse=True)
+        return values, positions
+    # Counts are near each other: without sorting it takes a tenth of the time.
+    offsets = numbers - least
+    values = np.bincount(offsets).nonzero()[0]
+    position_of = np.zeros(most - least + 1, np.int64)
+    position_of[values] = np.arange(len(values))
+    return values + least, position_of.take(offsets)
 
 
 def _has_large_count(equivalence: NodeEquivalence) -> bool:

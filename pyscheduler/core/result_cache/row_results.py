@@ -43,8 +43,6 @@ class RowResults:
         """Number of feasible rows."""
         self.excluded: Mask | None = None
         """Rows that pass all of these filters but are not feasible."""
-        self.last_user = 0
-        """Identity of the cache that excluded rows last."""
         self._size = 0
         self._node_mark = -1
         self._usage_mark = -1

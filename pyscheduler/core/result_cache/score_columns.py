@@ -77,9 +77,8 @@ class ScoreColumns:
     @property
     def depend_on_feasibility(self) -> bool:
         """True if a node's score depends on which other nodes are feasible, or may not be computed if it is not."""
-        return self._reads_others or any(
-            column.depends_on_others and not column.is_uniform for column in (*self._stable, *self._volatile)
-        )
+        columns = self._stable + self._volatile
+        return self._reads_others or bool([each for each in columns if not each.is_uniform and each.depends_on_others])
 
     def activate(self, skipped: frozenset[str]) -> bool:
         """Leave out the plugins that PreScore skipped. Return True if others are left out than before."""

@@ -18,6 +18,8 @@ from pyscheduler.kernels import Rows, count_equal, nth_equal
 NO_SCORES: Scores = np.zeros(0, np.int64)
 _MAX_LISTED = 2048
 """Maximum length of the list form. Converting more rows takes as long as many single removals."""
+_MAX_CHANGES = 64
+"""Length at which the list of changes is dropped."""
 _MAX_REMOVED = 64
 """Number of removed rows at which the array is copied without them. Below `_MAX_LISTED`, so it is never empty."""
 
@@ -25,10 +27,12 @@ _MAX_REMOVED = 64
 class TopScores:
     """The rows with the best total, in ascending order; the index in the column is the row."""
 
-    __slots__ = ("_is_first_pick", "_removed", "_rows", "_top", "_totals")
+    __slots__ = ("_is_first_pick", "_removed", "_rows", "_top", "_totals", "changes")
 
     def __init__(self) -> None:
         self._totals = NO_SCORES
+        self.changes: list[int] = []
+        """The rows with changed totals; another object if others may have changed too."""
         self._is_first_pick = True
         """True until a row is picked after `reset`."""
         self._top = 0
@@ -40,12 +44,18 @@ class TopScores:
     def reset(self, totals: Scores) -> None:
         """Start to follow a column; report its changes through `update` from now on."""
         self._totals = totals
+        self.changes = []
         self._rows = None
         self._is_first_pick = True
 
     def update(self, row: int, before: int, now: int) -> None:
         """Apply the change of one row's total from `before` to `now`."""
-        if self._rows is None or before == now:
+        if before == now:
+            return
+        if len(self.changes) >= _MAX_CHANGES:
+            self.changes = []
+        self.changes.append(row)
+        if self._rows is None:
             return
         if now > self._top:
             self._top, self._rows = now, [row]

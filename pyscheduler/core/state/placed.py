@@ -46,14 +46,14 @@ class PlacedPods:
         self._facets: OrderedDict[PodAttributes, AttributeCounter] = OrderedDict()
         self._counted_sets = 0
         """Number of sets that `_counts` follow, all counts together."""
-        self._version = 0
+        self.version = 0
         """Version that changes with every pod and every moved row."""
 
     # -- changes ---------------------------------------------------------------------------------------------------
 
     def changed(self, node: NodeRow, pod: Pod, sign: int) -> None:
         """Record a pod that was added to an existing node (1) or removed from it (-1)."""
-        self._version += 1
+        self.version += 1
         key = (pod.signature.id, pod.deleting)
         pods = self._sets.get(key)
         if pods is None:
@@ -86,7 +86,7 @@ class PlacedPods:
         """Prepare the move of the last row, `source`, to row `target`, which has no pods any more."""
         for counter in self._counts.values():
             counter.move(source, target)
-        self._version += 1
+        self.version += 1
 
     # -- counts for plugins ------------------------------------------------------------------------------------------
 
@@ -125,8 +125,10 @@ class PlacedPods:
                 self._drop(self._counts.popitem(last=False)[1])
         elif len(self._counts) > _UNORDERED:
             self._counts.move_to_end(count)
-        counter.fit(n)
-        self._counted_sets += counter.update(self)
+        if n > len(counter.cells):
+            counter.fit(n)
+        if counter.serial != self.serial:
+            self._counted_sets += counter.update(self)
         while self._counted_sets > MOST_COUNTED_SETS and len(self._counts) > KEEP_COUNTS:
             self._drop(self._counts.popitem(last=False)[1])
         return counter
@@ -149,10 +151,10 @@ class PlacedPods:
     def in_rows(self, pods: PlacedPodSet) -> InRows:
         """Return the nodes of a set as arrays, cached since several counts often begin in a row."""
         arrays, nodes = pods.in_rows, pods.nodes
-        if arrays is None or arrays.version != self._version:
+        if arrays is None or arrays.version != self.version:
             rows = np.fromiter([node.row for node in nodes], np.intp, len(nodes))
             numbers = np.fromiter(nodes.values(), np.int64, len(nodes))
-            arrays = pods.in_rows = InRows(self._version, rows, numbers)
+            arrays = pods.in_rows = InRows(self.version, rows, numbers)
         return arrays
 
 

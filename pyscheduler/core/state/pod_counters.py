@@ -71,10 +71,11 @@ class PodSets(Protocol):
 class PodCounter(ABC, Generic[V]):
     """A count of placed pods; V is what one pod counts for."""
 
-    __slots__ = ("_serial", "is_kept")
+    __slots__ = ("is_kept", "serial")
 
     def __init__(self) -> None:
-        self._serial = 0
+        self.serial = 0
+        """Serial of the newest set that is counted."""
         self.is_kept = True
         """False if it does not follow the pods any more."""
 
@@ -84,14 +85,14 @@ class PodCounter(ABC, Generic[V]):
         If the plugin raises, none is counted, and the next update evaluates them again. Without `keep`, the counter is
         for one use and does not follow the pods.
         """
-        if self._serial == placed.serial:
+        if self.serial == placed.serial:
             return 0
-        counted = [*self._evaluate(placed.sets_after(self._serial))]
+        counted = [*self._evaluate(placed.sets_after(self.serial))]
         for pods, value in counted:
             if keep:
                 pods.counters[self] = value
             self._add_set(placed, pods, value)
-        self._serial = placed.serial
+        self.serial = placed.serial
         return len(counted)
 
     @abstractmethod

@@ -164,6 +164,9 @@ class DomainCounts:
         return sums
 
 
+_NONE = DomainCounts({})
+
+
 def _plus(counted: TopologyCounts, amounts: Mapping[int, int]) -> TopologyCounts:
     numbers = counted.numbers.copy()
     for domain, amount in amounts.items():
@@ -173,6 +176,8 @@ def _plus(counted: TopologyCounts, amounts: Mapping[int, int]) -> TopologyCounts
 
 def count_by_topology(nodes: NodeTable, counts: Mapping[str, PodCount]) -> DomainCounts:
     """Return current counts of the whole cluster, by topology key."""
+    if not counts:
+        return _NONE
     whole, sums = nodes.all_nodes, {}
     found: dict[tuple[int, int], TopologyCounts] = {}
     for key, count in counts.items():

@@ -49,15 +49,21 @@ class MatchingPodCount(PodCount):
 
 @dataclass(frozen=True, slots=True)
 class SpreadConstraint:
-    """A compiled constraint. With a `selector` of None it matches no pod, with a `count` of None it counts none."""
+    """A constraint of the pods of one signature."""
 
     key: str
     max_skew: int
     min_domains: int
     honors_affinity: bool
     honors_taints: bool
-    selector: Selector | None
-    count: MatchingPodCount | None
+    selector: Selector | None = None
+    """None matches no pod."""
+    count: MatchingPodCount | None = None
+    """None counts no pod."""
+    counts_large: bool = False
+    """True if `count` is large."""
+    self_match_count: int = 0
+    """1 if the constraint counts the incoming pod itself, else 0."""
 
     def selects(self, labels: Mapping[str, str]) -> bool:
         """Return True if the constraint's selector matches these labels."""
@@ -77,7 +83,7 @@ class ConstraintCache:
 
     def __init__(self, action: str, defaults: Iterable[TopologySpreadConstraint], selectors: DefaultSelectors) -> None:
         self._action = action
-        self._defaults = tuple(_compiled(c, None, None) for c in defaults if c.when_unsatisfiable == action)
+        self._defaults = tuple(_compiled(c) for c in defaults if c.when_unsatisfiable == action)
         self._selectors = selectors
         self._own: WeakKeyDictionary[PodSignature, SpreadConstraints] = WeakKeyDictionary()
         self._default_constraints: WeakKeyDictionary[PodSignature, _DefaultConstraints] = WeakKeyDictionary()
@@ -90,7 +96,9 @@ class ConstraintCache:
         own = self._own.get(signature)
         if own is None:
             mine = (c for c in stated if c.when_unsatisfiable == self._action)
-            own = self._own[signature] = tuple(_compiled(c, _selector(c, signature), signature) for c in mine)
+            own = self._own[signature] = tuple(
+                _for_pods(_compiled(c), _selector(c, signature), signature) for c in mine
+            )
         return own
 
     @property
@@ -106,23 +114,34 @@ class ConstraintCache:
         selector = self._selectors.of(signature)
         cached = self._default_constraints.get(signature)
         if cached is None or cached.selector is not selector:
-            count = _count(selector, signature)
-            spreads = tuple(replace(s, selector=selector, count=count) for s in self._defaults) if count else ()
+            spreads = (
+                tuple(_for_pods(each, selector, signature) for each in self._defaults) if selector.requirements else ()
+            )
             cached = self._default_constraints[signature] = _DefaultConstraints(selector, spreads)
         return cached.spreads
 
 
-def _compiled(
-    source: TopologySpreadConstraint, selector: Selector | None, signature: PodSignature | None
-) -> SpreadConstraint:
+def _compiled(source: TopologySpreadConstraint) -> SpreadConstraint:
     return SpreadConstraint(
         source.topology_key,
         source.max_skew,
         1 if source.min_domains is None else source.min_domains,
         source.node_affinity_policy in (None, _HONOR),
         source.node_taints_policy == _HONOR,
-        selector,
-        _count(selector, signature) if signature else None,
+    )
+
+
+def _for_pods(constraint: SpreadConstraint, selector: Selector | None, signature: PodSignature) -> SpreadConstraint:
+    """Return the constraint with the selector, for the pods of the signature."""
+    # A selector without requirements matches every pod, but kube-scheduler counts none for it.
+    count = MatchingPodCount(signature.namespace, selector) if selector is not None and selector.requirements else None
+    matches_itself = selector is not None and selector.matches(signature.labels)
+    return replace(
+        constraint,
+        selector=selector,
+        count=count,
+        counts_large=count is not None and count.is_large,
+        self_match_count=int(matches_itself),
     )
 
 
@@ -133,8 +152,3 @@ def _selector(source: TopologySpreadConstraint, signature: PodSignature) -> Sele
         return None
     same = {key: signature.labels[key] for key in source.match_label_keys or () if key in signature.labels}
     return Selector((*selector.requirements, *(Requirement(key, "In", (value,)) for key, value in same.items())))
-
-
-def _count(selector: Selector | None, signature: PodSignature) -> MatchingPodCount | None:
-    # A selector without requirements matches every pod, but kube-scheduler counts none for it.
-    return MatchingPodCount(signature.namespace, selector) if selector is not None and selector.requirements else None

@@ -65,20 +65,17 @@ class Skew(NamedTuple):
     """True if every node of the cluster is eligible and a domain of its own; False in a dry run."""
     non_empty: NDArray[np.intp]
     """Ids of the domains with an eligible node, also of those without pods."""
-    self_match_count: int
-    """1 if the constraint counts the incoming pod itself, else 0."""
     least_of_others: int
     changed_domain: int = NO_DOMAIN
     """Domain of the dry run's node."""
 
     @staticmethod
-    def of(spread: SpreadConstraint, eligible: EligibleDomains, nodes: NodeTable, labels: Mapping[str, str]) -> Skew:
-        """Return the current state for a pod with these labels; `nodes` are all nodes of the cluster."""
+    def of(spread: SpreadConstraint, eligible: EligibleDomains, nodes: NodeTable) -> Skew:
+        """Return the current state; `nodes` are all nodes of the cluster."""
         counted = count_pods_by_domain(spread, eligible, nodes)
-        least = _lowest(counted.amounts, eligible.non_empty)
-        self_match_count = int(spread.selects(labels))
-        is_per_node = eligible.is_per_node and not (spread.count is not None and spread.count.is_large)
-        return Skew(spread, counted, eligible.topology, is_per_node, eligible.non_empty, self_match_count, least)
+        _, non_empty, topology, is_per_node = eligible
+        least = _lowest(counted.amounts, non_empty)
+        return Skew(spread, counted, topology, is_per_node and not spread.counts_large, non_empty, least)
 
     @property
     def max_match_count(self) -> int:
@@ -88,7 +85,7 @@ class Skew(NamedTuple):
             least = min(least, int(self.pod_counts.amounts[self.changed_domain]))
         if len(self.non_empty) < self.spread.min_domains:
             least = 0
-        return self.spread.max_skew + least - self.self_match_count
+        return self.spread.max_skew + least - self.spread.self_match_count
 
     def rejection(self, labels: Mapping[str, str]) -> Rejection | None:
         """Return the rejection by a node with these labels, None if it passes."""

@@ -33,10 +33,8 @@ class EligibleDomains(NamedTuple):
     topology: Domains
     """Domain of each node of the cluster, eligible or not."""
 
-    @property
-    def is_per_node(self) -> bool:
-        """True if every node of the cluster is eligible and a domain of its own."""
-        return len(self.non_empty) == len(self.topology.ids)
+    is_per_node: bool
+    """True if every node of the cluster is eligible and a domain of its own."""
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
@@ -59,10 +57,13 @@ class EligibleDomainsCache:
 
     def __init__(self) -> None:
         self._by_policies: dict[Hashable, _Cached] = {}
-        self._by_signature: WeakKeyDictionary[PodSignature, tuple[SpreadConstraints, ref[_Cached]]] = (
+        self._by_signature: WeakKeyDictionary[PodSignature, tuple[SpreadConstraints, int, ref[_Cached]]] = (
             WeakKeyDictionary()
         )
-        """Second index, which is faster. It keeps no entry alive, so that the domains of former nodes are freed."""
+        """Second index, which is faster, with the version of the nodes for which an entry was valid last.
+
+        It keeps no entry alive, so that the domains of former nodes are freed.
+        """
 
     def of(
         self, spreads: SpreadConstraints, signature: PodSignature, nodes: NodeTable, require_all: bool
@@ -73,20 +74,23 @@ class EligibleDomainsCache:
         constraints are eligible. Without it, nodes that lack a key are in the domain of nodes with the empty value, if
         there are any.
         """
+        last, version = self._by_signature.get(signature), nodes.version
+        cached = last[2]() if last is not None and last[0] is spreads else None
+        if cached is not None and last is not None and last[1] == version:
+            return cached.eligible
         topologies = [nodes.topology(spread.key) for spread in spreads]
-        last = self._by_signature.get(signature)
-        cached = last[1]() if last is not None and last[0] is spreads else None
         if cached is not None and cached.is_valid(topologies, nodes):
+            self._by_signature[signature] = (spreads, version, ref(cached))
             return cached.eligible
         key = _key(spreads, signature, require_all)
         cached = self._by_policies.get(key)
         if cached is None or not cached.is_valid(topologies, nodes):
             eligible = _eligible_domains(spreads, topologies, signature, nodes, require_all)
-            version = nodes.version if _policies_read_nodes(spreads, signature) else None
             if len(self._by_policies) >= _CACHE_SIZE:
                 self._by_policies.clear()
-            cached = self._by_policies[key] = _Cached(topologies, version, eligible)
-        self._by_signature[signature] = (spreads, ref(cached))
+            policy_version = version if _policies_read_nodes(spreads, signature) else None
+            cached = self._by_policies[key] = _Cached(topologies, policy_version, eligible)
+        self._by_signature[signature] = (spreads, version, ref(cached))
         return cached.eligible
 
 
@@ -146,7 +150,7 @@ def _eligible_domains_of(topology: Domains, mask: Mask, require_all: bool) -> El
     ids = topology.ids if require_all else missing_as_empty(topology)
     inside = np.where(mask, ids, NO_DOMAIN)
     non_empty = np.flatnonzero(np.bincount(inside)[1:]) + 1
-    return EligibleDomains(Domains(inside, topology.known), non_empty, topology)
+    return EligibleDomains(Domains(inside, topology.known), non_empty, topology, len(non_empty) == len(inside))
 
 
 def _key(spreads: SpreadConstraints, signature: PodSignature, require_all: bool) -> Hashable:
