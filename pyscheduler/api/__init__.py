@@ -59,7 +59,6 @@ from pyscheduler.api.plugin import (
     NoArgs,
     PermitPlugin,
     Plugin,
-    PodGroupPlugin,
     PostBindPlugin,
     PostFilterPlugin,
     PreBindPlugin,
@@ -67,13 +66,13 @@ from pyscheduler.api.plugin import (
     PreFilterPlugin,
     PreScorePlugin,
     QueueSortPlugin,
-    QuotaPlugin,
     Reads,
     ReservePlugin,
     ScorePlugin,
 )
 from pyscheduler.api.pod import HostPort, Pod, PodSignature, PodSignatureGroup, VolumeClaim, packed
 from pyscheduler.api.pod_group import DisruptionMode, EvictionUnit, PodGroup, PodGroupKey, TopologyConstraint
+from pyscheduler.api.pod_group_plugins import PodGroupPlugin, QuotaPlugin
 from pyscheduler.api.preemption import Candidate, PreemptionPlugin, PreemptionSearch
 from pyscheduler.api.qos import QoSClass
 from pyscheduler.api.queued import QueuedPod

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import enum
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Generator, Hashable, Iterable, Sequence
+from collections.abc import Generator, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -26,9 +26,7 @@ from pyscheduler.api.nodes import NodeInfo, NodeTable
 from pyscheduler.api.normalize import Normalizer, Scores
 from pyscheduler.api.outcome import ClearNomination, NodeNames, NodeToStatus, Nominate, Rejection, Skip, Wait
 from pyscheduler.api.pod import Pod, PodSignatureGroup
-from pyscheduler.api.pod_group import EvictionUnit, PodGroup, PodGroupKey
 from pyscheduler.api.queued import QueuedPod
-from pyscheduler.api.resources import Amounts
 from pyscheduler.api.return_values import FILTER_RETURNS, InvalidReturnValue, check_score
 from pyscheduler.api.topology import NodeEquivalence
 
@@ -420,76 +418,6 @@ class PermitPlugin(Plugin):
         return [
             w for w in waiting if any(hint is None or hint(w.pod, event) is not QueueingHint.SKIP for hint in hints)
         ]
-
-
-class PodGroupPlugin(Plugin):
-    """Membership and requirements of pod groups, whose pods are scheduled in one group cycle, all or none.
-
-    A profile has at most one such plugin. The scheduler keeps what the methods return for a group until a pod of the
-    group or one of its objects changes.
-    """
-
-    @abstractmethod
-    def group_of(self, pod: Pod) -> PodGroupKey | None:
-        """Return the group that the pod declares; None for a pod that is scheduled by itself."""
-
-    def role_of(self, pod: Pod) -> str:  # noqa: ARG002
-        """Return the role of the pod within its group (Volcano's task), for `PodGroup.min_count_by_role`."""
-        return ""
-
-    @abstractmethod
-    def pod_group(self, key: PodGroupKey, members: Collection[Pod]) -> PodGroup | Rejection:
-        """Return the requirements of the group, or the reason why none of its pods can be scheduled.
-
-        `members` are its pending and assigned pods, at least one.
-        """
-
-    def changed_groups(self, event: ClusterEvent) -> Iterable[PodGroupKey]:  # noqa: ARG002
-        """Return the groups whose requirements change with an object of a kind in `watches`."""
-        return ()
-
-
-class QuotaPlugin(Plugin):
-    """Division of the cluster among queues of pod groups; every pod without a group is a group of its own.
-
-    A profile has at most one such plugin, and a PodGroup plugin besides.
-    """
-
-    @abstractmethod
-    def queue_of(self, pod: Pod) -> str:
-        """Return the queue of a pod without a group."""
-
-    @abstractmethod
-    def set_usage(self, group: PodGroup, allocated: Amounts, pending: Amounts) -> None:
-        """Set what the pods of a group request: those with a node, and those that wait for one."""
-
-    @abstractmethod
-    def remove_usage(self, key: PodGroupKey) -> None:
-        """Remove a group that has no more pods."""
-
-    def unavailable(self, group: PodGroup) -> str:  # noqa: ARG002
-        """Return why no group of the queue may start, "" if one may; evaluated again after a watched object changed."""
-        return ""
-
-    @abstractmethod
-    def exceeded(self, group: PodGroup, request: Amounts) -> str:
-        """Return why the group's queue may not allocate this much more now, "" if it may.
-
-        Called before the group is placed with what its minimum needs, then for each pod that is placed.
-        """
-
-    @abstractmethod
-    def may_preempt(self, group: PodGroup, other: PodGroup) -> bool:
-        """Return True if the group may evict pods of another one that has a lower priority."""
-
-    @abstractmethod
-    def reclaim(
-        self, group: PodGroup, request: Amounts, free: Amounts, units: Sequence[tuple[EvictionUnit, PodGroup]]
-    ) -> Sequence[EvictionUnit] | str:
-        """Return the units to evict so that the group can allocate the request, or why there are none.
-
-        `free` is what it can use without evictions.
-        """
 
 
 class PreBindPlugin(Plugin):

@@ -14,7 +14,6 @@ from pyscheduler.api.plugin import (
     FilterPlugin,
     PermitPlugin,
     Plugin,
-    PodGroupPlugin,
     PostBindPlugin,
     PostFilterPlugin,
     PreBindPlugin,
@@ -22,12 +21,12 @@ from pyscheduler.api.plugin import (
     PreFilterPlugin,
     PreScorePlugin,
     QueueSortPlugin,
-    QuotaPlugin,
     Reads,
     ReservePlugin,
     ScorePlugin,
 )
 from pyscheduler.api.pod import PodSignature
+from pyscheduler.api.pod_group_plugins import PodGroupPlugin, QuotaPlugin
 from pyscheduler.api.return_values import InvalidReturnValue
 from pyscheduler.core.commands import BindingPlan
 from pyscheduler.core.framework.evaluation_counts import EvaluationCounts

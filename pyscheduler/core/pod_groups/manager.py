@@ -7,18 +7,20 @@ the group's object when they are needed first after a change.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from pyscheduler.api.events import ClusterEvent
 from pyscheduler.api.outcome import Rejection
-from pyscheduler.api.plugin import PodGroupPlugin, QuotaPlugin
 from pyscheduler.api.pod import Pod, PodSignature
-from pyscheduler.api.pod_group import PodGroup, PodGroupKey
+from pyscheduler.api.pod_group import EvictionUnit, PodGroup, PodGroupKey
+from pyscheduler.api.pod_group_plugins import PodGroupPlugin, QuotaPlugin
 from pyscheduler.core.framework.plugin_calls import call_guarded
 from pyscheduler.core.framework.plugin_failure import PluginFailed
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.core.pod_groups.usage import UsageByGroup
 
+T = TypeVar("T")
 QUOTA = "Quota"
 SINGLE_POD = "Pod"
 """API of the key of a pod without a group, which is a group of its own if there are queues."""
@@ -207,7 +209,7 @@ class PodGroupManager:
         group = self._groups[key]
         if group.requirements is None and key.api == SINGLE_POD and self.quota is not None:
             pod = next(iter((group.pods or group.succeeded).values()))
-            group.requirements = PodGroup(key, 1, queue=call_guarded(self.quota.name, QUOTA, self.quota.queue_of, pod))
+            group.requirements = PodGroup(key, 1, queue=self._call_quota("", self.quota.queue_of, pod))
         if group.requirements is None:
             members = [*group.pods.values(), *group.succeeded.values()]
             plugin = next(
@@ -231,7 +233,7 @@ class PodGroupManager:
         quota = self.quota
         if quota is None:
             return ""
-        return call_guarded(quota.name, QUOTA, quota.unavailable, requirements)
+        return self._call_quota(f"plugin {quota.name} failed", quota.unavailable, requirements)
 
     def shortage(self, group: PodGroup, pending: Collection[Pod]) -> str:
         """Return what the pods and those that have started lack of the group's minimums; "" if nothing."""
@@ -270,7 +272,34 @@ class PodGroupManager:
         if quota is None:
             return ""
         self.report_usage()
-        return call_guarded(quota.name, QUOTA, quota.exceeded, group, dict(request))
+        return self._call_quota(f"plugin {quota.name} failed", quota.exceeded, group, dict(request))
+
+    def may_preempt(self, group: PodGroup, other: PodGroup) -> bool:
+        """Return True if the group may evict pods of another one that has a lower priority."""
+        return self.quota is None or self._call_quota(False, self.quota.may_preempt, group, other)
+
+    def reclaim(
+        self,
+        group: PodGroup,
+        request: Mapping[str, int],
+        free: Mapping[str, int],
+        units: Sequence[tuple[EvictionUnit, PodGroup]],
+    ) -> Sequence[EvictionUnit] | str:
+        """Return the units of other queues that make room for the request, or why there are none."""
+        quota = self.quota
+        if quota is None:
+            return ()
+        self.report_usage()
+        failed: Sequence[EvictionUnit] | str = f"plugin {quota.name} failed"
+        return self._call_quota(failed, quota.reclaim, group, dict(request), dict(free), units)
+
+    def _call_quota(self, default: T, method: Callable[..., T], *args: Any) -> T:
+        """Return what a method of the Quota plugin returns; the default if it raises, which is reported."""
+        try:
+            return call_guarded(self.quota_name, QUOTA, method, *args)
+        except PluginFailed as failed:
+            self._instrument.plugin_failed(failed.plugin, failed.point, failed.error)
+            return default
 
     def needed(self, group: PodGroup, pending: Collection[Pod]) -> Counter[str]:
         """Return what the least of the pending pods request that the group still needs for its minimum."""
@@ -290,13 +319,13 @@ class PodGroupManager:
         for key, usage in self._usage.take_stale():
             group = self.requirements(key) if usage is not None and key in self._groups else None
             if usage is None or not isinstance(group, PodGroup):
-                call_guarded(quota.name, QUOTA, quota.remove_usage, key)
+                self._call_quota(None, quota.remove_usage, key)
                 continue
             state = self._groups[key]
             waits = self.shortage(group, [pod for uid, pod in state.pods.items() if uid not in state.placed])
             reserved = self._usage.reserved.get(key, Counter[str]())
             pending = {} if waits else usage.pending - reserved
-            call_guarded(quota.name, QUOTA, quota.set_usage, group, dict(usage.allocated + reserved), dict(pending))
+            self._call_quota(None, quota.set_usage, group, dict(usage.allocated + reserved), dict(pending))
 
     def reserve(self, key: PodGroupKey, pods: Iterable[Pod]) -> None:
         """Count pending pods of a group as allocated until its next attempt: others are being evicted for them."""
@@ -313,7 +342,11 @@ class PodGroupManager:
     def role_of(self, pod: Pod) -> str:
         """Return the pod's role in its group."""
         plugin = self._plugins.get(pod.scheduler_name) or next(iter(self._plugins.values()))
-        return call_guarded(plugin.name, POD_GROUP, plugin.role_of, pod)
+        try:
+            return call_guarded(plugin.name, POD_GROUP, plugin.role_of, pod)
+        except PluginFailed as failed:
+            self._instrument.plugin_failed(failed.plugin, failed.point, failed.error)
+            return ""
 
     def object_changed(self, event: ClusterEvent) -> None:
         """Read the requirements of the groups again that a changed object declares."""

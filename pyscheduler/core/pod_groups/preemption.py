@@ -17,9 +17,7 @@ from pyscheduler.api.pod_group import EvictionUnit, PodGroup, PodGroupKey
 from pyscheduler.api.preemption import PreemptionPlugin
 from pyscheduler.api.queued import QueuedPod
 from pyscheduler.core.context import Context
-from pyscheduler.core.framework.plugin_calls import call_guarded
 from pyscheduler.core.pod_groups.eviction_units import eviction_units
-from pyscheduler.core.pod_groups.manager import QUOTA
 from pyscheduler.core.pod_groups.placement import PlacementSearch
 
 CRITICAL_PRIORITY = 2_000_000_000
@@ -77,20 +75,18 @@ class GroupPreemptionSearch:
         return GroupPreemption(nodes, _by_node(self._context, [pod for unit in removed for pod in unit.pods]))
 
     def _of_lower_priority(self) -> list[EvictionUnit]:
-        units, quota = eviction_units(self._context, self._group.key, self._priority), self._context.groups.quota
-        if quota is None:
+        units, groups = eviction_units(self._context, self._group.key, self._priority), self._context.groups
+        if groups.quota is None:
             return units
-        return [unit for unit, other in self._with_groups(units) if quota.may_preempt(self._group, other)]
+        return [unit for unit, other in self._with_groups(units) if groups.may_preempt(self._group, other)]
 
     def _reclaim(self) -> Sequence[EvictionUnit] | str:
         """Return the units of other queues that make room, or why there are none."""
-        context, quota = self._context, self._context.groups.quota
-        assert quota is not None, "there are queues"
+        context = self._context
         request = context.groups.needed(self._group, [queued.pod for queued in self._members])
         free = self._free(request)
         units = self._with_groups(eviction_units(context, self._group.key, CRITICAL_PRIORITY))
-        context.groups.report_usage()
-        found = call_guarded(quota.name, QUOTA, quota.reclaim, self._group, dict(request), free, units)
+        found = context.groups.reclaim(self._group, request, free, units)
         if not isinstance(found, str) and found and self._place(found, ()) is None:
             return f"what may be reclaimed leaves no node with enough room for pod group {self._group.key}"
         return found

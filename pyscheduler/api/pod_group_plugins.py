@@ -1,0 +1,83 @@
+"""Extension points for pod groups: what declares them, and how queues divide the cluster among them."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Collection, Iterable, Sequence
+
+from pyscheduler.api.events import ClusterEvent
+from pyscheduler.api.outcome import Rejection
+from pyscheduler.api.plugin import Plugin
+from pyscheduler.api.pod import Pod
+from pyscheduler.api.pod_group import EvictionUnit, PodGroup, PodGroupKey
+from pyscheduler.api.resources import Amounts
+
+
+class PodGroupPlugin(Plugin):
+    """Membership and requirements of pod groups, whose pods are scheduled in one group cycle, all or none.
+
+    A profile has at most one such plugin. The scheduler keeps what the methods return for a group until a pod of the
+    group or one of its objects changes.
+    """
+
+    @abstractmethod
+    def group_of(self, pod: Pod) -> PodGroupKey | None:
+        """Return the group that the pod declares; None for a pod that is scheduled by itself."""
+
+    def role_of(self, pod: Pod) -> str:  # noqa: ARG002
+        """Return the role of the pod within its group (Volcano's task), for `PodGroup.min_count_by_role`."""
+        return ""
+
+    @abstractmethod
+    def pod_group(self, key: PodGroupKey, members: Collection[Pod]) -> PodGroup | Rejection:
+        """Return the requirements of the group, or the reason why none of its pods can be scheduled.
+
+        `members` are its pending and assigned pods, at least one.
+        """
+
+    def changed_groups(self, event: ClusterEvent) -> Iterable[PodGroupKey]:  # noqa: ARG002
+        """Return the groups whose requirements change with an object of a kind in `watches`."""
+        return ()
+
+
+class QuotaPlugin(Plugin):
+    """Division of the cluster among queues of pod groups; every pod without a group is a group of its own.
+
+    A profile has at most one such plugin, and a PodGroup plugin besides.
+    """
+
+    @abstractmethod
+    def queue_of(self, pod: Pod) -> str:
+        """Return the queue of a pod without a group."""
+
+    @abstractmethod
+    def set_usage(self, group: PodGroup, allocated: Amounts, pending: Amounts) -> None:
+        """Set what the pods of a group request: those with a node, and those that wait for one."""
+
+    @abstractmethod
+    def remove_usage(self, key: PodGroupKey) -> None:
+        """Remove a group that has no more pods."""
+
+    def unavailable(self, group: PodGroup) -> str:  # noqa: ARG002
+        """Return why no group of the queue may start, "" if one may; evaluated again after a watched object changed."""
+        return ""
+
+    @abstractmethod
+    def exceeded(self, group: PodGroup, request: Amounts) -> str:
+        """Return why the group's queue may not allocate this much more now, "" if it may.
+
+        Called before the group is placed with what its minimum needs, then for each pod that is placed.
+        """
+
+    @abstractmethod
+    def may_preempt(self, group: PodGroup, other: PodGroup) -> bool:
+        """Return True if the group may evict pods of another one that has a lower priority."""
+
+    @abstractmethod
+    def reclaim(
+        self, group: PodGroup, request: Amounts, free: Amounts, units: Sequence[tuple[EvictionUnit, PodGroup]]
+    ) -> Sequence[EvictionUnit] | str:
+        """Return the units to evict so that the group can allocate the request, or why there are none.
+
+        `free` is what it can use without evictions.
+        """
