@@ -22,7 +22,7 @@ TINY = Size(nodes=8, pods=4, rounds=1, scale=0.01)
 
 def rows(name: str, size: Size = TINY) -> Iterator[tuple[Cluster, Row]]:
     """Yield the rows of a scenario with its cluster, each after its warm-up."""
-    cluster = Cluster(size, Progress(name), size.nodes)
+    cluster = Cluster(size, Progress(name), size.nodes, SCENARIOS[name].config)
     for part in SCENARIOS[name].set_up(cluster):
         assert isinstance(part, Row)
         if part.warm_up:
