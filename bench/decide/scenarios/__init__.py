@@ -9,10 +9,10 @@ from bench.decide.scenarios.anti_affinity import anti_affinity
 from bench.decide.scenarios.claims import claims
 from bench.decide.scenarios.deployments import deployments
 from bench.decide.scenarios.full_cluster import full_cluster
-from bench.decide.scenarios.groups import POD_GROUPS, groups, large_group, waiting_groups
 from bench.decide.scenarios.hard_spread import hard_spread
 from bench.decide.scenarios.memory import memory
 from bench.decide.scenarios.node_changes import node_changes
+from bench.decide.scenarios.pod_groups import POD_GROUPS, groups, large_group, waiting_groups
 from bench.decide.scenarios.pod_kinds import pods_of_kind
 from bench.decide.scenarios.preemption import preemption
 from bench.decide.scenarios.templates import new_template, templates

@@ -50,7 +50,7 @@ class GroupPreemptionSearch:
         units = self._by_disruption(eviction_units(self._context, self._group.key, self._priority))
         terminating = [
             EvictionUnit((pod,), pod.priority, 0, pod.started)
-            for node in self._context.state.rows
+            for node in self._context.state.placed.nodes_with_terminating_pods()
             for pod in node.pods.values()
             if pod.deleting
         ]
