@@ -12,7 +12,7 @@ from bench.decide.progress import Progress
 from bench.pod_features import Json
 from pyscheduler.api.objects import NodeObject, PodObject
 from pyscheduler.config.build import build_profiles
-from pyscheduler.config.load import default
+from pyscheduler.config.load import default, loads
 from pyscheduler.core.commands import Bind, Command
 from pyscheduler.core.events import Bound, Event, NodeChanged, ObjectChanged, PodChanged, PodGone, Tick
 from pyscheduler.core.machine import CycleStep, Machine
@@ -36,10 +36,13 @@ class Size(msgspec.Struct, frozen=True):
 class Cluster:
     """A machine, its virtual clock, and the pods that are bound or pending."""
 
-    def __init__(self, size: Size, progress: Progress, nodes: int) -> None:
-        """Create a cluster with this number of nodes; scenarios may add the rest of `size.nodes` themselves."""
+    def __init__(self, size: Size, progress: Progress, nodes: int, config: str = "") -> None:
+        """Create a cluster with this number of nodes; scenarios may add the rest of `size.nodes` themselves.
+
+        `config` is YAML; by default, the cluster has kube-scheduler's default profile.
+        """
         self.size, self.progress, self.now = size, progress, 1000.0
-        self.machine = Machine(partial(build_profiles, default()))
+        self.machine = Machine(partial(build_profiles, loads(config) if config else default()))
         self.kinds = {kind.kind: kind for p in self.machine.context.profiles.values() for kind in p.watches}
         self.pods: dict[str, PodObject] = {}
         """Pods by UID as the API server has them."""

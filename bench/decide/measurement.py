@@ -49,7 +49,7 @@ class Figure(msgspec.Struct, frozen=True):
 def measure(scenario: Scenario, size: Size) -> Iterator[Figure]:
     """Yield the figures of a scenario in this process."""
     progress = Progress(f"{scenario.name}, {size.nodes:,} nodes")
-    cluster = Cluster(size, progress, 0 if scenario.adds_nodes else size.nodes)
+    cluster = Cluster(size, progress, 0 if scenario.adds_nodes else size.nodes, scenario.config)
     for part in scenario.set_up(cluster):
         name = f"{scenario.name}: {part.name}" if part.name else scenario.name
         if isinstance(part, Reading):

@@ -43,5 +43,7 @@ class Scenario(NamedTuple):
     sentence: str
     set_up: Callable[[Cluster], Iterator[Row | Reading]]
     """Set up the cluster; each row is measured before the next one is set up, on the same cluster."""
+    config: str = ""
+    """Configuration as YAML; "" is kube-scheduler's default profile."""
     adds_nodes: bool = False
     """True if the scenario adds the nodes to an empty cluster."""

@@ -45,14 +45,23 @@ _INSTALLED = (
 async def install(api: ApiClient) -> None:
     """Create what `kubectl apply -k manifests/` would, but for the Deployment; what is there already stays."""
     for name in _INSTALLED:
-        for document in yaml.safe_load_all((BASE / name).read_text()):
-            path = _PATHS[document["kind"]].format(namespace=document["metadata"].get("namespace", ""))
-            try:
-                await api.create(path, document)
-            except ApiError as error:
-                if error.reason != "AlreadyExists":
-                    raise
+        await create_documents(api, BASE / name)
     await api.until("/apis/scheduling.x-k8s.io/v1alpha1/podgroups", lambda found: "items" in found)
+
+
+async def create_documents(api: ApiClient, manifest: Path) -> None:
+    """Create the objects of a manifest; what is there already stays."""
+    for document in _documents(manifest):
+        path = _PATHS[document["kind"]].format(namespace=document["metadata"].get("namespace", ""))
+        try:
+            await api.create(path, document)
+        except ApiError as error:
+            if error.reason != "AlreadyExists":
+                raise
+
+
+def _documents(manifest: Path) -> list[Json]:
+    return list(yaml.safe_load_all(manifest.read_text()))
 
 
 @dataclass(frozen=True)

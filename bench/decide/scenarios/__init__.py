@@ -12,6 +12,7 @@ from bench.decide.scenarios.full_cluster import full_cluster
 from bench.decide.scenarios.hard_spread import hard_spread
 from bench.decide.scenarios.memory import memory
 from bench.decide.scenarios.node_changes import node_changes
+from bench.decide.scenarios.pod_groups import POD_GROUPS, groups, large_group, waiting_groups
 from bench.decide.scenarios.pod_kinds import pods_of_kind
 from bench.decide.scenarios.preemption import preemption
 from bench.decide.scenarios.templates import new_template, templates
@@ -39,6 +40,9 @@ PRODUCTION = [
     Scenario("waiting-event", "a node's label changes, which helps none of 10,000 waiting pods", waiting_event),
     Scenario("waiting-busy", "100,000 pods wait while 100 pods a second end and are replaced", waiting_busy),
     Scenario("preemption", "an attempt that preempts three pods, by equal or different preemptors", preemption),
+    Scenario("groups", "10,000 pods are bound, alone or in 1, 20, 500 or 10,000 groups", groups, POD_GROUPS),
+    Scenario("large-group", "attempt of a group of 1,000 that fits, or that lacks one node", large_group, POD_GROUPS),
+    Scenario("waiting-groups", "1,000 groups of 10 wait for one node each", waiting_groups, POD_GROUPS),
     Scenario("memory", "resident memory with 10 pods per node, then with 200 templates", memory, adds_nodes=True),
 ]
 SCENARIOS = {scenario.name: scenario for scenario in [*KINDS, *PRODUCTION]}

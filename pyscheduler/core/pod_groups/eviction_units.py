@@ -19,6 +19,8 @@ def eviction_units(context: Context, preemptor: PodGroupKey, priority: int) -> l
     Pods of one priority are in this order: those above the minimum of their group, single pods, cores of groups.
     Terminating pods and those of the preemptor are left out.
     """
+    if not _has_lower_priority(context, priority):
+        return []  # most attempts of groups that do not fit end here, and there may be a million pods
     groups: dict[PodGroupKey, list[Pod]] = {}
     units: list[EvictionUnit] = []
     for node in context.state.rows:
@@ -35,6 +37,19 @@ def eviction_units(context: Context, preemptor: PodGroupKey, priority: int) -> l
         if lowest < priority:
             units += _units_of_group(context, key, pods, lowest)
     return sorted(units, key=lambda unit: unit.importance)
+
+
+def _has_lower_priority(context: Context, priority: int) -> bool:
+    """Return True if a pod on a node has a priority below this one, or may have it by its group."""
+    if context.state.placed.has_lower_priority(priority):
+        return True
+    return any(
+        isinstance(requirements := context.groups.requirements(key), PodGroup)
+        and requirements.priority is not None
+        and requirements.priority < priority
+        for key, group in context.groups.items()
+        if group.placed
+    )
 
 
 def _units_of_group(context: Context, key: PodGroupKey, pods: list[Pod], priority: int) -> list[EvictionUnit]:

@@ -57,7 +57,7 @@ class GroupPreemptionSearch:
         units = self._by_disruption(self._of_lower_priority())
         terminating = [
             EvictionUnit((pod,), pod.priority, 0, pod.started)
-            for node in self._context.state.rows
+            for node in self._context.state.placed.nodes_with_terminating_pods()
             for pod in node.pods.values()
             if pod.deleting
         ]

@@ -15,7 +15,7 @@ from pyscheduler.api.pod_group import PodGroupKey
 from pyscheduler.api.queued import QueuedPod
 from pyscheduler.core.pod_groups.manager import PodGroupManager
 from pyscheduler.core.queue.entry import PodTier, TierIndex
-from pyscheduler.core.queue.queued_pod_group import QueuedPodGroup
+from pyscheduler.core.queue.queued_pod_group import MemberPods, QueuedPodGroup
 from pyscheduler.core.queue.unschedulable import HintGroup
 
 REPORT_DELAY = 2.0
@@ -43,7 +43,7 @@ class PodGroupMembers:
         if entry is None:
             entry = self.entries[key] = QueuedPodGroup.of(key, queued, now)
         else:
-            entry.members[queued.pod.uid] = queued
+            entry.add_member(queued)
         self._entry_of[queued.pod.uid] = entry
         self._index[queued.pod.uid] = self
         return entry
@@ -64,13 +64,13 @@ class PodGroupMembers:
 
     def replace(self, pod: Pod) -> None:
         """Replace a member by its new version."""
-        self.get(pod.uid).pod = pod
+        self._entry_of[pod.uid].replace_pod(pod)
 
     def remove(self, uid: str) -> QueuedPod:
         """Remove and return a member. Without any, the group leaves its tier."""
         entry = self._entry_of.pop(uid)
         del self._index[uid]
-        queued = entry.members.pop(uid)
+        queued = entry.remove_member(uid)
         if not entry.members:
             del self.entries[entry.key]
             tier = self._index.get(entry.pod.uid)
@@ -80,7 +80,7 @@ class PodGroupMembers:
 
     def reason_to_wait(self, entry: QueuedPodGroup) -> str:
         """Return why the group cannot be scheduled yet; "" if it can, and the entry then has the group's priority."""
-        reason = self._manager.reason_to_wait(entry.key, entry.pods)
+        reason = self._manager.reason_to_wait(entry.key, MemberPods(entry.members))
         if not reason:
             self.rank(entry)
         return reason

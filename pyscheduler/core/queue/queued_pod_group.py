@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import msgspec
@@ -29,6 +29,8 @@ class QueuedPodGroup(QueuedPod):
     """Pending members by UID, in the order in which they came."""
     reported: dict[str, str] = field(default_factory=dict)
     """Last reported reason why a member is pending, by UID."""
+    _lowest: Pod | None = None
+    """First pending member of the lowest priority; None if it has to be searched."""
 
     @staticmethod
     def of(key: PodGroupKey, first: QueuedPod, now: float) -> QueuedPodGroup:
@@ -38,9 +40,29 @@ class QueuedPodGroup(QueuedPod):
         entry.members[first.pod.uid] = first
         return entry
 
+    def add_member(self, queued: QueuedPod) -> None:
+        """Add a pending member."""
+        self.members[queued.pod.uid] = queued
+        if self._lowest is not None and queued.pod.priority < self._lowest.priority:
+            self._lowest = queued.pod
+
+    def remove_member(self, uid: str) -> QueuedPod:
+        """Remove and return a pending member."""
+        if self._lowest is not None and self._lowest.uid == uid:
+            self._lowest = None
+        return self.members.pop(uid)
+
+    def replace_pod(self, pod: Pod) -> None:
+        """Replace the pod of a member by its new version."""
+        self.members[pod.uid].pod = pod
+        self._lowest = None
+
     def set_requirements(self, group: PodGroup) -> None:
         """Give the entry the priority of the group: its own, or the least of its pending members'."""
-        lowest = min((queued.pod for queued in self.members.values()), key=lambda pod: pod.priority)
+        lowest = self._lowest
+        if lowest is None:
+            # Thousands of members come one by one, so this must not be done for each.
+            lowest = self._lowest = min(MemberPods(self.members), key=lambda pod: pod.priority)
         priority = lowest.priority if group.priority is None else group.priority
         if self.pod.priority != priority or self.pod.scheduler_name != lowest.scheduler_name:
             self.pod = _stand_in(self.pod.uid, self.key, lowest, priority)
@@ -53,6 +75,22 @@ class QueuedPodGroup(QueuedPod):
     def templates(self) -> Iterator[Pod]:
         """Return a pending member for each distinct signature: for these, hints return what they do for all."""
         yield from {queued.pod.signature: queued.pod for queued in self.members.values()}.values()
+
+
+class MemberPods(Collection[Pod]):
+    """Pods of members, without a copy."""
+
+    def __init__(self, members: Mapping[str, QueuedPod]) -> None:
+        self._members = members
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+    def __iter__(self) -> Iterator[Pod]:
+        return (queued.pod for queued in self._members.values())
+
+    def __contains__(self, pod: object) -> bool:
+        return isinstance(pod, Pod) and pod.uid in self._members
 
 
 def _stand_in(uid: str, key: PodGroupKey, member: Pod, priority: int | None) -> Pod:

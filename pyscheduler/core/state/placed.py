@@ -88,6 +88,14 @@ class PlacedPods:
             counter.move(source, target)
         self.version += 1
 
+    def has_lower_priority(self, priority: int) -> bool:
+        """Return True if a pod that is not terminating has a priority below this one."""
+        return any(not pods.deleting and pods.signature.priority < priority for pods in self._sets.values())
+
+    def nodes_with_terminating_pods(self) -> list[NodeRow]:
+        """Return the nodes with terminating pods."""
+        return list(dict.fromkeys(node for pods in self._sets.values() if pods.deleting for node in pods.nodes))
+
     # -- counts for plugins ------------------------------------------------------------------------------------------
 
     def count(self, count: PodCount, n: int) -> Ints:

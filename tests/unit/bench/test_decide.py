@@ -22,7 +22,7 @@ TINY = Size(nodes=8, pods=4, rounds=1, scale=0.01)
 
 def rows(name: str, size: Size = TINY) -> Iterator[tuple[Cluster, Row]]:
     """Yield the rows of a scenario with its cluster, each after its warm-up."""
-    cluster = Cluster(size, Progress(name), size.nodes)
+    cluster = Cluster(size, Progress(name), size.nodes, SCENARIOS[name].config)
     for part in SCENARIOS[name].set_up(cluster):
         assert isinstance(part, Row)
         if part.warm_up:
@@ -180,6 +180,29 @@ def test_preemptors_evict_three_pods_of_one_node() -> None:
         assert len(cluster.pods) == pods == 24
         shapes.append(len({id(command.preemptor.signature) for command in evictions}))
     assert shapes == [1, 3]
+
+
+def test_pods_are_bound_in_groups_of_each_size() -> None:
+    for cluster, row in rows("groups"):
+        assert row.per_round == 100
+        assert len(binds(run(row, 100))) == 100
+        assert cluster.pods == {}
+
+
+def test_large_group_is_bound_whole_or_not_at_all() -> None:
+    bound = {row.name: len(binds([c for action in row.prepare(1) for c in action()])) for _, row in rows("large-group")}
+    assert bound == {"fits": 4, "one short": 0, "one short, retry": 0}
+
+
+def test_waiting_groups_are_retried_only_after_events() -> None:
+    attempts = {}
+    for cluster, row in rows("waiting-groups", Size(nodes=20, scale=0.05)):
+        before = cluster.attempts
+        assert run(row, 3) == []
+        assert cluster.pending_pods == 500
+        attempts[row.name] = cluster.attempts - before
+    assert attempts["idle"] == 0
+    assert attempts["a pod ends each second"] >= 500
 
 
 def test_wrong_outcome_is_an_error() -> None:

@@ -85,12 +85,11 @@ def test_leader_election_uses_the_lease_of_the_rbac_rules(path: Path) -> None:
     assert (election.resource_namespace, election.resource_name) == ("kube-system", expected)
 
 
-def test_batch_overlay_enables_bin_packing_and_gang_scheduling() -> None:
+def test_batch_overlay_enables_bin_packing_and_pod_groups() -> None:
     (profile,) = loaded(MANIFESTS / "overlays" / "batch" / "config.yaml").configuration.profiles
     args = {config.name: config.args for config in profile.plugin_config}
     assert args["NodeResourcesFit"]["scoringStrategy"]["type"] == "MostAllocated"
-    assert [plugin.name for plugin in profile.plugins.multi_point.enabled] == ["Gang"]
-    assert [plugin.name for plugin in profile.plugins.queue_sort.enabled] == ["QoSSort"]
+    assert [plugin.name for plugin in profile.plugins.multi_point.enabled] == ["PodGroups"]
 
 
 @needs_kubectl

@@ -267,3 +267,18 @@ def test_terminating_pods_are_counted_only_if_the_count_includes_them(world: Pla
     world.state.replace(pod("w1").label("app", "web").on("n1").deleting().build(world.signatures))
     assert world.count("web", terminating=False) == [0, 0, 2]
     assert world.count("web") == [1, 0, 2]
+
+
+def test_lower_priorities_and_terminating_pods_follow_the_pods(world: PlacedPodsFixture) -> None:
+    placed_pods = world.state.placed
+    assert not placed_pods.has_lower_priority(0)
+    assert placed_pods.has_lower_priority(1)
+    world.state.place(pod("low").priority(-5).on("n2").build(world.signatures), "n2")
+    assert placed_pods.has_lower_priority(0)
+    assert placed_pods.nodes_with_terminating_pods() == []
+    low = world.state.info("n2")
+    world.state.replace(pod("low").priority(-5).on("n2").deleting().build(world.signatures))
+    assert not placed_pods.has_lower_priority(0)
+    assert placed_pods.nodes_with_terminating_pods() == [low]
+    world.state.remove(pod("low").build().uid)
+    assert placed_pods.nodes_with_terminating_pods() == []
