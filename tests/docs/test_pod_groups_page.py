@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -45,7 +46,9 @@ def gang(minimum: int, **spec: Any) -> Manifest:
     return pod_group(NATIVE, schedulingPolicy={"gang": {"minCount": minimum}}, **spec)
 
 
-def pods(count: int, cpu: int = 1, native: bool = True, **annotations: str) -> list[Manifest]:
+def pods(
+    count: int, cpu: int = 1, native: bool = True, annotations: Mapping[str, str] = MappingProxyType({})
+) -> list[Manifest]:
     """Return members of the group `a`."""
     container = {"name": "main", "image": "app:1", "resources": {"requests": {"cpu": str(cpu)}}}
     spec = {"containers": [container], **({"schedulingGroup": {"podGroupName": "a"}} if native else {})}
@@ -110,7 +113,7 @@ def too_few_pods() -> Harness:
 
 def missing_role() -> Harness:
     group = pod_group(VOLCANO, minMember=3, minTaskMember={"worker": 2, "ps": 1})
-    return harness(node("n1", 8), group, *pods(3, native=False, **{"volcano.sh/task-spec": "worker"}))
+    return harness(node("n1", 8), group, *pods(3, native=False, annotations={"volcano.sh/task-spec": "worker"}))
 
 
 def missing_group() -> Harness:
@@ -123,7 +126,7 @@ def unsupported_field() -> Harness:
 
 
 def two_declarations() -> Harness:
-    return harness(node("n1", 8), gang(1), *pods(1, **{GROUP_NAME: "b"}))
+    return harness(node("n1", 8), gang(1), *pods(1, annotations={GROUP_NAME: "b"}))
 
 
 def no_room() -> Harness:
@@ -157,7 +160,9 @@ STATES: dict[str, Callable[[], Harness]] = {
 
 
 def test_messages_are_those_of_the_scheduler() -> None:
-    documented = {state: (reason, message.strip("`")) for state, reason, message in rows(PAGE, "What the status says")}
+    documented = {
+        state: (reason, message.strip("`")) for state, reason, message in rows(PAGE, "Conditions of the pods")
+    }
     written = {state: pending_condition(build()) for state, build in STATES.items()}
     assert written == documented
 
