@@ -17,7 +17,7 @@ from pyscheduler.api.resources import Amounts
 from pyscheduler_plugins.queues.bundles import Bundle
 from pyscheduler_plugins.queues.quantities import format_amount, format_amounts
 from pyscheduler_plugins.queues.tree import QueueTree
-from pyscheduler_plugins.queues.victim_search import Allowance, Candidate, smallest_set
+from pyscheduler_plugins.queues.victim_search import Allowance, CandidateBundle, smallest_set
 
 MAX_REASONS = 3
 """Number of queues that the reason names."""
@@ -87,14 +87,14 @@ class _CandidateBundles:
     """Bundles of queues that have more than they deserve."""
 
     def __init__(self, tree: QueueTree, queue: str, missing: Amounts, excesses: Mapping[str, object]) -> None:
-        self.candidates: list[Candidate] = []
+        self.candidates: list[CandidateBundle] = []
         self.allowance = Allowance({}, {})
         self._tree, self._missing = tree, missing
         self._path = tree.path(queue)
         # A queue above the reclaiming one that would exceed its deserved amounts can reclaim from its own subtree only.
         self._within = next((name for name in reversed(self._path) if name in excesses), self._path[-1])
         self._affected: dict[str, tuple[str, ...]] = {}
-        self._victims: dict[str, list[Candidate]] = {}
+        self._victims: dict[str, list[CandidateBundle]] = {}
 
     def add(self, bundle: Bundle) -> None:
         """Add the bundle to the candidates if all its queues have more than they deserve."""
@@ -104,7 +104,7 @@ class _CandidateBundles:
             queues = self._affected[bundle.queue] = self._below_common_ancestor(bundle.queue)
         if not frees or not queues or not all(self._above_deserved(queue).keys() & frees.keys() for queue in queues):
             return
-        candidate = Candidate(bundle, frees, queues)
+        candidate = CandidateBundle(bundle, frees, queues)
         self._victims.setdefault(bundle.queue, []).append(candidate)
         if self._protected(queues) is None:
             self.candidates.append(candidate)
@@ -117,7 +117,7 @@ class _CandidateBundles:
         more = [f"{len(reasons) - MAX_REASONS} more queues"] if len(reasons) > MAX_REASONS else []
         return "; ".join(reasons[:MAX_REASONS] + more)
 
-    def _reason_of(self, queue: str, candidates: list[Candidate]) -> str:
+    def _reason_of(self, queue: str, candidates: list[CandidateBundle]) -> str:
         over = format_amounts(self._above_deserved(queue))
         protected = self._protected(candidates[0].queues)
         if protected is not None:
@@ -131,7 +131,7 @@ class _CandidateBundles:
             return f"queue {queue} is {over} over its deserved, {each} would leave {obstacles[0]}"
         return f"queue {queue} is {over} over its deserved, {format_amounts(self._missing)} must be freed"
 
-    def _guarantee_obstacle(self, candidate: Candidate) -> str:
+    def _guarantee_obstacle(self, candidate: CandidateBundle) -> str:
         """Return the guarantee that the bundle violates, as text; "" if none."""
         for queue in candidate.queues:
             for resource, spare in self.allowance.above_guarantee[queue].items():

@@ -26,7 +26,7 @@ _Cost = tuple[int, int, int]
 _NO_PRIORITY = -(2**63)
 
 
-class Candidate(Struct, frozen=True):
+class CandidateBundle(Struct, frozen=True):
     """A bundle that may be chosen."""
 
     bundle: Bundle
@@ -44,7 +44,7 @@ class Allowance(Struct, frozen=True):
     above_guarantee: Balance
 
 
-def smallest_set(candidates: Sequence[Candidate], missing: Amounts, allowance: Allowance) -> list[Bundle] | None:
+def smallest_set(candidates: Sequence[CandidateBundle], missing: Amounts, allowance: Allowance) -> list[Bundle] | None:
     """Return the smallest set that frees the missing amounts, None if no set does.
 
     The last bundle that is taken from a queue may take it below its deserved amounts; before, the queue is above them.
@@ -90,7 +90,7 @@ class _QueueBalance:
 class _Search:
     """State of a search: the chosen candidates, and what is still missing and allowed."""
 
-    def __init__(self, candidates: Iterable[Candidate], missing: Amounts, allowance: Allowance) -> None:
+    def __init__(self, candidates: Iterable[CandidateBundle], missing: Amounts, allowance: Allowance) -> None:
         self.best: list[Bundle] | None = None
         self._best_cost: tuple[int, _Cost, float] | None = None
         self._allowance = allowance
@@ -100,7 +100,7 @@ class _Search:
         self._balances = {queue: _QueueBalance(of) for queue, of in allowance.above_deserved.items()}
         self._below = 0
         self._above_guarantee = {queue: dict(of) for queue, of in allowance.above_guarantee.items()}
-        self._chosen: list[Candidate] = []
+        self._chosen: list[CandidateBundle] = []
         self._costs: list[_Cost] = [(0, _NO_PRIORITY, 0)]
         self._jobs: Counter[str] = Counter()
         self._stopped_jobs: set[str] = set()
@@ -145,7 +145,7 @@ class _Search:
                 return index
         return None
 
-    def _is_allowed(self, candidate: Candidate, cost: _Cost) -> bool:
+    def _is_allowed(self, candidate: CandidateBundle, cost: _Cost) -> bool:
         bundle = candidate.bundle
         conflicts = self._jobs[bundle.job] if bundle.is_whole else bundle.job in self._stopped_jobs
         if conflicts or not any(self._missing[r] > 0 for r in candidate.frees):
@@ -163,7 +163,7 @@ class _Search:
             and self._keeps_guarantees(candidate)
         )
 
-    def _keeps_guarantees(self, candidate: Candidate) -> bool:
+    def _keeps_guarantees(self, candidate: CandidateBundle) -> bool:
         return all(
             amount <= self._above_guarantee[queue].get(resource, amount)
             for queue in candidate.queues
@@ -171,7 +171,7 @@ class _Search:
             if amount > 0
         )
 
-    def _take(self, candidate: Candidate) -> None:
+    def _take(self, candidate: CandidateBundle) -> None:
         self._chosen.append(candidate)
         self._costs.append(_added(self._costs[-1], candidate.bundle))
         self._jobs[candidate.bundle.job] += 1
@@ -187,7 +187,7 @@ class _Search:
             self._stopped_jobs.discard(candidate.bundle.job)
         self._change(candidate, 1)
 
-    def _change(self, candidate: Candidate, sign: int) -> None:
+    def _change(self, candidate: CandidateBundle, sign: int) -> None:
         _add_listed(self._missing, candidate.frees, sign)
         for queue in candidate.queues:
             _add_listed(self._above_guarantee[queue], candidate.bundle.resources, sign)
@@ -211,7 +211,7 @@ class _Search:
         if self._best_cost is None or total < self._best_cost:
             self.best, self._best_cost = [candidate.bundle for candidate in chosen], total
 
-    def _count_below(self, chosen: Iterable[Candidate]) -> int:
+    def _count_below(self, chosen: Iterable[CandidateBundle]) -> int:
         """Return the number of queues that the candidates take below their deserved amounts."""
         taken: Balance = {}
         for candidate in chosen:
@@ -231,7 +231,7 @@ def _add_listed(amounts: Amounts, changes: Mapping[str, int], sign: int) -> None
             amounts[resource] += sign * change
 
 
-def _preference(candidate: Candidate, missing: Amounts) -> tuple[object, ...]:
+def _preference(candidate: CandidateBundle, missing: Amounts) -> tuple[object, ...]:
     """Return the sort key: cheap bundles that cover much come first, then newer pods."""
     bundle = candidate.bundle
     covered = sum(min(n, missing[r]) / missing[r] for r, n in candidate.frees.items())
@@ -241,7 +241,7 @@ def _preference(candidate: Candidate, missing: Amounts) -> tuple[object, ...]:
     return *kind, -bundle.started, bundle.job, bundle.pods
 
 
-def _kinds(candidates: Sequence[Candidate]) -> list[tuple[object, ...]]:
+def _kinds(candidates: Sequence[CandidateBundle]) -> list[tuple[object, ...]]:
     """Return the kind of each candidate. Those of one kind differ in their age only, and follow each other."""
     surplus_of = {candidate.bundle.job for candidate in candidates if not candidate.bundle.is_whole}
     both = {c.bundle.job for c in candidates if c.bundle.is_whole and c.bundle.job in surplus_of}
@@ -264,7 +264,7 @@ def _next_positions(kinds: Sequence[object]) -> list[int]:
     return following
 
 
-def _suffix_sums(candidates: Sequence[Candidate], missing: Amounts) -> list[Amounts]:
+def _suffix_sums(candidates: Sequence[CandidateBundle], missing: Amounts) -> list[Amounts]:
     """Return what each candidate and all after it free together."""
     sums = [dict.fromkeys(missing, 0)]
     for candidate in reversed(candidates):

@@ -118,7 +118,7 @@ class PlacementSearch:
         forget_pod(self._context, assumed)
         if node_name := self._nominations.pop(assumed.pod.uid, ""):
             nominator.add(assumed.pod, node_name)
-        del nominator.freed[self._freed :]  # nobody gains by a nomination that is back
+        del nominator.freed[self._freed :]  # the nomination is back, so no room was freed
 
     def _missing_resources(self, members: Iterable[QueuedPod]) -> str:
         """Return what the first member without a node lacks on the node with the most room for it; "" if nothing."""

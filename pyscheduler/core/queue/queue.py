@@ -11,9 +11,8 @@
 It follows kube-scheduler 1.36's PriorityQueue with its gates SchedulerQueueingHints and SchedulerPopFromBackoffQ on.
 It has no clock: `now` is seconds on the caller's monotonic clock. Nothing blocks: `pop` returns None if no pod is
 ready, and `next_wake` is the time to `tick` and `pop` again. No call processes more than a slice of the pending pods:
-the rest goes into the `backlog`, which `process_backlog` continues, and `pop` returns None until it is empty. There are
-two differences: early pops from backoff are delayed (the constants of `backoff`), and at most `inflight.MOST_EVENTS`
-events are recorded for the pods in flight.
+the rest goes into the `backlog`, which `process_backlog` continues, and `pop` returns None until it is empty. It delays
+early pops from backoff (constants of `backoff`) and records at most `inflight.MOST_EVENTS` events for pods in flight.
 
 Rules for the caller:
 - `pop` puts a pod in flight; each popped pod needs one `add_unschedulable` or one `done`. `done` is called before

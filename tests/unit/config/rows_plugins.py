@@ -53,6 +53,7 @@ MERGING = (
         values={
             "profiles[0].plugins.preEnqueue": ["SchedulingGates", "DynamicResources", "DefaultPreemption"],
             "profiles[0].plugins.queueSort": ["PrioritySort"],
+            "profiles[0].plugins.podGroup": [],
             "profiles[0].plugins.filter": _FILTERS,
             "profiles[0].plugins.postFilter": ["DynamicResources", "DefaultPreemption"],
             "profiles[0].plugins.score": _SCORES,

@@ -230,6 +230,7 @@ def test_plugins_of_pyscheduler_plugins_are_found() -> None:
     gang = default().registry["Gang"]
     assert (gang.distribution, gang.in_tree) == ("pyscheduler-plugins", False)
     assert gang.points == ("preEnqueue", "preFilter", "reserve", "permit")
+    assert default().registry["PodGroups"].points == ("podGroup",)
 
 
 def test_points_of_a_class_are_in_framework_order() -> None:
