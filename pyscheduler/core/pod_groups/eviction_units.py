@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Set
 
 from msgspec import Struct
 
@@ -11,7 +11,7 @@ from pyscheduler.api.pod import Pod
 from pyscheduler.api.pod_group import DisruptionMode, PodGroup, PodGroupKey
 from pyscheduler.core.context import Context
 
-_SURPLUS, _POD, _CORE = range(3)
+_SURPLUS, _POD, _GROUP = range(3)
 """Ranks of units of one priority, the least important first."""
 
 
@@ -31,10 +31,25 @@ class EvictionUnit(Struct, frozen=True):
         return self.priority, self.rank, -self.started
 
 
+def leaves_minimums(context: Context, victims: Collection[Pod]) -> bool:
+    """Return True if no group loses its minimum with these pods, unless they are all of its pods."""
+    uids = {pod.uid for pod in victims}
+    return all(_is_whole_without(context, key, uids) for key in {*map(context.groups.key_of, victims)} if key)
+
+
+def _is_whole_without(context: Context, key: PodGroupKey, uids: Set[str]) -> bool:
+    groups, state = context.groups, context.groups[key]
+    group = groups.requirements(key)
+    if not isinstance(group, PodGroup) or groups.shortage(group, ()) or uids >= state.placed:
+        return True
+    roles = [groups.role_of(pod) for pod in state.started if pod.uid not in uids]
+    return group.disruption_mode is not DisruptionMode.ALL and not group.shortage(roles)
+
+
 def eviction_units(context: Context, preemptor: PodGroupKey, priority: int) -> list[EvictionUnit]:
     """Return the units of pods on nodes with a priority below this one, the least important first.
 
-    Pods of one priority are in this order: those above the minimum of their group, single pods, cores of groups.
+    Pods of one priority are in this order: those above the minimum of their group, single pods, whole groups.
     Terminating pods and those of the preemptor are left out.
     """
     groups: dict[PodGroupKey, list[Pod]] = {}
@@ -62,9 +77,11 @@ def _units_of_group(context: Context, key: PodGroupKey, pods: list[Pod], priorit
     if not isinstance(group, PodGroup) or context.groups.shortage(group, ()):
         return [EvictionUnit((pod,), priority, _SURPLUS, pod.started) for pod in newest_first]
     surplus = [] if group.disruption_mode is DisruptionMode.ALL else _surplus(context, group, newest_first)
-    core = tuple(pod for pod in newest_first if pod not in surplus)
     units = [EvictionUnit((pod,), priority, _SURPLUS, pod.started) for pod in surplus]
-    return [*units, EvictionUnit(core, priority, _CORE, core[0].started)] if core else units
+    if len(surplus) == len(pods):
+        return units
+    # The surplus is of no use without the others.
+    return [*units, EvictionUnit(tuple(newest_first), priority, _GROUP, newest_first[0].started)]
 
 
 def _surplus(context: Context, group: PodGroup, newest_first: Iterable[Pod]) -> list[Pod]:

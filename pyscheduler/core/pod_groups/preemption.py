@@ -16,7 +16,7 @@ from pyscheduler.api.pod_group import PodGroup, PodGroupKey
 from pyscheduler.api.preemption import PreemptionPlugin
 from pyscheduler.api.queued import QueuedPod
 from pyscheduler.core.context import Context
-from pyscheduler.core.pod_groups.eviction_units import EvictionUnit, eviction_units
+from pyscheduler.core.pod_groups.eviction_units import EvictionUnit, eviction_units, leaves_minimums
 from pyscheduler.core.pod_groups.placement import PlacementSearch
 
 _NO_GROUP = PodGroupKey("", "")
@@ -62,7 +62,7 @@ class GroupPreemptionSearch:
         removed = self._without_unneeded(needed, terminating)
         nodes = self._place(removed, terminating)
         assert nodes is not None, "the group fits without these units"
-        return GroupPreemption(nodes, _by_node(self._context, [pod for unit in removed for pod in unit.pods]))
+        return GroupPreemption(nodes, _by_node(self._context, _pods_of(removed)))
 
     def _by_disruption(self, units: Sequence[EvictionUnit]) -> list[EvictionUnit]:
         """Return the units, those last that violate a PodDisruptionBudget if all before them are evicted."""
@@ -72,7 +72,7 @@ class GroupPreemptionSearch:
             for plugin in profile.post_filter
             if isinstance(plugin, PreemptionPlugin)
         ]
-        pods = [pod for unit in units for pod in unit.pods]
+        pods = _pods_of(units)
         violating = {pod.uid for plugin in plugins[:1] for pod in plugin.violates_budgets(pods)}
         return sorted(units, key=lambda unit: any(pod.uid in violating for pod in unit.pods))
 
@@ -144,12 +144,16 @@ def preempt_whole_groups(
     if not context.groups.is_enabled or not any(map(context.groups.key_of, victims)):
         return chosen
     units = eviction_units(context, _NO_GROUP, queued.pod.priority)
-    uids = {pod.uid for pod in victims}
-    touched = [each for each in ({pod.uid for pod in unit.pods} for unit in units) if not each.isdisjoint(uids)]
-    if uids == set().union(*touched):
+    may_be_evicted = {pod.uid for unit in units for pod in unit.pods}
+    if may_be_evicted.issuperset(pod.uid for pod in victims) and leaves_minimums(context, victims):
         return chosen
     alone = PodGroup(_NO_GROUP, min_count=1)
     return GroupPreemptionSearch(context, alone, queued.pod.priority, [queued], now).run()
+
+
+def _pods_of(units: Iterable[EvictionUnit]) -> list[Pod]:
+    """Return the pods of units, each once."""
+    return list({pod.uid: pod for unit in units for pod in unit.pods}.values())
 
 
 def _by_node(context: Context, pods: Iterable[Pod]) -> dict[str, list[Pod]]:
