@@ -39,7 +39,18 @@ resultCache: STATE
 Step = tuple[str, int, int]
 """Kind of event, number of the pod, group or node, and variant."""
 
-_PODS = (*("members_of",) * 4, *("member",) * 3, "single", "single", "gated", "ungate", "leave", "delete", "succeed", "fail")
+_PODS = (
+    *("members_of",) * 4,
+    *("member",) * 3,
+    "single",
+    "single",
+    "gated",
+    "ungate",
+    "leave",
+    "delete",
+    "succeed",
+    "fail",
+)
 _OBJECTS = ("object", "object", "undeclare")
 _NODES = ("node", "node", "drop")
 _BINDINGS = ("hold", "finish", "refuse")
