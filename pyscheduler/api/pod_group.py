@@ -51,7 +51,7 @@ class EvictionUnit(Struct, frozen=True):
     priority: int
     rank: int
     """Importance among units of one priority: 0 for a pod above the minimum of its group, 1 for a single pod, 2 for
-    the pods of a group that it does not run without."""
+    a whole group, whose surplus pods are units of their own too."""
     started: float
     """Start of the newest pod, in seconds since 1970; infinity if it has not started."""
     group: PodGroupKey | None = None

@@ -200,12 +200,12 @@ class Machine:
             commands += self._apply_requests(now)
         else:
             context.processing_waiting_pods = False
-        if context.queue.nominator.freed:
-            context.wake_for_freed_nominations(now)
         if context.groups.has_changes:
             context.queue.update_groups(now)
         if context.queue.gates.reports:
             commands += report_gated(context)
+        if context.queue.nominator.freed:
+            context.wake_for_freed_nominations(now)
         if context.queue.backlog:
             context.queue.process_backlog()
         elif context.adopting is not None:

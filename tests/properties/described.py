@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from pyscheduler.core.commands import Bind, CallExtenders, CancelBinding, Command, Evict, GetPod, PatchStatus, Record
+from pyscheduler.core.commands import (
+    Bind,
+    CallExtenders,
+    CancelBinding,
+    Command,
+    Evict,
+    GetPod,
+    PatchPodGroup,
+    PatchStatus,
+    Record,
+)
 
 
 def describe(command: Command) -> str:
@@ -14,6 +24,8 @@ def describe(command: Command) -> str:
             return f"cancel {command.uid}"
         case PatchStatus():
             return f"patch {command.pod.uid} {command.condition} {command.nominated_node_name}"
+        case PatchPodGroup():
+            return f"patch podgroup {command.name} {command.type} {command.status} {command.reason} {command.message}"
         case Evict():
             return f"evict {command.victim.uid} for {command.preemptor.uid}"
         case Record():

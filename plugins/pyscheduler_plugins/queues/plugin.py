@@ -18,7 +18,8 @@ DEFAULT_QUEUE = "default"
 """Queue of pods that name none. It exists without an object."""
 QUEUE_ANNOTATION = "scheduling.volcano.sh/queue-name"
 """Annotation with the queue of a pod without a group."""
-_SURPLUS, _CORE = 0, 2
+_WHOLE_GROUP = 2
+"""Rank of an eviction unit that is a whole group."""
 
 
 class Queues(QuotaPlugin):
@@ -132,26 +133,18 @@ class Queues(QuotaPlugin):
         self._read_queues()
         queue = self._queue_of(group)
         others = [(unit, other) for unit, other in units if self._queue_of(other) != queue]
-        bundles = [_bundle(unit, other, others, self._queue_of(other)) for unit, other in others]
+        bundles = [_bundle(unit, other, self._queue_of(other)) for unit, other in others]
         found = find_victims(self._tree, queue, request, free, bundles)
         if found.reason:
             return found.reason
-        chosen = [id(bundle) for bundle in found.victims]
-        victims = [unit for (unit, _), bundle in zip(others, bundles, strict=True) if id(bundle) in chosen]
-        stopped = {unit.group for unit in victims if unit.rank == _CORE}
-        return [unit for unit, _ in others if unit in victims or (unit.rank == _SURPLUS and unit.group in stopped)]
+        chosen = {id(bundle) for bundle in found.victims}
+        return [unit for (unit, _), bundle in zip(others, bundles, strict=True) if id(bundle) in chosen]
 
 
-def _bundle(unit: EvictionUnit, group: PodGroup, units: Sequence[tuple[EvictionUnit, PodGroup]], queue: str) -> Bundle:
-    """Return the unit as a bundle. A bundle of a core has the surplus of its group too, which stops with it."""
-    pods = unit.pods
-    if unit.rank == _CORE:
-        surplus = (each.pods for each, _ in units if each.group == unit.group and each is not unit)
-        pods = (*(pod for each in surplus for pod in each), *pods)
+def _bundle(unit: EvictionUnit, group: PodGroup, queue: str) -> Bundle:
     resources: Amounts = {}
-    for pod in pods:
+    for pod in unit.pods:
         for resource, amount in pod.requests.effective.items():
             resources[resource] = resources.get(resource, 0) + amount
-    name, is_whole = group.key.name, unit.rank == _CORE
-    names = tuple(pod.name for pod in pods)
-    return Bundle(name, queue, names, resources, is_whole, unit.priority, unit.started)
+    names, is_whole = tuple(pod.name for pod in unit.pods), unit.rank == _WHOLE_GROUP
+    return Bundle(group.key.name, queue, names, resources, is_whole, unit.priority, unit.started)

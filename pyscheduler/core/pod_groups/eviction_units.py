@@ -3,20 +3,35 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Set
 
 from pyscheduler.api.pod import Pod
 from pyscheduler.api.pod_group import DisruptionMode, EvictionUnit, PodGroup, PodGroupKey
 from pyscheduler.core.context import Context
 
-_SURPLUS, _POD, _CORE = range(3)
+_SURPLUS, _POD, _GROUP = range(3)
 """Ranks of units of one priority, the least important first."""
+
+
+def leaves_minimums(context: Context, victims: Collection[Pod]) -> bool:
+    """Return True if no group loses its minimum with these pods, unless they are all of its pods."""
+    uids = {pod.uid for pod in victims}
+    return all(_is_whole_without(context, key, uids) for key in {*map(context.groups.key_of, victims)} if key)
+
+
+def _is_whole_without(context: Context, key: PodGroupKey, uids: Set[str]) -> bool:
+    groups, state = context.groups, context.groups[key]
+    group = groups.requirements(key)
+    if not isinstance(group, PodGroup) or groups.shortage(group, ()) or uids >= state.placed:
+        return True
+    roles = [groups.role_of(pod) for pod in state.started if pod.uid not in uids]
+    return group.disruption_mode is not DisruptionMode.ALL and not group.shortage(roles)
 
 
 def eviction_units(context: Context, preemptor: PodGroupKey, priority: int) -> list[EvictionUnit]:
     """Return the units of pods on nodes with a priority below this one, the least important first.
 
-    Pods of one priority are in this order: those above the minimum of their group, single pods, cores of groups.
+    Pods of one priority are in this order: those above the minimum of their group, single pods, whole groups.
     Terminating pods and those of the preemptor are left out.
     """
     if not _has_lower_priority(context, priority):
@@ -59,13 +74,12 @@ def _units_of_group(context: Context, key: PodGroupKey, pods: list[Pod], priorit
     if not isinstance(group, PodGroup) or context.groups.shortage(group, ()):
         return [EvictionUnit((pod,), priority, _SURPLUS, pod.started, key) for pod in newest_first]
     surplus = [] if group.disruption_mode is DisruptionMode.ALL else _surplus(context, group, newest_first)
-    core = tuple(pod for pod in newest_first if pod not in surplus)
     units = [EvictionUnit((pod,), priority, _SURPLUS, pod.started, key) for pod in surplus]
-    return (
-        [*units, EvictionUnit(core, priority, _CORE if len(core) > 1 else _POD, core[0].started, key)]
-        if core
-        else units
-    )
+    if len(surplus) == len(pods):
+        return units
+    # The surplus is of no use without the others.
+    rank = _GROUP if len(pods) > 1 else _POD
+    return [*units, EvictionUnit(tuple(newest_first), priority, rank, newest_first[0].started, key)]
 
 
 def _surplus(context: Context, group: PodGroup, newest_first: Iterable[Pod]) -> list[Pod]:

@@ -17,7 +17,7 @@ from pyscheduler.api.pod_group import EvictionUnit, PodGroup, PodGroupKey
 from pyscheduler.api.preemption import PreemptionPlugin
 from pyscheduler.api.queued import QueuedPod
 from pyscheduler.core.context import Context
-from pyscheduler.core.pod_groups.eviction_units import eviction_units
+from pyscheduler.core.pod_groups.eviction_units import eviction_units, leaves_minimums
 from pyscheduler.core.pod_groups.placement import PlacementSearch
 
 CRITICAL_PRIORITY = 2_000_000_000
@@ -72,7 +72,7 @@ class GroupPreemptionSearch:
         removed = self._without_unneeded(needed, terminating)
         nodes = self._place(removed, terminating)
         assert nodes is not None, "the group fits without these units"
-        return GroupPreemption(nodes, _by_node(self._context, [pod for unit in removed for pod in unit.pods]))
+        return GroupPreemption(nodes, _by_node(self._context, _pods_of(removed)))
 
     def _of_lower_priority(self) -> list[EvictionUnit]:
         units, groups = eviction_units(self._context, self._group.key, self._priority), self._context.groups
@@ -119,7 +119,7 @@ class GroupPreemptionSearch:
             for plugin in profile.post_filter
             if isinstance(plugin, PreemptionPlugin)
         ]
-        pods = [pod for unit in units for pod in unit.pods]
+        pods = _pods_of(units)
         violating = {pod.uid for plugin in plugins[:1] for pod in plugin.violates_budgets(pods)}
         return sorted(units, key=lambda unit: any(pod.uid in violating for pod in unit.pods))
 
@@ -191,13 +191,17 @@ def preempt_whole_groups(
     if not context.groups.is_enabled or not any(map(context.groups.key_of, victims)):
         return chosen
     units = eviction_units(context, _NO_GROUP, queued.pod.priority)
-    uids = {pod.uid for pod in victims}
-    touched = [each for each in ({pod.uid for pod in unit.pods} for unit in units) if not each.isdisjoint(uids)]
-    if uids == set().union(*touched):
+    may_be_evicted = {pod.uid for unit in units for pod in unit.pods}
+    if may_be_evicted.issuperset(pod.uid for pod in victims) and leaves_minimums(context, victims):
         return chosen
     alone = PodGroup(_NO_GROUP, min_count=1)
     found = GroupPreemptionSearch(context, alone, queued.pod.priority, [queued], now).run()
     return None if isinstance(found, str) else found
+
+
+def _pods_of(units: Iterable[EvictionUnit]) -> list[Pod]:
+    """Return the pods of units, each once."""
+    return list({pod.uid: pod for unit in units for pod in unit.pods}.values())
 
 
 def _by_node(context: Context, pods: Iterable[Pod]) -> dict[str, list[Pod]]:

@@ -51,11 +51,17 @@ def report_failure(pod: Pod, failure: Failure, nominated: str | None) -> list[Co
 
 
 def report_gated(context: Context) -> list[Command]:
-    """Return a condition patch for each newly gated pod of a PreEnqueue plugin with `reports_gating`."""
+    """Return a condition patch for each newly gated pod of a PreEnqueue plugin with `reports_gating`, and for members
+    of pod groups that cannot be scheduled yet.
+    """
     reports = context.queue.take_gate_reports()
-    if not reports:
-        return []
-    return [PatchStatus(pod, Condition(SCHEDULING_GATED, message)) for pod, message in reports]
+    commands: list[Command] = []
+    for pod, message in reports:
+        nominated = None
+        if context.groups.key_of(pod) is not None:  # a group that lacks members holds no room
+            nominated = nominate(context, pod, Failure(message, SCHEDULING_GATED, nominate=""))
+        commands.append(PatchStatus(pod, Condition(SCHEDULING_GATED, message), nominated))
+    return commands
 
 
 def report_plugin_failure(context: Context, failed: PluginFailed) -> None:

@@ -136,3 +136,38 @@ def test_surplus_pod_is_evicted_rather_than_one_of_a_complete_group(api: str) ->
     cluster.advance(30)
     assert [name[:2] for name in cluster.evicted_names] == ["el"]
     assert (cluster.members(elastic), cluster.members(core)) == (3, 3)
+
+
+@pytest.mark.parametrize("api", [NATIVE, VOLCANO])
+def test_group_that_a_preemption_leaves_whole_loses_one_pod(api: str) -> None:
+    cluster = Cluster(node("n1", 2), node("n2", 2))
+    group = gang("a", 2, 3, api=api)
+    cluster.submit(group)
+    cluster.submit(pod("high", 2, priority=100))
+    cluster.advance(30)
+    assert (cluster.members(group), len(cluster.evictions)) == (2, 1)
+    assert "default/high" in cluster.bindings
+
+
+@pytest.mark.parametrize("api", [NATIVE, VOLCANO])
+def test_no_surplus_stays_of_a_group_that_loses_its_minimum(api: str) -> None:
+    cluster = Cluster(node("n1", 2), node("n2"))
+    cluster.submit(gang("a", 2, 3, api=api))
+    cluster.submit(pod("high", 2, priority=100))
+    cluster.advance(30)
+    assert sorted(cluster.evicted_names) == ["a0", "a1", "a2"]
+    assert "default/high" in cluster.bindings
+
+
+@pytest.mark.parametrize("api", [NATIVE, VOLCANO])
+def test_group_that_lost_a_pod_while_its_victims_ended_holds_no_room(api: str) -> None:
+    cluster = full(3, ends_after="20")
+    group = with_priority("a", 3, 100, api)
+    cluster.submit(group)
+    cluster.advance(5)
+    fillers = [pod(f"filler{i}", priority=50) for i in range(3)]
+    cluster.submit(*fillers)
+    cluster.delete("Pod", "a0")
+    cluster.advance(30)
+    assert cluster.members("filler") == 3
+    assert {cluster.nominated(name) for name in ("a1", "a2")} == {""}
