@@ -133,6 +133,8 @@ class Queues(QuotaPlugin):
         self._read_queues()
         queue = self._queue_of(group)
         others = [(unit, other) for unit, other in units if self._queue_of(other) != queue]
+        if not others:
+            return ()
         bundles = [_bundle(unit, other, self._queue_of(other)) for unit, other in others]
         found = find_victims(self._tree, queue, request, free, bundles)
         if found.reason:

@@ -64,7 +64,7 @@ def schedule_pod_group(context: Context, queued: QueuedPodGroup, now: float) -> 
         search.fail(queued.members, failed)
         waits = {}
     placed = search.placed
-    failures = _failures_of_all(group, queued, search)
+    failures = _failures_of_all(context, group, queued, search)
     evictions = [] if placed or not failures else _run_preemption(context, group, queued, failures, now)
     members = [queued.members[uid] for uid in failures]
     rejected = frozenset(plugin for failure in failures.values() for plugin in failure.unschedulable_plugins)
@@ -127,14 +127,16 @@ def _start_binding_cycles(context: Context, placed: Sequence[AssumedPod], waits:
     return commands
 
 
-def _failures_of_all(group: PodGroup, queued: QueuedPodGroup, search: PlacementSearch) -> dict[str, Failure]:
+def _failures_of_all(
+    context: Context, group: PodGroup, queued: QueuedPodGroup, search: PlacementSearch
+) -> dict[str, Failure]:
     """Return the failure of each member that is not placed, in the order of the members.
 
-    If the group is not placed, each has the reason of the whole group.
+    If the group lacks its minimum, each has the reason of the whole group.
     """
     placed = {assumed.pod.uid for assumed in search.placed}
     failures = {uid: search.failures[uid] for uid in queued.members if uid not in placed and uid in search.failures}
-    if placed or search.is_failed_as_a_whole:
+    if search.is_failed_as_a_whole or not context.groups.shortage(group, ()):
         return failures
     uid, first = next(iter(search.failures.items()))
     name = queued.members[uid].pod.name
