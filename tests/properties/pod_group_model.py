@@ -39,23 +39,13 @@ resultCache: STATE
 Step = tuple[str, int, int]
 """Kind of event, number of the pod, group or node, and variant."""
 
-_PODS = (
-    *("members_of",) * 4,
-    *("member",) * 3,
-    "single",
-    "single",
-    "gated",
-    "ungate",
-    "leave",
-    "delete",
-    "succeed",
-    "fail",
-)
+_MEMBERS = (*("members_of",) * 4, *("member",) * 3, "gated", "ungate", "leave")
+_PODS = ("single", "single", "delete", "succeed", "fail")
 _OBJECTS = ("object", "object", "undeclare")
 _NODES = ("node", "node", "drop")
 _BINDINGS = ("hold", "finish", "refuse")
 _REST = ("restart", "time", "time", "time")
-WHAT: Final = (*_PODS, *_OBJECTS, *_NODES, *_BINDINGS, *_REST)
+WHAT: Final = (*_MEMBERS, *_PODS, *_OBJECTS, *_NODES, *_BINDINGS, *_REST)
 STEPS: Final = scripts(st.tuples(st.sampled_from(WHAT), st.integers(0, 11), st.integers(0, 11)), longest=24)
 RECONFIGURED: Final = scripts(
     st.tuples(st.sampled_from((*WHAT, "disable", "enable", "enable")), st.integers(0, 11), st.integers(0, 11)),

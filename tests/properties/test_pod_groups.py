@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from collections.abc import Callable
+from typing import Any
 
+import pytest
+from hypothesis import given
+from msgspec.structs import replace
+
+from pyscheduler.api import Pod
+from pyscheduler.core.pod_groups import eviction_units, preemption
+from pyscheduler.core.pod_groups.manager import PodGroupManager
+from pyscheduler.core.pod_groups.placement import PlacementSearch
+from pyscheduler.core.queue import SchedulingQueue
 from tests.properties.pod_group_model import RECONFIGURED, STEPS, PodGroupModel, Step, config
-from tests.properties.profiles import quick
+from tests.properties.pod_group_preemption import CASES, Case, check_preemption, check_restarts
+from tests.properties.profiles import assert_caught, quick
 
 
 def run(script: list[Step], result_cache: str = "On") -> PodGroupModel:
@@ -29,7 +40,134 @@ def test_groups_are_bound_as_a_whole_as_soon_as_they_fit(script: list[Step]) -> 
     check_bound(script)
 
 
+def check_reconfigured(script: list[Step]) -> None:
+    """Check the same while the plugin is enabled and disabled."""
+    check_bound([*script, ("enable", 0, 0)])
+
+
 @quick(30)
 @given(RECONFIGURED)
 def test_groups_are_bound_whatever_is_reconfigured(script: list[Step]) -> None:
-    check_bound([*script, ("enable", 0, 0)])
+    check_reconfigured(script)
+
+
+@quick(100)
+@given(CASES)
+def test_preemption_evicts_only_what_makes_room(case: Case) -> None:
+    check_preemption(case)
+
+
+@quick(25)
+@given(CASES)
+def test_restart_changes_no_outcome(case: Case) -> None:
+    check_restarts(case)
+
+
+def check_commands(script: list[Step]) -> None:
+    """Check that the commands are the same on another run, and without the result cache."""
+    commands = run(script).commands()
+    assert commands == run(script).commands()
+    assert commands == run(script, result_cache="Off").commands()
+
+
+@quick(25)
+@given(STEPS)
+def test_commands_depend_on_events_alone(script: list[Step]) -> None:
+    check_commands(script)
+
+
+# -- planted bugs --------------------------------------------------------------------------------------------------
+
+Plant = Callable[[pytest.MonkeyPatch], None]
+
+
+def _undo_all_but_one(patch: pytest.MonkeyPatch) -> None:
+    def undo(self: PlacementSearch) -> None:
+        while len(self.placed) > 1:
+            self.forget_last()
+
+    patch.setattr(PlacementSearch, "undo", undo)
+
+
+def _place_fewer_than_needed(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(PlacementSearch, "_is_short", lambda self, remaining: not (self.placed or remaining))
+
+
+def _ignore_succeeded(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(PodGroupManager, "add_succeeded", lambda self, pod: False)
+
+
+def _ignore_changed_groups(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(SchedulingQueue, "update_groups", lambda self, now: self._groups.take_changed())
+
+
+def _evict_pods_that_a_group_needs(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(preemption, "leaves_minimums", lambda context, victims: True)
+
+
+@pytest.mark.parametrize(
+    ("plant", "message"),
+    [
+        (_undo_all_but_one, "."),
+        (_place_fewer_than_needed, "pods of . have a node"),
+        (_ignore_succeeded, "would fit|pods of . have a node"),
+        (_ignore_changed_groups, "would fit"),
+        (_evict_pods_that_a_group_needs, "pods of . have a node"),
+    ],
+)
+def test_property_catches_planted_bug(plant: Plant, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    plant(monkeypatch)
+    assert_caught(check_bound, STEPS, AssertionError, match=message)
+
+
+def _ignore_priority_of_groups(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(PodGroupManager, "priority_of", lambda self, key, pods: -1)
+
+
+def _evict_without_need(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(
+        preemption.GroupPreemptionSearch, "_without_unneeded", lambda self, removed, terminating: list(removed)
+    )
+
+
+def _never_backtrack(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(PlacementSearch, "_place_with_backtracking", lambda self, members: False)
+
+
+def _keep_surplus_of_evicted_groups(patch: pytest.MonkeyPatch) -> None:
+    units_of_group = eviction_units._units_of_group
+
+    def without_surplus(*args: Any) -> list[eviction_units.EvictionUnit]:
+        units = units_of_group(*args)
+        surplus = {pod.uid for unit in units[:-1] for pod in unit.pods}
+        return [*units[:-1], replace(units[-1], pods=tuple(p for p in units[-1].pods if p.uid not in surplus))]
+
+    patch.setattr(eviction_units, "_units_of_group", without_surplus)
+
+
+@pytest.mark.parametrize(
+    ("plant", "message"),
+    [
+        (_ignore_priority_of_groups, "must not be evicted|pods of . have a node"),
+        (_evict_without_need, "evicted for nothing"),
+        (_never_backtrack, "have a node"),
+        (_keep_surplus_of_evicted_groups, "are left|are bound"),
+    ],
+)
+def test_preemption_property_catches_planted_bug(plant: Plant, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    plant(monkeypatch)
+    assert_caught(check_preemption, CASES, AssertionError, match=message, examples=600)
+
+
+def test_restart_property_catches_uncounted_members(monkeypatch: pytest.MonkeyPatch) -> None:
+    set_pod = PodGroupManager.set_pod
+
+    def set_uncounted(self: PodGroupManager, pod: Pod) -> None:
+        known = self._key_of.get(pod.uid)
+        counts = known is not None and pod.uid in self._groups[known].placed
+        set_pod(self, pod)
+        if not counts and pod.uid in self._key_of:
+            self._groups[self._key_of[pod.uid]].placed.discard(pod.uid)
+
+    monkeypatch.setattr(PodGroupManager, "set_pod", set_uncounted)
+    assert_caught(check_restarts, CASES, AssertionError, match="after a restart|are bound")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pyscheduler.api.resources import is_extended, is_scalar
+from pyscheduler.api.resources import amount, is_extended, is_scalar, quantity
 from pyscheduler.testing import PodBuilder, pod
 
 MIB = 1024 * 1024
@@ -109,3 +109,22 @@ def test_requests_with_defaults_for_scoring(of: PodBuilder, non_zero: tuple[int,
 )
 def test_scalar_and_extended_resources(name: str, scalar: bool, extended: bool) -> None:
     assert (is_scalar(name), is_extended(name)) == (scalar, extended)
+
+
+@pytest.mark.parametrize(
+    ("resource", "value", "expected"),
+    [
+        ("cpu", 500, "500m"),
+        ("cpu", 2000, "2"),
+        ("cpu", 0, "0"),
+        ("memory", 2**30, "1Gi"),
+        ("memory", 3 * 2**20 + 1, "3145729"),
+        ("memory", 0, "0"),
+        ("memory", 7 * 2**60, "7Ei"),
+        ("nvidia.com/gpu", 1024, "1024"),
+        ("pods", 110, "110"),
+    ],
+)
+def test_quantity_is_parsed_to_the_same_amount(resource: str, value: int, expected: str) -> None:
+    assert quantity(resource, value) == expected
+    assert amount(resource, expected) == value
