@@ -20,7 +20,7 @@ import yaml
 
 from pyscheduler.embedded.hollow import NodeTemplate
 from tests.controlplane.arguments import Options
-from tests.e2e.audit import AuditLog, Right, forbidden
+from tests.e2e.audit import AuditLog, Right, forbidden, used
 from tests.e2e.client import ApiClient, Json
 from tests.e2e.jobs import ended
 from tests.e2e.plane import REAL, Plane, new_namespace, opened, real
@@ -34,7 +34,17 @@ CRDS = ROOT / "manifests" / "crds"
 SCHEDULER = "pyscheduler"
 SERVICE_ACCOUNT = "system:serviceaccount:kube-system:pyscheduler"
 PRIORITIES = "/apis/scheduling.k8s.io/v1/priorityclasses"
+GROUPS = ("scheduling.k8s.io", "scheduling.volcano.sh", "scheduling.x-k8s.io")
 GATES = ("--feature-gates=GenericWorkload=true", "--runtime-config=scheduling.k8s.io/v1alpha2=true")
+
+RIGHTS = {
+    *(Right(group, "podgroups", verb) for group in GROUPS for verb in ("list", "watch", "get")),
+    *(Right(group, "podgroups/status", "patch") for group in GROUPS),
+    Right("scheduling.volcano.sh", "podgroups", "patch"),
+    Right("scheduling.k8s.io", "priorityclasses", "list"),
+    Right("scheduling.k8s.io", "priorityclasses", "watch"),
+}
+"""Rights of the manifests that only PodGroups uses."""
 
 
 class GroupApi(NamedTuple):
@@ -310,7 +320,6 @@ async def test_permissions_of_the_manifests_suffice(batch: Batch) -> None:
     """It reads the requests of the tests above."""
     if batch.log is None:
         pytest.skip("needs the audit log: pytest tests/e2e --control-plane=real")
-    requests = batch.log.of(SERVICE_ACCOUNT)
+    requests = await batch.log.all_of(SERVICE_ACCOUNT, RIGHTS)
     assert forbidden(requests) == set()
-    groups = {Right(api.version.partition("/")[0], "podgroups", "get") for api in APIS.values() if api.version}
-    assert groups <= {request.right for request in requests}
+    assert RIGHTS - used(requests) == set(), "granted for PodGroups, and never used"

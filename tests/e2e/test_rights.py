@@ -48,7 +48,7 @@ SELDOM = {
     Right("authentication.k8s.io", "tokenreviews", "create"): "only when metrics are requested with a token",
     Right("authorization.k8s.io", "subjectaccessreviews", "create"): "only when metrics are requested",
 }
-"""Rights that the demands do not use, and the reason."""
+"""Rights that the demands do not use, and the reason; test_pod_groups.py uses those of PodGroups."""
 
 
 @dataclass

@@ -114,7 +114,10 @@ class PlacementSearch:
     def forget(self, assumed: AssumedPod) -> None:
         """Forget a placed member, and nominate it again to the node that it was nominated to."""
         nominator = self._context.queue.nominator
-        self.placed.remove(assumed)
+        if self.placed[-1] is assumed:
+            self.placed.pop()  # to search it from the front takes long in groups of thousands
+        else:
+            self.placed.remove(assumed)
         forget_pod(self._context, assumed)
         if node_name := self._nominations.pop(assumed.pod.uid, ""):
             nominator.add(assumed.pod, node_name)
@@ -150,7 +153,7 @@ class PlacementSearch:
             self.failures[queued.pod.uid] = failure
             if not attracts:
                 rejected[signature] = failure  # placing more members makes no room for an equal one
-                if self._is_short(members[i + 1 :]):
+                if self._is_short(()) and self._is_short(members[i + 1 :]):
                     return False
         if attracts and self.failures:
             self._place_again([queued for queued in members if queued.pod.uid in self.failures])
@@ -165,7 +168,8 @@ class PlacementSearch:
     def _is_short(self, remaining: Sequence[QueuedPod]) -> bool:
         """Return True if the group lacks members even if all of the remaining ones are placed."""
         groups = self._context.groups
-        single = [assumed.pod for assumed in self.placed if groups.key_of(assumed.pod) != self._group.key]
+        # A single pod is placed as a group of its own, which the manager does not have.
+        single = [assumed.pod for assumed in self.placed] if groups.get(self._group.key) is None else []
         return bool(groups.shortage(self._group, [*single, *(queued.pod for queued in remaining)]))
 
     # -- with backtracking -------------------------------------------------------------------------------------------
