@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
@@ -13,7 +14,8 @@ from pyscheduler.testing import Harness
 from tests.docs.pages import ROOT, blocks, rows, text_of, words_in_code
 
 PAGE = "docs/pod-groups.md"
-CONFIG = str(ROOT / "config" / "batch.yaml")
+CONFIG = (ROOT / "config" / "batch.yaml").read_text(encoding="utf-8")
+WITHOUT_QUEUES = re.sub(r"^ *- name: Queues\b.*\n", "", CONFIG, flags=re.M)
 EXAMPLES = [block.text for block in blocks(PAGE) if block.language == "yaml"]
 NATIVE, VOLCANO = "scheduling.k8s.io/v1beta1", "scheduling.volcano.sh/v1beta1"
 GROUP_NAME = "scheduling.k8s.io/group-name"
@@ -21,9 +23,9 @@ RACK = "example.com/rack"
 Manifest = dict[str, Any]
 
 
-def harness(*manifests: Manifest) -> Harness:
+def harness(*manifests: Manifest, config: str = CONFIG) -> Harness:
     """Return a harness with the objects, after a scheduler has run for five seconds."""
-    cluster = Harness(CONFIG)
+    cluster = Harness(config)
     for manifest in manifests:
         cluster.apply(manifest)
     cluster.run()
@@ -62,6 +64,16 @@ def pods(
         }
         for i in range(count)
     ]
+
+
+def queue(spec: Manifest, state: str = "Open") -> Manifest:
+    return {
+        "apiVersion": VOLCANO,
+        "kind": "Queue",
+        "metadata": {"name": "q"},
+        "spec": spec,
+        "status": {"state": state},
+    }
 
 
 def pods_of(job: Manifest) -> list[Manifest]:
@@ -130,7 +142,7 @@ def two_declarations() -> Harness:
 
 
 def no_room() -> Harness:
-    return harness(node("n1", 3), node("n2", 2), gang(2), *pods(2, cpu=3))
+    return harness(node("n1", 3), node("n2", 2), gang(2), *pods(2, cpu=3), config=WITHOUT_QUEUES)
 
 
 def no_domain() -> Harness:
@@ -142,8 +154,14 @@ def no_min_resources() -> Harness:
     return harness(node("n1", 2), pod_group(VOLCANO, minMember=1, minResources={"cpu": "5"}), *pods(1, native=False))
 
 
-def surplus() -> Harness:
-    return harness(node("n1", 2), gang(1), *pods(3))
+def over_quota() -> Harness:
+    group = pod_group(VOLCANO, minMember=3, queue="q")
+    return harness(node("n1", 8), queue({"capability": {"cpu": "1"}}), group, *pods(3, native=False))
+
+
+def closed_queue() -> Harness:
+    group = pod_group(VOLCANO, minMember=3, queue="q")
+    return harness(node("n1", 8), queue({}, state="Closed"), group, *pods(3, native=False))
 
 
 STATES: dict[str, Callable[[], Harness]] = {
@@ -155,7 +173,8 @@ STATES: dict[str, Callable[[], Harness]] = {
     "no room": no_room,
     "no domain": no_domain,
     "no `minResources`": no_min_resources,
-    "surplus": surplus,
+    "over the quota": over_quota,
+    "a closed queue": closed_queue,
 }
 
 
