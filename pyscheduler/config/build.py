@@ -28,7 +28,12 @@ def build_profiles(
     if problems:
         raise ConfigError(problems)
     specs, cached = config.profiles, config.python.result_cache
-    return tuple(_profile(spec, plugins, cached) for spec, plugins in zip(specs, instances, strict=True))
+    profiles = tuple(_profile(spec, plugins, cached) for spec, plugins in zip(specs, instances, strict=True))
+    quotas = [profile.quota.name for profile in profiles if profile.quota is not None]
+    if quotas and config.configuration.extenders:
+        # Every pod is in a group then, and extenders are not called for groups.
+        raise ConfigError([Problem("extenders", f"cannot be combined with the quota plugin {quotas[0]}")])
+    return profiles
 
 
 def _profile(spec: ProfileSpec, instances: Mapping[str, Plugin], caches_results: bool) -> Profile:

@@ -28,6 +28,7 @@ from pyscheduler.api.queued import QueuedPod
 from pyscheduler.core.commands import Command, PatchPodGroup
 from pyscheduler.core.context import AssumedPod, Context
 from pyscheduler.core.framework.plugin_failure import PluginFailed, is_external
+from pyscheduler.core.pod_groups.manager import SINGLE_POD
 from pyscheduler.core.pod_groups.min_resources import missing_resources
 from pyscheduler.core.pod_groups.placement import PlacementSearch
 from pyscheduler.core.pod_groups.preemption import GroupPreemptionSearch
@@ -81,7 +82,7 @@ def schedule_pod_group(context: Context, queued: QueuedPodGroup, now: float) -> 
 def _place(context: Context, search: PlacementSearch, group: PodGroup, queued: QueuedPodGroup) -> Waits:
     """Place the members and run Permit. Otherwise none is placed, and the search has the reasons."""
     if exceeded := context.groups.exceeded(group, context.groups.needed(group, queued.pods)):
-        search.fail(queued.members, quota_exceeded(context.groups.quota_name, f"pod group {group.key}: {exceeded}"))
+        search.fail(queued.members, quota_exceeded(context.groups.quota_name, exceeded))
         return {}
     missing = missing_resources(context, group, queued.pod.priority)
     plugin = context.profiles[queued.pod.scheduler_name].pod_group
@@ -136,12 +137,14 @@ def _failures_of_all(
     """
     placed = {assumed.pod.uid for assumed in search.placed}
     failures = {uid: search.failures[uid] for uid in queued.members if uid not in placed and uid in search.failures}
-    if search.is_failed_as_a_whole or not context.groups.shortage(group, ()):
+    if search.is_failed_as_a_whole or group.key.api == SINGLE_POD or not context.groups.shortage(group, ()):
         return failures
     uid, first = next(iter(search.failures.items()))
-    name = queued.members[uid].pod.name
-    text = f"pod group {group.key} does not fit: {search.fitting} of {group.min_count} required pods have a node, "
-    text += f"{name} lacks {search.missing}: " if search.missing else f"{name} has none: "
+    name, started = queued.members[uid].pod.name, len(context.groups[group.key].started)
+    text = (
+        f"pod group {group.key} does not fit: {search.fitting + started} of {group.min_count} required pods have a node"
+    )
+    text += f", {name} lacks {search.missing}: " if search.missing else f", {name} has none: "
     whole = replace(first, message=text + first.message)
     return {
         uid: failures[uid] if failures.get(uid, first).reason != UNSCHEDULABLE else replace(whole, nominate="")
