@@ -89,7 +89,7 @@ def test_batch_overlay_enables_bin_packing_and_pod_groups() -> None:
     (profile,) = loaded(MANIFESTS / "overlays" / "batch" / "config.yaml").configuration.profiles
     args = {config.name: config.args for config in profile.plugin_config}
     assert args["NodeResourcesFit"]["scoringStrategy"]["type"] == "MostAllocated"
-    assert [plugin.name for plugin in profile.plugins.multi_point.enabled] == ["PodGroups"]
+    assert [plugin.name for plugin in profile.plugins.multi_point.enabled] == ["PodGroups", "Queues"]
 
 
 @needs_kubectl
