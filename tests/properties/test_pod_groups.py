@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from msgspec.structs import replace
 
-from pyscheduler.api import Pod
+from pyscheduler.api import EvictionUnit, Pod
 from pyscheduler.core.pod_groups import eviction_units, preemption
 from pyscheduler.core.pod_groups.manager import PodGroupManager
 from pyscheduler.core.pod_groups.placement import PlacementSearch
@@ -137,7 +137,7 @@ def _never_backtrack(patch: pytest.MonkeyPatch) -> None:
 def _keep_surplus_of_evicted_groups(patch: pytest.MonkeyPatch) -> None:
     units_of_group = eviction_units._units_of_group
 
-    def without_surplus(*args: Any) -> list[eviction_units.EvictionUnit]:
+    def without_surplus(*args: Any) -> list[EvictionUnit]:
         units = units_of_group(*args)
         surplus = {pod.uid for unit in units[:-1] for pod in unit.pods}
         return [*units[:-1], replace(units[-1], pods=tuple(p for p in units[-1].pods if p.uid not in surplus))]

@@ -56,7 +56,7 @@ class GroupFixture:
     def __init__(self) -> None:
         self.plugin, self.failures = LabelGroups(), Failures()
         self.manager = PodGroupManager(self.failures)
-        self.manager.use({"default-scheduler": self.plugin}, (), ())
+        self.manager.use({"default-scheduler": self.plugin}, None, (), ())
 
     def add(self, name: str, role: str = "") -> Pod:
         """Add a pending member."""

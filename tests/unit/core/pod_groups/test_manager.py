@@ -114,8 +114,8 @@ def test_pod_is_scheduled_by_itself_if_the_plugin_raises_for_it(fixture: GroupFi
 def test_members_are_found_again_with_other_plugins(fixture: GroupFixture) -> None:
     first, second = fixture.add("p1"), fixture.add("p2")
     fixture.manager.add_succeeded(second)
-    fixture.manager.use({"default-scheduler": fixture.plugin}, [first], {first.uid})
+    fixture.manager.use({"default-scheduler": fixture.plugin}, None, [first], {first.uid})
     assert {each.name for each in fixture.manager[KEY].started} == {"p1", "p2"}
-    fixture.manager.use({}, [first], ())
+    fixture.manager.use({}, None, [first], ())
     assert not fixture.manager.is_enabled
     assert fixture.manager.key_of(first) is None
