@@ -24,7 +24,7 @@ POD_GROUP = "PodGroup"
 class PodGroupState:
     """Members of one group."""
 
-    __slots__ = ("condition", "key", "newest", "placed", "pods", "requirements", "succeeded")
+    __slots__ = ("condition", "key", "newest", "placed", "pods", "previous", "requirements", "succeeded")
 
     def __init__(self, key: PodGroupKey) -> None:
         self.key = key
@@ -36,11 +36,17 @@ class PodGroupState:
         """Pods that have succeeded and still exist; they count toward the minimum."""
         self.requirements: PodGroup | Rejection | None = None
         """Requirements, or the reason why no member can be scheduled; None if they have to be read."""
+        self.previous: PodGroup | None = None
+        """Requirements before the members since then came, if nothing else has changed; None if they are read."""
         self.newest: PodSignature | None = None
         """Signature of the last new pod; the requirements do not change with another pod of it."""
 
         self.condition = ("", "", "")
         """Status, reason and message of the condition that was written last."""
+
+    def invalidate(self) -> None:
+        """Read the requirements again when they are needed next."""
+        self.requirements = self.previous = None
 
     @property
     def started(self) -> list[Pod]:
@@ -117,7 +123,11 @@ class PodGroupManager:
         if old is None or old.signature is not pod.signature:
             self._changed[key] = None
             if old is not None or group.newest is not pod.signature:
-                group.requirements, group.newest = None, pod.signature
+                before_it = group.previous or group.requirements
+                group.invalidate()
+                group.newest = pod.signature
+                if old is None and isinstance(before_it, PodGroup):
+                    group.previous = before_it
 
     def remove(self, uid: str) -> None:
         """Remove a pod that has ended, was deleted or is terminating; others are ignored."""
@@ -129,7 +139,7 @@ class PodGroupManager:
             group.placed.discard(uid)
         else:
             del group.succeeded[uid]
-        group.requirements = None
+        group.invalidate()
         self._changed[key] = None
         if not group.pods and not group.succeeded:
             del self._groups[key]
@@ -172,6 +182,7 @@ class PodGroupManager:
     def requirements(self, key: PodGroupKey) -> PodGroup | Rejection:
         """Return the requirements of a group with members, or the reason why none of them can be scheduled."""
         group = self._groups[key]
+        group.previous = None
         if group.requirements is None:
             members = [*group.pods.values(), *group.succeeded.values()]
             plugin = next(
@@ -187,7 +198,9 @@ class PodGroupManager:
 
     def reason_to_wait(self, key: PodGroupKey, pending: Collection[Pod]) -> str:
         """Return why the group cannot be scheduled with these pending pods and the started ones; "" if it can."""
-        requirements = self.requirements(key)
+        previous = self._groups[key].previous
+        # The members of an Indexed Job all differ. To read all of them whenever one comes would take long.
+        requirements = previous if previous and self.shortage(previous, pending) else self.requirements(key)
         if isinstance(requirements, Rejection):
             return requirements.message
         short = self.shortage(requirements, pending)
@@ -238,7 +251,7 @@ class PodGroupManager:
                     keys = list(self._groups)
                 for key in keys:
                     if (group := self._groups.get(key)) is not None:
-                        group.requirements = None
+                        group.invalidate()
                         self._changed[key] = None
 
     @property
