@@ -31,7 +31,7 @@ POD_GROUP = "PodGroup"
 class PodGroupState:
     """Members of one group."""
 
-    __slots__ = ("condition", "key", "newest", "placed", "pods", "requirements", "succeeded")
+    __slots__ = ("condition", "key", "newest", "placed", "pods", "previous", "requirements", "succeeded")
 
     def __init__(self, key: PodGroupKey) -> None:
         self.key = key
@@ -43,11 +43,17 @@ class PodGroupState:
         """Pods that have succeeded and still exist; they count toward the minimum."""
         self.requirements: PodGroup | Rejection | None = None
         """Requirements, or the reason why no member can be scheduled; None if they have to be read."""
+        self.previous: PodGroup | None = None
+        """Requirements before the members since then came, if nothing else has changed; None if they are read."""
         self.newest: PodSignature | None = None
         """Signature of the last new pod; the requirements do not change with another pod of it."""
 
         self.condition = ("", "", "")
         """Status, reason and message of the condition that was written last."""
+
+    def invalidate(self) -> None:
+        """Read the requirements again when they are needed next."""
+        self.requirements = self.previous = None
 
     @property
     def started(self) -> list[Pod]:
@@ -138,7 +144,11 @@ class PodGroupManager:
             self._changed[key] = None
             self._usage.touch(key)
             if old is not None or group.newest is not pod.signature:
-                group.requirements, group.newest = None, pod.signature
+                before_it = group.previous or group.requirements
+                group.invalidate()
+                group.newest = pod.signature
+                if old is None and isinstance(before_it, PodGroup):
+                    group.previous = before_it
 
     def remove(self, uid: str) -> None:
         """Remove a pod that has ended, was deleted or is terminating; others are ignored."""
@@ -153,7 +163,7 @@ class PodGroupManager:
             group.placed.discard(uid)
         else:
             del group.succeeded[uid]
-        group.requirements = None
+        group.invalidate()
         self._changed[key] = None
         if not group.pods and not group.succeeded:
             del self._groups[key]
@@ -207,6 +217,7 @@ class PodGroupManager:
     def requirements(self, key: PodGroupKey) -> PodGroup | Rejection:
         """Return the requirements of a group with members, or the reason why none of them can be scheduled."""
         group = self._groups[key]
+        group.previous = None
         if group.requirements is None and key.api == SINGLE_POD and self.quota is not None:
             pod = next(iter((group.pods or group.succeeded).values()))
             group.requirements = PodGroup(key, 1, queue=self._call_quota("", self.quota.queue_of, pod))
@@ -225,7 +236,9 @@ class PodGroupManager:
 
     def reason_to_wait(self, key: PodGroupKey, pending: Collection[Pod]) -> str:
         """Return why the group cannot be scheduled with these pending pods and the started ones; "" if it can."""
-        requirements = self.requirements(key)
+        previous = self._groups[key].previous
+        # The members of an Indexed Job all differ. To read all of them whenever one comes would take long.
+        requirements = previous if previous and self.shortage(previous, pending) else self.requirements(key)
         if isinstance(requirements, Rejection):
             return requirements.message
         if short := self.shortage(requirements, pending):
@@ -362,7 +375,7 @@ class PodGroupManager:
                 for key in keys:
                     if (group := self._groups.get(key)) is not None:
                         self._usage.touch(key)
-                        group.requirements = None
+                        group.invalidate()
                         self._changed[key] = None
 
     @property

@@ -111,6 +111,7 @@ class PodGroupMembers:
             entry = self.entries.get(key)
             if entry is None or entry.pod.uid in self._index:
                 continue
+            self._manager.requirements(key)  # those that the members have declared by now
             reason = self.reason_to_wait(entry)
             reports += [(pod, reason) for pod in entry.pods if reason and entry.reported.get(pod.uid) != reason]
             entry.reported.update(dict.fromkeys(entry.members, reason))
