@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Set
 from pyscheduler.api.pod import Pod
 from pyscheduler.api.pod_group import DisruptionMode, EvictionUnit, PodGroup, PodGroupKey
 from pyscheduler.core.context import Context
+from pyscheduler.core.pod_groups.manager import SINGLE_POD
 
 _SURPLUS, _POD, _GROUP = range(3)
 """Ranks of units of one priority, the least important first."""
@@ -59,7 +60,8 @@ def _has_lower_priority(context: Context, priority: int) -> bool:
     if context.state.placed.has_lower_priority(priority):
         return True
     return any(
-        isinstance(requirements := context.groups.requirements(key), PodGroup)
+        key.api != SINGLE_POD
+        and isinstance(requirements := context.groups.requirements(key), PodGroup)
         and requirements.priority is not None
         and requirements.priority < priority
         for key, group in context.groups.items()

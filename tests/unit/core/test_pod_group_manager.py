@@ -38,7 +38,7 @@ def plugin() -> CountingPlugin:
 @pytest.fixture
 def manager(plugin: CountingPlugin) -> PodGroupManager:
     created = PodGroupManager(Instrument())
-    created.use({"default-scheduler": plugin}, (), ())
+    created.use({"default-scheduler": plugin}, None, (), ())
     return created
 
 
