@@ -24,7 +24,8 @@ from pyscheduler.core.result_cache.uncached_evaluation import (
     score_rows,
     sum_scores,
 )
-from pyscheduler.core.scheduling import node_order, schedule_pod
+from pyscheduler.core.scheduling import node_order
+from pyscheduler.core.scheduling import schedule_pod as schedule_pod_module
 from pyscheduler.core.scheduling.extension_points import run_pre_filter_plugins
 from pyscheduler.core.scheduling.node_order import KubeSchedulerOrder, NextStartNode, num_feasible_nodes_to_find
 from pyscheduler.core.scheduling.profile_runtime import ProfileRuntime
@@ -167,7 +168,7 @@ def test_selection_equals_kube_scheduler(classes: tuple[Class, ...]) -> None:
 
 
 def _first_wins_ties(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(schedule_pod, "top_of_heap", lambda totals: int(totals.argmax()))
+    patch.setattr(schedule_pod_module, "top_of_heap", lambda totals: int(totals.argmax()))
 
 
 def _always_rebuild_list(patch: pytest.MonkeyPatch) -> None:
