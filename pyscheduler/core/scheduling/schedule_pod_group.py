@@ -24,7 +24,6 @@ from pyscheduler.api.outcome import Rejection, Wait
 from pyscheduler.api.pod import Pod
 from pyscheduler.api.pod_group import PodGroup
 from pyscheduler.api.preemption import PreemptionPlugin
-from pyscheduler.api.queued import QueuedPod
 from pyscheduler.core.commands import Command, PatchPodGroup
 from pyscheduler.core.context import AssumedPod, Context
 from pyscheduler.core.framework.plugin_failure import PluginFailed, is_external
@@ -67,16 +66,17 @@ def schedule_pod_group(context: Context, queued: QueuedPodGroup, now: float) -> 
     placed = search.placed
     failures = _failures_of_all(context, group, queued, search)
     evictions = [] if placed or not failures else _run_preemption(context, group, queued, failures, now)
-    members = [queued.members[uid] for uid in failures]
-    rejected = frozenset(plugin for failure in failures.values() for plugin in failure.unschedulable_plugins)
-    pending = frozenset(plugin for failure in failures.values() for plugin in failure.pending_plugins)
-    context.queue.end_group_attempt(queued, [assumed.pod.uid for assumed in placed], rejected, pending, now)
-    return [
+    commands = [
         *_start_binding_cycles(context, placed, waits, now),
-        *_report_failures(context, queued, members, failures),
+        *_report_failures(context, queued, failures),
         *evictions,
         *_report_group(context, group, failures),
     ]
+    rejected = frozenset(plugin for failure in failures.values() for plugin in failure.unschedulable_plugins)
+    pending = frozenset(plugin for failure in failures.values() for plugin in failure.pending_plugins)
+    # Last: if a step before raises, all members are still in the queue's entry of the group.
+    context.queue.end_group_attempt(queued, [assumed.pod.uid for assumed in placed], rejected, pending, now)
+    return commands
 
 
 def _place(context: Context, search: PlacementSearch, group: PodGroup, queued: QueuedPodGroup) -> Waits:
@@ -199,13 +199,12 @@ def _waits_for_victims(context: Context, pods: Sequence[Pod]) -> bool:
     return any(pod.deleting for node in nodes for pod in node.pods.values())
 
 
-def _report_failures(
-    context: Context, queued: QueuedPodGroup, members: Sequence[QueuedPod], failures: Mapping[str, Failure]
-) -> list[Command]:
+def _report_failures(context: Context, queued: QueuedPodGroup, failures: Mapping[str, Failure]) -> list[Command]:
     """Return the events and conditions of the members that are not placed; none that repeat the last attempt's."""
     commands: list[Command] = []
-    for member in members:
-        pod, failure = member.pod, failures[member.pod.uid]
+    for uid, failure in failures.items():
+        member = queued.members[uid]
+        pod = member.pod
         result = "error" if failure.reason == SCHEDULER_ERROR else "unschedulable"
         context.instrument.attempted(pod.scheduler_name, result, member.last_attempt)
         nominated = nominate(context, pod, failure)

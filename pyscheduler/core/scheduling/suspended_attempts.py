@@ -12,6 +12,7 @@ from pyscheduler.core.commands import CallExtenders, Command
 from pyscheduler.core.context import Context, SuspendedAttempt
 from pyscheduler.core.events import ExtendersResponded
 from pyscheduler.core.framework.plugin_failure import is_external
+from pyscheduler.core.queue.queued_pod_group import QueuedPodGroup
 from pyscheduler.core.scheduling.binding import forget_pod
 from pyscheduler.core.scheduling.failure import Failure
 from pyscheduler.core.scheduling.failure_handler import handle_scheduling_failure
@@ -84,10 +85,20 @@ def _is_stale(context: Context, attempt: SuspendedAttempt) -> bool:
 
 
 def fail_broken_attempt(context: Context, queued: QueuedPod, error: BaseException, now: float) -> list[Command]:
-    """Requeue the pod of an attempt that raised because of a bug in the scheduler; reraises external exceptions."""
+    """Requeue the pod of an attempt that raised because of a bug in the scheduler; reraises external exceptions.
+
+    The pending members of a pod group are requeued with it.
+    """
     if is_external(error):
         raise error
     context.instrument.plugin_failed("pyscheduler", "attempt", error)
+    if isinstance(queued, QueuedPodGroup):
+        for uid in queued.members:
+            if uid in context.assumed:
+                forget_pod(context, context.assumed[uid])
+                context.queue.done(uid)
+        context.queue.end_group_attempt(queued, (), frozenset(), frozenset(), now)
+        return []
     assumed = context.assumed.get(queued.pod.uid)
     if assumed is not None:
         forget_pod(context, assumed)
