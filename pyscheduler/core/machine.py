@@ -200,7 +200,7 @@ class Machine:
             commands += self._apply_requests(now)
         else:
             context.processing_waiting_pods = False
-        if context.groups.has_changes:
+        if context.groups.changed:
             context.queue.update_groups(now)
         if context.queue.gates.reports:
             commands += report_gated(context)

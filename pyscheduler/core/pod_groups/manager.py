@@ -67,10 +67,15 @@ class PodGroupManager:
     def __init__(self, instrument: Instrument) -> None:
         self._instrument = instrument
         self._plugins: Mapping[str, PodGroupPlugin] = {}
+        self.is_enabled = False
+        """True if a profile has a PodGroup plugin."""
         self._groups: dict[PodGroupKey, PodGroupState] = {}
         self._key_of: dict[str, PodGroupKey] = {}
         """Group of each member, succeeded ones included, by UID."""
-        self._changed: dict[PodGroupKey, None] = {}
+        self.changed: dict[PodGroupKey, None] = {}
+        """Groups with other members or requirements since the last `take_changed`."""
+        self._awaited: dict[PodGroupKey, Pod] = {}
+        """Members that have to be bound before others of their groups, since their bindings were refused before."""
         self.quota: QuotaPlugin | None = None
         """The plugin that divides the cluster among queues, or None."""
         self._usage = UsageByGroup()
@@ -85,7 +90,8 @@ class PodGroupManager:
         """Use these plugins, by scheduler name, from now on. `pods` are all that exist, `placed` those with a node."""
         succeeded = [pod for group in self._groups.values() for pod in group.succeeded.values()]
         self._plugins, self.quota, self._usage = plugins, quota, UsageByGroup()
-        self._groups, self._key_of, self._changed = {}, {}, {}
+        self.is_enabled = bool(plugins)
+        self._groups, self._key_of, self.changed = {}, {}, {}
         if plugins:
             for pod in pods:
                 self.set_pod(pod)
@@ -93,11 +99,6 @@ class PodGroupManager:
                     self.place(pod.uid)
             for pod in succeeded:
                 self.add_succeeded(pod)
-
-    @property
-    def is_enabled(self) -> bool:
-        """Return True if a profile has a PodGroup plugin."""
-        return bool(self._plugins)
 
     def __getitem__(self, key: PodGroupKey) -> PodGroupState:
         return self._groups[key]
@@ -135,13 +136,13 @@ class PodGroupManager:
         self._key_of[pod.uid] = key
         if pod.node_name and not was_placed:
             group.placed.add(pod.uid)
-            self._changed[key] = None
+            self.changed[key] = None
         if self.quota is not None:
             if old is not None:
                 self._usage.remove(key, old, placed=was_placed)
             self._usage.add(key, pod, placed=pod.uid in group.placed)
         if old is None or old.signature is not pod.signature:
-            self._changed[key] = None
+            self.changed[key] = None
             self._usage.touch(key)
             if old is not None or group.newest is not pod.signature:
                 before_it = group.previous or group.requirements
@@ -152,6 +153,8 @@ class PodGroupManager:
 
     def remove(self, uid: str) -> None:
         """Remove a pod that has ended, was deleted or is terminating; others are ignored."""
+        if self._awaited:
+            self.binding_ended(uid)
         key = self._key_of.pop(uid, None)
         if key is None:
             return
@@ -164,7 +167,7 @@ class PodGroupManager:
         else:
             del group.succeeded[uid]
         group.invalidate()
-        self._changed[key] = None
+        self.changed[key] = None
         if not group.pods and not group.succeeded:
             del self._groups[key]
             self._usage.drop(key)
@@ -177,7 +180,7 @@ class PodGroupManager:
         self.remove(pod.uid)
         self._groups.setdefault(key, PodGroupState(key)).succeeded[pod.uid] = pod
         self._key_of[pod.uid] = key
-        self._changed[key] = None
+        self.changed[key] = None
         return True
 
     def place(self, uid: str) -> None:
@@ -190,8 +193,21 @@ class PodGroupManager:
         if self.quota is not None:
             self._usage.move(key, pod, placed=True)
 
+    def await_binding(self, key: PodGroupKey, pod: Pod) -> None:
+        """Hold the group until the binding of this member has ended."""
+        self._awaited[key] = pod
+
+    def binding_ended(self, uid: str) -> None:
+        """Release the group of a member that it was held for."""
+        key = self._key_of.get(uid)
+        if key is not None and key in self._awaited and self._awaited[key].uid == uid:
+            del self._awaited[key]
+            self.changed[key] = None
+
     def displace(self, uid: str) -> None:
         """Stop counting a member that was assumed, unless it is bound."""
+        if self._awaited:
+            self.binding_ended(uid)
         key = self._key_of.get(uid)
         pod = None if key is None else self._groups[key].pods.get(uid)
         if key is None or pod is None or pod.node_name or uid not in self._groups[key].placed:
@@ -243,6 +259,8 @@ class PodGroupManager:
             return requirements.message
         if short := self.shortage(requirements, pending):
             return f"pod group {key} has only {short} that it needs"
+        if (awaited := self._awaited.get(key)) is not None:
+            return f"pod group {key} waits for the binding of {awaited.name}, which was refused before"
         quota = self.quota
         if quota is None:
             return ""
@@ -364,7 +382,7 @@ class PodGroupManager:
     def object_changed(self, event: ClusterEvent) -> None:
         """Read the requirements of the groups again that a changed object declares."""
         if self.quota is not None and any(kind.kind == event.resource for kind in self.quota.watches):
-            self._changed.update(dict.fromkeys(self._groups))
+            self.changed.update(dict.fromkeys(self._groups))
         for plugin in dict.fromkeys(self._plugins.values()):
             if any(kind.kind == event.resource for kind in plugin.watches):
                 try:
@@ -376,15 +394,10 @@ class PodGroupManager:
                     if (group := self._groups.get(key)) is not None:
                         self._usage.touch(key)
                         group.invalidate()
-                        self._changed[key] = None
-
-    @property
-    def has_changes(self) -> bool:
-        """Return True if `take_changed` returns any group."""
-        return bool(self._changed)
+                        self.changed[key] = None
 
     def take_changed(self) -> list[PodGroupKey]:
         """Return the groups with other members or requirements since the last call, removed groups included."""
-        changed = list(self._changed)
-        self._changed.clear()
+        changed = list(self.changed)
+        self.changed.clear()
         return changed

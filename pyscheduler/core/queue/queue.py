@@ -264,6 +264,9 @@ class SchedulingQueue(QueueContents):
         if tier is not None:
             tier.remove(uid)
             how = _AFTER_BACKOFF
+        self._requeue_or_hold(group, how, label, now)
+
+    def _requeue_or_hold(self, group: QueuedPodGroup, how: QueueingStrategy, label: str, now: float) -> None:
         if self._members.reason_to_wait(group):
             self._members.hold(group, now)
         else:
@@ -294,13 +297,10 @@ class SchedulingQueue(QueueContents):
         If some were placed, the others are tried again at once, and preemption for them (as in kube-scheduler 1.37).
         Without rejecting plugins the failure was an error.
         """
-        has_placed = False
-        for uid in placed:
-            self._members.remove(uid)
-            has_placed = True
-        if group.members and has_placed:
+        removed = [self._members.remove(uid) for uid in placed]
+        if group.members and removed:
             group.unschedulable_count = group.error_count = 0
-            self._requeue(group, _IMMEDIATELY, labels.POD_GROUP_CHANGED, now)
+            self._requeue_or_hold(group, _IMMEDIATELY, labels.POD_GROUP_CHANGED, now)
         elif group.members:
             self._requeue_rejected(group, rejected, pending, now)
         self._in_flight.done(group.pod.uid)

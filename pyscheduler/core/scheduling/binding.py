@@ -13,6 +13,7 @@ from pyscheduler.core.events import BindFailed, Bound
 from pyscheduler.core.framework.plugin_calls import call_plugin
 from pyscheduler.core.framework.plugin_failure import PluginFailed
 from pyscheduler.core.instrument import SUCCESS
+from pyscheduler.core.pod_groups.refused_binding import give_back_room
 from pyscheduler.core.scheduling.failure import Failure
 from pyscheduler.core.scheduling.failure_handler import handle_scheduling_failure
 from pyscheduler.core.scheduling.pod_stages import Stage
@@ -59,6 +60,8 @@ def handle_bound(context: Context, event: Bound) -> list[Command]:
     if assumed is None or assumed.stage is not _BINDING:
         return []
     assumed.stage = _BOUND
+    if context.groups.is_enabled:
+        context.groups.binding_ended(event.uid)
     if assumed.confirmed:
         del context.assumed[event.uid]
     else:
@@ -97,7 +100,8 @@ def handle_bind_failed(context: Context, event: BindFailed) -> list[Command]:
     # No plugin is recorded as rejector: events were not recorded for the pod during binding, so none may be waited for,
     # and a pod that fails repeatedly in binding must wait for its whole backoff.
     failure = Failure.rejected("", event.message) if event.rejected else Failure.error(event.message)
-    return forget_and_requeue(context, assumed, failure, event.at)
+    commands = forget_and_requeue(context, assumed, failure, event.at)
+    return commands + give_back_room(context, assumed.pod, assumed.queued.error_count, event.message, event.at)
 
 
 def forget_and_requeue(context: Context, assumed: AssumedPod, failure: Failure, now: float) -> list[Command]:

@@ -31,6 +31,7 @@ from pyscheduler.core.pod_groups.manager import SINGLE_POD
 from pyscheduler.core.pod_groups.min_resources import missing_resources
 from pyscheduler.core.pod_groups.placement import PlacementSearch
 from pyscheduler.core.pod_groups.preemption import GroupPreemptionSearch
+from pyscheduler.core.pod_groups.refused_binding import refused_before
 from pyscheduler.core.preemption.executor import prepare_candidate
 from pyscheduler.core.queue.queued_pod_group import QueuedPodGroup
 from pyscheduler.core.scheduling.binding import start_binding
@@ -39,6 +40,8 @@ from pyscheduler.core.scheduling.failure import QUOTA_EXCEEDED, SCHEDULER_ERROR,
 from pyscheduler.core.scheduling.failure_handler import nominate, report_failure, report_plugin_failure
 from pyscheduler.core.scheduling.permit import wait_on_permit
 
+WAITING_ON_BINDING = "WaitingOnBinding"
+"""Reason of members whose nodes are held while another one is being bound."""
 Waits = Mapping[str, dict[str, Wait]]
 """Wait results of Permit plugins by the UID of the member and the name of the plugin."""
 
@@ -63,6 +66,7 @@ def schedule_pod_group(context: Context, queued: QueuedPodGroup, now: float) -> 
         failed = Failure.error(f"the attempt failed: {error!r}")
         search.fail(queued.members, failed)
         waits = {}
+    _bind_refused_member_first(context, group, search)
     placed = search.placed
     failures = _failures_of_all(context, group, queued, search)
     evictions = [] if placed or not failures else _run_preemption(context, group, queued, failures, now)
@@ -115,6 +119,22 @@ def _run_permit_plugins(context: Context, search: PlacementSearch, group: PodGro
                 search.undo()
                 return {}
     return waits
+
+
+def _bind_refused_member_first(context: Context, group: PodGroup, search: PlacementSearch) -> None:
+    """Keep only that member placed whose binding was refused too often, and nominate the others to their nodes.
+
+    A group that has its minimum without it is not changed.
+    """
+    refused = refused_before(search.placed)
+    if refused is None or len(context.groups[group.key].started) - len(search.placed) >= group.min_count:
+        return
+    text = f"waits for the binding of {refused.pod.name}, which was refused before"
+    for assumed in [each for each in search.placed if each is not refused]:
+        search.forget(assumed)
+        search.failures[assumed.pod.uid] = Failure(text, WAITING_ON_BINDING, nominate=assumed.node_name, in_memory=True)
+    search.is_failed_as_a_whole = True
+    context.groups.await_binding(group.key, refused.pod)
 
 
 def _start_binding_cycles(context: Context, placed: Sequence[AssumedPod], waits: Waits, now: float) -> list[Command]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.scenarios.batch.cluster import Cluster, pending
+from tests.scenarios.batch.cluster import Cluster
 from tests.scenarios.batch.manifests import (
     APIS,
     COSCHEDULING,
@@ -137,7 +137,6 @@ def test_group_is_completed_once_a_refused_binding_is_accepted(api: str) -> None
     assert cluster.members(group) == 3
 
 
-@pending("members that are bound are not evicted")
 @pytest.mark.parametrize("api", [NATIVE, COSCHEDULING])
 def test_group_with_a_binding_that_is_always_refused_gives_its_room_back(api: str) -> None:
     cluster = Cluster(*slots(3))

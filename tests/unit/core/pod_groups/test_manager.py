@@ -51,7 +51,7 @@ def test_group_without_members_is_removed(fixture: GroupFixture) -> None:
     fixture.manager.remove(first.uid)
     assert fixture.manager.get(KEY) is None
     assert fixture.manager.take_changed() == [KEY]
-    assert not fixture.manager.has_changes
+    assert not fixture.manager.changed
 
 
 def test_pod_that_loses_its_label_leaves_the_group(fixture: GroupFixture) -> None:
