@@ -334,13 +334,19 @@ class PodGroupManager:
 
     def needed(self, group: PodGroup, pending: Collection[Pod]) -> Counter[str]:
         """Return what the least of the pending pods request that the group still needs for its minimum."""
-        state = self._groups.get(group.key)
-        started = 0 if state is None else len(state.started)
+        if len(pending) == 1:
+            return Counter(next(iter(pending)).requests.effective)
         by_size = sorted((pod.requests.effective for pod in pending), key=lambda requests: sum(requests.values()))
         total = Counter[str]()
-        for requests in by_size[: max(1, group.min_count - started)]:
+        for requests in by_size[: self.needed_count(group)]:
             total.update(requests)
         return total
+
+    def needed_count(self, group: PodGroup) -> int:
+        """Return the number of pods that the group still needs for its minimum, at least 1."""
+        state = self._groups.get(group.key)
+        started = 0 if state is None else len(state.placed) + len(state.succeeded)
+        return max(1, group.min_count - started)
 
     def report_usage(self) -> None:
         """Tell the Quota plugin what has changed. Groups that wait for pods request nothing."""

@@ -58,12 +58,16 @@ class PlacementSearch:
         """Resources that the first member without a node lacked then, such as `1 cpu on node n2`."""
         self._within: Mask | None = None
         """Mask of the rows to place members on; None: all."""
+        self._within_quota = 0
+        """Number of members that the quota of the queue allows, as checked before the first is placed."""
         self._nominations: dict[str, str] = {}
         self._freed = len(context.queue.nominator.freed)
 
     def run(self, members: Iterable[QueuedPod]) -> bool:
         """Place the members. Return True if enough are placed; otherwise none is, and `failures` has the reasons."""
         largest_first = _largest_first(members, self._context.state.table())
+        if len({queued.pod.signature.template for queued in largest_first}) == 1:
+            self._within_quota = self._context.groups.needed_count(self._group)
         if not self._group.topology:
             return self._place_within(largest_first, None)
         for mask in self._candidate_domains(largest_first):
@@ -231,7 +235,9 @@ class PlacementSearch:
     def place(self, queued: QueuedPod, row: int | None = None) -> Failure | None:
         """Assume a member on the node of a row that fits it, or on its best node. Return why that failed, or None."""
         context, pod = self._context, queued.pod
-        if reason := context.groups.exceeded(self._group, pod.requests.effective):
+        if len(self.placed) >= self._within_quota and (
+            reason := context.groups.exceeded(self._group, pod.requests.effective)
+        ):
             return quota_exceeded(context.groups.quota_name, reason)
         runtime, nominator = context.runtimes[pod.scheduler_name], context.queue.nominator
         cycle = start_cycle(context, queued, self._now)
@@ -266,6 +272,8 @@ class PlacementSearch:
 def _largest_first(members: Iterable[QueuedPod], nodes: NodeTable) -> list[QueuedPod]:
     """Return the members by their largest share of any node's resources, equal pods one after the other."""
     members = list(members)
+    if len(members) == 1:
+        return members
     resources = {resource for queued in members for resource in queued.pod.requests.effective}
     most = {resource: max(1, int(nodes.allocatable(resource).max(initial=1))) for resource in resources}
     sizes = {
