@@ -20,6 +20,7 @@ from pyscheduler.core.framework.handle import CoreHandle, build_handle
 from pyscheduler.core.framework.profile import Profile
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.core.pod_groups.manager import PodGroupManager
+from pyscheduler.core.pod_groups.reservation import Reservations
 from pyscheduler.core.queue import SLICE, Backoff, QueueProfile, SchedulingQueue
 from pyscheduler.core.queue.hints import HintScope
 from pyscheduler.core.queue.labels import NOMINATED_NODE_CHANGED
@@ -87,6 +88,7 @@ class Context(msgspec.Struct, eq=False):
     queue: SchedulingQueue
     state: ClusterState
     groups: PodGroupManager
+    reservations: Reservations = msgspec.field(default_factory=Reservations)
     shapes: PodSignatures = msgspec.field(default_factory=PodSignatures)
     runtimes: dict[str, ProfileRuntime] = msgspec.field(default_factory=dict)
     pods: dict[str, Pod] = msgspec.field(default_factory=dict)

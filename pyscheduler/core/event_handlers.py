@@ -78,6 +78,8 @@ def _handle_assigned_pod(context: Context, old: Pod | None, pod: Pod, now: float
         context.state.replace(pod)
     else:
         context.state.place(pod, pod.node_name)
+    if context.groups.quota is not None:
+        context.reservations.times.add_seen(pod, now)
     if assumed is not None:
         _confirm(context, pod)
     if old is not None and not old.node_name:
@@ -185,6 +187,7 @@ def handle_pod_deletion(context: Context, uid: str, now: float) -> None:
         _forget_assumed(context, assumed)
         context.queue.done(uid)
     placed = context.state.remove(uid) is not None
+    context.reservations.times.remove(uid)
     context.queue.delete(uid)
     if placed or assumed is not None:
         context.place_freed(pod, now)

@@ -37,6 +37,7 @@ from pyscheduler.core.events import (
 )
 from pyscheduler.core.extenders.schedule_one import schedule_one_with_extenders
 from pyscheduler.core.instrument import Instrument
+from pyscheduler.core.pod_groups.backfill import end_if_gone
 from pyscheduler.core.preemption.executor import clear_nominations
 from pyscheduler.core.queue.queued_pod_group import QueuedPodGroup
 from pyscheduler.core.reconfigure import reconfigure
@@ -202,6 +203,8 @@ class Machine:
             context.processing_waiting_pods = False
         if context.groups.changed:
             context.queue.update_groups(now)
+        if context.reservations.current is not None:
+            end_if_gone(context, now)
         if context.queue.gates.reports:
             commands += report_gated(context)
         if context.queue.nominator.freed:

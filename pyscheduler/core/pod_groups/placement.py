@@ -56,6 +56,8 @@ class PlacementSearch:
         """Number of members that had a node when the first search failed."""
         self.missing = ""
         """Resources that the first member without a node lacked then, such as `1 cpu on node n2`."""
+        self._allowed: Mask | None = None
+        """Mask of the rows that the group may be placed on; None: all."""
         self._within: Mask | None = None
         """Mask of the rows to place members on; None: all."""
         self._within_quota = 0
@@ -63,8 +65,12 @@ class PlacementSearch:
         self._nominations: dict[str, str] = {}
         self._freed = len(context.queue.nominator.freed)
 
-    def run(self, members: Iterable[QueuedPod]) -> bool:
-        """Place the members. Return True if enough are placed; otherwise none is, and `failures` has the reasons."""
+    def run(self, members: Iterable[QueuedPod], allowed: Mask | None = None) -> bool:
+        """Place the members on the nodes of a mask, or on any.
+
+        Return True if enough are placed; otherwise none is, and `failures` has the reasons.
+        """
+        self._allowed = allowed
         largest_first = _largest_first(members, self._context.state.table())
         if len({queued.pod.signature.template for queued in largest_first}) == 1:
             self._within_quota = self._context.groups.needed_count(self._group)
@@ -87,8 +93,9 @@ class PlacementSearch:
         return candidate_domains(state.table(), self._group, [queued.pod for queued in members], rows, max(1, needed))
 
     def _place_within(self, largest_first: Sequence[QueuedPod], within: Mask | None) -> bool:
-        """Place the members on nodes of a mask, or on any. Return True if enough are placed; otherwise none is."""
-        self._within = within
+        """Place the members within a domain, or anywhere. Return True if enough are placed; otherwise none is."""
+        allowed = self._allowed
+        self._within = within if allowed is None else allowed if within is None else within & allowed
         if self._place_by_score(largest_first):
             return True
         self.fitting, self.missing = len(self.placed), self._missing_resources(largest_first)

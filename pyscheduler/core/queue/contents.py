@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from pyscheduler.api.pod import Pod
 from pyscheduler.api.queued import QueuedPod
 from pyscheduler.core.queue.entry import QueueEntry, Tier
 from pyscheduler.core.queue.inflight import InFlight
-from pyscheduler.core.queue.queued_pod_group import pods_of
+from pyscheduler.core.queue.queued_pod_group import QueuedPodGroup, pods_of
 from pyscheduler.core.queue.rejections import RejectionCounts
 from pyscheduler.core.queue.tiers import Tiers
 
@@ -44,6 +44,17 @@ class QueueContents:
         """Return the pod with that UID that stands for a pod group, or None."""
         entries = self._tiers.members.entries.values()
         return next((entry.pod for entry in entries if entry.pod.uid == uid), None)
+
+    @property
+    def pod_groups(self) -> Collection[QueuedPodGroup]:
+        """Pod groups with pending members, those that are held included."""
+        return self._tiers.members.entries.values()
+
+    def is_queued(self, group: QueuedPodGroup) -> bool:
+        """Return True if the group has pending members and is neither held nor gated."""
+        uid = group.pod.uid
+        is_current = self._tiers.members.entries.get(group.key) is group
+        return is_current and not group.gating_plugin and (uid in self._tiers.index or uid in self._in_flight.pods)
 
     def in_flight(self, uid: str) -> bool:
         """Return True if the pod has been popped and is not done."""

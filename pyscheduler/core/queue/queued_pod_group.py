@@ -29,6 +29,12 @@ class QueuedPodGroup(QueuedPod):
     """Pending members by UID, in the order in which they came."""
     reported: dict[str, str] = field(default_factory=dict)
     """Last reported reason why a member is pending, by UID."""
+    is_delayed: bool = False
+    """True if the last attempt failed because the group would delay the one for which nodes are reserved."""
+    lacks_room: bool = False
+    """True if the last attempt failed for lack of room, so that nodes may be reserved for the group."""
+    reserve_after: float = 0.0
+    """Time before which no reservation is tried: the group would not fit even if all pods that end were gone."""
     _lowest: Pod | None = None
     """First pending member of the lowest priority; None if it has to be searched."""
 

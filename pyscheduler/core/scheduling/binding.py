@@ -120,6 +120,8 @@ def assume(context: Context, assumed: AssumedPod) -> None:
     if nominator.node_of or nominator.ended:
         nominator.remove(pod.uid, placed_on=node_name)
     context.assumed[pod.uid] = assumed
+    if context.groups.quota is not None:
+        context.reservations.times.add(pod, assumed.cycle.now)
 
 
 def forget_pod(context: Context, assumed: AssumedPod) -> None:
@@ -140,3 +142,4 @@ def forget_pod(context: Context, assumed: AssumedPod) -> None:
     if not assumed.confirmed:
         context.state.remove(assumed.pod.uid)
         context.groups.displace(assumed.pod.uid)
+        context.reservations.times.remove(assumed.pod.uid)

@@ -12,6 +12,8 @@ UNSCHEDULABLE = "Unschedulable"
 SCHEDULER_ERROR = "SchedulerError"
 QUOTA_EXCEEDED = "QuotaExceeded"
 """Reason of pods that wait for their queue; not Unschedulable, on which autoscalers would add nodes."""
+ROOM_RESERVED = "RoomReserved"
+"""Reason of pods that would delay the first group that lacks room."""
 EVALUATION_LIMIT = "EvaluationLimit"
 """Rejector of a pod that exceeded the limit on evaluations; no plugin has this name, so no event requeues the pod."""
 
@@ -64,3 +66,8 @@ class Failure(msgspec.Struct, frozen=True):
 def quota_exceeded(plugin: str, message: str) -> Failure:
     """Return the failure of a pod whose queue may not allocate more."""
     return Failure(message, QUOTA_EXCEEDED, frozenset({plugin}), nominate="")
+
+
+def room_reserved(plugin: str, message: str) -> Failure:
+    """Return the failure of a pod that fits only on nodes that are reserved for another group."""
+    return Failure(message, ROOM_RESERVED, frozenset({plugin}), nominate="")

@@ -2,10 +2,12 @@
 
     schedule_pod_group
         PlacementSearch.run              core/pod_groups/placement.py: assume all pending members, or none
+        delay                            core/pod_groups/backfill.py: undo them if they would delay the first group
         _run_permit_plugins              if enough members have a node
         _start_binding_cycles            or wait in Permit
         _run_preemption                  otherwise: core/pod_groups/preemption.py
             prepare_candidate            evict all victims, nominate all members
+        end_attempt                      backfill.py: reserve nodes for the first group that lacks room
         _report_failures                 of all members that have no node
         _report_group                    the condition of the PodGroup
 
@@ -27,6 +29,7 @@ from pyscheduler.api.preemption import PreemptionPlugin
 from pyscheduler.core.commands import Command, PatchPodGroup
 from pyscheduler.core.context import AssumedPod, Context
 from pyscheduler.core.framework.plugin_failure import PluginFailed, is_external
+from pyscheduler.core.pod_groups import backfill
 from pyscheduler.core.pod_groups.manager import SINGLE_POD
 from pyscheduler.core.pod_groups.min_resources import missing_resources
 from pyscheduler.core.pod_groups.placement import PlacementSearch
@@ -36,7 +39,15 @@ from pyscheduler.core.preemption.executor import prepare_candidate
 from pyscheduler.core.queue.queued_pod_group import QueuedPodGroup
 from pyscheduler.core.scheduling.binding import start_binding
 from pyscheduler.core.scheduling.extension_points import run_permit_plugins
-from pyscheduler.core.scheduling.failure import QUOTA_EXCEEDED, SCHEDULER_ERROR, UNSCHEDULABLE, Failure, quota_exceeded
+from pyscheduler.core.scheduling.failure import (
+    QUOTA_EXCEEDED,
+    ROOM_RESERVED,
+    SCHEDULER_ERROR,
+    UNSCHEDULABLE,
+    Failure,
+    quota_exceeded,
+    room_reserved,
+)
 from pyscheduler.core.scheduling.failure_handler import nominate, report_failure, report_plugin_failure
 from pyscheduler.core.scheduling.permit import wait_on_permit
 
@@ -57,7 +68,7 @@ def schedule_pod_group(context: Context, queued: QueuedPodGroup, now: float) -> 
         member.attempts, member.last_attempt = member.attempts + 1, now
     search = PlacementSearch(context, group, now)
     try:
-        waits = _place(context, search, group, queued)
+        waits = _place(context, search, group, queued, now)
     except BaseException as error:
         search.undo()
         if is_external(error):
@@ -70,6 +81,8 @@ def schedule_pod_group(context: Context, queued: QueuedPodGroup, now: float) -> 
     placed = search.placed
     failures = _failures_of_all(context, group, queued, search)
     evictions = [] if placed or not failures else _run_preemption(context, group, queued, failures, now)
+    if context.groups.quota is not None:
+        failures = backfill.end_attempt(context, group, queued, failures, now, may_start=bool(placed or evictions))
     commands = [
         *_start_binding_cycles(context, placed, waits, now),
         *_report_failures(context, queued, failures),
@@ -83,8 +96,9 @@ def schedule_pod_group(context: Context, queued: QueuedPodGroup, now: float) -> 
     return commands
 
 
-def _place(context: Context, search: PlacementSearch, group: PodGroup, queued: QueuedPodGroup) -> Waits:
+def _place(context: Context, search: PlacementSearch, group: PodGroup, queued: QueuedPodGroup, now: float) -> Waits:
     """Place the members and run Permit. Otherwise none is placed, and the search has the reasons."""
+    backfill.begin_attempt(context, queued, now)
     if exceeded := context.groups.exceeded(group, context.groups.needed(group, queued.pods)):
         search.fail(queued.members, quota_exceeded(context.groups.quota_name, exceeded))
         return {}
@@ -94,7 +108,12 @@ def _place(context: Context, search: PlacementSearch, group: PodGroup, queued: Q
         text = f"pod group {group.key} needs {missing}"
         search.fail(queued.members, Failure(text, UNSCHEDULABLE, frozenset({plugin.name}), nominate=""))
         return {}
-    return _run_permit_plugins(context, search, group) if search.run(queued.members.values()) else {}
+    if not search.run(queued.members.values()):
+        return {}
+    if reason := backfill.delay(context, queued, search, now):
+        search.fail(queued.members, room_reserved(context.groups.quota_name, reason))
+        return {}
+    return _run_permit_plugins(context, search, group)
 
 
 def _run_permit_plugins(context: Context, search: PlacementSearch, group: PodGroup) -> Waits:
@@ -180,7 +199,7 @@ def _run_preemption(
     Sets the nominated nodes in `failures`. Members keep their nominations as long as victims there are terminating.
     """
     pods = queued.pods
-    if any(failure.reason == QUOTA_EXCEEDED for failure in failures.values()):
+    if any(failure.reason in (QUOTA_EXCEEDED, ROOM_RESERVED) for failure in failures.values()):
         return []
     if not group.may_preempt or all(pod.spec.preemption_policy == "Never" for pod in pods):
         return []

@@ -6,7 +6,7 @@ import copy
 
 import pytest
 
-from tests.scenarios.batch.cluster import Cluster, pending
+from tests.scenarios.batch.cluster import Cluster
 from tests.scenarios.batch.manifests import NATIVE, RUN_SECONDS, VOLCANO, Gang, gang, node, pod
 
 
@@ -40,7 +40,6 @@ def start_of(cluster: Cluster, group: Gang) -> float | None:
     return times.pop()
 
 
-@pending("no room is reserved")
 def test_job_that_ends_before_the_reservation_is_backfilled() -> None:
     head = job("h", 8, 50)
     cluster = eight_slots(head)
@@ -69,7 +68,6 @@ def test_long_job_is_backfilled_into_slots_that_the_reservation_leaves() -> None
     assert start_of(cluster, head) == 100
 
 
-@pending("no room is reserved")
 def test_job_without_declared_run_time_is_not_backfilled() -> None:
     head = job("h", 8, 50)
     cluster = eight_slots(head)
@@ -82,7 +80,6 @@ def test_job_without_declared_run_time_is_not_backfilled() -> None:
     assert start_of(cluster, small) == 150
 
 
-@pending("no room is reserved")
 @pytest.mark.parametrize("api", [NATIVE, VOLCANO])
 @pytest.mark.parametrize("declared", [False, True])
 def test_large_group_is_not_starved_by_small_pods(api: str, declared: bool) -> None:

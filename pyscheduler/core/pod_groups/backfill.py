@@ -1,0 +1,216 @@
+"""Backfill: groups start before the first one that lacks room, if they do not delay it (EASY backfill).
+
+    begin_attempt    choose the next head, if the last reservation has ended
+    delay            after a group was placed: undo it, or place it on other nodes, if it would delay the head
+    end_attempt      reserve nodes for a group that lacks room, or end its reservation
+    end_if_gone      end the reservation of a group that is held or has no pending pods
+
+The head is the first group, by priority and the time at which it became active, that would fit if pods that end were
+gone. Groups before it are never delayed. Without queues nothing is reserved.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+from msgspec.structs import replace
+
+from pyscheduler.api.nodes import Mask
+from pyscheduler.api.pod import Pod
+from pyscheduler.api.pod_group import PodGroup
+from pyscheduler.core.context import AssumedPod, Context
+from pyscheduler.core.pod_groups.head_search import HeadSearch
+from pyscheduler.core.pod_groups.manager import SINGLE_POD
+from pyscheduler.core.pod_groups.min_resources import missing_resources
+from pyscheduler.core.pod_groups.placement import PlacementSearch
+from pyscheduler.core.pod_groups.reservation import UNKNOWN, Reservation, run_seconds
+from pyscheduler.core.queue.labels import POD_GROUP_CHANGED
+from pyscheduler.core.queue.queued_pod_group import QueuedPodGroup
+from pyscheduler.core.scheduling.failure import ROOM_RESERVED, SCHEDULER_ERROR, UNSCHEDULABLE, Failure
+
+_CANDIDATES = 8
+"""Number of groups that are tried as the next head, each with several dry runs."""
+_RETRY = 60.0
+"""Seconds until a group is tried again that would not fit even if all pods that end were gone."""
+
+
+def begin_attempt(context: Context, queued: QueuedPodGroup, now: float) -> None:
+    """Reserve nodes for the first group that lacks room, unless it is the one that is attempted now."""
+    if not context.reservations.is_vacant:
+        return
+    lacking = [each for each in context.queue.pod_groups if each.lacks_room and context.queue.is_queued(each)]
+    for entry in sorted(lacking, key=_order)[:_CANDIDATES]:
+        if entry is queued:
+            return
+        if _reserve(context, entry, now):
+            return
+    context.reservations.is_vacant = False
+
+
+def delay(context: Context, queued: QueuedPodGroup, search: PlacementSearch, now: float) -> str:
+    """Return why a placed group has to wait, and undo it; "" if it may start, maybe on other nodes."""
+    current = context.reservations.current
+    if current is None or current.head is queued:
+        return ""
+    late = [each for each in search.placed if _is_late(context, each, current, now)]
+    if not any(each.node_name in current.nodes for each in late):
+        return ""
+    if _order(queued) < _order(current.head) or _is_nominated(context, queued.pods):
+        if not _reserve(context, current.head, now):
+            end_reservation(context, now)
+        return ""
+    if _fits_besides(context, current, late, now):
+        return ""
+    search.undo()
+    if search.run(queued.members.values(), _others(context, current)):
+        return ""
+    return f"would delay {_name(current.head)}, which {_start(current, now)}"
+
+
+def end_attempt(
+    context: Context,
+    group: PodGroup,
+    queued: QueuedPodGroup,
+    failures: Mapping[str, Failure],
+    now: float,
+    *,
+    may_start: bool,
+) -> dict[str, Failure]:
+    """Reserve nodes for a group that lacks room, and return its failures with the pods that run too long.
+
+    `may_start` is False if the group was neither placed nor preempts.
+    """
+    queued.is_delayed = any(failure.reason == ROOM_RESERVED for failure in failures.values())
+    queued.lacks_room = not may_start and now >= queued.reserve_after and _lacks_room(context, group, queued, failures)
+    current = context.reservations.current
+    is_head = current is not None and current.head is queued
+    if queued.lacks_room and (current is None or is_head or _order(queued) < _order(current.head)):
+        if _reserve(context, queued, now):
+            return {uid: _with_overrun(context, failure, now) for uid, failure in failures.items()}
+        queued.lacks_room, queued.reserve_after = False, now + _RETRY
+    failed = any(failure.reason == SCHEDULER_ERROR for failure in failures.values())
+    if is_head and not queued.lacks_room and not failed:
+        end_reservation(context, now)
+    return dict(failures)
+
+
+def end_if_gone(context: Context, now: float) -> None:
+    """End the reservation of a group that is held or has no pending pods, or if there are no queues any more."""
+    current = context.reservations.current
+    if current is not None and (context.groups.quota is None or not context.queue.is_queued(current.head)):
+        end_reservation(context, now)
+
+
+def end_reservation(context: Context, now: float) -> None:
+    """End the reservation, and retry the groups that waited for it."""
+    context.reservations.current = None
+    context.reservations.is_vacant = True
+    _wake_delayed(context, now)
+
+
+def _reserve(context: Context, head: QueuedPodGroup, now: float) -> bool:
+    """Reserve nodes for a group that lacks room. Return False if it would not fit even later."""
+    group, before = context.groups.requirements(head.key), context.reservations.current
+    if not isinstance(group, PodGroup):
+        return False
+    search = HeadSearch(context, head, group, now)
+    found = search.again(before) if before is not None and before.head is head else search.run()
+    if found is None:
+        return False
+    context.reservations.current, context.reservations.is_vacant = found, False
+    if before is not None and (before.head is not head or before.nodes - found.nodes or found.time > before.time):
+        _wake_delayed(context, now)
+    return True
+
+
+def _wake_delayed(context: Context, now: float) -> None:
+    for entry in [each for each in context.queue.pod_groups if each.is_delayed]:
+        context.queue.requeue(entry.pod, POD_GROUP_CHANGED, now)
+
+
+def _order(queued: QueuedPodGroup) -> tuple[int, float]:
+    """Return the sort key of heads: failures do not change it, and incomplete groups are first in their priority."""
+    first = math.inf if queued.initial_attempt is None else queued.initial_attempt
+    return -queued.pod.priority, 0.0 if queued.timestamp == 0.0 else first
+
+
+def _lacks_room(context: Context, group: PodGroup, queued: QueuedPodGroup, failures: Mapping[str, Failure]) -> bool:
+    """Return True if the group waits for room for its minimum, and for nothing else."""
+    if not failures or any(failure.reason != UNSCHEDULABLE for failure in failures.values()):
+        return False
+    kept = [queued.members[uid].pod for uid, failure in failures.items() if failure.nominate != ""]
+    if _is_nominated(context, kept) or not context.groups.shortage(group, ()):
+        return False
+    return not missing_resources(context, group, queued.pod.priority)
+
+
+def _is_nominated(context: Context, pods: Iterable[Pod]) -> bool:
+    return any(context.queue.nominator.nominated_node(pod) for pod in pods)
+
+
+# -- groups that may delay the head ------------------------------------------------------------------------------------
+
+
+def _is_late(context: Context, assumed: AssumedPod, current: Reservation, now: float) -> bool:
+    """Return True if the pod may still run when the head is to start."""
+    end = context.reservations.times.declared_end(assumed.pod, now)
+    return end == UNKNOWN or end > current.time
+
+
+def _fits_besides(context: Context, current: Reservation, late: Sequence[AssumedPod], now: float) -> bool:
+    """Return True, and move the reservation to other nodes, if the head fits in time beside these assumed pods.
+
+    A pod without a declared run time does not move it.
+    """
+    if current.time == UNKNOWN or any(run_seconds(assumed.pod) is None for assumed in late):
+        return False
+    requests = Counter[str]()
+    for assumed in late:
+        requests.update(assumed.pod.requests.effective)
+    if any(amount > current.spare[resource] for resource, amount in requests.items() if resource in current.spare):
+        return False
+    group = context.groups.requirements(current.head.key)
+    if not isinstance(group, PodGroup):
+        return False
+    found = HeadSearch(context, current.head, group, now).at(current.time)
+    if found is None:
+        return False
+    context.reservations.current = found
+    return True
+
+
+def _others(context: Context, current: Reservation) -> Mask:
+    """Return a mask of the nodes that are not reserved."""
+    others: Mask = ~context.state.table().named(current.nodes)
+    return others
+
+
+# -- messages ----------------------------------------------------------------------------------------------------------
+
+
+def _name(entry: QueuedPodGroup) -> str:
+    pod = next(iter(entry.members.values())).pod
+    return f"pod {pod.key}" if entry.key.api == SINGLE_POD else f"pod group {entry.key}"
+
+
+def _start(current: Reservation, now: float) -> str:
+    """Return when the head starts, in full minutes if that is not soon: each change of the message is written."""
+    if current.time == UNKNOWN:
+        return "starts when pods have ended that declare no run time"
+    seconds = max(0, math.ceil(current.time - now))
+    return f"starts at the latest in {seconds if seconds <= 60 else 60 * math.ceil(seconds / 60)} s"
+
+
+def _with_overrun(context: Context, failure: Failure, now: float) -> Failure:
+    """Return the head's failure with the first pod on the reserved nodes that runs longer than it has declared."""
+    current = context.reservations.current
+    nodes = [] if current is None else [context.state.info(name) for name in sorted(current.nodes)]
+    times = context.reservations.times
+    for node in nodes:
+        for pod in node.pods.values() if node is not None else ():
+            if times.declared_end(pod, now) < now and not pod.deleting:
+                text = f"pod {pod.key} runs longer than the {run_seconds(pod):g} s that it declares"
+                return replace(failure, message=f"{failure.message} The nodes reserved for it are late: {text}.")
+    return failure

@@ -1,0 +1,100 @@
+"""Reservation of nodes for the first group that lacks room, and when running pods end (EASY backfill).
+
+Pods end after their declared run time. Without one their end is unknown, and pods of services never end.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from typing import NamedTuple
+
+from msgspec import Struct
+
+from pyscheduler.api.pod import Pod
+from pyscheduler.core.queue.queued_pod_group import QueuedPodGroup
+
+RUN_SECONDS = "pyscheduler.io/run-seconds"
+"""Annotation with the longest time that a pod runs, in seconds."""
+UNKNOWN = math.inf
+"""End of a pod that declares no run time."""
+_KINDS_OF_SERVICES = frozenset({"ReplicaSet", "StatefulSet", "DaemonSet", "ReplicationController", "Node"})
+"""Kinds of controllers whose pods never end; Node owns mirror pods."""
+
+
+def run_seconds(pod: Pod) -> float | None:
+    """Return the declared run time of a pod; None if it declares none, or an invalid one."""
+    try:
+        seconds = float(pod.annotations.get(RUN_SECONDS, ""))
+    except ValueError:
+        return None
+    return seconds if 0 < seconds < math.inf else None
+
+
+def ends(pod: Pod) -> bool:
+    """Return True if the pod ends, maybe at an unknown time: not a pod of a service, unless it is terminating."""
+    owner = pod.signature.owner
+    return pod.deleting or owner is None or owner.kind not in _KINDS_OF_SERVICES
+
+
+class PlacementTimes:
+    """When the pods with a declared run time were placed, on the scheduler's clock.
+
+    For a pod that is on a node when the scheduler starts, it is the time of the start: the pod ends no later.
+    """
+
+    def __init__(self) -> None:
+        self._at: dict[str, float] = {}
+
+    def add(self, pod: Pod, now: float) -> None:
+        """Record a pod that is assumed."""
+        if RUN_SECONDS in pod.annotations:
+            self._at[pod.uid] = now
+
+    def add_seen(self, pod: Pod, now: float) -> None:
+        """Record an assigned pod, unless it was assumed before."""
+        if RUN_SECONDS in pod.annotations:
+            self._at.setdefault(pod.uid, now)
+
+    def remove(self, uid: str) -> None:
+        """Drop a pod that has left its node."""
+        self._at.pop(uid, None)
+
+    def declared_end(self, pod: Pod, now: float) -> float:
+        """Return when a placed pod ends as declared, maybe in the past; UNKNOWN if it declares no run time."""
+        seconds = run_seconds(pod)
+        return UNKNOWN if seconds is None else self._at.setdefault(pod.uid, now) + seconds
+
+    def end(self, pod: Pod, now: float) -> float:
+        """Return when a placed pod ends, at the earliest now: for a terminating pod, or one that runs too long."""
+        return now if pod.deleting else max(now, self.declared_end(pod, now))
+
+
+class EndingPod(NamedTuple):
+    """Placed pod that ends. The order is that in which pods are expected to end, older ones first."""
+
+    end: float
+    started: float
+    pod: Pod
+
+
+class Reservation(Struct, frozen=True):
+    """Nodes on which the head fits at some time: the first group that lacks room."""
+
+    head: QueuedPodGroup
+    time: float
+    """When it fits at the latest, on the scheduler's clock; UNKNOWN if it waits for pods without a declared end."""
+    nodes: frozenset[str]
+    """Names of the nodes that it needs then."""
+    spare: Counter[str]
+    """What is free in the whole cluster besides the head then, of the resources that the head requests."""
+
+
+class Reservations:
+    """The current reservation, at most one, and what it is computed from."""
+
+    def __init__(self) -> None:
+        self.current: Reservation | None = None
+        self.is_vacant = False
+        """True if the last reservation has ended, so that another group may be the head."""
+        self.times = PlacementTimes()
