@@ -162,9 +162,9 @@ def _is_late(context: Context, assumed: AssumedPod, current: Reservation, now: f
 def _fits_besides(context: Context, current: Reservation, late: Sequence[AssumedPod], now: float) -> bool:
     """Return True, and move the reservation to other nodes, if the head fits in time beside these assumed pods.
 
-    A pod without a declared run time does not move it.
+    Never without a time: then these pods might be expected to be gone too, and the head would wait forever.
     """
-    if current.time == UNKNOWN or any(run_seconds(assumed.pod) is None for assumed in late):
+    if current.time == UNKNOWN:
         return False
     requests = Counter[str]()
     for assumed in late:

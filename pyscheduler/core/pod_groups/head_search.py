@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -40,21 +41,14 @@ class HeadSearch:
 
     def _earliest(self, ending: Sequence[EndingPod]) -> Reservation | None:
         fewest = self._fewest_by_amount(ending)
-        if fewest is None:
+        found = None if fewest is None else _fewest(ending, fewest, self._place)
+        if found is None or not found.ended:
             return None
-        too_few, tried, step = fewest - 1, fewest, 1
-        while (nodes := self._place(ending[:tried])) is None:
-            if tried == len(ending):
-                return None
-            too_few, tried, step = tried, min(len(ending), tried + step), 2 * step
-        enough = tried
-        while enough - too_few > 1:
-            middle = (too_few + enough) // 2
-            if (fewer := self._place(ending[:middle])) is not None:
-                enough, nodes = middle, fewer
-            else:
-                too_few = middle
-        return None if enough == 0 else self._reservation(ending[enough - 1].end, nodes)
+        time = ending[found.ended - 1].end
+        by_then = [each for each in ending if each.end <= time]
+        # What is free already would be idle until then.
+        occupied = _fewest(by_then, found.ended, self._place_instead)
+        return self._reservation(time, (occupied or found).nodes)
 
     def again(self, last: Reservation) -> Reservation | None:
         """Return an earlier reservation than the last one, otherwise the last one if the group still fits there.
@@ -108,6 +102,12 @@ class HeadSearch:
             finally:
                 search.undo()
 
+    def _place_instead(self, gone: Sequence[EndingPod]) -> frozenset[str] | None:
+        """Return the nodes of the members on nodes that these pods leave; None if the group does not fit there."""
+        nodes = (self._context.state.node_of(each.pod.uid) for each in gone)
+        names = frozenset(node.name for node in nodes if node is not None)
+        return self._place(gone, self._context.state.table().named(names))
+
     def _reservation(self, time: float, nodes: Collection[str]) -> Reservation:
         spare = Counter(self._free)
         spare.subtract(self._needed)
@@ -121,6 +121,35 @@ class HeadSearch:
     def _is_on(self, pod: Pod, names: Collection[str]) -> bool:
         node = self._context.state.node_of(pod.uid)
         return node is not None and node.name in names
+
+
+class _Fit(NamedTuple):
+    """Nodes on which a group fits after a number of ends."""
+
+    ended: int
+    nodes: frozenset[str]
+
+
+def _fewest(
+    ending: Sequence[EndingPod], least: int, place: Callable[[Sequence[EndingPod]], frozenset[str] | None]
+) -> _Fit | None:
+    """Return the fit after the fewest ends, at least `least`; None if there is none.
+
+    The number is doubled first: a cluster may run far more pods than the group needs to end.
+    """
+    too_few, tried, step = least - 1, least, 1
+    while (nodes := place(ending[:tried])) is None:
+        if tried == len(ending):
+            return None
+        too_few, tried, step = tried, min(len(ending), tried + step), 2 * step
+    fit = _Fit(tried, nodes)
+    while fit.ended - too_few > 1:
+        middle = (too_few + fit.ended) // 2
+        if (nodes := place(ending[:middle])) is not None:
+            fit = _Fit(middle, nodes)
+        else:
+            too_few = middle
+    return fit
 
 
 def _by_end(each: EndingPod) -> tuple[float, float]:
