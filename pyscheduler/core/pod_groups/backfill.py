@@ -61,11 +61,13 @@ def delay(context: Context, queued: QueuedPodGroup, search: PlacementSearch, now
         if not _reserve(context, current.head, now):
             end_reservation(context, now)
         return ""
-    if _fits_besides(context, current, late, now):
-        return ""
     search.undo()
     if search.run(queued.members.values(), _others(context, current)):
         return ""
+    if _may_fit_besides(current, late) and search.run(queued.members.values()):
+        if _fits_besides(context, current, late, now):
+            return ""
+        search.undo()
     return f"would delay {_name(current.head)}, which {_start(current, now)}"
 
 
@@ -159,26 +161,30 @@ def _is_late(context: Context, assumed: AssumedPod, current: Reservation, now: f
     return end == UNKNOWN or end > current.time
 
 
-def _fits_besides(context: Context, current: Reservation, late: Sequence[AssumedPod], now: float) -> bool:
-    """Return True, and move the reservation to other nodes, if the head fits in time beside these assumed pods.
+def _may_fit_besides(current: Reservation, late: Sequence[AssumedPod]) -> bool:
+    """Return True unless the head is known not to fit in time beside these pods.
 
-    Never without a time: then these pods might be expected to be gone too, and the head would wait forever.
+    Without a time, they might be expected to be gone too, one after the other, and the head would wait forever.
     """
-    if current.time == UNKNOWN:
-        return False
-    requests = Counter[str]()
-    for assumed in late:
-        requests.update(assumed.pod.requests.effective)
-    if any(amount > current.spare[resource] for resource, amount in requests.items() if resource in current.spare):
-        return False
+    return current.time != UNKNOWN and not current.refuses(_requests(late))
+
+
+def _fits_besides(context: Context, current: Reservation, late: Sequence[AssumedPod], now: float) -> bool:
+    """Return True, and move the reservation to other nodes, if the head fits in time beside these assumed pods."""
     group = context.groups.requirements(current.head.key)
-    if not isinstance(group, PodGroup):
-        return False
-    found = HeadSearch(context, current.head, group, now).at(current.time)
+    found = HeadSearch(context, current.head, group, now).at(current.time) if isinstance(group, PodGroup) else None
     if found is None:
+        current.refused.append(_requests(late))
         return False
     context.reservations.current = found
     return True
+
+
+def _requests(late: Iterable[AssumedPod]) -> Counter[str]:
+    requests = Counter[str]()
+    for assumed in late:
+        requests.update(assumed.pod.requests.effective)
+    return requests
 
 
 def _others(context: Context, current: Reservation) -> Mask:

@@ -9,7 +9,7 @@ import math
 from collections import Counter
 from typing import NamedTuple
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from pyscheduler.api.pod import Pod
 from pyscheduler.core.queue.queued_pod_group import QueuedPodGroup
@@ -71,10 +71,11 @@ class PlacementTimes:
 
 
 class EndingPod(NamedTuple):
-    """Placed pod that ends. The order is that in which pods are expected to end, older ones first."""
+    """Placed pod that ends."""
 
     end: float
     started: float
+    row: int
     pod: Pod
 
 
@@ -86,8 +87,12 @@ class Reservation(Struct, frozen=True):
     """When it fits at the latest, on the scheduler's clock; UNKNOWN if it waits for pods without a declared end."""
     nodes: frozenset[str]
     """Names of the nodes that it needs then."""
-    spare: Counter[str]
-    """What is free in the whole cluster besides the head then, of the resources that the head requests."""
+    refused: list[Counter[str]] = field(default_factory=list)
+    """Requests beside which the head would not fit then; the search takes long, and many pods are equal."""
+
+    def refuses(self, requests: Counter[str]) -> bool:
+        """Return True if requests that are not larger were refused before."""
+        return any(each <= requests for each in self.refused)
 
 
 class Reservations:

@@ -1,0 +1,48 @@
+"""Upper bound of how many members of a group fit on each node after a number of pods have ended.
+
+A dry run of a large group takes long, so it is made only where the resources suffice.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+
+import numpy as np
+
+from pyscheduler.api.nodes import Ints, NodeTable
+from pyscheduler.api.pod import Pod
+from pyscheduler.core.pod_groups.reservation import EndingPod
+
+_UNLIMITED = 1 << 31
+
+
+class FreedRoom:
+    """Room on all nodes for the smallest member of a group, as pods end in an order."""
+
+    def __init__(self, nodes: NodeTable, members: Sequence[Pod], ending: Sequence[EndingPod]) -> None:
+        requests = [pod.requests.effective for pod in {pod.signature.template.id: pod for pod in members}.values()]
+        least = {r: min(each.get(r, 0) for each in requests) for r in requests[0]}
+        self._least = {resource: amount for resource, amount in least.items() if amount}
+        self._nodes = len(nodes)
+        self._ending = len(ending)
+        self._rows = np.fromiter((each.row for each in ending), np.intp, len(ending))
+        self._free = {r: nodes.allocatable(r) - nodes.requested(r) for r in self._least}
+        self._freed = {
+            r: np.fromiter((each.pod.requests.effective.get(r, 0) for each in ending), np.int64, len(ending))
+            for r in self._least
+        }
+
+    def members(self, ended: int) -> Ints:
+        """Return how many members fit on each node after a number of ends, as far as resources are concerned."""
+        most = np.full(self._nodes, _UNLIMITED, np.int64)
+        for resource, amount in self._least.items():
+            freed = np.zeros(self._nodes, np.int64)
+            np.add.at(freed, self._rows[:ended], self._freed[resource][:ended])
+            most = np.minimum(most, np.maximum(self._free[resource] + freed, 0) // amount)
+        return most
+
+    def fewest(self, needed: int) -> int | None:
+        """Return the number of ends after which that many members may fit; None if they never do."""
+        ended = bisect_left(range(self._ending + 1), needed, key=lambda n: int(self.members(n).sum()))
+        return None if ended > self._ending else ended
