@@ -15,6 +15,8 @@ from pyscheduler_plugins.queues.reclaim import find_victims
 from pyscheduler_plugins.queues.tree import QueueTree, Usage
 from pyscheduler_plugins.queues.usage import DecayedUsage
 from tests.docs.pages import rows, text_of
+from tests.scenarios.batch.cluster import Cluster
+from tests.scenarios.batch.manifests import VOLCANO, gang, node, pod
 
 PAGE = "docs/queues.md"
 SHARES = re.findall(r"^(\d+) cpus[^\n]*\n\n((?:\|.*\n)+)", text_of(PAGE).split("### Hierarchy")[0], re.M)
@@ -78,6 +80,25 @@ def test_reclaim() -> None:
         assert sum(len(bundle.pods) for bundle in found.victims) == int(evicted)
         reasons.append(found.reason)
     assert f"`{reasons[1]}`" in " ".join(text_of(PAGE).split())
+
+
+def test_backfill() -> None:
+    cluster = Cluster(*(node(f"slot{i}") for i in range(8)))
+    starts = {}
+    for name, since, count, seconds, start, _ in rows(PAGE, "Backfill"):
+        cluster.advance_to(int(since))
+        members = [pod(f"{name}-{i}", runs=int(seconds)) for i in range(int(count))]
+        cluster.submit(gang(name, int(count), members, api=VOLCANO), runs=int(seconds))
+        starts[f"default/{name}-0"] = int(start)
+    messages = ""
+    for time in range(90, 160):
+        cluster.advance_to(time)
+        messages += cluster.message("b2-0")
+    assert {key: cluster.started[key] for key in starts} == starts
+    [message] = re.findall(r"A message of `b2` is `(.*)`", text_of(PAGE))
+    assert message in messages
+    assert cluster.reason("h-0") == ""
+    assert "`RoomReserved`" in text_of(PAGE)
 
 
 def test_dominant_resource_fairness() -> None:

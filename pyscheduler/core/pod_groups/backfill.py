@@ -1,9 +1,9 @@
 """Backfill: groups start before the first one that lacks room, if they do not delay it (EASY backfill).
 
-    begin_attempt    choose the next head, if the last reservation has ended
-    delay            after a group was placed: undo it, or place it on other nodes, if it would delay the head
-    end_attempt      reserve nodes for a group that lacks room, or end its reservation
-    end_if_gone      end the reservation of a group that is held or has no pending pods
+    begin_attempt        choose the next head, if the last reservation has ended
+    check_reservation    place a group on other nodes, or undo it, if it would delay the head
+    end_attempt          reserve nodes for a group that lacks room, or end its reservation
+    end_if_gone          end the reservation of a group that is held or has no pending pods
 
 The head is the first group, by priority and the time at which it became active, that would fit if pods that end were
 gone. Groups before it are never delayed. Without queues nothing is reserved.
@@ -49,7 +49,7 @@ def begin_attempt(context: Context, queued: QueuedPodGroup, now: float) -> None:
     context.reservations.is_vacant = False
 
 
-def delay(context: Context, queued: QueuedPodGroup, search: PlacementSearch, now: float) -> str:
+def check_reservation(context: Context, queued: QueuedPodGroup, search: PlacementSearch, now: float) -> str:
     """Return why a placed group has to wait, and undo it; "" if it may start, maybe on other nodes."""
     current = context.reservations.current
     if current is None or current.head is queued:
@@ -62,13 +62,13 @@ def delay(context: Context, queued: QueuedPodGroup, search: PlacementSearch, now
             end_reservation(context, now)
         return ""
     search.undo()
-    if search.run(queued.members.values(), _others(context, current)):
+    if search.run(queued.members.values(), _unreserved_nodes(context, current)):
         return ""
     if _may_fit_besides(current, late) and search.run(queued.members.values()):
         if _fits_besides(context, current, late, now):
             return ""
         search.undo()
-    return f"would delay {_name(current.head)}, which {_start(current, now)}"
+    return f"would delay {_name(current.head)}, which {_start_time(current, now)}"
 
 
 def end_attempt(
@@ -174,7 +174,7 @@ def _fits_besides(context: Context, current: Reservation, late: Sequence[Assumed
     group = context.groups.requirements(current.head.key)
     found = HeadSearch(context, current.head, group, now).at(current.time) if isinstance(group, PodGroup) else None
     if found is None:
-        current.refused.append(_requests(late))
+        current.refusals.append(_requests(late))
         return False
     context.reservations.current = found
     return True
@@ -187,7 +187,7 @@ def _requests(late: Iterable[AssumedPod]) -> Counter[str]:
     return requests
 
 
-def _others(context: Context, current: Reservation) -> Mask:
+def _unreserved_nodes(context: Context, current: Reservation) -> Mask:
     """Return a mask of the nodes that are not reserved."""
     others: Mask = ~context.state.table().named(current.nodes)
     return others
@@ -201,7 +201,7 @@ def _name(entry: QueuedPodGroup) -> str:
     return f"pod {pod.key}" if entry.key.api == SINGLE_POD else f"pod group {entry.key}"
 
 
-def _start(current: Reservation, now: float) -> str:
+def _start_time(current: Reservation, now: float) -> str:
     """Return when the head starts, in full minutes if that is not soon: each change of the message is written."""
     if current.time == UNKNOWN:
         return "starts when pods have ended that declare no run time"

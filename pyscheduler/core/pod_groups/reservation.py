@@ -87,12 +87,12 @@ class Reservation(Struct, frozen=True):
     """When it fits at the latest, on the scheduler's clock; UNKNOWN if it waits for pods without a declared end."""
     nodes: frozenset[str]
     """Names of the nodes that it needs then."""
-    refused: list[Counter[str]] = field(default_factory=list)
+    refusals: list[Counter[str]] = field(default_factory=list)
     """Requests beside which the head would not fit then; the search takes long, and many pods are equal."""
 
     def refuses(self, requests: Counter[str]) -> bool:
         """Return True if requests that are not larger were refused before."""
-        return any(each <= requests for each in self.refused)
+        return any(each <= requests for each in self.refusals)
 
 
 class Reservations:

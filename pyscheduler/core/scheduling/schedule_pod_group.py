@@ -2,7 +2,7 @@
 
     schedule_pod_group
         PlacementSearch.run              core/pod_groups/placement.py: assume all pending members, or none
-        delay                            core/pod_groups/backfill.py: undo them if they would delay the first group
+        check_reservation                core/pod_groups/backfill.py: undo them if they would delay the first group
         _run_permit_plugins              if enough members have a node
         _start_binding_cycles            or wait in Permit
         _run_preemption                  otherwise: core/pod_groups/preemption.py
@@ -110,7 +110,7 @@ def _place(context: Context, search: PlacementSearch, group: PodGroup, queued: Q
         return {}
     if not search.run(queued.members.values()):
         return {}
-    if reason := backfill.delay(context, queued, search, now):
+    if reason := backfill.check_reservation(context, queued, search, now):
         search.fail(queued.members, room_reserved(context.groups.quota_name, reason))
         return {}
     return _run_permit_plugins(context, search, group)
