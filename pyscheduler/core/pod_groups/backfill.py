@@ -32,8 +32,6 @@ from pyscheduler.core.scheduling.failure import ROOM_RESERVED, SCHEDULER_ERROR, 
 
 _CANDIDATES = 8
 """Number of groups that are tried as the next head, each with several dry runs."""
-_RETRY = 60.0
-"""Seconds until a group is tried again that would not fit even if all pods that end were gone."""
 
 
 def begin_attempt(context: Context, queued: QueuedPodGroup, now: float) -> None:
@@ -85,13 +83,13 @@ def end_attempt(
     `may_start` is False if the group was neither placed nor preempts.
     """
     queued.is_delayed = any(failure.reason == ROOM_RESERVED for failure in failures.values())
-    queued.lacks_room = not may_start and now >= queued.reserve_after and _lacks_room(context, group, queued, failures)
+    queued.lacks_room = not may_start and _lacks_room(context, group, queued, failures)
     current = context.reservations.current
     is_head = current is not None and current.head is queued
     if queued.lacks_room and (current is None or is_head or _order(queued) < _order(current.head)):
         if _reserve(context, queued, now):
             return {uid: _with_overrun(context, failure, now) for uid, failure in failures.items()}
-        queued.lacks_room, queued.reserve_after = False, now + _RETRY
+        queued.lacks_room = False
     failed = any(failure.reason == SCHEDULER_ERROR for failure in failures.values())
     if is_head and not queued.lacks_room and not failed:
         end_reservation(context, now)
@@ -115,11 +113,12 @@ def end_reservation(context: Context, now: float) -> None:
 def _reserve(context: Context, head: QueuedPodGroup, now: float) -> bool:
     """Reserve nodes for a group that lacks room. Return False if it would not fit even later."""
     group, before = context.groups.requirements(head.key), context.reservations.current
-    if not isinstance(group, PodGroup):
+    if not isinstance(group, PodGroup) or context.reservations.is_unfit(head, now):
         return False
     search = HeadSearch(context, head, group, now)
     found = search.again(before) if before is not None and before.head is head else search.run()
     if found is None:
+        context.reservations.set_unfit(head, now)
         return False
     context.reservations.current, context.reservations.is_vacant = found, False
     if before is not None and (before.head is not head or before.nodes - found.nodes or found.time > before.time):
@@ -156,7 +155,9 @@ def _is_nominated(context: Context, pods: Iterable[Pod]) -> bool:
 
 
 def _is_late(context: Context, assumed: AssumedPod, current: Reservation, now: float) -> bool:
-    """Return True if the pod may still run when the head is to start."""
+    """Return True if the pod may still run when the head is to start, and requests some of what that needs."""
+    if current.resources.isdisjoint(assumed.pod.requests.effective):
+        return False
     end = context.reservations.times.declared_end(assumed.pod, now)
     return end == UNKNOWN or end > current.time
 

@@ -39,12 +39,12 @@ class HeadSearch:
         nodes = self._place((each for each in self._ending if each.end <= time), last.nodes)
         if nodes is None:
             return self.run()
-        return self._earliest(self._count(lambda end: end < time)) or Reservation(self._head, time, nodes)
+        return self._earliest(self._count(lambda end: end < time)) or self._reservation(time, nodes)
 
     def at(self, time: float) -> Reservation | None:
         """Return the reservation for a time; None if the group does not fit then."""
         nodes = self._place_after(self._count(lambda end: end <= time))
-        return None if nodes is None else Reservation(self._head, time, nodes)
+        return None if nodes is None else self._reservation(time, nodes)
 
     def _pods_that_end(self) -> list[EndingPod]:
         context, times, now = self._context, self._context.reservations.times, self._now
@@ -70,7 +70,11 @@ class HeadSearch:
         time = self._ending[found.ended - 1].end
         # What is free already would be idle until then.
         occupied = _fewest(found.ended, self._count(lambda end: end <= time), self._place_instead)
-        return Reservation(self._head, time, (occupied or found).nodes)
+        return self._reservation(time, (occupied or found).nodes)
+
+    def _reservation(self, time: float, nodes: frozenset[str]) -> Reservation:
+        requests = (pod.requests.effective for pod in self._head.templates())
+        return Reservation(self._head, time, nodes, frozenset().union(*requests))
 
     def _place_instead(self, ended: int) -> frozenset[str] | None:
         """Return nodes that the first pods to end leave, on which the group fits then; None if there are none."""

@@ -18,6 +18,10 @@ RUN_SECONDS = "pyscheduler.io/run-seconds"
 """Annotation with the longest time that a pod runs, in seconds."""
 UNKNOWN = math.inf
 """End of a pod that declares no run time."""
+_RETRY = 60.0
+"""Seconds until a group is tried again that would not fit even if all pods that end were gone."""
+_MOST_UNFIT = 1024
+"""Number of such groups, equal ones counted once, above which they are tried again earlier."""
 _KINDS_OF_SERVICES = frozenset({"ReplicaSet", "StatefulSet", "DaemonSet", "ReplicationController", "Node"})
 """Kinds of controllers whose pods never end; Node owns mirror pods."""
 
@@ -87,6 +91,8 @@ class Reservation(Struct, frozen=True):
     """When it fits at the latest, on the scheduler's clock; UNKNOWN if it waits for pods without a declared end."""
     nodes: frozenset[str]
     """Names of the nodes that it needs then."""
+    resources: frozenset[str]
+    """Resources that it requests."""
     refusals: list[Counter[str]] = field(default_factory=list)
     """Requests beside which the head would not fit then; the search takes long, and many pods are equal."""
 
@@ -103,3 +109,19 @@ class Reservations:
         self.is_vacant = False
         """True if the last reservation has ended, so that another group may be the head."""
         self.times = PlacementTimes()
+        self._unfit_until: dict[tuple[int, int], float] = {}
+
+    def is_unfit(self, head: QueuedPodGroup, now: float) -> bool:
+        """Return True if an equal group did not fit a short time ago even without all pods that end."""
+        return now < self._unfit_until.get(_kind(head), 0.0)
+
+    def set_unfit(self, head: QueuedPodGroup, now: float) -> None:
+        """Record a group that does not fit even without all pods that end: the search takes long."""
+        if len(self._unfit_until) >= _MOST_UNFIT:
+            self._unfit_until.clear()
+        self._unfit_until[_kind(head)] = now + _RETRY
+
+
+def _kind(head: QueuedPodGroup) -> tuple[int, int]:
+    """Return the key of groups that are equal but for names: the template of the first pod, and the number of pods."""
+    return next(iter(head.members.values())).pod.signature.template.id, len(head.members)

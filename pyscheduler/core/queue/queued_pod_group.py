@@ -33,8 +33,6 @@ class QueuedPodGroup(QueuedPod):
     """True if the last attempt failed because the group would delay the one for which nodes are reserved."""
     lacks_room: bool = False
     """True if the last attempt failed for lack of room, so that nodes may be reserved for the group."""
-    reserve_after: float = 0.0
-    """Time before which no reservation is tried: the group would not fit even if all pods that end were gone."""
     _lowest: Pod | None = None
     """First pending member of the lowest priority; None if it has to be searched."""
 

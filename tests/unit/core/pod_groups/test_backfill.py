@@ -92,6 +92,25 @@ def test_without_declared_ends_the_reservation_has_no_time() -> None:
     assert "which starts when pods have ended that declare no run time" in cluster.message("single")
 
 
+def test_pod_that_requests_nothing_of_what_the_head_needs_is_not_delayed() -> None:
+    cluster = running(*slots(4))
+    cluster.submit(job("h", 4))
+    cluster.submit(pod("single", "0"))
+    assert "default/single" in cluster.bindings
+
+
+def test_group_that_does_not_fit_later_either_is_tried_again_after_a_while() -> None:
+    cluster = running(*slots(4), seconds=300)
+    cluster.submit(job("h", 5))
+    cluster.submit(node("other", 1))
+    cluster.advance_to(50)
+    assert not is_reserved(cluster)
+    cluster.advance_to(61)
+    cluster.submit(node("later"))
+    cluster.advance_to(75)
+    assert is_reserved(cluster)
+
+
 def test_single_pod_can_be_the_head() -> None:
     cluster = running(node("a", 4))
     cluster.submit(pod("h", 4))
