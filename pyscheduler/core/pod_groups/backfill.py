@@ -111,7 +111,7 @@ def end_reservation(context: Context, now: float) -> None:
 
 
 def _reserve(context: Context, head: QueuedPodGroup, now: float) -> bool:
-    """Reserve nodes for a group that lacks room. Return False if it would not fit even later."""
+    """Reserve nodes for a group that lacks room. Return False if it fits now, or would not fit even later."""
     group, before = context.groups.requirements(head.key), context.reservations.current
     if not isinstance(group, PodGroup) or context.reservations.is_unfit(head, now):
         return False
@@ -120,6 +120,8 @@ def _reserve(context: Context, head: QueuedPodGroup, now: float) -> bool:
     if found is None:
         context.reservations.set_unfit(head, now)
         return False
+    if not found.nodes:
+        return False  # something else than room is missing
     context.reservations.current, context.reservations.is_vacant = found, False
     if before is not None and (before.head is not head or before.nodes - found.nodes or found.time > before.time):
         _wake_delayed(context, now)

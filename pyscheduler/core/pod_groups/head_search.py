@@ -27,7 +27,7 @@ class HeadSearch:
         self._needed = context.groups.needed_count(group)
 
     def run(self) -> Reservation | None:
-        """Return the earliest reservation; None if the group fits now, or does not fit even later."""
+        """Return the earliest reservation, without nodes if the group fits now; None if it does not fit even later."""
         return self._earliest(len(self._ending))
 
     def again(self, last: Reservation) -> Reservation | None:
@@ -65,8 +65,10 @@ class HeadSearch:
         if fewest is None or fewest > most:
             return None
         found = _fewest(fewest, most, self._place_after)
-        if found is None or not found.ended:
+        if found is None:
             return None
+        if not found.ended:
+            return self._reservation(self._now, frozenset())
         time = self._ending[found.ended - 1].end
         # What is free already would be idle until then.
         occupied = _fewest(found.ended, self._count(lambda end: end <= time), self._place_instead)
