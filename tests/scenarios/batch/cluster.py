@@ -12,6 +12,7 @@ import pytest
 
 from pyscheduler.api.pod import Pod
 from pyscheduler.api.resources import amounts
+from pyscheduler.config.loaded import LoadedConfig
 from pyscheduler.core.commands import Bind, Command, Evict
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.testing import Harness
@@ -44,7 +45,7 @@ class Cluster(Harness):
     have ended, as by their controller.
     """
 
-    def __init__(self, *objects: Manifest | Gang, config: str | Path = CONFIG) -> None:
+    def __init__(self, *objects: Manifest | Gang, config: str | Path | LoadedConfig = CONFIG) -> None:
         self.attempts = Attempts()
         super().__init__(config, instrument=self.attempts)
         self.epoch = self.now
