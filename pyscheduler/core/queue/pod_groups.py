@@ -80,7 +80,7 @@ class PodGroupMembers:
 
     def reason_to_wait(self, entry: QueuedPodGroup) -> str:
         """Return why the group cannot be scheduled yet; "" if it can, and the entry then has the group's priority."""
-        reason = self._manager.reason_to_wait(entry.key, MemberPods(entry.members))
+        reason = self._manager.reason_to_wait(entry.key, MemberPods(entry.members.values()))
         if not reason:
             self.rank(entry)
         return reason
