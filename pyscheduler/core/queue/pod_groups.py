@@ -1,8 +1,8 @@
 """Pending members of pod groups. The other tiers hold their groups, each as one entry.
 
-A group whose minimum does not exist yet, or whose object is missing, is in no other tier. Its members get a condition
-with the reason after a while: most groups are complete within a second, and a write for each of their pods would double
-the load of the API server.
+A group is in no other tier while pods of its minimum or its object are missing. Its members get a condition with the
+reason after a while: most groups are complete within a second, and a write for each of their pods would double the load
+of the API server.
 """
 
 from __future__ import annotations
