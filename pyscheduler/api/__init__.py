@@ -71,7 +71,14 @@ from pyscheduler.api.plugin import (
     ScorePlugin,
 )
 from pyscheduler.api.pod import HostPort, Pod, PodSignature, PodSignatureGroup, VolumeClaim, packed
-from pyscheduler.api.pod_group import DisruptionMode, EvictionUnit, PodGroup, PodGroupKey, TopologyConstraint
+from pyscheduler.api.pod_group import (
+    DisruptionMode,
+    EvictionRank,
+    EvictionUnit,
+    PodGroup,
+    PodGroupKey,
+    TopologyConstraint,
+)
 from pyscheduler.api.pod_group_plugins import PodGroupPlugin, QuotaPlugin
 from pyscheduler.api.preemption import Candidate, PreemptionPlugin, PreemptionSearch
 from pyscheduler.api.qos import QoSClass
@@ -119,6 +126,7 @@ __all__ = [
     "Domains",
     "DryRun",
     "DryRuns",
+    "EvictionRank",
     "EvictionUnit",
     "FilterPlugin",
     "Handle",

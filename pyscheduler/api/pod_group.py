@@ -35,12 +35,22 @@ class DisruptionMode(enum.StrEnum):
 
 
 class TopologyConstraint(Struct, frozen=True):
-    """Topology whose domains the pods of a group should share."""
+    """Topology in which the pods of a group are placed in one domain (schedulingConstraints.topology)."""
 
     key: str
     """Node label with the domain."""
     required: bool = True
     """True if all pods must be in one domain; False if that is preferred."""
+
+
+class EvictionRank(enum.IntEnum):
+    """Importance among eviction units of one priority, the least important first."""
+
+    SURPLUS = 0
+    """A pod above the minimum of its group."""
+    SINGLE_POD = 1
+    GROUP = 2
+    """A whole group; its surplus pods are units as well."""
 
 
 class EvictionUnit(Struct, frozen=True):
@@ -49,9 +59,7 @@ class EvictionUnit(Struct, frozen=True):
     pods: tuple[Pod, ...]
     """The newest first."""
     priority: int
-    rank: int
-    """Importance among units of one priority: 0 for a pod above the minimum of its group, 1 for a single pod, 2 for
-    a whole group, whose surplus pods are units of their own too."""
+    rank: EvictionRank
     started: float
     """Start of the newest pod, in seconds since 1970; infinity if it has not started."""
     group: PodGroupKey | None = None

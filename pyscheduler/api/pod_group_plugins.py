@@ -14,7 +14,7 @@ from pyscheduler.api.resources import Amounts
 
 
 class PodGroupPlugin(Plugin):
-    """Membership and requirements of pod groups, whose pods are scheduled in one group cycle, all or none.
+    """Membership and requirements of pod groups, which are scheduled in one cycle, all or none.
 
     A profile has at most one such plugin. The scheduler keeps what the methods return for a group until a pod of the
     group or one of its objects changes.
@@ -36,7 +36,7 @@ class PodGroupPlugin(Plugin):
         """
 
     def changed_groups(self, event: ClusterEvent) -> Iterable[PodGroupKey]:  # noqa: ARG002
-        """Return the groups whose requirements change with an object of a kind in `watches`."""
+        """Return the groups that an object of a kind in `watches` gives other requirements."""
         return ()
 
 

@@ -51,7 +51,7 @@ class PreemptionPlugin(PostFilterPlugin):
         """Return the candidates among all nodes, not only those that `post_filter` samples. Evicts nothing."""
 
     def violates_budgets(self, pods: Sequence[Pod]) -> Sequence[Pod]:  # noqa: ARG002
-        """Return those of the pods whose eviction violates a PodDisruptionBudget, if all are evicted in this order.
+        """Return the pods that violate a PodDisruptionBudget if all of these are evicted in this order.
 
         By default, none. Called for the victims of a pod group.
         """

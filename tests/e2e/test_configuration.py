@@ -112,6 +112,9 @@ def differences(answer: Answer, ours: dict[str, Any]) -> Iterator[str]:
             args = {key: value for key, value in config["args"].items() if key not in ("apiVersion", "kind")}
             yield from _unlike(args, mine["args"].get(config["name"]), f"{path}.args.{config['name']}")
         for point, names in mine["plugins"].items():
+            if point not in plugins:  # an extension point of ours
+                yield from _unlike([], list(names), f"{path}.plugins.{point}")
+                continue
             there = [name for name, _ in plugins[point] if name not in AT_REST and (point, name) not in NOT_HERE]
             here = [name for name in names if (point, name) not in NOT_THERE]
             if there != here:

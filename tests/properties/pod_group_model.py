@@ -117,11 +117,19 @@ class PodGroupModel:
 
     def check_groups(self) -> None:
         """Fail if a group has some members with a node, but fewer than its minimum, because of this scheduler."""
+        nodes = {"n", *self.cluster.nodes}
         for group in self.groups:
             started = self._started(group)
-            if not started or started >= group.minimum:
+            running = any(self._has_node(each) and not _has_ended(each) for each in self._members(group))
+            on_lost_node = any(each["spec"].get("nodeName", "n") not in nodes for each in self._members(group))
+            if not running or (started >= group.minimum and not on_lost_node):
                 self._exempt.discard(group.name)
-            elif self._plugin_enabled and group.is_declared and group.name not in self._exempt:
+            elif (
+                self._plugin_enabled
+                and group.is_declared
+                and started < group.minimum
+                and group.name not in self._exempt
+            ):
                 raise AssertionError(f"{started} of {group.minimum} pods of {group.name} have a node")
 
     def missed(self) -> list[str]:
@@ -143,7 +151,7 @@ class PodGroupModel:
     def _free(self) -> list[int]:
         used = Counter[str]()
         for each in self._pods():
-            if each.get("status", {}).get("phase") not in _ENDED:
+            if not _has_ended(each):
                 used[each["spec"].get("nodeName", "")] += cpu_of(each)
         nodes = self.cluster.nodes.items()
         return [amount("cpu", each["status"]["allocatable"]["cpu"]) - used[name] for name, each in nodes]
@@ -156,11 +164,12 @@ class PodGroupModel:
         meta = each["metadata"]
         if "deletionTimestamp" in meta or each.get("status", {}).get("phase") == "Failed":
             return False
-        return bool(each["spec"].get("nodeName")) or f"default/{meta['name']}" in self.cluster.pending_bindings
+        binding = self.cluster.pending_bindings.get(f"default/{meta['name']}")
+        return bool(each["spec"].get("nodeName")) or (binding is not None and binding.pod.uid == meta["uid"])
 
     def _is_pending(self, each: Manifest) -> bool:
         spec = each["spec"]
-        ended = each.get("status", {}).get("phase") in _ENDED or "deletionTimestamp" in each["metadata"]
+        ended = _has_ended(each) or "deletionTimestamp" in each["metadata"]
         return not (spec.get("nodeName") or spec.get("schedulingGates") or ended)
 
     def _pods(self) -> list[Manifest]:
@@ -251,7 +260,7 @@ class PodGroupModel:
 
     def _is_running(self, each: Manifest) -> bool:
         bound = each["spec"].get("nodeName") and "deletionTimestamp" not in each["metadata"]
-        return bool(bound) and each.get("status", {}).get("phase") not in _ENDED
+        return bool(bound) and not _has_ended(each)
 
     def _exempt_group_of(self, each: Manifest) -> None:
         self._exempt |= {group.name for group in self.groups if each["metadata"]["name"].startswith(group.name)}
@@ -280,7 +289,11 @@ class PodGroupModel:
         self.cluster.apply(node(f"n{number % 4}", (1, 2, 3)[kind % 3]))
 
     def _drop(self, number: int, _: int) -> None:
+        """Delete a node. Its pods stay assigned to it, and preemption cannot evict them."""
         if f"n{number % 4}" in self.cluster.nodes:
+            for each in self._pods():
+                if each["spec"].get("nodeName") == f"n{number % 4}":
+                    self._exempt_group_of(each)
             self.cluster.delete("Node", f"n{number % 4}")
 
     def _hold(self, _number: int, _kind: int) -> None:
@@ -296,7 +309,7 @@ class PodGroupModel:
 
     def _refuse(self, number: int, _: int) -> None:
         """Let a suspended binding fail."""
-        pending = list(self.cluster.pending_bindings)
+        pending = [key for key in self.cluster.pending_bindings if key in self.cluster.pods]
         if pending:
             key = pending[number % len(pending)]
             self._exempt_group_of(self.cluster.pods[key].manifest)
@@ -324,6 +337,10 @@ class PodGroupModel:
             self._exempt |= {group.name for group in self.groups}
         self._plugin_enabled = True
         self.cluster.reconfigure(config())
+
+
+def _has_ended(each: Manifest) -> bool:
+    return each.get("status", {}).get("phase") in _ENDED
 
 
 def cpu_of(each: Manifest) -> int:

@@ -84,7 +84,7 @@ Plant = Callable[[pytest.MonkeyPatch], None]
 def _undo_all_but_one(patch: pytest.MonkeyPatch) -> None:
     def undo(self: PlacementSearch) -> None:
         while len(self.placed) > 1:
-            self.forget_last()
+            self.forget(self.placed[-1])
 
     patch.setattr(PlacementSearch, "undo", undo)
 

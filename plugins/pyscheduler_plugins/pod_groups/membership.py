@@ -13,11 +13,11 @@ from pyscheduler_plugins.pod_groups.declared import described
 APIS: Final = (native.API, volcano.API, coscheduling.API)
 """APIs with PodGroup objects, the first choice first."""
 INVALID: Final = "invalid"
-"""API in the key of a pod whose declaration is invalid: a group of its own, which is rejected."""
+"""API in the key of a pod with an invalid declaration: a group of its own, which is rejected."""
 
 _FOREIGN_ANNOTATIONS: Final = frozenset({"yunikorn.apache.org/task-group-name", "gang.scheduling.koordinator.sh/name"})
 _FOREIGN_LABELS: Final = frozenset({"pod-group.scheduling.sigs.k8s.io", "pod-group.scheduling.sigs.k8s.io/name"})
-"""Declarations for other schedulers, which are not read: scheduled one by one, their pods could hold nodes in vain."""
+"""Declarations for other schedulers, which are not read. Scheduled one by one, these pods could hold nodes in vain."""
 
 _ANNOTATIONS: Final = (
     frozenset({volcano.GROUP_NAME, volcano.OTHER_GROUP_NAME}) | pod_annotations.ALL | _FOREIGN_ANNOTATIONS

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pyscheduler.api import EvictionUnit, Handle, Pod, PodGroup, PodGroupKey, QuotaPlugin
+from pyscheduler.api import EvictionRank, EvictionUnit, Handle, Pod, PodGroup, PodGroupKey, QuotaPlugin
 from pyscheduler.api.resources import Amounts
 from pyscheduler_plugins.queues.bundles import Bundle
 from pyscheduler_plugins.queues.hierarchy import Hierarchy, read_hierarchy
@@ -18,8 +18,6 @@ DEFAULT_QUEUE = "default"
 """Queue of pods that name none. It exists without an object."""
 QUEUE_ANNOTATION = "scheduling.volcano.sh/queue-name"
 """Annotation with the queue of a pod without a group."""
-_WHOLE_GROUP = 2
-"""Rank of an eviction unit that is a whole group."""
 
 
 class Queues(QuotaPlugin):
@@ -148,5 +146,5 @@ def _bundle(unit: EvictionUnit, group: PodGroup, queue: str) -> Bundle:
     for pod in unit.pods:
         for resource, amount in pod.requests.effective.items():
             resources[resource] = resources.get(resource, 0) + amount
-    names, is_whole = tuple(pod.name for pod in unit.pods), unit.rank == _WHOLE_GROUP
+    names, is_whole = tuple(pod.name for pod in unit.pods), unit.rank is EvictionRank.GROUP
     return Bundle(group.key.name, queue, names, resources, is_whole, unit.priority, unit.started)

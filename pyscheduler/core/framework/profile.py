@@ -27,6 +27,7 @@ from pyscheduler.api.plugin import (
 )
 from pyscheduler.api.pod import PodSignature
 from pyscheduler.api.pod_group_plugins import PodGroupPlugin, QuotaPlugin
+from pyscheduler.api.preemption import PreemptionPlugin
 from pyscheduler.api.return_values import InvalidReturnValue
 from pyscheduler.core.commands import BindingPlan
 from pyscheduler.core.framework.evaluation_counts import EvaluationCounts
@@ -142,6 +143,11 @@ class Profile(msgspec.Struct, frozen=True, eq=False, dict=True):
     def row_scores(self) -> tuple[Weighted, ...]:
         """The other Score plugins."""
         return tuple(each for each in self.score if not _has_score_equivalence(each.plugin))
+
+    @cached_property
+    def preemption(self) -> PreemptionPlugin | None:
+        """The first PostFilter plugin that preempts, or None."""
+        return next((plugin for plugin in self.post_filter if isinstance(plugin, PreemptionPlugin)), None)
 
     @cached_property
     def pre_filter_names(self) -> frozenset[str]:

@@ -1,4 +1,4 @@
-"""Units in which preemption evicts pods: single pods, and groups below whose minimum the rest would be of no use."""
+"""Eviction units of preemption: single pods, pods above the minimum of their group, and whole groups."""
 
 from __future__ import annotations
 
@@ -6,12 +6,9 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Set
 
 from pyscheduler.api.pod import Pod
-from pyscheduler.api.pod_group import DisruptionMode, EvictionUnit, PodGroup, PodGroupKey
+from pyscheduler.api.pod_group import DisruptionMode, EvictionRank, EvictionUnit, PodGroup, PodGroupKey
 from pyscheduler.core.context import Context
 from pyscheduler.core.pod_groups.manager import SINGLE_POD
-
-_SURPLUS, _POD, _GROUP = range(3)
-"""Ranks of units of one priority, the least important first."""
 
 
 def leaves_minimums(context: Context, victims: Collection[Pod]) -> bool:
@@ -45,7 +42,7 @@ def eviction_units(context: Context, preemptor: PodGroupKey, priority: int) -> l
                 continue
             key = context.groups.key_of(pod)
             if key is None and pod.priority < priority:
-                units.append(EvictionUnit((pod,), pod.priority, _POD, pod.started))
+                units.append(EvictionUnit((pod,), pod.priority, EvictionRank.SINGLE_POD, pod.started))
             elif key is not None and key != preemptor:
                 groups.setdefault(key, []).append(pod)
     for key, pods in groups.items():
@@ -74,13 +71,13 @@ def _units_of_group(context: Context, key: PodGroupKey, pods: list[Pod], priorit
     arrivals = {uid: i for i, uid in enumerate(context.groups[key].pods)}
     newest_first = sorted(pods, key=lambda pod: (-pod.started, -arrivals[pod.uid]))
     if not isinstance(group, PodGroup) or context.groups.shortage(group, ()):
-        return [EvictionUnit((pod,), priority, _SURPLUS, pod.started, key) for pod in newest_first]
+        return [EvictionUnit((pod,), priority, EvictionRank.SURPLUS, pod.started, key) for pod in newest_first]
     surplus = [] if group.disruption_mode is DisruptionMode.ALL else _surplus(context, group, newest_first)
-    units = [EvictionUnit((pod,), priority, _SURPLUS, pod.started, key) for pod in surplus]
+    units = [EvictionUnit((pod,), priority, EvictionRank.SURPLUS, pod.started, key) for pod in surplus]
     if len(surplus) == len(pods):
         return units
     # The surplus is of no use without the others.
-    rank = _GROUP if len(pods) > 1 else _POD
+    rank = EvictionRank.GROUP if len(pods) > 1 else EvictionRank.SINGLE_POD
     return [*units, EvictionUnit(tuple(newest_first), priority, rank, newest_first[0].started, key)]
 
 

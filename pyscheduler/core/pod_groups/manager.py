@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from pyscheduler.api.events import ClusterEvent
 from pyscheduler.api.outcome import Rejection
+from pyscheduler.api.plugin import Plugin
 from pyscheduler.api.pod import Pod, PodSignature
 from pyscheduler.api.pod_group import EvictionUnit, PodGroup, PodGroupKey
 from pyscheduler.api.pod_group_plugins import PodGroupPlugin, QuotaPlugin
@@ -21,11 +22,11 @@ from pyscheduler.core.instrument import Instrument
 from pyscheduler.core.pod_groups.usage import UsageByGroup
 
 T = TypeVar("T")
-QUOTA = "Quota"
+D = TypeVar("D")
 SINGLE_POD = "Pod"
 """API of the key of a pod without a group, which is a group of its own if there are queues."""
-POD_GROUP = "PodGroup"
-"""Name of the extension point passed to `Instrument.plugin_failed`."""
+POD_GROUP, QUOTA = "PodGroup", "Quota"
+"""Names of the extension points passed to `Instrument.plugin_failed`."""
 
 
 class PodGroupState:
@@ -47,13 +48,17 @@ class PodGroupState:
         """Requirements before the members since then came, if nothing else has changed; None if they are read."""
         self.newest: PodSignature | None = None
         """Signature of the last new pod; the requirements do not change with another pod of it."""
-
         self.condition = ("", "", "")
         """Status, reason and message of the condition that was written last."""
 
     def invalidate(self) -> None:
         """Read the requirements again when they are needed next."""
         self.requirements = self.previous = None
+
+    @property
+    def started_count(self) -> int:
+        """Number of members that have a node or have succeeded."""
+        return len(self.placed) + len(self.succeeded)
 
     @property
     def started(self) -> list[Pod]:
@@ -218,15 +223,23 @@ class PodGroupManager:
 
     def _group_of(self, pod: Pod) -> PodGroupKey | None:
         """Return the group that the pod declares; other schedulers' pods are members too."""
-        plugin = self._plugins.get(pod.scheduler_name) or next(iter(self._plugins.values()))
-        try:
-            key = call_guarded(plugin.name, POD_GROUP, plugin.group_of, pod)
-        except PluginFailed as failed:
-            self._instrument.plugin_failed(failed.plugin, failed.point, failed.error)
-            return None
+        plugin = self._plugin_of(pod)
+        key = self._call(None, plugin, POD_GROUP, plugin.group_of, pod)
         if key is None and self.quota is not None and pod.scheduler_name in self._plugins:
             return PodGroupKey(pod.namespace, pod.uid, SINGLE_POD)
         return key
+
+    def _plugin_of(self, pod: Pod) -> PodGroupPlugin:
+        """Return the plugin of the pod's profile; that of any profile for a pod of another scheduler."""
+        return self._plugins.get(pod.scheduler_name) or next(iter(self._plugins.values()))
+
+    def _call(self, default: D, plugin: Plugin, point: str, method: Callable[..., T], *args: Any) -> T | D:
+        """Return what a method of a plugin returns; the default if it raises, which is reported."""
+        try:
+            return call_guarded(plugin.name, point, method, *args)
+        except PluginFailed as failed:
+            self._instrument.plugin_failed(failed.plugin, failed.point, failed.error)
+            return default
 
     # -- requirements --------------------------------------------------------------------------------------------
 
@@ -236,13 +249,11 @@ class PodGroupManager:
         group.previous = None
         if group.requirements is None and key.api == SINGLE_POD and self.quota is not None:
             pod = next(iter((group.pods or group.succeeded).values()))
-            group.requirements = PodGroup(key, 1, queue=self._call_quota("", self.quota.queue_of, pod))
+            group.requirements = PodGroup(key, 1, queue=self._call("", self.quota, QUOTA, self.quota.queue_of, pod))
         if group.requirements is None:
             members = [*group.pods.values(), *group.succeeded.values()]
-            plugin = next(
-                (p for pod in members if (p := self._plugins.get(pod.scheduler_name)) is not None),
-                next(iter(self._plugins.values())),
-            )
+            ours = (pod for pod in members if pod.scheduler_name in self._plugins)
+            plugin = self._plugin_of(next(ours, members[0]))
             try:
                 group.requirements = call_guarded(plugin.name, POD_GROUP, plugin.pod_group, key, members)
             except PluginFailed as failed:
@@ -264,13 +275,12 @@ class PodGroupManager:
         quota = self.quota
         if quota is None:
             return ""
-        return self._call_quota(f"plugin {quota.name} failed", quota.unavailable, requirements)
+        return self._call(f"plugin {quota.name} failed", quota, QUOTA, quota.unavailable, requirements)
 
     def shortage(self, group: PodGroup, pending: Collection[Pod]) -> str:
         """Return what the pods and those that have started lack of the group's minimums; "" if nothing."""
         state = self._groups.get(group.key)
-        started = 0 if state is None else len(state.placed) + len(state.succeeded)
-        count = len(pending) + started
+        count = len(pending) + (0 if state is None else state.started_count)
         if count < group.min_count:
             return f"{count} of the {group.min_count} pods"
         if not group.min_count_by_role:
@@ -303,11 +313,11 @@ class PodGroupManager:
         if quota is None:
             return ""
         self.report_usage()
-        return self._call_quota(f"plugin {quota.name} failed", quota.exceeded, group, dict(request))
+        return self._call(f"plugin {quota.name} failed", quota, QUOTA, quota.exceeded, group, dict(request))
 
     def may_preempt(self, group: PodGroup, other: PodGroup) -> bool:
         """Return True if the group may evict pods of another one that has a lower priority."""
-        return self.quota is None or self._call_quota(False, self.quota.may_preempt, group, other)
+        return self.quota is None or self._call(False, self.quota, QUOTA, self.quota.may_preempt, group, other)
 
     def reclaim(
         self,
@@ -322,15 +332,7 @@ class PodGroupManager:
             return ()
         self.report_usage()
         failed: Sequence[EvictionUnit] | str = f"plugin {quota.name} failed"
-        return self._call_quota(failed, quota.reclaim, group, dict(request), dict(free), units)
-
-    def _call_quota(self, default: T, method: Callable[..., T], *args: Any) -> T:
-        """Return what a method of the Quota plugin returns; the default if it raises, which is reported."""
-        try:
-            return call_guarded(self.quota_name, QUOTA, method, *args)
-        except PluginFailed as failed:
-            self._instrument.plugin_failed(failed.plugin, failed.point, failed.error)
-            return default
+        return self._call(failed, quota, QUOTA, quota.reclaim, group, dict(request), dict(free), units)
 
     def needed(self, group: PodGroup, pending: Collection[Pod]) -> Counter[str]:
         """Return what the least of the pending pods request that the group still needs for its minimum."""
@@ -345,24 +347,30 @@ class PodGroupManager:
     def needed_count(self, group: PodGroup) -> int:
         """Return the number of pods that the group still needs for its minimum, at least 1."""
         state = self._groups.get(group.key)
-        started = 0 if state is None else len(state.placed) + len(state.succeeded)
-        return max(1, group.min_count - started)
+        return max(1, group.min_count - (0 if state is None else state.started_count))
 
     def report_usage(self) -> None:
-        """Tell the Quota plugin what has changed. Groups that wait for pods request nothing."""
+        """Pass changed usage to the Quota plugin. Groups that wait for pods request nothing."""
         quota = self.quota
         if quota is None:
             return
         for key, usage in self._usage.take_stale():
             group = self.requirements(key) if usage is not None and key in self._groups else None
             if usage is None or not isinstance(group, PodGroup):
-                self._call_quota(None, quota.remove_usage, key)
+                self._call(None, quota, QUOTA, quota.remove_usage, key)
                 continue
             state = self._groups[key]
-            waits = self.shortage(group, [pod for uid, pod in state.pods.items() if uid not in state.placed])
             reserved = self._usage.reserved.get(key, Counter[str]())
-            pending = {} if waits else usage.pending - reserved
-            self._call_quota(None, quota.set_usage, group, dict(usage.allocated + reserved), dict(pending))
+            pending = usage.pending - reserved if self._has_minimum(group, state) else {}
+            self._call(None, quota, QUOTA, quota.set_usage, group, dict(usage.allocated + reserved), dict(pending))
+
+    def _has_minimum(self, group: PodGroup, state: PodGroupState) -> bool:
+        """Return True if the minimum of the group exists, with nodes or without."""
+        if len(state.pods) + len(state.succeeded) < group.min_count:
+            return False
+        if not group.min_count_by_role:
+            return True
+        return not group.shortage([self.role_of(pod) for pod in (*state.pods.values(), *state.succeeded.values())])
 
     def reserve(self, key: PodGroupKey, pods: Iterable[Pod]) -> None:
         """Count pending pods of a group as allocated until its next attempt: others are being evicted for them."""
@@ -378,12 +386,8 @@ class PodGroupManager:
 
     def role_of(self, pod: Pod) -> str:
         """Return the pod's role in its group."""
-        plugin = self._plugins.get(pod.scheduler_name) or next(iter(self._plugins.values()))
-        try:
-            return call_guarded(plugin.name, POD_GROUP, plugin.role_of, pod)
-        except PluginFailed as failed:
-            self._instrument.plugin_failed(failed.plugin, failed.point, failed.error)
-            return ""
+        plugin = self._plugin_of(pod)
+        return self._call("", plugin, POD_GROUP, plugin.role_of, pod)
 
     def object_changed(self, event: ClusterEvent) -> None:
         """Read the requirements of the groups again that a changed object declares."""
@@ -391,12 +395,8 @@ class PodGroupManager:
             self.changed.update(dict.fromkeys(self._groups))
         for plugin in dict.fromkeys(self._plugins.values()):
             if any(kind.kind == event.resource for kind in plugin.watches):
-                try:
-                    keys = [*call_guarded(plugin.name, POD_GROUP, plugin.changed_groups, event)]
-                except PluginFailed as failed:
-                    self._instrument.plugin_failed(failed.plugin, failed.point, failed.error)
-                    keys = list(self._groups)
-                for key in keys:
+                keys = self._call(None, plugin, POD_GROUP, lambda p: [*p.changed_groups(event)], plugin)
+                for key in self._groups if keys is None else keys:
                     if (group := self._groups.get(key)) is not None:
                         self._usage.touch(key)
                         group.invalidate()

@@ -25,6 +25,7 @@ from pyscheduler.api.resources import quantity
 from pyscheduler.core.context import AssumedPod, Context
 from pyscheduler.core.framework.plugin_failure import PluginFailed
 from pyscheduler.core.pod_groups.topology import candidate_domains
+from pyscheduler.core.queue.queued_pod_group import MemberPods
 from pyscheduler.core.scheduling.binding import assume, forget_pod
 from pyscheduler.core.scheduling.extension_points import run_reserve_plugins
 from pyscheduler.core.scheduling.failure import Failure, quota_exceeded
@@ -60,6 +61,8 @@ class PlacementSearch:
         """Mask of the rows that the group may be placed on; None: all."""
         self._within: Mask | None = None
         """Mask of the rows to place members on; None: all."""
+        self._is_uniform = False
+        """True if all members are of one template."""
         self._within_quota = 0
         """Number of members that the quota of the queue allows, as checked before the first is placed."""
         self._nominations: dict[str, str] = {}
@@ -72,7 +75,8 @@ class PlacementSearch:
         """
         self._allowed = allowed
         largest_first = _largest_first(members, self._context.state.table())
-        if len({queued.pod.signature.template for queued in largest_first}) == 1:
+        self._is_uniform = len({queued.pod.signature.template for queued in largest_first}) == 1
+        if self._is_uniform:
             self._within_quota = self._context.groups.needed_count(self._group)
         if not self._group.topology:
             return self._place_within(largest_first, None)
@@ -85,12 +89,12 @@ class PlacementSearch:
             self.fail(pods, Failure(f"pod group {self._group.key} fits into no single domain of {keys}", nominate=""))
         return False
 
-    def _candidate_domains(self, members: Sequence[QueuedPod]) -> Iterator[Mask]:
-        state, groups = self._context.state, self._context.groups.get(self._group.key)
-        placed = () if groups is None else groups.placed
+    def _candidate_domains(self, members: Sequence[QueuedPod]) -> Iterator[Mask | None]:
+        state, groups = self._context.state, self._context.groups
+        placed = groups[self._group.key].placed
         rows = [node.row for uid in placed if (node := state.node_of(uid)) is not None and node.row >= 0]
-        needed = self._group.min_count - (0 if groups is None else len(groups.started))
-        return candidate_domains(state.table(), self._group, [queued.pod for queued in members], rows, max(1, needed))
+        pods, needed = [queued.pod for queued in members], groups.needed_count(self._group)
+        return candidate_domains(state.table(), self._group, pods, rows, needed)
 
     def _place_within(self, largest_first: Sequence[QueuedPod], within: Mask | None) -> bool:
         """Place the members within a domain, or anywhere. Return True if enough are placed; otherwise none is."""
@@ -100,7 +104,7 @@ class PlacementSearch:
             return True
         self.fitting, self.missing = len(self.placed), self._missing_resources(largest_first)
         self.undo()
-        if len({queued.pod.signature.template for queued in largest_first}) == 1:
+        if self._is_uniform:
             return False  # equal pods: another order or another node leaves no more room
         failures = self.failures
         if self._place_with_backtracking(largest_first):
@@ -116,11 +120,7 @@ class PlacementSearch:
     def undo(self) -> None:
         """Forget all placed members, the last one first."""
         while self.placed:
-            self.forget_last()
-
-    def forget_last(self) -> None:
-        """Forget the member that was placed last."""
-        self.forget(self.placed[-1])
+            self.forget(self.placed[-1])
 
     def forget(self, assumed: AssumedPod) -> None:
         """Forget a placed member, and nominate it again to the node that it was nominated to."""
@@ -179,9 +179,9 @@ class PlacementSearch:
     def _is_short(self, remaining: Sequence[QueuedPod]) -> bool:
         """Return True if the group lacks members even if all of the remaining ones are placed."""
         groups = self._context.groups
-        # A single pod is placed as a group of its own, which the manager does not have.
-        single = [assumed.pod for assumed in self.placed] if groups.get(self._group.key) is None else []
-        return bool(groups.shortage(self._group, [*single, *(queued.pod for queued in remaining)]))
+        if groups.get(self._group.key) is None:  # a single pod, placed as a group that the manager does not have
+            return not self.placed and not remaining
+        return bool(groups.shortage(self._group, MemberPods(remaining)))
 
     # -- with backtracking -------------------------------------------------------------------------------------------
 
@@ -199,7 +199,7 @@ class PlacementSearch:
                 if i - 1 in skipped:
                     skipped.discard(i - 1)
                 else:
-                    self.forget_last()
+                    self.forget(self.placed[-1])
                 continue
             if not left:
                 return False
@@ -228,7 +228,7 @@ class PlacementSearch:
             raise
         rows: list[int] = []
         if not isinstance(feasible, Diagnosis):
-            fitting = feasible.rows if feasible.cache is None or feasible.rows is not None else None
+            fitting = feasible.rows
             if fitting is None:
                 assert feasible.cache is not None, "all feasible rows are those of the cache"
                 fitting = feasible.cache.feasible.nonzero()[0]

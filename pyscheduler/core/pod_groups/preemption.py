@@ -14,7 +14,6 @@ from msgspec import Struct
 
 from pyscheduler.api.pod import Pod
 from pyscheduler.api.pod_group import EvictionUnit, PodGroup, PodGroupKey
-from pyscheduler.api.preemption import PreemptionPlugin
 from pyscheduler.api.queued import QueuedPod
 from pyscheduler.core.context import Context
 from pyscheduler.core.pod_groups.eviction_units import eviction_units, leaves_minimums
@@ -55,12 +54,7 @@ class GroupPreemptionSearch:
         others; a text if these do not serve.
         """
         units = self._by_disruption(self._of_lower_priority())
-        terminating = [
-            EvictionUnit((pod,), pod.priority, 0, pod.started)
-            for node in self._context.state.placed.nodes_with_terminating_pods()
-            for pod in node.pods.values()
-            if pod.deleting
-        ]
+        terminating = self._terminating_pods()
         needed = self._fewest(units, terminating) if units or terminating else None
         if needed is None and self._context.groups.quota is not None:
             reclaimed = self._reclaim()
@@ -73,6 +67,10 @@ class GroupPreemptionSearch:
         nodes = self._place(removed, terminating)
         assert nodes is not None, "the group fits without these units"
         return GroupPreemption(nodes, _by_node(self._context, _pods_of(removed)))
+
+    def _terminating_pods(self) -> list[Pod]:
+        nodes = self._context.state.placed.nodes_with_terminating_pods()
+        return [pod for node in nodes for pod in node.pods.values() if pod.deleting]
 
     def _of_lower_priority(self) -> list[EvictionUnit]:
         units, groups = eviction_units(self._context, self._group.key, self._priority), self._context.groups
@@ -95,9 +93,8 @@ class GroupPreemptionSearch:
         """Return what is free, or is being freed, and not for pods of other groups that are nominated."""
         context, own = self._context, {queued.pod.uid for queued in self._members}
         with context.state.dry_run():
-            for node in context.state.rows:
-                for pod in [pod for pod in node.pods.values() if pod.deleting]:
-                    context.state.remove(pod.uid)
+            for pod in self._terminating_pods():
+                context.state.remove(pod.uid)
             nominator = context.queue.nominator
             for name in list(nominator.nodes()):
                 for pod in nominator.pods_on(name):
@@ -113,19 +110,11 @@ class GroupPreemptionSearch:
 
     def _by_disruption(self, units: Sequence[EvictionUnit]) -> list[EvictionUnit]:
         """Return the units, those last that violate a PodDisruptionBudget if all before them are evicted."""
-        plugins = [
-            plugin
-            for profile in self._context.profiles.values()
-            for plugin in profile.post_filter
-            if isinstance(plugin, PreemptionPlugin)
-        ]
-        pods = _pods_of(units)
-        violating = {pod.uid for plugin in plugins[:1] for pod in plugin.violates_budgets(pods)}
+        plugin = self._context.profiles[self._members[0].pod.scheduler_name].preemption
+        violating = set() if plugin is None else {pod.uid for pod in plugin.violates_budgets(_pods_of(units))}
         return sorted(units, key=lambda unit: any(pod.uid in violating for pod in unit.pods))
 
-    def _fewest(
-        self, units: Sequence[EvictionUnit], terminating: Sequence[EvictionUnit]
-    ) -> Sequence[EvictionUnit] | None:
+    def _fewest(self, units: Sequence[EvictionUnit], terminating: Sequence[Pod]) -> Sequence[EvictionUnit] | None:
         """Return the shortest beginning of the units without which the group fits; None if there is none."""
         if self._place(units, terminating) is None:
             return None
@@ -143,9 +132,7 @@ class GroupPreemptionSearch:
                 too_few = middle
         return units[:enough]
 
-    def _without_unneeded(
-        self, removed: Sequence[EvictionUnit], terminating: Sequence[EvictionUnit]
-    ) -> list[EvictionUnit]:
+    def _without_unneeded(self, removed: Sequence[EvictionUnit], terminating: Sequence[Pod]) -> list[EvictionUnit]:
         """Put units back, the most important first, as long as the group still fits (kube-scheduler's reprieve)."""
         needed = list(removed)
         if len(self._members) * len(needed) > _FEW:
@@ -162,14 +149,12 @@ class GroupPreemptionSearch:
         node = self._context.state.node_of(pod.uid)
         return node is not None and node.name in names
 
-    def _place(self, *removed: Sequence[EvictionUnit]) -> dict[str, str] | None:
-        """Return the node of each member that is placed without these units; None if the group does not fit."""
+    def _place(self, removed: Iterable[EvictionUnit], terminating: Iterable[Pod]) -> dict[str, str] | None:
+        """Return the node of each member that is placed without these pods; None if the group does not fit."""
         state = self._context.state
         with state.dry_run():
-            for units in removed:
-                for unit in units:
-                    for pod in unit.pods:
-                        state.remove(pod.uid)
+            for pod in (*terminating, *_pods_of(removed)):
+                state.remove(pod.uid)
             search = PlacementSearch(self._context, self._group, self._now)
             try:
                 fits = search.run(self._members)
@@ -181,7 +166,7 @@ class GroupPreemptionSearch:
 def preempt_whole_groups(
     context: Context, queued: QueuedPod, node_name: str, victims: Sequence[Pod], now: float
 ) -> GroupPreemption | None:
-    """Return the preemption of a single pod whose victims are units, given those that a plugin has chosen.
+    """Return the preemption of a single pod in eviction units, given the victims that a plugin has chosen.
 
     The plugin's choice stands if it leaves every group its minimum, and no group has a priority of its own that is not
     lower. Otherwise single pods and surplus of groups are preferred on any node; the rest of a group is evicted with

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from pyscheduler.api.nodes import Mask, NodeTable
+from pyscheduler.api.nodes import Ints, Mask, NodeTable
 from pyscheduler.api.pod import Pod
 from pyscheduler.api.pod_group import PodGroup
 from pyscheduler.api.topology import NO_DOMAIN
@@ -21,34 +21,35 @@ _MAX_DOMAINS = 32
 
 def candidate_domains(
     nodes: NodeTable, group: PodGroup, members: Sequence[Pod], started: Sequence[int], needed: int
-) -> Iterator[Mask]:
-    """Yield masks of the nodes among which the group may be placed, in the order in which they are tried.
+) -> Iterator[Mask | None]:
+    """Yield masks of the nodes among which the group may be placed, in the order in which they are tried; None for all.
 
     Within each domain of the required topologies, first the domains of the preferred ones in their order, the narrowest
     first, then all of its nodes. `started` are the rows with members of the group; they must be in the domain. At least
     `needed` of the pending members have to be placed.
     """
-    rooms = _Rooms(nodes, members, needed)
-    whole = np.ones(len(nodes), np.bool_)
-    required = [whole]
-    for constraint in group.topology:
-        if constraint.required:
-            required = [part for mask in required for part in _domains(nodes, constraint.key, mask)]
-    for mask in rooms.tightest([mask for mask in required if mask[[*started]].all()]):
-        for constraint in group.topology:
-            if not constraint.required:
-                parts = [part for part in _domains(nodes, constraint.key, mask) if part[[*started]].all()]
-                yield from rooms.tightest(parts)
+    free = _FreeResources(nodes, members, needed)
+    preferred = [constraint.key for constraint in group.topology if not constraint.required]
+    required = [constraint.key for constraint in group.topology if constraint.required]
+    for mask in free.tightest(_domain_of_all(nodes, required), started) if required else (None,):
+        for key in preferred:
+            domains = nodes.topology(key).ids
+            yield from free.tightest(domains if mask is None else np.where(mask, domains, NO_DOMAIN), started)
         yield mask
 
 
-def _domains(nodes: NodeTable, key: str, mask: Mask) -> list[Mask]:
-    """Return the nodes of each domain that has some of the nodes of a mask; nodes without the label are in none."""
-    ids = nodes.topology(key).ids
-    return [mask & (ids == domain) for domain in np.unique(ids[mask]).tolist() if domain != NO_DOMAIN]
+def _domain_of_all(nodes: NodeTable, keys: Sequence[str]) -> Ints:
+    """Return the number of the domain that each row shares by all of these keys; nodes without a label are in none."""
+    domains = nodes.topology(keys[0]).ids
+    for key in keys[1:]:
+        ids = nodes.topology(key).ids
+        pairs = np.stack((domains, ids), axis=1)
+        numbers = np.unique(pairs, axis=0, return_inverse=True)[1].reshape(-1)
+        domains = np.where((domains == NO_DOMAIN) | (ids == NO_DOMAIN), NO_DOMAIN, numbers)
+    return domains
 
 
-class _Rooms:
+class _FreeResources:
     """Free resources of domains, compared with what a group requests."""
 
     def __init__(self, nodes: NodeTable, members: Sequence[Pod], needed: int) -> None:
@@ -58,15 +59,29 @@ class _Rooms:
             resource: np.maximum(nodes.allocatable(resource) - nodes.requested(resource), 0) for resource in self._all
         }
 
-    def tightest(self, masks: Sequence[Mask]) -> list[Mask]:
-        """Return the domains with room for as many members as are needed; first those with room for all, ascending."""
-        ranked: list[tuple[bool, float, int]] = []
-        for i, mask in enumerate(masks):
-            free = {resource: int(amounts[mask].sum()) for resource, amounts in self._free.items()}
-            if all(free[resource] >= amount for resource, amount in self._least.items()):
-                room = sum(free[resource] / amount for resource, amount in self._all.items() if amount)
-                ranked.append((any(free[resource] < amount for resource, amount in self._all.items()), room, i))
-        return [masks[i] for _, _, i in sorted(ranked)[:_MAX_DOMAINS]]
+    def tightest(self, domains: Ints, started: Sequence[int]) -> Iterator[Mask]:
+        """Yield masks of the domains with room for as many members as are needed, given the domain of each row.
+
+        First those with room for all members, each part by ascending room. The domains may be as many as the nodes, so
+        there is a mask for none but those.
+        """
+        rows = np.flatnonzero(domains != NO_DOMAIN)
+        numbers = domains[rows]
+        size = int(numbers.max(initial=-1)) + 1
+        is_candidate = np.bincount(numbers, minlength=size) > 0
+        if len(started):
+            only = np.unique(domains[[*started]])
+            is_candidate &= (np.arange(size) == only[0]) & (len(only) == 1)
+        lacks_some, room = np.zeros(size, np.bool_), np.zeros(size)
+        for resource, amount in self._all.items():
+            free = np.zeros(size, np.int64)
+            np.add.at(free, numbers, self._free[resource][rows])
+            is_candidate &= free >= self._least[resource]
+            lacks_some |= free < amount
+            room += free / max(1, amount)
+        candidates = np.flatnonzero(is_candidate)
+        for i in np.lexsort((room[candidates], lacks_some[candidates]))[:_MAX_DOMAINS]:
+            yield domains == candidates[i]
 
 
 def _sum(requests: Sequence[Mapping[str, int]]) -> Counter[str]:

@@ -1,4 +1,4 @@
-"""What the pods of each group request, with a node and without one, for the Quota plugin."""
+"""Requests of each group's pods, with a node and without one, for the Quota plugin."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Pending members of pod groups. The other tiers hold their groups, each as one entry.
 
-A group whose minimum does not exist yet, or whose object is missing, is in no other tier. Its members get a condition
-with the reason after a while: most groups are complete within a second, and a write for each of their pods would double
-the load of the API server.
+A group is in no other tier while pods of its minimum or its object are missing. Its members get a condition with the
+reason after a while: most groups are complete within a second, and a write for each of their pods would double the load
+of the API server.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class PodGroupMembers:
 
     def reason_to_wait(self, entry: QueuedPodGroup) -> str:
         """Return why the group cannot be scheduled yet; "" if it can, and the entry then has the group's priority."""
-        reason = self._manager.reason_to_wait(entry.key, MemberPods(entry.members))
+        reason = self._manager.reason_to_wait(entry.key, MemberPods(entry.members.values()))
         if not reason:
             self.rank(entry)
         return reason

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
 import msgspec
@@ -66,7 +66,7 @@ class QueuedPodGroup(QueuedPod):
         lowest = self._lowest
         if lowest is None:
             # Thousands of members come one by one, so this must not be done for each.
-            lowest = self._lowest = min(MemberPods(self.members), key=lambda pod: pod.priority)
+            lowest = self._lowest = min(MemberPods(self.members.values()), key=lambda pod: pod.priority)
         priority = lowest.priority if group.priority is None else group.priority
         if self.pod.priority != priority or self.pod.scheduler_name != lowest.scheduler_name:
             self.pod = _stand_in(self.pod.uid, self.key, lowest, priority)
@@ -84,17 +84,17 @@ class QueuedPodGroup(QueuedPod):
 class MemberPods(Collection[Pod]):
     """Pods of members, without a copy."""
 
-    def __init__(self, members: Mapping[str, QueuedPod]) -> None:
+    def __init__(self, members: Collection[QueuedPod]) -> None:
         self._members = members
 
     def __len__(self) -> int:
         return len(self._members)
 
     def __iter__(self) -> Iterator[Pod]:
-        return (queued.pod for queued in self._members.values())
+        return (queued.pod for queued in self._members)
 
     def __contains__(self, pod: object) -> bool:
-        return isinstance(pod, Pod) and pod.uid in self._members
+        return any(queued.pod is pod for queued in self._members)
 
 
 def _stand_in(uid: str, key: PodGroupKey, member: Pod, priority: int | None) -> Pod:

@@ -25,7 +25,6 @@ from msgspec.structs import replace
 from pyscheduler.api.outcome import Rejection, Wait
 from pyscheduler.api.pod import Pod
 from pyscheduler.api.pod_group import PodGroup
-from pyscheduler.api.preemption import PreemptionPlugin
 from pyscheduler.core.commands import Command, PatchPodGroup
 from pyscheduler.core.context import AssumedPod, Context
 from pyscheduler.core.framework.plugin_failure import PluginFailed, is_external
@@ -146,7 +145,7 @@ def _bind_refused_member_first(context: Context, group: PodGroup, search: Placem
     A group that has its minimum without it is not changed.
     """
     refused = refused_before(search.placed)
-    if refused is None or len(context.groups[group.key].started) - len(search.placed) >= group.min_count:
+    if refused is None or context.groups[group.key].started_count - len(search.placed) >= group.min_count:
         return
     text = f"waits for the binding of {refused.pod.name}, which was refused before"
     for assumed in [each for each in search.placed if each is not refused]:
@@ -179,7 +178,7 @@ def _failures_of_all(
     if search.is_failed_as_a_whole or group.key.api == SINGLE_POD or not context.groups.shortage(group, ()):
         return failures
     uid, first = next(iter(search.failures.items()))
-    name, started = queued.members[uid].pod.name, len(context.groups[group.key].started)
+    name, started = queued.members[uid].pod.name, context.groups[group.key].started_count
     text = (
         f"pod group {group.key} does not fit: {search.fitting + started} of {group.min_count} required pods have a node"
     )
@@ -203,10 +202,7 @@ def _run_preemption(
         return []
     if not group.may_preempt or all(pod.spec.preemption_policy == "Never" for pod in pods):
         return []
-    plugin = next(
-        (p for p in context.runtimes[pods[0].scheduler_name].profile.post_filter if isinstance(p, PreemptionPlugin)),
-        None,
-    )
+    plugin = context.profiles[pods[0].scheduler_name].preemption
     if plugin is None:
         return []
     if _waits_for_victims(context, pods):

@@ -35,6 +35,11 @@ def node(name: str, cpu: str | int = 1, labels: Mapping[str, str] | None = None,
     return {"apiVersion": "v1", "kind": "Node", "metadata": meta, "status": {"allocatable": allocatable}}
 
 
+def slots(count: int) -> list[Manifest]:
+    """Return nodes with room for one pod each."""
+    return [node(f"slot{i}") for i in range(count)]
+
+
 def pod(name: str, cpu: str | int = 1, *, priority: int = 0, runs: int = 0, **amounts: str | int) -> Manifest:
     """Return a pod; one with `runs` declares its run time."""
     requests = _named({"cpu": cpu, **amounts})

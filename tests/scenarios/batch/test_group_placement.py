@@ -20,11 +20,8 @@ from tests.scenarios.batch.manifests import (
     node,
     pod,
     queue,
+    slots,
 )
-
-
-def slots(count: int) -> list[dict[str, object]]:
-    return [node(f"slot{i}") for i in range(count)]
 
 
 @pytest.mark.parametrize("api", APIS)

@@ -11,18 +11,14 @@ from tests.scenarios.batch.manifests import (
     NATIVE,
     VOLCANO,
     Gang,
-    Manifest,
     annotated,
     gang,
     node,
     pod,
+    slots,
 )
 
 HOUR = 3600
-
-
-def slots(count: int) -> list[Manifest]:
-    return [node(f"slot{i}") for i in range(count)]
 
 
 def full(count: int, priority: int = 0, **annotations: str) -> Cluster:

@@ -11,18 +11,14 @@ from tests.scenarios.batch.manifests import (
     NATIVE,
     VOLCANO,
     WITH_OBJECT,
-    Manifest,
     annotated,
     gang,
     node,
     pod,
+    slots,
 )
 
 HOUR = 3600
-
-
-def slots(count: int) -> list[Manifest]:
-    return [node(f"slot{i}") for i in range(count)]
 
 
 # -- minimum resources, incomplete groups ------------------------------------------------------------------------------

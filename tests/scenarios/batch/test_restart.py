@@ -5,11 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.scenarios.batch.cluster import Cluster
-from tests.scenarios.batch.manifests import APIS, NATIVE, VOLCANO, Manifest, annotated, gang, node, pod
-
-
-def slots(count: int) -> list[Manifest]:
-    return [node(f"slot{i}") for i in range(count)]
+from tests.scenarios.batch.manifests import APIS, NATIVE, VOLCANO, annotated, gang, pod, slots
 
 
 @pytest.mark.parametrize("api", APIS)

@@ -32,7 +32,11 @@ def domains(
     group = PodGroup(PodGroupKey("default", "a"), members, topology=topology)
     rows = [names.index(name) for name in started]
     masks = candidate_domains(table, group, pods, rows, members if needed is None else needed)
-    return [" ".join(name for name, isin in zip(names, mask, strict=True) if isin) for mask in masks]
+    all_nodes = [True] * len(names)
+    return [
+        " ".join(name for name, isin in zip(names, all_nodes if mask is None else mask, strict=True) if isin)
+        for mask in masks
+    ]
 
 
 def test_domain_with_the_least_room_is_first() -> None:
@@ -46,6 +50,11 @@ def test_domain_without_room_is_left_out() -> None:
 
 def test_domain_with_room_for_all_is_before_one_with_room_for_the_minimum() -> None:
     assert domains([in_rack("n1", "r1", 1), in_rack("n2", "r2", 4)], RACK, needed=1) == ["n2", "n1"]
+
+
+def test_a_domain_for_each_node_is_not_tried_for_all_nodes() -> None:
+    nodes = [in_rack(f"n{i:03}", f"r{i}", 2 + i) for i in range(100)]
+    assert domains(nodes, RACK) == [f"n{i:03}" for i in range(32)]
 
 
 def test_nodes_without_the_label_are_in_no_domain() -> None:

@@ -57,7 +57,7 @@ def test_own_priority_of_the_group_is_authoritative(entry: QueuedPodGroup) -> No
 
 
 def test_pods_of_members_are_a_live_view(entry: QueuedPodGroup) -> None:
-    pods = MemberPods(entry.members)
+    pods = MemberPods(entry.members.values())
     added = queued("c", 3)
     entry.add_member(added)
     assert [each.name for each in pods] == ["a", "b", "c"]
