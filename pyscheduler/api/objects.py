@@ -206,6 +206,7 @@ class PodSpec(ApiObject, frozen=True):
     priority: int | None = None
     preemption_policy: str | None = None
     priority_class_name: str = ""
+    active_deadline_seconds: int | None = None
     host_network: bool = False
     host_users: bool | None = None
     overhead: dict[str, Quantity] | None = None

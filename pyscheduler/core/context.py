@@ -75,6 +75,8 @@ class Settings(msgspec.Struct, frozen=True):
     """Maximum number of waiting pods that one call processes."""
     extenders: tuple[Extender, ...] = ()
     """Extenders in the order in which they are called."""
+    epoch: float = 0.0
+    """Unix time at which the machine's clock is 0, for timestamps of API objects."""
 
 
 class Context(msgspec.Struct, eq=False):
@@ -88,7 +90,7 @@ class Context(msgspec.Struct, eq=False):
     queue: SchedulingQueue
     state: ClusterState
     groups: PodGroupManager
-    reservations: Reservations = msgspec.field(default_factory=Reservations)
+    reservations: Reservations
     shapes: PodSignatures = msgspec.field(default_factory=PodSignatures)
     runtimes: dict[str, ProfileRuntime] = msgspec.field(default_factory=dict)
     pods: dict[str, Pod] = msgspec.field(default_factory=dict)
@@ -127,7 +129,7 @@ class Context(msgspec.Struct, eq=False):
             settings.max_in_unschedulable,
             settings.slice_pods,
         )
-        context = Context(in_use, handle, instrument, settings, queue, state, groups)
+        context = Context(in_use, handle, instrument, settings, queue, state, groups, Reservations(settings.epoch))
         context.use_profiles(profiles)
         return context
 

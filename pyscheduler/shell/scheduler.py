@@ -110,7 +110,7 @@ class Scheduler:
         self._connection = connections.calls
         instrument = MetricsInstrument(metrics, clock.now)
         self._extenders = ExtenderRegistry(config.configuration, clock)
-        settings = _settings(config, longest_unschedulable, self._extenders.known)
+        settings = _settings(config, longest_unschedulable, self._extenders.known, clock)
         self.machine = Machine(partial(_build_profiles, config, self._extenders), instrument, settings)
         self._limit = ConcurrencyLimit(qps=config.configuration.client_connection.qps)
         make_executor = partial(
@@ -384,13 +384,16 @@ def _log_failure(task: asyncio.Task[None]) -> None:
         log.crash("A reflector has ended", error)
 
 
-def _settings(config: LoadedConfig, longest_unschedulable: float, extenders: tuple[Extender, ...]) -> Settings:
+def _settings(
+    config: LoadedConfig, longest_unschedulable: float, extenders: tuple[Extender, ...], clock: Clock
+) -> Settings:
     return Settings(
         config.python.seed,
         config.configuration.pod_initial_backoff_seconds,
         config.configuration.pod_max_backoff_seconds,
         longest_unschedulable,
         extenders=extenders,
+        epoch=clock.wall() - clock.now(),
     )
 
 

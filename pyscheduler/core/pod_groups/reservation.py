@@ -15,7 +15,7 @@ from pyscheduler.api.pod import Pod
 from pyscheduler.core.queue.queued_pod_group import QueuedPodGroup
 
 RUN_SECONDS = "pyscheduler.io/run-seconds"
-"""Annotation with the longest time that a pod runs, in seconds."""
+"""Annotation with the longest time that a pod runs, in seconds; spec.activeDeadlineSeconds limits it too."""
 UNKNOWN = math.inf
 """End of a pod that declares no run time."""
 _RETRY = 60.0
@@ -27,12 +27,14 @@ _KINDS_OF_SERVICES = frozenset({"ReplicaSet", "StatefulSet", "DaemonSet", "Repli
 
 
 def run_seconds(pod: Pod) -> float | None:
-    """Return the declared run time of a pod; None if it declares none, or an invalid one."""
+    """Return the longest time that a pod runs, by its annotation or its deadline; None if neither is valid."""
     try:
-        seconds = float(pod.annotations.get(RUN_SECONDS, ""))
+        declared = float(pod.annotations.get(RUN_SECONDS, math.inf))
     except ValueError:
-        return None
-    return seconds if 0 < seconds < math.inf else None
+        declared = math.inf
+    deadline = pod.spec.active_deadline_seconds
+    limits = [each for each in (declared, deadline) if each is not None and 0 < each < math.inf]
+    return min(limits, default=None)
 
 
 def ends(pod: Pod) -> bool:
@@ -44,21 +46,23 @@ def ends(pod: Pod) -> bool:
 class PlacementTimes:
     """When the pods with a declared run time were placed, on the scheduler's clock.
 
-    For a pod that is on a node when the scheduler starts, it is the time of the start: the pod ends no later.
+    For a pod that is on a node when the scheduler starts, it is the time at which its kubelet started it, or that of
+    the scheduler's start: the pod ends no later. `epoch` is the scheduler's clock as Unix time at 0.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, epoch: float) -> None:
+        self._epoch = epoch
         self._at: dict[str, float] = {}
 
     def add(self, pod: Pod, now: float) -> None:
         """Record a pod that is assumed."""
-        if RUN_SECONDS in pod.annotations:
+        if run_seconds(pod) is not None:
             self._at[pod.uid] = now
 
     def add_seen(self, pod: Pod, now: float) -> None:
         """Record an assigned pod, unless it was assumed before."""
-        if RUN_SECONDS in pod.annotations:
-            self._at.setdefault(pod.uid, now)
+        if pod.uid not in self._at and run_seconds(pod) is not None:
+            self._at[pod.uid] = self._started(pod, now)
 
     def remove(self, uid: str) -> None:
         """Drop a pod that has left its node."""
@@ -67,11 +71,18 @@ class PlacementTimes:
     def declared_end(self, pod: Pod, now: float) -> float:
         """Return when a placed pod ends as declared, maybe in the past; UNKNOWN if it declares no run time."""
         seconds = run_seconds(pod)
-        return UNKNOWN if seconds is None else self._at.setdefault(pod.uid, now) + seconds
+        if seconds is None:
+            return UNKNOWN
+        self.add_seen(pod, now)
+        return self._at[pod.uid] + seconds
 
     def end(self, pod: Pod, now: float) -> float:
         """Return when a placed pod ends, at the earliest now: for a terminating pod, or one that runs too long."""
         return now if pod.deleting else max(now, self.declared_end(pod, now))
+
+    def _started(self, pod: Pod, now: float) -> float:
+        """Return status.startTime on the scheduler's clock; now if it is missing, or later: clocks differ."""
+        return min(now, pod.started - self._epoch)
 
 
 class EndingPod(NamedTuple):
@@ -104,11 +115,11 @@ class Reservation(Struct, frozen=True):
 class Reservations:
     """The current reservation, at most one, and what it is computed from."""
 
-    def __init__(self) -> None:
+    def __init__(self, epoch: float) -> None:
         self.current: Reservation | None = None
         self.is_vacant = False
         """True if the last reservation has ended, so that another group may be the head."""
-        self.times = PlacementTimes()
+        self.times = PlacementTimes(epoch)
         self._unfit_until: dict[tuple[int, int], float] = {}
 
     def is_unfit(self, head: QueuedPodGroup, now: float) -> bool:

@@ -214,12 +214,21 @@ def test_pod_that_runs_too_long_is_named_and_the_reservation_is_kept() -> None:
     assert {cluster.started[key] for key in head.keys} == {130}
 
 
-def test_run_times_count_from_a_restart() -> None:
+def test_restart_does_not_change_when_pods_end() -> None:
     cluster = running(*slots(4), seconds=100)
     cluster.advance_to(60)
     cluster.restart()
     cluster.submit(job("h", 4))
-    assert reservation(cluster).time - cluster.epoch == 160
+    assert reservation(cluster).time - cluster.epoch == 100
+
+
+def test_deadline_of_a_pod_is_its_run_time() -> None:
+    cluster = Cluster(*slots(4))
+    running_job = job("r", 3)
+    for each in running_job.pods:
+        each["spec"]["activeDeadlineSeconds"] = 70
+    cluster.submit(running_job, job("h", 4))
+    assert reservation(cluster).time - cluster.epoch == 70
 
 
 def test_nothing_is_reserved_without_queues() -> None:
