@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple
 
 from msgspec import Struct, field
 
 from pyscheduler.api.events import ResourceKind
+from pyscheduler.api.nodes import Ints, NodeTable
 from pyscheduler.api.pod import Pod
 from pyscheduler.api.resources import Amounts
 
@@ -38,9 +39,11 @@ class TopologyConstraint(Struct, frozen=True):
     """Topology in which the pods of a group are placed in one domain (schedulingConstraints.topology)."""
 
     key: str
-    """Node label with the domain."""
+    """Node label with the domain; with `domains`, the name of the topology in messages."""
     required: bool = True
     """True if all pods must be in one domain; False if that is preferred."""
+    domains: Callable[[NodeTable], Ints] | None = None
+    """Returns the number of each node's domain, `topology.NO_DOMAIN` for none; None: the values of the label."""
 
 
 class EvictionRank(enum.IntEnum):

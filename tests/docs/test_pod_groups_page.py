@@ -133,7 +133,7 @@ def missing_group() -> Harness:
 
 
 def unsupported_field() -> Harness:
-    group = pod_group(VOLCANO, minMember=1, networkTopology={"mode": "hard", "highestTierAllowed": 1})
+    group = pod_group(VOLCANO, minMember=1, subGroupPolicy=[{"name": "workers"}])
     return harness(node("n1", 8), group, *pods(1, native=False))
 
 

@@ -10,6 +10,7 @@ import msgspec
 
 from pyscheduler.api import Pod, PodGroup, PodGroupKey, Rejection, ResourceKind
 from pyscheduler.api.objects import ApiObject
+from pyscheduler_plugins.pod_groups.hyper_nodes import NetworkTopology
 
 Count = Annotated[int, msgspec.Meta(ge=1)]
 Object = Mapping[str, Any]
@@ -17,11 +18,13 @@ T = TypeVar("T")
 
 
 class Declared(NamedTuple):
-    """Requirements in a PodGroup object, without the value of its PriorityClass, which is another object."""
+    """Requirements in a PodGroup object, without what other objects decide."""
 
     group: PodGroup
     priority_class: str = ""
     """Name of the PriorityClass that gives `group` its priority; "" if `group` has all."""
+    network_topology: NetworkTopology | None = None
+    """HyperNodes among which the group is placed, which are other objects too."""
 
 
 class PodGroupApi(NamedTuple):

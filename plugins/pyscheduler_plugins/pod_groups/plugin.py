@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from pyscheduler.api import (
     ClusterEvent,
+    Handle,
     Pod,
     PodGroup,
     PodGroupKey,
@@ -19,6 +20,7 @@ from pyscheduler.api import (
 )
 from pyscheduler_plugins.pod_groups import membership, pod_annotations
 from pyscheduler_plugins.pod_groups.declared import Declared, PodGroupApi, described, invalid
+from pyscheduler_plugins.pod_groups.hyper_nodes import HYPER_NODE, HyperNodes, NetworkTopology
 
 PRIORITY_CLASS: Final = ResourceKind(
     "scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False, optional=True
@@ -34,8 +36,12 @@ class PodGroups(PodGroupPlugin):
     """
 
     name = "PodGroups"
-    watches = (*(kind for api in membership.APIS for kind in api.kinds), PRIORITY_CLASS)
+    watches = (*(kind for api in membership.APIS for kind in api.kinds), PRIORITY_CLASS, HYPER_NODE)
     counts_succeeded = True
+
+    def __init__(self, args: Any, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self._hyper_nodes = HyperNodes(handle)
 
     def group_of(self, pod: Pod) -> PodGroupKey | None:
         return membership.group_of(pod)
@@ -57,7 +63,9 @@ class PodGroups(PodGroupPlugin):
         obj: Mapping[str, Any] = event.new or event.old
         meta = obj["metadata"]
         if event.resource == PRIORITY_CLASS.kind:
-            return self._groups_of_class(meta["name"])
+            return self._groups_with("priorityClassName", meta["name"])
+        if event.resource == HYPER_NODE.kind:
+            return self._groups_with("networkTopology")
         if event.old and event.new and _unchanged(event.old, event.new):
             return ()
         # Events do not have the API group, and three of them have a kind PodGroup.
@@ -81,6 +89,8 @@ class PodGroups(PodGroupPlugin):
         if isinstance(declared, Rejection):
             return declared
         group = self._with_priority(declared)
+        if isinstance(group, PodGroup) and declared.network_topology is not None:
+            group = self._with_topology(group, declared.network_topology)
         if isinstance(group, Rejection):
             return group
         type_ = api.condition_types.get(kind.version, "Scheduled")
@@ -96,14 +106,20 @@ class PodGroups(PodGroupPlugin):
             return invalid(declared.group.key, "spec.priorityClassName", f'no PriorityClass "{name}" was found')
         return replace(declared.group, priority=priority_class["value"])
 
-    def _groups_of_class(self, name: str) -> list[PodGroupKey]:
-        """Return the groups of PodGroups that name a PriorityClass."""
+    def _with_topology(self, group: PodGroup, wanted: NetworkTopology) -> PodGroup | Rejection:
+        topology = self._hyper_nodes.constraints(wanted)
+        if isinstance(topology, str):
+            return invalid(group.key, "spec.networkTopology", topology)
+        return replace(group, topology=topology)
+
+    def _groups_with(self, field: str, value: str | None = None) -> list[PodGroupKey]:
+        """Return the groups of PodGroups with a field in their spec, or with a value of it."""
         return [
             PodGroupKey(namespace, group, api.group)
             for api in membership.APIS
             for kind in api.kinds
             for (namespace, group), obj in self.handle.objects[kind].items()
-            if (obj.get("spec") or {}).get("priorityClassName") == name
+            if (found := (obj.get("spec") or {}).get(field)) is not None and value in (None, found)
         ]
 
 

@@ -10,6 +10,7 @@ from pyscheduler.api import Pod, PodGroup, PodGroupKey, Rejection, ResourceKind
 from pyscheduler.api.objects import ApiObject, Quantity
 from pyscheduler.api.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, Amounts, amounts, is_scalar
 from pyscheduler_plugins.pod_groups.declared import Declared, Metadata, Object, PodGroupApi, decode, invalid
+from pyscheduler_plugins.pod_groups.hyper_nodes import NetworkTopology
 
 GROUP: Final = "scheduling.volcano.sh"
 KIND: Final = ResourceKind(GROUP, "v1beta1", "podgroups", "PodGroup", optional=True)
@@ -22,17 +23,13 @@ _NODE_RESOURCES: Final = frozenset({CPU, MEMORY, EPHEMERAL_STORAGE, PODS})
 _NonNegative = Annotated[int, msgspec.Meta(ge=0)]
 
 
-class _NetworkTopology(ApiObject, frozen=True):
-    mode: str | None = None
-
-
 class _Spec(ApiObject, frozen=True):
     min_member: _NonNegative | None = None
     min_task_member: dict[str, _NonNegative] | None = None
     min_resources: dict[str, Quantity] | None = None
     queue: str | None = None
     priority_class_name: str | None = None
-    network_topology: _NetworkTopology | None = None
+    network_topology: NetworkTopology | None = None
     sub_group_policy: tuple[Any, ...] | None = None
 
 
@@ -68,13 +65,11 @@ def read(obj: Object) -> Declared | Rejection:
         created=decoded.metadata.creation_timestamp or "",
         uid=decoded.metadata.uid or "",
     )
-    return Declared(group, spec.priority_class_name or "")
+    return Declared(group, spec.priority_class_name or "", spec.network_topology)
 
 
 def _unsupported(key: PodGroupKey, spec: _Spec) -> Rejection | None:
-    """Return the Rejection of a group with a requirement that is not supported. A soft topology is a preference."""
-    if spec.network_topology is not None and spec.network_topology.mode != "soft":
-        return invalid(key, "spec.networkTopology", "hard topologies of HyperNodes are not supported")
+    """Return the Rejection of a group with a requirement that is not supported."""
     if spec.sub_group_policy:
         return invalid(key, "spec.subGroupPolicy", "subgroups are not supported")
     return None

@@ -12,7 +12,7 @@ import numpy as np
 
 from pyscheduler.api.nodes import Ints, Mask, NodeTable
 from pyscheduler.api.pod import Pod
-from pyscheduler.api.pod_group import PodGroup
+from pyscheduler.api.pod_group import PodGroup, TopologyConstraint
 from pyscheduler.api.topology import NO_DOMAIN
 
 _MAX_DOMAINS = 32
@@ -24,27 +24,33 @@ def candidate_domains(
 ) -> Iterator[Mask | None]:
     """Yield masks of the nodes among which the group may be placed, in the order in which they are tried; None for all.
 
-    Within each domain of the required topologies, first the domains of the preferred ones in their order, the narrowest
-    first, then all of its nodes. `started` are the rows with members of the group; they must be in the domain. At least
-    `needed` of the pending members have to be placed.
+    First the domains of the preferred topologies in their order, the narrowest first, each within one domain of the
+    required ones, then the domains of the required ones. `started` are the rows with members of the group; they must be
+    in the domain. At least `needed` of the pending members have to be placed.
     """
     free = _FreeResources(nodes, members, needed)
-    preferred = [constraint.key for constraint in group.topology if not constraint.required]
-    required = [constraint.key for constraint in group.topology if constraint.required]
-    for mask in free.tightest(_domain_of_all(nodes, required), started) if required else (None,):
-        for key in preferred:
-            domains = nodes.topology(key).ids
-            yield from free.tightest(domains if mask is None else np.where(mask, domains, NO_DOMAIN), started)
-        yield mask
+    required = [constraint for constraint in group.topology if constraint.required]
+    for constraint in group.topology:
+        if not constraint.required:
+            yield from free.tightest(_domain_of_all(nodes, [*required, constraint]), started)
+    if required:
+        yield from free.tightest(_domain_of_all(nodes, required), started)
+    else:
+        yield None
 
 
-def _domain_of_all(nodes: NodeTable, keys: Sequence[str]) -> Ints:
-    """Return the number of the domain that each row shares by all of these keys; nodes without a label are in none."""
-    domains = nodes.topology(keys[0]).ids
-    for key in keys[1:]:
-        ids = nodes.topology(key).ids
+def _domains(nodes: NodeTable, constraint: TopologyConstraint) -> Ints:
+    """Return the number of the domain of each row in a topology; nodes without a label are in none."""
+    return nodes.topology(constraint.key).ids if constraint.domains is None else constraint.domains(nodes)
+
+
+def _domain_of_all(nodes: NodeTable, required: Sequence[TopologyConstraint]) -> Ints:
+    """Return the number of the domain that each row shares in all of these topologies."""
+    domains = _domains(nodes, required[0])
+    for constraint in required[1:]:
+        ids = _domains(nodes, constraint)
         pairs = np.stack((domains, ids), axis=1)
-        numbers = np.unique(pairs, axis=0, return_inverse=True)[1].reshape(-1)
+        numbers = NO_DOMAIN + 1 + np.unique(pairs, axis=0, return_inverse=True)[1].reshape(-1)
         domains = np.where((domains == NO_DOMAIN) | (ids == NO_DOMAIN), NO_DOMAIN, numbers)
     return domains
 

@@ -99,7 +99,7 @@ def gang(
     """Return a group; `pods` is its size (by default the minimum, of one cpu each) or the pods.
 
     `spec` is `priority` (of the group, by a PriorityClass), `min_resources`, `disruption_mode`, `topology` (a node
-    label) or `timeout`, for the APIs that have such a field.
+    label), `network_topology` or `timeout`, for the APIs that have such a field.
     """
     size = minimum if pods is None else pods
     members = [pod(f"{name}{i}") for i in range(size)] if isinstance(size, int) else list(size)
@@ -134,6 +134,8 @@ def _volcano(minimum: int, queue: str, spec: Mapping[str, Any]) -> Manifest:
     fields: Manifest = {"minMember": minimum, **({"queue": queue} if queue else {})}
     if "priority" in spec:
         fields["priorityClassName"] = f"priority-{spec['priority']}"
+    if "network_topology" in spec:
+        fields["networkTopology"] = spec["network_topology"]
     return fields | _min_resources(spec)
 
 

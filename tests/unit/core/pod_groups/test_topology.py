@@ -68,7 +68,7 @@ def test_preferred_domains_are_before_all_nodes() -> None:
 
 def test_preferred_domains_are_within_required_ones() -> None:
     nodes = [in_rack("n1", "r1", 4), in_rack("n2", "r2", 4), in_rack("n3", "r3", 3, block="b2")]
-    assert domains(nodes, BLOCK, SAME_RACK) == ["n3", "n3", "n1", "n2", "n1 n2"]
+    assert domains(nodes, BLOCK, SAME_RACK) == ["n3", "n1", "n2", "n3", "n1 n2"]
 
 
 def test_domain_contains_the_members_that_have_started() -> None:
