@@ -6,7 +6,7 @@ The topology of a tier has one domain for each HyperNode of at most that tier wh
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final, Literal
 
@@ -70,6 +70,9 @@ class HyperNodes:
         self._specs: Mapping[str, _Spec] = {}
         self._masks: dict[str, Mask] = {}
         self._masks_of: tuple[int, int] = (-1, -1)
+        self._names: tuple[str, ...] = ()
+        self._by_pattern: dict[str, frozenset[str]] = {}
+        """Names of the nodes that match a pattern, while the nodes have these names."""
 
     def constraints(self, wanted: NetworkTopology) -> tuple[TopologyConstraint, ...] | str:
         """Return the topologies of a pod group, the narrowest first, or what is wrong with its field."""
@@ -121,15 +124,31 @@ class HyperNodes:
         """Return a mask of the nodes of a HyperNode and those in it. `path` are the ones around it: no cycles."""
         if name in self._masks:
             return self._masks[name]
-        mask: Mask = np.zeros(len(nodes), np.bool_)
-        for member in self._specs[name].members:
+        members = self._specs[name].members
+        mask = nodes.named(frozenset(_exact_names(member for member in members if member.type == "Node"))).copy()
+        for member in members:
             if member.type == "Node":
-                mask |= _selected_nodes(nodes, member.selector)
+                mask |= self._selected_nodes(nodes, member.selector)
                 continue
             for inner in _selected_names(self._specs, member.selector):
                 if inner != name and inner not in path:
                     mask |= self._nodes_of(nodes, inner, (*path, name))
         return mask
+
+    def _selected_nodes(self, nodes: NodeTable, selector: _MemberSelector) -> Mask:
+        """Return a mask of the nodes that a selector finds by labels or by a pattern of names."""
+        labels = label_selector(selector.label_match)
+        if labels is not None:
+            return nodes.matches(labels)
+        if selector.regex_match is None or selector.exact_match is not None:
+            return np.zeros(len(nodes), np.bool_)
+        names = tuple(nodes.names)
+        if names != self._names:  # nodes change all the time, their names seldom
+            self._names, self._by_pattern = names, {}
+        pattern = selector.regex_match.pattern
+        if pattern not in self._by_pattern:
+            self._by_pattern[pattern] = frozenset(_selected_names(names, selector))
+        return nodes.named(self._by_pattern[pattern])
 
 
 def _spec(obj: Mapping[str, object]) -> _Spec:
@@ -139,14 +158,11 @@ def _spec(obj: Mapping[str, object]) -> _Spec:
         return _Spec()
 
 
-def _selected_nodes(nodes: NodeTable, selector: _MemberSelector) -> Mask:
-    if selector.label_match is not None:
-        labels = label_selector(selector.label_match)
-        return np.zeros(len(nodes), np.bool_) if labels is None else nodes.matches(labels)
-    return nodes.named(frozenset(_selected_names(nodes.names, selector)))
+def _exact_names(members: Iterable[_Member]) -> Iterator[str]:
+    return (member.selector.exact_match.name for member in members if member.selector.exact_match is not None)
 
 
-def _selected_names(names: Sequence[str] | Mapping[str, object], selector: _MemberSelector) -> list[str]:
+def _selected_names(names: Collection[str], selector: _MemberSelector) -> list[str]:
     """Return the names that match exactly or by a pattern; an invalid pattern matches none."""
     if selector.exact_match is not None:
         return [selector.exact_match.name] if selector.exact_match.name in names else []
