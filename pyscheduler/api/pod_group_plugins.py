@@ -50,6 +50,10 @@ class QuotaPlugin(Plugin):
     def queue_of(self, pod: Pod) -> str:
         """Return the queue of a pod without a group."""
 
+    def queue_of_group(self, group: PodGroup) -> str:
+        """Return the queue of a group."""
+        return group.queue
+
     @abstractmethod
     def set_usage(self, group: PodGroup, allocated: Amounts, pending: Amounts) -> None:
         """Set what the pods of a group request: those with a node, and those that wait for one."""
@@ -66,12 +70,20 @@ class QuotaPlugin(Plugin):
     def exceeded(self, group: PodGroup, request: Amounts) -> str:
         """Return why the group's queue may not allocate this much more now, "" if it may.
 
-        Called before the group is placed with what its minimum needs, then for each pod that is placed.
+        Called before the group is placed with what its minimum needs, then for each pod that is placed. It is called
+        again for a group that waits once the usage or a queue has changed, so no events need to be registered for that.
         """
 
     @abstractmethod
     def may_preempt(self, group: PodGroup, other: PodGroup) -> bool:
         """Return True if the group may evict pods of another one that has a lower priority."""
+
+    def may_reclaim(self, group: PodGroup, request: Amounts) -> bool:  # noqa: ARG002
+        """Return False if `reclaim` returns no units for the request, whatever is free.
+
+        Called once for groups that `reclaim` has returned a reason for, after the usage or a queue has changed.
+        """
+        return True
 
     @abstractmethod
     def reclaim(

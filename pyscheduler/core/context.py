@@ -20,7 +20,8 @@ from pyscheduler.core.framework.handle import CoreHandle, build_handle
 from pyscheduler.core.framework.profile import Profile
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.core.pod_groups.manager import PodGroupManager
-from pyscheduler.core.pod_groups.reservation import Reservations
+from pyscheduler.core.pod_groups.quota_waits import QuotaWaits
+from pyscheduler.core.pod_groups.reservation import RESERVATION, Reservations
 from pyscheduler.core.queue import SLICE, Backoff, QueueProfile, SchedulingQueue
 from pyscheduler.core.queue.hints import HintScope
 from pyscheduler.core.queue.labels import NOMINATED_NODE_CHANGED
@@ -88,6 +89,7 @@ class Context(msgspec.Struct, eq=False):
     queue: SchedulingQueue
     state: ClusterState
     groups: PodGroupManager
+    quota_waits: QuotaWaits
     reservations: Reservations = msgspec.field(default_factory=Reservations)
     shapes: PodSignatures = msgspec.field(default_factory=PodSignatures)
     runtimes: dict[str, ProfileRuntime] = msgspec.field(default_factory=dict)
@@ -127,7 +129,8 @@ class Context(msgspec.Struct, eq=False):
             settings.max_in_unschedulable,
             settings.slice_pods,
         )
-        context = Context(in_use, handle, instrument, settings, queue, state, groups)
+        waits = QuotaWaits(groups, queue)
+        context = Context(in_use, handle, instrument, settings, queue, state, groups, waits)
         context.use_profiles(profiles)
         return context
 
@@ -138,6 +141,7 @@ class Context(msgspec.Struct, eq=False):
         group_plugins = {p.name: p.pod_group for p in profiles if p.pod_group is not None}
         quota = next((p.quota for p in profiles if p.quota is not None), None)
         self.groups.use(group_plugins, quota, self.pods.values(), self.assumed)
+        self.quota_waits.clear()
         for profile in profiles:
             self.handle.pods.index(profile.indexes, self.pods.values())
         self.handle.pods.count_succeeded(key for profile in profiles for key in profile.succeeded)
@@ -209,13 +213,14 @@ class Context(msgspec.Struct, eq=False):
 
 
 def queue_profiles(profiles: Sequence[Profile], settings: Settings) -> dict[str, QueueProfile]:
-    """Return the queue's part of each profile. Any event may help a pod that an extender has rejected."""
+    """Return the queue's part of each profile. Any event may help a pod that an extender or a reservation rejects."""
     extender = ((EXTENDER, ANYTHING),) if settings.extenders else ()
+    reservation = ((RESERVATION, ANYTHING),) if any(p.quota is not None for p in profiles) else ()
     return {
         p.name: QueueProfile(
             p.queue_sort,
             p.pre_enqueue,
-            (*p.events_to_register, *extender),
+            (*p.events_to_register, *extender, *reservation),
             {plugin.name: HintScope.of(plugin) for plugin in p.plugins},
         )
         for p in profiles

@@ -107,6 +107,8 @@ class Machine:
         suspended = context.suspended
         if suspended is not None and step is CycleStep.RESUME:
             return resume(context, suspended, now) + self._process_backlog(now)
+        if context.quota_waits:
+            context.quota_waits.retry(now, is_idle=not context.queue.active.entries)
         queued = context.queue.pop(now) if suspended is None else drop_stale_attempt(context, now)
         if queued is None:
             return None

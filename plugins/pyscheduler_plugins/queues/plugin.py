@@ -5,13 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pyscheduler.api import EvictionRank, EvictionUnit, Handle, Pod, PodGroup, PodGroupKey, QuotaPlugin
+from pyscheduler.api import (
+    ClusterEventWithHint,
+    EvictionRank,
+    EvictionUnit,
+    Handle,
+    Pod,
+    PodGroup,
+    PodGroupKey,
+    QuotaPlugin,
+)
 from pyscheduler.api.resources import Amounts
 from pyscheduler_plugins.queues.bundles import Bundle
 from pyscheduler_plugins.queues.hierarchy import Hierarchy, read_hierarchy
 from pyscheduler_plugins.queues.quantities import format_amount
 from pyscheduler_plugins.queues.queue import ELASTIC_QUOTA, QUEUE
-from pyscheduler_plugins.queues.reclaim import find_victims
+from pyscheduler_plugins.queues.reclaim import find_victims, may_reclaim
 from pyscheduler_plugins.queues.tree import QueueTree, Usage
 
 DEFAULT_QUEUE = "default"
@@ -40,24 +49,27 @@ class Queues(QuotaPlugin):
         self._nodes: tuple[int, int] = (-1, -1)
         self._queues: dict[PodGroupKey, str] = {}
 
+    def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:
+        return ()  # the groups that a queue refuses are retried when usage or queues change
+
     # -- usage ---------------------------------------------------------------------------------------------------
 
     def queue_of(self, pod: Pod) -> str:
         return pod.annotations.get(QUEUE_ANNOTATION, "")
 
+    def queue_of_group(self, group: PodGroup) -> str:
+        """Return the queue that the group names, or that of its namespace's ElasticQuota, or the default one."""
+        return group.queue or self._by_namespace.get(group.key.namespace, DEFAULT_QUEUE)
+
     def set_usage(self, group: PodGroup, allocated: Amounts, pending: Amounts) -> None:
         self._resources.update(allocated, pending)
         self._read_queues()
-        queue = self._queues[group.key] = self._queue_of(group)
+        queue = self._queues[group.key] = self.queue_of_group(group)
         self._tree.set_usage(group.key, queue, Usage(allocated, pending))
 
     def remove_usage(self, key: PodGroupKey) -> None:
         self._tree.remove_job(key)
         self._queues.pop(key, None)
-
-    def _queue_of(self, group: PodGroup) -> str:
-        """Return the queue that the group names, or that of its namespace's ElasticQuota, or the default one."""
-        return group.queue or self._by_namespace.get(group.key.namespace, DEFAULT_QUEUE)
 
     def _read_queues(self) -> None:
         """Bring the tree up to date with the objects and the nodes."""
@@ -79,7 +91,7 @@ class Queues(QuotaPlugin):
 
     def unavailable(self, group: PodGroup) -> str:
         self._read_queues()
-        queue = self._queue_of(group)
+        queue = self.queue_of_group(group)
         problem = self._hierarchy.problems.get(queue)
         return f"queue {queue}: {problem}" if problem else self._tree.unavailable(queue)
 
@@ -90,7 +102,7 @@ class Queues(QuotaPlugin):
         free is not held back: without room it is reported as such, and may reclaim.
         """
         self._read_queues()
-        queue, tree = self._queue_of(group), self._tree
+        queue, tree = self.queue_of_group(group), self._tree
         for quota in tree.allows(queue, request):
             return str(quota)
         path = tree.path(queue)
@@ -123,17 +135,21 @@ class Queues(QuotaPlugin):
         )
 
     def may_preempt(self, group: PodGroup, other: PodGroup) -> bool:
-        return self._queue_of(group) == self._queue_of(other)
+        return self.queue_of_group(group) == self.queue_of_group(other)
+
+    def may_reclaim(self, group: PodGroup, request: Amounts) -> bool:
+        self._read_queues()
+        return may_reclaim(self._tree, self.queue_of_group(group), request)
 
     def reclaim(
         self, group: PodGroup, request: Amounts, free: Amounts, units: Sequence[tuple[EvictionUnit, PodGroup]]
     ) -> Sequence[EvictionUnit] | str:
         self._read_queues()
-        queue = self._queue_of(group)
-        others = [(unit, other) for unit, other in units if self._queue_of(other) != queue]
+        queue = self.queue_of_group(group)
+        others = [(unit, other) for unit, other in units if self.queue_of_group(other) != queue]
         if not others:
             return ()
-        bundles = [_bundle(unit, other, self._queue_of(other)) for unit, other in others]
+        bundles = [_bundle(unit, other, self.queue_of_group(other)) for unit, other in others]
         found = find_victims(self._tree, queue, request, free, bundles)
         if found.reason:
             return found.reason

@@ -39,7 +39,7 @@ def begin_attempt(context: Context, queued: QueuedPodGroup, now: float) -> None:
     if not context.reservations.is_vacant:
         return
     lacking = [each for each in context.queue.pod_groups if each.lacks_room and context.queue.is_queued(each)]
-    for entry in sorted(lacking, key=_order)[:_CANDIDATES]:
+    for entry in sorted(lacking, key=lambda each: each.order)[:_CANDIDATES]:
         if entry is queued:
             return
         if _reserve(context, entry, now):
@@ -55,7 +55,7 @@ def check_reservation(context: Context, queued: QueuedPodGroup, search: Placemen
     late = [each for each in search.placed if _is_late(context, each, current, now)]
     if not any(each.node_name in current.nodes for each in late):
         return ""
-    if _order(queued) < _order(current.head) or _is_nominated(context, queued.pods):
+    if queued.order < current.head.order or _is_nominated(context, queued.pods):
         if not _reserve(context, current.head, now):
             end_reservation(context, now)
         return ""
@@ -86,7 +86,7 @@ def end_attempt(
     queued.lacks_room = not may_start and _lacks_room(context, group, queued, failures)
     current = context.reservations.current
     is_head = current is not None and current.head is queued
-    if queued.lacks_room and (current is None or is_head or _order(queued) < _order(current.head)):
+    if queued.lacks_room and (current is None or is_head or queued.order < current.head.order):
         if _reserve(context, queued, now):
             return {uid: _with_overrun(context, failure, now) for uid, failure in failures.items()}
         queued.lacks_room = False
@@ -131,12 +131,6 @@ def _reserve(context: Context, head: QueuedPodGroup, now: float) -> bool:
 def _wake_delayed(context: Context, now: float) -> None:
     for entry in [each for each in context.queue.pod_groups if each.is_delayed]:
         context.queue.requeue(entry.pod, POD_GROUP_CHANGED, now)
-
-
-def _order(queued: QueuedPodGroup) -> tuple[int, float]:
-    """Return the sort key of heads: failures do not change it, and incomplete groups are first in their priority."""
-    first = math.inf if queued.initial_attempt is None else queued.initial_attempt
-    return -queued.pod.priority, 0.0 if queued.timestamp == 0.0 else first
 
 
 def _lacks_room(context: Context, group: PodGroup, queued: QueuedPodGroup, failures: Mapping[str, Failure]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
@@ -70,6 +71,12 @@ class QueuedPodGroup(QueuedPod):
         priority = lowest.priority if group.priority is None else group.priority
         if self.pod.priority != priority or self.pod.scheduler_name != lowest.scheduler_name:
             self.pod = _stand_in(self.pod.uid, self.key, lowest, priority)
+
+    @property
+    def order(self) -> tuple[int, float]:
+        """Sort key of groups: failures do not change it, and incomplete groups are first in their priority."""
+        first = math.inf if self.initial_attempt is None else self.initial_attempt
+        return -self.pod.priority, 0.0 if self.timestamp == 0.0 else first
 
     @property
     def pods(self) -> list[Pod]:
