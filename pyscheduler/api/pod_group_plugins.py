@@ -62,6 +62,17 @@ class QuotaPlugin(Plugin):
     def remove_usage(self, key: PodGroupKey) -> None:
         """Remove a group that has no more pods."""
 
+    def next_queue(self, queues: Collection[str]) -> str:  # noqa: ARG002
+        """Return the queue of which the first group is attempted next, of those that have groups which are ready.
+
+        Within a queue, QueueSort orders the groups. A plugin without this method leaves their order to QueueSort.
+        """
+        return ""
+
+    def has_strict_order(self, queue: str) -> bool:  # noqa: ARG002
+        """Return True if no group of the queue may start before the first one, by priority and time, has started."""
+        return False
+
     def unavailable(self, group: PodGroup) -> str:  # noqa: ARG002
         """Return why no group of the queue may start, "" if one may; evaluated again after a watched object changed."""
         return ""

@@ -13,6 +13,7 @@ import msgspec
 from pyscheduler.api.cycle import Cycle
 from pyscheduler.api.events import ANYTHING, ClusterEvent
 from pyscheduler.api.pod import Pod
+from pyscheduler.api.pod_group_plugins import QuotaPlugin
 from pyscheduler.api.queued import QueuedPod
 from pyscheduler.core.changes import pod_deleted, pod_events
 from pyscheduler.core.extenders.extender import EXTENDER, Extender
@@ -216,11 +217,13 @@ def queue_profiles(profiles: Sequence[Profile], settings: Settings) -> dict[str,
     """Return the queue's part of each profile. Any event may help a pod that an extender or a reservation rejects."""
     extender = ((EXTENDER, ANYTHING),) if settings.extenders else ()
     reservation = ((RESERVATION, ANYTHING),) if any(p.quota is not None for p in profiles) else ()
+    orders_queues = any(p.quota and type(p.quota).next_queue is not QuotaPlugin.next_queue for p in profiles)
     return {
         p.name: QueueProfile(
             p.queue_sort,
             p.pre_enqueue,
             (*p.events_to_register, *extender, *reservation),
+            orders_queues,
             {plugin.name: HintScope.of(plugin) for plugin in p.plugins},
         )
         for p in profiles

@@ -79,8 +79,6 @@ class Machine:
     ) -> None:
         """Create a machine with an empty cluster."""
         self.context = Context.build(build_profiles, instrument or Instrument(), settings or Settings())
-        self.active_pods: Sized = self.context.queue.active.entries
-        """Pods in the active queue."""
         self.nodes: Sized = self.context.state.rows
 
     def handle(self, event: Event) -> list[Command]:
@@ -122,6 +120,11 @@ class Machine:
         except BaseException as error:
             commands = fail_broken_attempt(context, queued, error, now)
         return commands + self._process_backlog(now)
+
+    @property
+    def active_pods(self) -> Sized:
+        """Pods in the active queue."""
+        return self.context.queue.active.entries
 
     def build_topology_column(self, key: str) -> None:
         """Build the column of a topology key before an attempt needs it."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from pyscheduler.api import (
@@ -19,7 +19,7 @@ from pyscheduler.api.resources import Amounts
 from pyscheduler_plugins.queues.bundles import Bundle
 from pyscheduler_plugins.queues.hierarchy import Hierarchy, read_hierarchy
 from pyscheduler_plugins.queues.quantities import format_amount
-from pyscheduler_plugins.queues.queue import ELASTIC_QUOTA, QUEUE
+from pyscheduler_plugins.queues.queue import ELASTIC_QUOTA, QUEUE, DequeueStrategy
 from pyscheduler_plugins.queues.reclaim import find_victims, may_reclaim
 from pyscheduler_plugins.queues.tree import QueueTree, Usage
 
@@ -94,6 +94,13 @@ class Queues(QuotaPlugin):
         queue = self.queue_of_group(group)
         problem = self._hierarchy.problems.get(queue)
         return f"queue {queue}: {problem}" if problem else self._tree.unavailable(queue)
+
+    def next_queue(self, queues: Collection[str]) -> str:
+        self._read_queues()
+        return self._tree.next_queue(queues)
+
+    def has_strict_order(self, queue: str) -> bool:
+        return queue in self._tree and self._tree.queue(queue).dequeue_strategy is DequeueStrategy.FIFO
 
     def exceeded(self, group: PodGroup, request: Amounts) -> str:
         """Return the quota that the request exceeds, or the queues that have a claim to what it would borrow.

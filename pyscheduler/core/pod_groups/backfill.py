@@ -22,7 +22,6 @@ from pyscheduler.api.pod import Pod
 from pyscheduler.api.pod_group import PodGroup
 from pyscheduler.core.context import AssumedPod, Context
 from pyscheduler.core.pod_groups.head_search import HeadSearch
-from pyscheduler.core.pod_groups.manager import SINGLE_POD
 from pyscheduler.core.pod_groups.min_resources import missing_resources
 from pyscheduler.core.pod_groups.placement import PlacementSearch
 from pyscheduler.core.pod_groups.reservation import UNKNOWN, Reservation, run_seconds
@@ -66,7 +65,7 @@ def check_reservation(context: Context, queued: QueuedPodGroup, search: Placemen
         if _fits_besides(context, current, late, now):
             return ""
         search.undo()
-    return f"would delay {_name(current.head)}, which {_start_time(current, now)}"
+    return f"would delay {current.head.title}, which {_start_time(current, now)}"
 
 
 def end_attempt(
@@ -191,11 +190,6 @@ def _unreserved_nodes(context: Context, current: Reservation) -> Mask:
 
 
 # -- messages ----------------------------------------------------------------------------------------------------------
-
-
-def _name(entry: QueuedPodGroup) -> str:
-    pod = next(iter(entry.members.values())).pod
-    return f"pod {pod.key}" if entry.key.api == SINGLE_POD else f"pod group {entry.key}"
 
 
 def _start_time(current: Reservation, now: float) -> str:

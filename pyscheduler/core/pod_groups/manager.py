@@ -322,6 +322,20 @@ class PodGroupManager:
         """Return the queue of the group."""
         return "" if self.quota is None else self._call("", self.quota, QUOTA, self.quota.queue_of_group, group)
 
+    def queue_of_key(self, key: PodGroupKey) -> str:
+        """Return the queue of the group with that key; "" if its requirements are not known."""
+        group = self.requirements(key) if key in self._groups else None
+        return self.queue_of(group) if isinstance(group, PodGroup) else ""
+
+    def next_queue(self, queues: Collection[str]) -> str:
+        """Return the queue that is served next of those with groups that are ready; "" if the plugin fails."""
+        self.report_usage()
+        return "" if self.quota is None else self._call("", self.quota, QUOTA, self.quota.next_queue, queues)
+
+    def has_strict_order(self, queue: str) -> bool:
+        """Return True if the first group of the queue that cannot be scheduled holds back the others."""
+        return self.quota is not None and self._call(False, self.quota, QUOTA, self.quota.has_strict_order, queue)
+
     def may_reclaim(self, group: PodGroup, request: Mapping[str, int]) -> bool:
         """Return True if the group's queue may evict pods of other queues for the request."""
         quota = self.quota

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
+from itertools import count
 
 import msgspec
 
 from pyscheduler.api.pod import Pod, PodSignature, PodSignatureGroup
 from pyscheduler.api.pod_group import PodGroup, PodGroupKey
 from pyscheduler.api.queued import QueuedPod
+from pyscheduler.core.pod_groups.manager import SINGLE_POD
 
 _NO_KEY = PodGroupKey("", "")
 _DERIVED = -1
@@ -34,6 +36,8 @@ class QueuedPodGroup(QueuedPod):
     """True if the last attempt failed because the group would delay the one for which nodes are reserved."""
     lacks_room: bool = False
     """True if the last attempt failed for lack of room, so that nodes may be reserved for the group."""
+    arrival: int = field(default_factory=count().__next__)
+    """Number of the entry in the order in which they came."""
     _lowest: Pod | None = None
     """First pending member of the lowest priority; None if it has to be searched."""
 
@@ -73,10 +77,16 @@ class QueuedPodGroup(QueuedPod):
             self.pod = _stand_in(self.pod.uid, self.key, lowest, priority)
 
     @property
-    def order(self) -> tuple[int, float]:
+    def order(self) -> tuple[int, float, int]:
         """Sort key of groups: failures do not change it, and incomplete groups are first in their priority."""
         first = math.inf if self.initial_attempt is None else self.initial_attempt
-        return -self.pod.priority, 0.0 if self.timestamp == 0.0 else first
+        return -self.pod.priority, 0.0 if self.timestamp == 0.0 else first, self.arrival
+
+    @property
+    def title(self) -> str:
+        """Text for messages: `pod group default/a`, or `pod default/a` for a pod without a group."""
+        pod = next(iter(self.members.values())).pod
+        return f"pod {pod.key}" if self.key.api == SINGLE_POD else f"pod group {self.key}"
 
     @property
     def pods(self) -> list[Pod]:

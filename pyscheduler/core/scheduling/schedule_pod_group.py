@@ -65,7 +65,6 @@ def schedule_pod_group(context: Context, queued: QueuedPodGroup, now: float) -> 
         context.queue.end_group_attempt(queued, (), frozenset(), frozenset(), now)
         return []
     context.groups.reserve(queued.key, ())
-    context.quota_waits.begin_attempt(queued)
     for member in queued.members.values():
         member.attempts, member.last_attempt = member.attempts + 1, now
     search = PlacementSearch(context, group, now)
@@ -103,6 +102,10 @@ def schedule_pod_group(context: Context, queued: QueuedPodGroup, now: float) -> 
 def _place(context: Context, search: PlacementSearch, group: PodGroup, queued: QueuedPodGroup, now: float) -> Waits:
     """Place the members and run Permit. Otherwise none is placed, and the search has the reasons."""
     backfill.begin_attempt(context, queued, now)
+    if context.groups.quota is not None and (before := context.quota_waits.begin_attempt(queued, group)) is not None:
+        text = f"queue {context.groups.queue_of(group)} has strict order, and {before.title} comes before"
+        search.fail(queued.members, quota_exceeded(context.groups.quota_name, text))
+        return {}
     if exceeded := context.groups.exceeded(group, context.groups.needed(group, queued.pods)):
         search.fail(queued.members, quota_exceeded(context.groups.quota_name, exceeded))
         return {}

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from typing import Any
+
+from pyscheduler.core.commands import Bind
 from tests.scenarios.batch.cluster import Cluster
 from tests.scenarios.batch.manifests import VOLCANO, Gang, gang, node, pod, queue
 
@@ -78,3 +82,128 @@ def test_pods_move_to_the_queue_of_an_elastic_quota_that_is_created_later() -> N
     cluster.submit({**quota, "metadata": meta, "spec": {"min": {"cpu": 2}, "max": {"cpu": 3}}})
     cluster.submit(pod("second", 2))
     assert cluster.reason("second") == "QuotaExceeded"
+
+
+# -- order between queues ----------------------------------------------------------------------------------------------
+
+
+def singles(cluster: Cluster, queue_name: str, count: int, **fields: Any) -> list[str]:
+    """Create pods without a group, without starting any yet."""
+    names = [f"{queue_name}-{i:02}" for i in range(count)]
+    for name in names:
+        manifest = pod(name, **fields)
+        manifest["metadata"]["annotations"]["scheduling.volcano.sh/queue-name"] = queue_name
+        cluster.apply(manifest)
+    return names
+
+
+def starts(cluster: Cluster) -> list[str]:
+    """Return the names of the bound pods in the order of their bindings."""
+    return [command.pod.name for command in cluster.commands if isinstance(command, Bind)]
+
+
+def test_queue_with_the_lower_share_goes_first() -> None:
+    cluster = Cluster(node("n1", 100), queue("a", weight=1), queue("b", weight=3))
+    singles(cluster, "a", 4)
+    singles(cluster, "b", 12)
+    cluster.run()
+    order = [name[0] for name in starts(cluster)]
+    assert [order[:each].count("b") for each in (4, 8, 12)] == [3, 6, 9]
+
+
+def test_share_of_the_parent_counts_before_that_of_the_queue() -> None:
+    cluster = Cluster(
+        node("n1", 12),
+        *(queue(name, weight=1) for name in ("p", "q")),
+        *(queue(name, parent="p", weight=1) for name in ("p1", "p2")),
+    )
+    for name in ("p1", "p2", "q"):
+        singles(cluster, name, 12)
+    cluster.run()
+    order = [name.partition("-")[0] for name in starts(cluster)]
+    assert Counter(order[:4]) == {"p1": 1, "p2": 1, "q": 2}
+    assert Counter(order) == {"p1": 3, "p2": 3, "q": 6}
+
+
+def test_priority_counts_within_a_queue_only() -> None:
+    cluster = Cluster(node("n1", 4), queue("a", weight=1), queue("b", weight=1))
+    singles(cluster, "a", 4, priority=0)
+    for manifest in (pod("a-high", priority=10), pod("a-mid", priority=5)):
+        manifest["metadata"]["annotations"]["scheduling.volcano.sh/queue-name"] = "a"
+        cluster.apply(manifest)
+    singles(cluster, "b", 4, priority=1)
+    cluster.run()
+    assert starts(cluster) == ["a-high", "b-00", "a-mid", "b-01"]
+
+
+def test_critical_pods_are_first_whatever_their_queue() -> None:
+    cluster = Cluster(node("n1", 4), queue("a", weight=1), queue("b", weight=1))
+    singles(cluster, "a", 4)
+    singles(cluster, "b", 3, priority=2_000_000_000)
+    cluster.run()
+    assert starts(cluster)[:2] == ["b-00", "b-01"]
+
+
+# -- strict order in a queue -------------------------------------------------------------------------------------------
+
+
+def test_first_group_of_a_fifo_queue_holds_back_the_others() -> None:
+    cluster = Cluster(node("n1", 4), queue("q", dequeueStrategy="fifo"), queue("other"))
+    running, large = job("r", "q", 3), job("large", "q", 1, cpu=4)
+    small = [job(f"s{i}", "q", 1) for i in range(3)]
+    for each in (running, large):
+        cluster.submit(each)
+    cluster.apply(node("n2", 1))
+    for each in small:
+        cluster.submit(each)
+    cluster.submit(job("o", "other", 1))
+    cluster.advance(_SOON)
+    assert [cluster.members(each) for each in small] == [0, 0, 0]
+    assert cluster.members("o") == 1
+    assert cluster.reason("s0-0") == "QuotaExceeded"
+    assert "queue q has strict order, and pod group default/large comes before" in cluster.message("s0-0")
+    for name in ("r-0", "r-1", "r-2", "o-0"):
+        cluster.end(name)
+    cluster.advance(_SOON)
+    assert cluster.members(large) == 1
+    cluster.end("large-0")
+    cluster.advance(_SOON)
+    assert [cluster.members(each) for each in small] == [1, 1, 1]
+
+
+def test_group_of_a_higher_priority_comes_before_the_first_one_of_a_fifo_queue() -> None:
+    cluster = Cluster(node("n1", 4), queue("q", dequeueStrategy="fifo"))
+    cluster.submit(job("large", "q", 8))
+    urgent = job("urgent", "q", 1, priority=5)
+    cluster.submit(urgent)
+    assert cluster.members(urgent) == 1
+
+
+def test_fifo_queue_continues_when_its_first_group_is_deleted() -> None:
+    cluster = Cluster(node("n1", 4), queue("q", dequeueStrategy="fifo"))
+    large, later = job("large", "q", 8), [job(f"s{i}", "q", 2) for i in range(3)]
+    cluster.submit(large)
+    for each in later:
+        cluster.submit(each)
+    cluster.delete_all(large)
+    cluster.advance(_SOON)
+    assert [cluster.members(each) for each in later] == [2, 2, 0]
+
+
+def test_incomplete_group_of_a_fifo_queue_holds_nothing_back() -> None:
+    cluster = Cluster(node("n1", 4), queue("q", dequeueStrategy="fifo"))
+    incomplete, later = job("large", "q", 2), job("s", "q", 1)
+    cluster.apply_all(*incomplete.objects, incomplete.pods[0])
+    cluster.submit(later)
+    assert cluster.members(later) == 1
+
+
+def test_queue_that_is_no_longer_fifo_starts_what_fits() -> None:
+    cluster = Cluster(node("n1", 4), queue("q", dequeueStrategy="fifo"))
+    later = job("s", "q", 1)
+    cluster.submit(job("large", "q", 8))
+    cluster.submit(later)
+    assert cluster.members(later) == 0
+    cluster.submit(queue("q", dequeueStrategy="traverse"))
+    cluster.advance(_SOON)
+    assert cluster.members(later) == 1
