@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from pyscheduler.api.pod_group import PodGroup
 from pyscheduler.core.pod_groups.quota_waits import QuotaWaits
 from pyscheduler.core.pod_groups.usage import ReportedUsage
+from pyscheduler_plugins.queues.plugin import Queues
 from tests.properties.profiles import assert_caught, quick
 from tests.scenarios.batch.cluster import Cluster
 from tests.scenarios.batch.manifests import ANNOTATIONS, Gang, gang, node, pod, queue
@@ -123,12 +124,21 @@ class QueuedJobs:
         return held
 
 
+    def is_stuck(self) -> bool:
+        """Return True if all pending groups wait for their queues, and some only for the claims of others."""
+        pods = [key.partition("/")[2] for key in self.cluster.pods if key not in self.cluster.bindings]
+        pending = [name for name in pods if not self.cluster.phase(f"default/{name}")]
+        reasons = {self.cluster.reason(name) for name in pending}
+        return reasons == {"QuotaExceeded"} and any("have a claim" in self.cluster.message(name) for name in pending)
+
+
 def check(drawn: tuple[tuple[Limits, ...], list[Step]]) -> None:
     limits, steps = drawn
     jobs = QueuedJobs(limits)
     for step in steps:
         jobs.take(step)
         assert jobs.held() == [], step
+        assert not jobs.is_stuck(), step
 
 
 CASES: Final = st.tuples(QUEUES, STEPS)
@@ -142,6 +152,7 @@ def test_no_group_waits_for_a_queue_that_may_allocate(drawn: tuple[tuple[Limits,
 
 PLANTED: Final[dict[str, tuple[type, str, Any]]] = {
     "no group is woken": (QuotaWaits, "retry", lambda *_, **__: None),
+    "queues hold back each other": (Queues, "_is_held_back", lambda *_: False),
     "only changes of queues and nodes wake groups": (ReportedUsage, "take_changed", lambda _: False),
 }
 

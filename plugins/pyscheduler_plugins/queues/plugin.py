@@ -48,6 +48,8 @@ class Queues(QuotaPlugin):
         self._resources: set[str] = set()
         self._nodes: tuple[int, int] = (-1, -1)
         self._queues: dict[PodGroupKey, str] = {}
+        self._held_back: set[str] = set()
+        """Queues of which the last group was held back by claims of others."""
 
     def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:
         return ()  # the groups that a queue refuses are retried when usage or queues change
@@ -118,11 +120,22 @@ class Queues(QuotaPlugin):
             if not 0 < amount <= room:
                 continue
             for parent, child in zip(reversed(path), list(reversed(path))[1:], strict=False):
-                claims = sum(self._unmet(each, resource) for each in tree.children(parent) if each != child)
+                claims = sum(self._claim(each, resource) for each in tree.children(parent) if each != child)
                 room = max(self._unmet(child, resource), room - claims)
             if amount > room:
+                self._held_back.add(queue)
                 return self._over_deserved(queue, resource, amount)
+        self._held_back.discard(queue)
         return ""
+
+    def _claim(self, queue: str, resource: str) -> int:
+        """Return the claim of the queue, 0 if claims of others hold back its own groups: none would ever start."""
+        unmet = self._unmet(queue, resource)
+        return 0 if unmet and self._held_back and self._is_held_back(queue, resource) else unmet
+
+    def _is_held_back(self, queue: str, resource: str) -> bool:
+        children = [each for each in self._tree.children(queue) if self._unmet(each, resource)]
+        return all(self._is_held_back(each, resource) for each in children) if children else queue in self._held_back
 
     def _unmet(self, queue: str, resource: str) -> int:
         """Return what the queue deserves and has not allocated yet; what it deserves is at most what it requests."""

@@ -84,6 +84,26 @@ def test_pods_move_to_the_queue_of_an_elastic_quota_that_is_created_later() -> N
     assert cluster.reason("second") == "QuotaExceeded"
 
 
+def test_queues_do_not_hold_back_each_other_by_claims_that_none_can_use() -> None:
+    cluster = Cluster(node("n1", 9), queue("a", weight=1), queue("b", weight=1))
+    for name in "ab":
+        singles(cluster, name, 3, cpu=3)
+    cluster.run()
+    assert Counter(name[0] for name in starts(cluster)) in ({"a": 2, "b": 1}, {"a": 1, "b": 2})
+
+
+def test_claims_to_several_resources_leave_nothing_unused() -> None:
+    cluster = Cluster(node("n1", 9, memory="18Gi"), queue("a", weight=1), queue("b", weight=1))
+    singles(cluster, "a", 10, cpu=1, memory="4Gi")
+    singles(cluster, "b", 10, cpu=3, memory="1Gi")
+    cluster.run()
+    running = Counter(name[0] for name in starts(cluster))
+    cpu, memory = running["a"] + 3 * running["b"], 4 * running["a"] + running["b"]
+    assert cpu > 9 - 1 or memory > 18 - 4, running
+    assert cpu > 9 - 3 or memory > 18 - 1, running
+    assert min(running["a"], running["b"]) >= 1
+
+
 # -- order between queues ----------------------------------------------------------------------------------------------
 
 
