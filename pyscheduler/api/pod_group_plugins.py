@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from pyscheduler.api.events import ClusterEvent
 from pyscheduler.api.outcome import Rejection
@@ -46,6 +46,9 @@ class QuotaPlugin(Plugin):
     A profile has at most one such plugin, and a PodGroup plugin besides.
     """
 
+    tracks_time: bool = False
+    """True if the plugin needs the time of each change of the usage."""
+
     @abstractmethod
     def queue_of(self, pod: Pod) -> str:
         """Return the queue of a pod without a group."""
@@ -58,14 +61,27 @@ class QuotaPlugin(Plugin):
     def set_usage(self, group: PodGroup, allocated: Amounts, pending: Amounts) -> None:
         """Set what the pods of a group request: those with a node, and those that wait for one."""
 
+    def set_time(self, now: float) -> None:
+        """Set the time from which the usage counts that is reported next, in seconds since 1970.
+
+        Called if `tracks_time` is True.
+        """
+
+    def add_past_usage(self, group: PodGroup, request: Amounts, seconds: float) -> None:
+        """Add that a pod of the group has run for some time before the scheduler started.
+
+        Called if `tracks_time` is True.
+        """
+
     @abstractmethod
     def remove_usage(self, key: PodGroupKey) -> None:
         """Remove a group that has no more pods."""
 
-    def next_queue(self, queues: Collection[str]) -> str:  # noqa: ARG002
+    def next_queue(self, requests: Mapping[str, Amounts]) -> str:  # noqa: ARG002
         """Return the queue of which the first group is attempted next, of those that have groups which are ready.
 
-        Within a queue, QueueSort orders the groups. A plugin without this method leaves their order to QueueSort.
+        `requests` has what the minimum of each queue's first group needs, computed when it is read. Within a queue,
+        QueueSort orders the groups. A plugin without this method leaves their order to QueueSort.
         """
         return ""
 

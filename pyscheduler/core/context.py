@@ -223,8 +223,8 @@ def queue_profiles(profiles: Sequence[Profile], settings: Settings) -> dict[str,
             p.queue_sort,
             p.pre_enqueue,
             (*p.events_to_register, *extender, *reservation),
-            orders_queues,
             {plugin.name: HintScope.of(plugin) for plugin in p.plugins},
+            orders_queues,
         )
         for p in profiles
     }

@@ -123,7 +123,6 @@ class QueuedJobs:
                 held.append(str(entry.key))
         return held
 
-
     def is_stuck(self) -> bool:
         """Return True if all pending groups wait for their queues, and some only for the claims of others."""
         pods = [key.partition("/")[2] for key in self.cluster.pods if key not in self.cluster.bindings]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from pyscheduler.api import (
     ClusterEventWithHint,
@@ -17,7 +17,9 @@ from pyscheduler.api import (
 )
 from pyscheduler.api.resources import Amounts
 from pyscheduler_plugins.queues.bundles import Bundle
+from pyscheduler_plugins.queues.drf import next_queue
 from pyscheduler_plugins.queues.hierarchy import Hierarchy, read_hierarchy
+from pyscheduler_plugins.queues.order import QueueOrder, UsageOverTime
 from pyscheduler_plugins.queues.quantities import format_amount
 from pyscheduler_plugins.queues.queue import ELASTIC_QUOTA, QUEUE, DequeueStrategy
 from pyscheduler_plugins.queues.reclaim import find_victims, may_reclaim
@@ -29,6 +31,22 @@ QUEUE_ANNOTATION = "scheduling.volcano.sh/queue-name"
 """Annotation with the queue of a pod without a group."""
 
 
+@dataclass(frozen=True, slots=True)
+class QueuesArgs:
+    """Args of Queues. `usage_half_life_seconds` applies if queues are ordered by usage over time."""
+
+    queue_order: str = QueueOrder.SHARE.value
+    usage_half_life_seconds: int = 86_400
+
+    def __post_init__(self) -> None:
+        if self.queue_order not in tuple(QueueOrder):
+            supported = ", ".join(f'"{each}"' for each in QueueOrder)
+            raise ValueError(f'queueOrder: Unsupported value: "{self.queue_order}": supported values: {supported}')
+        if self.usage_half_life_seconds <= 0:
+            value = self.usage_half_life_seconds
+            raise ValueError(f"usageHalfLifeSeconds: Invalid value: {value}: must be greater than 0")
+
+
 class Queues(QuotaPlugin):
     """Volcano's queues and the ElasticQuotas of namespaces.
 
@@ -37,11 +55,15 @@ class Queues(QuotaPlugin):
     """
 
     name = "Queues"
+    Args = QueuesArgs
     watches = (QUEUE, ELASTIC_QUOTA)
 
-    def __init__(self, args: Any, handle: Handle) -> None:
+    def __init__(self, args: QueuesArgs, handle: Handle) -> None:
         super().__init__(args, handle)
         self._tree = QueueTree()
+        self._order = QueueOrder(args.queue_order)
+        self._usage = UsageOverTime(self._tree, args.usage_half_life_seconds)
+        self.tracks_time = self._order is QueueOrder.USAGE
         self._hierarchy = Hierarchy({}, {})
         self._versions = (-1, -1)
         self._by_namespace: Mapping[str, str] = {}
@@ -66,12 +88,24 @@ class Queues(QuotaPlugin):
     def set_usage(self, group: PodGroup, allocated: Amounts, pending: Amounts) -> None:
         self._resources.update(allocated, pending)
         self._read_queues()
-        queue = self._queues[group.key] = self.queue_of_group(group)
+        before, queue = self._queues.get(group.key), self.queue_of_group(group)
+        self._queues[group.key] = queue
         self._tree.set_usage(group.key, queue, Usage(allocated, pending))
+        if self.tracks_time:
+            for each in {queue, before or queue}:
+                self._usage.record(each)
 
     def remove_usage(self, key: PodGroupKey) -> None:
         self._tree.remove_job(key)
-        self._queues.pop(key, None)
+        queue = self._queues.pop(key, None)
+        if self.tracks_time and queue is not None:
+            self._usage.record(queue)
+
+    def set_time(self, now: float) -> None:
+        self._usage.now = now
+
+    def add_past_usage(self, group: PodGroup, request: Amounts, seconds: float) -> None:
+        self._usage.add(self.queue_of_group(group), request, seconds)
 
     def _read_queues(self) -> None:
         """Bring the tree up to date with the objects and the nodes."""
@@ -97,9 +131,16 @@ class Queues(QuotaPlugin):
         problem = self._hierarchy.problems.get(queue)
         return f"queue {queue}: {problem}" if problem else self._tree.unavailable(queue)
 
-    def next_queue(self, queues: Collection[str]) -> str:
+    def next_queue(self, requests: Mapping[str, Amounts]) -> str:
         self._read_queues()
-        return self._tree.next_queue(queues)
+        if self._order is QueueOrder.USAGE:
+            return self._usage.next_queue(requests)
+        chosen = next_queue(self._tree, dict(requests), self._free()) if self._order is QueueOrder.DRF else None
+        return chosen or self._tree.next_queue(requests)
+
+    def _free(self) -> Amounts:
+        nodes = self.handle.nodes.table()
+        return {r: int((nodes.allocatable(r) - nodes.requested(r)).sum()) for r in self._resources}
 
     def has_strict_order(self, queue: str) -> bool:
         return queue in self._tree and self._tree.queue(queue).dequeue_strategy is DequeueStrategy.FIFO
@@ -114,6 +155,8 @@ class Queues(QuotaPlugin):
         queue, tree = self.queue_of_group(group), self._tree
         for quota in tree.allows(queue, request):
             return str(quota)
+        if self._order is QueueOrder.DRF:
+            return ""  # it divides what is free by dominant shares, not each resource on its own
         path = tree.path(queue)
         for resource, amount in request.items():
             room = tree.capacity().get(resource, 0) - tree.allocated(path[-1]).get(resource, 0)

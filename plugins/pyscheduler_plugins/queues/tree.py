@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from fractions import Fraction
 
 from msgspec import Struct, field
@@ -189,10 +189,10 @@ class QueueTree:
         without = any(n > 0 and available.get(r) and not deserved.get(r) for r, n in node.demand.items())
         return -node.queue.priority, without, float(self.share(queue)), queue
 
-    def next_queue(self, queues: Iterable[str]) -> str:
+    def next_queue(self, queues: Iterable[str], first: Callable[[str], float] = lambda _: 0.0) -> str:
         """Return the one of these queues that is served next, "" if none exists.
 
-        From the root down, it is below the child that is the first in their order.
+        From the root down, it is below the child that comes first: by priority, then by `first`, then by its share.
         """
         candidates = {
             above for queue in queues if (node := self._nodes.get(queue)) is not None for above in node.path()
@@ -203,14 +203,14 @@ class QueueTree:
             chosen, children = node, [child for child in node.children if child in candidates]
             if not children:
                 break
-            node = min(children, key=self._order_key)
+            node = min(children, key=lambda each: self._order_key(each, first(each.queue.name)))
         return "" if chosen is None else chosen.queue.name
 
-    def _order_key(self, node: QueueNode) -> OrderKey:
+    def _order_key(self, node: QueueNode, first: float) -> tuple[int, float, OrderKey]:
         """Return the sort key of a queue below one that has been divided."""
         if node.order is None:
             node.order = self.order_key(node.queue.name)
-        return node.order
+        return node.order[0], first, node.order
 
     def over_deserved(self, queue: str) -> Amounts:
         """Return the amounts that are allocated above the queue's share; without resources in which it is not above."""

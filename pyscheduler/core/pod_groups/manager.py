@@ -6,6 +6,7 @@ the group's object when they are needed first after a change.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
@@ -86,6 +87,9 @@ class PodGroupManager:
         """The plugin that divides the cluster among queues, or None."""
         self._usage, self._reported = UsageByGroup(), ReportedUsage()
         self._limits_changed = False
+        self._time = -math.inf
+        self._adopted: list[tuple[PodGroupKey, Pod]] = []
+        """Pods that were on their nodes when they came, with their groups, until the time is set."""
 
     def use(
         self,
@@ -99,6 +103,9 @@ class PodGroupManager:
         self._plugins, self.quota = plugins, quota
         self._usage, self._reported = UsageByGroup(), ReportedUsage()
         self.is_enabled = bool(plugins)
+        self._adopted = []
+        if quota is not None and quota.tracks_time and self._time >= 0:
+            self._call(None, quota, QUOTA, quota.set_time, self._time)
         self._groups, self._key_of, self.changed = {}, {}, {}
         if plugins:
             for pod in pods:
@@ -145,6 +152,8 @@ class PodGroupManager:
         if pod.node_name and not was_placed:
             group.placed.add(pod.uid)
             self.changed[key] = None
+            if old is None and self.quota is not None and self.quota.tracks_time:
+                self._adopted.append((key, pod))
         if self.quota is not None:
             if old is not None:
                 self._usage.remove(key, old, placed=was_placed)
@@ -327,10 +336,10 @@ class PodGroupManager:
         group = self.requirements(key) if key in self._groups else None
         return self.queue_of(group) if isinstance(group, PodGroup) else ""
 
-    def next_queue(self, queues: Collection[str]) -> str:
+    def next_queue(self, requests: Mapping[str, dict[str, int]]) -> str:
         """Return the queue that is served next of those with groups that are ready; "" if the plugin fails."""
         self.report_usage()
-        return "" if self.quota is None else self._call("", self.quota, QUOTA, self.quota.next_queue, queues)
+        return "" if self.quota is None else self._call("", self.quota, QUOTA, self.quota.next_queue, requests)
 
     def has_strict_order(self, queue: str) -> bool:
         """Return True if the first group of the queue that cannot be scheduled holds back the others."""
@@ -401,6 +410,21 @@ class PodGroupManager:
             allocated, pending = dict(usage.allocated + reserved), dict(pending)
             self._call(None, quota, QUOTA, quota.set_usage, group, allocated, pending)
             self._reported.set(key, (group.queue, allocated, pending))
+
+    def set_time(self, now: float) -> None:
+        """Set the time, in seconds since 1970, if the Quota plugin needs it; the changes so far are reported before."""
+        quota = self.quota
+        if quota is None or not quota.tracks_time or (now == self._time and not self._adopted):
+            return
+        self.report_usage()
+        for key, pod in self._adopted:
+            group = self.requirements(key) if key in self._groups else None
+            if isinstance(group, PodGroup) and pod.started < self._time:
+                request = dict(pod.requests.effective)
+                self._call(None, quota, QUOTA, quota.add_past_usage, group, request, self._time - pod.started)
+        self._adopted.clear()
+        self._time = now
+        self._call(None, quota, QUOTA, quota.set_time, now)
 
     def _has_minimum(self, group: PodGroup, state: PodGroupState) -> bool:
         """Return True if the minimum of the group exists, with nodes or without."""

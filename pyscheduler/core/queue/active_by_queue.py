@@ -6,10 +6,11 @@ after the chosen queue by priority and time: pods of profiles without queues, an
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from pyscheduler.api.plugin import QueueSortPlugin
 from pyscheduler.api.pod import Pod
+from pyscheduler.api.pod_group import PodGroup
 from pyscheduler.api.queued import QueuedPod
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.core.pod_groups.manager import PodGroupManager
@@ -95,12 +96,37 @@ class ActiveByQueue:
     def _next_queue(self) -> str:
         queues = self._by_queue
         named = [queue for queue in queues if queue != _NO_QUEUE]
-        chosen = self._groups.next_queue(named) if len(named) > 1 else "".join(named)
+        chosen = self._groups.next_queue(_FirstRequests(named, self._request)) if len(named) > 1 else "".join(named)
         if chosen not in queues:
             return min(queues, key=self._first_key)  # the plugin failed
         return min((_NO_QUEUE, chosen), key=self._first_key) if _NO_QUEUE in queues else chosen
+
+    def _request(self, queue: str) -> dict[str, int]:
+        """Return what the minimum of the queue's first group needs."""
+        first = self._by_queue[queue].first()
+        group = self._groups.requirements(first.key) if isinstance(first, QueuedPodGroup) else None
+        if not isinstance(first, QueuedPodGroup) or not isinstance(group, PodGroup):
+            return {}
+        return dict(self._groups.needed(group, first.pods))
 
     def _first_key(self, queue: str) -> tuple[int, float]:
         first = self._by_queue[queue].first()
         assert first is not None, "no queue is empty"
         return by_priority_and_time(first)
+
+
+class _FirstRequests(Mapping[str, dict[str, int]]):
+    """What the first group of each queue requests, computed when it is read."""
+
+    def __init__(self, queues: Sequence[str], request: Callable[[str], dict[str, int]]) -> None:
+        self._queues = dict.fromkeys(queues)
+        self._request = request
+
+    def __getitem__(self, queue: str) -> dict[str, int]:
+        return self._request(queue)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._queues)
+
+    def __len__(self) -> int:
+        return len(self._queues)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import random
 from collections import Counter
 from typing import Any
 
+import pytest
+
 from pyscheduler.core.commands import Bind
-from tests.scenarios.batch.cluster import Cluster
+from pyscheduler_plugins.queues.plugin import Queues
+from tests.scenarios.batch.cluster import CONFIG, Cluster
 from tests.scenarios.batch.manifests import VOLCANO, Gang, gang, node, pod, queue
 
 _SOON = 30
@@ -227,3 +232,123 @@ def test_queue_that_is_no_longer_fifo_starts_what_fits() -> None:
     cluster.submit(queue("q", dequeueStrategy="traverse"))
     cluster.advance(_SOON)
     assert cluster.members(later) == 1
+
+
+# -- other orders of queues --------------------------------------------------------------------------------------------
+
+
+def config(**args: Any) -> str:
+    """Return the batch configuration with args of Queues."""
+    return CONFIG.read_text().replace(
+        "    pluginConfig:\n", f"    pluginConfig:\n      - {{name: Queues, args: {json.dumps(args)}}}\n"
+    )
+
+
+DRF = config(queueOrder="drf")
+HOUR = 3600
+
+
+def running(cluster: Cluster) -> Counter[str]:
+    """Return the number of pods of each queue that are bound and have not ended."""
+    keys = [key for key in cluster.bindings if cluster.phase(key) != "Succeeded"]
+    return Counter(key.partition("/")[2].partition("-")[0] for key in keys)
+
+
+def test_dominant_shares_divide_several_resources() -> None:
+    cluster = Cluster(node("n1", 9, memory="18Gi"), queue("a"), queue("b"), config=DRF)
+    singles(cluster, "a", 10, cpu=1, memory="4Gi")
+    singles(cluster, "b", 10, cpu=3, memory="1Gi")
+    cluster.run()
+    assert running(cluster) == {"a": 3, "b": 2}
+
+
+def test_dominant_shares_in_a_hierarchy() -> None:
+    children = [queue(name, parent="eng") for name in ("dev", "prod")]
+    cluster = Cluster(node("n1", 10, memory="10Gi"), queue("sci"), queue("eng"), *children, config=DRF)
+    for name, cpu, memory in (("sci", 1, "1Gi"), ("dev", 1, "0"), ("prod", 0, "1Gi")):
+        singles(cluster, name, 10, cpu=cpu, memory=memory)
+    cluster.run()
+    assert running(cluster) == {"sci": 5, "dev": 5, "prod": 5}
+
+
+def test_child_without_free_resources_does_not_hold_its_sibling_back() -> None:
+    children = [queue(name, parent="q3") for name in ("q31", "q32")]
+    others = [queue(name) for name in ("q1", "q2", "q3", "q4")]
+    cluster = Cluster(node("n1", 30, memory="30Gi"), *others, *children, config=DRF)
+    for name in ("q1", "q2", "q31"):
+        singles(cluster, name, 30)
+    for name in ("q32", "q4"):
+        singles(cluster, name, 30, cpu=0, memory="1Gi")
+    cluster.run()
+    assert running(cluster) == {"q1": 10, "q2": 10, "q31": 10, "q32": 15, "q4": 15}
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_dominant_shares_do_not_drift_while_pods_end_and_start(seed: int) -> None:
+    children = [queue(name, parent="n2") for name in ("n21", "n22")]
+    cluster = Cluster(node("node", 10, gpu=10), queue("n1"), queue("n2"), *children, config=DRF)
+    for name in ("n1", "n21"):
+        singles(cluster, name, 40)
+    singles(cluster, "n22", 15, cpu=0, gpu=1)
+    cluster.run()
+    rng = random.Random(seed)
+    for _ in range(20):
+        assert running(cluster) == {"n1": 5, "n21": 5, "n22": 10}
+        ready = [key for key in cluster.bindings if cluster.phase(key) != "Succeeded" and "n22" not in key]
+        cluster.end(rng.choice(sorted(ready)).partition("/")[2])
+        cluster.advance(5)
+
+
+def used_by_one(cluster: Cluster) -> None:
+    """Let queue a use the cluster alone for an hour, and both queues request all of it afterwards."""
+    singles(cluster, "a", 4)
+    cluster.advance(HOUR)
+    for i in range(4):
+        cluster.end(f"a-{i:02}")
+    for name in "ab":
+        for manifest in (pod(f"{name}-new-{i}", 2) for i in range(2)):
+            manifest["metadata"]["annotations"]["scheduling.volcano.sh/queue-name"] = name
+            cluster.apply(manifest)
+
+
+@pytest.mark.parametrize(("order", "first"), [("share", "a-new-0"), ("usage", "b-new-0")])
+def test_queue_that_has_used_little_goes_first(order: str, first: str) -> None:
+    args = config(queueOrder=order, usageHalfLifeSeconds=HOUR)
+    cluster = Cluster(node("n1", 4), queue("a"), queue("b"), config=args)
+    used_by_one(cluster)
+    cluster.run()
+    assert starts(cluster)[4] == first
+
+
+def test_usage_decays_by_half_in_the_half_life() -> None:
+    args = config(queueOrder="usage", usageHalfLifeSeconds=HOUR)
+    cluster = Cluster(node("n1", 4), queue("a"), config=args)
+    singles(cluster, "a", 4)
+    usage = usage_of(cluster, "a", HOUR)
+    assert usage == pytest.approx(2000, rel=1e-3)
+    for i in range(4):
+        cluster.end(f"a-{i:02}")
+    assert usage_of(cluster, "a", HOUR) == pytest.approx(1000, rel=1e-3)
+    assert usage_of(cluster, "root", 0) == pytest.approx(1000, rel=1e-3)
+
+
+def test_usage_of_running_pods_is_computed_again_after_a_restart() -> None:
+    args = config(queueOrder="usage", usageHalfLifeSeconds=HOUR)
+    cluster = Cluster(node("n1", 4), queue("a"), config=args)
+    manifest = pod("old", 4)
+    manifest["metadata"]["annotations"]["scheduling.volcano.sh/queue-name"] = "a"
+    manifest["spec"]["nodeName"] = "n1"
+    manifest["status"] = {"phase": "Running", "startTime": "1970-01-01T00:00:00Z"}
+    cluster.apply(manifest)
+    cluster.advance(2 * HOUR - cluster.now)
+    cluster.restart()
+    assert usage_of(cluster, "a", 0) == pytest.approx(3000, rel=1e-3)
+
+
+def usage_of(cluster: Cluster, queue_name: str, later: float) -> float:
+    """Return the average of the cpus that the queue has used, after some more seconds."""
+    cluster.advance(later)
+    plugin = cluster.machine.context.groups.quota
+    assert isinstance(plugin, Queues)
+    cluster.machine.cycle(cluster.now)
+    return plugin._usage.of(queue_name).average.get("cpu", 0.0)
