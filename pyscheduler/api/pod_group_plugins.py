@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from pyscheduler.api.events import ClusterEvent
 from pyscheduler.api.outcome import Rejection
@@ -46,17 +46,48 @@ class QuotaPlugin(Plugin):
     A profile has at most one such plugin, and a PodGroup plugin besides.
     """
 
+    tracks_time: bool = False
+    """True if the plugin needs the time of each change of the usage."""
+
     @abstractmethod
     def queue_of(self, pod: Pod) -> str:
         """Return the queue of a pod without a group."""
+
+    def queue_of_group(self, group: PodGroup) -> str:
+        """Return the queue of a group."""
+        return group.queue
 
     @abstractmethod
     def set_usage(self, group: PodGroup, allocated: Amounts, pending: Amounts) -> None:
         """Set what the pods of a group request: those with a node, and those that wait for one."""
 
+    def set_time(self, now: float) -> None:
+        """Set the time from which the usage counts that is reported next, in seconds since 1970.
+
+        Called if `tracks_time` is True.
+        """
+
+    def add_past_usage(self, group: PodGroup, request: Amounts, seconds: float) -> None:
+        """Add that a pod of the group has run for some time before the scheduler started.
+
+        Called if `tracks_time` is True.
+        """
+
     @abstractmethod
     def remove_usage(self, key: PodGroupKey) -> None:
         """Remove a group that has no more pods."""
+
+    def next_queue(self, requests: Mapping[str, Amounts]) -> str:  # noqa: ARG002
+        """Return the queue of which the first group is attempted next, of those that have groups which are ready.
+
+        `requests` has what the minimum of each queue's first group needs, computed when it is read. Within a queue,
+        QueueSort orders the groups. A plugin without this method leaves their order to QueueSort.
+        """
+        return ""
+
+    def has_strict_order(self, queue: str) -> bool:  # noqa: ARG002
+        """Return True if no group of the queue may start before the first one, by priority and time, has started."""
+        return False
 
     def unavailable(self, group: PodGroup) -> str:  # noqa: ARG002
         """Return why no group of the queue may start, "" if one may; evaluated again after a watched object changed."""
@@ -66,12 +97,20 @@ class QuotaPlugin(Plugin):
     def exceeded(self, group: PodGroup, request: Amounts) -> str:
         """Return why the group's queue may not allocate this much more now, "" if it may.
 
-        Called before the group is placed with what its minimum needs, then for each pod that is placed.
+        Called before the group is placed with what its minimum needs, then for each pod that is placed. It is called
+        again for a group that waits once the usage or a queue has changed, so no events need to be registered for that.
         """
 
     @abstractmethod
     def may_preempt(self, group: PodGroup, other: PodGroup) -> bool:
         """Return True if the group may evict pods of another one that has a lower priority."""
+
+    def may_reclaim(self, group: PodGroup, request: Amounts) -> bool:  # noqa: ARG002
+        """Return False if `reclaim` returns no units for the request, whatever is free.
+
+        Called once for groups that `reclaim` has returned a reason for, after the usage or a queue has changed.
+        """
+        return True
 
     @abstractmethod
     def reclaim(

@@ -13,6 +13,7 @@ import msgspec
 from pyscheduler.api.cycle import Cycle
 from pyscheduler.api.events import ANYTHING, ClusterEvent
 from pyscheduler.api.pod import Pod
+from pyscheduler.api.pod_group_plugins import QuotaPlugin
 from pyscheduler.api.queued import QueuedPod
 from pyscheduler.core.changes import pod_deleted, pod_events
 from pyscheduler.core.extenders.extender import EXTENDER, Extender
@@ -20,7 +21,8 @@ from pyscheduler.core.framework.handle import CoreHandle, build_handle
 from pyscheduler.core.framework.profile import Profile
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.core.pod_groups.manager import PodGroupManager
-from pyscheduler.core.pod_groups.reservation import Reservations
+from pyscheduler.core.pod_groups.quota_waits import QuotaWaits
+from pyscheduler.core.pod_groups.reservation import RESERVATION, Reservations
 from pyscheduler.core.queue import SLICE, Backoff, QueueProfile, SchedulingQueue
 from pyscheduler.core.queue.hints import HintScope
 from pyscheduler.core.queue.labels import NOMINATED_NODE_CHANGED
@@ -90,6 +92,7 @@ class Context(msgspec.Struct, eq=False):
     queue: SchedulingQueue
     state: ClusterState
     groups: PodGroupManager
+    quota_waits: QuotaWaits
     reservations: Reservations
     shapes: PodSignatures = msgspec.field(default_factory=PodSignatures)
     runtimes: dict[str, ProfileRuntime] = msgspec.field(default_factory=dict)
@@ -129,7 +132,8 @@ class Context(msgspec.Struct, eq=False):
             settings.max_in_unschedulable,
             settings.slice_pods,
         )
-        context = Context(in_use, handle, instrument, settings, queue, state, groups, Reservations(settings.epoch))
+        waits, reservations = QuotaWaits(groups, queue), Reservations(settings.epoch)
+        context = Context(in_use, handle, instrument, settings, queue, state, groups, waits, reservations)
         context.use_profiles(profiles)
         return context
 
@@ -140,6 +144,7 @@ class Context(msgspec.Struct, eq=False):
         group_plugins = {p.name: p.pod_group for p in profiles if p.pod_group is not None}
         quota = next((p.quota for p in profiles if p.quota is not None), None)
         self.groups.use(group_plugins, quota, self.pods.values(), self.assumed)
+        self.quota_waits.clear()
         for profile in profiles:
             self.handle.pods.index(profile.indexes, self.pods.values())
         self.handle.pods.count_succeeded(key for profile in profiles for key in profile.succeeded)
@@ -211,14 +216,17 @@ class Context(msgspec.Struct, eq=False):
 
 
 def queue_profiles(profiles: Sequence[Profile], settings: Settings) -> dict[str, QueueProfile]:
-    """Return the queue's part of each profile. Any event may help a pod that an extender has rejected."""
+    """Return the queue's part of each profile. Any event may help a pod that an extender or a reservation rejects."""
     extender = ((EXTENDER, ANYTHING),) if settings.extenders else ()
+    reservation = ((RESERVATION, ANYTHING),) if any(p.quota is not None for p in profiles) else ()
+    orders_queues = any(p.quota and type(p.quota).next_queue is not QuotaPlugin.next_queue for p in profiles)
     return {
         p.name: QueueProfile(
             p.queue_sort,
             p.pre_enqueue,
-            (*p.events_to_register, *extender),
+            (*p.events_to_register, *extender, *reservation),
             {plugin.name: HintScope.of(plugin) for plugin in p.plugins},
+            orders_queues,
         )
         for p in profiles
     }

@@ -79,8 +79,8 @@ class Machine:
     ) -> None:
         """Create a machine with an empty cluster."""
         self.context = Context.build(build_profiles, instrument or Instrument(), settings or Settings())
-        self.active_pods: Sized = self.context.queue.active.entries
-        """Pods in the active queue."""
+        self.epoch = 0.0
+        """Zero of the machine's clock, in seconds since 1970."""
         self.nodes: Sized = self.context.state.rows
 
     def handle(self, event: Event) -> list[Command]:
@@ -88,6 +88,7 @@ class Machine:
         suspended = self.context.suspended
         if suspended is not None and suspended.paused:
             suspended.is_stale = True
+        self.context.groups.set_time(event.at + self.epoch)
         commands = self._dispatch(event)
         commands += self._process_backlog(event.at)
         if self.context.cancelled_bindings:
@@ -107,6 +108,9 @@ class Machine:
         suspended = context.suspended
         if suspended is not None and step is CycleStep.RESUME:
             return resume(context, suspended, now) + self._process_backlog(now)
+        context.groups.set_time(now + self.epoch)
+        if context.quota_waits:
+            context.quota_waits.retry(now, is_idle=not context.queue.active.entries)
         queued = context.queue.pop(now) if suspended is None else drop_stale_attempt(context, now)
         if queued is None:
             return None
@@ -120,6 +124,11 @@ class Machine:
         except BaseException as error:
             commands = fail_broken_attempt(context, queued, error, now)
         return commands + self._process_backlog(now)
+
+    @property
+    def active_pods(self) -> Sized:
+        """Pods in the active queue."""
+        return self.context.queue.active.entries
 
     def build_topology_column(self, key: str) -> None:
         """Build the column of a topology key before an attempt needs it."""

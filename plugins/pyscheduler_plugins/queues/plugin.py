@@ -3,21 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
 
-from pyscheduler.api import EvictionRank, EvictionUnit, Handle, Pod, PodGroup, PodGroupKey, QuotaPlugin
+from pyscheduler.api import (
+    ClusterEventWithHint,
+    EvictionRank,
+    EvictionUnit,
+    Handle,
+    Pod,
+    PodGroup,
+    PodGroupKey,
+    QuotaPlugin,
+)
 from pyscheduler.api.resources import Amounts
 from pyscheduler_plugins.queues.bundles import Bundle
+from pyscheduler_plugins.queues.drf import next_queue
 from pyscheduler_plugins.queues.hierarchy import Hierarchy, read_hierarchy
+from pyscheduler_plugins.queues.order import QueueOrder, UsageOverTime
 from pyscheduler_plugins.queues.quantities import format_amount
-from pyscheduler_plugins.queues.queue import ELASTIC_QUOTA, QUEUE
-from pyscheduler_plugins.queues.reclaim import find_victims
+from pyscheduler_plugins.queues.queue import ELASTIC_QUOTA, QUEUE, DequeueStrategy
+from pyscheduler_plugins.queues.reclaim import find_victims, may_reclaim
 from pyscheduler_plugins.queues.tree import QueueTree, Usage
 
 DEFAULT_QUEUE = "default"
 """Queue of pods that name none. It exists without an object."""
 QUEUE_ANNOTATION = "scheduling.volcano.sh/queue-name"
 """Annotation with the queue of a pod without a group."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueuesArgs:
+    """Args of Queues. `usage_half_life_seconds` applies if queues are ordered by usage over time."""
+
+    queue_order: str = QueueOrder.SHARE.value
+    usage_half_life_seconds: int = 86_400
+
+    def __post_init__(self) -> None:
+        if self.queue_order not in tuple(QueueOrder):
+            supported = ", ".join(f'"{each}"' for each in QueueOrder)
+            raise ValueError(f'queueOrder: Unsupported value: "{self.queue_order}": supported values: {supported}')
+        if self.usage_half_life_seconds <= 0:
+            value = self.usage_half_life_seconds
+            raise ValueError(f"usageHalfLifeSeconds: Invalid value: {value}: must be greater than 0")
 
 
 class Queues(QuotaPlugin):
@@ -28,36 +55,57 @@ class Queues(QuotaPlugin):
     """
 
     name = "Queues"
+    Args = QueuesArgs
     watches = (QUEUE, ELASTIC_QUOTA)
 
-    def __init__(self, args: Any, handle: Handle) -> None:
+    def __init__(self, args: QueuesArgs, handle: Handle) -> None:
         super().__init__(args, handle)
         self._tree = QueueTree()
+        self._order = QueueOrder(args.queue_order)
+        self._usage = UsageOverTime(self._tree, args.usage_half_life_seconds)
+        self.tracks_time = self._order is QueueOrder.USAGE
         self._hierarchy = Hierarchy({}, {})
         self._versions = (-1, -1)
         self._by_namespace: Mapping[str, str] = {}
         self._resources: set[str] = set()
         self._nodes: tuple[int, int] = (-1, -1)
         self._queues: dict[PodGroupKey, str] = {}
+        self._held_back: set[str] = set()
+        """Queues of which the last group was held back by claims of others."""
+
+    def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:
+        return ()  # the groups that a queue refuses are retried when usage or queues change
 
     # -- usage ---------------------------------------------------------------------------------------------------
 
     def queue_of(self, pod: Pod) -> str:
         return pod.annotations.get(QUEUE_ANNOTATION, "")
 
+    def queue_of_group(self, group: PodGroup) -> str:
+        """Return the queue that the group names, or that of its namespace's ElasticQuota, or the default one."""
+        return group.queue or self._by_namespace.get(group.key.namespace, DEFAULT_QUEUE)
+
     def set_usage(self, group: PodGroup, allocated: Amounts, pending: Amounts) -> None:
         self._resources.update(allocated, pending)
         self._read_queues()
-        queue = self._queues[group.key] = self._queue_of(group)
+        before, queue = self._queues.get(group.key), self.queue_of_group(group)
+        self._queues[group.key] = queue
         self._tree.set_usage(group.key, queue, Usage(allocated, pending))
+        if self.tracks_time:
+            for each in {queue, before or queue}:
+                self._usage.record(each)
 
     def remove_usage(self, key: PodGroupKey) -> None:
         self._tree.remove_job(key)
-        self._queues.pop(key, None)
+        queue = self._queues.pop(key, None)
+        if self.tracks_time and queue is not None:
+            self._usage.record(queue)
 
-    def _queue_of(self, group: PodGroup) -> str:
-        """Return the queue that the group names, or that of its namespace's ElasticQuota, or the default one."""
-        return group.queue or self._by_namespace.get(group.key.namespace, DEFAULT_QUEUE)
+    def set_time(self, now: float) -> None:
+        self._usage.now = now
+
+    def add_past_usage(self, group: PodGroup, request: Amounts, seconds: float) -> None:
+        self._usage.add(self.queue_of_group(group), request, seconds)
 
     def _read_queues(self) -> None:
         """Bring the tree up to date with the objects and the nodes."""
@@ -79,9 +127,23 @@ class Queues(QuotaPlugin):
 
     def unavailable(self, group: PodGroup) -> str:
         self._read_queues()
-        queue = self._queue_of(group)
+        queue = self.queue_of_group(group)
         problem = self._hierarchy.problems.get(queue)
         return f"queue {queue}: {problem}" if problem else self._tree.unavailable(queue)
+
+    def next_queue(self, requests: Mapping[str, Amounts]) -> str:
+        self._read_queues()
+        if self._order is QueueOrder.USAGE:
+            return self._usage.next_queue(requests)
+        chosen = next_queue(self._tree, dict(requests), self._free()) if self._order is QueueOrder.DRF else None
+        return chosen or self._tree.next_queue(requests)
+
+    def _free(self) -> Amounts:
+        nodes = self.handle.nodes.table()
+        return {r: int((nodes.allocatable(r) - nodes.requested(r)).sum()) for r in self._resources}
+
+    def has_strict_order(self, queue: str) -> bool:
+        return queue in self._tree and self._tree.queue(queue).dequeue_strategy is DequeueStrategy.FIFO
 
     def exceeded(self, group: PodGroup, request: Amounts) -> str:
         """Return the quota that the request exceeds, or the queues that have a claim to what it would borrow.
@@ -90,20 +152,33 @@ class Queues(QuotaPlugin):
         free is not held back: without room it is reported as such, and may reclaim.
         """
         self._read_queues()
-        queue, tree = self._queue_of(group), self._tree
+        queue, tree = self.queue_of_group(group), self._tree
         for quota in tree.allows(queue, request):
             return str(quota)
+        if self._order is QueueOrder.DRF:
+            return ""  # it divides what is free by dominant shares, not each resource on its own
         path = tree.path(queue)
         for resource, amount in request.items():
             room = tree.capacity().get(resource, 0) - tree.allocated(path[-1]).get(resource, 0)
             if not 0 < amount <= room:
                 continue
             for parent, child in zip(reversed(path), list(reversed(path))[1:], strict=False):
-                claims = sum(self._unmet(each, resource) for each in tree.children(parent) if each != child)
+                claims = sum(self._claim(each, resource) for each in tree.children(parent) if each != child)
                 room = max(self._unmet(child, resource), room - claims)
             if amount > room:
+                self._held_back.add(queue)
                 return self._over_deserved(queue, resource, amount)
+        self._held_back.discard(queue)
         return ""
+
+    def _claim(self, queue: str, resource: str) -> int:
+        """Return the claim of the queue, 0 if claims of others hold back its own groups: none would ever start."""
+        unmet = self._unmet(queue, resource)
+        return 0 if unmet and self._held_back and self._is_held_back(queue, resource) else unmet
+
+    def _is_held_back(self, queue: str, resource: str) -> bool:
+        children = [each for each in self._tree.children(queue) if self._unmet(each, resource)]
+        return all(self._is_held_back(each, resource) for each in children) if children else queue in self._held_back
 
     def _unmet(self, queue: str, resource: str) -> int:
         """Return what the queue deserves and has not allocated yet; what it deserves is at most what it requests."""
@@ -123,17 +198,21 @@ class Queues(QuotaPlugin):
         )
 
     def may_preempt(self, group: PodGroup, other: PodGroup) -> bool:
-        return self._queue_of(group) == self._queue_of(other)
+        return self.queue_of_group(group) == self.queue_of_group(other)
+
+    def may_reclaim(self, group: PodGroup, request: Amounts) -> bool:
+        self._read_queues()
+        return may_reclaim(self._tree, self.queue_of_group(group), request)
 
     def reclaim(
         self, group: PodGroup, request: Amounts, free: Amounts, units: Sequence[tuple[EvictionUnit, PodGroup]]
     ) -> Sequence[EvictionUnit] | str:
         self._read_queues()
-        queue = self._queue_of(group)
-        others = [(unit, other) for unit, other in units if self._queue_of(other) != queue]
+        queue = self.queue_of_group(group)
+        others = [(unit, other) for unit, other in units if self.queue_of_group(other) != queue]
         if not others:
             return ()
-        bundles = [_bundle(unit, other, self._queue_of(other)) for unit, other in others]
+        bundles = [_bundle(unit, other, self.queue_of_group(other)) for unit, other in others]
         found = find_victims(self._tree, queue, request, free, bundles)
         if found.reason:
             return found.reason

@@ -12,6 +12,9 @@ from pyscheduler.api.resources import Amounts
 from pyscheduler_plugins.queues.max_min import Claim, max_min
 from pyscheduler_plugins.queues.queue import Queue, QueueState
 
+OrderKey = tuple[int, bool, float, str]
+"""Sort key of queues with one parent."""
+
 
 class JobTotals:
     """Sums over the jobs of one queue, without its children. They outlive a change of the queues."""
@@ -35,6 +38,7 @@ class QueueNode:
         "deserved",
         "guarantee",
         "nominal",
+        "order",
         "own",
         "parent",
         "queue",
@@ -55,6 +59,8 @@ class QueueNode:
         """Allocated and pending of the subtree, as far as the capabilities in it allow."""
         self._claims: dict[str, Claim] = {}
         self.deserved: Amounts = {}
+        self.order: OrderKey | None = None
+        """Sort key among the queues with the same parent; None if it has to be computed."""
         self.stale: set[str] = set()
         """Resources that must be divided among the children again."""
 
@@ -63,6 +69,7 @@ class QueueNode:
         before, after = self.demand.get(resource, 0), self._compute_demand(resource)
         if before != after:
             self.demand[resource] = after
+            self.order = None
             self._claims.pop(resource, None)
         return after - before
 
@@ -111,6 +118,7 @@ class QueueNode:
         """Add an allocated amount to the path to the root, and bring the demand on it up to date."""
         if allocated:
             for each in self.path():
+                each.order = None
                 each.allocated[resource] = each.allocated.get(resource, 0) + allocated
             if self.children:
                 self.stale.add(resource)  # own jobs reduce what there is to divide
@@ -128,6 +136,7 @@ class QueueNode:
             for child, share in zip(self.children, shares, strict=True):
                 if child.deserved.get(resource, 0) != share:
                     child.deserved[resource] = share
+                    child.order = None
                     if child.children:
                         child.stale.add(resource)
         self.stale.clear()

@@ -10,6 +10,7 @@ In a hierarchy, this holds for all queues below the common ancestor of the two q
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import pairwise
 
 from msgspec import Struct
 
@@ -51,6 +52,20 @@ def find_victims(
         found.add(bundle)
     victims = smallest_set(found.candidates, missing, found.allowance)
     return Reclaim(reason=found.reason()) if victims is None else Reclaim(tuple(victims))
+
+
+def may_reclaim(tree: QueueTree, queue: str, request: Mapping[str, int]) -> bool:
+    """Return False if there are no victims for the request, whatever runs in the other queues."""
+    if queue not in tree or queue in _excesses(tree, queue, request):
+        return False
+    requested = [resource for resource, amount in request.items() if amount > 0]
+    path = tree.path(queue)
+    return any(
+        tree.queue(other).reclaimable and not tree.over_deserved(other).keys().isdisjoint(requested)
+        for child, parent in pairwise(path)
+        for other in tree.children(parent)
+        if other != child
+    )
 
 
 def _excesses(tree: QueueTree, queue: str, request: Mapping[str, int]) -> dict[str, tuple[str, int]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from fractions import Fraction
 
 from msgspec import Struct, field
@@ -11,7 +11,7 @@ from pyscheduler.api.resources import Amounts
 from pyscheduler_plugins.queues.hierarchy import Hierarchy, link_queues
 from pyscheduler_plugins.queues.quantities import format_amount
 from pyscheduler_plugins.queues.queue import Queue, QueueState
-from pyscheduler_plugins.queues.queue_node import JobTotals, QueueNode
+from pyscheduler_plugins.queues.queue_node import JobTotals, OrderKey, QueueNode
 
 
 class Usage(Struct, frozen=True):
@@ -85,6 +85,8 @@ class QueueTree:
             if root.deserved.get(resource, 0) != amount:
                 root.deserved[resource] = amount
                 root.stale.add(resource)
+                for node in self._nodes.values():
+                    node.order = None
 
     def set_usage(self, job: Hashable, queue: str, usage: Usage) -> None:
         """Set the usage of a job; `Usage()` for a new one."""
@@ -181,11 +183,34 @@ class QueueTree:
             ratios.append(Fraction(allocated, own) if own else 1 + Fraction(allocated, whole or allocated))
         return max(ratios)
 
-    def order_key(self, queue: str) -> tuple[int, bool, Fraction, str]:
+    def order_key(self, queue: str) -> OrderKey:
         """Return the sort key of queues: priority, then queues that have a share of all they request, then `share`."""
         deserved, node, available = self.deserved(queue), self._nodes[queue], self._root.deserved
         without = any(n > 0 and available.get(r) and not deserved.get(r) for r, n in node.demand.items())
-        return -node.queue.priority, without, self.share(queue), queue
+        return -node.queue.priority, without, float(self.share(queue)), queue
+
+    def next_queue(self, queues: Iterable[str], first: Callable[[str], float] = lambda _: 0.0) -> str:
+        """Return the one of these queues that is served next, "" if none exists.
+
+        From the root down, it is below the child that comes first: by priority, then by `first`, then by its share.
+        """
+        candidates = {
+            above for queue in queues if (node := self._nodes.get(queue)) is not None for above in node.path()
+        }
+        node, chosen = self._root, None
+        while node in candidates:
+            node.divide()
+            chosen, children = node, [child for child in node.children if child in candidates]
+            if not children:
+                break
+            node = min(children, key=lambda each: self._order_key(each, first(each.queue.name)))
+        return "" if chosen is None else chosen.queue.name
+
+    def _order_key(self, node: QueueNode, first: float) -> tuple[int, float, OrderKey]:
+        """Return the sort key of a queue below one that has been divided."""
+        if node.order is None:
+            node.order = self.order_key(node.queue.name)
+        return node.order[0], first, node.order
 
     def over_deserved(self, queue: str) -> Amounts:
         """Return the amounts that are allocated above the queue's share; without resources in which it is not above."""

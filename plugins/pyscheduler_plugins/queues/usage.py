@@ -9,16 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-import msgspec
 from msgspec import Struct
 
 from pyscheduler.api.resources import Amounts
 
-USAGE_ANNOTATION = "pyscheduler.io/decayed-usage"
-"""Annotation of a queue's object with its DecayedUsage, by which it survives a restart."""
 
-
-class DecayedUsage(Struct, frozen=True, forbid_unknown_fields=True):
+class DecayedUsage(Struct, frozen=True):
     """Decayed average of the amounts that a queue has allocated, as of a time."""
 
     at: float
@@ -26,11 +22,6 @@ class DecayedUsage(Struct, frozen=True, forbid_unknown_fields=True):
     average: Mapping[str, float] = {}
     allocated: Amounts = {}
     """Amounts that are allocated since `at`."""
-
-    def __post_init__(self) -> None:
-        values = (self.at, *self.average.values(), *self.allocated.values())
-        if not all(map(math.isfinite, values)) or any(each < 0 for each in values):
-            raise ValueError("time and amounts must be finite and at least 0")
 
     def advance(self, now: float, half_life: float) -> DecayedUsage:
         """Return the usage as of `now`. A clock that was set back neither adds nor removes usage."""
@@ -55,16 +46,3 @@ class DecayedUsage(Struct, frozen=True, forbid_unknown_fields=True):
         """Return the largest ratio of the average to the capacity; 1 for a resource that the cluster does not have."""
         ratios = (n / capacity[r] if capacity.get(r, 0) > 0 else 1.0 for r, n in self.average.items())
         return max(ratios, default=0.0)
-
-
-def to_annotation(usage: DecayedUsage) -> str:
-    """Return the value of the annotation. It is read back exactly."""
-    return msgspec.json.encode(usage).decode()
-
-
-def from_annotation(value: str) -> DecayedUsage | None:
-    """Return the usage in the value of an annotation, None if it is not valid."""
-    try:
-        return msgspec.json.decode(value, type=DecayedUsage)
-    except (msgspec.DecodeError, OverflowError):
-        return None

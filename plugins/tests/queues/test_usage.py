@@ -1,10 +1,10 @@
-"""Time-decayed usage: half-life, independence of samples, annotation."""
+"""Time-decayed usage: half-life, independence of samples."""
 
 from __future__ import annotations
 
 import pytest
 
-from pyscheduler_plugins.queues.usage import DecayedUsage, from_annotation, to_annotation
+from pyscheduler_plugins.queues.usage import DecayedUsage
 
 HOUR = 3600.0
 
@@ -26,32 +26,6 @@ def test_result_does_not_depend_on_the_number_of_samples() -> None:
     for minute in range(1, 601):
         stepwise = stepwise.advance(minute * 60.0, HOUR)
     assert stepwise.average == pytest.approx(start.advance(600 * 60.0, HOUR).average)
-
-
-def test_restart_continues_from_the_annotation() -> None:
-    usage = DecayedUsage(0.1).record(7.3, {"cpu": 1234}, HOUR).record(99.9, {"memory": 2**50, "cpu": 0}, HOUR)
-    restored = from_annotation(to_annotation(usage))
-    assert restored == usage
-    assert restored is not None
-    assert restored.advance(5000.0, HOUR) == usage.advance(5000.0, HOUR)
-
-
-@pytest.mark.parametrize(
-    "value",
-    [
-        "",
-        "x",
-        "[]",
-        "{}",
-        '{"at":"now"}',
-        '{"at":-1}',
-        '{"at":1,"average":{"cpu":-2}}',
-        '{"at":1e999}',
-        '{"at":1,"x":2}',
-    ],
-)
-def test_invalid_annotation_is_none(value: str) -> None:
-    assert from_annotation(value) is None
 
 
 def test_clock_that_was_set_back_changes_no_average() -> None:

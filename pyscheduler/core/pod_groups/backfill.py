@@ -22,7 +22,6 @@ from pyscheduler.api.pod import Pod
 from pyscheduler.api.pod_group import PodGroup
 from pyscheduler.core.context import AssumedPod, Context
 from pyscheduler.core.pod_groups.head_search import HeadSearch
-from pyscheduler.core.pod_groups.manager import SINGLE_POD
 from pyscheduler.core.pod_groups.min_resources import missing_resources
 from pyscheduler.core.pod_groups.placement import PlacementSearch
 from pyscheduler.core.pod_groups.reservation import UNKNOWN, Reservation, run_seconds
@@ -39,7 +38,7 @@ def begin_attempt(context: Context, queued: QueuedPodGroup, now: float) -> None:
     if not context.reservations.is_vacant:
         return
     lacking = [each for each in context.queue.pod_groups if each.lacks_room and context.queue.is_queued(each)]
-    for entry in sorted(lacking, key=_order)[:_CANDIDATES]:
+    for entry in sorted(lacking, key=lambda each: each.order)[:_CANDIDATES]:
         if entry is queued:
             return
         if _reserve(context, entry, now):
@@ -55,7 +54,7 @@ def check_reservation(context: Context, queued: QueuedPodGroup, search: Placemen
     late = [each for each in search.placed if _is_late(context, each, current, now)]
     if not any(each.node_name in current.nodes for each in late):
         return ""
-    if _order(queued) < _order(current.head) or _is_nominated(context, queued.pods):
+    if queued.order < current.head.order or _is_nominated(context, queued.pods):
         if not _reserve(context, current.head, now):
             end_reservation(context, now)
         return ""
@@ -66,7 +65,7 @@ def check_reservation(context: Context, queued: QueuedPodGroup, search: Placemen
         if _fits_besides(context, current, late, now):
             return ""
         search.undo()
-    return f"would delay {_name(current.head)}, which {_start_time(current, now)}"
+    return f"would delay {current.head.title}, which {_start_time(current, now)}"
 
 
 def end_attempt(
@@ -86,7 +85,7 @@ def end_attempt(
     queued.lacks_room = not may_start and _lacks_room(context, group, queued, failures)
     current = context.reservations.current
     is_head = current is not None and current.head is queued
-    if queued.lacks_room and (current is None or is_head or _order(queued) < _order(current.head)):
+    if queued.lacks_room and (current is None or is_head or queued.order < current.head.order):
         if _reserve(context, queued, now):
             return {uid: _with_overrun(context, failure, now) for uid, failure in failures.items()}
         queued.lacks_room = False
@@ -131,12 +130,6 @@ def _reserve(context: Context, head: QueuedPodGroup, now: float) -> bool:
 def _wake_delayed(context: Context, now: float) -> None:
     for entry in [each for each in context.queue.pod_groups if each.is_delayed]:
         context.queue.requeue(entry.pod, POD_GROUP_CHANGED, now)
-
-
-def _order(queued: QueuedPodGroup) -> tuple[int, float]:
-    """Return the sort key of heads: failures do not change it, and incomplete groups are first in their priority."""
-    first = math.inf if queued.initial_attempt is None else queued.initial_attempt
-    return -queued.pod.priority, 0.0 if queued.timestamp == 0.0 else first
 
 
 def _lacks_room(context: Context, group: PodGroup, queued: QueuedPodGroup, failures: Mapping[str, Failure]) -> bool:
@@ -197,11 +190,6 @@ def _unreserved_nodes(context: Context, current: Reservation) -> Mask:
 
 
 # -- messages ----------------------------------------------------------------------------------------------------------
-
-
-def _name(entry: QueuedPodGroup) -> str:
-    pod = next(iter(entry.members.values())).pod
-    return f"pod {pod.key}" if entry.key.api == SINGLE_POD else f"pod group {entry.key}"
 
 
 def _start_time(current: Reservation, now: float) -> str:

@@ -6,11 +6,12 @@ the group's object when they are needed first after a change.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from pyscheduler.api.events import ClusterEvent
+from pyscheduler.api.events import NODE, Action, ClusterEvent
 from pyscheduler.api.outcome import Rejection
 from pyscheduler.api.plugin import Plugin
 from pyscheduler.api.pod import Pod, PodSignature
@@ -19,12 +20,13 @@ from pyscheduler.api.pod_group_plugins import PodGroupPlugin, QuotaPlugin
 from pyscheduler.core.framework.plugin_calls import call_guarded
 from pyscheduler.core.framework.plugin_failure import PluginFailed
 from pyscheduler.core.instrument import Instrument
-from pyscheduler.core.pod_groups.usage import UsageByGroup
+from pyscheduler.core.pod_groups.usage import ReportedUsage, UsageByGroup
 
 T = TypeVar("T")
 D = TypeVar("D")
 SINGLE_POD = "Pod"
 """API of the key of a pod without a group, which is a group of its own if there are queues."""
+_CAPACITY = Action.ADD | Action.DELETE | Action.UPDATE_NODE_ALLOCATABLE
 POD_GROUP, QUOTA = "PodGroup", "Quota"
 """Names of the extension points passed to `Instrument.plugin_failed`."""
 
@@ -83,7 +85,11 @@ class PodGroupManager:
         """Members that have to be bound before others of their groups, since their bindings were refused before."""
         self.quota: QuotaPlugin | None = None
         """The plugin that divides the cluster among queues, or None."""
-        self._usage = UsageByGroup()
+        self._usage, self._reported = UsageByGroup(), ReportedUsage()
+        self._limits_changed = False
+        self._time = -math.inf
+        self._adopted: list[tuple[PodGroupKey, Pod]] = []
+        """Pods that were on their nodes when they came, with their groups, until the time is set."""
 
     def use(
         self,
@@ -94,8 +100,12 @@ class PodGroupManager:
     ) -> None:
         """Use these plugins, by scheduler name, from now on. `pods` are all that exist, `placed` those with a node."""
         succeeded = [pod for group in self._groups.values() for pod in group.succeeded.values()]
-        self._plugins, self.quota, self._usage = plugins, quota, UsageByGroup()
+        self._plugins, self.quota = plugins, quota
+        self._usage, self._reported = UsageByGroup(), ReportedUsage()
         self.is_enabled = bool(plugins)
+        self._adopted = []
+        if quota is not None and quota.tracks_time and self._time >= 0:
+            self._call(None, quota, QUOTA, quota.set_time, self._time)
         self._groups, self._key_of, self.changed = {}, {}, {}
         if plugins:
             for pod in pods:
@@ -142,6 +152,8 @@ class PodGroupManager:
         if pod.node_name and not was_placed:
             group.placed.add(pod.uid)
             self.changed[key] = None
+            if old is None and self.quota is not None and self.quota.tracks_time:
+                self._adopted.append((key, pod))
         if self.quota is not None:
             if old is not None:
                 self._usage.remove(key, old, placed=was_placed)
@@ -315,6 +327,38 @@ class PodGroupManager:
         self.report_usage()
         return self._call(f"plugin {quota.name} failed", quota, QUOTA, quota.exceeded, group, dict(request))
 
+    def queue_of(self, group: PodGroup) -> str:
+        """Return the queue of the group."""
+        return "" if self.quota is None else self._call("", self.quota, QUOTA, self.quota.queue_of_group, group)
+
+    def queue_of_key(self, key: PodGroupKey) -> str:
+        """Return the queue of the group with that key; "" if its requirements are not known."""
+        group = self.requirements(key) if key in self._groups else None
+        return self.queue_of(group) if isinstance(group, PodGroup) else ""
+
+    def next_queue(self, requests: Mapping[str, dict[str, int]]) -> str:
+        """Return the queue that is served next of those with groups that are ready; "" if the plugin fails."""
+        self.report_usage()
+        return "" if self.quota is None else self._call("", self.quota, QUOTA, self.quota.next_queue, requests)
+
+    def has_strict_order(self, queue: str) -> bool:
+        """Return True if the first group of the queue that cannot be scheduled holds back the others."""
+        return self.quota is not None and self._call(False, self.quota, QUOTA, self.quota.has_strict_order, queue)
+
+    def may_reclaim(self, group: PodGroup, request: Mapping[str, int]) -> bool:
+        """Return True if the group's queue may evict pods of other queues for the request."""
+        quota = self.quota
+        if quota is None:
+            return False
+        self.report_usage()
+        return self._call(False, quota, QUOTA, quota.may_reclaim, group, dict(request))
+
+    def take_quota_changes(self) -> bool:
+        """Return True if the usage of a group, or what limits the queues, has changed since the last call."""
+        self.report_usage()
+        changed, self._limits_changed = self._limits_changed, False
+        return self._reported.take_changed() or changed
+
     def may_preempt(self, group: PodGroup, other: PodGroup) -> bool:
         """Return True if the group may evict pods of another one that has a lower priority."""
         return self.quota is None or self._call(False, self.quota, QUOTA, self.quota.may_preempt, group, other)
@@ -358,11 +402,29 @@ class PodGroupManager:
             group = self.requirements(key) if usage is not None and key in self._groups else None
             if usage is None or not isinstance(group, PodGroup):
                 self._call(None, quota, QUOTA, quota.remove_usage, key)
+                self._reported.set(key, None)
                 continue
             state = self._groups[key]
             reserved = self._usage.reserved.get(key, Counter[str]())
             pending = usage.pending - reserved if self._has_minimum(group, state) else {}
-            self._call(None, quota, QUOTA, quota.set_usage, group, dict(usage.allocated + reserved), dict(pending))
+            allocated, pending = dict(usage.allocated + reserved), dict(pending)
+            self._call(None, quota, QUOTA, quota.set_usage, group, allocated, pending)
+            self._reported.set(key, (group.queue, allocated, pending))
+
+    def set_time(self, now: float) -> None:
+        """Set the time, in seconds since 1970, if the Quota plugin needs it; the changes so far are reported before."""
+        quota = self.quota
+        if quota is None or not quota.tracks_time or (now == self._time and not self._adopted):
+            return
+        self.report_usage()
+        for key, pod in self._adopted:
+            group = self.requirements(key) if key in self._groups else None
+            if isinstance(group, PodGroup) and pod.started < self._time:
+                request = dict(pod.requests.effective)
+                self._call(None, quota, QUOTA, quota.add_past_usage, group, request, self._time - pod.started)
+        self._adopted.clear()
+        self._time = now
+        self._call(None, quota, QUOTA, quota.set_time, now)
 
     def _has_minimum(self, group: PodGroup, state: PodGroupState) -> bool:
         """Return True if the minimum of the group exists, with nodes or without."""
@@ -391,8 +453,13 @@ class PodGroupManager:
 
     def object_changed(self, event: ClusterEvent) -> None:
         """Read the requirements of the groups again that a changed object declares."""
-        if self.quota is not None and any(kind.kind == event.resource for kind in self.quota.watches):
-            self.changed.update(dict.fromkeys(self._groups))
+        if self.quota is not None:
+            self._limits_changed |= event.resource == NODE and bool(event.action & _CAPACITY)
+            if any(kind.kind == event.resource for kind in self.quota.watches):
+                self._limits_changed = True
+                self.changed.update(dict.fromkeys(self._groups))
+                for key in self._groups:
+                    self._usage.touch(key)  # it may be in another queue
         for plugin in dict.fromkeys(self._plugins.values()):
             if any(kind.kind == event.resource for kind in plugin.watches):
                 keys = self._call(None, plugin, POD_GROUP, lambda p: [*p.changed_groups(event)], plugin)

@@ -18,9 +18,8 @@ from pyscheduler.api.queued import QueuedPod
 from pyscheduler.core.context import Context
 from pyscheduler.core.pod_groups.eviction_units import eviction_units, leaves_minimums
 from pyscheduler.core.pod_groups.placement import PlacementSearch
+from pyscheduler.core.queue.active_by_queue import CRITICAL_PRIORITY
 
-CRITICAL_PRIORITY = 2_000_000_000
-"""Priority of system-cluster-critical. No queue reclaims from such pods."""
 _NO_GROUP = PodGroupKey("", "")
 _FEW = 4096
 """Members times units up to which every unit is put back alone to see whether the group still fits."""

@@ -16,6 +16,8 @@ from pyscheduler.core.queue.queued_pod_group import QueuedPodGroup
 
 RUN_SECONDS = "pyscheduler.io/run-seconds"
 """Annotation with the longest time that a pod runs, in seconds; spec.activeDeadlineSeconds limits it too."""
+RESERVATION = "Reservation"
+"""Rejector of the pods that would delay the head; no plugin has this name."""
 UNKNOWN = math.inf
 """End of a pod that declares no run time."""
 _RETRY = 60.0

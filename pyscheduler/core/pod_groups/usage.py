@@ -20,6 +20,34 @@ class GroupUsage:
         """Sum over the others."""
 
 
+Usage = tuple[str, dict[str, int], dict[str, int]]
+"""Queue, allocated and pending amounts of a group."""
+
+
+class ReportedUsage:
+    """Usage of all groups as the Quota plugin has it, and whether that has changed since it was compared last."""
+
+    def __init__(self) -> None:
+        self._now: dict[PodGroupKey, Usage] = {}
+        self._before: dict[PodGroupKey, Usage | None] = {}
+        """Usage at the last comparison of the groups for which it was reported since then."""
+
+    def set(self, key: PodGroupKey, usage: Usage | None) -> None:
+        """Record the usage of a group; None for a removed one."""
+        old = self._now.get(key)
+        self._before.setdefault(key, old)
+        if usage is not None:
+            self._now[key] = usage
+        elif old is not None:
+            del self._now[key]
+
+    def take_changed(self) -> bool:
+        """Return True if the usage is another one than at the last call; an attempt that was undone changes nothing."""
+        changed = any(self._now.get(key) != before for key, before in self._before.items())
+        self._before.clear()
+        return changed
+
+
 class UsageByGroup:
     """Requests of all groups, updated with each pod: a group may have thousands."""
 

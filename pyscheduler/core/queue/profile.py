@@ -22,3 +22,5 @@ class QueueProfile:
     events_to_register: tuple[tuple[str, ClusterEventWithHint], ...] = ()
     hint_scopes: Mapping[str, HintScope] = field(default_factory=dict)
     """Scopes of the pod fields that a plugin's hints read, by plugin name; other hints are called for each pod."""
+    orders_queues: bool = False
+    """True if a Quota plugin chooses the queue that is served next."""

@@ -88,14 +88,14 @@ class SchedulingQueue(QueueContents):
         self, profiles: Mapping[str, QueueProfile], backoff: Backoff, previous: Tiers | None = None
     ) -> None:
         """Set the plugins, and empty tiers that use them; the pods of the `previous` tiers are to be readmitted."""
-        sort, instrument = next(iter(profiles.values())).sort, self._instrument
+        first, instrument = next(iter(profiles.values())), self._instrument
         self._profiles = profiles
         self._events = EventEvaluator(
             {name: Hints(each.events_to_register, instrument, each.hint_scopes) for name, each in profiles.items()}
         )
         self.gates = Gates({name: profile.pre_enqueue for name, profile in profiles.items()}, instrument)
         self._backoff_policy = backoff
-        self._tiers = Tiers(sort, instrument, self._events.scope_of, self._groups, previous)
+        self._tiers = Tiers(first, instrument, self._events.scope_of, self._groups, previous)
         self.tier_of = self._tiers.index
         """The tier of every pod by UID; after a reconfiguration, of every pod that is readmitted."""
         self.active, self._backoff_queue = self._tiers.active, self._tiers.backoff

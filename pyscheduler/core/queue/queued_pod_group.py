@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
+from itertools import count
 
 import msgspec
 
 from pyscheduler.api.pod import Pod, PodSignature, PodSignatureGroup
 from pyscheduler.api.pod_group import PodGroup, PodGroupKey
 from pyscheduler.api.queued import QueuedPod
+from pyscheduler.core.pod_groups.manager import SINGLE_POD
 
 _NO_KEY = PodGroupKey("", "")
 _DERIVED = -1
@@ -33,6 +36,8 @@ class QueuedPodGroup(QueuedPod):
     """True if the last attempt failed because the group would delay the one for which nodes are reserved."""
     lacks_room: bool = False
     """True if the last attempt failed for lack of room, so that nodes may be reserved for the group."""
+    arrival: int = field(default_factory=count().__next__)
+    """Number of the entry in the order in which they came."""
     _lowest: Pod | None = None
     """First pending member of the lowest priority; None if it has to be searched."""
 
@@ -70,6 +75,18 @@ class QueuedPodGroup(QueuedPod):
         priority = lowest.priority if group.priority is None else group.priority
         if self.pod.priority != priority or self.pod.scheduler_name != lowest.scheduler_name:
             self.pod = _stand_in(self.pod.uid, self.key, lowest, priority)
+
+    @property
+    def order(self) -> tuple[int, float, int]:
+        """Sort key of groups: failures do not change it, and incomplete groups are first in their priority."""
+        first = math.inf if self.initial_attempt is None else self.initial_attempt
+        return -self.pod.priority, 0.0 if self.timestamp == 0.0 else first, self.arrival
+
+    @property
+    def title(self) -> str:
+        """Text for messages: `pod group default/a`, or `pod default/a` for a pod without a group."""
+        pod = next(iter(self.members.values())).pod
+        return f"pod {pod.key}" if self.key.api == SINGLE_POD else f"pod group {self.key}"
 
     @property
     def pods(self) -> list[Pod]:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from pyscheduler.api.plugin import QueueSortPlugin
 from pyscheduler.api.queued import QueuedPod
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.core.pod_groups.manager import PodGroupManager
+from pyscheduler.core.queue.active_by_queue import ActiveByQueue
 from pyscheduler.core.queue.backoff import BackoffQueue
 from pyscheduler.core.queue.entry import Tier, TierIndex
 from pyscheduler.core.queue.hints import HintScope
 from pyscheduler.core.queue.ordered import ActiveQueue
 from pyscheduler.core.queue.pod_groups import PodGroupMembers
+from pyscheduler.core.queue.profile import QueueProfile
 from pyscheduler.core.queue.queued_pod_group import pods_of
 from pyscheduler.core.queue.unschedulable import HintGroup, UnschedulablePods
 
@@ -25,7 +26,7 @@ class Tiers:
 
     def __init__(
         self,
-        sort: QueueSortPlugin,
+        profile: QueueProfile,
         instrument: Instrument,
         scope_of: Callable[[QueuedPod], HintScope],
         groups: PodGroupManager,
@@ -33,8 +34,12 @@ class Tiers:
     ) -> None:
         self.index: TierIndex = {}
         """The tier of every pod, previous tiers excluded."""
-        self.active = ActiveQueue(sort, instrument, self.index)
-        self.backoff = BackoffQueue(sort, instrument, self.index)
+        sort, index = profile.sort, self.index
+        by_queue = profile.orders_queues
+        self.active: ActiveQueue | ActiveByQueue = (
+            ActiveByQueue(sort, instrument, index, groups) if by_queue else ActiveQueue(sort, instrument, index)
+        )
+        self.backoff = BackoffQueue(sort, instrument, index)
         self.unschedulable = UnschedulablePods(self.index, scope_of)
         self.members = PodGroupMembers(self.index, groups)
         self.previous = previous

@@ -33,7 +33,9 @@ from pyscheduler.core.pod_groups.manager import SINGLE_POD
 from pyscheduler.core.pod_groups.min_resources import missing_resources
 from pyscheduler.core.pod_groups.placement import PlacementSearch
 from pyscheduler.core.pod_groups.preemption import GroupPreemptionSearch
+from pyscheduler.core.pod_groups.quota_waits import Permission
 from pyscheduler.core.pod_groups.refused_binding import refused_before
+from pyscheduler.core.pod_groups.reservation import RESERVATION
 from pyscheduler.core.preemption.executor import prepare_candidate
 from pyscheduler.core.queue.queued_pod_group import QueuedPodGroup
 from pyscheduler.core.scheduling.binding import start_binding
@@ -82,6 +84,8 @@ def schedule_pod_group(context: Context, queued: QueuedPodGroup, now: float) -> 
     evictions = [] if placed or not failures else _run_preemption(context, group, queued, failures, now)
     if context.groups.quota is not None:
         failures = backfill.end_attempt(context, group, queued, failures, now, may_start=bool(placed or evictions))
+        refused = [] if placed or evictions else _refused_by_queue(context, group, queued, failures)
+        context.quota_waits.end_attempt(queued, group, refused)
     commands = [
         *_start_binding_cycles(context, placed, waits, now),
         *_report_failures(context, queued, failures),
@@ -98,6 +102,10 @@ def schedule_pod_group(context: Context, queued: QueuedPodGroup, now: float) -> 
 def _place(context: Context, search: PlacementSearch, group: PodGroup, queued: QueuedPodGroup, now: float) -> Waits:
     """Place the members and run Permit. Otherwise none is placed, and the search has the reasons."""
     backfill.begin_attempt(context, queued, now)
+    if context.groups.quota is not None and (before := context.quota_waits.begin_attempt(queued, group)) is not None:
+        text = f"queue {context.groups.queue_of(group)} has strict order, and {before.title} comes before"
+        search.fail(queued.members, quota_exceeded(context.groups.quota_name, text))
+        return {}
     if exceeded := context.groups.exceeded(group, context.groups.needed(group, queued.pods)):
         search.fail(queued.members, quota_exceeded(context.groups.quota_name, exceeded))
         return {}
@@ -110,7 +118,7 @@ def _place(context: Context, search: PlacementSearch, group: PodGroup, queued: Q
     if not search.run(queued.members.values()):
         return {}
     if reason := backfill.check_reservation(context, queued, search, now):
-        search.fail(queued.members, room_reserved(context.groups.quota_name, reason))
+        search.fail(queued.members, room_reserved(RESERVATION, reason))
         return {}
     return _run_permit_plugins(context, search, group)
 
@@ -225,6 +233,21 @@ def _run_preemption(
             context, queued.pod, node_name, victims, plugin.name, now, by=f"podgroup {group.key}"
         )
     ]
+
+
+def _refused_by_queue(
+    context: Context, group: PodGroup, queued: QueuedPodGroup, failures: Mapping[str, Failure]
+) -> list[tuple[Permission, Mapping[str, int]]]:
+    """Return what the queue of the group has refused: to allocate what it needs, or to reclaim it from other queues."""
+    is_short = bool(context.groups.shortage(group, ()))
+    over = [queued.members[uid].pod for uid, failure in failures.items() if failure.reason == QUOTA_EXCEEDED]
+    if over and not is_short:
+        return [(Permission.ALLOCATE, pod.requests.effective) for pod in {pod.signature: pod for pod in over}.values()]
+    lacks_room = all(failure.reason == UNSCHEDULABLE for failure in failures.values())
+    if not over and not (lacks_room and is_short and group.may_preempt):
+        return []
+    needed = context.groups.needed(group, queued.pods)
+    return [(Permission.ALLOCATE if over else Permission.RECLAIM, needed)]
 
 
 def _waits_for_victims(context: Context, pods: Sequence[Pod]) -> bool:

@@ -1,0 +1,179 @@
+"""Groups that wait for their queue, and the changes that may help them.
+
+    begin_attempt    a group that is attempted waits no more; it may have to start after another one
+    end_attempt      what it waits for, if its queue refused it
+    retry            after a change: retry the groups that their queues no longer refuse
+
+A group waits because its queue may not allocate more, or not reclaim what it lacks, or because another group of a queue
+with strict order comes before it. Such changes are no events of the
+cluster: a pending pod that is deleted in another queue makes a share larger. So once the usage of any group or the
+limits of a queue have changed, the plugin is called again, once for all groups that wait for the same.
+
+Of the groups that wait for the same, one is retried at a time, the first in their order: it may use up what has become
+available. The next one follows after its attempt, unless the queue refuses that again.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from sortedcontainers import SortedDict
+
+from pyscheduler.api.pod_group import PodGroup
+from pyscheduler.core.pod_groups.manager import PodGroupManager
+from pyscheduler.core.queue.labels import QUOTA_CHANGED
+from pyscheduler.core.queue.queue import SchedulingQueue
+from pyscheduler.core.queue.queued_pod_group import QueuedPodGroup
+
+Order = tuple[int, float, int]
+Request = tuple[tuple[str, int], ...]
+_ATTEMPTS = 32
+"""Number of attempts after which waiting groups are considered while others are ready."""
+
+
+class Permission(enum.Enum):
+    """What a group waits for its queue to permit."""
+
+    ALLOCATE = "allocate"
+    RECLAIM = "reclaim"
+    START = "start"
+    """Nothing but to be attempted: it is not the first one of a queue with strict order."""
+
+
+class QuotaWait(NamedTuple):
+    """What a group waits for, with what it requests; nothing for START."""
+
+    permission: Permission
+    queue: str
+    request: Request
+
+
+class _Waiting:
+    """Groups that wait for the same."""
+
+    def __init__(self, group: PodGroup) -> None:
+        self.group = group
+        """Any one of them, for which the plugin is called."""
+        self.entries: dict[Order, QueuedPodGroup] = SortedDict()
+        self.retried: QueuedPodGroup | None = None
+        """The one that is being retried."""
+
+    @property
+    def first(self) -> QueuedPodGroup | None:
+        """The first group in their order, or None."""
+        return next(iter(self.entries.values()), None)
+
+
+class QuotaWaits:
+    """All groups that wait for their queue."""
+
+    def __init__(self, groups: PodGroupManager, queue: SchedulingQueue) -> None:
+        self._groups = groups
+        self._queue = queue
+        self._waiting: dict[QuotaWait, _Waiting] = {}
+        self._waits_of: dict[str, list[tuple[QuotaWait, Order]]] = {}
+        """What each group waits for, by the UID of its entry, with its place there."""
+        self._retried_for: dict[str, QuotaWait] = {}
+        """What a group that is being retried has waited for, by the UID of its entry."""
+        self._outdated: dict[QuotaWait, None] = {}
+        """Waits of which the group that was retried has left over what it waited for."""
+        self._first: dict[str, dict[Order, QueuedPodGroup]] = {}
+        """Groups of each queue with strict order that were attempted and could not be scheduled."""
+        self._is_held_back = False
+        """True if the group that is being attempted has to wait for one of them."""
+        self._calls = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._waiting)
+
+    def clear(self) -> None:
+        """Forget all groups: the plugins have changed, and every group is attempted anew."""
+        self._waiting, self._waits_of, self._retried_for, self._outdated = {}, {}, {}, {}
+        self._first = {}
+
+    def begin_attempt(self, queued: QueuedPodGroup, group: PodGroup) -> QueuedPodGroup | None:
+        """Return the group that has to start before this one; if there is none, it is attempted."""
+        self._remove(queued)
+        self._is_held_back = False
+        queue = self._groups.queue_of(group)
+        if not self._groups.has_strict_order(queue):
+            self._first.pop(queue, None)
+            return None
+        earlier = [self._first_that_failed(queue, queued)]
+        waiting = self._waiting.get(QuotaWait(Permission.START, queue, ()))
+        if waiting is not None:
+            earlier += [waiting.retried, waiting.first]
+        before = [each for each in earlier if each is not None and each.order < queued.order]
+        self._is_held_back = bool(before)
+        return min(before, key=lambda each: each.order, default=None)
+
+    def _first_that_failed(self, queue: str, without: QueuedPodGroup | None = None) -> QueuedPodGroup | None:
+        failed = self._first.get(queue, {})
+        for order, queued in list(failed.items()):
+            if queued is without or not self._queue.is_queued(queued):
+                del failed[order]
+            else:
+                return queued
+        return None
+
+    def end_attempt(
+        self, queued: QueuedPodGroup, group: PodGroup, refused: Iterable[tuple[Permission, Mapping[str, int]]]
+    ) -> None:
+        """Record what the queue of the group refused in its attempt."""
+        if not self._waiting:
+            self._groups.take_quota_changes()  # those before matter to no group
+        if self._is_held_back:
+            refused = [(Permission.START, {})]
+        queue = self._groups.queue_of(group)
+        waits = dict.fromkeys(QuotaWait(what, queue, tuple(sorted(request.items()))) for what, request in refused)
+        order = queued.order
+        if not self._is_held_back and self._groups.has_strict_order(queue) and self._groups.shortage(group, ()):
+            self._first.setdefault(queue, SortedDict())[order] = queued
+        for wait in waits:
+            self._waiting.setdefault(wait, _Waiting(group)).entries[order] = queued
+        if waits:
+            self._waits_of[queued.pod.uid] = [(wait, order) for wait in waits]
+        retried_for = self._retried_for.pop(queued.pod.uid, None)
+        if retried_for is not None:
+            self._waiting[retried_for].retried = None
+            if retried_for not in waits:
+                self._outdated[retried_for] = None
+
+    def retry(self, now: float, *, is_idle: bool) -> None:
+        """Retry the groups that their queues no longer refuse; if other groups are ready, after every few attempts."""
+        self._calls += 1
+        if not is_idle and self._calls % _ATTEMPTS:
+            return
+        outdated, self._outdated = self._outdated, {}
+        waits = self._waiting if self._groups.take_quota_changes() else outdated
+        for wait in [wait for wait in waits if wait in self._waiting]:
+            self._retry_first(wait, self._waiting[wait], now)
+
+    def _retry_first(self, wait: QuotaWait, waiting: _Waiting, now: float) -> None:
+        if waiting.retried is not None:
+            if self._queue.is_queued(waiting.retried):
+                return
+            del self._retried_for[waiting.retried.pod.uid]
+            waiting.retried = None
+        while (queued := waiting.first) is not None and not self._queue.is_queued(queued):
+            self._remove(queued)
+        if queued is None:
+            del self._waiting[wait]
+        elif self._is_granted(wait, waiting.group, queued):
+            self._remove(queued)
+            waiting.retried, self._retried_for[queued.pod.uid] = queued, wait
+            self._queue.requeue(queued.pod, QUOTA_CHANGED, now)
+
+    def _remove(self, queued: QueuedPodGroup) -> None:
+        for wait, order in self._waits_of.pop(queued.pod.uid, ()):
+            del self._waiting[wait].entries[order]
+
+    def _is_granted(self, wait: QuotaWait, group: PodGroup, queued: QueuedPodGroup) -> bool:
+        if wait.permission is Permission.START:
+            failed = self._first_that_failed(wait.queue)
+            return failed is None or queued.order < failed.order
+        if wait.permission is Permission.ALLOCATE:
+            return not self._groups.exceeded(group, dict(wait.request))
+        return self._groups.may_reclaim(group, dict(wait.request))
