@@ -13,17 +13,14 @@ import numpy as np
 from pyscheduler.api.nodes import Ints, NodeTable
 from pyscheduler.api.pod import Pod
 from pyscheduler.core.pod_groups.reservation import EndingPod
-
-_UNLIMITED = 1 << 31
+from pyscheduler.core.pod_groups.room import least_requests, members_that_fit
 
 
 class FreedRoom:
     """Room on all nodes for the smallest member of a group, as pods end in an order."""
 
     def __init__(self, nodes: NodeTable, members: Sequence[Pod], ending: Sequence[EndingPod]) -> None:
-        requests = [pod.requests.effective for pod in {pod.signature.template.id: pod for pod in members}.values()]
-        least = {r: min(each.get(r, 0) for each in requests) for r in requests[0]}
-        self._least = {resource: amount for resource, amount in least.items() if amount}
+        self._least = least_requests(members)
         self._nodes = len(nodes)
         self._ending = len(ending)
         self._rows = np.fromiter((each.row for each in ending), np.intp, len(ending))
@@ -35,12 +32,12 @@ class FreedRoom:
 
     def members(self, ended: int) -> Ints:
         """Return how many members fit on each node after a number of ends, as far as resources are concerned."""
-        most = np.full(self._nodes, _UNLIMITED, np.int64)
-        for resource, amount in self._least.items():
+        room: dict[str, Ints] = {}
+        for resource in self._least:
             freed = np.zeros(self._nodes, np.int64)
             np.add.at(freed, self._rows[:ended], self._freed[resource][:ended])
-            most = np.minimum(most, np.maximum(self._free[resource] + freed, 0) // amount)
-        return most
+            room[resource] = self._free[resource] + freed
+        return members_that_fit(room, self._least, self._nodes)
 
     def fewest(self, needed: int) -> int | None:
         """Return the number of ends after which that many members may fit; None if they never do."""

@@ -34,6 +34,7 @@ from pyscheduler.core.pod_groups.min_resources import missing_resources
 from pyscheduler.core.pod_groups.placement import PlacementSearch
 from pyscheduler.core.pod_groups.preemption import GroupPreemptionSearch
 from pyscheduler.core.pod_groups.refused_binding import refused_before
+from pyscheduler.core.pod_groups.wakeups import set_insufficient
 from pyscheduler.core.preemption.executor import prepare_candidate
 from pyscheduler.core.queue.queued_pod_group import QueuedPodGroup
 from pyscheduler.core.scheduling.binding import start_binding
@@ -80,6 +81,7 @@ def schedule_pod_group(context: Context, queued: QueuedPodGroup, now: float) -> 
     placed = search.placed
     failures = _failures_of_all(context, group, queued, search)
     evictions = [] if placed or not failures else _run_preemption(context, group, queued, failures, now)
+    set_insufficient(queued, failures.values())
     if context.groups.quota is not None:
         failures = backfill.end_attempt(context, group, queued, failures, now, may_start=bool(placed or evictions))
     commands = [
