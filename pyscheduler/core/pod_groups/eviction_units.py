@@ -54,8 +54,11 @@ def eviction_units(context: Context, preemptor: PodGroupKey, priority: int) -> l
 
 def has_lower_priority(context: Context, priority: int) -> bool:
     """Return True if a pod on a node has a priority below this one, or may have it by its group."""
-    if context.state.placed.has_lower_priority(priority):
-        return True
+    return context.state.placed.has_lower_priority(priority) or has_group_of_lower_priority(context, priority)
+
+
+def has_group_of_lower_priority(context: Context, priority: int) -> bool:
+    """Return True if a group with pods on nodes has a priority of its own below this one."""
     return any(
         key.api != SINGLE_POD
         and isinstance(requirements := context.groups.requirements(key), PodGroup)

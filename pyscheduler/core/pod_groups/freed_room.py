@@ -6,28 +6,28 @@ A dry run of a large group takes long, so it is made only where the resources su
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from pyscheduler.api.nodes import Ints, NodeTable
 from pyscheduler.api.pod import Pod
-from pyscheduler.core.pod_groups.reservation import EndingPod
-from pyscheduler.core.pod_groups.room import least_requests, members_that_fit
+from pyscheduler.core.pod_groups.room import members_that_fit
 
 
 class FreedRoom:
     """Room on all nodes for the smallest member of a group, as pods end in an order."""
 
-    def __init__(self, nodes: NodeTable, members: Sequence[Pod], ending: Sequence[EndingPod]) -> None:
-        self._least = least_requests(members)
+    def __init__(self, nodes: NodeTable, least: Mapping[str, int], ending: Sequence[tuple[int, Pod]]) -> None:
+        """Create the room for members that request this much; `ending` has the row of each pod, in their order."""
+        self._least = least
         self._nodes = len(nodes)
         self._ending = len(ending)
-        self._rows = np.fromiter((each.row for each in ending), np.intp, len(ending))
-        self._free = {r: nodes.allocatable(r) - nodes.requested(r) for r in self._least}
+        self._rows = np.fromiter((row for row, _ in ending), np.intp, len(ending))
+        self._free = {r: nodes.allocatable(r) - nodes.requested(r) for r in least}
         self._freed = {
-            r: np.fromiter((each.pod.requests.effective.get(r, 0) for each in ending), np.int64, len(ending))
-            for r in self._least
+            r: np.fromiter((pod.requests.effective.get(r, 0) for _, pod in ending), np.int64, len(ending))
+            for r in least
         }
 
     def members(self, ended: int) -> Ints:
