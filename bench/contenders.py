@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -56,14 +56,15 @@ class Contender:
 
 @asynccontextmanager
 async def pyscheduler(
-    site: Site, scheduler_name: str, folder: Path, checkout: Path | None = None
+    site: Site, scheduler_name: str, folder: Path, checkout: Path | None = None, enabled: Sequence[str] = ()
 ) -> AsyncIterator[Running]:
     """Run this scheduler as its manifests install it: with a service account's permissions and token.
 
-    `checkout` is the root of another version of it.
+    `checkout` is the root of another version of it; `enabled` are plugins that its default profile has not.
     """
     config = folder / "config.yaml"
-    config.write_text(Configured(scheduler_name).document())
+    plugins = {"multiPoint": {"enabled": [{"name": name} for name in enabled]}} if enabled else {}
+    config.write_text(Configured(scheduler_name, plugins).document())
     kubeconfig = await kubeconfig_of(site.plane, site.server)
     async with scheduler_with(site.plane, config, folder, checkout, kubeconfig) as running:
 
@@ -115,11 +116,14 @@ def contender_of(checkout: Path) -> Contender:
 
 
 OURS, THEIRS, CEILING, CEILING_WITH_EVENTS = "pyscheduler", "kube-scheduler", "bare-client", "bare-client-events"
+WITH_GROUPS, WITH_QUEUES = "pyscheduler-groups", "pyscheduler-queues"
 CONTENDERS = {
     contender.name: contender
     for contender in (
         Contender(OURS, pyscheduler),
         Contender(THEIRS, kube_scheduler),
+        Contender(WITH_GROUPS, partial(pyscheduler, enabled=("PodGroups",))),
+        Contender(WITH_QUEUES, partial(pyscheduler, enabled=("Queues", "PodGroups"))),
         Contender(CEILING, bare_client(events=False), writes_events=False, decides=False),
         Contender(CEILING_WITH_EVENTS, bare_client(events=True), decides=False),
     )

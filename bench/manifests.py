@@ -14,6 +14,8 @@ INDEX = "{{.Index}}"
 NODE = "{{.Node}}"
 SCHEDULER = "{{.SchedulerName}}"
 LABEL = "{{.LabelValue}}"
+GROUP = "{{.Group}}"
+GROUP_SIZE = "{{.GroupSize}}"
 
 _CORE, _STORAGE = "/api/v1", "/apis/storage.k8s.io/v1"
 _CLUSTERED = {

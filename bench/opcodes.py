@@ -74,7 +74,11 @@ class CreateNamespaces(Counted, tag="createNamespaces", kw_only=True):
 
 
 class CreatePods(Counted, tag="createPods"):
-    """Creates pods, by default in a namespace of their own. `skip_wait_to_completion`: not placed beforehand."""
+    """Creates pods, by default in a namespace of their own. `skip_wait_to_completion`: not placed beforehand.
+
+    `groups_param` names the parameter with the number of pod groups; the pods are members of them in turn. It is not in
+    scheduler_perf.
+    """
 
     namespace: str | None = None
     pod_template_path: str | None = None
@@ -85,6 +89,7 @@ class CreatePods(Counted, tag="createPods"):
     persistent_volume_claim_template: Json | None = None
     collect_metrics: bool = False
     skip_wait_to_completion: bool = False
+    groups_param: str | None = None
 
 
 class CreatePodSets(Counted, tag="createPodSets", kw_only=True):

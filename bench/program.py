@@ -12,7 +12,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from bench import opcodes
-from bench.manifests import INDEX, KINDS, LABEL, NODE, SCHEDULER, Batch, collection, merged, namespaced
+from bench.manifests import (
+    GROUP,
+    GROUP_SIZE,
+    INDEX,
+    KINDS,
+    LABEL,
+    NODE,
+    SCHEDULER,
+    Batch,
+    collection,
+    merged,
+    namespaced,
+)
 from bench.opcodes import Json
 from bench.suite import Case
 
@@ -292,7 +304,8 @@ class _Compiler:
         document = {**document, "spec": {**document["spec"], "schedulerName": SCHEDULER}}
         document = self._with_volumes(document, op, count, namespace)
         labels = document["metadata"].get("labels", {})
-        pods = Pods(Batch.of(collection("Pod", namespace), count, document), namespace, labels, False)
+        batch = Batch.of(collection("Pod", namespace), count, document, self._groups(op, count))
+        pods = Pods(batch, namespace, labels, False)
         start = self._collecting
         measured = op.collect_metrics or bool(start and pods.fits(start.namespaces, start.label_selector))
         pods = Pods(pods.batch, namespace, labels, measured)
@@ -302,6 +315,15 @@ class _Compiler:
             self.program.pending.append(pods)
         else:
             self.program.shared.append(self._on_nodes(document, count, namespace))
+
+    def _groups(self, op: opcodes.CreatePods, count: int) -> dict[str, Sequence[str]]:
+        """Return the words of the pods' group and of its size; none without groups."""
+        if op.groups_param is None:
+            return {}
+        groups = self._case.workload.params[op.groups_param.removeprefix("$")]
+        if count % groups:
+            raise self._case.error(f"{self._where}.groupsParam", f"{count} pods are not divisible into {groups} groups")
+        return {GROUP: [f"group-{i}" for i in range(groups)], GROUP_SIZE: [str(count // groups)]}
 
     def _on_nodes(self, document: Json, count: int, namespace: str) -> Batch:
         """Return bound pods, on the nodes after those of the previous batch."""

@@ -110,9 +110,10 @@ def _check_params(case: Case, size: int) -> None:
 
 
 def _params(op: Op) -> Iterable[str]:
-    name = getattr(op, "count_param", None)
-    if name is not None:
-        yield name.removeprefix("$")
+    for field in ("count_param", "groups_param"):
+        name = getattr(op, field, None)
+        if name is not None:
+            yield name.removeprefix("$")
     inner = getattr(op, "create_pods_op", None)
     if inner is not None:
         yield from _params(inner)

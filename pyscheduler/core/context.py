@@ -172,7 +172,7 @@ class Context(msgspec.Struct, eq=False):
         if self.handle.waiting_pods.by_uid:
             self.pending_events += events
 
-    def place_freed(self, pod: Pod, now: float, only: Callable[[Pod], bool] | None = None) -> None:
+    def place_freed(self, pod: Pod, now: float, only: Callable[[QueuedPod], bool] | None = None) -> None:
         """Requeue the pods (`only` some) that the removal of `pod` from its node may help."""
         freed = pod_deleted(pod)
         self.record_for_waiting_pods((freed,))
@@ -208,7 +208,9 @@ class Context(msgspec.Struct, eq=False):
         before.deleting = False  # nominated pods count until they are gone
         events = [pod_deleted(before)] if freed.after is None else pod_events(before, freed.after.on(freed.node_name))
         for event in events:
-            self.queue.move_all(event, now, only=lambda p: p.priority <= before.priority and p.uid not in exclude)
+            self.queue.move_all(
+                event, now, only=lambda q: q.pod.priority <= before.priority and q.pod.uid not in exclude
+            )
 
     def is_responsible_for(self, pod: Pod) -> bool:
         """Return True if one of the profiles has the pod's scheduler name."""

@@ -21,6 +21,7 @@ from pyscheduler.api.objects import NodeObject, PodObject
 from pyscheduler.api.pod import Pod
 from pyscheduler.core.changes import may_fit_other_pods, node_events, pod_events, pod_placed
 from pyscheduler.core.context import AssumedPod, Context
+from pyscheduler.core.pod_groups.wakeups import GroupWakeups
 from pyscheduler.core.queue.labels import NOMINATED_NODE_CHANGED, POD_ADD, POD_UPDATE
 from pyscheduler.core.scheduling.binding import forget_pod
 from pyscheduler.core.scheduling.pod_stages import Stage
@@ -143,7 +144,7 @@ def _handle_pending_pod(context: Context, old: Pod | None, pod: Pod, now: float)
     if context.handle.pods.is_indexed(pod) or context.handle.pods.is_indexed(old):
         for event in events:
             if event.action & _JOINS:
-                context.queue.move_all(event, now, only=lambda other: other.uid != pod.uid)
+                context.queue.move_all(event, now, only=lambda other: other.pod.uid != pod.uid)
     if nominated != context.queue.nominator.node_of.get(pod.uid):
         # Set by another component, or cleared for a preemptor of a higher priority.
         context.queue.requeue(pod, NOMINATED_NODE_CHANGED, now)
@@ -190,7 +191,7 @@ def handle_pod_deletion(context: Context, uid: str, now: float) -> None:
     context.reservations.times.remove(uid)
     context.queue.delete(uid)
     if placed or assumed is not None:
-        context.place_freed(pod, now)
+        context.place_freed(pod, now, GroupWakeups(context).may_help if context.groups.is_enabled else None)
     if pod.node_name or context.is_responsible_for(pod):
         context.instrument.event_handled("AssignedPodDelete" if pod.node_name else "UnschedulablePodDelete", now)
 

@@ -79,8 +79,6 @@ class Machine:
     ) -> None:
         """Create a machine with an empty cluster."""
         self.context = Context.build(build_profiles, instrument or Instrument(), settings or Settings())
-        self.epoch = 0.0
-        """Zero of the machine's clock, in seconds since 1970."""
         self.nodes: Sized = self.context.state.rows
 
     def handle(self, event: Event) -> list[Command]:
@@ -88,7 +86,7 @@ class Machine:
         suspended = self.context.suspended
         if suspended is not None and suspended.paused:
             suspended.is_stale = True
-        self.context.groups.set_time(event.at + self.epoch)
+        self.context.groups.set_time(event.at + self.context.settings.epoch)
         commands = self._dispatch(event)
         commands += self._process_backlog(event.at)
         if self.context.cancelled_bindings:
@@ -108,7 +106,7 @@ class Machine:
         suspended = context.suspended
         if suspended is not None and step is CycleStep.RESUME:
             return resume(context, suspended, now) + self._process_backlog(now)
-        context.groups.set_time(now + self.epoch)
+        context.groups.set_time(now + context.settings.epoch)
         if context.quota_waits:
             context.quota_waits.retry(now, is_idle=not context.queue.active.entries)
         queued = context.queue.pop(now) if suspended is None else drop_stale_attempt(context, now)

@@ -169,7 +169,6 @@ class Scheduler:
 
         With delayCacheUntilActive nothing is listed before. LeaseLost if leadership is lost.
         """
-        self.machine.epoch = self._clock.wall() - self._clock.now()
         if self._delay_cache:
             await self._leadership.lead(partial(self._follow, ALWAYS_LEADER.lead))
         else:

@@ -95,6 +95,14 @@ def end_attempt(
     return dict(failures)
 
 
+def may_reserve(context: Context, queued: QueuedPodGroup) -> bool:
+    """Return True if an attempt of the group that lacks room may reserve nodes for it, or change its reservation."""
+    if context.groups.quota is None:
+        return False
+    current = context.reservations.current
+    return current is None or current.head is queued or _order(queued) < _order(current.head)
+
+
 def end_if_gone(context: Context, now: float) -> None:
     """End the reservation of a group that is held or has no pending pods, or if there are no queues any more."""
     current = context.reservations.current

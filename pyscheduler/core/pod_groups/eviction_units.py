@@ -32,7 +32,7 @@ def eviction_units(context: Context, preemptor: PodGroupKey, priority: int) -> l
     Pods of one priority are in this order: those above the minimum of their group, single pods, whole groups.
     Terminating pods and those of the preemptor are left out.
     """
-    if not _has_lower_priority(context, priority):
+    if not has_lower_priority(context, priority):
         return []  # most attempts of groups that do not fit end here, and there may be a million pods
     groups: dict[PodGroupKey, list[Pod]] = {}
     units: list[EvictionUnit] = []
@@ -52,10 +52,13 @@ def eviction_units(context: Context, preemptor: PodGroupKey, priority: int) -> l
     return sorted(units, key=lambda unit: unit.importance)
 
 
-def _has_lower_priority(context: Context, priority: int) -> bool:
+def has_lower_priority(context: Context, priority: int) -> bool:
     """Return True if a pod on a node has a priority below this one, or may have it by its group."""
-    if context.state.placed.has_lower_priority(priority):
-        return True
+    return context.state.placed.has_lower_priority(priority) or has_group_of_lower_priority(context, priority)
+
+
+def has_group_of_lower_priority(context: Context, priority: int) -> bool:
+    """Return True if a group with pods on nodes has a priority of its own below this one."""
     return any(
         key.api != SINGLE_POD
         and isinstance(requirements := context.groups.requirements(key), PodGroup)

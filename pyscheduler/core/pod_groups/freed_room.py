@@ -6,41 +6,38 @@ A dry run of a large group takes long, so it is made only where the resources su
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from pyscheduler.api.nodes import Ints, NodeTable
 from pyscheduler.api.pod import Pod
-from pyscheduler.core.pod_groups.reservation import EndingPod
-
-_UNLIMITED = 1 << 31
+from pyscheduler.core.pod_groups.room import members_that_fit
 
 
 class FreedRoom:
     """Room on all nodes for the smallest member of a group, as pods end in an order."""
 
-    def __init__(self, nodes: NodeTable, members: Sequence[Pod], ending: Sequence[EndingPod]) -> None:
-        requests = [pod.requests.effective for pod in {pod.signature.template.id: pod for pod in members}.values()]
-        least = {r: min(each.get(r, 0) for each in requests) for r in requests[0]}
-        self._least = {resource: amount for resource, amount in least.items() if amount}
+    def __init__(self, nodes: NodeTable, least: Mapping[str, int], ending: Sequence[tuple[int, Pod]]) -> None:
+        """Create the room for members that request this much; `ending` has the row of each pod, in their order."""
+        self._least = least
         self._nodes = len(nodes)
         self._ending = len(ending)
-        self._rows = np.fromiter((each.row for each in ending), np.intp, len(ending))
-        self._free = {r: nodes.allocatable(r) - nodes.requested(r) for r in self._least}
+        self._rows = np.fromiter((row for row, _ in ending), np.intp, len(ending))
+        self._free = {r: nodes.allocatable(r) - nodes.requested(r) for r in least}
         self._freed = {
-            r: np.fromiter((each.pod.requests.effective.get(r, 0) for each in ending), np.int64, len(ending))
-            for r in self._least
+            r: np.fromiter((pod.requests.effective.get(r, 0) for _, pod in ending), np.int64, len(ending))
+            for r in least
         }
 
     def members(self, ended: int) -> Ints:
         """Return how many members fit on each node after a number of ends, as far as resources are concerned."""
-        most = np.full(self._nodes, _UNLIMITED, np.int64)
-        for resource, amount in self._least.items():
+        room: dict[str, Ints] = {}
+        for resource in self._least:
             freed = np.zeros(self._nodes, np.int64)
             np.add.at(freed, self._rows[:ended], self._freed[resource][:ended])
-            most = np.minimum(most, np.maximum(self._free[resource] + freed, 0) // amount)
-        return most
+            room[resource] = self._free[resource] + freed
+        return members_that_fit(room, self._least, self._nodes)
 
     def fewest(self, needed: int) -> int | None:
         """Return the number of ends after which that many members may fit; None if they never do."""

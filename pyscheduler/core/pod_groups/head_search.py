@@ -11,6 +11,7 @@ from pyscheduler.core.context import Context
 from pyscheduler.core.pod_groups.freed_room import FreedRoom
 from pyscheduler.core.pod_groups.placement import PlacementSearch
 from pyscheduler.core.pod_groups.reservation import EndingPod, Reservation, ends
+from pyscheduler.core.pod_groups.room import least_requests
 from pyscheduler.core.queue.queued_pod_group import QueuedPodGroup
 
 
@@ -23,7 +24,8 @@ class HeadSearch:
         self._group = group
         self._now = now
         self._ending = self._pods_that_end()
-        self._room = FreedRoom(context.state.table(), head.pods, self._ending)
+        ending = [(each.row, each.pod) for each in self._ending]
+        self._room = FreedRoom(context.state.table(), least_requests(head.pods), ending)
         self._needed = context.groups.needed_count(group)
 
     def run(self) -> Reservation | None:

@@ -20,7 +20,7 @@ from pyscheduler.api.pod_group_plugins import PodGroupPlugin, QuotaPlugin
 from pyscheduler.core.framework.plugin_calls import call_guarded
 from pyscheduler.core.framework.plugin_failure import PluginFailed
 from pyscheduler.core.instrument import Instrument
-from pyscheduler.core.pod_groups.usage import ReportedUsage, UsageByGroup
+from pyscheduler.core.pod_groups.usage import QueuesInUse, ReportedUsage, UsageByGroup
 
 T = TypeVar("T")
 D = TypeVar("D")
@@ -86,6 +86,7 @@ class PodGroupManager:
         self.quota: QuotaPlugin | None = None
         """The plugin that divides the cluster among queues, or None."""
         self._usage, self._reported = UsageByGroup(), ReportedUsage()
+        self._queues_in_use = QueuesInUse()
         self._limits_changed = False
         self._time = -math.inf
         self._adopted: list[tuple[PodGroupKey, Pod]] = []
@@ -101,7 +102,7 @@ class PodGroupManager:
         """Use these plugins, by scheduler name, from now on. `pods` are all that exist, `placed` those with a node."""
         succeeded = [pod for group in self._groups.values() for pod in group.succeeded.values()]
         self._plugins, self.quota = plugins, quota
-        self._usage, self._reported = UsageByGroup(), ReportedUsage()
+        self._usage, self._reported, self._queues_in_use = UsageByGroup(), ReportedUsage(), QueuesInUse()
         self.is_enabled = bool(plugins)
         self._adopted = []
         if quota is not None and quota.tracks_time and self._time >= 0:
@@ -138,7 +139,9 @@ class PodGroupManager:
         """Add a pod that exists and has not ended, or replace it by its new version."""
         if not self._plugins:
             return
-        key, before = self._group_of(pod), self._key_of.get(pod.uid)
+        before = self._key_of.get(pod.uid)
+        known = None if before is None else self._groups[before].pods.get(pod.uid)
+        key = before if known is not None and known.signature is pod.signature else self._group_of(pod)
         if before is not None and (key != before or pod.deleting):
             self.remove(pod.uid)
         if key is None or pod.deleting:
@@ -154,10 +157,11 @@ class PodGroupManager:
             self.changed[key] = None
             if old is None and self.quota is not None and self.quota.tracks_time:
                 self._adopted.append((key, pod))
-        if self.quota is not None:
+        is_placed = was_placed or bool(pod.node_name)
+        if self.quota is not None and (old is None or old.signature is not pod.signature or is_placed != was_placed):
             if old is not None:
                 self._usage.remove(key, old, placed=was_placed)
-            self._usage.add(key, pod, placed=pod.uid in group.placed)
+            self._usage.add(key, pod, placed=is_placed)
         if old is None or old.signature is not pod.signature:
             self.changed[key] = None
             self._usage.touch(key)
@@ -378,6 +382,13 @@ class PodGroupManager:
         failed: Sequence[EvictionUnit] | str = f"plugin {quota.name} failed"
         return self._call(failed, quota, QUOTA, quota.reclaim, group, dict(request), dict(free), units)
 
+    def may_reclaim(self, group: PodGroup) -> bool:
+        """Return True if pods of other queues have a node."""
+        if self.quota is None:
+            return False
+        self.report_usage()
+        return any(not self.may_preempt(group, other) for other in self._queues_in_use.representatives())
+
     def needed(self, group: PodGroup, pending: Collection[Pod]) -> Counter[str]:
         """Return what the least of the pending pods request that the group still needs for its minimum."""
         if len(pending) == 1:
@@ -401,13 +412,15 @@ class PodGroupManager:
         for key, usage in self._usage.take_stale():
             group = self.requirements(key) if usage is not None and key in self._groups else None
             if usage is None or not isinstance(group, PodGroup):
+                self._queues_in_use.remove(key)
                 self._call(None, quota, QUOTA, quota.remove_usage, key)
                 self._reported.set(key, None)
                 continue
             state = self._groups[key]
-            reserved = self._usage.reserved.get(key, Counter[str]())
-            pending = usage.pending - reserved if self._has_minimum(group, state) else {}
-            allocated, pending = dict(usage.allocated + reserved), dict(pending)
+            allocated, pending = usage.reported(self._usage.reserved.get(key, {}))
+            if not self._has_minimum(group, state):
+                pending = {}
+            self._queues_in_use.set(group, is_used=bool(state.placed))
             self._call(None, quota, QUOTA, quota.set_usage, group, allocated, pending)
             self._reported.set(key, (group.queue, allocated, pending))
 

@@ -8,6 +8,7 @@ Nothing is evicted or nominated before that is known.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate
 
 import numpy as np
 from msgspec import Struct
@@ -16,8 +17,14 @@ from pyscheduler.api.pod import Pod
 from pyscheduler.api.pod_group import EvictionUnit, PodGroup, PodGroupKey
 from pyscheduler.api.queued import QueuedPod
 from pyscheduler.core.context import Context
-from pyscheduler.core.pod_groups.eviction_units import eviction_units, leaves_minimums
+from pyscheduler.core.pod_groups.eviction_units import (
+    eviction_units,
+    has_group_of_lower_priority,
+    leaves_minimums,
+)
+from pyscheduler.core.pod_groups.freed_room import FreedRoom
 from pyscheduler.core.pod_groups.placement import PlacementSearch
+from pyscheduler.core.pod_groups.room import most_members
 from pyscheduler.core.queue.active_by_queue import CRITICAL_PRIORITY
 
 _NO_GROUP = PodGroupKey("", "")
@@ -38,13 +45,21 @@ class GroupPreemptionSearch:
     """Search for the victims of one group."""
 
     def __init__(
-        self, context: Context, group: PodGroup, priority: int, members: Sequence[QueuedPod], now: float
+        self,
+        context: Context,
+        group: PodGroup,
+        priority: int,
+        members: Sequence[QueuedPod],
+        now: float,
+        insufficient: Iterable[tuple[str, int]] = (),
     ) -> None:
+        """Create the search; `insufficient` is `QueuedPodGroup.insufficient`."""
         self._context = context
         self._group = group
         self._priority = priority
         self._members = members
         self._now = now
+        self._least = dict(insufficient)
 
     def run(self) -> GroupPreemption | str | None:
         """Return the victims and the nodes of the members; None if the group does not fit without any of them.
@@ -52,8 +67,8 @@ class GroupPreemptionSearch:
         With queues, the victims are pods of lower priority of the group's own queue, or those that it may reclaim from
         others; a text if these do not serve.
         """
-        units = self._by_disruption(self._of_lower_priority())
         terminating = self._terminating_pods()
+        units = self._by_disruption(self._of_lower_priority()) if terminating or self._may_suffice() else []
         needed = self._fewest(units, terminating) if units or terminating else None
         if needed is None and self._context.groups.quota is not None:
             reclaimed = self._reclaim()
@@ -80,6 +95,8 @@ class GroupPreemptionSearch:
     def _reclaim(self) -> Sequence[EvictionUnit] | str:
         """Return the units of other queues that make room, or why there are none."""
         context = self._context
+        if not context.groups.may_reclaim(self._group):
+            return ()
         request = context.groups.needed(self._group, [queued.pod for queued in self._members])
         free = self._free(request)
         units = self._with_groups(eviction_units(context, self._group.key, CRITICAL_PRIORITY))
@@ -113,16 +130,33 @@ class GroupPreemptionSearch:
         violating = set() if plugin is None else {pod.uid for pod in plugin.violates_budgets(_pods_of(units))}
         return sorted(units, key=lambda unit: any(pod.uid in violating for pod in unit.pods))
 
+    def _may_suffice(self) -> bool:
+        """Return False if the nodes have too little room even without any pod of a lower priority.
+
+        There may be a million such pods, and this reads columns only.
+        """
+        context, priority = self._context, self._priority
+        if not self._least or has_group_of_lower_priority(context, priority):
+            return True
+        nodes = context.state.table_without_lower_priority(priority)
+        room = most_members(nodes, self._least)
+        return room >= context.groups.needed_count(self._group) or bool(nodes.overflowed.any())
+
     def _fewest(self, units: Sequence[EvictionUnit], terminating: Sequence[Pod]) -> Sequence[EvictionUnit] | None:
         """Return the shortest beginning of the units without which the group fits; None if there is none."""
-        if self._place(units, terminating) is None:
+        least = self._fewest_by_resources(units, terminating)
+        if least is None or (not self._least and self._place(units, terminating) is None):
             return None
-        too_few, enough, tried = -1, len(units), 0
+        too_few, enough, tried = least - 1, len(units), 0
         while tried < len(units):
-            if self._place(units[:tried], terminating) is not None:
+            if tried >= least and self._place(units[:tried], terminating) is not None:
                 enough = tried
                 break
-            too_few, tried = tried, max(1, 2 * tried)
+            too_few, tried = max(too_few, tried), max(1, 2 * tried)
+        else:
+            # Last: to remove all of them takes seconds in a large cluster.
+            if self._least and self._place(units, terminating) is None:
+                return None
         while enough - too_few > 1:
             middle = (too_few + enough) // 2
             if self._place(units[:middle], terminating) is not None:
@@ -130,6 +164,17 @@ class GroupPreemptionSearch:
             else:
                 too_few = middle
         return units[:enough]
+
+    def _fewest_by_resources(self, units: Sequence[EvictionUnit], terminating: Sequence[Pod]) -> int | None:
+        """Return the number of units without which the resources may suffice; None if they never do."""
+        state, needed = self._context.state, self._context.groups.needed_count(self._group)
+        pods = [*terminating, *(pod for unit in units for pod in unit.pods)]
+        rows = [(node.row, pod) for pod in pods if (node := state.node_of(pod.uid)) is not None]
+        fewest = FreedRoom(state.table(), self._least, rows).fewest(needed)
+        if fewest is None:
+            return None
+        ends = accumulate((len(unit.pods) for unit in units), initial=len(terminating))
+        return next((i for i, end in enumerate(ends) if end >= fewest), len(units))
 
     def _without_unneeded(self, removed: Sequence[EvictionUnit], terminating: Sequence[Pod]) -> list[EvictionUnit]:
         """Put units back, the most important first, as long as the group still fits (kube-scheduler's reprieve)."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 
 from pyscheduler.api.pod import Pod
-from pyscheduler.api.pod_group import PodGroupKey
+from pyscheduler.api.pod_group import PodGroup, PodGroupKey
 
 
 class GroupUsage:
@@ -14,10 +15,24 @@ class GroupUsage:
     __slots__ = ("allocated", "pending")
 
     def __init__(self) -> None:
-        self.allocated = Counter[str]()
-        """Sum over the pods that are assigned or assumed."""
-        self.pending = Counter[str]()
+        self.allocated: dict[str, int] = {}
+        """Sum over the pods that are assigned or assumed; 0 for a resource that none of them requests any more."""
+        self.pending: dict[str, int] = {}
         """Sum over the others."""
+
+    def change(self, requests: Mapping[str, int], sign: int, *, placed: bool) -> None:
+        """Add or subtract the requests of a pod; a Counter takes several times longer, and this is done for each."""
+        sums = self.allocated if placed else self.pending
+        for resource, amount in requests.items():
+            sums[resource] = sums.get(resource, 0) + sign * amount
+
+    def reported(self, reserved: Mapping[str, int]) -> tuple[dict[str, int], dict[str, int]]:
+        """Return the allocated and the pending amounts above 0, with these pending ones counted as allocated."""
+        allocated, pending = self.allocated, self.pending
+        if reserved:
+            allocated = {r: allocated.get(r, 0) + reserved.get(r, 0) for r in (*allocated, *reserved)}
+            pending = {r: amount - reserved.get(r, 0) for r, amount in pending.items()}
+        return {r: n for r, n in allocated.items() if n > 0}, {r: n for r, n in pending.items() if n > 0}
 
 
 Usage = tuple[str, dict[str, int], dict[str, int]]
@@ -70,13 +85,12 @@ class UsageByGroup:
         usage = self._groups.get(key)
         if usage is None:
             usage = self._groups[key] = GroupUsage()
-        (usage.allocated if placed else usage.pending).update(pod.requests.effective)
+        usage.change(pod.requests.effective, 1, placed=placed)
         self._stale[key] = None
 
     def remove(self, key: PodGroupKey, pod: Pod, *, placed: bool) -> None:
         """Remove a pod of a group."""
-        usage = self._groups[key]
-        (usage.allocated if placed else usage.pending).subtract(pod.requests.effective)
+        self._groups[key].change(pod.requests.effective, -1, placed=placed)
         self._stale[key] = None
 
     def move(self, key: PodGroupKey, pod: Pod, *, placed: bool) -> None:
@@ -102,3 +116,33 @@ class UsageByGroup:
         stale = [(key, self._groups.get(key)) for key in self._stale]
         self._stale.clear()
         return stale
+
+
+class QueuesInUse:
+    """Queues that have pods with a node, as the groups name them: by name, or by their namespace."""
+
+    def __init__(self) -> None:
+        self._name_of: dict[PodGroupKey, str] = {}
+        self._groups: dict[str, dict[PodGroupKey, PodGroup]] = {}
+
+    def set(self, group: PodGroup, *, is_used: bool) -> None:
+        """Record that the group has pods with a node, or none."""
+        name = group.queue or f"/{group.key.namespace}"
+        if self._name_of.get(group.key, name) != name or not is_used:
+            self.remove(group.key)
+        if is_used:
+            self._name_of[group.key] = name
+            self._groups.setdefault(name, {})[group.key] = group
+
+    def remove(self, key: PodGroupKey) -> None:
+        """Drop a group."""
+        name = self._name_of.pop(key, None)
+        if name is not None:
+            groups = self._groups[name]
+            del groups[key]
+            if not groups:
+                del self._groups[name]
+
+    def representatives(self) -> list[PodGroup]:
+        """Return a group of each queue."""
+        return [next(iter(groups.values())) for groups in self._groups.values()]

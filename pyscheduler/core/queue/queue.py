@@ -267,6 +267,7 @@ class SchedulingQueue(QueueContents):
         self._requeue_or_hold(group, how, label, now)
 
     def _requeue_or_hold(self, group: QueuedPodGroup, how: QueueingStrategy, label: str, now: float) -> None:
+        self._groups.changed.pop(group.key, None)  # this is what `update_groups` would do again
         if self._members.reason_to_wait(group):
             self._members.hold(group, now)
         else:
@@ -311,13 +312,13 @@ class SchedulingQueue(QueueContents):
 
     # Requeueing by events
 
-    def move_all(self, event: ClusterEvent, now: float, only: Callable[[Pod], bool] | None = None) -> None:
+    def move_all(self, event: ClusterEvent, now: float, only: Callable[[QueuedPod], bool] | None = None) -> None:
         """Record an event for the pods in flight, and evaluate it for the unschedulable pods (`only` some)."""
         plugins = self._events.registered_plugins(event)
         if plugins != []:
             self._in_flight.record(event)
             if self.backlog or self._unschedulable.has_any(plugins):
-                self.backlog.move(event, now, plugins, only and (lambda queued: only(queued.pod)))
+                self.backlog.move(event, now, plugins, only)
                 self.backlog.limit(self._unschedulable.group_count)
 
     def process_backlog(self) -> int:

@@ -38,6 +38,8 @@ class QueuedPodGroup(QueuedPod):
     """True if the last attempt failed for lack of room, so that nodes may be reserved for the group."""
     arrival: int = field(default_factory=count().__next__)
     """Number of the entry in the order in which they came."""
+    insufficient: tuple[tuple[str, int], ...] = ()
+    """What each member requests at least of the resources that were insufficient in the last attempt."""
     _lowest: Pod | None = None
     """First pending member of the lowest priority; None if it has to be searched."""
 
@@ -52,6 +54,7 @@ class QueuedPodGroup(QueuedPod):
     def add_member(self, queued: QueuedPod) -> None:
         """Add a pending member."""
         self.members[queued.pod.uid] = queued
+        self.insufficient = ()
         if self._lowest is not None and queued.pod.priority < self._lowest.priority:
             self._lowest = queued.pod
 
@@ -64,14 +67,15 @@ class QueuedPodGroup(QueuedPod):
     def replace_pod(self, pod: Pod) -> None:
         """Replace the pod of a member by its new version."""
         self.members[pod.uid].pod = pod
-        self._lowest = None
+        self._lowest, self.insufficient = None, ()
 
     def set_requirements(self, group: PodGroup) -> None:
         """Give the entry the priority of the group: its own, or the least of its pending members'."""
         lowest = self._lowest
         if lowest is None:
             # Thousands of members come one by one, so this must not be done for each.
-            lowest = self._lowest = min(MemberPods(self.members.values()), key=lambda pod: pod.priority)
+            pods = (queued.pod for queued in self.members.values())
+            lowest = self._lowest = next(pods) if len(self.members) == 1 else min(pods, key=lambda pod: pod.priority)
         priority = lowest.priority if group.priority is None else group.priority
         if self.pod.priority != priority or self.pod.scheduler_name != lowest.scheduler_name:
             self.pod = _stand_in(self.pod.uid, self.key, lowest, priority)

@@ -109,7 +109,7 @@ def forget_and_requeue(context: Context, assumed: AssumedPod, failure: Failure, 
     forget_pod(context, assumed)
     commands = handle_scheduling_failure(context, assumed.queued, failure, now)
     uid = assumed.pod.uid
-    context.place_freed(assumed.pod.on(assumed.node_name), now, only=lambda pod: pod.uid != uid)
+    context.place_freed(assumed.pod.on(assumed.node_name), now, only=lambda queued: queued.pod.uid != uid)
     return commands
 
 

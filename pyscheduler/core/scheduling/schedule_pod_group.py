@@ -36,6 +36,7 @@ from pyscheduler.core.pod_groups.preemption import GroupPreemptionSearch
 from pyscheduler.core.pod_groups.quota_waits import Permission
 from pyscheduler.core.pod_groups.refused_binding import refused_before
 from pyscheduler.core.pod_groups.reservation import RESERVATION
+from pyscheduler.core.pod_groups.wakeups import set_insufficient
 from pyscheduler.core.preemption.executor import prepare_candidate
 from pyscheduler.core.queue.queued_pod_group import QueuedPodGroup
 from pyscheduler.core.scheduling.binding import start_binding
@@ -81,6 +82,7 @@ def schedule_pod_group(context: Context, queued: QueuedPodGroup, now: float) -> 
     _bind_refused_member_first(context, group, search)
     placed = search.placed
     failures = _failures_of_all(context, group, queued, search)
+    set_insufficient(queued, failures.values())
     evictions = [] if placed or not failures else _run_preemption(context, group, queued, failures, now)
     if context.groups.quota is not None:
         failures = backfill.end_attempt(context, group, queued, failures, now, may_start=bool(placed or evictions))
@@ -191,11 +193,8 @@ def _failures_of_all(
         f"pod group {group.key} does not fit: {search.fitting + started} of {group.min_count} required pods have a node"
     )
     text += f", {name} lacks {search.missing}: " if search.missing else f", {name} has none: "
-    whole = replace(first, message=text + first.message)
-    return {
-        uid: failures[uid] if failures.get(uid, first).reason != UNSCHEDULABLE else replace(whole, nominate="")
-        for uid in queued.members
-    }
+    whole = replace(first, message=text + first.message, nominate="")
+    return {uid: failures[uid] if failures.get(uid, first).reason != UNSCHEDULABLE else whole for uid in queued.members}
 
 
 def _run_preemption(
@@ -218,7 +217,8 @@ def _run_preemption(
         failures.update({uid: replace(failure, nominate=None) for uid, failure in failures.items()})
         return []
     priority = queued.pod.priority
-    found = GroupPreemptionSearch(context, group, priority, list(queued.members.values()), now).run()
+    members = list(queued.members.values())
+    found = GroupPreemptionSearch(context, group, priority, members, now, queued.insufficient).run()
     if isinstance(found, str):
         failures.update({uid: replace(each, message=f"{each.message} {found}") for uid, each in failures.items()})
         return []

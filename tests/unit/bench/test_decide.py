@@ -191,7 +191,7 @@ def test_pods_are_bound_in_groups_of_each_size() -> None:
 
 def test_large_group_is_bound_whole_or_not_at_all() -> None:
     bound = {row.name: len(binds([c for action in row.prepare(1) for c in action()])) for _, row in rows("large-group")}
-    assert bound == {"fits": 4, "one short": 0, "one short, retry": 0}
+    assert bound == {"fits": 4, "one short": 0, "one short, a pod ends": 0}
 
 
 def test_waiting_groups_are_retried_only_after_events() -> None:

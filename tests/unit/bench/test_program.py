@@ -44,6 +44,16 @@ def test_count_param_is_the_workloads_parameter() -> None:
     assert result.node_names == ["node-0", "node-1"]
 
 
+def test_pods_are_members_of_groups_in_turn() -> None:
+    annotations = {"group": "{{.Group}}", "size": "{{.GroupSize}}"}
+    template = json.dumps({"kind": "Pod", "metadata": {"annotations": annotations}, "spec": {}})
+    pods = f"{{opcode: createPods, count: 4, groupsParam: $groups, collectMetrics: true, podTemplate: {template}}}"
+    result = program(f"[{NODES}, {pods}]", groups=2)
+
+    found = [pod["metadata"]["annotations"] for pod in objects(result.pending[0].batch)]
+    assert found == [{"group": f"group-{i % 2}", "size": "2"} for i in range(4)]
+
+
 def test_node_labels_are_round_robin_or_the_nodes_name() -> None:
     strategy = "labelNodePrepareStrategy: {labelKey: zone, labelValues: [a, b]}"
     unique = "uniqueNodeLabelStrategy: {labelKey: own}"

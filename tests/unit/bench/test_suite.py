@@ -38,7 +38,7 @@ def test_workload_names_are_unique() -> None:
 
 
 def test_every_test_case_has_a_small_size_except_those_about_the_start() -> None:
-    small = {case.test.name for case in SUITE if {"short", "start", "latency"} & set(case.workload.labels)}
+    small = {case.test.name for case in SUITE if {"short", "start", "latency", "groups"} & set(case.workload.labels)}
 
     assert small == {case.test.name for case in SUITE}
 
@@ -136,7 +136,7 @@ def test_workloads_are_selected_by_name_and_label(names: list[str], labels: list
     ("names", "labels", "message"),
     [
         (["Nonsense"], [], "there is no workload Nonsense; use SchedulingPodAntiAffinity, "),
-        ([], ["huge"], "no workload has the label huge; use goal, large, latency, performance, short, start"),
+        ([], ["huge"], "no workload has the label huge; use goal, groups, large, latency, performance, short, start"),
         (["ColdStart"], ["short"], "none of ColdStart has the label short"),
     ],
 )

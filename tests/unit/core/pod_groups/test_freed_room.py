@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pyscheduler.core.pod_groups.freed_room import FreedRoom
-from pyscheduler.core.pod_groups.reservation import UNKNOWN, EndingPod
+from pyscheduler.core.pod_groups.room import least_requests
 from tests.scenarios.batch.cluster import Cluster
 from tests.scenarios.batch.manifests import node, pod
 
@@ -24,11 +24,11 @@ def freed_room(*members: dict[str, Any]) -> FreedRoom:
     context = cluster.machine.context
     pods = {each.name: each for each in context.pods.values()}
     ending = [
-        EndingPod(UNKNOWN, 0, 1, pods["r2"]),
-        EndingPod(UNKNOWN, 0, 0, pods["r0"]),
-        EndingPod(UNKNOWN, 0, 0, pods["r1"]),
+        (1, pods["r2"]),
+        (0, pods["r0"]),
+        (0, pods["r1"]),
     ]
-    return FreedRoom(context.state.table(), [pods[f"m{i}"] for i in range(len(members))], ending)
+    return FreedRoom(context.state.table(), least_requests(pods[f"m{i}"] for i in range(len(members))), ending)
 
 
 @pytest.mark.parametrize(("ended", "expected"), [(0, [1, 0]), (1, [1, 1]), (2, [2, 1]), (3, [3, 1])])

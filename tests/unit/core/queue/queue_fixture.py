@@ -167,7 +167,7 @@ class QueueFixture:
         return queued.pod.name
 
     def move(self, event: ClusterEvent, only: Callable[[Pod], bool] | None = None) -> int:
-        self.queue.move_all(event, self.now, only)
+        self.queue.move_all(event, self.now, only and (lambda queued: only(queued.pod)))
         return self.queue.process_backlog()
 
     def counts(self) -> tuple[int, int, int, int]:

@@ -1,0 +1,47 @@
+"""Upper bounds of how many members of a group the nodes have room for, from columns of resources alone."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Set
+
+import numpy as np
+
+from pyscheduler.api.nodes import Ints, NodeTable
+from pyscheduler.api.pod import Pod
+from pyscheduler.core.scheduling.failure import Failure
+
+_UNLIMITED = 1 << 31
+_INSUFFICIENT = re.compile(r"Insufficient ([^\s,]+?)\.?(?=[\s,]|$)")
+"""Reason of NodeResourcesFit in a message."""
+
+
+def least_requests(members: Iterable[Pod]) -> dict[str, int]:
+    """Return what each of the members requests at least; without resources that one of them does not request."""
+    requests = [pod.requests.effective for pod in {pod.signature.template.id: pod for pod in members}.values()]
+    least = {resource: min(each.get(resource, 0) for each in requests) for resource in requests[0]}
+    return {resource: amount for resource, amount in least.items() if amount}
+
+
+def members_that_fit(free: Mapping[str, Ints], least: Mapping[str, int], nodes: int) -> Ints:
+    """Return how many members of these requests each node has room for, given what it has free of each resource."""
+    most = np.full(nodes, _UNLIMITED, np.int64)
+    for resource, amount in least.items():
+        most = np.minimum(most, np.maximum(free[resource], 0) // amount)
+    return most
+
+
+def most_members(nodes: NodeTable, least: Mapping[str, int]) -> int:
+    """Return how many members of these requests all nodes have room for."""
+    free = {resource: nodes.allocatable(resource) - nodes.requested(resource) for resource in least}
+    return int(members_that_fit(free, least, len(nodes)).sum())
+
+
+def insufficient_resources(failures: Iterable[Failure], resources: Iterable[str]) -> Set[str]:
+    """Return the resources of which nodes had too little in a failed attempt.
+
+    Nothing may be concluded from others: a profile may lack NodeResourcesFit, or let it ignore some of them.
+    """
+    messages = {failure.message for failure in failures}
+    named = {name for message in messages for name in _INSUFFICIENT.findall(message)}
+    return named.intersection(resources)

@@ -1,0 +1,50 @@
+"""Preemption for a group removes few pods in its dry runs, however many have a lower priority."""
+
+from __future__ import annotations
+
+import pytest
+
+from pyscheduler.api.pod import Pod
+from pyscheduler.api.pod_group import EvictionUnit, PodGroupKey
+from pyscheduler.core.context import Context
+from pyscheduler.core.pod_groups import preemption
+from pyscheduler.core.state.cluster import ClusterState
+from tests.scenarios.batch.cluster import Cluster
+from tests.scenarios.batch.manifests import VOLCANO, gang, pod, slots
+
+
+def removals_of_preemption(monkeypatch: pytest.MonkeyPatch, low: int, high: int, size: int) -> tuple[int, list[str]]:
+    """Return how many pods a group removes for its preemption in full slots, and the evicted ones."""
+    cluster = Cluster(*slots(low + high))
+    cluster.submit(*(pod(f"low{i}") for i in range(low)))
+    cluster.submit(*(pod(f"high{i}", priority=20) for i in range(high)))
+    removed = 0
+    remove = ClusterState.remove
+
+    def counted(state: ClusterState, uid: str) -> Pod | None:
+        nonlocal removed
+        removed += uid in running
+        return remove(state, uid)
+
+    running = {pod.uid for pod in cluster.machine.context.pods.values()}
+    monkeypatch.setattr(ClusterState, "remove", counted)
+    cluster.submit(gang("g", size, [pod(f"g{i}", priority=10) for i in range(size)], VOLCANO))
+    return removed, cluster.evicted_names
+
+
+def test_no_more_are_removed_than_the_resources_require(monkeypatch: pytest.MonkeyPatch) -> None:
+    removed, evicted = removals_of_preemption(monkeypatch, low=60, high=0, size=3)
+    assert len(evicted) == 3
+    assert removed < 60
+
+
+def test_none_is_listed_if_all_of_lower_priority_leave_too_little_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    listings: list[int] = []
+
+    def listed(_: Context, __: PodGroupKey, priority: int) -> list[EvictionUnit]:
+        listings.append(priority)
+        return []
+
+    monkeypatch.setattr(preemption, "eviction_units", listed)
+    assert removals_of_preemption(monkeypatch, low=2, high=2, size=3)[1] == []
+    assert not listings
