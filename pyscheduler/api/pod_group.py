@@ -19,7 +19,7 @@ class PodGroupKey(NamedTuple):
     namespace: str
     name: str
     api: str = ""
-    """API group of the PodGroup object; "" if annotations of the pods declare the group."""
+    """API group of the PodGroup object; "" or the UID of a controller if annotations of the pods declare the group."""
 
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}"

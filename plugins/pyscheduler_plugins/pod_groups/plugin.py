@@ -48,7 +48,7 @@ class PodGroups(PodGroupPlugin):
         templates = {pod.signature.template for pod in members}
         found = _mixed_schedulers(templates) or self._declared(key, members)
         if isinstance(found, PodGroup):
-            found = pod_annotations.with_topology(found, members)
+            found = pod_annotations.with_annotations(found, members)
         if isinstance(found, PodGroup) and any(each.spec.preemption_policy == "Never" for each in templates):
             return replace(found, may_preempt=False)
         return found
