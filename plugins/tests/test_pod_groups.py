@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
-from pyscheduler.api import Action, ClusterEvent, NoArgs, PodGroup, PodGroupKey, Rejection, ResourceKind
+from pyscheduler.api import Action, ClusterEvent, PodGroup, PodGroupKey, Rejection, ResourceKind
 from pyscheduler.core.framework.handle import empty_handle
 from pyscheduler.testing import PodBuilder, pod
 from pyscheduler_plugins.pod_group import POD_GROUP, POD_GROUP_LABEL
 from pyscheduler_plugins.pod_groups import native, volcano
 from pyscheduler_plugins.pod_groups.plugin import PRIORITY_CLASS, PodGroups
+from pyscheduler_plugins.pod_groups.stale_grace import PodGroupsArgs
 
 Json = dict[str, Any]
 V1BETA1, V1ALPHA3, V1ALPHA2 = (
@@ -69,7 +70,7 @@ def plugin(*objects: tuple[ResourceKind, Json]) -> PodGroups:
     handle.objects.watch(PodGroups.watches)
     for kind, obj in objects:
         handle.objects.set(kind, obj)
-    return PodGroups(NoArgs(), handle)
+    return PodGroups(PodGroupsArgs(), handle)
 
 
 def group(pod_groups: PodGroups, *members: PodBuilder) -> PodGroup:

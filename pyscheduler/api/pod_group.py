@@ -89,6 +89,8 @@ class PodGroup(Struct, frozen=True):
     queue: str = ""
     """Queue that the group is scheduled from; "" for the default."""
     topology: tuple[TopologyConstraint, ...] = ()
+    stale_grace_seconds: float | None = None
+    """Seconds after which the pods of a started group are evicted if it lacks its minimum; None for never."""
     created: str = ""
     """metadata.creationTimestamp of the object; "" if there is none."""
     uid: str = ""

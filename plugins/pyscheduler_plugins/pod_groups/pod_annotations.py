@@ -68,7 +68,7 @@ def missing(pod: Pod) -> str:
 def read(key: PodGroupKey, members: Collection[Pod]) -> PodGroup | Rejection:
     """Return the requirements that the pods of a group declare, or the reason why they are invalid."""
     first = next(iter(members))
-    min_count = _common_value(MIN_COUNT, members)
+    min_count = common_value(MIN_COUNT, members)
     if isinstance(min_count, Rejection):
         return min_count
     if min_count is None:
@@ -80,12 +80,12 @@ def read(key: PodGroupKey, members: Collection[Pod]) -> PodGroup | Rejection:
 
 def with_annotations(group: PodGroup, members: Collection[Pod]) -> PodGroup | Rejection:
     """Return a group of any API with the queue and the topologies that annotations of its pods add to it."""
-    queue = _common_value(QUEUE, members)
+    queue = common_value(QUEUE, members)
     if isinstance(queue, Rejection):
         return queue
     topology = group.topology
     for annotation, required in ((REQUIRED_TOPOLOGY, True), (PREFERRED_TOPOLOGY, False)):
-        value = _common_value(annotation, members)
+        value = common_value(annotation, members)
         if isinstance(value, Rejection):
             return value
         keys = [key.strip() for key in (value or "").split(",") if key.strip()]
@@ -93,7 +93,7 @@ def with_annotations(group: PodGroup, members: Collection[Pod]) -> PodGroup | Re
     return replace(group, queue=group.queue or queue or "", topology=topology)
 
 
-def _common_value(annotation: str, members: Collection[Pod]) -> str | Rejection | None:
+def common_value(annotation: str, members: Collection[Pod]) -> str | Rejection | None:
     """Return the value of an annotation, None if it is missing, or a Rejection if the pods have different ones."""
     first = next(iter(members))
     value = first.annotations.get(annotation)
