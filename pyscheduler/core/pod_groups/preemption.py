@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from pyscheduler.api.pod import Pod
 from pyscheduler.api.pod_group import EvictionUnit, PodGroup, PodGroupKey
+from pyscheduler.api.pod_group_cycle import NominateGroup
 from pyscheduler.api.queued import QueuedPod
 from pyscheduler.core.context import Context
 from pyscheduler.core.pod_groups.eviction_units import eviction_units, leaves_minimums
@@ -182,6 +183,11 @@ def preempt_whole_groups(
     alone = PodGroup(_NO_GROUP, min_count=1)
     found = GroupPreemptionSearch(context, alone, queued.pod.priority, [queued], now).run()
     return None if isinstance(found, str) else found
+
+
+def of_nomination(context: Context, nominated: NominateGroup | None) -> GroupPreemption | None:
+    """Return the nomination of a plugin with the nodes of its victims; None for none."""
+    return None if nominated is None else GroupPreemption(nominated.nodes, _by_node(context, nominated.evict))
 
 
 def _pods_of(units: Iterable[EvictionUnit]) -> list[Pod]:
