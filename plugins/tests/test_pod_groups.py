@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from pyscheduler.api import Action, ClusterEvent, NoArgs, PodGroup, PodGroupKey, Rejection, ResourceKind
+from pyscheduler.api import Action, ClusterEvent, PodGroup, PodGroupKey, Rejection, ResourceKind
 from pyscheduler.core.framework.handle import empty_handle
 from pyscheduler.testing import PodBuilder, pod
 from pyscheduler_plugins.pod_group import POD_GROUP, POD_GROUP_LABEL
 from pyscheduler_plugins.pod_groups import native, volcano
 from pyscheduler_plugins.pod_groups.plugin import PRIORITY_CLASS, PodGroups
+from pyscheduler_plugins.pod_groups.stale_grace import PodGroupsArgs
 
 Json = dict[str, Any]
 V1BETA1, V1ALPHA3, V1ALPHA2 = (
@@ -40,6 +42,17 @@ def annotated(name: str = "a", min_count: str = "2") -> PodBuilder:
     return group.annotation("pyscheduler.io/pod-group-min-count", min_count)
 
 
+def of_controller(kind: str, uid: str = "uid", **labels: str) -> PodBuilder:
+    """Return a pod with a controller and a minimum; `_` in label names stands for `-`."""
+    member = pod("a").annotation("pyscheduler.io/pod-group-min-count", "2")
+    owner = {"apiVersion": "v1", "kind": kind, "name": "train", "uid": uid, "controller": True}
+    member.manifest["metadata"]["ownerReferences"] = [owner]
+    for name, value in labels.items():
+        domain = "jobset" if "job" in name else "leaderworkerset"
+        member = member.label(f"{domain}.sigs.k8s.io/{name.replace('_', '-')}", value)
+    return member
+
+
 def pod_group(name: str = "g", **spec: Any) -> Json:
     return {"metadata": {"name": name, "namespace": "default"}, "spec": spec}
 
@@ -57,7 +70,7 @@ def plugin(*objects: tuple[ResourceKind, Json]) -> PodGroups:
     handle.objects.watch(PodGroups.watches)
     for kind, obj in objects:
         handle.objects.set(kind, obj)
-    return PodGroups(NoArgs(), handle)
+    return PodGroups(PodGroupsArgs(), handle)
 
 
 def group(pod_groups: PodGroups, *members: PodBuilder) -> PodGroup:
@@ -97,6 +110,20 @@ def result(pod_groups: PodGroups, *members: PodBuilder) -> PodGroup | Rejection:
         ),
         pytest.param(of_coscheduling(), COSCHEDULING, id="label of scheduling.x-k8s.io"),
         pytest.param(annotated(), ANNOTATED, id="annotation of pyscheduler"),
+        pytest.param(of_controller("Job"), PodGroupKey("default", "Job/train", "uid"), id="minimum and a controller"),
+        pytest.param(
+            of_controller("Job", jobset_name="js", jobset_uid="1234"),
+            PodGroupKey("default", "JobSet/js", "1234"),
+            id="JobSet",
+        ),
+        pytest.param(
+            of_controller("StatefulSet", name="lws", group_index="0", group_key="abcd"),
+            PodGroupKey("default", "LeaderWorkerSet/lws-0", "abcd"),
+            id="replica of a LeaderWorkerSet",
+        ),
+        pytest.param(
+            of_controller("Job").annotation("pyscheduler.io/pod-group", "g"), ANNOTATED, id="name and a controller"
+        ),
         pytest.param(pod("a").spec(schedulingGroup={}), None, id="schedulingGroup without name"),
         pytest.param(pod("a").label(POD_GROUP_LABEL, ""), None, id="empty label"),
     ],
@@ -140,8 +167,20 @@ def test_role_is_the_volcano_task_or_the_annotation() -> None:
         pytest.param(
             pod("a").annotation("pyscheduler.io/pod-group-min-count", "2"),
             "annotation pyscheduler.io/pod-group-min-count requires the name of the group in annotation "
-            "pyscheduler.io/pod-group",
+            "pyscheduler.io/pod-group or a controller of the pod",
             id="annotations without name",
+        ),
+        pytest.param(
+            of_controller("Job").annotation("scheduling.k8s.io/group-name", "g"),
+            "pod declares several pod groups: PodGroup default/g (scheduling.volcano.sh) and "
+            "pod group default/Job/train of annotations",
+            id="Volcano and controller",
+        ),
+        pytest.param(
+            pod("a").annotation("pyscheduler.io/pod-group-role", "worker"),
+            "annotation pyscheduler.io/pod-group-role requires the name of the group in annotation "
+            "pyscheduler.io/pod-group",
+            id="role without group",
         ),
         pytest.param(
             pod("a").annotation("yunikorn.apache.org/task-group-name", "workers"),
@@ -237,6 +276,25 @@ def test_group_preempts_only_if_all_its_pods_may(policies: tuple[str | None, ...
 def test_annotations_declare_minimum_and_queue() -> None:
     members = [annotated(name, "3").annotation("pyscheduler.io/pod-group-queue", "research") for name in "ab"]
     assert group(plugin(), *members) == PodGroup(ANNOTATED, 3, queue="research")
+
+
+@pytest.mark.parametrize("member", [of_kubernetes, of_volcano, of_coscheduling])
+def test_annotations_give_a_group_of_each_api_queue_and_role(member: Callable[[], PodBuilder]) -> None:
+    kinds = ((V1BETA1, gang(1)), (volcano.KIND, pod_group(minMember=1)), (POD_GROUP, pod_group(minMember=1)))
+    annotated_member = member().annotation("pyscheduler.io/pod-group-queue", "research")
+    annotated_member = annotated_member.annotation("pyscheduler.io/pod-group-role", "worker")
+    assert group(plugin(*kinds), annotated_member).queue == "research"
+    assert plugin().role_of(annotated_member.build()) == "worker"
+
+
+def test_queue_of_a_volcano_pod_group_precedes_the_annotation() -> None:
+    member = of_volcano().annotation("pyscheduler.io/pod-group-queue", "research")
+    assert group(plugin((volcano.KIND, pod_group(minMember=1, queue="q"))), member).queue == "q"
+
+
+def test_pods_of_a_recreated_controller_are_a_group_of_their_own() -> None:
+    first, second = (plugin().group_of(of_controller("Job", uid).build()) for uid in ("1", "2"))
+    assert first != second
 
 
 @pytest.mark.parametrize(

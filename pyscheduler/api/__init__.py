@@ -79,6 +79,7 @@ from pyscheduler.api.pod_group import (
     PodGroupKey,
     TopologyConstraint,
 )
+from pyscheduler.api.pod_group_cycle import NominateGroup, Placement, PlacementFeasiblePlugin, PodGroupPostFilterPlugin
 from pyscheduler.api.pod_group_plugins import PodGroupPlugin, QuotaPlugin
 from pyscheduler.api.preemption import Candidate, PreemptionPlugin, PreemptionSearch
 from pyscheduler.api.qos import QoSClass
@@ -144,9 +145,12 @@ __all__ = [
     "NodeTerm",
     "NodeToStatus",
     "Nominate",
+    "NominateGroup",
     "Normalizer",
     "PendingEvictions",
     "PermitPlugin",
+    "Placement",
+    "PlacementFeasiblePlugin",
     "Plugin",
     "Pod",
     "PodAttributes",
@@ -154,6 +158,7 @@ __all__ = [
     "PodGroup",
     "PodGroupKey",
     "PodGroupPlugin",
+    "PodGroupPostFilterPlugin",
     "PodKinds",
     "PodLister",
     "PodNominator",

@@ -20,7 +20,7 @@ class PodGroupKey(NamedTuple):
     namespace: str
     name: str
     api: str = ""
-    """API group of the PodGroup object; "" if annotations of the pods declare the group."""
+    """API group of the PodGroup object; "" or the UID of a controller if annotations of the pods declare the group."""
 
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}"
@@ -92,6 +92,8 @@ class PodGroup(Struct, frozen=True):
     queue: str = ""
     """Queue that the group is scheduled from; "" for the default."""
     topology: tuple[TopologyConstraint, ...] = ()
+    stale_grace_seconds: float | None = None
+    """Seconds after which the pods of a started group are evicted if it lacks its minimum; None for never."""
     created: str = ""
     """metadata.creationTimestamp of the object; "" if there is none."""
     uid: str = ""

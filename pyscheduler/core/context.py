@@ -143,7 +143,8 @@ class Context(msgspec.Struct, eq=False):
         self.profiles.update((p.name, p) for p in profiles)
         group_plugins = {p.name: p.pod_group for p in profiles if p.pod_group is not None}
         quota = next((p.quota for p in profiles if p.quota is not None), None)
-        self.groups.use(group_plugins, quota, self.pods.values(), self.assumed)
+        members = [pod for pod in self.pods.values() if not pod.node_name or self.state.info(pod.node_name) is not None]
+        self.groups.use(group_plugins, quota, members, self.assumed)
         self.quota_waits.clear()
         for profile in profiles:
             self.handle.pods.index(profile.indexes, self.pods.values())

@@ -21,6 +21,7 @@ from pyscheduler.api.objects import NodeObject, PodObject
 from pyscheduler.api.pod import Pod
 from pyscheduler.core.changes import may_fit_other_pods, node_events, pod_events, pod_placed
 from pyscheduler.core.context import AssumedPod, Context
+from pyscheduler.core.pod_groups.lost_members import set_member, set_members_on
 from pyscheduler.core.pod_groups.wakeups import GroupWakeups
 from pyscheduler.core.queue.labels import NOMINATED_NODE_CHANGED, POD_ADD, POD_UPDATE
 from pyscheduler.core.scheduling.binding import forget_pod
@@ -53,7 +54,7 @@ def handle_pod_change(context: Context, source: PodObject, now: float) -> None:
     context.pods[pod.uid] = pod
     context.handle.pods.set_pod(old, pod)
     if context.groups.is_enabled:
-        context.groups.set_pod(pod)
+        set_member(context, pod)
     if pod.deleting:
         context.eviction_ended(pod.uid, now)
     if pod.node_name:
@@ -205,6 +206,8 @@ def handle_succeeded_pod_deletion(context: Context, uid: str) -> None:
 def handle_node_change(context: Context, source: NodeObject, now: float) -> None:
     """Apply the creation or an update of a node."""
     before = context.state.set_node(source)
+    if before is None and (node := context.state.info(source.metadata.name)) is not None:
+        set_members_on(context, node)
     added = [ClusterEvent(NODE, Action.ADD, None, source, "NodeAdd")]
     _wake_and_count(context, added if before is None else node_events(before, source), now)
     if before is None or may_fit_other_pods(before, source):
@@ -217,6 +220,7 @@ def handle_node_deletion(context: Context, name: str, now: float) -> None:
     if node is not None:
         # Before the events: our hints count the pods on the remaining nodes, kube-scheduler's do not.
         context.state.remove_node(name)
+        set_members_on(context, node)
         _wake_and_count(context, [ClusterEvent(NODE, Action.DELETE, node.node, None, "NodeDelete")], now)
         context.wake_nominated(name, now)
         _reschedule_waiting_pods(context, name)

@@ -38,6 +38,7 @@ from pyscheduler.core.events import (
 from pyscheduler.core.extenders.schedule_one import schedule_one_with_extenders
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.core.pod_groups.backfill import end_if_gone
+from pyscheduler.core.pod_groups.stale_groups import StaleGroups
 from pyscheduler.core.preemption.executor import clear_nominations
 from pyscheduler.core.queue.queued_pod_group import QueuedPodGroup
 from pyscheduler.core.reconfigure import reconfigure
@@ -80,6 +81,7 @@ class Machine:
         """Create a machine with an empty cluster."""
         self.context = Context.build(build_profiles, instrument or Instrument(), settings or Settings())
         self.nodes: Sized = self.context.state.rows
+        self._stale_groups = StaleGroups()
 
     def handle(self, event: Event) -> list[Command]:
         """Apply one event. Raises ValueError, with nothing changed, for an object that cannot be parsed."""
@@ -116,6 +118,7 @@ class Machine:
         try:
             if isinstance(queued, QueuedPodGroup):
                 commands = schedule_pod_group(context, queued, now)
+                self._stale_groups.attempted(queued.key, now)
             else:
                 attempt = schedule_one_with_extenders if context.settings.extenders else schedule_one
                 commands = attempt(context, queued, now)
@@ -157,6 +160,8 @@ class Machine:
             wake = lookup if wake is None else min(wake, lookup)
         for waiting in context.handle.waiting_pods.by_uid.values():
             wake = waiting.next_wake if wake is None else min(wake, waiting.next_wake)
+        if (stale := self._stale_groups.next_wake()) is not None:
+            wake = stale if wake is None else min(wake, stale)
         return wake
 
     def _dispatch(self, event: Event) -> list[Command]:
@@ -194,7 +199,8 @@ class Machine:
                 return resume_with_responses(context, event)
             case Tick():
                 context.queue.tick(event.at)
-                return expire_permits(context, event.at) + look_up_unconfirmed(context, event.at)
+                commands = expire_permits(context, event.at) + look_up_unconfirmed(context, event.at)
+                return commands + self._stale_groups.evict(context, event.at)
         return []
 
     def _process_backlog(self, now: float) -> list[Command]:
@@ -209,6 +215,7 @@ class Machine:
         else:
             context.processing_waiting_pods = False
         if context.groups.changed:
+            self._stale_groups.changed(context.groups.changed, now)
             context.queue.update_groups(now)
         if context.reservations.current is not None:
             end_if_gone(context, now)

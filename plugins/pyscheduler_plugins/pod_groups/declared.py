@@ -83,4 +83,5 @@ def invalid(key: PodGroupKey, field: str, why: str) -> Rejection:
 
 def described(key: PodGroupKey) -> str:
     """Return the key and API group of a pod group for messages."""
-    return f"PodGroup {key} ({key.api})" if key.api else f"pod group {key} of annotations"
+    is_of_controller = "/" in key.name  # not in the name of an object
+    return f"PodGroup {key} ({key.api})" if key.api and not is_of_controller else f"pod group {key} of annotations"

@@ -54,8 +54,8 @@ def role_of(pod: Pod) -> str:
 def _groups_of(pod: Pod) -> list[PodGroupKey]:
     """Return all groups that a pod declares."""
     groups = [PodGroupKey(pod.namespace, name, api.group) for api in APIS if (name := api.name_of(pod))]
-    if name := pod_annotations.name_of(pod):
-        groups.append(PodGroupKey(pod.namespace, name))
+    if (key := pod_annotations.key_of(pod)) is not None:
+        groups.append(key)
     return groups
 
 
@@ -66,4 +66,4 @@ def _problem(pod: Pod, groups: Sequence[PodGroupKey]) -> str:
     for names, known in ((pod.annotations, _FOREIGN_ANNOTATIONS), (pod.labels, _FOREIGN_LABELS)):
         if not known.isdisjoint(names):
             return f"pod groups declared by {min(known & names.keys())} are not supported"
-    return pod_annotations.missing(pod)
+    return "" if groups else pod_annotations.missing(pod)

@@ -21,6 +21,7 @@ from pyscheduler.api import (
 from pyscheduler_plugins.pod_groups import membership, pod_annotations
 from pyscheduler_plugins.pod_groups.declared import Declared, PodGroupApi, described, invalid
 from pyscheduler_plugins.pod_groups.hyper_nodes import HYPER_NODE, HyperNodes, NetworkTopology
+from pyscheduler_plugins.pod_groups.stale_grace import PodGroupsArgs, annotation_of, stale_grace
 
 PRIORITY_CLASS: Final = ResourceKind(
     "scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False, optional=True
@@ -36,11 +37,13 @@ class PodGroups(PodGroupPlugin):
     """
 
     name = "PodGroups"
+    Args = PodGroupsArgs
     watches = (*(kind for api in membership.APIS for kind in api.kinds), PRIORITY_CLASS, HYPER_NODE)
     counts_succeeded = True
 
-    def __init__(self, args: Any, handle: Handle) -> None:
+    def __init__(self, args: PodGroupsArgs, handle: Handle) -> None:
         super().__init__(args, handle)
+        self._stale_grace = args.stale_grace_period_seconds
         self._hyper_nodes = HyperNodes(handle)
 
     def group_of(self, pod: Pod) -> PodGroupKey | None:
@@ -54,7 +57,9 @@ class PodGroups(PodGroupPlugin):
         templates = {pod.signature.template for pod in members}
         found = _mixed_schedulers(templates) or self._declared(key, members)
         if isinstance(found, PodGroup):
-            found = pod_annotations.with_topology(found, members)
+            found = pod_annotations.with_annotations(found, members)
+        if isinstance(found, PodGroup):
+            found = self._with_stale_grace(found, members)
         if isinstance(found, PodGroup) and any(each.spec.preemption_policy == "Never" for each in templates):
             return replace(found, may_preempt=False)
         return found
@@ -78,11 +83,23 @@ class PodGroups(PodGroupPlugin):
         api = _API_BY_GROUP.get(key.api)
         if api is None:
             return pod_annotations.read(key, members)
-        for kind in api.kinds:  # the newest version that has it; servers serve each version with all objects
-            obj = self.handle.objects[kind].get((key.namespace, key.name))
-            if obj is not None:
-                return self._read(api, kind, obj)
+        kind, obj = self._object(key)
+        if kind is not None:
+            return self._read(api, kind, obj)
         return Rejection(f"waiting for {described(key)} to appear", resolvable=False)
+
+    def _object(self, key: PodGroupKey) -> tuple[ResourceKind | None, Mapping[str, Any]]:
+        """Return the newest version of the group's object that has it: servers serve all objects in each version."""
+        api = _API_BY_GROUP.get(key.api)
+        for kind in api.kinds if api is not None else ():
+            if (obj := self.handle.objects[kind].get((key.namespace, key.name))) is not None:
+                return kind, obj
+        return None, {"metadata": {}}
+
+    def _with_stale_grace(self, group: PodGroup, members: Collection[Pod]) -> PodGroup | Rejection:
+        """Return the group with its grace period, or a Rejection of an invalid one."""
+        grace = stale_grace(group, annotation_of(self._object(group.key)[1]), members, self._stale_grace)
+        return grace if isinstance(grace, Rejection) else replace(group, stale_grace_seconds=grace)
 
     def _read(self, api: PodGroupApi, kind: ResourceKind, obj: Mapping[str, Any]) -> PodGroup | Rejection:
         declared = api.read(obj)
@@ -134,5 +151,6 @@ def _mixed_schedulers(templates: Collection[PodSignatureGroup]) -> Rejection | N
 
 
 def _unchanged(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
-    """Return True if only the status or metadata changed, as it does all the time."""
-    return bool(old.get("spec") == new.get("spec") and old["metadata"].get("uid") == new["metadata"].get("uid"))
+    """Return True if only the status or other metadata changed, as it does all the time."""
+    is_same_object = old["metadata"].get("uid") == new["metadata"].get("uid")
+    return bool(is_same_object and old.get("spec") == new.get("spec") and annotation_of(old) == annotation_of(new))

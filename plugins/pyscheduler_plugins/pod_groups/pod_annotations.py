@@ -1,4 +1,7 @@
-"""Pod groups without objects: annotations of the pods have the requirements, the same on all pods of a group."""
+"""Pod groups without objects: annotations of the pods have the requirements, the same on all pods of a group.
+
+A group without a name has the pods of one controller: a Job, a JobSet, or one replica of a LeaderWorkerSet.
+"""
 
 from __future__ import annotations
 
@@ -20,49 +23,81 @@ PREFERRED_TOPOLOGY: Final = "pyscheduler.io/pod-group-preferred-topology"
 """Node labels, the narrowest first, of one of which all pods should have the same value. For groups of any API."""
 
 ALL: Final = frozenset({GROUP_NAME, MIN_COUNT, QUEUE, ROLE})
+_LABELS_OF_CONTROLLERS: Final = (
+    ("JobSet", ("jobset.sigs.k8s.io/jobset-name",), "jobset.sigs.k8s.io/jobset-uid"),
+    (
+        "LeaderWorkerSet",
+        ("leaderworkerset.sigs.k8s.io/name", "leaderworkerset.sigs.k8s.io/group-index"),
+        "leaderworkerset.sigs.k8s.io/group-key",
+    ),
+)
+"""Labels with name and identity of a workload that does not own its pods: Jobs and StatefulSets own them."""
 _COUNT: Final = re.compile(r"[1-9][0-9]{0,8}", re.ASCII)
 
 
-def name_of(pod: Pod) -> str:
-    """Return the name of the group that a pod declares, "" if there is none."""
-    return pod.annotations.get(GROUP_NAME, "")
+def key_of(pod: Pod) -> PodGroupKey | None:
+    """Return the group that the annotations of a pod declare; None if they declare none."""
+    if name := pod.annotations.get(GROUP_NAME):
+        return PodGroupKey(pod.namespace, name)
+    return _key_of_controller(pod) if MIN_COUNT in pod.annotations else None
+
+
+def _key_of_controller(pod: Pod) -> PodGroupKey | None:
+    """Return the group of the pods that have the controller of this one; None if it has none.
+
+    A controller that is created anew has another UID, so pods of its predecessor do not count.
+    """
+    for kind, names, uid in _LABELS_OF_CONTROLLERS:
+        if uid in pod.labels:
+            return PodGroupKey(
+                pod.namespace, f"{kind}/{'-'.join(pod.labels.get(n, '') for n in names)}", pod.labels[uid]
+            )
+    owner = pod.signature.owner
+    return None if owner is None else PodGroupKey(pod.namespace, f"{owner.kind}/{owner.name}", owner.uid)
 
 
 def missing(pod: Pod) -> str:
-    """Return the reason why the annotations of a pod are incomplete, "" if they are complete."""
-    if name_of(pod) or ALL.isdisjoint(pod.annotations):
+    """Return what the annotations of a pod without a group lack, "" if they declare nothing."""
+    if ALL.isdisjoint(pod.annotations):
         return ""
-    return f"annotation {min(ALL & pod.annotations.keys())} requires the name of the group in annotation {GROUP_NAME}"
+    controller = " or a controller of the pod" if MIN_COUNT in pod.annotations else ""
+    required = f"the name of the group in annotation {GROUP_NAME}{controller}"
+    return f"annotation {min(ALL & pod.annotations.keys())} requires {required}"
 
 
 def read(key: PodGroupKey, members: Collection[Pod]) -> PodGroup | Rejection:
     """Return the requirements that the pods of a group declare, or the reason why they are invalid."""
     first = next(iter(members))
-    for annotation in (MIN_COUNT, QUEUE):
-        value = first.annotations.get(annotation)
-        for pod in members:
-            if pod.annotations.get(annotation) != value:
-                return _differ(annotation, first, pod)
-    min_count = first.annotations.get(MIN_COUNT)
+    min_count = common_value(MIN_COUNT, members)
+    if isinstance(min_count, Rejection):
+        return min_count
     if min_count is None:
         return _invalid(first, MIN_COUNT, "required for pods of a pod group")
     if not _COUNT.fullmatch(min_count):
         return _invalid(first, MIN_COUNT, f'"{min_count}" is not a number of pods from 1 to 999999999')
-    return PodGroup(key, int(min_count), queue=first.annotations.get(QUEUE, ""))
+    return PodGroup(key, int(min_count))
 
 
-def with_topology(group: PodGroup, members: Collection[Pod]) -> PodGroup | Rejection:
-    """Return the group with the topologies that annotations of its pods add to it."""
+def with_annotations(group: PodGroup, members: Collection[Pod]) -> PodGroup | Rejection:
+    """Return a group of any API with the queue and the topologies that annotations of its pods add to it."""
+    queue = common_value(QUEUE, members)
+    if isinstance(queue, Rejection):
+        return queue
     topology = group.topology
     for annotation, required in ((REQUIRED_TOPOLOGY, True), (PREFERRED_TOPOLOGY, False)):
-        first = next(iter(members))
-        value = first.annotations.get(annotation)
-        for pod in members:
-            if pod.annotations.get(annotation) != value:
-                return _differ(annotation, first, pod)
+        value = common_value(annotation, members)
+        if isinstance(value, Rejection):
+            return value
         keys = [key.strip() for key in (value or "").split(",") if key.strip()]
         topology += tuple(TopologyConstraint(key, required) for key in keys)
-    return group if topology == group.topology else replace(group, topology=topology)
+    return replace(group, queue=group.queue or queue or "", topology=topology)
+
+
+def common_value(annotation: str, members: Collection[Pod]) -> str | Rejection | None:
+    """Return the value of an annotation, None if it is missing, or a Rejection if the pods have different ones."""
+    first = next(iter(members))
+    value = first.annotations.get(annotation)
+    return next((_differ(annotation, first, pod) for pod in members if pod.annotations.get(annotation) != value), value)
 
 
 def _invalid(pod: Pod, annotation: str, why: str) -> Rejection:

@@ -26,6 +26,7 @@ from pyscheduler.api.plugin import (
     ScorePlugin,
 )
 from pyscheduler.api.pod import PodSignature
+from pyscheduler.api.pod_group_cycle import PlacementFeasiblePlugin, PodGroupPostFilterPlugin
 from pyscheduler.api.pod_group_plugins import PodGroupPlugin, QuotaPlugin
 from pyscheduler.api.preemption import PreemptionPlugin
 from pyscheduler.api.return_values import InvalidReturnValue
@@ -54,6 +55,8 @@ class Profile(msgspec.Struct, frozen=True, eq=False, dict=True):
     pre_filter: tuple[PreFilterPlugin, ...] = ()
     filter: tuple[FilterPlugin, ...] = ()
     post_filter: tuple[PostFilterPlugin, ...] = ()
+    placement_feasible: tuple[PlacementFeasiblePlugin, ...] = ()
+    pod_group_post_filter: tuple[PodGroupPostFilterPlugin, ...] = ()
     pre_score: tuple[PreScorePlugin, ...] = ()
     score: tuple[Weighted, ...] = ()
     reserve: tuple[ReservePlugin, ...] = ()
@@ -76,6 +79,8 @@ class Profile(msgspec.Struct, frozen=True, eq=False, dict=True):
             self.pre_filter,
             self.filter,
             self.post_filter,
+            self.placement_feasible,
+            self.pod_group_post_filter,
             self.pre_score,
             tuple(s.plugin for s in self.score),
             self.reserve,
@@ -272,6 +277,8 @@ def compile_profile(name: str, points: Mapping[str, Sequence[tuple[Plugin, int]]
         pre_filter=at("preFilter", PreFilterPlugin),
         filter=at("filter", FilterPlugin),
         post_filter=at("postFilter", PostFilterPlugin),
+        placement_feasible=at("placementFeasible", PlacementFeasiblePlugin),
+        pod_group_post_filter=at("podGroupPostFilter", PodGroupPostFilterPlugin),
         pre_score=(*pre_score, *unprepared),
         score=score,
         reserve=at("reserve", ReservePlugin),

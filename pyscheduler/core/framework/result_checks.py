@@ -16,6 +16,7 @@ from msgspec import Struct
 from pyscheduler.api.events import QueueingHint
 from pyscheduler.api.normalize import Scores
 from pyscheduler.api.outcome import ClearNomination, NodeNames, NodeToStatus, Nominate, Rejection, Skip, Wait
+from pyscheduler.api.pod_group_cycle import NominateGroup
 from pyscheduler.api.return_values import FILTER_RETURNS, InvalidReturnValue
 
 _COLUMN: Final = "an array of int64"
@@ -38,6 +39,8 @@ EXPECTED: Mapping[str, Expected] = MappingProxyType(
         "PreFilterExtensionAddPod": _NOTHING,
         "PreFilterExtensionRemovePod": _NOTHING,
         "PostFilter": Expected((Nominate, Rejection, ClearNomination), "Nominate, Rejection or ClearNomination"),
+        "PlacementFeasible": _REJECTION,
+        "PodGroupPostFilter": Expected((NominateGroup, Rejection), "NominateGroup or Rejection"),
         "PreScore": Expected((NoneType, Skip), "None or SKIP"),
         "Reserve": _REJECTION,
         "Unreserve": _NOTHING,

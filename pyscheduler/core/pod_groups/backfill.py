@@ -100,7 +100,7 @@ def may_reserve(context: Context, queued: QueuedPodGroup) -> bool:
     if context.groups.quota is None:
         return False
     current = context.reservations.current
-    return current is None or current.head is queued or _order(queued) < _order(current.head)
+    return current is None or current.head is queued or queued.order < current.head.order
 
 
 def end_if_gone(context: Context, now: float) -> None:

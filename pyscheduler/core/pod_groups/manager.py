@@ -382,7 +382,7 @@ class PodGroupManager:
         failed: Sequence[EvictionUnit] | str = f"plugin {quota.name} failed"
         return self._call(failed, quota, QUOTA, quota.reclaim, group, dict(request), dict(free), units)
 
-    def may_reclaim(self, group: PodGroup) -> bool:
+    def has_reclaim_candidates(self, group: PodGroup) -> bool:
         """Return True if pods of other queues have a node."""
         if self.quota is None:
             return False

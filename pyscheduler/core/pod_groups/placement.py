@@ -24,6 +24,7 @@ from pyscheduler.api.queued import QueuedPod
 from pyscheduler.api.resources import quantity
 from pyscheduler.core.context import AssumedPod, Context
 from pyscheduler.core.framework.plugin_failure import PluginFailed
+from pyscheduler.core.pod_groups.extension_points import check_placement
 from pyscheduler.core.pod_groups.topology import candidate_domains
 from pyscheduler.core.queue.queued_pod_group import MemberPods
 from pyscheduler.core.scheduling.binding import assume, forget_pod
@@ -61,6 +62,8 @@ class PlacementSearch:
         """Mask of the rows that the group may be placed on; None: all."""
         self._within: Mask | None = None
         """Mask of the rows to place members on; None: all."""
+        self._infeasible: Failure | None = None
+        """Why a plugin has rejected a whole placement; None if none has."""
         self._is_uniform = False
         """True if all members are of one template."""
         self._within_quota = 0
@@ -78,6 +81,14 @@ class PlacementSearch:
         self._is_uniform = len({queued.pod.signature.template for queued in largest_first}) == 1
         if self._is_uniform:
             self._within_quota = self._context.groups.needed_count(self._group)
+        if self._place_in_any(largest_first):
+            return True
+        if self._infeasible is not None:
+            self.fail([queued.pod.uid for queued in largest_first], self._infeasible)
+        return False
+
+    def _place_in_any(self, largest_first: Sequence[QueuedPod]) -> bool:
+        """Place the members in one domain, or anywhere. Return True if enough are placed; otherwise none is."""
         if not self._group.topology:
             return self._place_within(largest_first, None)
         for mask in self._candidate_domains(largest_first):
@@ -100,18 +111,24 @@ class PlacementSearch:
         """Place the members within a domain, or anywhere. Return True if enough are placed; otherwise none is."""
         allowed = self._allowed
         self._within = within if allowed is None else allowed if within is None else within & allowed
-        if self._place_by_score(largest_first):
+        if self._place_by_score(largest_first) and self._is_feasible(largest_first):
             return True
         self.fitting, self.missing = len(self.placed), self._missing_resources(largest_first)
         self.undo()
         if self._is_uniform:
             return False  # equal pods: another order or another node leaves no more room
         failures = self.failures
-        if self._place_with_backtracking(largest_first):
+        if self._place_with_backtracking(largest_first) and self._is_feasible(largest_first):
             return True
         self.undo()
         self.failures = failures
         return False
+
+    def _is_feasible(self, members: Sequence[QueuedPod]) -> bool:
+        """Return True if no plugin rejects the placement as a whole."""
+        failure = check_placement(self._context, self._group, MemberPods(members))
+        self._infeasible = failure or self._infeasible
+        return failure is None
 
     def fail(self, members: Iterable[str], failure: Failure) -> None:
         """Set the reason why the group cannot be placed, for all members, given by UID."""

@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from pyscheduler.api.pod import Pod
 from pyscheduler.api.pod_group import EvictionUnit, PodGroup, PodGroupKey
+from pyscheduler.api.pod_group_cycle import NominateGroup
 from pyscheduler.api.queued import QueuedPod
 from pyscheduler.core.context import Context
 from pyscheduler.core.pod_groups.eviction_units import (
@@ -95,7 +96,7 @@ class GroupPreemptionSearch:
     def _reclaim(self) -> Sequence[EvictionUnit] | str:
         """Return the units of other queues that make room, or why there are none."""
         context = self._context
-        if not context.groups.may_reclaim(self._group):
+        if not context.groups.has_reclaim_candidates(self._group):
             return ()
         request = context.groups.needed(self._group, [queued.pod for queued in self._members])
         free = self._free(request)
@@ -226,6 +227,11 @@ def preempt_whole_groups(
     alone = PodGroup(_NO_GROUP, min_count=1)
     found = GroupPreemptionSearch(context, alone, queued.pod.priority, [queued], now).run()
     return None if isinstance(found, str) else found
+
+
+def of_nomination(context: Context, nominated: NominateGroup | None) -> GroupPreemption | None:
+    """Return the nomination of a plugin with the nodes of its victims; None for none."""
+    return None if nominated is None else GroupPreemption(nominated.nodes, _by_node(context, nominated.evict))
 
 
 def _pods_of(units: Iterable[EvictionUnit]) -> list[Pod]:

@@ -61,7 +61,7 @@ class GroupWakeups:
             context = self._context
             may_evict = self._evictions[key] = (
                 has_lower_priority(context, queued.pod.priority)
-                or context.groups.may_reclaim(group)
+                or context.groups.has_reclaim_candidates(group)
                 or bool(context.state.placed.nodes_with_terminating_pods())
             )
         return may_evict

@@ -5,7 +5,7 @@
         check_reservation                core/pod_groups/backfill.py: undo them if they would delay the first group
         _run_permit_plugins              if enough members have a node
         _start_binding_cycles            or wait in Permit
-        _run_preemption                  otherwise: core/pod_groups/preemption.py
+        _run_preemption                  otherwise: PodGroupPostFilter plugins, then core/pod_groups/preemption.py
             prepare_candidate            evict all victims, nominate all members
         end_attempt                      backfill.py: reserve nodes for the first group that lacks room
         _report_failures                 of all members that have no node
@@ -29,10 +29,11 @@ from pyscheduler.core.commands import Command, PatchPodGroup
 from pyscheduler.core.context import AssumedPod, Context
 from pyscheduler.core.framework.plugin_failure import PluginFailed, is_external
 from pyscheduler.core.pod_groups import backfill
+from pyscheduler.core.pod_groups.extension_points import run_pod_group_post_filter
 from pyscheduler.core.pod_groups.manager import SINGLE_POD
 from pyscheduler.core.pod_groups.min_resources import missing_resources
 from pyscheduler.core.pod_groups.placement import PlacementSearch
-from pyscheduler.core.pod_groups.preemption import GroupPreemptionSearch
+from pyscheduler.core.pod_groups.preemption import GroupPreemptionSearch, of_nomination
 from pyscheduler.core.pod_groups.quota_waits import Permission
 from pyscheduler.core.pod_groups.refused_binding import refused_before
 from pyscheduler.core.pod_groups.reservation import RESERVATION
@@ -207,21 +208,29 @@ def _run_preemption(
     pods = queued.pods
     if any(failure.reason in (QUOTA_EXCEEDED, ROOM_RESERVED) for failure in failures.values()):
         return []
+    profile = context.profiles[pods[0].scheduler_name]
+    preemption = profile.preemption
     if not group.may_preempt or all(pod.spec.preemption_policy == "Never" for pod in pods):
-        return []
-    plugin = context.profiles[pods[0].scheduler_name].preemption
-    if plugin is None:
+        preemption = None
+    if preemption is None and not profile.pod_group_post_filter:
         return []
     if _waits_for_victims(context, pods):
         context.groups.reserve(queued.key, [pod for pod in pods if context.queue.nominator.nominated_node(pod)])
         failures.update({uid: replace(failure, nominate=None) for uid, failure in failures.items()})
         return []
-    priority = queued.pod.priority
-    members = list(queued.members.values())
-    found = GroupPreemptionSearch(context, group, priority, members, now, queued.insufficient).run()
-    if isinstance(found, str):
-        failures.update({uid: replace(each, message=f"{each.message} {found}") for uid, each in failures.items()})
-        return []
+    outcome = run_pod_group_post_filter(context, group, pods, next(iter(failures.values())).message)
+    found = of_nomination(context, outcome.nominated)
+    reason, plugin = ", ".join(outcome.reasons), outcome.plugin
+    if found is None and preemption is not None and not outcome.is_final:
+        members = list(queued.members.values())
+        result = GroupPreemptionSearch(context, group, queued.pod.priority, members, now, queued.insufficient).run()
+        plugin = preemption.name
+        if isinstance(result, str):
+            reason = f"{reason} {result}".strip()
+        else:
+            found = result
+    if reason:
+        failures.update({uid: replace(each, message=f"{each.message} {reason}") for uid, each in failures.items()})
     if found is None:
         return []
     context.groups.reserve(queued.key, [pod for pod in pods if pod.uid in found.nodes])
@@ -230,7 +239,7 @@ def _run_preemption(
         command
         for node_name, victims in found.victims.items()
         for command in prepare_candidate(
-            context, queued.pod, node_name, victims, plugin.name, now, by=f"podgroup {group.key}"
+            context, queued.pod, node_name, victims, plugin, now, by=f"podgroup {group.key}"
         )
     ]
 

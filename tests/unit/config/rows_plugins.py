@@ -56,6 +56,8 @@ MERGING = (
             "profiles[0].plugins.podGroup": [],
             "profiles[0].plugins.filter": _FILTERS,
             "profiles[0].plugins.postFilter": ["DynamicResources", "DefaultPreemption"],
+            "profiles[0].plugins.placementFeasible": [],
+            "profiles[0].plugins.podGroupPostFilter": [],
             "profiles[0].plugins.score": _SCORES,
             "profiles[0].plugins.permit": [],
             "profiles[0].plugins.bind": ["DefaultBinder"],
