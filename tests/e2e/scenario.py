@@ -117,6 +117,10 @@ class Scenario:
             meta["annotations"][QUEUE_ANNOTATION] = self.named(meta["annotations"][QUEUE_ANNOTATION])
         if changed["kind"] == "Pod":
             spec["schedulerName"] = SCHEDULER
+            for container in spec["containers"]:
+                requests = container["resources"]["requests"]
+                # The API server requires limits of resources that cannot be overcommitted.
+                container["resources"]["limits"] = {key: requests[key] for key in requests if "/" in key}
             if priority := spec.pop("priority", 0):
                 spec["priorityClassName"] = f"priority-{priority}"
         return changed

@@ -294,10 +294,10 @@ async def test_no_more_is_reclaimed_than_is_requested(cluster: Scenario) -> None
     await cluster.submit(job("w", "qb", 1, 1))
     await cluster.until_members("w", 1)
     await cluster.stays(lambda: len(cluster.evicted) == 1)
-    await cluster.submit(*(job(f"x{i}-", "qb", 1, 1) for i in range(4)))
+    await cluster.submit(*(job(f"x{i}", "qb", 1, 1) for i in range(4)))
     await cluster.until_members("x", 4)
     await cluster.stays(lambda: len(cluster.evicted) == 5)
-    await cluster.submit(*(job(f"y{i}-", "qb", 1, 1) for i in range(4)))
+    await cluster.submit(*(job(f"y{i}", "qb", 1, 1) for i in range(4)))
     await cluster.until_members("y", 1)
     await cluster.stays(lambda: len(cluster.evicted) == 6)
     assert await cluster.members(running) == 6

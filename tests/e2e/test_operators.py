@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 import pytest_asyncio
@@ -36,9 +35,12 @@ DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def batch(request: pytest.FixtureRequest) -> AsyncIterator[Plane]:
-    """The cluster of this module, with the custom resources of all operators."""
-    async with batch_plane(request.config) as plane:
+async def batch(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Plane]:
+    """The cluster of this module, with the custom resources of all operators and one scheduler for all tests."""
+    async with (
+        batch_plane(request.config) as plane,
+        scheduler_with(plane, CONFIG, tmp_path_factory.mktemp("scheduler")),
+    ):
         for operator in OPERATORS.values():
             try:
                 await plane.api.create(DEFINITIONS, operator.definition())
@@ -136,13 +138,10 @@ each_operator = pytest.mark.parametrize("operator", OPERATORS.values(), ids=OPER
 
 @each_operator
 async def test_application_waits_for_its_last_node_and_then_starts_whole(
-    operator: Operator, namespace: Namespace, tmp_path: Path
+    operator: Operator, namespace: Namespace
 ) -> None:
     app = await submitted(namespace, operator)
-    async with (
-        hollow_nodes(namespace.plane, namespace.name, app.application.cpus - 1, cpu="1") as nodes,
-        scheduler_with(namespace.plane, CONFIG, tmp_path),
-    ):
+    async with hollow_nodes(namespace.plane, namespace.name, app.application.cpus - 1, cpu="1") as nodes:
         await app.start()
         if app.outside:
             await app.start_executors()
@@ -162,15 +161,12 @@ async def test_application_waits_for_its_last_node_and_then_starts_whole(
 
 @each_operator
 async def test_replacement_starts_when_others_of_the_application_have_ended(
-    operator: Operator, namespace: Namespace, tmp_path: Path
+    operator: Operator, namespace: Namespace
 ) -> None:
     """One pod has succeeded, if it can, and one has failed: fewer than the minimum run, and the replacement starts."""
     app = await submitted(namespace, operator)
     ended, failed = sorted(app.names - app.outside - {_name(app.application.pods[0])})[:2]
-    async with (
-        hollow_nodes(namespace.plane, namespace.name, app.application.cpus, cpu="1"),
-        scheduler_with(namespace.plane, CONFIG, tmp_path),
-    ):
+    async with hollow_nodes(namespace.plane, namespace.name, app.application.cpus, cpu="1"):
         await app.start()
         await app.start_executors()
         await namespace.until_bound(app.names)
@@ -197,13 +193,10 @@ def _template(app: Submitted, name: str) -> Json:
 
 
 @pytest.mark.xfail(reason="no status.phase is written to PodGroups of Volcano", raises=TimeoutError, strict=True)
-async def test_controller_that_waits_for_the_phase_creates_its_pods(namespace: Namespace, tmp_path: Path) -> None:
+async def test_controller_that_waits_for_the_phase_creates_its_pods(namespace: Namespace) -> None:
     """Volcano's controller of Jobs and Kubeflow's training operator create pods after the phase Pending only."""
     app = await submitted(namespace, OPERATORS["training operator, Volcano"])
-    async with (
-        hollow_nodes(namespace.plane, namespace.name, app.application.cpus, cpu="1"),
-        scheduler_with(namespace.plane, CONFIG, tmp_path),
-    ):
+    async with hollow_nodes(namespace.plane, namespace.name, app.application.cpus, cpu="1"):
         path = namespace.path(VOLCANO, "PodGroup", _name(app.application.group))
         await namespace.api.until(path, lambda found: found["status"]["phase"] != "Pending", seconds=10)
         await app.start()
