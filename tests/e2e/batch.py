@@ -27,8 +27,12 @@ VOLCANO = "scheduling.volcano.sh/v1beta1"
 COSCHEDULING = "scheduling.x-k8s.io/v1alpha1"
 GATES = ("--feature-gates=GenericWorkload=true", f"--runtime-config={NATIVE}=true")
 
-SCHEDULED = {NATIVE: "PodGroupScheduled", VOLCANO: "Scheduled", COSCHEDULING: "Scheduled"}
-"""Type of the condition that is True once a group of the API is scheduled."""
+SCHEDULED = {
+    NATIVE: ("PodGroupScheduled", "True"),
+    VOLCANO: ("Scheduled", "True"),
+    COSCHEDULING: ("Scheduled", "True"),
+}
+"""Type and status of the condition once a group of the API is scheduled."""
 UNSCHEDULABLE = {
     NATIVE: ("PodGroupScheduled", "False"),
     VOLCANO: ("Unschedulable", "True"),
@@ -134,11 +138,16 @@ class Namespace:
         found = await self.api.until(self.pods, lambda found: set(placed(found)) == expected)
         return placed(found)
 
-    async def until_condition(self, version: str, name: str, type_: str, status: str) -> str:
-        """Wait until a condition of a PodGroup has this status; return its message."""
-        path = self.path(version, "PodGroup", name)
-        found = await self.api.until(path, lambda found: condition(found, type_).get("status") == status)
-        return str(condition(found, type_)["message"])
+    async def until_condition(
+        self, version: str, name: str, expected: tuple[str, str], text: str = "", seconds: float = 60.0
+    ) -> None:
+        """Wait until a condition of a PodGroup, given as type and status, has this text in its message."""
+
+        def holds(found: Json) -> bool:
+            each = condition(found, expected[0])
+            return each.get("status") == expected[1] and text in each["message"]
+
+        await self.api.until(self.path(version, "PodGroup", name), holds, seconds)
 
 
 @asynccontextmanager

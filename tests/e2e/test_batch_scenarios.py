@@ -133,7 +133,7 @@ async def test_pods_beyond_the_minimum_wait_as_surplus(cluster: Scenario, api: s
     await cluster.until_reported([left], "Unschedulable")
     if api != ANNOTATIONS:
         version = versions.NATIVE if api == NATIVE else api
-        await cluster.namespace.until_condition(version, "a", versions.SCHEDULED[version], "True")
+        await cluster.namespace.until_condition(version, "a", versions.SCHEDULED[version])
     await cluster.submit(node("n2", 1))
     await cluster.until_members(group, 3)
 
@@ -380,7 +380,10 @@ async def test_all_pods_of_a_group_that_lacks_room_are_demand(cluster: Scenario,
         assert "lacks 1 cpu on node" in message
     if api != ANNOTATIONS:
         version = versions.NATIVE if api == NATIVE else api
-        assert "lacks 1 cpu" in await cluster.namespace.until_condition(version, "a", *versions.UNSCHEDULABLE[version])
+        unschedulable = (version, "a", versions.UNSCHEDULABLE[version], "lacks 1 cpu")
+        await cluster.namespace.until_condition(*unschedulable)
+        await asyncio.sleep(2)  # the controller of PodGroups writes their status too
+        await cluster.namespace.until_condition(*unschedulable, seconds=0.5)
     await cluster.submit(node("n2", 1))
     await cluster.until_members(group, 8)
 

@@ -89,10 +89,10 @@ class Submitted:
             owned = [_with_metadata(each, ownerReferences=references) for each in self.application.executors]
             await self.namespace.create_pods(owned)
 
-    async def until_condition(self, type_: str, status: str) -> str:
-        """Wait until a condition of the PodGroup has this status; return its message."""
+    async def until_condition(self, expected: tuple[str, str], text: str = "") -> None:
+        """Wait until a condition of the PodGroup, given as type and status, has this text in its message."""
         group = _name(self.application.group)
-        return await self.namespace.until_condition(self.operator.group_version, group, type_, status)
+        await self.namespace.until_condition(self.operator.group_version, group, expected, text)
 
 
 async def submitted(namespace: Namespace, operator: Operator) -> Submitted:
@@ -150,12 +150,12 @@ async def test_application_waits_for_its_last_node_and_then_starts_whole(
         assert {_name(each) for each in found if each["spec"].get("nodeName")} == app.outside
         for message in _messages(found).values():
             assert app.application.lacking in message
-        assert app.application.lacking in await app.until_condition(*UNSCHEDULABLE[operator.group_version])
+        await app.until_condition(UNSCHEDULABLE[operator.group_version], app.application.lacking)
         await nodes.add(NodeTemplate(f"{namespace.name}-last", cpu="1"))
         if not app.outside:
             await app.start_executors()
         assert len(set((await namespace.until_bound(app.names)).values())) == len(app.names)
-        await app.until_condition(SCHEDULED[operator.group_version], "True")
+        await app.until_condition(SCHEDULED[operator.group_version])
         await namespace.api.delete(f"/api/v1/nodes/{namespace.name}-last")
 
 
