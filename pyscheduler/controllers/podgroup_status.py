@@ -19,6 +19,8 @@ POD_GROUP_LABEL = "scheduling.x-k8s.io/pod-group"
 
 PENDING, SCHEDULING, RUNNING, FINISHED, FAILED = "Pending", "Scheduling", "Running", "Finished", "Failed"
 SCHEDULED = "Scheduled"
+MIN_MEMBER_SCHEDULED, MEMBERS_MISSING, WAITING_FOR_NODES = "MinMemberScheduled", "MembersMissing", "WaitingForNodes"
+_REASONS = (MIN_MEMBER_SCHEDULED, MEMBERS_MISSING, WAITING_FOR_NODES)
 
 
 class Member(NamedTuple):
@@ -97,6 +99,8 @@ def _conditions(group: Mapping[str, Any], counts: _Counts, minimum: int, now: fl
     status, reason, message = _scheduled(counts, minimum)
     if is_over and present:
         return conditions  # the pods of a finished group may be deleted
+    if (present.get("status"), reason) == (status, WAITING_FOR_NODES) and present.get("reason") not in _REASONS:
+        return conditions  # PodGroups has written why no nodes were found
     transition = present.get("status") == status and present.get("lastTransitionTime")
     scheduled = {
         "type": SCHEDULED,
@@ -111,10 +115,10 @@ def _conditions(group: Mapping[str, Any], counts: _Counts, minimum: int, now: fl
 
 def _scheduled(counts: _Counts, minimum: int) -> tuple[str, str, str]:
     if counts.scheduled >= minimum:
-        return "True", "MinMemberScheduled", f"{counts.scheduled} members are bound, {minimum} are needed"
+        return "True", MIN_MEMBER_SCHEDULED, f"{counts.scheduled} members are bound, {minimum} are needed"
     if counts.present < minimum:
-        return "False", "MembersMissing", f"{counts.present} members exist, {minimum} are needed"
-    return "False", "WaitingForNodes", f"{counts.scheduled} members are bound, {minimum} are needed"
+        return "False", MEMBERS_MISSING, f"{counts.present} members exist, {minimum} are needed"
+    return "False", WAITING_FOR_NODES, f"{counts.scheduled} members are bound, {minimum} are needed"
 
 
 def _timestamp(at: float) -> str:

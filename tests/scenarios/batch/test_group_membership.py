@@ -1,0 +1,144 @@
+"""Pods that belong to a group, or do not: namespaces, profiles, changed labels, other schedulers, missing objects."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.scenarios.batch.cluster import CONFIG, Cluster, pending
+from tests.scenarios.batch.manifests import (
+    APIS,
+    COSCHEDULING,
+    NATIVE,
+    VOLCANO,
+    WITH_OBJECT,
+    Manifest,
+    gang,
+    node,
+    pod,
+    slots,
+)
+
+
+def in_namespace(manifest: Manifest, namespace: str) -> Manifest:
+    changed = copy.deepcopy(manifest)
+    changed["metadata"]["namespace"] = namespace
+    return changed
+
+
+def with_scheduler(manifest: Manifest, name: str) -> Manifest:
+    return {**manifest, "spec": {**manifest["spec"], "schedulerName": name}}
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_groups_of_the_same_name_in_two_namespaces_are_separate(api: str) -> None:
+    cluster = Cluster(*slots(4))
+    group = gang("a", 2, api=api)
+    theirs = [in_namespace(each, "theirs") for each in group.manifests]
+    cluster.submit(*group.objects, group.pods[0], *theirs[:-1])
+    cluster.advance_to(30)
+    assert cluster.bindings == {}
+    cluster.submit(theirs[-1])
+    cluster.advance_to(60)
+    assert cluster.bindings.keys() == {"theirs/a0", "theirs/a1"}
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_group_over_two_profiles_is_rejected_with_both_names(api: str) -> None:
+    document: dict[str, Any] = yaml.safe_load(CONFIG.read_text())
+    document["profiles"].append({**document["profiles"][0], "schedulerName": "second"})
+    cluster = Cluster(*slots(2), config=yaml.safe_dump(document))
+    group = gang("a", 2, api=api)
+    cluster.declare(group)
+    cluster.submit(*group.objects, group.pods[0], with_scheduler(group.pods[1], "second"))
+    cluster.advance_to(60)
+    assert cluster.members(group) == 0
+    for name in ("a0", "a1"):
+        assert '"pyscheduler" and "second"' in cluster.message(name)
+
+
+@pytest.mark.parametrize("api", [COSCHEDULING, VOLCANO])
+def test_pod_that_leaves_its_group_is_scheduled_alone(api: str) -> None:
+    cluster = Cluster(*slots(2))
+    group = gang("a", 3, api=api)
+    cluster.submit(group)
+    cluster.advance_to(5)
+    cluster.exempt(group)
+    cluster.submit(pod("a0"))
+    cluster.advance_to(30)
+    assert cluster.bindings.keys() == {"default/a0"}
+    assert "only 2 of the 3 pods" in cluster.message("a1")
+
+
+@pytest.mark.parametrize("api", [COSCHEDULING, VOLCANO])
+def test_pending_pod_that_joins_a_group_is_placed_with_it(api: str) -> None:
+    cluster = Cluster(*slots(1))
+    group = gang("a", 2, [pod("a0"), pod("a1", 4)], api=api)
+    cluster.declare(group)
+    cluster.submit(*group.objects, group.pods[0], pod("a1", 4))
+    cluster.advance_to(5)
+    cluster.submit(group.pods[1])
+    cluster.submit(node("large", 4))
+    cluster.advance_to(30)
+    assert cluster.members(group) == 2
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_one_of_two_groups_starts_whose_pods_need_the_same_two_nodes(api: str) -> None:
+    """The first pod of each group fits only where the second pod of the other does."""
+    names = ("x", "y")
+    cluster = Cluster(*(node(name, labels={"example.com/node": name}) for name in names))
+    groups = [gang(name, 2, api=api) for name in ("a", "b")]
+    for group, targets in zip(groups, (names, names[::-1]), strict=True):
+        cluster.declare(group)
+        cluster.apply_all(*group.objects)
+        for each, target in zip(group.pods, targets, strict=True):
+            each["spec"]["nodeSelector"] = {"example.com/node": target}
+    for members in zip(*(group.pods for group in groups), strict=True):
+        cluster.submit(*members)
+    assert sorted(cluster.members(group) for group in groups) == [0, 2]
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_group_with_a_missing_resource_claim_holds_nothing(api: str) -> None:
+    cluster = Cluster(*slots(3))
+    group = gang("a", 3, api=api)
+    group.pods[2]["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimName": "missing"}]
+    cluster.submit(group)
+    cluster.submit(*(pod(f"single{i}") for i in range(3)))
+    assert cluster.members("single") == 3
+    assert "resource claims" in cluster.message("a2")
+
+
+@pytest.mark.parametrize(
+    ("api", "condition_type"), [(NATIVE, "PodGroupInitiallyScheduled"), (VOLCANO, "Unschedulable")]
+)
+def test_pod_group_names_the_pod_whose_binding_is_refused(api: str, condition_type: str) -> None:
+    cluster = Cluster(*slots(3))
+    group = gang("a", 3, api=api)
+    cluster.exempt(group)
+    cluster.binding_error = lambda each, _node: "denied by policy" if each.name == "a1" else ""
+    cluster.submit(group)
+    cluster.advance_to(600)
+    condition = cluster.condition("PodGroup", "default/a", condition_type)
+    assert condition is not None
+    assert condition["message"] == "waits for the binding of a1, which was refused before"
+    assert "denied by policy" in cluster.message("a1")
+
+
+@pending("pods of other schedulers make a group invalid, also if they have a node")
+@pytest.mark.parametrize("api", WITH_OBJECT)
+def test_group_starts_when_a_pod_of_another_scheduler_has_a_node(api: str) -> None:
+    cluster = Cluster(*slots(2))
+    group = gang("a", 3, api=api)
+    theirs = with_scheduler(group.pods[2], "theirs")
+    cluster.exempt(group)
+    cluster.submit(*group.objects, *group.pods[:2], theirs)
+    cluster.advance_to(5)
+    cluster.apply(node("theirs"))
+    cluster.submit({**theirs, "spec": {**theirs["spec"], "nodeName": "theirs"}})
+    cluster.advance_to(30)
+    assert cluster.members(group) == 3
