@@ -185,3 +185,10 @@ def queue(name: str, *, parent: str = "", state: str = "Open", **spec: Any) -> M
         fields["parent"] = parent
     kind = {"apiVersion": VOLCANO, "kind": "Queue", "metadata": {"name": name}}
     return {**kind, "spec": fields, "status": {"state": state}}
+
+
+def elastic_quota(namespace: str, least: Amounts, most: Amounts) -> Manifest:
+    """Return the ElasticQuota of a namespace."""
+    kind = {"apiVersion": COSCHEDULING, "kind": "ElasticQuota"}
+    meta = {"name": "quota", "namespace": namespace}
+    return {**kind, "metadata": meta, "spec": {"min": _named(least), "max": _named(most)}}
