@@ -176,6 +176,13 @@ def _member(manifest: Manifest, group: str, minimum: int, api: str, queue: str) 
     return changed
 
 
+def in_queue(name: str, manifest: Manifest) -> Manifest:
+    """Return a pod without a group that names its queue."""
+    changed = copy.deepcopy(manifest)
+    changed["metadata"]["annotations"]["scheduling.volcano.sh/queue-name"] = name
+    return changed
+
+
 def queue(name: str, *, parent: str = "", state: str = "Open", **spec: Any) -> Manifest:
     """Return a Volcano Queue; `spec` is weight, capability, deserved, guarantee (amounts), reclaimable."""
     fields = {key: _named(value) if isinstance(value, Mapping) else value for key, value in spec.items()}

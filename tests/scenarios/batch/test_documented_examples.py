@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from tests.scenarios.batch.cluster import Cluster, pending
-from tests.scenarios.batch.manifests import VOLCANO, Gang, Manifest, elastic_quota, gang, node, pod, queue
+from tests.scenarios.batch.manifests import VOLCANO, Gang, Manifest, elastic_quota, gang, in_queue, node, pod, queue
 
 HOUR = 3600
 CAPACITY_GUIDE = "Volcano, docs/user-guide/how_to_use_capacity_plugin.md"
@@ -298,20 +298,18 @@ def run(example: Example) -> tuple[Cluster, list[Running]]:
     running: list[Running] = []
     for i, deployment in enumerate(example.deployments):
         names = [f"{deployment.of}.{i}.{k}" for k in range(deployment.replicas)]
-        pods = [create(deployment, name, in_queue=example.has_queues) for name in names]
+        pods = [create(deployment, name, names_queue=example.has_queues) for name in names]
         cluster.submit(*pods)
         cluster.advance_to(60 * (i + 1))
         running.append(running_by_queue(cluster))
     return cluster, running
 
 
-def create(deployment: Deployment, name: str, *, in_queue: bool) -> Manifest:
+def create(deployment: Deployment, name: str, *, names_queue: bool) -> Manifest:
     """Return a pod that names its queue, or whose namespace has an ElasticQuota."""
     manifest = pod(name, priority=deployment.priority, **deployment.requests)
     manifest["metadata"]["namespace"] = deployment.of
-    if in_queue:
-        manifest["metadata"]["annotations"]["scheduling.volcano.sh/queue-name"] = deployment.of
-    return manifest
+    return in_queue(deployment.of, manifest) if names_queue else manifest
 
 
 def running_by_queue(cluster: Cluster) -> dict[str, int]:
