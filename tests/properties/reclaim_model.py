@@ -81,7 +81,8 @@ class Request:
     def keeps_guarantees(self, chosen: Sequence[Bundle]) -> bool:
         for name in {name for bundle in chosen for name in self.affected(bundle)}:
             taken = [bundle for bundle in chosen if name in self.affected(bundle)]
-            for resource, guarantee in self.tree.guarantee(name).items():
+            for resource, declared in self.tree.guarantee(name).items():
+                guarantee = min(declared, self.tree.deserved(name).get(resource, 0))
                 freed = sum(bundle.resources.get(resource, 0) for bundle in taken)
                 if freed and self.tree.allocated(name).get(resource, 0) - freed < guarantee:
                     return False

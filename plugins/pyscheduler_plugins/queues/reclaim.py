@@ -167,7 +167,10 @@ class _CandidateBundles:
             over = self._tree.over_deserved(queue)
             allocated, guarantee = self._tree.allocated(queue), self._tree.guarantee(queue)
             self.allowance.above_deserved[queue] = {r: n for r, n in over.items() if r in self._missing}
-            self.allowance.above_guarantee[queue] = {r: allocated.get(r, 0) - n for r, n in guarantee.items()}
+            # Guarantees that exceed the capacity are reduced in proportion, and the shares are what is left of them.
+            deserved = self._tree.deserved(queue)
+            kept = {r: min(n, deserved.get(r, 0)) for r, n in guarantee.items()}
+            self.allowance.above_guarantee[queue] = {r: allocated.get(r, 0) - n for r, n in kept.items()}
         return self.allowance.above_deserved[queue]
 
     def _protected(self, queues: Iterable[str]) -> str | None:

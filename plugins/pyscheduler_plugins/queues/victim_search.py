@@ -94,7 +94,7 @@ class _Search:
         self.best: list[Bundle] | None = None
         self._best_cost: tuple[int, _Cost, float] | None = None
         self._allowance = allowance
-        self._candidates = sorted(candidates, key=lambda candidate: _preference(candidate, missing))
+        self._candidates = _by_preference(candidates, missing)
         self._need = missing
         self._missing = dict(missing)
         self._balances = {queue: _QueueBalance(of) for queue, of in allowance.above_deserved.items()}
@@ -231,14 +231,26 @@ def _add_listed(amounts: Amounts, changes: Mapping[str, int], sign: int) -> None
             amounts[resource] += sign * change
 
 
-def _preference(candidate: CandidateBundle, missing: Amounts) -> tuple[object, ...]:
-    """Return the sort key: cheap bundles that cover much come first, then newer pods."""
+def _by_preference(candidates: Iterable[CandidateBundle], missing: Amounts) -> list[CandidateBundle]:
+    """Return cheap bundles that cover much first, then newer pods. Those of one kind follow each other."""
+    newest: dict[tuple[object, ...], float] = {}
+    kinds = [(candidate, _kind(candidate, missing)) for candidate in candidates]
+    for candidate, kind in kinds:
+        newest[kind] = max(candidate.bundle.started, newest.get(kind, candidate.bundle.started))
+
+    def preference(of: tuple[CandidateBundle, tuple[object, ...]]) -> tuple[object, ...]:
+        (*cheapness, queues, resources), bundle = of[1], of[0].bundle
+        return *cheapness, -newest[of[1]], queues, resources, -bundle.started, bundle.job, bundle.pods
+
+    return [candidate for candidate, _ in sorted(kinds, key=preference)]
+
+
+def _kind(candidate: CandidateBundle, missing: Amounts) -> tuple[object, ...]:
     bundle = candidate.bundle
     covered = sum(min(n, missing[r]) / missing[r] for r, n in candidate.frees.items())
     excess = sum(max(0, n - missing[r]) / missing[r] for r, n in candidate.frees.items())
     resources = tuple(sorted(bundle.resources.items()))
-    kind = (bundle.is_whole, bundle.priority, -covered, len(bundle.pods), excess, candidate.queues, resources)
-    return *kind, -bundle.started, bundle.job, bundle.pods
+    return bundle.is_whole, bundle.priority, -covered, len(bundle.pods), excess, candidate.queues, resources
 
 
 def _kinds(candidates: Sequence[CandidateBundle]) -> list[tuple[object, ...]]:

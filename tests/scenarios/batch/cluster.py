@@ -242,4 +242,5 @@ class Cluster(Harness):
 
 
 def _key(manifest: Manifest) -> str:
-    return f"default/{manifest['metadata']['name']}"
+    meta = manifest["metadata"]
+    return f"{meta.get('namespace', 'default')}/{meta['name']}"

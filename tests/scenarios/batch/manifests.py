@@ -178,6 +178,13 @@ def _member(manifest: Manifest, group: str, minimum: int, api: str, queue: str) 
     return changed
 
 
+def in_queue(name: str, manifest: Manifest) -> Manifest:
+    """Return a pod without a group that names its queue."""
+    changed = copy.deepcopy(manifest)
+    changed["metadata"]["annotations"]["scheduling.volcano.sh/queue-name"] = name
+    return changed
+
+
 def queue(name: str, *, parent: str = "", state: str = "Open", **spec: Any) -> Manifest:
     """Return a Volcano Queue; `spec` is weight, capability, deserved, guarantee (amounts), reclaimable."""
     fields = {key: _named(value) if isinstance(value, Mapping) else value for key, value in spec.items()}
@@ -187,3 +194,10 @@ def queue(name: str, *, parent: str = "", state: str = "Open", **spec: Any) -> M
         fields["parent"] = parent
     kind = {"apiVersion": VOLCANO, "kind": "Queue", "metadata": {"name": name}}
     return {**kind, "spec": fields, "status": {"state": state}}
+
+
+def elastic_quota(namespace: str, least: Amounts, most: Amounts) -> Manifest:
+    """Return the ElasticQuota of a namespace."""
+    kind = {"apiVersion": COSCHEDULING, "kind": "ElasticQuota"}
+    meta = {"name": "quota", "namespace": namespace}
+    return {**kind, "metadata": meta, "spec": {"min": _named(least), "max": _named(most)}}

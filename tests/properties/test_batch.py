@@ -1,0 +1,275 @@
+"""Random batch clusters with queues, roles, topologies, quotas, preemption and reclaim."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pyscheduler.api import Pod, PodGroup
+from pyscheduler.core.pod_groups import placement, preemption
+from pyscheduler.core.pod_groups.manager import PodGroupManager
+from pyscheduler.core.pod_groups.usage import UsageByGroup
+from pyscheduler_plugins.queues import reclaim
+from pyscheduler_plugins.queues.max_min import Claim, max_min
+from pyscheduler_plugins.queues.plugin import Queues
+from pyscheduler_plugins.queues.tree import QueueTree
+from pyscheduler_plugins.queues.victim_search import _Search
+from tests.properties.batch_model import (
+    CHANGES,
+    QUEUE_NAMES,
+    BatchCluster,
+    Case,
+    Change,
+    Job,
+    QueueSpec,
+    cases,
+    config,
+    jobs,
+    path,
+)
+from tests.properties.profiles import quick
+from tests.scenarios.batch.cluster import Cluster, pending
+from tests.scenarios.batch.manifests import Manifest, in_queue, node, pod, queue
+
+SETTLED = 700
+"""Seconds after which all waiting groups have been tried twice."""
+HOUR = 3600
+MIXED = cases(jobs() | jobs() | jobs() | CHANGES)
+
+
+def run(case: Case, restart_at: int = -1) -> BatchCluster:
+    """Run a case. The scheduler is restarted before the step of this number; the last one is the end."""
+    cluster = BatchCluster(case)
+    for number, step in enumerate(case.steps):
+        if number == restart_at:
+            cluster.restart()
+        cluster.do(number, step)
+    if restart_at == len(case.steps):
+        cluster.restart()
+    cluster.advance(SETTLED)
+    return cluster
+
+
+def check_evictions_end(case: Case) -> None:
+    """Evictions end though the evicted pods are created anew; all that is checked at every instant holds."""
+    cluster = run(case)
+    evictions = len(cluster.evictions)
+    cluster.advance(HOUR)
+    assert len(cluster.evictions) == evictions, f"{cluster.evicted_names[evictions:]} are evicted without end"
+
+
+@quick(40)
+@given(MIXED)
+def test_evictions_end_and_every_instant_is_valid(case: Case) -> None:
+    check_evictions_end(case)
+
+
+RESTARTS = st.tuples(MIXED, st.integers(0, 12))
+
+
+def check_restart(drawn: tuple[Case, int]) -> None:
+    """A restart changes neither what runs in the end nor what is evicted."""
+    case, restart_at = drawn
+    expected, restarted = run(case), run(case, restart_at % (len(case.steps) + 1))
+    assert restarted.counts() == expected.counts(), "other pods run after a restart"
+    assert sorted(restarted.evicted_names) == sorted(expected.evicted_names), "other pods are evicted after a restart"
+
+
+@quick(30)
+@given(RESTARTS)
+def test_restart_changes_no_outcome(drawn: tuple[Case, int]) -> None:
+    check_restart(drawn)
+
+
+# -- starvation ----------------------------------------------------------------------------------------------------
+
+WORKLOADS = st.tuples(cases(jobs()), st.lists(st.integers(1, 20), min_size=12, max_size=12))
+
+
+def check_completion(drawn: tuple[Case, list[int]]) -> None:
+    """Every job that fits into the empty cluster and the limits of its queue runs to its end."""
+    case, seconds = drawn
+    cluster = BatchCluster(case)
+    for number, step in enumerate(case.steps):
+        if isinstance(step, Job) and _is_feasible(cluster, case, step):
+            cluster.advance(step.delay)
+            cluster.start(f"j{number}", step, runs=seconds[number])
+    cluster.advance(HOUR)
+    keys = [key for group in cluster.groups.values() for key in group.keys]
+    assert [key for key in keys if cluster.phase(key) != "Succeeded"] == [], "starve"
+
+
+def _is_feasible(cluster: BatchCluster, case: Case, job: Job) -> bool:
+    limits = [cluster.specs[name].capability for name in path(job.queue)]
+    places = [sum(cpu // job.cpu for cpu in rack) for rack in case.racks]
+    room = max(places) if job.in_one_rack else sum(places)
+    return room >= job.size and all(limit < 0 or limit >= job.size * job.cpu for limit in limits)
+
+
+@quick(40)
+@given(WORKLOADS)
+def test_no_job_starves(drawn: tuple[Case, list[int]]) -> None:
+    check_completion(drawn)
+
+
+# -- shares --------------------------------------------------------------------------------------------------------
+
+
+class Team(NamedTuple):
+    """A queue and the number of its pods of one GPU."""
+
+    delay: int
+    pods: int
+    claim: Claim
+
+    @property
+    def limit(self) -> int:
+        """Most pods that the queue may run."""
+        return min(self.pods, self.claim.limit)
+
+    def manifest(self, name: str) -> Manifest:
+        claim = self.claim
+        amounts = {"capability": claim.limit, "guarantee": claim.guarantee, "deserved": claim.deserved}
+        spec: dict[str, Any] = {field: {"gpu": n} for field, n in amounts.items() if n}
+        return queue(name, weight=claim.weight, **spec)
+
+    def claimed(self) -> Claim:
+        """Return what the queue claims: not more than its deserved amount, if it has one."""
+        claim, limit = self.claim, min(self.limit, self.claim.deserved or self.limit)
+        return Claim(claim.weight, limit, min(claim.guarantee, limit), min(claim.deserved, limit))
+
+
+@st.composite
+def teams(draw: st.DrawFn) -> Team:
+    capability = draw(st.sampled_from([20, 20, 2, 5]))
+    deserved = draw(st.integers(0, capability) | st.just(0))
+    claim = Claim(draw(st.integers(0, 3)), capability, draw(st.integers(0, min(deserved, 4))), deserved)
+    return Team(draw(st.sampled_from([0, 5])), draw(st.integers(1, 12)), claim)
+
+
+TEAMS = st.tuples(st.integers(2, 12), st.lists(teams(), min_size=2, max_size=4))
+
+
+def check_shares(drawn: tuple[int, list[Team]]) -> None:
+    """The whole cluster is used or all requests are met, and each queue has its share."""
+    gpus, of = drawn
+    cluster = Cluster(node("n1", 1, gpu=gpus), config=config())
+    for i, team in enumerate(of):
+        cluster.apply(team.manifest(f"q{i}"))
+    for i, team in enumerate(of):
+        cluster.advance(team.delay)
+        cluster.submit(*(in_queue(f"q{i}", pod(f"q{i}-{k}", 0, gpu=1)) for k in range(team.pods)))
+    cluster.advance(SETTLED)
+    running = [cluster.members(f"q{i}-") for i in range(len(of))]
+    shares = max_min(gpus, [team.claimed() for team in of])
+    assert sum(running) == min(gpus, sum(team.limit for team in of)), f"{running} run"
+    assert all(n >= share for n, share in zip(running, shares, strict=True)), f"{running} run, the shares are {shares}"
+
+
+@quick(60)
+@given(TEAMS)
+def test_queues_reach_their_shares(drawn: tuple[int, list[Team]]) -> None:
+    check_shares(drawn)
+
+
+@pending("claims to less than a pod hold back the pods of all other queues that have such claims")
+def test_room_for_a_whole_pod_is_used_if_no_queue_deserves_it() -> None:
+    cluster = Cluster(node("n1", 3), queue("a", weight=1), queue("b", weight=1))
+    cluster.submit(*(in_queue(name, pod(f"{name}{i}")) for name in "ab" for i in range(3)))
+    cluster.advance(HOUR)
+    assert cluster.members("") == 3
+
+
+# -- planted bugs --------------------------------------------------------------------------------------------------
+
+Plant = Callable[[pytest.MonkeyPatch], None]
+
+
+def _exceed_limits(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(QueueTree, "allows", lambda *_: ())
+
+
+def _exceed_deserved_amounts(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(reclaim, "_excesses", lambda *_: {})
+
+
+def _ignore_roles(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(PodGroup, "shortage", lambda *_: "")
+
+
+def _ignore_topology(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(placement, "candidate_domains", lambda *_: iter([None]))
+
+
+def _evict_unneeded(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(
+        preemption.GroupPreemptionSearch, "_without_unneeded", lambda self, removed, terminating: list(removed)
+    )
+
+
+def _ignore_guarantees(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(_Search, "_keeps_guarantees", lambda *_: True)
+
+
+def _case(*steps: Job | Change, racks: tuple[tuple[int, ...], ...] = ((3,),), **specs: QueueSpec) -> Case:
+    """Return a case; queues without a specification have the weight 1."""
+    return Case(racks, tuple(specs.get(name, QueueSpec()) for name in QUEUE_NAMES), steps)
+
+
+_GANGS = (Job(minimum=3), Job(queue="q1", minimum=3))
+_GUARANTEED = _case(Job(queue="q1", minimum=3), Job(), q0=QueueSpec(deserved=1), q1=QueueSpec(1, 2, 2))
+_ON_TWO_NODES = (Job(cpu=2), Job(priority=10), Job(), Job(cpu=2, priority=10))
+
+
+@pytest.mark.parametrize(
+    ("plant", "case", "message"),
+    [
+        (_exceed_limits, _case(Job(surplus=2), q0=QueueSpec(capability=2)), "queue q0 has 3000"),
+        (_exceed_deserved_amounts, _case(*_GANGS), "without end"),
+        (_ignore_roles, _case(Job(minimum=2, surplus=1, has_roles=True), racks=((2,),)), "without its driver"),
+        (_ignore_topology, _case(Job(minimum=3, in_one_rack=True), racks=((2,), (2,))), "runs in"),
+        (_evict_unneeded, _case(*_ON_TWO_NODES, racks=((2,), (2,))), "without need"),
+        (_ignore_guarantees, _GUARANTEED, "has a guarantee"),
+    ],
+)
+def test_property_catches_planted_bug(plant: Plant, case: Case, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    check_evictions_end(case)
+    plant(monkeypatch)
+    with pytest.raises(AssertionError, match=message):
+        check_evictions_end(case)
+
+
+def test_restart_property_catches_usage_that_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    set_pod = PodGroupManager.set_pod
+
+    def set_pending(self: PodGroupManager, pod: Pod) -> None:
+        is_known = pod.uid in self._key_of
+        set_pod(self, pod)
+        if pod.node_name and not is_known and self.quota is not None and pod.uid in self._key_of:
+            self._usage.move(self._key_of[pod.uid], pod, placed=False)
+
+    case = _case(Job(minimum=2), Job(), q0=QueueSpec(capability=2))
+    check_restart((case, 1))
+    monkeypatch.setattr(PodGroupManager, "set_pod", set_pending)
+    with pytest.raises(AssertionError, match="queue q0 has 3000"):
+        check_restart((case, 1))
+
+
+def test_completion_property_catches_usage_of_ended_pods(monkeypatch: pytest.MonkeyPatch) -> None:
+    case = _case(Job(minimum=2), Job(minimum=2), q0=QueueSpec(capability=2)), [5, 5]
+    check_completion(case)
+    monkeypatch.setattr(UsageByGroup, "remove", lambda self, key, pod, *, placed: None)
+    with pytest.raises(AssertionError, match="starve"):
+        check_completion(case)
+
+
+def test_share_property_catches_missing_reclaim(monkeypatch: pytest.MonkeyPatch) -> None:
+    case = 4, [Team(0, 4, Claim(1, 20)), Team(5, 4, Claim(1, 20))]
+    check_shares(case)
+    monkeypatch.setattr(Queues, "reclaim", lambda *_: ())
+    with pytest.raises(AssertionError, match="the shares are"):
+        check_shares(case)
