@@ -126,7 +126,6 @@ def batch_options(command: Callable[..., None]) -> Callable[..., None]:
 
 def show(flags: Flags, namespace: str, cluster: BatchCluster, render: Render) -> None:
     """Print a page once, or with --watch whenever it changes."""
-    # A first argument of `logged` would add flags that these commands have no use for.
     options.logging("text", 0, quiet=True)
     try:
         options.run_async(_show(flags, namespace, cluster, render))
@@ -146,7 +145,7 @@ async def _show(flags: Flags, namespace: str, cluster: BatchCluster, render: Ren
 
         if not flags.watch:
             _print(await read(), flags.output)
-        elif flags.output == "table" and console().is_terminal:
+        elif flags.output == "table" and _console().is_terminal:
             await _watch_live(read, flags.interval)
         else:
             await _watch_lines(read, flags)
@@ -156,7 +155,7 @@ async def _show(flags: Flags, namespace: str, cluster: BatchCluster, render: Ren
 
 
 async def _watch_live(read: Callable[[], Any], interval: float) -> None:
-    screen = console()
+    screen = _console()
     with Live(console=screen, auto_refresh=False, vertical_overflow="crop") as live:
         while True:
             began = time.monotonic()
@@ -190,13 +189,18 @@ def _print(page: Page, output: str) -> None:
             print(line)
         sys.stdout.flush()
         return
-    out = console()
-    out.print(page.table)
+    out = _console()
+    if out.is_terminal:
+        out.print(page.table)
+    else:
+        with out.capture() as text:
+            out.print(page.table)
+        print("\n".join(line.rstrip() for line in text.get().splitlines()))  # rich pads all lines to one length
     if page.summary:
-        out.print(page.summary, soft_wrap=True)
+        print(page.summary, flush=True)
 
 
-def console() -> Console:
+def _console() -> Console:
     """Return the console of standard output."""
     found = Console(highlight=False)
     return found if found.is_terminal or "COLUMNS" in os.environ else Console(highlight=False, width=_PIPED_WIDTH)

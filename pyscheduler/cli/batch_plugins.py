@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyscheduler.cli.problems import CommandProblem
+from pyscheduler.cli.command_problem import CommandProblem
 
 try:
     from pyscheduler_plugins.queues.plugin import DEFAULT_QUEUE, Queues

@@ -12,7 +12,7 @@ from pyscheduler import logs
 from pyscheduler.api import ApiError, ResourceKind
 from pyscheduler.api.objects import NodeObject, PodObject
 from pyscheduler.cli.batch_cluster import Objects, Scope
-from pyscheduler.cli.problems import CommandProblem
+from pyscheduler.cli.command_problem import CommandProblem
 from pyscheduler.kube.connection import Connection
 from pyscheduler.kube.decode import UNREADABLE
 from pyscheduler.kube.object_client import ObjectClient

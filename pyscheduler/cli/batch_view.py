@@ -13,7 +13,7 @@ from rich.table import Table
 
 from pyscheduler.api.resources import CPU, EPHEMERAL_STORAGE, MEMORY
 from pyscheduler.cli.group_rows import STATES, GroupRow, age_seconds
-from pyscheduler.cli.queue_rows import QueueRow, ResourceRow
+from pyscheduler.cli.queue_rows import QueueRow
 from pyscheduler.cli.task_view import duration
 from pyscheduler.core.pod_groups.manager import SINGLE_POD
 
@@ -35,18 +35,10 @@ _STYLES: Final = {
     "Invalid": "red",
     "Missing": "red",
 }
-_RIGHT: Final = (
-    "PRIORITY",
-    "PLACED",
-    "PENDING",
-    "NEEDED",
-    "AGE",
-    "DESERVED",
-    "SHARE",
-    "ALLOCATED",
-    "BORROWED",
-    "QUOTA",
-)
+_COUNTS: Final = ("PRIORITY", "PLACED", "PENDING", "NEEDED", "AGE")
+_RIGHT: Final = (*_COUNTS, "DESERVED", "SHARE", "ALLOCATED", "BORROWED", "QUOTA")
+_AMOUNTS: Final = ("deserved", "share", "allocated", "borrowed", "capability")
+"""Fields of a resource that the table has, in the order of its columns."""
 _UNITS: Final = ("", "Ki", "Mi", "Gi", "Ti", "Pi")
 _UNKNOWN: Final = "-"
 
@@ -90,7 +82,8 @@ def _details(row: GroupRow, now: float) -> Iterator[Any]:
     yield fields
     members = _table(("  POD", "ROLE", "PHASE", "NODE", "REASON"), wrapped="REASON")
     for member in row.members:
-        node, reason = escape(member.node) or _UNKNOWN, escape(member.message)
+        node = escape(member.node) or _UNKNOWN
+        reason = escape(member.message) if member.message != row.message else ""
         members.add_row(f"  {escape(member.name)}", escape(member.role), member.phase, node, reason)
     if row.members:
         yield members
@@ -142,14 +135,14 @@ def _age(row: GroupRow, now: float) -> str:
 # -- queues ----------------------------------------------------------------------------------------------------------
 
 
-def queue_table(rows: Iterable[QueueRow]) -> Table:
-    """Return the queues as a tree, with one line for each resource."""
+def queue_table(rows: Sequence[QueueRow]) -> Table:
+    """Return the queues as a tree below the first one, with one line for each resource."""
     columns = ("QUEUE", "STATE", "RESOURCE", "DESERVED", "SHARE", "ALLOCATED", "BORROWED", "QUOTA", "GROUPS", "NEXT")
     table = _table(columns, wrapped="NEXT")
     for row in rows:
         resources = row.resources.items()
         table.add_row(
-            f"{'  ' * row.depth}{escape(row.name)}",
+            f"{'  ' * (row.depth - rows[0].depth)}{escape(row.name)}",
             _styled(row.state),
             "\n".join(map(escape, row.resources)),
             *("\n".join(_amount(name, getattr(each, field)) for name, each in resources) for field in _AMOUNTS),
@@ -157,10 +150,6 @@ def queue_table(rows: Iterable[QueueRow]) -> Table:
             _next(row),
         )
     return table
-
-
-_AMOUNTS: Final = ("deserved", "share", "allocated", "borrowed", "capability")
-assert set(_AMOUNTS) < set(ResourceRow.__struct_fields__)
 
 
 def queue_json(row: QueueRow) -> str:

@@ -12,9 +12,9 @@ from pyscheduler.cli import batch_view
 from pyscheduler.cli.batch_cluster import Scope
 from pyscheduler.cli.batch_command import OUTPUT, Flags, Page, batch_options, show
 from pyscheduler.cli.batch_reader import missing_rights
+from pyscheduler.cli.command_problem import CommandProblem
 from pyscheduler.cli.group_rows import STATES, GroupRow, group_rows
 from pyscheduler.cli.options import API_SERVER
-from pyscheduler.cli.problems import CommandProblem
 from pyscheduler.cli.sections import SectionedCommand, option
 from pyscheduler.core.context import Context
 from pyscheduler.core.pod_groups.manager import SINGLE_POD

@@ -12,8 +12,8 @@ from pyscheduler.cli import batch_view
 from pyscheduler.cli.batch_cluster import Scope
 from pyscheduler.cli.batch_command import Flags, Page, batch_options, show
 from pyscheduler.cli.batch_reader import missing_rights
+from pyscheduler.cli.command_problem import CommandProblem
 from pyscheduler.cli.group_rows import GroupRow, group_rows
-from pyscheduler.cli.problems import CommandProblem
 from pyscheduler.cli.queue_rows import QueueRow, queue_rows
 from pyscheduler.cli.sections import SectionedCommand
 from pyscheduler.core.context import Context
