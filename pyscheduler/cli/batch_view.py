@@ -167,7 +167,7 @@ def _next(row: QueueRow) -> str:
     if row.next is None:
         return escape(row.problem)
     text = f"{escape(row.next.key)}: {escape(row.next.message)}"
-    return f"{escape(row.problem)}\n{text}" if row.problem and row.problem != row.next.message else text
+    return f"{escape(row.problem)}\n{text}" if row.problem and row.problem not in row.next.message else text
 
 
 def _amount(resource: str, amount: int | float | None) -> str:

@@ -91,20 +91,21 @@ class GroupRow(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
         return self.state in (WAITING, INCOMPLETE) and self.reason != _GATED_REASON
 
 
-def group_rows(context: Context) -> list[GroupRow]:
+def group_rows(context: Context, *, is_whole: bool = True) -> list[GroupRow]:
     """Return all groups by namespace and name; with queues, pods without a group are groups of their own.
 
-    Groups with pods of other schedulers only are left out.
+    Groups with pods of other schedulers only are left out. Without `is_whole`, objects of other namespaces or without
+    one may be missing: nothing is concluded from queues then, and no group has a position.
     """
     groups = context.groups
     groups.report_usage()
     rows = [
-        _Group(context, key, state).row()
+        _Group(context, key, state, is_whole).row()
         for key, state in groups.items()
         if any(pod.scheduler_name in context.profiles for pod in (*state.pods.values(), *state.succeeded.values()))
     ]
     rows += _without_pods(context, {key for key, _ in groups.items()})
-    return sorted(_with_positions(rows), key=lambda row: (row.namespace, row.name, row.api))
+    return sorted(_with_positions(rows) if is_whole else rows, key=lambda row: (row.namespace, row.name, row.api))
 
 
 def quota_plugin(context: Context) -> Queues | None:
@@ -116,10 +117,10 @@ def quota_plugin(context: Context) -> Queues | None:
 class _Group:
     """One group with members."""
 
-    def __init__(self, context: Context, key: PodGroupKey, state: PodGroupState) -> None:
+    def __init__(self, context: Context, key: PodGroupKey, state: PodGroupState, is_whole: bool) -> None:
         self._groups: PodGroupManager = context.groups
         self._quota = quota_plugin(context)
-        self._key, self._state = key, state
+        self._key, self._state, self._is_whole = key, state, is_whole
         self._declared = self._groups.requirements(key)
         unplaced = [pod for uid, pod in state.pods.items() if uid not in state.placed]
         self._pending = [pod for pod in unplaced if not pod.spec.scheduling_gates]
@@ -170,18 +171,29 @@ class _Group:
         """Return why pods of the group wait; empty if none does, or none is needed."""
         if not self._pending and not self._lacks():
             return Reason()
-        if gate := self._groups.reason_to_wait(self._key, self._pending):
+        written = next(filter(None, map(_condition, self._pending)), None)
+        if written is not None and not self._is_whole:
+            return written
+        if gate := self._gate():
             more = f"; {len(self._gated)} more have scheduling gates" if self._gated else ""
             return Reason(_GATED_REASON, gate + more)
-        written = next(filter(None, map(_condition, self._pending)), None)
         if written is not None:
             return written
         group = self._declared
-        if isinstance(group, PodGroup):
+        if self._is_whole and isinstance(group, PodGroup):
             exceeded = self._groups.exceeded(group, self._groups.needed(group, self._pending))
             if exceeded:
                 return Reason(_QUOTA_REASON, exceeded)
         return Reason("", _NOT_ATTEMPTED)
+
+    def _gate(self) -> str:
+        """Return why the group is not attempted, "" if it is."""
+        if self._is_whole:
+            return self._groups.reason_to_wait(self._key, self._pending)
+        if isinstance(self._declared, Rejection):
+            return self._declared.message
+        short = self._groups.shortage(self._declared, self._pending)
+        return f"pod group {self._key} has only {short} that it needs" if short else ""
 
     def _member(self, pod: Pod) -> MemberRow:
         reason = _condition(pod) or Reason()

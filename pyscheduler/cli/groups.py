@@ -6,7 +6,6 @@ import time
 from collections.abc import Sequence
 
 import click
-from msgspec.structs import replace
 
 from pyscheduler.cli import batch_view
 from pyscheduler.cli.batch_cluster import Scope
@@ -71,7 +70,7 @@ def groups(
         )
 
     def render(context: Context, scope: Scope) -> Page:
-        rows = [row if scope.is_whole else _without_position(row) for row in group_rows(context) if selects(row)]
+        rows = [row for row in group_rows(context, is_whole=scope.is_whole) if selects(row)]
         if names:
             rows = _named(rows, names, namespace)
             table = batch_view.group_details(rows, time.time())
@@ -96,10 +95,6 @@ def _named(rows: Sequence[GroupRow], names: Sequence[str], namespace: str) -> li
 
 def _lines(rows: Sequence[GroupRow], with_members: bool) -> dict[str, str]:
     return {f"{row.api}/{row.key}": batch_view.group_json(row, with_members) for row in rows}
-
-
-def _without_position(row: GroupRow) -> GroupRow:
-    return replace(row, position=None, ahead="")
 
 
 def _note(scope: Scope) -> str:

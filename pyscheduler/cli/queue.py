@@ -18,7 +18,8 @@ from pyscheduler.kube.object_client import ObjectClient
 
 _HELP = """Stop and resume queues.
 
-It sets status.state of the Queue (scheduling.volcano.sh), as Volcano's commands do.
+They set status.state of the Queue (scheduling.volcano.sh), which needs no controller of Volcano. For the reasons why
+groups of a queue wait, see `pyscheduler queues NAME`.
 """
 _MISSING: Final = 404
 _FORBIDDEN: Final = 403
