@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 from pyscheduler import logs
 from pyscheduler.api import ResourceKind
 from pyscheduler.api.objects import NodeObject, PodObject
+from pyscheduler.cli.batch_plugins import Queues
 from pyscheduler.config.build import build_profiles
 from pyscheduler.config.load import from_value
 from pyscheduler.config.loaded import LoadedConfig
@@ -33,8 +34,8 @@ def batch_config(scheduler: str) -> LoadedConfig:
     return from_value({"apiVersion": KUBE_API_VERSION, "kind": KUBE_KIND, "profiles": [profile]})
 
 
-class Scope(NamedTuple):
-    """Objects that could not be listed."""
+class ReadScope(NamedTuple):
+    """What could not be listed."""
 
     namespace: str = ""
     """The only namespace that was read; "" if all were."""
@@ -47,14 +48,14 @@ class Scope(NamedTuple):
         return not self.namespace and not self.forbidden
 
 
-class Objects(NamedTuple):
-    """Objects of a cluster."""
+class ListedObjects(NamedTuple):
+    """Objects of a cluster, and what is missing of them."""
 
     pods: Sequence[PodObject]
     nodes: Sequence[NodeObject]
     others: Sequence[tuple[ResourceKind, dict[str, Any]]]
     """PodGroups, queues, quotas and PriorityClasses."""
-    scope: Scope = Scope()
+    scope: ReadScope = ReadScope()
 
 
 class BatchCluster:
@@ -65,12 +66,12 @@ class BatchCluster:
         self._machine = self._new_machine()
         profiles = self._machine.context.profiles.values()
         self.has_groups = any(profile.pod_group is not None for profile in profiles)
-        self.has_queues = any(profile.quota is not None for profile in profiles)
+        self.has_queues = any(isinstance(profile.quota, Queues) for profile in profiles)
         plugins = [plugin for profile in profiles for plugin in (profile.pod_group, profile.quota) if plugin]
         self.kinds: list[ResourceKind] = list(dict.fromkeys(kind for plugin in plugins for kind in plugin.watches))
         """Kinds that groups and queues are declared by; of one kind the newest version first."""
 
-    def load(self, objects: Objects) -> Context:
+    def load(self, objects: ListedObjects) -> Context:
         """Return the context of a machine with these objects."""
         machine = self._new_machine()
         for kind, obj in objects.others:

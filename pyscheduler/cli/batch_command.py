@@ -16,7 +16,7 @@ from rich.console import Console, RenderableType
 from rich.live import Live
 
 from pyscheduler.cli import options
-from pyscheduler.cli.batch_cluster import BatchCluster, Scope, batch_config
+from pyscheduler.cli.batch_cluster import BatchCluster, ReadScope, batch_config
 from pyscheduler.cli.batch_reader import ObjectReader
 from pyscheduler.cli.sections import option
 from pyscheduler.config.load import load
@@ -30,7 +30,7 @@ _MAX_SHARE = 0.25
 """Share of the time that --watch may spend on reading: large clusters are read less often."""
 
 
-class Page(NamedTuple):
+class CommandOutput(NamedTuple):
     """What a command shows."""
 
     table: RenderableType
@@ -39,7 +39,7 @@ class Page(NamedTuple):
     summary: str = ""
 
 
-Render = Callable[[Context, Scope], Page]
+Render = Callable[[Context, ReadScope], CommandOutput]
 
 
 class Flags(NamedTuple):
@@ -125,7 +125,7 @@ def batch_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def show(flags: Flags, namespace: str, cluster: BatchCluster, render: Render) -> None:
-    """Print a page once, or with --watch whenever it changes."""
+    """Print the output once, or with --watch whenever it changes."""
     options.logging("text", 0, quiet=True)
     try:
         options.run_async(_show(flags, namespace, cluster, render))
@@ -139,7 +139,7 @@ async def _show(flags: Flags, namespace: str, cluster: BatchCluster, render: Ren
     try:
         reader = ObjectReader(connection, cluster.kinds, namespace)
 
-        async def read() -> Page:
+        async def read() -> CommandOutput:
             objects = await reader.read()
             return render(cluster.load(objects), objects.scope)
 
@@ -168,14 +168,14 @@ async def _watch_lines(read: Callable[[], Any], flags: Flags) -> None:
     printed: dict[str, str] = {}
     while True:
         began = time.monotonic()
-        page: Page = await read()
-        changed = {key: line for key, line in page.lines.items() if printed.get(key) != line}
+        shown: CommandOutput = await read()
+        changed = {key: line for key, line in shown.lines.items() if printed.get(key) != line}
         if flags.output == "json":
             for line in changed.values():
                 print(line, flush=True)
-        elif changed or page.lines.keys() != printed.keys():
-            _print(page, flags.output)
-        printed = dict(page.lines)
+        elif changed or shown.lines.keys() != printed.keys():
+            _print(shown, flags.output)
+        printed = dict(shown.lines)
         await _pause(time.monotonic() - began, flags.interval)
 
 
@@ -183,21 +183,21 @@ async def _pause(read_seconds: float, interval: float) -> None:
     await asyncio.sleep(max(interval, read_seconds / _MAX_SHARE))
 
 
-def _print(page: Page, output: str) -> None:
+def _print(shown: CommandOutput, output: str) -> None:
     if output == "json":
-        for line in page.lines.values():
+        for line in shown.lines.values():
             print(line)
         sys.stdout.flush()
         return
     out = _console()
     if out.is_terminal:
-        out.print(page.table)
+        out.print(shown.table)
     else:
         with out.capture() as text:
-            out.print(page.table)
+            out.print(shown.table)
         print("\n".join(line.rstrip() for line in text.get().splitlines()))  # rich pads all lines to one length
-    if page.summary:
-        print(page.summary, flush=True)
+    if shown.summary:
+        print(shown.summary, flush=True)
 
 
 def _console() -> Console:

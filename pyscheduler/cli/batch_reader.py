@@ -11,7 +11,7 @@ import msgspec
 from pyscheduler import logs
 from pyscheduler.api import ApiError, ResourceKind
 from pyscheduler.api.objects import NodeObject, PodObject
-from pyscheduler.cli.batch_cluster import Objects, Scope
+from pyscheduler.cli.batch_cluster import ListedObjects, ReadScope
 from pyscheduler.cli.command_problem import CommandProblem
 from pyscheduler.kube.connection import Connection
 from pyscheduler.kube.decode import UNREADABLE
@@ -34,12 +34,12 @@ class ObjectReader:
         self._connection, self._client = connection, ObjectClient(connection)
         self._kinds, self._namespace = list(kinds), namespace
 
-    async def read(self) -> Objects:
+    async def read(self) -> ListedObjects:
         """Return all objects that the user may list. CommandProblem if there are no pods among them; ApiError."""
         kinds = await self._served()
         lists = await asyncio.gather(*map(self._list, (PODS, NODES, *kinds)))
         pods, nodes, *others = (each.items for each in lists)
-        scope = Scope(
+        scope = ReadScope(
             next((each.namespace for each in lists if each.namespace), ""),
             tuple(kind for each, kind in zip(lists, (PODS, NODES, *kinds), strict=True) if each.problem),
         )
@@ -48,7 +48,7 @@ class ObjectReader:
             hint = "" if self._namespace else "; for one namespace: -n NAMESPACE"
             raise CommandProblem(f"you may not list pods in {where}: {lists[0].problem}{hint}")
         decoded = [(kind, obj) for kind, items in zip(kinds, others, strict=True) for obj in _decoded(items, dict)]
-        return Objects(_decoded(pods, PodObject), _decoded(nodes, NodeObject), decoded, scope)
+        return ListedObjects(_decoded(pods, PodObject), _decoded(nodes, NodeObject), decoded, scope)
 
     async def _served(self) -> list[ResourceKind]:
         """Return the kinds that the API server serves, each in its newest version: each version has all objects."""

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import click
 
 from pyscheduler.cli import batch_view
-from pyscheduler.cli.batch_cluster import Scope
-from pyscheduler.cli.batch_command import OUTPUT, Flags, Page, batch_options, show
+from pyscheduler.cli.batch_cluster import ReadScope
+from pyscheduler.cli.batch_command import OUTPUT, CommandOutput, Flags, batch_options, show
 from pyscheduler.cli.batch_reader import missing_rights
 from pyscheduler.cli.command_problem import CommandProblem
 from pyscheduler.cli.group_rows import STATES, GroupRow, group_rows
@@ -59,7 +59,7 @@ def groups(
 ) -> None:
     cluster = flags.cluster()
     if not cluster.has_groups:
-        raise CommandProblem(f"{flags.config}: no profile enables a plugin for pod groups, such as PodGroups")
+        raise CommandProblem(f"{flags.config}: no profile enables a plugin for pod groups; config/batch.yaml does")
 
     def selects(row: GroupRow) -> bool:
         return (
@@ -69,14 +69,14 @@ def groups(
             and (pods or row.api != SINGLE_POD or row.key in names or row.name in names)
         )
 
-    def render(context: Context, scope: Scope) -> Page:
+    def render(context: Context, scope: ReadScope) -> CommandOutput:
         rows = [row for row in group_rows(context, is_whole=scope.is_whole) if selects(row)]
         if names:
             rows = _named(rows, names, namespace)
             table = batch_view.group_details(rows, time.time())
-            return Page(table, _lines(rows, with_members=True), _note(scope))
+            return CommandOutput(table, _lines(rows, with_members=True), _note(scope))
         summary = f"{batch_view.group_counts(rows)}{_note(scope)}"
-        return Page(batch_view.group_table(rows, time.time()), _lines(rows, with_members=False), summary)
+        return CommandOutput(batch_view.group_table(rows, time.time()), _lines(rows, with_members=False), summary)
 
     show(flags, namespace, cluster, render)
 
@@ -97,7 +97,7 @@ def _lines(rows: Sequence[GroupRow], with_members: bool) -> dict[str, str]:
     return {f"{row.api}/{row.key}": batch_view.group_json(row, with_members) for row in rows}
 
 
-def _note(scope: Scope) -> str:
+def _note(scope: ReadScope) -> str:
     """Return what could not be read, "" if nothing."""
     kinds = f"; you may not list {missing_rights(scope.forbidden)}" if scope.forbidden else ""
     where = f"; only namespace {scope.namespace} is read, so positions in queues are unknown" if scope.namespace else ""

@@ -9,8 +9,8 @@ import click
 from rich.console import Group
 
 from pyscheduler.cli import batch_view
-from pyscheduler.cli.batch_cluster import Scope
-from pyscheduler.cli.batch_command import Flags, Page, batch_options, show
+from pyscheduler.cli.batch_cluster import ReadScope
+from pyscheduler.cli.batch_command import CommandOutput, Flags, batch_options, show
 from pyscheduler.cli.batch_reader import missing_rights
 from pyscheduler.cli.command_problem import CommandProblem
 from pyscheduler.cli.group_rows import GroupRow, group_rows
@@ -45,9 +45,9 @@ queues are read, which needs the right to list them; docs/queues.md has the rule
 def queues(name: str | None, flags: Flags) -> None:
     cluster = flags.cluster()
     if not cluster.has_queues:
-        raise CommandProblem(f"{flags.config}: no profile enables the plugin Queues")
+        raise CommandProblem(f"{flags.config}: no profile enables the plugin Queues; config/batch.yaml does")
 
-    def render(context: Context, scope: Scope) -> Page:
+    def render(context: Context, scope: ReadScope) -> CommandOutput:
         if not scope.is_whole:
             raise CommandProblem(_forbidden(scope))
         groups = group_rows(context)
@@ -56,9 +56,11 @@ def queues(name: str | None, flags: Flags) -> None:
         table = batch_view.queue_table(shown)
         lines = {row.name: batch_view.queue_json(row) for row in shown}
         if name is None:
-            return Page(table, lines)
+            return CommandOutput(table, lines)
         waiting = _in_line(groups, {row.name for row in shown})
-        return Page(Group(table, "", batch_view.group_table(waiting, time.time())) if waiting else table, lines)
+        return CommandOutput(
+            Group(table, "", batch_view.group_table(waiting, time.time())) if waiting else table, lines
+        )
 
     show(flags, "", cluster, render)
 
@@ -81,7 +83,7 @@ def _in_line(groups: Iterable[GroupRow], queues: set[str]) -> list[GroupRow]:
     return sorted(waiting, key=lambda group: (group.queue, group.position or 0))
 
 
-def _forbidden(scope: Scope) -> str:
+def _forbidden(scope: ReadScope) -> str:
     resources = missing_rights(scope.forbidden) or "pods"
     return (
         f"shares need all objects, and you may not list {resources}; an administrator can grant it:\n"

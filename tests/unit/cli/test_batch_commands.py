@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -259,3 +260,21 @@ def test_watch_prints_the_rows_that_change(server: BatchServer, run: Run, monkey
         ("second", "Scheduled"),
     ]
     assert server.closed
+
+
+# -- configuration ---------------------------------------------------------------------------------------------------
+
+
+def test_configuration_without_the_plugins_is_an_error(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n")
+    assert problem(run("groups", "--config", str(file))).startswith(f"{file}: no profile enables a plugin for pod")
+    assert problem(run("queues", "--config", str(file))).startswith(f"{file}: no profile enables the plugin Queues")
+
+
+def test_groups_of_another_scheduler_are_shown_by_its_name(server: BatchServer, run: Run) -> None:
+    for each in server.objects:
+        if each["kind"] == "Pod":
+            each["spec"]["schedulerName"] = "batch"
+    assert lines(run("groups", "-o", "json")) == []
+    assert len(lines(run("groups", "--scheduler", "batch", "-o", "json"))) == 3

@@ -10,7 +10,7 @@ import pytest
 
 from pyscheduler.api import ResourceKind
 from pyscheduler.api.objects import NodeObject, PodObject
-from pyscheduler.cli.batch_cluster import BatchCluster, Objects, batch_config
+from pyscheduler.cli.batch_cluster import BatchCluster, ListedObjects, batch_config
 from pyscheduler.cli.group_rows import GroupRow, group_rows
 from pyscheduler.core.context import Context
 from tests.scenarios.batch.cluster import Cluster
@@ -39,7 +39,7 @@ def context_of(objects: Sequence[Manifest]) -> Context:
     others = [
         (kinds[each["apiVersion"], each["kind"]], each) for each in objects if each["kind"] not in ("Pod", "Node")
     ]
-    return cluster.load(Objects(pods, nodes, others))
+    return cluster.load(ListedObjects(pods, nodes, others))
 
 
 def rows_of(*objects: Manifest | Gang) -> dict[str, GroupRow]:
