@@ -50,7 +50,6 @@ def group_table(rows: Iterable[GroupRow], now: float) -> Table:
     """Return the groups as a table; `now` in seconds since the epoch."""
     columns = ("GROUP", "API", "QUEUE", "PRIORITY", "PLACED", "PENDING", "NEEDED", "STATE", "LINE", "AGE", "REASON")
     table = _table(columns, wrapped="REASON")
-    lengths = Counter(row.queue for row in rows if row.position) if isinstance(rows, Sequence) else Counter[str]()
     for row in rows:
         table.add_row(
             escape(row.key),
@@ -61,7 +60,7 @@ def group_table(rows: Iterable[GroupRow], now: float) -> Table:
             str(row.pending + row.gated),
             _number(row.needed),
             _styled(row.state),
-            f"{row.position} of {lengths[row.queue]}" if row.position and lengths[row.queue] else "",
+            f"{row.position} of {row.in_line}" if row.position else "",
             _age(row, now),
             escape(row.message),
         )
@@ -96,7 +95,7 @@ def _fields(row: GroupRow, now: float) -> Mapping[str, str]:
     ended = f", {row.succeeded} of them succeeded" if row.succeeded else ""
     gated = f", {row.gated} with scheduling gates" if row.gated else ""
     behind = f", behind {escape(row.ahead)}" if row.ahead else ""
-    line = f", number {row.position} in line{behind}" if row.position else ""
+    line = f", {row.position} of {row.in_line} in line{behind}" if row.position else ""
     return {
         "API": api_name(row.api),
         "Queue": f"{escape(row.queue)}{line}",

@@ -73,6 +73,8 @@ class GroupRow(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     succeeded: int = 0
     position: int | None = None
     """Position among the groups of its queue that wait, 1 for the next one; None for a group that does not wait."""
+    in_line: int = 0
+    """Number of groups of its queue that wait; 0 for a group that does not wait."""
     ahead: str = ""
     """Group directly ahead of it in the queue."""
     reason: str = ""
@@ -235,7 +237,7 @@ def _with_positions(rows: Iterable[GroupRow]) -> Iterator[GroupRow]:
     for queue in waiting.values():
         ahead = ""
         for position, row in enumerate(sorted(queue, key=_order), 1):
-            yield msgspec.structs.replace(row, position=position, ahead=ahead)
+            yield msgspec.structs.replace(row, position=position, in_line=len(queue), ahead=ahead)
             ahead = row.key
 
 

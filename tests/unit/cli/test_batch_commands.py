@@ -20,7 +20,7 @@ from tests.unit.cli.test_group_rows import some_bound
 
 GROUP_KEYS = {
     *("namespace", "name", "api", "queue", "priority", "state", "needed", "neededByRole", "pending", "gated"),
-    *("placed", "succeeded", "position", "ahead", "reason", "message", "created"),
+    *("placed", "succeeded", "position", "inLine", "ahead", "reason", "message", "created"),
 }
 QUEUE_KEYS = {
     *("name", "parent", "depth", "state", "problem", "weight", "priority", "resources", "groups", "next"),
@@ -101,9 +101,18 @@ def test_groups_are_selected_by_state_and_queue(run: Run) -> None:
     assert lines(run("groups", "-n", "elsewhere", "-o", "json")) == []
 
 
+def test_position_counts_groups_of_other_namespaces(server: BatchServer, run: Run) -> None:
+    for each in server.objects:
+        if each["kind"] in ("Pod", "PodGroup") and each["metadata"]["name"].startswith("first"):
+            each["metadata"]["namespace"] = "elsewhere"
+    output = run("groups", "-n", "default", "--state", "waiting").output
+    assert [line.split()[0] for line in output.splitlines()[1:-1]] == ["default/second"]
+    assert "2 of 2" in output
+
+
 def test_details_have_members_nodes_and_the_group_ahead(run: Run) -> None:
     output = run("groups", "second", "default/running").output
-    assert "team, number 2 in line, behind default/first" in output
+    assert "team, 2 of 2 in line, behind default/first" in output
     assert "0 of 4 needed placed, 4 pending" in output
     assert ["running1", "Running", "n1"] in [line.split() for line in output.splitlines()]
 
@@ -257,8 +266,9 @@ def test_watch_prints_the_rows_that_change(server: BatchServer, run: Run, monkey
     rows = lines(run("groups", "--watch", "-o", "json"))
     assert [(row["name"], row["state"]) for row in rows] == [
         *(("first", "Waiting"), ("running", "Scheduled"), ("second", "Waiting")),
-        ("second", "Scheduled"),
+        *(("first", "Waiting"), ("second", "Scheduled")),
     ]
+    assert [row["inLine"] for row in rows if row["name"] == "first"] == [2, 1]
     assert server.closed
 
 

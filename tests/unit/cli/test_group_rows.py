@@ -148,13 +148,13 @@ def test_line_of_a_queue_is_by_priority_then_by_age() -> None:
         gang("lacking", 2, 1, api=VOLCANO, queue="q"),
     ]
     rows = rows_of(ROOM, queue("q"), *groups)
-    assert {name: (row.position, row.ahead) for name, row in rows.items()} == {
-        "urgent": (1, ""),
-        "broken": (2, "default/urgent"),
-        "old": (3, "default/broken"),
-        "new": (4, "default/old"),
-        "elsewhere": (1, ""),
-        "lacking": (None, ""),
+    assert {name: (row.position, row.in_line, row.ahead) for name, row in rows.items()} == {
+        "urgent": (1, 4, ""),
+        "broken": (2, 4, "default/urgent"),
+        "old": (3, 4, "default/broken"),
+        "new": (4, 4, "default/old"),
+        "elsewhere": (1, 1, ""),
+        "lacking": (None, 0, ""),
     }
     assert rows["urgent"].priority == 9
 
