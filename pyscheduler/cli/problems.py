@@ -8,14 +8,13 @@ from pyscheduler.api import ApiError
 from pyscheduler.backend.errors import BackendProblem
 from pyscheduler.backend.state import StateProblem
 from pyscheduler.backend.task import TaskProblem
+from pyscheduler.cli.command_problem import CommandProblem
 from pyscheduler.config.problems import ConfigError
 from pyscheduler.embedded import ApiServerError
 from pyscheduler.kube.connection import ConnectionProblem
 from pyscheduler.shell.serving.http import ServerProblem
 
-
-class CommandProblem(Exception):
-    """Error of a command; the message has the reason and what to do."""
+__all__ = ["PROBLEMS", "CommandProblem", "describe", "unreadable"]
 
 
 def unreadable(file: str | Path, error: Exception) -> CommandProblem:

@@ -123,6 +123,25 @@ class Queues(QuotaPlugin):
             self._nodes = nodes.version, len(self._resources)
             self._tree.set_capacity({r: int(nodes.allocatable(r).sum()) for r in self._resources})
 
+    # -- reading, for tools --------------------------------------------------------------------------------------
+
+    @property
+    def tree(self) -> QueueTree:
+        """Queues with their usage and shares, up to date with the objects and the nodes."""
+        self._read_queues()
+        return self._tree
+
+    @property
+    def problems(self) -> Mapping[str, str]:
+        """Reasons why declared queues cannot be used, by name."""
+        self._read_queues()
+        return self._hierarchy.problems
+
+    def queue_of_group(self, group: PodGroup) -> str:
+        """Return the name of the queue that the group is scheduled from."""
+        self._read_queues()
+        return self._queue_of(group)
+
     # -- decisions -----------------------------------------------------------------------------------------------
 
     def unavailable(self, group: PodGroup) -> str:

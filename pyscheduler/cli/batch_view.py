@@ -1,0 +1,200 @@
+"""Tables, text and JSON of pod groups and queues."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+from rich.console import Group
+from rich.markup import escape
+from rich.table import Table
+
+from pyscheduler.api.resources import CPU, EPHEMERAL_STORAGE, MEMORY
+from pyscheduler.cli.group_rows import STATES, GroupRow, age_seconds
+from pyscheduler.cli.queue_rows import QueueRow
+from pyscheduler.cli.task_view import duration
+from pyscheduler.core.pod_groups.manager import SINGLE_POD
+
+_API_NAMES: Final = {
+    "scheduling.k8s.io": "Kubernetes",
+    "scheduling.volcano.sh": "Volcano",
+    "scheduling.x-k8s.io": "scheduler-plugins",
+    "": "annotations",
+    SINGLE_POD: "pod",
+}
+_STYLES: Final = {
+    "Waiting": "yellow",
+    "Incomplete": "red",
+    "Gated": "magenta",
+    "Scheduled": "green",
+    "Completed": "dim",
+    "Closing": "yellow",
+    "Closed": "yellow",
+    "Invalid": "red",
+    "Missing": "red",
+}
+_COUNTS: Final = ("PRIORITY", "PLACED", "PENDING", "NEEDED", "AGE")
+_RIGHT: Final = (*_COUNTS, "DESERVED", "SHARE", "ALLOCATED", "BORROWED", "QUOTA")
+_AMOUNTS: Final = ("deserved", "share", "allocated", "borrowed", "capability")
+"""Fields of a resource that the table has, in the order of its columns."""
+_UNITS: Final = ("", "Ki", "Mi", "Gi", "Ti", "Pi")
+_UNKNOWN: Final = "-"
+
+
+# -- groups ----------------------------------------------------------------------------------------------------------
+
+
+def group_table(rows: Iterable[GroupRow], now: float) -> Table:
+    """Return the groups as a table; `now` in seconds since the epoch."""
+    columns = ("GROUP", "API", "QUEUE", "PRIORITY", "PLACED", "PENDING", "NEEDED", "STATE", "LINE", "AGE", "REASON")
+    table = _table(columns, wrapped="REASON")
+    for row in rows:
+        table.add_row(
+            escape(row.key),
+            api_name(row.api),
+            escape(row.queue),
+            _number(row.priority),
+            str(row.placed + row.succeeded),
+            str(row.pending + row.gated),
+            _number(row.needed),
+            _styled(row.state),
+            f"{row.position} of {row.in_line}" if row.position else "",
+            _age(row, now),
+            escape(row.message),
+        )
+    return table
+
+
+def group_details(rows: Sequence[GroupRow], now: float) -> Group:
+    """Return all fields and the members of groups."""
+    return Group(*(part for row in rows for part in _details(row, now)))
+
+
+def _details(row: GroupRow, now: float) -> Iterator[Any]:
+    fields = Table.grid(padding=(0, 2))
+    yield f"[bold]{escape(row.key)}[/]"
+    for name, text in _fields(row, now).items():
+        if text:
+            fields.add_row(f"  {name}", text)
+    yield fields
+    members = _table(("  POD", "ROLE", "PHASE", "NODE", "REASON"), wrapped="REASON")
+    for member in row.members:
+        node = escape(member.node) or _UNKNOWN
+        reason = escape(member.message) if member.message != row.message else ""
+        members.add_row(f"  {escape(member.name)}", escape(member.role), member.phase, node, reason)
+    if row.members:
+        yield members
+    yield ""
+
+
+def _fields(row: GroupRow, now: float) -> Mapping[str, str]:
+    roles = "".join(f", {count} of role {escape(role)}" for role, count in row.needed_by_role.items())
+    needed = "" if row.needed is None else f" of {row.needed} needed{roles}"
+    ended = f", {row.succeeded} of them succeeded" if row.succeeded else ""
+    gated = f", {row.gated} with scheduling gates" if row.gated else ""
+    behind = f", behind {escape(row.ahead)}" if row.ahead else ""
+    line = f", {row.position} of {row.in_line} in line{behind}" if row.position else ""
+    return {
+        "API": api_name(row.api),
+        "Queue": f"{escape(row.queue)}{line}",
+        "Priority": _number(row.priority),
+        "State": _styled(row.state),
+        "Pods": f"{row.placed + row.succeeded}{needed} placed{ended}, {row.pending} pending{gated}",
+        "Reason": ": ".join(escape(part) for part in (row.reason, row.message) if part),
+        "Age": _age(row, now),
+    }
+
+
+def group_counts(rows: Iterable[GroupRow]) -> str:
+    """Return the number of groups in each state as a line."""
+    by_state = Counter(row.state for row in rows)
+    return ", ".join(f"{by_state[state]} {state.lower()}" for state in STATES if by_state[state]) or "no groups"
+
+
+def group_json(row: GroupRow, with_members: bool) -> str:
+    """Return a group as a line of JSON, its members only on request: a group may have thousands."""
+    fields = msgspec.to_builtins(row)
+    if not with_members:
+        del fields["members"]
+    return msgspec.json.encode(fields).decode()
+
+
+def api_name(api: str) -> str:
+    """Return the name of the project whose PodGroups have this API group."""
+    return _API_NAMES.get(api) or escape(api)
+
+
+def _age(row: GroupRow, now: float) -> str:
+    age = age_seconds(row.created, now)
+    return _UNKNOWN if age is None else duration(age)
+
+
+# -- queues ----------------------------------------------------------------------------------------------------------
+
+
+def queue_table(rows: Sequence[QueueRow]) -> Table:
+    """Return the queues as a tree below the first one, with one line for each resource."""
+    columns = ("QUEUE", "STATE", "RESOURCE", "DESERVED", "SHARE", "ALLOCATED", "BORROWED", "QUOTA", "GROUPS", "NEXT")
+    table = _table(columns, wrapped="NEXT")
+    for row in rows:
+        resources = row.resources.items()
+        table.add_row(
+            f"{'  ' * (row.depth - rows[0].depth)}{escape(row.name)}",
+            _styled(row.state),
+            "\n".join(map(escape, row.resources)),
+            *("\n".join(_amount(name, getattr(each, field)) for name, each in resources) for field in _AMOUNTS),
+            _groups(row),
+            _next(row),
+        )
+    return table
+
+
+def queue_json(row: QueueRow) -> str:
+    """Return a queue as a line of JSON."""
+    return msgspec.json.encode(row).decode()
+
+
+def _groups(row: QueueRow) -> str:
+    counts = row.groups
+    parts = {"running": counts.running, "waiting": counts.waiting, "gated": counts.gated}
+    return "\n".join(f"{count} {name}" for name, count in parts.items() if count)
+
+
+def _next(row: QueueRow) -> str:
+    if row.next is None:
+        return escape(row.problem)
+    text = f"{escape(row.next.key)}: {escape(row.next.message)}"
+    return f"{escape(row.problem)}\n{text}" if row.problem and row.problem not in row.next.message else text
+
+
+def _amount(resource: str, amount: int | float | None) -> str:
+    """Return an amount, that of bytes rounded to three digits: 2.5, 3.13Gi; `-` for none."""
+    if amount is None:
+        return _UNKNOWN
+    if resource not in (MEMORY, EPHEMERAL_STORAGE) and not resource.startswith("hugepages-"):
+        return f"{amount:.3f}".rstrip("0").rstrip(".") if resource == CPU else str(amount)
+    power = 0
+    while abs(amount) >= 1024 and power < len(_UNITS) - 1:
+        amount, power = amount / 1024, power + 1
+    return f"{amount:.4g}{_UNITS[power]}" if amount >= 1000 else f"{amount:.3g}{_UNITS[power]}"
+
+
+# -- common ----------------------------------------------------------------------------------------------------------
+
+
+def _table(columns: Iterable[str], wrapped: str) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for column in columns:
+        justify: Any = "right" if column in _RIGHT else "left"
+        table.add_column(column, no_wrap=column != wrapped, justify=justify)
+    return table
+
+
+def _number(number: int | None) -> str:
+    return _UNKNOWN if number is None else str(number)
+
+
+def _styled(state: str) -> str:
+    return f"[{style}]{state}[/]" if (style := _STYLES.get(state)) else state
