@@ -15,16 +15,19 @@ from typing import Self
 
 import kopf
 
+from pyscheduler.api import ResourceKind
 from pyscheduler.clock import Clock, SystemClock
 from pyscheduler.controllers.connection import connection_info
 from pyscheduler.controllers.handlers import POD_GROUPS, GroupKey, registry, settings
-from pyscheduler.controllers.podgroup_status import Json
-from pyscheduler.controllers.status_writer import PodGroupStatusWriter, Write
+from pyscheduler.controllers.podgroup_status import Member, podgroup_status
+from pyscheduler.controllers.status_writer import Json, Key, Patch, StatusWriter
 from pyscheduler.kube.connection import Connection, ConnectionOptions
 from pyscheduler.kube.credentials import Credentials, load
 from pyscheduler.kube.object_client import ObjectClient
 
 STOP_SECONDS = 10.0
+WRITES_PER_SECOND = 50.0
+"""Limit of status updates; bursts may be twice as large."""
 
 _log = logging.getLogger(__name__)
 
@@ -69,12 +72,16 @@ class PodGroupOperator:
     async def run(self) -> None:
         """Run in this event loop until stopped, or until SIGINT or SIGTERM in the main thread."""
         logging.getLogger("kopf.objects").setLevel(logging.WARNING)  # otherwise kopf logs each event of each pod
-        connection = Connection(await self._credentials(), ConnectionOptions(qps=-1), self._clock)
-        status_writer = PodGroupStatusWriter(_writer(ObjectClient(connection)), self._clock.wall)
-        writer_task = asyncio.create_task(status_writer.run(), name="podgroup status writer")
+        connection = Connection(await self._credentials(), ConnectionOptions(qps=WRITES_PER_SECOND), self._clock)
+        status_writer = StatusWriter(_patch_status(ObjectClient(connection)), self._clock.wall)
+        writer_task = asyncio.create_task(status_writer.run(), name="status writer")
+
+        def enqueue(key: GroupKey, group: Json | None, members: list[Member]) -> None:
+            status_writer.enqueue(POD_GROUPS, key, group, lambda obj, now: podgroup_status(obj, members, now))
+
         try:
             await kopf.operator(
-                registry=registry(self._login, status_writer.enqueue),
+                registry=registry(self._login, enqueue),
                 settings=settings(),
                 clusterwide=True,
                 stop_flag=self._stop,
@@ -101,8 +108,8 @@ class PodGroupOperator:
         return await load(self._kubeconfig, self._clock, self._server)
 
 
-def _writer(client: ObjectClient) -> Write:
-    async def write(key: GroupKey, status: Json) -> None:
-        await client.patch(POD_GROUPS, key, {"status": status}, subresource="status")
+def _patch_status(client: ObjectClient) -> Patch:
+    async def patch(kind: ResourceKind, key: Key, change: Json) -> None:
+        await client.patch(kind, key, change, subresource="status")
 
-    return write
+    return patch
