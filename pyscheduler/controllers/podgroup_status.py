@@ -9,8 +9,10 @@ deleted.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
 from typing import Any, NamedTuple
+
+from pyscheduler.clock import rfc3339
+from pyscheduler.kube.conditions import merge_condition
 
 Json = dict[str, Any]
 
@@ -66,7 +68,7 @@ def podgroup_status(group: Mapping[str, Any], members: Iterable[Member], now: fl
         "failed": counts.failed,
         "conditions": _conditions(group, counts, minimum, now, is_over=is_over),
     }
-    started = before.get("scheduleStartTime") or (_timestamp(now) if phase != PENDING else None)
+    started = before.get("scheduleStartTime") or (rfc3339(now) if phase != PENDING else None)
     return status | ({"scheduleStartTime": started} if started else {})
 
 
@@ -93,24 +95,33 @@ def _phase(counts: _Counts, minimum: int) -> str:
 
 
 def _conditions(group: Mapping[str, Any], counts: _Counts, minimum: int, now: float, *, is_over: bool) -> list[Json]:
-    """Return the conditions with Scheduled updated; its transition time changes only with its status."""
+    """Return the conditions with Scheduled updated."""
     conditions: list[Json] = [dict(c) for c in (group.get("status") or {}).get("conditions") or ()]
     present = next((c for c in conditions if c.get("type") == SCHEDULED), {})
-    status, reason, message = _scheduled(counts, minimum)
     if is_over and present:
         return conditions  # the pods of a finished group may be deleted
-    if (present.get("status"), reason) == (status, WAITING_FOR_NODES) and present.get("reason") not in _REASONS:
-        return conditions  # PodGroups has written why no nodes were found
-    transition = present.get("status") == status and present.get("lastTransitionTime")
+    status, reason, message = _scheduled(counts, minimum)
+    if _is_of_scheduler(present, status, reason):
+        return conditions
     scheduled = {
         "type": SCHEDULED,
         "status": status,
         "reason": reason,
         "message": message,
-        "lastTransitionTime": transition or _timestamp(now),
         "observedGeneration": int(group["metadata"].get("generation") or 0),
     }
-    return [c for c in conditions if c.get("type") != SCHEDULED] + [scheduled]
+    return merge_condition(conditions, scheduled, rfc3339(now))
+
+
+def _is_of_scheduler(present: Json, status: str, reason: str) -> bool:
+    """Return True if the condition was written by the scheduler and is up to date.
+
+    The scheduler writes which pod lacks which resource, and does not write it again. It writes True before the pods are
+    bound, since their bindings have only started.
+    """
+    if not present or present.get("reason") in _REASONS:
+        return False
+    return present.get("status") == status or (present.get("status") == "True" and reason == WAITING_FOR_NODES)
 
 
 def _scheduled(counts: _Counts, minimum: int) -> tuple[str, str, str]:
@@ -119,7 +130,3 @@ def _scheduled(counts: _Counts, minimum: int) -> tuple[str, str, str]:
     if counts.present < minimum:
         return "False", MEMBERS_MISSING, f"{counts.present} members exist, {minimum} are needed"
     return "False", WAITING_FOR_NODES, f"{counts.scheduled} members are bound, {minimum} are needed"
-
-
-def _timestamp(at: float) -> str:
-    return datetime.fromtimestamp(int(at), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

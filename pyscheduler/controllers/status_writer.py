@@ -1,40 +1,56 @@
-"""Writer of PodGroup statuses: one update per burst of changes, and only if the status differs."""
+"""Writer of the statuses of objects of any kind: one update per burst of changes, and only of fields that differ.
+
+The connection limits the writes per second. Only the newest state of each object is stored, so a burst never makes a
+backlog that is longer than the number of objects.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, NamedTuple
 
-from pyscheduler.api import ApiError
-from pyscheduler.controllers.handlers import GroupKey
-from pyscheduler.controllers.podgroup_status import Json, Member, podgroup_status
+from pyscheduler.api import ApiError, ResourceKind
 from pyscheduler.kube.errors import is_not_found
 
 BATCH_SECONDS = 0.2
-"""Delay in seconds in which changes of a group are batched."""
+"""Delay in seconds in which changes of an object are batched."""
 RETRY_SECONDS = 2.0
+_CONFLICT = 409
 
-Write = Callable[[GroupKey, Json], Awaitable[Any]]
+Json = dict[str, Any]
+Key = tuple[str, str]
+"""Namespace ("" for a kind without one) and name."""
+
+
+Compute = Callable[[Json, float], Json]
+"""Returns the status of an object at a time in seconds since 1970."""
+Patch = Callable[[ResourceKind, Key, Json], Awaitable[None]]
+"""Merges a patch into an object with its status."""
 
 _log = logging.getLogger(__name__)
 
 
-class PodGroupStatusWriter:
-    """Queue of groups with possible changes, and the task that writes their statuses."""
+class _Update(NamedTuple):
+    object: Json
+    status: Compute
 
-    def __init__(self, write: Write, clock: Callable[[], float]) -> None:
-        self._write, self._clock = write, clock
-        self._pending: dict[GroupKey, tuple[Json, list[Member]]] = {}
+
+class ObjectStatusWriter:
+    """Queue of objects with possible changes, and the task that writes their statuses."""
+
+    def __init__(self, patch: Patch, clock: Callable[[], float]) -> None:
+        self._patch, self._clock = patch, clock
+        self._pending: dict[tuple[ResourceKind, Key], _Update] = {}
         self._wake = asyncio.Event()
 
-    def enqueue(self, key: GroupKey, group: Json | None, members: list[Member]) -> None:
-        """Queue a group for an update; only the latest state is kept. None removes it."""
-        if group is None:
-            self._pending.pop(key, None)  # the group does not exist or was deleted
+    def enqueue(self, kind: ResourceKind, key: Key, obj: Json | None, status: Compute) -> None:
+        """Queue an object for an update; only the latest state is kept. None removes it."""
+        if obj is None:
+            self._pending.pop((kind, key), None)  # the object does not exist or was deleted
             return
-        self._pending[key] = (group, members)
+        self._pending[kind, key] = _Update(obj, status)
         self._wake.set()
 
     async def run(self) -> None:
@@ -44,27 +60,51 @@ class PodGroupStatusWriter:
             await asyncio.sleep(BATCH_SECONDS)
             self._wake.clear()
             batch, self._pending = self._pending, {}
-            failed = [
-                key for key, (group, members) in batch.items() if not await self._write_if_changed(key, group, members)
-            ]
+            failed = {each: update for each, update in batch.items() if not await self._write_if_changed(*each, update)}
             if failed:
                 await asyncio.sleep(RETRY_SECONDS)
-                for key in failed:
-                    self._pending.setdefault(key, batch[key])
+                for each, update in failed.items():
+                    self._pending.setdefault(each, update)
                 self._wake.set()
 
-    async def _write_if_changed(self, key: GroupKey, group: Json, members: list[Member]) -> bool:
+    async def _write_if_changed(self, kind: ResourceKind, key: Key, update: _Update) -> bool:
         """Return True if the status is up to date or was written, False to retry."""
-        status = podgroup_status(group, members, self._clock())
-        present = group.get("status") or {}
-        changed = {name: value for name, value in status.items() if present.get(name) != value}
-        if not changed:
-            return True
         try:
-            await self._write(key, changed)
+            patch = status_patch(update.object, update.status(update.object, self._clock()))
+            if patch is not None:
+                await self._patch(kind, key, patch)
         except ApiError as problem:
-            is_deleted = is_not_found(problem)
-            level = logging.INFO if is_deleted else logging.WARNING
-            _log.log(level, "PodGroup %s/%s: status update failed: %s", *key, problem)
-            return is_deleted
+            # After a conflict the watch delivers the newer object, which is queued again.
+            is_over = is_not_found(problem) or problem.status == _CONFLICT
+            level = logging.INFO if is_over else logging.WARNING
+            _log.log(level, "%s %s: status update failed: %s", kind.kind, "/".join(filter(None, key)), problem)
+            return is_over
+        except Exception:
+            _log.exception("%s %s: status cannot be computed", kind.kind, "/".join(filter(None, key)))
         return True
+
+
+def status_patch(obj: Json, status: Json) -> Json | None:
+    """Return the merge patch with the fields of the status that differ; None if there are none.
+
+    Conditions have other writers and are replaced as a list: the patch fails if the object has changed.
+    """
+    present = obj.get("status") or {}
+    changed = _difference({name: present.get(name) for name in status}, status)
+    if not changed:
+        return None
+    version = {"metadata": {"resourceVersion": obj["metadata"].get("resourceVersion", "")}}
+    return (version if "conditions" in changed else {}) | {"status": changed}
+
+
+def _difference(before: Json, after: Json) -> Json:
+    """Return the merge patch from one mapping to the other: null removes what is missing."""
+    patch: Json = dict.fromkeys(before.keys() - after.keys())
+    for name, value in after.items():
+        old = before.get(name)
+        if isinstance(old, dict) and isinstance(value, dict):
+            if nested := _difference(old, value):
+                patch[name] = nested
+        elif old != value:
+            patch[name] = value
+    return patch

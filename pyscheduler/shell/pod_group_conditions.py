@@ -15,6 +15,7 @@ from pyscheduler.api import ApiError, ApiWriter
 from pyscheduler.clock import Clock, rfc3339
 from pyscheduler.core.commands import PatchPodGroup
 from pyscheduler.kube import paths
+from pyscheduler.kube.conditions import merge_condition
 
 log = logs.get("pod-groups")
 _TRIES: Final = 3
@@ -82,22 +83,19 @@ def with_condition(obj: Json, command: PatchPodGroup, now: str) -> Json | None:
 
     It fails with a conflict if the object has changed since it was read, since the list of conditions is replaced.
     """
-    conditions: list[Json] = [dict(each) for each in (obj.get("status") or {}).get("conditions") or ()]
-    before: Json = next((each for each in conditions if each.get("type") == command.type), {})
+    before: list[Json] = (obj.get("status") or {}).get("conditions") or []
     condition = {
         "type": command.type,
         "status": command.status,
         "reason": command.reason,
         "message": command.message,
     }
-    if condition.items() <= before.items():
+    present: Json = next((each for each in before if each.get("type") == command.type), {})
+    if condition.items() <= present.items():
         return None
-    same = before.get("status") == command.status and before.get("lastTransitionTime")
-    condition["lastTransitionTime"] = same or now
-    if generation := obj["metadata"].get("generation"):
-        condition["observedGeneration"] = generation
-    others = [each for each in conditions if each.get("type") != command.type]
+    generation = obj["metadata"].get("generation")
+    observed = {"observedGeneration": generation} if generation else {}
     return {
         "metadata": {"resourceVersion": obj["metadata"]["resourceVersion"]},
-        "status": {"conditions": [*others, condition]},
+        "status": {"conditions": merge_condition(before, condition | observed, now)},
     }

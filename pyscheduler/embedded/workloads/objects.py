@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from pyscheduler.embedded.objects import Json, Key, condition, owners_of, seconds, timestamp
+from pyscheduler.kube.conditions import merge_condition
 
 
 def key_of(obj: Json) -> Key:
@@ -76,16 +76,7 @@ def status_number(obj: Json, name: str) -> int:
 
 def with_condition(conditions: Iterable[Json], kind: str, status: bool, now: float, **text: str) -> list[Json]:
     """Return the conditions with one set. lastTransitionTime changes only if the status changes."""
-    copies = [dict(c) for c in conditions]
-    present = next((c for c in copies if c["type"] == kind), None)
-    wanted: dict[str, Any] = {"type": kind, "status": str(status), **text}
-    if present is not None and all(present.get(name) == value for name, value in wanted.items()):
-        return copies
-    if present is not None and present["status"] == wanted["status"]:
-        wanted["lastTransitionTime"] = present.get("lastTransitionTime", timestamp(now))
-    else:
-        wanted["lastTransitionTime"] = timestamp(now)
-    return [c for c in copies if c["type"] != kind] + [wanted]
+    return merge_condition(conditions, {"type": kind, "status": str(status), **text}, timestamp(now))
 
 
 def pod_from_template(owner: Json, owner_reference: Json, template: Json) -> Json:

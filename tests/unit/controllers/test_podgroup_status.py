@@ -122,3 +122,20 @@ def test_member_of_pod() -> None:
     assert member_of(pod("p").on("n").phase("Running").manifest) == RUNNING
     assert member_of(pod("p").manifest) == Member("", False)
     assert member_of(pod("p").on("n").phase("Running").deleting().manifest) == TERMINATING
+
+
+@pytest.mark.parametrize(
+    ("written", "members", "reason"),
+    [
+        pytest.param("False", [PENDING, PENDING], "Unschedulable", id="no room"),
+        pytest.param("False", [PENDING], "Unschedulable", id="no room and too few pods"),
+        pytest.param("False", [BOUND, BOUND], "MinMemberScheduled", id="bound since"),
+        pytest.param("True", [BOUND, PENDING], "Unschedulable", id="the bindings have started"),
+        pytest.param("True", [RUNNING], "MembersMissing", id="a pod was deleted since"),
+    ],
+)
+def test_condition_of_the_scheduler_is_kept_until_the_pods_contradict_it(
+    written: str, members: list[Member], reason: str
+) -> None:
+    condition = {"type": "Scheduled", "status": written, "reason": "Unschedulable", "message": "a1 lacks 1 cpu"}
+    assert scheduled(podgroup_status(group(conditions=[condition]), members, 0.0))[1] == reason

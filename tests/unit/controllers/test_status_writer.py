@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
-from pyscheduler.api import ApiError
+from pyscheduler.api import ApiError, ResourceKind
 from pyscheduler.controllers import Member, podgroup_status, status_writer
-from pyscheduler.controllers.status_writer import PodGroupStatusWriter
+from pyscheduler.controllers.handlers import POD_GROUPS
+from pyscheduler.controllers.status_writer import ObjectStatusWriter, status_patch
 
 KEY = ("default", "g")
 GROUP: dict[str, Any] = {"metadata": {"name": "g", "namespace": "default", "generation": 1}, "spec": {"minMember": 1}}
@@ -24,6 +25,10 @@ def without_delays(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(status_writer, "RETRY_SECONDS", 0.0)
 
 
+def status_of(members: list[Member]) -> Callable[[dict[str, Any], float], dict[str, Any]]:
+    return lambda obj, now: podgroup_status(obj, members, now)
+
+
 class StatusApi:
     """API double that records written statuses; the first writes fail with the given errors."""
 
@@ -31,16 +36,16 @@ class StatusApi:
         self.problems = list(problems)
         self.phases: list[str] = []
 
-    async def write(self, _: tuple[str, str], status: dict[str, Any]) -> None:
-        self.phases.append(status.get("phase", ""))
+    async def patch(self, _kind: ResourceKind, _key: tuple[str, str], change: dict[str, Any]) -> None:
+        self.phases.append(change["status"].get("phase", ""))
         if self.problems:
             raise self.problems.pop(0)
 
 
 @asynccontextmanager
-async def running_writer(server: StatusApi) -> AsyncIterator[PodGroupStatusWriter]:
+async def running_writer(server: StatusApi) -> AsyncIterator[ObjectStatusWriter]:
     """Run a status writer until it is idle after the block."""
-    writer = PodGroupStatusWriter(server.write, lambda: 0.0)
+    writer = ObjectStatusWriter(server.patch, lambda: 0.0)
     task = asyncio.create_task(writer.run())
     yield writer
     for _ in range(50):
@@ -51,23 +56,28 @@ async def running_writer(server: StatusApi) -> AsyncIterator[PodGroupStatusWrite
 async def test_burst_of_changes_is_written_once() -> None:
     server = StatusApi()
     async with running_writer(server) as writer:
-        writer.enqueue(KEY, GROUP, [])
-        writer.enqueue(KEY, GROUP, [RUNNING_MEMBER])
+        writer.enqueue(POD_GROUPS, KEY, GROUP, status_of([]))
+        writer.enqueue(POD_GROUPS, KEY, GROUP, status_of([RUNNING_MEMBER]))
     assert server.phases == ["Running"]
 
 
 async def test_unchanged_status_is_not_written() -> None:
     server = StatusApi()
     async with running_writer(server) as writer:
-        writer.enqueue(KEY, GROUP | {"status": podgroup_status(GROUP, [RUNNING_MEMBER], 0.0)}, [RUNNING_MEMBER])
+        writer.enqueue(
+            POD_GROUPS,
+            KEY,
+            GROUP | {"status": podgroup_status(GROUP, [RUNNING_MEMBER], 0.0)},
+            status_of([RUNNING_MEMBER]),
+        )
     assert server.phases == []
 
 
 async def test_pods_of_a_missing_group_are_ignored() -> None:
     server = StatusApi()
     async with running_writer(server) as writer:
-        writer.enqueue(KEY, GROUP, [])
-        writer.enqueue(KEY, None, [RUNNING_MEMBER])
+        writer.enqueue(POD_GROUPS, KEY, GROUP, status_of([]))
+        writer.enqueue(POD_GROUPS, KEY, None, status_of([RUNNING_MEMBER]))
     assert server.phases == []
 
 
@@ -75,12 +85,43 @@ async def test_pods_of_a_missing_group_are_ignored() -> None:
 async def test_failed_write_is_retried(problem: Exception) -> None:
     server = StatusApi(problem)
     async with running_writer(server) as writer:
-        writer.enqueue(KEY, GROUP, [RUNNING_MEMBER])
+        writer.enqueue(POD_GROUPS, KEY, GROUP, status_of([RUNNING_MEMBER]))
     assert server.phases == ["Running", "Running"]
 
 
 async def test_write_is_not_retried_when_the_group_is_deleted() -> None:
     server = StatusApi(ApiError(404, "NotFound", "no group"))
     async with running_writer(server) as writer:
-        writer.enqueue(KEY, GROUP, [RUNNING_MEMBER])
+        writer.enqueue(POD_GROUPS, KEY, GROUP, status_of([RUNNING_MEMBER]))
     assert server.phases == ["Running"]
+
+
+async def test_write_is_not_retried_after_a_conflict() -> None:
+    server = StatusApi(ApiError(409, "Conflict", "newer"))
+    async with running_writer(server) as writer:
+        writer.enqueue(POD_GROUPS, KEY, GROUP, status_of([RUNNING_MEMBER]))
+    assert server.phases == ["Running"]
+
+
+async def test_one_invalid_object_does_not_stop_the_others() -> None:
+    server = StatusApi()
+    async with running_writer(server) as writer:
+        writer.enqueue(POD_GROUPS, ("default", "bad"), {**GROUP, "spec": {"minMember": "x"}}, status_of([]))
+        writer.enqueue(POD_GROUPS, KEY, GROUP, status_of([RUNNING_MEMBER]))
+    assert server.phases == ["Running"]
+
+
+def test_patch_has_only_changed_fields_and_a_version_with_conditions() -> None:
+    obj = {"metadata": {"resourceVersion": "7"}, "status": {"phase": "Running", "running": 1}}
+    assert status_patch(obj, {"phase": "Running", "running": 2}) == {"status": {"running": 2}}
+    with_conditions = {"metadata": {"resourceVersion": "7"}, "status": {"conditions": [{}]}}
+    assert status_patch(obj, {"phase": "Running", "conditions": [{}]}) == with_conditions
+    assert status_patch(obj, {"phase": "Running"}) is None
+
+
+def test_patch_removes_amounts_that_are_gone() -> None:
+    obj = {"metadata": {}, "status": {"allocated": {"cpu": "1", "nvidia.com/gpu": "4"}, "state": "Open"}}
+    assert status_patch(obj, {"allocated": {"cpu": "2"}}) == {
+        "status": {"allocated": {"cpu": "2", "nvidia.com/gpu": None}}
+    }
+    assert status_patch(obj, {"allocated": {"cpu": "1", "nvidia.com/gpu": "4"}}) is None
