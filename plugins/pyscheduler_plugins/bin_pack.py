@@ -30,8 +30,6 @@ from pyscheduler.api import (
 )
 from pyscheduler.api.resources import CPU, MEMORY
 
-_MAX_WEIGHT = 100
-
 
 @dataclass(frozen=True, slots=True)
 class ResourceWeight:
@@ -54,8 +52,8 @@ class BinPackArgs:
                 raise ValueError(f"resources[{i}].name: must not be empty")
             if names.index(resource.name) != i:
                 raise ValueError(f'resources[{i}].name: "{resource.name}" is given twice')
-            if not 0 < resource.weight <= _MAX_WEIGHT:
-                raise ValueError(f"resources[{i}].weight: must be from 1 to {_MAX_WEIGHT}, not {resource.weight}")
+            if resource.weight < 1:
+                raise ValueError(f"resources[{i}].weight: must be at least 1, not {resource.weight}")
 
 
 class _Request(NamedTuple):
