@@ -14,7 +14,7 @@ from pyscheduler_plugins.usage.samples import RESOURCES, Sample, Samples
 Floats = NDArray[np.float64]
 
 
-class Usage(NamedTuple):
+class NodeUsage(NamedTuple):
     """Usage of some nodes, with one row per node and a column for each resource."""
 
     measured: Floats
@@ -41,13 +41,13 @@ class UsageColumns:
         self._measured: Floats = np.empty((0, len(RESOURCES)))
         self._recent: Floats = np.empty((0, len(RESOURCES)))
 
-    def of(self, nodes: NodeTable) -> Usage | None:
+    def of(self, nodes: NodeTable) -> NodeUsage | None:
         """Return the usage of the nodes of a table; None if it is a dry run, with other pods on its nodes."""
         self._refresh()
         rows = self._rows(nodes.generations)
         if rows is None:
             return None
-        return Usage(self._measured[rows], self._recent[rows], self._samples.are_fresh(self._times[rows]))
+        return NodeUsage(self._measured[rows], self._recent[rows], self._samples.are_fresh(self._times[rows]))
 
     def _rows(self, generations: Ints) -> NDArray[np.intp] | slice | None:
         """Return the rows with these generations, which are all different; None if one of them is missing."""

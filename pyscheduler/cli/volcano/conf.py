@@ -26,7 +26,7 @@ ACTIONS: Final = (
 Arguments = Mapping[str, Any]
 
 
-class Plugin(msgspec.Struct, frozen=True):
+class VolcanoPlugin(msgspec.Struct, frozen=True):
     """Plugin of a tier."""
 
     name: str
@@ -50,13 +50,13 @@ class VolcanoConf(msgspec.Struct, frozen=True):
     """Contents of volcano-scheduler.conf."""
 
     actions: tuple[str, ...]
-    plugins: tuple[Plugin, ...] = ()
+    plugins: tuple[VolcanoPlugin, ...] = ()
     """Plugins of all tiers in their order."""
-    configurations: tuple[Plugin, ...] = ()
+    configurations: tuple[VolcanoPlugin, ...] = ()
     """Arguments of actions."""
     metrics: Arguments = {}
 
-    def plugin(self, name: str) -> Plugin | None:
+    def plugin(self, name: str) -> VolcanoPlugin | None:
         """Return the first plugin with the name, or None."""
         return next((plugin for plugin in self.plugins if plugin.name == name), None)
 
@@ -138,13 +138,13 @@ class _Reader:
                 self._add("actions", f"{name} is no action of Volcano{did_you_mean(name, ACTIONS)}")
         return names
 
-    def _plugin(self, value: Any, path: str) -> Plugin:
+    def _plugin(self, value: Any, path: str) -> VolcanoPlugin:
         if not isinstance(value, dict) or not isinstance(value.get("name"), str):
             self._add(path, f"must have a name, but is {shown(value)}")
-            return Plugin("")
+            return VolcanoPlugin("")
         arguments = self._mapping(value.get("arguments"), f"{path}.arguments")
         flags = {key: each for key, each in value.items() if key not in ("name", "arguments")}
-        return Plugin(value["name"], flags, arguments)
+        return VolcanoPlugin(value["name"], flags, arguments)
 
     def _list(self, value: Any, key: str, path: str) -> Iterable[Any]:
         items = value.get(key) if isinstance(value, dict) else value

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
-from pyscheduler.cli.volcano.conf import Plugin, VolcanoConf
+from pyscheduler.cli.volcano.conf import VolcanoConf, VolcanoPlugin
 from pyscheduler.cli.volcano.draft import Draft, Result, Row
 from pyscheduler.cli.volcano.statements import ACTIONS, ARGUMENTS_OF_ACTIONS, FLAGS, PLUGINS
 from pyscheduler.config.durations import parse_duration
@@ -72,7 +72,7 @@ def _has_queues(conf: VolcanoConf) -> bool:
     return conf.plugin("proportion") is not None or conf.plugin("capacity") is not None
 
 
-def _translate_plugin(plugin: Plugin, draft: Draft) -> None:
+def _translate_plugin(plugin: VolcanoPlugin, draft: Draft) -> None:
     translated: Iterable[str] = ()
     if plugin.name in _TRANSLATED:
         translated = _TRANSLATED[plugin.name](plugin, draft)
@@ -106,20 +106,20 @@ def _shown(name: str, value: object) -> str:
 # -- plugins with settings here: each function returns the arguments and flags that it translates --
 
 
-def _gang(_: Plugin, draft: Draft) -> Iterable[str]:
+def _gang(_: VolcanoPlugin, draft: Draft) -> Iterable[str]:
     draft.enable("PodGroups")
     draft.add("plugin gang", Result.APPLIED, "PodGroups: the pods that a group needs start together.")
     return ()
 
 
-def _queues(plugin: Plugin, draft: Draft) -> Iterable[str]:
+def _queues(plugin: VolcanoPlugin, draft: Draft) -> Iterable[str]:
     draft.enable("Queues")
     draft.enable("PodGroups")
     draft.add(f"plugin {plugin.name}", Result.DIFFERS, "Queues has other formulas of shares; see docs/queues.md.")
     return ()
 
 
-def _predicates(plugin: Plugin, draft: Draft) -> Iterable[str]:
+def _predicates(plugin: VolcanoPlugin, draft: Draft) -> Iterable[str]:
     draft.add("plugin predicates", Result.BUILT_IN, "All filters of kube-scheduler are enabled.")
     for name, filter_ in _PREDICATES.items():
         if _is_false(plugin.arguments.get(name)):
@@ -132,7 +132,7 @@ def _is_false(value: object) -> bool:
     return value is False or str(value).lower() == "false"
 
 
-def _node_order(plugin: Plugin, draft: Draft) -> Iterable[str]:
+def _node_order(plugin: VolcanoPlugin, draft: Draft) -> Iterable[str]:
     if not plugin.enables("enableNodeOrder"):
         _disable_scores(draft, "nodeorder: enableNodeOrder: false")
         return (*_NODE_ORDER, "leastrequested.weight", "mostrequested.weight", "enableNodeOrder")
@@ -169,7 +169,7 @@ def _disable_scores(draft: Draft, setting: str) -> None:
     draft.add(setting, Result.APPLIED, "The score plugins of kube-scheduler are disabled.")
 
 
-def _bin_pack(plugin: Plugin, draft: Draft) -> Iterable[str]:
+def _bin_pack(plugin: VolcanoPlugin, draft: Draft) -> Iterable[str]:
     names = [name for each in str(plugin.arguments.get("binpack.resources") or "").split(",") if (name := each.strip())]
     keys = {"cpu": "binpack.cpu", "memory": "binpack.memory", **{name: f"binpack.resources.{name}" for name in names}}
     weights = {name: weight if (weight := plugin.integer(key, 1)) >= 0 else 1 for name, key in keys.items()}
@@ -180,7 +180,7 @@ def _bin_pack(plugin: Plugin, draft: Draft) -> Iterable[str]:
     return (*keys.values(), "binpack.weight", "binpack.resources", "enableNodeOrder")
 
 
-def _adds_score(plugin: Plugin, draft: Draft, name: str, weight: int) -> bool:
+def _adds_score(plugin: VolcanoPlugin, draft: Draft, name: str, weight: int) -> bool:
     """Enable a score plugin with its weight; return False if Volcano's has none."""
     if weight <= 0 or not plugin.enables("enableNodeOrder"):
         draft.add(f"plugin {plugin.name}", Result.APPLIED, "It has no weight, so it is left out.")
@@ -190,16 +190,16 @@ def _adds_score(plugin: Plugin, draft: Draft, name: str, weight: int) -> bool:
     return True
 
 
-def _task_topology(plugin: Plugin, draft: Draft) -> Iterable[str]:
+def _task_topology(plugin: VolcanoPlugin, draft: Draft) -> Iterable[str]:
     if _adds_score(plugin, draft, "TaskTopology", plugin.integer("task-topology.weight", 1)):
         text = "The larger pods of a group are placed first; the annotation task-topology-task-order has no effect."
         draft.add("task-topology: order of tasks", Result.DIFFERS, text)
     return "task-topology.weight", "enableNodeOrder"
 
 
-def _usage(plugin: Plugin, draft: Draft) -> Iterable[str]:
+def _usage(plugin: VolcanoPlugin, draft: Draft) -> Iterable[str]:
     given = plugin.arguments.get("thresholds")
-    limits = Plugin("", arguments=given if isinstance(given, dict) else {})
+    limits = VolcanoPlugin("", arguments=given if isinstance(given, dict) else {})
     # Flag by flag as in Volcano: its Predicate may be off while it still scores.
     is_filter = plugin.enables("enablePredicate")
     thresholds = {
@@ -213,7 +213,7 @@ def _usage(plugin: Plugin, draft: Draft) -> Iterable[str]:
     return "usage.weight", "cpu.weight", "memory.weight", "thresholds", "enablePredicate", "enableNodeOrder"
 
 
-def _sla(plugin: Plugin, draft: Draft) -> Iterable[str]:
+def _sla(plugin: VolcanoPlugin, draft: Draft) -> Iterable[str]:
     given = plugin.arguments.get("sla-waiting-time")
     try:
         seconds = int(parse_duration(str(given))) if given is not None else 0
@@ -237,7 +237,7 @@ def _sla(plugin: Plugin, draft: Draft) -> Iterable[str]:
     return "sla-waiting-time", "enableJobOrder"
 
 
-_TRANSLATED: Final[Mapping[str, Callable[[Plugin, Draft], Iterable[str]]]] = {
+_TRANSLATED: Final[Mapping[str, Callable[[VolcanoPlugin, Draft], Iterable[str]]]] = {
     "gang": _gang,
     "proportion": _queues,
     "capacity": _queues,
