@@ -23,6 +23,7 @@ from pyscheduler.api import (
     NodeToStatus,
     Pod,
     PreFilterPlugin,
+    PreScorePlugin,
     QueueingHint,
     Reads,
     Rejection,
@@ -80,7 +81,7 @@ class UsageArgs:
             raise ValueError(f"maxAgeSeconds: must be above 0, not {self.max_age_seconds}")
 
 
-class Usage(PreFilterPlugin, FilterPlugin, ScorePlugin):
+class Usage(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
     """Reject nodes with a measured usage above a threshold; score nodes by their idle share.
 
     The score adds the requests of pods that are not measured yet, so that pods that come at once do not all go to the
@@ -156,6 +157,10 @@ class Usage(PreFilterPlugin, FilterPlugin, ScorePlugin):
         return result
 
     # -- score ---------------------------------------------------------------------------------------------------
+
+    def pre_score(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Skip | None:
+        self._samples.refresh()
+        return None if len(self._samples) else SKIP
 
     def score(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> int:
         sample = self._fresh_sample(node.name)
