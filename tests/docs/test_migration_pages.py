@@ -14,10 +14,9 @@ from pyscheduler.cli.volcano.statements import ACTIONS as ACTION_STATEMENTS
 from pyscheduler.cli.volcano.statements import PLUGINS
 from pyscheduler.cli.volcano.translate import _TRANSLATED, translate
 from pyscheduler.testing import Harness
-from tests.docs.pages import ROOT, blocks, rows, text_of, words_in_code
+from tests.docs.pages import EXAMPLES, ROOT, blocks, rows, text_of, words_in_code
 from tests.scenarios.batch.cluster import Cluster
 from tests.scenarios.batch.manifests import node, pod
-from tests.unit.cli.test_from_volcano import DEFAULT
 
 VOLCANO, KUEUE = "docs/from-volcano.md", "docs/from-kueue.md"
 SCHEDULER_PLUGINS, YUNIKORN = "docs/from-scheduler-plugins.md", "docs/from-yunikorn.md"
@@ -50,7 +49,8 @@ def bound(cluster: Harness) -> dict[str, str]:
 
 def test_default_configuration_of_volcano_becomes_the_documented_one() -> None:
     [text] = [block.text for block in blocks(VOLCANO) if "KubeSchedulerConfiguration" in block.text]
-    assert yaml.safe_load(text) == translate(parse(DEFAULT), "volcano").configuration
+    default = (EXAMPLES / "volcano.yaml").read_text(encoding="utf-8")
+    assert yaml.safe_load(text) == translate(parse(default), "volcano").configuration
 
 
 def test_tables_list_all_actions_and_plugins_of_volcano() -> None:
