@@ -1,53 +1,50 @@
-"""Usage of all nodes in columns, updated for the nodes that changed."""
+"""Results of Usage for all nodes in columns, evaluated again only for nodes that changed."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pyscheduler.api import Ints, Mask, NodeInfo, NodeLister, NodeTable
-from pyscheduler_plugins.usage.samples import RESOURCES, Sample, Samples
-
-Floats = NDArray[np.float64]
+from pyscheduler.api import Ints, NodeInfo, NodeLister, NodeTable
+from pyscheduler_plugins.usage.samples import Sample, Samples
 
 
-class NodeUsage(NamedTuple):
-    """Usage of some nodes, with one row per node and a column for each resource."""
+class Evaluation(NamedTuple):
+    """Results for a node with a current sample: number of the busy resource, 0 for none, and score."""
 
-    measured: Floats
-    recent: Floats
-    """Requests of pods that started after the sample, or have not started yet: they are not measured."""
-    fresh: Mask
-    """True for nodes with a sample that is not stale."""
+    busy: int
+    score: int
 
 
-def recent_requests(node: NodeInfo, sample: Sample) -> list[int]:
-    """Return the requests of the pods that the sample of a node does not include, by resource."""
-    started_later = [pod.requests.non_zero for pod in node.pods.values() if pod.started > sample.time]
-    return [sum(requests[resource] for requests in started_later) for resource in RESOURCES]
+class Evaluations(NamedTuple):
+    """Results per node; 0 without a sample."""
+
+    busy: NDArray[np.int32]
+    scores: Ints
 
 
 class UsageColumns:
-    """Samples and requests of recent pods by row of the table of all nodes."""
+    """Results by row of the table of all nodes. A row is evaluated when its node, its pods or its sample change."""
 
-    def __init__(self, samples: Samples, nodes: NodeLister) -> None:
+    def __init__(self, samples: Samples, nodes: NodeLister, evaluate: Callable[[NodeInfo, Sample], Evaluation]) -> None:
         self._samples = samples
         self._nodes = nodes
-        self._generations: Ints = np.empty(0, np.int64)
-        self._times: Floats = np.empty(0)
-        self._measured: Floats = np.empty((0, len(RESOURCES)))
-        self._recent: Floats = np.empty((0, len(RESOURCES)))
+        self._evaluate = evaluate
+        self._resize(0)
 
-    def of(self, nodes: NodeTable) -> NodeUsage | None:
-        """Return the usage of the nodes of a table; None if it is a dry run, with other pods on its nodes."""
+    def of(self, nodes: NodeTable) -> Evaluations | None:
+        """Return the results for the nodes of a table; None if it is a dry run, with other pods on its nodes."""
         self._refresh()
         rows = self._rows(nodes.generations)
         if rows is None:
             return None
-        return NodeUsage(self._measured[rows], self._recent[rows], self._samples.are_fresh(self._times[rows]))
+        # A sample becomes stale while its row does not change, so this is not a part of the evaluation.
+        fresh = self._samples.are_fresh(self._times[rows])
+        return Evaluations(self._busy[rows] * fresh, self._scores[rows] * fresh)
 
     def _rows(self, generations: Ints) -> NDArray[np.intp] | slice | None:
         """Return the rows with these generations, which are all different; None if one of them is missing."""
@@ -74,16 +71,16 @@ class UsageColumns:
             dirty |= nodes.named(frozenset(changed))
         for i in np.flatnonzero(dirty).tolist():
             self._read(i, nodes[i])
-        self._generations = generations.copy()
+            self._generations[i] = generations[i]
 
     def _resize(self, n: int) -> None:
-        self._generations = np.full(n, -1, np.int64)
-        self._times = np.full(n, -math.inf)
-        self._measured, self._recent = np.zeros((n, len(RESOURCES))), np.zeros((n, len(RESOURCES)))
+        self._generations: Ints = np.full(n, -1, np.int64)
+        self._times: NDArray[np.float64] = np.full(n, -math.inf)
+        self._busy: NDArray[np.int32] = np.zeros(n, np.int32)
+        self._scores: Ints = np.zeros(n, np.int64)
 
     def _read(self, i: int, node: NodeInfo) -> None:
         sample = self._samples.get(node.name)
         self._times[i] = -math.inf if sample is None else sample.time
         if sample is not None:
-            self._measured[i] = sample.usage
-            self._recent[i] = recent_requests(node, sample)
+            self._busy[i], self._scores[i] = self._evaluate(node, sample)

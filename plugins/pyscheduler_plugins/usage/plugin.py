@@ -31,13 +31,12 @@ from pyscheduler.api import (
     Scores,
     Skip,
 )
-from pyscheduler_plugins.usage.columns import UsageColumns, recent_requests
+from pyscheduler_plugins.usage.columns import Evaluation, UsageColumns
 from pyscheduler_plugins.usage.samples import NODE_METRIC, RESOURCES, Sample, Samples, sample_of
 
-BUSY: Final = {
-    resource: Rejection(f"node(s) had a {resource} usage above the threshold", resolvable=False)
-    for resource in RESOURCES
-}
+BUSY: Final = tuple(
+    Rejection(f"node(s) had a {resource} usage above the threshold", resolvable=False) for resource in RESOURCES
+)
 """Evicting pods would not help at once: usage is an average over minutes."""
 _DAEMON_SET: Final = "DaemonSet"
 
@@ -70,11 +69,11 @@ class UsageArgs:
     max_age_seconds: int = 300
 
     def __post_init__(self) -> None:
-        for name in RESOURCES:
-            if not 0 <= getattr(self.thresholds, name) <= 100:
-                raise ValueError(f"thresholds.{name}: must be from 0 to 100, not {getattr(self.thresholds, name)}")
-            if not 0 <= getattr(self.weights, name) <= 100:
-                raise ValueError(f"weights.{name}: must be from 0 to 100, not {getattr(self.weights, name)}")
+        for field in ("thresholds", "weights"):
+            for name in RESOURCES:
+                value = getattr(getattr(self, field), name)
+                if not 0 <= value <= 100:
+                    raise ValueError(f"{field}.{name}: must be from 0 to 100, not {value}")
         if not self.weights.cpu + self.weights.memory:
             raise ValueError("weights: one of them must be above 0")
         if self.max_age_seconds <= 0:
@@ -99,7 +98,7 @@ class Usage(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
         self._thresholds = (args.thresholds.cpu, args.thresholds.memory)
         self._weights = (args.weights.cpu, args.weights.memory)
         self._samples = Samples(handle.objects, args.max_age_seconds)
-        self._columns = UsageColumns(self._samples, handle.nodes)
+        self._columns = UsageColumns(self._samples, handle.nodes, self._evaluate)
 
     # -- events --------------------------------------------------------------------------------------------------
 
@@ -117,7 +116,7 @@ class Usage(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
         if not len(rows) or old is None:
             return QueueingHint.SKIP
         node, new = nodes[int(rows[0])], sample_of(event.new or {})
-        fell = self._busy(node, old) is not None and (new is None or self._busy(node, new) is None)
+        fell = self._busy(node, old) and not (new and self._busy(node, new))
         return QueueingHint.QUEUE if fell else QueueingHint.SKIP
 
     # -- filter --------------------------------------------------------------------------------------------------
@@ -132,28 +131,17 @@ class Usage(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
 
     def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:
         sample = self._fresh_sample(node.name)
-        return None if sample is None else self._busy(node, sample)
-
-    def _fresh_sample(self, name: str) -> Sample | None:
-        self._samples.refresh()
-        sample = self._samples.get(name)
-        return sample if sample is not None and self._samples.is_fresh(sample) else None
-
-    def _busy(self, node: NodeInfo, sample: Sample) -> Rejection | None:
-        for resource, used, threshold in zip(RESOURCES, sample.usage, self._thresholds, strict=True):
-            if threshold and used * 100.0 > node.allocatable.get(resource, 0) * float(threshold):
-                return BUSY[resource]
-        return None
+        busy = self._busy(node, sample) if sample else 0
+        return BUSY[busy - 1] if busy else None
 
     def filter_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> NodeToStatus:
-        usage = self._columns.of(nodes)
-        if usage is None:
+        evaluations = self._columns.of(nodes)
+        if evaluations is None:
             return super().filter_all(cycle, pod, nodes)
         result = NodeToStatus(len(nodes))
-        for i, (resource, threshold) in enumerate(zip(RESOURCES, self._thresholds, strict=True)):
-            if threshold:
-                busy = usage.measured[:, i] * 100.0 > nodes.allocatable(resource) * float(threshold)
-                result.reject(busy & usage.fresh, BUSY[resource])
+        if evaluations.busy.any():
+            result.rejections.extend(BUSY)
+            result.codes = evaluations.busy
         return result
 
     # -- score ---------------------------------------------------------------------------------------------------
@@ -164,24 +152,36 @@ class Usage(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
 
     def score(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> int:
         sample = self._fresh_sample(node.name)
-        if sample is None:
-            return 0
-        total, recent = 0.0, recent_requests(node, sample)
-        for resource, used, more, weight in zip(RESOURCES, sample.usage, recent, self._weights, strict=True):
-            capacity = float(node.allocatable.get(resource, 0))
-            busy = float(used) + float(more)
+        return self._score(node, sample) if sample else 0
+
+    def score_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Scores:
+        evaluations = self._columns.of(nodes)
+        return super().score_all(cycle, pod, nodes) if evaluations is None else evaluations.scores
+
+    # -- one node ------------------------------------------------------------------------------------------------
+
+    def _fresh_sample(self, name: str) -> Sample | None:
+        self._samples.refresh()
+        sample = self._samples.get(name)
+        return sample if sample is not None and self._samples.is_fresh(sample) else None
+
+    def _evaluate(self, node: NodeInfo, sample: Sample) -> Evaluation:
+        return Evaluation(self._busy(node, sample), self._score(node, sample))
+
+    def _busy(self, node: NodeInfo, sample: Sample) -> int:
+        """Return the number, from 1, of the first resource with a usage above its threshold; 0 if there is none."""
+        for i, (resource, used) in enumerate(zip(RESOURCES, sample.usage, strict=True)):
+            if self._thresholds[i] and used * 100 > node.allocatable.get(resource, 0) * self._thresholds[i]:
+                return i + 1
+        return 0
+
+    def _score(self, node: NodeInfo, sample: Sample) -> int:
+        # A sample does not include pods that started after it, or have not started yet.
+        later = [pod.requests.non_zero for pod in node.pods.values() if pod.started > sample.time]
+        total = 0.0
+        for resource, used, weight in zip(RESOURCES, sample.usage, self._weights, strict=True):
+            busy = used + sum(requests[resource] for requests in later)
+            capacity = node.allocatable.get(resource, 0)
             if busy < capacity:
                 total += weight * (1.0 - busy / capacity)
         return int(MAX_NODE_SCORE * total / sum(self._weights))
-
-    def score_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Scores:
-        usage = self._columns.of(nodes)
-        if usage is None:
-            return super().score_all(cycle, pod, nodes)
-        total = np.zeros(len(nodes))
-        for i, (resource, weight) in enumerate(zip(RESOURCES, self._weights, strict=True)):
-            capacity = nodes.allocatable(resource).astype(np.float64)
-            busy = usage.measured[:, i] + usage.recent[:, i]
-            share = np.divide(busy, capacity, out=np.ones(len(nodes)), where=busy < capacity)
-            total += weight * (1.0 - share)
-        return (MAX_NODE_SCORE * total / sum(self._weights)).astype(np.int64) * usage.fresh
