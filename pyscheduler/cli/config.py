@@ -1,12 +1,18 @@
-"""`pyscheduler config`: validate a configuration and show its defaults."""
+"""`pyscheduler config`: validate a configuration, show its defaults, translate that of Volcano."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import click
+import yaml
+from rich.console import Console
+from rich.table import Table
 
 from pyscheduler.cli.options import FILE, feature_gates, gates
+from pyscheduler.cli.problems import unreadable
+from pyscheduler.cli.volcano.conf import parse
+from pyscheduler.cli.volcano.translate import translate
 from pyscheduler.config.build import build_profiles
 from pyscheduler.config.load import load, show
 from pyscheduler.core.framework.handle import empty_handle
@@ -44,3 +50,30 @@ def validate(file: Path, feature_gates: tuple[str, ...]) -> None:
 def show_(file: Path, feature_gates: tuple[str, ...]) -> None:
     """Print FILE, a KubeSchedulerConfiguration, with all defaults filled in."""
     click.echo(show(load(file, gates(feature_gates))), nl=False)
+
+
+@config.command("from-volcano")
+@_file
+@click.option(
+    "--scheduler-name", default="volcano", metavar="NAME", help="spec.schedulerName of the pods.", show_default=True
+)
+def from_volcano(file: Path, scheduler_name: str) -> None:
+    """Translate FILE, the configuration of Volcano's scheduler, into a KubeSchedulerConfiguration.
+
+    \b
+      kubectl get configmap -n volcano-system volcano-scheduler-configmap -o yaml > volcano.yaml
+      pyscheduler config from-volcano volcano.yaml > scheduler.yaml
+
+    FILE is volcano-scheduler.conf or the ConfigMap that has it. stderr lists what becomes of each setting. The plugins
+    are those of the distribution pyscheduler-plugins. Stop Volcano's scheduler before this one uses its name.
+    """
+    try:
+        text = file.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeError) as error:
+        raise unreadable(file, error) from None
+    translation = translate(parse(text, str(file)), scheduler_name)
+    table = Table("Volcano", "here", "meaning", box=None, pad_edge=False)
+    for setting, result, meaning in translation.rows:
+        table.add_row(setting, result.value, meaning)
+    Console(stderr=True).print(table)
+    click.echo(yaml.safe_dump(translation.configuration, sort_keys=False), nl=False)

@@ -1,0 +1,1 @@
+"""Translation of the configuration of Volcano's scheduler."""
