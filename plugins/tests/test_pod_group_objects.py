@@ -43,7 +43,7 @@ def message(read: Read, spec: Any) -> str:
 
 
 def test_gang_policy_of_kubernetes_gives_min_count() -> None:
-    assert declared(native.read, GANG) == (expected("scheduling.k8s.io", 2), "")
+    assert declared(native.read, GANG) == Declared(expected("scheduling.k8s.io", 2))
 
 
 def test_basic_policy_of_kubernetes_starts_with_one_pod() -> None:
@@ -68,7 +68,7 @@ def test_all_fields_of_a_kubernetes_pod_group_are_read() -> None:
         priority=7,
         may_preempt=False,
     )
-    assert declared(native.read, spec) == (group, "")
+    assert declared(native.read, spec) == Declared(group)
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,7 @@ def test_all_fields_of_a_volcano_pod_group_are_read() -> None:
         min_resources={"cpu": 3000, "memory": 1 << 30, "nvidia.com/gpu": 3},
         queue="research",
     )
-    assert declared(volcano.read, spec) == (group, "high")
+    assert declared(volcano.read, spec) == Declared(group, "high")
 
 
 @pytest.mark.parametrize("spec", [{}, {"minMember": 0}, {"minMember": None, "minTaskMember": None}], ids=str)
@@ -228,7 +228,7 @@ def test_rejection_of_a_volcano_pod_group_names_object_and_field(spec: Json, tex
 
 def test_all_fields_of_a_scheduler_plugins_pod_group_are_read() -> None:
     spec = {"minMember": 2, "minResources": {"cpu": "500m"}, "scheduleTimeoutSeconds": 30}
-    assert declared(coscheduling.read, spec) == (expected("scheduling.x-k8s.io", 2, min_resources={"cpu": 500}), "")
+    assert declared(coscheduling.read, spec) == Declared(expected("scheduling.x-k8s.io", 2, min_resources={"cpu": 500}))
 
 
 @pytest.mark.parametrize(

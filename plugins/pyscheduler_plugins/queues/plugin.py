@@ -137,11 +137,6 @@ class Queues(QuotaPlugin):
         self._read_queues()
         return self._hierarchy.problems
 
-    def queue_of_group(self, group: PodGroup) -> str:
-        """Return the name of the queue that the group is scheduled from."""
-        self._read_queues()
-        return self._queue_of(group)
-
     # -- decisions -----------------------------------------------------------------------------------------------
 
     def unavailable(self, group: PodGroup) -> str:

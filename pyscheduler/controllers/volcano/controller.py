@@ -22,7 +22,7 @@ from pyscheduler.controllers.volcano.pod_group_status import pod_group_status
 from pyscheduler.controllers.volcano.pods import WatchedPod, record
 from pyscheduler.controllers.volcano.queue_status import queue_status
 from pyscheduler.controllers.volcano.store import JOBS, POD_GROUPS, QUEUES, VolcanoStore, queue_of
-from pyscheduler.controllers.work_queue import WorkQueue
+from pyscheduler.controllers.reconcile_queue import ReconcileQueue
 from pyscheduler.kube.connection import Connection
 from pyscheduler.kube.decode import ObjectDecoder, Refusals
 from pyscheduler.kube.errors import is_not_found
@@ -42,7 +42,7 @@ class VolcanoControllers:
         """`connection` is for the watch of pods, and for writes of Jobs."""
         self.store = VolcanoStore(schedulers, self._enqueue)
         self._statuses = statuses
-        self._jobs: WorkQueue[Key] = WorkQueue("Volcano Job", self._process_job)
+        self._jobs: ReconcileQueue[Key] = ReconcileQueue("Volcano Job", self._process_job)
         self._job_controller = VolcanoJobController(
             ObjectClient(connection), self.store, clock.wall, self._jobs.add_after
         )
