@@ -42,7 +42,7 @@ def check_placement(context: Context, group: PodGroup, pending: Collection[Pod])
                 return Failure.of_plugin(failed)
             if rejection is not None:
                 point.status = rejection.code.camel
-                text = f"pod group {group.key} may not be placed so: {rejection.message}"
+                text = f"pod group {group.key} may not be placed so: {rejection.message}."
                 return Failure(text, UNSCHEDULABLE, frozenset({plugin.name}), nominate="")
     return None
 

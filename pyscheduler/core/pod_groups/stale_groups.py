@@ -14,6 +14,7 @@ from pyscheduler.api.pod import Pod
 from pyscheduler.api.pod_group import PodGroup, PodGroupKey
 from pyscheduler.core.commands import Command, EventType, Evict, Record
 from pyscheduler.core.context import Context
+from pyscheduler.core.pod_groups.manager import SINGLE_POD
 
 _CHECK_DELAY = 1.0
 """Seconds until changed groups are checked: their pods often end one by one, and there may be thousands."""
@@ -39,7 +40,8 @@ class StaleGroups:
     def changed(self, keys: Iterable[PodGroupKey], now: float) -> None:
         """Check groups that may have lost their minimum."""
         for key in keys:
-            self._unchecked.setdefault(key, now)
+            if key.api != SINGLE_POD:  # with queues, each pod is a group, and has its minimum
+                self._unchecked.setdefault(key, now)
 
     def attempted(self, key: PodGroupKey, now: float) -> None:
         """Check a group that may have its minimum again."""

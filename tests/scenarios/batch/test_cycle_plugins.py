@@ -184,3 +184,14 @@ def test_reason_of_a_post_filter_plugin_is_in_the_message() -> None:
     cluster.submit(gang("a", 2))
     cluster.advance(5)
     assert cluster.message("a0").count("too few victims") >= 1
+
+
+def test_plugins_are_enabled_by_the_names_of_the_extension_points() -> None:
+    points = (("placementFeasible", NotInRackOne), ("podGroupPostFilter", NoPreemption))
+    sets = "".join(f'      {point}: {{enabled: [{{name: "{__name__}:{each.__name__}"}}]}}\n' for point, each in points)
+    text = CONFIG.read_text(encoding="utf-8").replace("    plugins:\n", f"    plugins:\n{sets}")
+    cluster = Cluster(*rack("r1", "n1", "n2"), config=text)
+    cluster.submit(gang("a", 2))
+    cluster.advance(5)
+    message = cluster.message("a0")
+    assert "pod group default/a may not be placed so: rack r1 is for others. nothing may be evicted today" in message

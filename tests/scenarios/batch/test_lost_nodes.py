@@ -89,3 +89,15 @@ def test_queue_may_use_what_its_lost_pods_had() -> None:
     cluster.delete("Node", node_of(cluster, "a0"))
     cluster.advance_to(30)
     assert cluster.members("a") == 3
+
+
+def test_members_that_are_listed_before_their_nodes_count() -> None:
+    cluster = Cluster()
+    group = gang("a", 3)
+    cluster.exempt(group)
+    for i, each in enumerate(group.pods[:2]):
+        cluster.apply({**each, "spec": {**each["spec"], "nodeName": f"slot{i}"}})
+    cluster.submit(*group.objects, group.pods[2])
+    cluster.submit(*slots(3))
+    cluster.advance_to(10)
+    assert cluster.bindings["default/a2"] == "slot2"
