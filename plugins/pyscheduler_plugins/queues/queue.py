@@ -17,7 +17,7 @@ from pyscheduler.api.quantity import QuantityError
 from pyscheduler.api.resources import Amounts, amount
 from pyscheduler_plugins.queues.quantities import format_amount
 
-QUEUE = ResourceKind("scheduling.volcano.sh", "v1beta1", "queues", "Queue", optional=True)
+QUEUE = ResourceKind("scheduling.volcano.sh", "v1beta1", "queues", "Queue", namespaced=False, optional=True)
 ELASTIC_QUOTA = ResourceKind("scheduling.x-k8s.io", "v1alpha1", "elasticquotas", "ElasticQuota", optional=True)
 
 ROOT = "root"

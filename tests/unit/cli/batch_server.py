@@ -75,6 +75,8 @@ class BatchServer:
         namespace = ""
         if rest[0] == "namespaces":
             namespace, rest = rest[1], rest[2:]
+        if namespace and rest[0] in _CLUSTER:
+            raise ApiError(404, "", "404 page not found")
         self._check(rest[0], namespace, group)
         if len(rest) == 1:
             self.listed.append(url.path)
