@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Iterable
+from collections.abc import Set
 
 from pyscheduler.api.resources import Amounts
 from pyscheduler_plugins.queues.tree import QueueTree
@@ -58,7 +58,7 @@ class UsageOverTime:
             self._usages[name] = DecayedUsage(usage.at, average, usage.allocated)
             self._keys.pop(name, None)
 
-    def next_queue(self, queues: Iterable[str]) -> str:
+    def next_queue(self, queues: Set[str]) -> str:
         """Return the one of these queues that is served next: the least usage for its weight, then the least share."""
         return self._tree.next_queue(queues, self._key)
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from pyscheduler.api import (
     ClusterEventWithHint,
@@ -148,9 +149,9 @@ class Queues(QuotaPlugin):
     def next_queue(self, requests: Mapping[str, Amounts]) -> str:
         self._read_queues()
         if self._order is QueueOrder.USAGE:
-            return self._usage.next_queue(requests)
+            return self._usage.next_queue(set(requests))
         chosen = next_queue(self._tree, dict(requests), self._free()) if self._order is QueueOrder.DRF else None
-        return chosen or self._tree.next_queue(requests)
+        return chosen or self._tree.next_queue(set(requests))
 
     def _free(self) -> Amounts:
         nodes = self.handle.nodes.table()
@@ -176,28 +177,24 @@ class Queues(QuotaPlugin):
             room = tree.capacity().get(resource, 0) - tree.allocated(path[-1]).get(resource, 0)
             if not 0 < amount <= room:
                 continue
-            for parent, child in zip(reversed(path), list(reversed(path))[1:], strict=False):
-                claims = sum(self._claim(each, resource) for each in tree.children(parent) if each != child)
-                room = max(self._unmet(child, resource), room - claims)
+            for parent, child in pairwise(reversed(path)):
+                unmet = dict(tree.unmet_of_children(parent, resource))
+                room = max(unmet.pop(child, 0), room - sum(self._claims(unmet, resource)))
             if amount > room:
                 self._held_back.add(queue)
                 return self._over_deserved(queue, resource, amount)
         self._held_back.discard(queue)
         return ""
 
-    def _claim(self, queue: str, resource: str) -> int:
-        """Return the claim of the queue, 0 if claims of others hold back its own groups: none would ever start."""
-        unmet = self._unmet(queue, resource)
-        return 0 if unmet and self._held_back and self._is_held_back(queue, resource) else unmet
+    def _claims(self, unmet: Mapping[str, int], resource: str) -> Iterable[int]:
+        """Return the claims of queues; none of those that are held back by claims of others: they would never end."""
+        if not self._held_back:
+            return unmet.values()
+        return (amount for queue, amount in unmet.items() if not self._is_held_back(queue, resource))
 
     def _is_held_back(self, queue: str, resource: str) -> bool:
-        children = [each for each in self._tree.children(queue) if self._unmet(each, resource)]
-        return all(self._is_held_back(each, resource) for each in children) if children else queue in self._held_back
-
-    def _unmet(self, queue: str, resource: str) -> int:
-        """Return what the queue deserves and has not allocated yet; what it deserves is at most what it requests."""
-        tree = self._tree
-        return max(0, tree.deserved(queue).get(resource, 0) - tree.allocated(queue).get(resource, 0))
+        below = [each for each, _ in self._tree.unmet_of_children(queue, resource)]
+        return all(self._is_held_back(each, resource) for each in below) if below else queue in self._held_back
 
     def _over_deserved(self, queue: str, resource: str, amount: int) -> str:
         deserved, allocated = (

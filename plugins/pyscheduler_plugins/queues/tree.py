@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping, Set
 from fractions import Fraction
 
 from msgspec import Struct, field
@@ -189,28 +189,36 @@ class QueueTree:
         without = any(n > 0 and available.get(r) and not deserved.get(r) for r, n in node.demand.items())
         return -node.queue.priority, without, float(self.share(queue)), queue
 
-    def next_queue(self, queues: Iterable[str], first: Callable[[str], float] = lambda _: 0.0) -> str:
+    def next_queue(self, queues: Set[str], first: Callable[[str], float] = lambda _: 0.0) -> str:
         """Return the one of these queues that is served next, "" if none exists.
 
         From the root down, it is below the child that comes first: by priority, then by `first`, then by its share.
         """
-        candidates = {
-            above for queue in queues if (node := self._nodes.get(queue)) is not None for above in node.path()
-        }
-        node, chosen = self._root, None
-        while node in candidates:
+        node = self._root
+        if node.queue.name not in queues and not _has_any(node, queues):
+            return ""
+        while node.children and node.queue.name not in queues:
             node.divide()
-            chosen, children = node, [child for child in node.children if child in candidates]
-            if not children:
-                break
-            node = min(children, key=lambda each: self._order_key(each, first(each.queue.name)))
-        return "" if chosen is None else chosen.queue.name
+            children = [each for each in node.children if each.queue.name in queues or _has_any(each, queues)]
+            node = min(children, key=lambda each: self._order_key(each, first))
+        return node.queue.name
 
-    def _order_key(self, node: QueueNode, first: float) -> tuple[int, float, OrderKey]:
+    def _order_key(self, node: QueueNode, first: Callable[[str], float]) -> tuple[int, float, OrderKey]:
         """Return the sort key of a queue below one that has been divided."""
-        if node.order is None:
-            node.order = self.order_key(node.queue.name)
-        return node.order[0], first, node.order
+        order = node.order
+        if order is None:
+            order = node.order = self.order_key(node.queue.name)
+        return order[0], first(node.queue.name), order
+
+    def unmet_of_children(self, queue: str, resource: str) -> Iterator[tuple[str, int]]:
+        """Yield the queues directly below that deserve more than they have allocated, and how much more."""
+        self.deserved(queue)
+        node = self._nodes[queue]
+        node.divide()
+        for child in node.children:
+            amount = child.deserved.get(resource, 0) - child.allocated.get(resource, 0)
+            if amount > 0:
+                yield child.queue.name, amount
 
     def over_deserved(self, queue: str) -> Amounts:
         """Return the amounts that are allocated above the queue's share; without resources in which it is not above."""
@@ -254,3 +262,8 @@ class QueueTree:
     @property
     def _root(self) -> QueueNode:
         return next(iter(self._nodes.values()))
+
+
+def _has_any(node: QueueNode, queues: Set[str]) -> bool:
+    """Return True if a queue below the node is one of these."""
+    return any(child.queue.name in queues or _has_any(child, queues) for child in node.children)

@@ -125,6 +125,9 @@ class _FirstRequests(Mapping[str, dict[str, int]]):
     def __getitem__(self, queue: str) -> dict[str, int]:
         return self._request(queue)
 
+    def __contains__(self, queue: object) -> bool:
+        return queue in self._queues
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._queues)
 
