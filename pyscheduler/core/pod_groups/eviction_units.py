@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Set
+from collections.abc import Collection, Iterable, Mapping, Set
 
 from pyscheduler.api.pod import Pod
 from pyscheduler.api.pod_group import DisruptionMode, EvictionRank, EvictionUnit, PodGroup, PodGroupKey
 from pyscheduler.core.context import Context
 from pyscheduler.core.pod_groups.manager import SINGLE_POD
+from pyscheduler.core.pod_groups.room import most_members
 
 
 def leaves_minimums(context: Context, victims: Collection[Pod]) -> bool:
@@ -67,6 +68,17 @@ def has_group_of_lower_priority(context: Context, priority: int) -> bool:
         for key, group in context.groups.items()
         if group.placed
     )
+
+
+def may_fit_without_lower_priority(context: Context, priority: int, least: Mapping[str, int], needed: int) -> bool:
+    """Return False if nodes lack room for so many members of these requests even without pods of a lower priority.
+
+    There may be a million such pods, and this reads columns only. Terminating pods of other priorities are not counted.
+    """
+    if not least or has_group_of_lower_priority(context, priority):
+        return True
+    nodes = context.state.table_without_lower_priority(priority)
+    return most_members(nodes, least) >= needed or bool(nodes.overflowed.any())
 
 
 def _units_of_group(context: Context, key: PodGroupKey, pods: list[Pod], priority: int) -> list[EvictionUnit]:

@@ -20,12 +20,11 @@ from pyscheduler.api.queued import QueuedPod
 from pyscheduler.core.context import Context
 from pyscheduler.core.pod_groups.eviction_units import (
     eviction_units,
-    has_group_of_lower_priority,
     leaves_minimums,
+    may_fit_without_lower_priority,
 )
 from pyscheduler.core.pod_groups.freed_room import FreedRoom
 from pyscheduler.core.pod_groups.placement import PlacementSearch
-from pyscheduler.core.pod_groups.room import most_members
 from pyscheduler.core.queue.active_by_queue import CRITICAL_PRIORITY
 
 _NO_GROUP = PodGroupKey("", "")
@@ -132,16 +131,8 @@ class GroupPreemptionSearch:
         return sorted(units, key=lambda unit: any(pod.uid in violating for pod in unit.pods))
 
     def _may_suffice(self) -> bool:
-        """Return False if the nodes have too little room even without any pod of a lower priority.
-
-        There may be a million such pods, and this reads columns only.
-        """
-        context, priority = self._context, self._priority
-        if not self._least or has_group_of_lower_priority(context, priority):
-            return True
-        nodes = context.state.table_without_lower_priority(priority)
-        room = most_members(nodes, self._least)
-        return room >= context.groups.needed_count(self._group) or bool(nodes.overflowed.any())
+        needed = self._context.groups.needed_count(self._group)
+        return may_fit_without_lower_priority(self._context, self._priority, self._least, needed)
 
     def _fewest(self, units: Sequence[EvictionUnit], terminating: Sequence[Pod]) -> Sequence[EvictionUnit] | None:
         """Return the shortest beginning of the units without which the group fits; None if there is none."""

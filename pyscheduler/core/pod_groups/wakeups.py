@@ -11,7 +11,7 @@ from pyscheduler.api.pod_group import PodGroup
 from pyscheduler.api.queued import QueuedPod
 from pyscheduler.core.context import Context
 from pyscheduler.core.pod_groups.backfill import may_reserve
-from pyscheduler.core.pod_groups.eviction_units import has_lower_priority
+from pyscheduler.core.pod_groups.eviction_units import has_lower_priority, may_fit_without_lower_priority
 from pyscheduler.core.pod_groups.room import insufficient_resources, least_requests, most_members
 from pyscheduler.core.queue.queued_pod_group import QueuedPodGroup
 from pyscheduler.core.scheduling.failure import Failure
@@ -35,7 +35,8 @@ class GroupWakeups:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._rooms: dict[_Least, int] = {}
-        self._evictions: dict[tuple[int, str, str], bool] = {}
+        self._others: dict[tuple[str, str], bool] = {}
+        self._preemptions: dict[tuple[int, _Least, int], bool] = {}
 
     def may_help(self, queued: QueuedPod) -> bool:
         """Return False for a group that has too little room with certainty, and could not preempt or reserve any."""
@@ -45,7 +46,9 @@ class GroupWakeups:
         group = groups.requirements(queued.key)
         if not isinstance(group, PodGroup) or self._room(queued.insufficient) >= groups.needed_count(group):
             return True
-        return may_reserve(self._context, queued) or (group.may_preempt and self._may_evict(queued, group))
+        if may_reserve(self._context, queued):
+            return True
+        return group.may_preempt and (self._may_take_from_others(group) or self._may_preempt(queued, group))
 
     def _room(self, least: _Least) -> int:
         room = self._rooms.get(least)
@@ -53,15 +56,23 @@ class GroupWakeups:
             room = self._rooms[least] = most_members(self._context.state.table(), dict(least))
         return room
 
-    def _may_evict(self, queued: QueuedPodGroup, group: PodGroup) -> bool:
-        """Return True if there are pods that the group could preempt or reclaim, or that are terminating."""
-        key = queued.pod.priority, group.queue, group.key.namespace
-        may_evict = self._evictions.get(key)
-        if may_evict is None:
-            context = self._context
-            may_evict = self._evictions[key] = (
-                has_lower_priority(context, queued.pod.priority)
-                or context.groups.has_reclaim_candidates(group)
-                or bool(context.state.placed.nodes_with_terminating_pods())
+    def _may_take_from_others(self, group: PodGroup) -> bool:
+        """Return True if the group might reclaim, or be nominated to nodes with terminating pods."""
+        key = group.queue, group.key.namespace
+        found = self._others.get(key)
+        if found is None:
+            terminating = self._context.state.placed.nodes_with_terminating_pods()
+            found = self._others[key] = bool(terminating) or self._context.groups.has_reclaim_candidates(group)
+        return found
+
+    def _may_preempt(self, queued: QueuedPodGroup, group: PodGroup) -> bool:
+        """Return True if the pods of a lower priority may leave enough room."""
+        context, needed = self._context, self._context.groups.needed_count(group)
+        key = queued.pod.priority, queued.insufficient, needed
+        found = self._preemptions.get(key)
+        if found is None:
+            priority, least, _ = key
+            found = self._preemptions[key] = has_lower_priority(context, priority) and may_fit_without_lower_priority(
+                context, priority, dict(least), needed
             )
-        return may_evict
+        return found
