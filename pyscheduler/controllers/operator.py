@@ -102,7 +102,8 @@ class PodGroupOperator:
 
 
 def _writer(client: ObjectClient) -> Write:
-    async def write(key: GroupKey, status: Json) -> None:
-        await client.patch(POD_GROUPS, key, {"status": status}, subresource="status")
+    async def write(key: GroupKey, version: str, status: Json) -> None:
+        patch = {"metadata": {"resourceVersion": version}, "status": status}
+        await client.patch(POD_GROUPS, key, patch, subresource="status")
 
     return write

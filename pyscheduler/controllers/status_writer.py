@@ -10,13 +10,14 @@ from typing import Any
 from pyscheduler.api import ApiError
 from pyscheduler.controllers.handlers import GroupKey
 from pyscheduler.controllers.podgroup_status import Json, Member, podgroup_status
-from pyscheduler.kube.errors import is_not_found
+from pyscheduler.kube.errors import is_conflict, is_not_found
 
 BATCH_SECONDS = 0.2
 """Delay in seconds in which changes of a group are batched."""
 RETRY_SECONDS = 2.0
 
-Write = Callable[[GroupKey, Json], Awaitable[Any]]
+Write = Callable[[GroupKey, str, Json], Awaitable[Any]]
+"""Writes fields of a group's status, given the resource version that they were computed from."""
 
 _log = logging.getLogger(__name__)
 
@@ -61,8 +62,10 @@ class PodGroupStatusWriter:
         if not changed:
             return True
         try:
-            await self._write(key, changed)
+            await self._write(key, str(group["metadata"].get("resourceVersion") or ""), changed)
         except ApiError as problem:
+            if is_conflict(problem):
+                return True  # the scheduler writes conditions too; the event of that change queues the group again
             is_deleted = is_not_found(problem)
             level = logging.INFO if is_deleted else logging.WARNING
             _log.log(level, "PodGroup %s/%s: status update failed: %s", *key, problem)

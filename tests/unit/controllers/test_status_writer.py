@@ -30,8 +30,10 @@ class StatusApi:
     def __init__(self, *problems: Exception) -> None:
         self.problems = list(problems)
         self.phases: list[str] = []
+        self.versions: list[str] = []
 
-    async def write(self, _: tuple[str, str], status: dict[str, Any]) -> None:
+    async def write(self, _: tuple[str, str], version: str, status: dict[str, Any]) -> None:
+        self.versions.append(version)
         self.phases.append(status.get("phase", ""))
         if self.problems:
             raise self.problems.pop(0)
@@ -54,6 +56,18 @@ async def test_burst_of_changes_is_written_once() -> None:
         writer.enqueue(KEY, GROUP, [])
         writer.enqueue(KEY, GROUP, [RUNNING_MEMBER])
     assert server.phases == ["Running"]
+
+
+async def test_status_of_a_group_that_has_changed_meanwhile_is_computed_anew() -> None:
+    """A retry of the old one would replace what the other writer has written."""
+    server = StatusApi(ApiError(409, "Conflict", "the object has been modified"))
+    changed = {**GROUP, "metadata": {**GROUP["metadata"], "resourceVersion": "2"}}
+    async with running_writer(server) as writer:
+        writer.enqueue(KEY, {**GROUP, "metadata": {**GROUP["metadata"], "resourceVersion": "1"}}, [])
+        for _ in range(50):
+            await asyncio.sleep(0)
+        writer.enqueue(KEY, changed, [RUNNING_MEMBER])
+    assert (server.versions, server.phases) == (["1", "2"], ["Pending", "Running"])
 
 
 async def test_unchanged_status_is_not_written() -> None:
