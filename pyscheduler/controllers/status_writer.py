@@ -12,12 +12,11 @@ from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
 from pyscheduler.api import ApiError, ResourceKind
-from pyscheduler.kube.errors import is_not_found
+from pyscheduler.kube.errors import is_conflict, is_not_found
 
 BATCH_SECONDS = 0.2
 """Delay in seconds in which changes of an object are batched."""
 RETRY_SECONDS = 2.0
-_CONFLICT = 409
 
 Json = dict[str, Any]
 Key = tuple[str, str]
@@ -75,7 +74,7 @@ class ObjectStatusWriter:
                 await self._patch(kind, key, patch)
         except ApiError as problem:
             # After a conflict the watch delivers the newer object, which is queued again.
-            is_over = is_not_found(problem) or problem.status == _CONFLICT
+            is_over = is_not_found(problem) or is_conflict(problem)
             level = logging.INFO if is_over else logging.WARNING
             _log.log(level, "%s %s: status update failed: %s", kind.kind, "/".join(filter(None, key)), problem)
             return is_over

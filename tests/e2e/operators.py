@@ -81,16 +81,19 @@ def owned_by(owner: Json) -> list[Json]:
     return [{**reference, "uid": owner["metadata"]["uid"], "controller": True, "blockOwnerDeletion": True}]
 
 
-def _pod(name: str, owner: Json, labels: Json, annotations: Json, restart_policy: str = "Never") -> Json:
-    """Return a pod; its memory is that of a small Spark executor."""
+def container() -> Json:
+    """Return a container of one cpu and the memory of a small Spark executor."""
     requests = {"cpu": "1", "memory": "896Mi"}
-    container = {"name": "main", "image": "app:1", "resources": {"requests": requests, "limits": {"memory": "896Mi"}}}
+    return {"name": "main", "image": "app:1", "resources": {"requests": requests, "limits": {"memory": "896Mi"}}}
+
+
+def _pod(name: str, owner: Json, labels: Json, annotations: Json, restart_policy: str = "Never") -> Json:
     references = owned_by(owner) if owner else []
     return {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {"name": name, "labels": labels, "annotations": annotations, "ownerReferences": references},
-        "spec": {"schedulerName": SCHEDULER, "restartPolicy": restart_policy, "containers": [container]},
+        "spec": {"schedulerName": SCHEDULER, "restartPolicy": restart_policy, "containers": [container()]},
     }
 
 

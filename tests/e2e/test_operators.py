@@ -1,4 +1,4 @@
-"""Applications of operators with config/batch.yaml: their PodGroups and pods are unchanged but for schedulerName.
+"""Applications of operators and Jobs with config/batch.yaml: their objects are unchanged but for schedulerName.
 
 On the real API server, the module has a control plane of its own, with the feature gates of the native PodGroup.
 """
@@ -12,10 +12,14 @@ import pytest
 import pytest_asyncio
 
 from pyscheduler.embedded.hollow import NodeTemplate
+from pyscheduler.embedded.hollow.container_exit import EXITS_ANNOTATION
 from pyscheduler.embedded.hollow.pod_lifecycle import FAIL_AFTER_SECONDS, RUN_SECONDS
 from tests.e2e.batch import (
     CONFIG,
+    COSCHEDULING,
+    NATIVE,
     SCHEDULED,
+    SCHEDULER,
     UNSCHEDULABLE,
     VOLCANO,
     Namespace,
@@ -24,10 +28,19 @@ from tests.e2e.batch import (
     skip_if_not_served,
 )
 from tests.e2e.client import ApiError, Json
-from tests.e2e.operators import OPERATORS, Application, Operator, owned_by
+from tests.e2e.jobs import ended
+from tests.e2e.operators import (
+    COSCHEDULING_GROUP,
+    OPERATORS,
+    VOLCANO_GROUP,
+    Application,
+    Operator,
+    container,
+    owned_by,
+)
 from tests.e2e.plane import Plane
 from tests.e2e.scheduler import scheduler_with
-from tests.e2e.workloads import hollow_nodes, unscheduled
+from tests.e2e.workloads import hollow_nodes, job, unscheduled
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -190,6 +203,46 @@ async def _end(namespace: Namespace, name: str, annotation: str, phase: str) -> 
 
 def _template(app: Submitted, name: str) -> Json:
     return _named([*app.application.pods, *app.application.executors], name)
+
+
+JOB_GROUPS: dict[str, tuple[str, Json, Json, Json]] = {
+    "annotations": (
+        "",
+        {},
+        {"annotations": {"pyscheduler.io/pod-group": "train", "pyscheduler.io/pod-group-min-count": "4"}},
+        {},
+    ),
+    "Volcano": (VOLCANO, {"minMember": 4}, {"annotations": {VOLCANO_GROUP: "train"}}, {}),
+    "scheduler-plugins": (COSCHEDULING, {"minMember": 4}, {"labels": {COSCHEDULING_GROUP: "train"}}, {}),
+    "native": (
+        NATIVE,
+        {"schedulingPolicy": {"gang": {"minCount": 4}}},
+        {},
+        {"schedulingGroup": {"podGroupName": "train"}},
+    ),
+}
+"""API version and spec of the PodGroup of a Job, metadata and fields of its pods."""
+
+
+@pytest.mark.parametrize(("version", "spec", "metadata", "fields"), JOB_GROUPS.values(), ids=JOB_GROUPS)
+async def test_job_with_an_index_that_fails_once_runs_to_completion(
+    namespace: Namespace, version: str, spec: Json, metadata: Json, fields: Json
+) -> None:
+    """Index 4 fails when four of six pods have succeeded: fewer than the minimum of four are left to run."""
+    skip_if_not_served(version, namespace.plane)
+    train = job("train", 6, 4, {"schedulerName": SCHEDULER, **fields, "containers": [container()]})
+    train["spec"] |= {"completionMode": "Indexed", "backoffLimitPerIndex": 1}
+    annotations = {RUN_SECONDS: "1", EXITS_ANNOTATION: "index 4 attempt 0: 1; 0", **metadata.get("annotations", {})}
+    train["spec"]["template"]["metadata"] = {**metadata, "annotations": annotations}
+    jobs = f"/apis/batch/v1/namespaces/{namespace.name}/jobs"
+    async with hollow_nodes(namespace.plane, namespace.name, 4, cpu="1"):
+        if version:
+            await namespace.create(
+                {"apiVersion": version, "kind": "PodGroup", "metadata": {"name": "train"}, "spec": spec}
+            )
+        await namespace.api.create(jobs, train)
+        done = await namespace.api.until(f"{jobs}/train", lambda found: "Complete" in ended(found), seconds=120)
+        assert (done["status"]["succeeded"], done["status"]["failed"]) == (6, 1)
 
 
 @pytest.mark.xfail(reason="no status.phase is written to PodGroups of Volcano", raises=TimeoutError, strict=True)

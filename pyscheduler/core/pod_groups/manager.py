@@ -155,6 +155,8 @@ class PodGroupManager:
         if pod.node_name and not was_placed:
             group.placed.add(pod.uid)
             self.changed[key] = None
+            if isinstance(group.requirements, Rejection):
+                group.invalidate()  # with a node, the pod of another scheduler no longer makes the group invalid
             if old is None and self.quota is not None and self.quota.tracks_time:
                 self._adopted.append((key, pod))
         is_placed = was_placed or bool(pod.node_name)
