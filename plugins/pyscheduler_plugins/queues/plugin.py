@@ -99,8 +99,12 @@ class Queues(QuotaPlugin):
             if not 0 < amount <= room:
                 continue
             for parent, child in zip(reversed(path), list(reversed(path))[1:], strict=False):
-                claims = sum(self._unmet(each, resource) for each in tree.children(parent) if each != child)
-                room = max(self._unmet(child, resource), room - claims)
+                own, share = self._unmet(child, resource), tree.share(child)
+                # Jobs are indivisible: if all of them are larger than what is left of the shares, claims that held back
+                # each other would leave the room to none.
+                siblings = [each for each in tree.children(parent) if each != child]
+                claims = sum(self._unmet(each, resource) for each in siblings if not own or tree.share(each) < share)
+                room = max(own, room - claims)
             if amount > room:
                 return self._over_deserved(queue, resource, amount)
         return ""
