@@ -56,7 +56,7 @@ def check_evictions_end(case: Case) -> None:
     """Evictions end though the evicted pods are created anew; all that is checked at every instant holds."""
     cluster = run(case)
     evictions = len(cluster.evictions)
-    cluster.advance(HOUR)
+    cluster.advance(SETTLED / 2)
     assert len(cluster.evictions) == evictions, f"{cluster.evicted_names[evictions:]} are evicted without end"
 
 
@@ -175,6 +175,14 @@ def test_room_for_a_whole_pod_is_used_if_no_queue_deserves_it() -> None:
     cluster.submit(*(in_queue(name, pod(f"{name}{i}")) for name in "ab" for i in range(3)))
     cluster.advance(HOUR)
     assert cluster.members("") == 3
+
+
+@pytest.mark.parametrize("slots", [2, 3])
+def test_pod_of_a_needed_role_is_placed_before_surplus(slots: int) -> None:
+    cluster = BatchCluster(_case(racks=((slots,),)))
+    cluster.start("j0", Job(minimum=slots, surplus=1, has_roles=True))
+    cluster.advance(SETTLED)
+    assert cluster.counts() == {"j0": slots}
 
 
 def test_groups_that_are_larger_than_the_shares_run_one_after_another() -> None:
