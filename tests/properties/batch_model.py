@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
 
+from pyscheduler.api import Pod
 from pyscheduler.config.load import load
 from pyscheduler.config.loaded import LoadedConfig
 from pyscheduler.core.commands import Command, Evict
@@ -281,26 +282,25 @@ class BatchCluster(Cluster):
     def _fits(self, preemptor: str, removed: set[str]) -> bool:
         """Return True if the job's minimum fits once these pods are gone, and all that are terminating."""
         job = self.jobs[preemptor]
-        free = {name: self.specs_of_node(name) for name in self._racks}
+        free = {name: int(self.nodes[name]["status"]["allocatable"]["cpu"]) for name in self._racks}
         for name, other in self.jobs.items():
             for key in self.running_of(name):
                 if key not in removed:
                     free[self.bindings[key]] -= other.cpu
-        nominator = self.machine.context.queue.nominator
-        for node_name in list(nominator.nodes()):
-            free[node_name] -= sum(
-                self.jobs[_job_of(each.key)].cpu
-                for each in nominator.pods_on(node_name)
-                if _job_of(each.key) != preemptor
-            )
+        for nominated in self._nominated():
+            if _job_of(nominated.key) != preemptor:
+                node_name = self.machine.context.queue.nominator.nominated_node(nominated)
+                free[node_name] -= self.jobs[_job_of(nominated.key)].cpu
         needed = max(1, job.minimum - len(self.running_of(preemptor)))
         racks = defaultdict[str, int](int)
         for name, room in free.items():
             racks[self._racks[name] if job.in_one_rack else ""] += max(0, room) // job.cpu
         return any(count >= needed for count in racks.values())
 
-    def specs_of_node(self, name: str) -> int:
-        return int(self.nodes[name]["status"]["allocatable"]["cpu"])
+    def _nominated(self) -> list[Pod]:
+        """Return the pods for which others are being evicted."""
+        nominator = self.machine.context.queue.nominator
+        return [each for name in list(nominator.nodes()) for each in nominator.pods_on(name)]
 
     def _check_guarantees(self, queue_name: str, by_job: dict[str, list[str]]) -> None:
         taken = Counter[str]()
@@ -309,6 +309,10 @@ class BatchCluster(Cluster):
                 if each not in path(queue_name):
                     taken[each] += len(keys) * self.jobs[name].cpu * MILLI
         allocated = self.allocated()
+        for nominated in self._nominated():
+            job = self.jobs[_job_of(nominated.key)]
+            for above in path(job.queue):
+                allocated[above] += job.cpu * MILLI
         for name, amount in taken.items():
             assert self.specs[name].reclaimable, f"queue {name} is not reclaimable"
             assert allocated[name] - amount >= self.specs[name].guarantee * MILLI, f"queue {name} has a guarantee"

@@ -12,6 +12,7 @@ fit would strand room that only a large member needs (volcano#1297); the order a
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
@@ -81,6 +82,8 @@ class PlacementSearch:
         self._is_uniform = len({queued.pod.signature.template for queued in largest_first}) == 1
         if self._is_uniform:
             self._within_quota = self._context.groups.needed_count(self._group)
+            if self._group.min_count_by_role:
+                largest_first = self._needed_roles_first(largest_first)
         if self._place_in_any(largest_first):
             return True
         if self._infeasible is not None:
@@ -99,6 +102,19 @@ class PlacementSearch:
             pods = [queued.pod.uid for queued in largest_first]
             self.fail(pods, Failure(f"pod group {self._group.key} fits into no single domain of {keys}", nominate=""))
         return False
+
+    def _needed_roles_first(self, members: Iterable[QueuedPod]) -> list[QueuedPod]:
+        """Return equal members, first those without which a role lacks its minimum."""
+        groups, key = self._context.groups, self._group.key
+        lacks = Counter(self._group.min_count_by_role)
+        lacks.subtract(map(groups.role_of, groups[key].started))
+        needed: list[QueuedPod] = []
+        others: list[QueuedPod] = []
+        for queued in members:
+            role = groups.role_of(queued.pod)
+            (needed if lacks[role] > 0 else others).append(queued)
+            lacks[role] -= 1
+        return needed + others
 
     def _candidate_domains(self, members: Sequence[QueuedPod]) -> Iterator[Mask | None]:
         state, groups = self._context.state, self._context.groups
