@@ -20,7 +20,7 @@ from pyscheduler.clock import Clock, SystemClock
 from pyscheduler.controllers.connection import connection_info
 from pyscheduler.controllers.handlers import POD_GROUPS, GroupKey, registry, settings
 from pyscheduler.controllers.podgroup_status import Member, podgroup_status
-from pyscheduler.controllers.status_writer import Json, Key, Patch, StatusWriter
+from pyscheduler.controllers.status_writer import Json, Key, ObjectStatusWriter, Patch
 from pyscheduler.kube.connection import Connection, ConnectionOptions
 from pyscheduler.kube.credentials import Credentials, load
 from pyscheduler.kube.object_client import ObjectClient
@@ -73,7 +73,7 @@ class PodGroupOperator:
         """Run in this event loop until stopped, or until SIGINT or SIGTERM in the main thread."""
         logging.getLogger("kopf.objects").setLevel(logging.WARNING)  # otherwise kopf logs each event of each pod
         connection = Connection(await self._credentials(), ConnectionOptions(qps=WRITES_PER_SECOND), self._clock)
-        status_writer = StatusWriter(_patch_status(ObjectClient(connection)), self._clock.wall)
+        status_writer = ObjectStatusWriter(_patch_status(ObjectClient(connection)), self._clock.wall)
         writer_task = asyncio.create_task(status_writer.run(), name="status writer")
 
         def enqueue(key: GroupKey, group: Json | None, members: list[Member]) -> None:

@@ -37,7 +37,7 @@ class _Update(NamedTuple):
     status: Compute
 
 
-class StatusWriter:
+class ObjectStatusWriter:
     """Queue of objects with possible changes, and the task that writes their statuses."""
 
     def __init__(self, patch: Patch, clock: Callable[[], float]) -> None:
@@ -90,8 +90,21 @@ def status_patch(obj: Json, status: Json) -> Json | None:
     Conditions have other writers and are replaced as a list: the patch fails if the object has changed.
     """
     present = obj.get("status") or {}
-    changed = {name: value for name, value in status.items() if present.get(name) != value}
+    changed = _difference({name: present.get(name) for name in status}, status)
     if not changed:
         return None
     version = {"metadata": {"resourceVersion": obj["metadata"].get("resourceVersion", "")}}
     return (version if "conditions" in changed else {}) | {"status": changed}
+
+
+def _difference(before: Json, after: Json) -> Json:
+    """Return the merge patch from one mapping to the other: null removes what is missing."""
+    patch: Json = dict.fromkeys(before.keys() - after.keys())
+    for name, value in after.items():
+        old = before.get(name)
+        if isinstance(old, dict) and isinstance(value, dict):
+            if nested := _difference(old, value):
+                patch[name] = nested
+        elif old != value:
+            patch[name] = value
+    return patch

@@ -12,7 +12,7 @@ import pytest
 from pyscheduler.api import ApiError, ResourceKind
 from pyscheduler.controllers import Member, podgroup_status, status_writer
 from pyscheduler.controllers.handlers import POD_GROUPS
-from pyscheduler.controllers.status_writer import StatusWriter, status_patch
+from pyscheduler.controllers.status_writer import ObjectStatusWriter, status_patch
 
 KEY = ("default", "g")
 GROUP: dict[str, Any] = {"metadata": {"name": "g", "namespace": "default", "generation": 1}, "spec": {"minMember": 1}}
@@ -43,9 +43,9 @@ class StatusApi:
 
 
 @asynccontextmanager
-async def running_writer(server: StatusApi) -> AsyncIterator[StatusWriter]:
+async def running_writer(server: StatusApi) -> AsyncIterator[ObjectStatusWriter]:
     """Run a status writer until it is idle after the block."""
-    writer = StatusWriter(server.patch, lambda: 0.0)
+    writer = ObjectStatusWriter(server.patch, lambda: 0.0)
     task = asyncio.create_task(writer.run())
     yield writer
     for _ in range(50):
@@ -117,3 +117,11 @@ def test_patch_has_only_changed_fields_and_a_version_with_conditions() -> None:
     with_conditions = {"metadata": {"resourceVersion": "7"}, "status": {"conditions": [{}]}}
     assert status_patch(obj, {"phase": "Running", "conditions": [{}]}) == with_conditions
     assert status_patch(obj, {"phase": "Running"}) is None
+
+
+def test_patch_removes_amounts_that_are_gone() -> None:
+    obj = {"metadata": {}, "status": {"allocated": {"cpu": "1", "nvidia.com/gpu": "4"}, "state": "Open"}}
+    assert status_patch(obj, {"allocated": {"cpu": "2"}}) == {
+        "status": {"allocated": {"cpu": "2", "nvidia.com/gpu": None}}
+    }
+    assert status_patch(obj, {"allocated": {"cpu": "1", "nvidia.com/gpu": "4"}}) is None

@@ -1,0 +1,290 @@
+"""Controller of Volcano Jobs as a function: from a Job, its pods and its PodGroup to writes and a status.
+
+Phases and transitions are Volcano's. A restart of the whole Job increases `status.version`; pods of an older version
+are deleted. The status is written before pods are deleted, so that a controller that restarts in between deletes them.
+
+Unlike in Volcano, pods are created at once, and a queue that is closed holds them back in the scheduler.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final
+
+from pyscheduler.clock import rfc3339
+from pyscheduler.controllers.volcano import job_objects
+from pyscheduler.controllers.volcano.job_policies import Triggered, triggered
+from pyscheduler.controllers.volcano.job_spec import (
+    ABORT,
+    COMPLETE,
+    RESTART_JOB,
+    SVC,
+    TERMINATE,
+    JobSpec,
+    Task,
+    read_spec,
+)
+from pyscheduler.controllers.volcano.pod_group_status import UNSCHEDULABLE
+from pyscheduler.controllers.volcano.pods import FAILED, PENDING, RUNNING, SUCCEEDED, PodRecord
+
+RESTARTING, COMPLETED, ABORTED, TERMINATED = "Restarting", "Completed", "Aborted", "Terminated"
+ABORTING, COMPLETING, TERMINATING = "Aborting", "Completing", "Terminating"
+_ENDS: Final = {ABORTING: ABORTED, COMPLETING: COMPLETED, TERMINATING: TERMINATED}
+_ENDING_BY_ACTION: Final = {ABORT: ABORTING, COMPLETE: COMPLETING, TERMINATE: TERMINATING}
+_FINAL: Final = (COMPLETED, ABORTED, TERMINATED, FAILED)
+_POD_PHASES: Final = (PENDING, RUNNING, SUCCEEDED, FAILED)
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class JobEvent:
+    """Kubernetes event about the Job."""
+
+    reason: str
+    note: str
+    is_warning: bool = False
+
+
+@dataclass
+class JobPlan:
+    """Writes that bring the cluster to the desired state, in this order."""
+
+    status: Json
+    events: list[JobEvent] = field(default_factory=list)
+    shared: list[Json] = field(default_factory=list)
+    """Service and ConfigMap that must exist."""
+    pod_group: Json | None = None
+    """PodGroup that must exist; None if it must not."""
+    pods_to_delete: list[PodRecord] = field(default_factory=list)
+    pods_to_create: list[Json] = field(default_factory=list)
+    delete_job: bool = False
+    again_after: float | None = None
+    """Seconds after which time changes the plan."""
+
+
+def plan_job(
+    job: Mapping[str, Any],
+    status: Mapping[str, Any],
+    pods: Sequence[PodRecord],
+    group: Mapping[str, Any] | None,
+    now: float,
+) -> JobPlan:
+    """Return the writes for a Job at `now` (seconds since 1970).
+
+    `status` is the newest one that was written, which may be newer than that of `job`. `group` is its PodGroup.
+    """
+    spec = read_spec(job)
+    if isinstance(spec, str):
+        return _refused(status, spec, group, now)
+    plan = _Planner(job, spec, status, sorted(pods, key=lambda pod: (pod.task, pod.task_index)), group, now)
+    return plan.run()
+
+
+def phase_of(status: Mapping[str, Any]) -> str:
+    """Return the phase of a Job."""
+    return str((status.get("state") or {}).get("phase") or PENDING)
+
+
+def _refused(status: Mapping[str, Any], problem: str, group: Mapping[str, Any] | None, now: float) -> JobPlan:
+    """Return the plan of a Job that cannot run: what exists is left alone."""
+    state = {"phase": phase_of(status), "reason": "Unsupported", "message": problem}
+    before = status.get("state") or {}
+    events = [] if before.get("message") == problem else [JobEvent("Unsupported", problem, is_warning=True)]
+    state["lastTransitionTime"] = before.get("lastTransitionTime") or rfc3339(now)
+    return JobPlan({**status, "state": state}, events, pod_group=None if group is None else dict(group))
+
+
+class _Planner:
+    """Computation of one plan."""
+
+    def __init__(
+        self,
+        job: Mapping[str, Any],
+        spec: JobSpec,
+        status: Mapping[str, Any],
+        pods: Sequence[PodRecord],
+        group: Mapping[str, Any] | None,
+        now: float,
+    ) -> None:
+        self._job, self._spec, self._before, self._pods, self._group, self._now = job, spec, status, pods, group, now
+        self._phase = phase_of(status)
+        self._version, self._retries = int(status.get("version") or 0), int(status.get("retryCount") or 0)
+        self._conditions: list[Json] = [dict(each) for each in status.get("conditions") or ()]
+        self._changed_at = str((status.get("state") or {}).get("lastTransitionTime") or "")
+        if not self._changed_at:
+            self._enter(self._phase)
+        self._plan = JobPlan({})
+
+    def run(self) -> JobPlan:
+        """Return the plan."""
+        if self._phase in (PENDING, RUNNING):
+            group_phase = str(((self._group or {}).get("status") or {}).get("phase", ""))
+            event = triggered(self._spec, self._before, self._current(), group_phase)
+            if event is not None:
+                self._execute(event)
+        if self._phase in (PENDING, RUNNING, RESTARTING):
+            self._synchronize()
+        else:
+            self._end()
+        self._plan.status = self._status()
+        return self._plan
+
+    def _current(self) -> list[PodRecord]:
+        """Return the pods of the current version that are not terminating and not beyond the replicas."""
+        replicas = {task.name: task.replicas for task in self._spec.tasks}
+        return [
+            pod
+            for pod in self._pods
+            if pod.version == self._version and not pod.is_deleting and pod.task_index < replicas.get(pod.task, 0)
+        ]
+
+    def _execute(self, event: Triggered) -> None:
+        """Apply the action of a policy."""
+        if event.action in _ENDING_BY_ACTION:
+            self._note(event.reason, event.action)
+            self._version += 1
+            self._enter(_ENDING_BY_ACTION[event.action])
+            return
+        self._retries += 1
+        if self._retries >= self._spec.max_retry:
+            self._note(event.reason, f"maxRetry of {self._spec.max_retry} reached, the Job has failed")
+            self._enter(FAILED)
+            return
+        self._note(event.reason, f"{event.action}, retry {self._retries} of {self._spec.max_retry - 1}")
+        if event.action == RESTART_JOB:
+            self._version += 1
+        self._plan.pods_to_delete += event.targets
+        self._enter(RESTARTING)
+
+    def _note(self, reason: str, action: str) -> None:
+        self._plan.events.append(JobEvent("ExecuteAction", f"{reason}: {action}"))
+
+    def _enter(self, phase: str) -> None:
+        self._phase, self._changed_at = phase, rfc3339(self._now)
+        self._conditions.append({"status": phase, "lastTransitionTime": self._changed_at})
+
+    def _synchronize(self) -> None:
+        """Create missing pods, delete others, and move on to the next phase."""
+        targets = {pod.uid for pod in self._plan.pods_to_delete}
+        kept = {pod.uid for pod in self._current()} - targets
+        alive = [pod for pod in self._pods if not pod.is_deleting]
+        self._plan.pods_to_delete += [pod for pod in alive if pod.uid not in kept | targets]
+        tasks = [task for task in self._spec.tasks if self._may_exist(task)]
+        while (following := self._following()) != self._phase:
+            self._enter(following)
+        if self._phase in _FINAL:
+            return  # the next plan deletes what still runs
+        self._plan.pod_group = job_objects.pod_group(self._job, self._spec, tasks)
+        if SVC in self._spec.plugins:
+            self._plan.shared = [job_objects.service(self._job), job_objects.hosts(self._job, self._spec)]
+        names = {pod.name for pod in self._pods}
+        self._plan.pods_to_create = [
+            job_objects.pod(self._job, self._spec, task, i, version=self._version, retries=self._retries)
+            for task in tasks
+            for i in range(task.replicas)
+            if job_objects.pod_name(self._job, task, i) not in names
+        ]
+
+    def _may_exist(self, task: Task) -> bool:
+        """Return True if the tasks on which it depends run, or if it has pods already."""
+        names = task.depends_on.name or ()
+        if not names or any(pod.task == task.name for pod in self._current()):
+            return True
+        met = [self._is_met(each) for each in self._spec.tasks if each.name in names]
+        return any(met) if task.depends_on.iteration == "any" else all(met)
+
+    def _is_met(self, task: Task) -> bool:
+        started = sum(
+            pod.phase == SUCCEEDED or (pod.phase == RUNNING and pod.is_ready)
+            for pod in self._current()
+            if pod.task == task.name
+        )
+        return started >= task.min_available
+
+    def _following(self) -> str:
+        """Return the phase after the current one, the same if it does not change."""
+        counts, replicas, minimum = self._counts(), self._spec.replicas, self._spec.min_available
+        if self._phase == RESTARTING:
+            return PENDING if replicas - self._terminating() >= minimum else RESTARTING
+        if self._phase == PENDING:
+            return RUNNING if minimum <= counts.total() - counts[PENDING] else PENDING
+        if not replicas or self._phase != RUNNING:
+            return self._phase
+        if self._spec.min_success is not None and counts[SUCCEEDED] >= self._spec.min_success:
+            return COMPLETED
+        if counts[SUCCEEDED] + counts[FAILED] == replicas:
+            return COMPLETED if self._has_succeeded(counts[SUCCEEDED]) else FAILED
+        return PENDING if counts[PENDING] > replicas - minimum else RUNNING
+
+    def _has_succeeded(self, succeeded: int) -> bool:
+        """Return True if enough pods have succeeded, now that all have finished."""
+        minimums = {task.name: task.min_available for task in self._spec.tasks}
+        if self._spec.min_available >= sum(minimums.values()):
+            by_task = Counter(pod.task for pod in self._remaining() if pod.phase == SUCCEEDED)
+            if any(by_task[name] < least for name, least in minimums.items()):
+                return False
+        return self._spec.min_success is None and succeeded >= self._spec.min_available
+
+    def _end(self) -> None:
+        """Delete the pods that still run, and the PodGroup; finished pods are kept for their logs."""
+        self._plan.pods_to_delete = [pod for pod in self._pods if not pod.is_finished and not pod.is_deleting]
+        if self._phase in _ENDS and all(pod.is_finished for pod in self._pods):
+            self._enter(_ENDS[self._phase])
+        ttl = self._spec.ttl_seconds
+        if ttl is not None and self._phase in _FINAL and self._phase != ABORTED:
+            left = ttl - (self._now - _seconds(self._changed_at))
+            self._plan.delete_job = left <= 0
+            self._plan.again_after = left if left > 0 else None
+
+    def _remaining(self) -> list[PodRecord]:
+        """Return the pods of the current version that this plan does not delete."""
+        deleted = {pod.uid for pod in self._plan.pods_to_delete}
+        return [pod for pod in self._current() if pod.uid not in deleted]
+
+    def _counts(self) -> Counter[str]:
+        return Counter(pod.phase for pod in self._remaining())
+
+    def _terminating(self) -> int:
+        return sum(pod.is_deleting for pod in self._pods) + len(self._plan.pods_to_delete)
+
+    def _status(self) -> Json:
+        counts = self._counts()
+        finished = {phase: counts[phase] for phase in (SUCCEEDED, FAILED)}
+        if self._phase in _FINAL:  # finished pods may be deleted
+            finished = {
+                phase: max(counts[phase], int(self._before.get(phase.lower()) or 0)) for phase in (SUCCEEDED, FAILED)
+            }
+        by_task: dict[str, Counter[str]] = {task.name: Counter() for task in self._spec.tasks}
+        for pod in self._remaining():
+            by_task[pod.task][pod.phase] += 1
+        return {
+            "state": {"phase": self._phase, "lastTransitionTime": self._changed_at, **self._reason()},
+            "minAvailable": self._spec.min_available,
+            "pending": counts[PENDING],
+            "running": counts[RUNNING],
+            "succeeded": finished[SUCCEEDED],
+            "failed": finished[FAILED],
+            "terminating": self._terminating(),
+            "unknown": counts.total() - sum(counts[phase] for phase in _POD_PHASES),
+            "version": self._version,
+            "retryCount": self._retries,
+            "taskStatusCount": {name: {"phase": dict(phases)} for name, phases in by_task.items() if phases},
+            "controlledResources": {f"plugin-{name}": name for name in self._spec.plugins},
+            "conditions": self._conditions,
+        }
+
+    def _reason(self) -> dict[str, str]:
+        """Return why the pods of a pending Job have no nodes, as the scheduler has written it to the PodGroup."""
+        if self._phase != PENDING:
+            return {}
+        conditions = ((self._group or {}).get("status") or {}).get("conditions") or ()
+        failed = (each for each in conditions if each.get("type") == UNSCHEDULABLE and each.get("status") == "True")
+        return next(({name: str(each.get(name) or "") for name in ("reason", "message")} for each in failed), {})
+
+
+def _seconds(text: str) -> float:
+    return datetime.fromisoformat(text).timestamp()

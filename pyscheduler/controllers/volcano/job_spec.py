@@ -1,0 +1,209 @@
+"""Spec of a Volcano Job (batch.volcano.sh/v1alpha1) with Volcano's defaults, and the reasons why it cannot run.
+
+Volcano sets the defaults and rejects invalid Jobs in its webhooks. A cluster without Volcano has none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
+from typing import Annotated, Any, Final
+
+import msgspec
+
+from pyscheduler.api.objects import ApiObject
+
+ANY_EVENT, POD_FAILED, POD_EVICTED = "*", "PodFailed", "PodEvicted"
+TASK_COMPLETED, UNKNOWN = "TaskCompleted", "Unknown"
+ABORT, TERMINATE, COMPLETE = "AbortJob", "TerminateJob", "CompleteJob"
+RESTART_JOB, RESTART_TASK, RESTART_POD = "RestartJob", "RestartTask", "RestartPod"
+SVC, ENV = "svc", "env"
+
+DEFAULT_QUEUE: Final = "default"
+DEFAULT_SCHEDULER: Final = "volcano"
+DEFAULT_MAX_RETRY: Final = 3
+EVENTS: Final = (ANY_EVENT, POD_FAILED, POD_EVICTED, TASK_COMPLETED, UNKNOWN)
+ACTIONS: Final = (ABORT, RESTART_JOB, RESTART_TASK, RESTART_POD, TERMINATE, COMPLETE)
+PLUGINS: Final = (ENV, SVC)
+_UNSUPPORTED_FIELDS: Final = ("volumes", "networkTopology")
+_UNSUPPORTED_TASK_FIELDS: Final = ("partitionPolicy",)
+_NO_TOPOLOGY: Final = (None, "", "none")
+
+Json = dict[str, Any]
+_Count = Annotated[int, msgspec.Meta(ge=0)]
+
+
+class Policy(ApiObject, frozen=True):
+    """LifecyclePolicy: an action after events, or after an exit code."""
+
+    action: str = ""
+    event: str = ""
+    events: tuple[str, ...] | None = None
+    exit_code: int | None = None
+    timeout: str | None = None
+
+    @property
+    def all_events(self) -> tuple[str, ...]:
+        """Events of both fields."""
+        return (*(self.events or ()), *((self.event,) if self.event else ()))
+
+
+class DependsOn(ApiObject, frozen=True):
+    """Tasks whose pods must run before those of this task are created."""
+
+    name: tuple[str, ...] | None = None
+    iteration: str = ""
+    """`any` if one of the tasks suffices."""
+
+
+class _Task(ApiObject, frozen=True):
+    name: str = ""
+    replicas: _Count = 0
+    min_available: _Count | None = None
+    template: dict[str, Any] = msgspec.field(default_factory=dict)
+    policies: tuple[Policy, ...] | None = None
+    depends_on: DependsOn | None = None
+    topology_policy: str | None = None
+
+
+class _Spec(ApiObject, frozen=True):
+    scheduler_name: str = ""
+    min_available: _Count = 0
+    min_success: _Count | None = None
+    tasks: tuple[_Task, ...] | None = None
+    policies: tuple[Policy, ...] | None = None
+    plugins: dict[str, tuple[str, ...] | None] | None = None
+    queue: str = ""
+    priority_class_name: str = ""
+    max_retry: _Count = 0
+    ttl_seconds_after_finished: _Count | None = None
+
+
+@dataclass(frozen=True)
+class Task:
+    """Pods of one template."""
+
+    name: str
+    replicas: int
+    min_available: int
+    template: Mapping[str, Any]
+    policies: tuple[Policy, ...]
+    depends_on: DependsOn
+
+
+@dataclass(frozen=True)
+class JobSpec:
+    """Spec with defaults."""
+
+    tasks: tuple[Task, ...]
+    min_available: int
+    min_success: int | None
+    policies: tuple[Policy, ...]
+    plugins: Mapping[str, tuple[str, ...]]
+    queue: str
+    scheduler: str
+    priority_class: str
+    max_retry: int
+    ttl_seconds: int | None
+
+    @property
+    def replicas(self) -> int:
+        """Number of pods."""
+        return sum(task.replicas for task in self.tasks)
+
+
+def scheduler_of(job: Mapping[str, Any]) -> str:
+    """Return the scheduler that the Job names."""
+    spec = job.get("spec") or {}
+    return str(spec.get("schedulerName") or DEFAULT_SCHEDULER)
+
+
+def read_spec(job: Mapping[str, Any]) -> JobSpec | str:
+    """Return the spec, or the reason why the Job cannot run."""
+    spec: Mapping[str, Any] = job.get("spec") or {}
+    try:
+        decoded = msgspec.convert(dict(spec), _Spec)
+    except msgspec.ValidationError as error:
+        return f"spec: Invalid value: {error}"
+    problem = next(_problems(spec, decoded), None)
+    return problem if problem is not None else _with_defaults(decoded)
+
+
+def _with_defaults(spec: _Spec) -> JobSpec:
+    tasks = tuple(
+        Task(
+            each.name or f"default{i}",
+            each.replicas,
+            each.replicas if each.min_available is None else each.min_available,
+            each.template,
+            each.policies or (),
+            each.depends_on or DependsOn(),
+        )
+        for i, each in enumerate(spec.tasks or ())
+    )
+    return JobSpec(
+        tasks,
+        spec.min_available or sum(task.min_available for task in tasks),
+        spec.min_success,
+        spec.policies or (),
+        {name: arguments or () for name, arguments in (spec.plugins or {}).items()},
+        spec.queue or DEFAULT_QUEUE,
+        spec.scheduler_name or DEFAULT_SCHEDULER,
+        spec.priority_class_name,
+        spec.max_retry or DEFAULT_MAX_RETRY,
+        spec.ttl_seconds_after_finished,
+    )
+
+
+def _problems(spec: Mapping[str, Any], decoded: _Spec) -> Iterator[str]:
+    """Yield the reasons why the Job cannot run, each with the path of its field."""
+    yield from (f"spec.{name}: is not supported" for name in _UNSUPPORTED_FIELDS if spec.get(name))
+    for name in decoded.plugins or ():
+        if name not in PLUGINS:
+            yield f"spec.plugins.{name}: is not supported: supported values: {', '.join(PLUGINS)}"
+    yield from _policy_problems("spec.policies", decoded.policies or ())
+    tasks = _with_defaults(decoded).tasks
+    if not tasks:
+        yield "spec.tasks: Required value"
+    for i, task in enumerate(decoded.tasks or ()):
+        path, raw = f"spec.tasks[{i}]", spec["tasks"][i]
+        yield from (f"{path}.{name}: is not supported" for name in _UNSUPPORTED_TASK_FIELDS if raw.get(name))
+        if task.topology_policy not in _NO_TOPOLOGY:
+            yield f"{path}.topologyPolicy: is not supported"
+        if task.min_available is not None and task.min_available > task.replicas:
+            yield f"{path}.minAvailable: Invalid value: {task.min_available}: must be at most replicas, {task.replicas}"
+        yield from _policy_problems(f"{path}.policies", task.policies or ())
+    names = [task.name for task in tasks]
+    if len(set(names)) < len(names):
+        yield "spec.tasks: Duplicate value: task names must differ"
+    yield from _dependency_problems(tasks)
+    replicas = sum(task.replicas for task in tasks)
+    if decoded.min_available > replicas:
+        yield f"spec.minAvailable: Invalid value: {decoded.min_available}: must be at most the replicas, {replicas}"
+
+
+def _policy_problems(path: str, policies: Iterable[Policy]) -> Iterator[str]:
+    for i, policy in enumerate(policies):
+        here = f"{path}[{i}]"
+        if policy.timeout:
+            yield f"{here}.timeout: is not supported"
+        if policy.action not in ACTIONS:
+            yield f"{here}.action: {policy.action!r} is not supported: supported values: {', '.join(ACTIONS)}"
+        for event in policy.all_events:
+            if event not in EVENTS:
+                yield f"{here}.event: {event!r} is not supported: supported values: {', '.join(EVENTS)}"
+        if bool(policy.all_events) == (policy.exit_code is not None):
+            yield f"{here}: Invalid value: must have either an event or an exitCode"
+
+
+def _dependency_problems(tasks: tuple[Task, ...]) -> Iterator[str]:
+    names = {task.name for task in tasks}
+    for i, task in enumerate(tasks):
+        for name in task.depends_on.name or ():
+            if name not in names:
+                yield f"spec.tasks[{i}].dependsOn.name: Not found: {name!r}"
+    try:
+        TopologicalSorter({task.name: task.depends_on.name or () for task in tasks}).prepare()
+    except CycleError as error:
+        yield f"spec.tasks: dependsOn: Invalid value: cycle {' -> '.join(error.args[1])}"

@@ -1,0 +1,40 @@
+"""Status of a Volcano Queue (scheduling.volcano.sh/v1beta1): one pure function.
+
+`reservation` is not written, as by Volcano itself. Users close a queue by writing the state Closed or Closing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pyscheduler.api.resources import quantity
+from pyscheduler.controllers.volcano.pod_group_status import PHASES
+
+DEFAULT_QUEUE = "default"
+OPEN, CLOSING, CLOSED = "Open", "Closing", "Closed"
+_ZERO = {"cpu": 0, "memory": 0}
+
+Json = dict[str, Any]
+
+
+def is_open(queue: Mapping[str, Any]) -> bool:
+    """Return True if groups of the queue may be scheduled. A new queue is open."""
+    return ((queue.get("status") or {}).get("state") or OPEN) == OPEN
+
+
+def queue_status(queue: Mapping[str, Any], phases: Iterable[str], allocated: Mapping[str, int]) -> Json:
+    """Return the fields of the status that this controller writes.
+
+    Depends on the phases of the queue's groups, and on the sum of the requests of its pods on nodes.
+    """
+    counts = Counter(phases)
+    state = (queue.get("status") or {}).get("state") or OPEN
+    if state == CLOSING and not counts.total():
+        state = CLOSED
+    return {
+        "state": state,
+        **{phase.lower(): counts[phase] for phase in PHASES},
+        "allocated": {name: quantity(name, amount) for name, amount in sorted((_ZERO | dict(allocated)).items())},
+    }

@@ -1,0 +1,1 @@
+"""Tests of their own namespace, so that helpers can be imported."""

@@ -1,0 +1,105 @@
+"""Objects of a Volcano Job are those that Volcano creates."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from pyscheduler.controllers.volcano import job_objects
+from pyscheduler.controllers.volcano.job_spec import JobSpec, read_spec
+from tests.unit.controllers.volcano.jobs import job, task
+
+OWNER = {
+    "apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "name": "j", "uid": "job-uid", "controller": True,
+    "blockOwnerDeletion": True,
+}  # fmt: skip
+
+
+def pod_of(manifest: dict[str, Any]) -> dict[str, Any]:
+    """Return pod 1 of the first task."""
+    spec = read_spec(manifest)
+    assert isinstance(spec, JobSpec)
+    return job_objects.pod(manifest, spec, spec.tasks[0], 1, version=2, retries=1)
+
+
+def spec_of(manifest: dict[str, Any]) -> JobSpec:
+    spec = read_spec(manifest)
+    assert isinstance(spec, JobSpec)
+    return spec
+
+
+def test_pod_has_the_metadata_of_its_job() -> None:
+    manifest = job(task("a", 2), queue="q", priorityClassName="high")
+    manifest["spec"]["tasks"][0]["template"]["metadata"] = {"labels": {"app": "x"}, "annotations": {"note": "y"}}
+    made = pod_of(manifest)
+    shared = {
+        "volcano.sh/task-index": "1", "volcano.sh/task-spec": "a", "volcano.sh/job-name": "j",
+        "volcano.sh/queue-name": "q",
+    }  # fmt: skip
+    assert made["metadata"] == {
+        "name": "j-a-1",
+        "namespace": "ns",
+        "ownerReferences": [OWNER],
+        "labels": {"app": "x", **shared, "volcano.sh/job-namespace": "ns"},
+        "annotations": {
+            "note": "y",
+            **shared,
+            "scheduling.k8s.io/group-name": "j-job-uid",
+            "volcano.sh/job-version": "2",
+            "volcano.sh/job-retry-count": "1",
+            "volcano.sh/template-uid": "j-a",
+        },
+    }
+    assert (made["spec"]["schedulerName"], made["spec"]["priorityClassName"]) == ("pyscheduler", "high")
+
+
+def test_template_is_not_changed_and_its_fields_are_kept() -> None:
+    manifest = job(task("a", 2), priorityClassName="high", plugins={"svc": [], "env": []})
+    spec = manifest["spec"]["tasks"][0]["template"]["spec"]
+    spec |= {"schedulerName": "other", "priorityClassName": "low", "hostname": "h", "subdomain": "s"}
+    before = copy.deepcopy(manifest)
+    made = pod_of(manifest)["spec"]
+    assert manifest == before
+    assert [made[name] for name in spec if name != "containers"] == ["other", "low", "h", "s"]
+
+
+def test_plugin_env_adds_the_index() -> None:
+    manifest = job(task("a", 2), plugins={"env": []})
+    manifest["spec"]["tasks"][0]["template"]["spec"]["initContainers"] = [{"name": "init"}]
+    made = pod_of(manifest)["spec"]
+    expected = [{"name": "VK_TASK_INDEX", "value": "1"}, {"name": "VC_TASK_INDEX", "value": "1"}]
+    assert [each["env"] for each in (*made["containers"], *made["initContainers"])] == [expected, expected]
+
+
+def test_plugin_svc_gives_pods_their_hosts() -> None:
+    manifest = job(task("a", 2), task("b-c", 1), plugins={"svc": []})
+    made = pod_of(manifest)["spec"]
+    assert (made["hostname"], made["subdomain"]) == ("j-a-1", "j")
+    assert [each["name"] for each in made["containers"][0]["env"]] == [
+        "VC_A_HOSTS", "VC_A_NUM", "VC_B_C_HOSTS", "VC_B_C_NUM",
+    ]  # fmt: skip
+    assert made["containers"][0]["volumeMounts"] == [{"name": "j-svc", "mountPath": "/etc/volcano"}]
+    config_map = job_objects.hosts(manifest, spec_of(manifest))
+    assert (config_map["metadata"]["name"], config_map["data"]) == (
+        "j-svc",
+        {
+            "a.host": "j-a-0.j\nj-a-1.j", "VC_A_HOSTS": "j-a-0.j,j-a-1.j", "VC_A_NUM": "2",
+            "b_c.host": "j-b-c-0.j", "VC_B_C_HOSTS": "j-b-c-0.j", "VC_B_C_NUM": "1",
+        },
+    )  # fmt: skip
+    service = job_objects.service(manifest)
+    labels = pod_of(manifest)["metadata"]["labels"]
+    assert service["spec"]["selector"].items() <= labels.items()
+    assert (service["metadata"]["name"], service["spec"]["clusterIP"]) == ("j", "None")
+
+
+def test_pod_group_has_the_labels_and_annotations_of_the_job() -> None:
+    manifest = job(task("a", 2), minAvailable=1)
+    manifest["metadata"] |= {
+        "labels": {"app": "x"},
+        "annotations": {"kubectl.kubernetes.io/last-applied-configuration": "{}", "note": "y"},
+    }
+    spec = spec_of(manifest)
+    group = job_objects.pod_group(manifest, spec, spec.tasks)
+    assert (group["metadata"]["labels"], group["metadata"]["annotations"]) == ({"app": "x"}, {"note": "y"})
+    assert group["spec"]["minMember"] == 1

@@ -1,0 +1,79 @@
+"""Defaults of Volcano Jobs, and the reasons why a Job cannot run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pyscheduler.controllers.volcano.job_spec import JobSpec, read_spec, scheduler_of
+from tests.unit.controllers.volcano.jobs import job, policy, task
+
+
+def test_defaults() -> None:
+    spec = read_spec({"spec": {"tasks": [{"replicas": 2, "template": {}}, {"replicas": 3, "minAvailable": 1}]}})
+    assert isinstance(spec, JobSpec)
+    assert [(each.name, each.min_available) for each in spec.tasks] == [("default0", 2), ("default1", 1)]
+    assert (spec.min_available, spec.max_retry, spec.queue, spec.scheduler) == (3, 3, "default", "volcano")
+
+
+def test_scheduler_of_a_job_without_a_name_is_volcano() -> None:
+    assert [scheduler_of({"spec": {}}), scheduler_of(job())] == ["volcano", "pyscheduler"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        ({}, "spec.tasks: Required value"),
+        ({"tasks": "x"}, "spec: Invalid value: Expected `array | null`, got `str` - at `$.tasks`"),
+        ({"volumes": [{"mountPath": "/x"}]}, "spec.volumes: is not supported"),
+        ({"networkTopology": {"mode": "hard"}}, "spec.networkTopology: is not supported"),
+        ({"plugins": {"mpi": []}}, "spec.plugins.mpi: is not supported: supported values: env, svc"),
+        ({"minAvailable": 3}, "spec.minAvailable: Invalid value: 3: must be at most the replicas, 2"),
+        (
+            {"policies": [policy("PodPending", "AbortJob")]},
+            "spec.policies[0].event: 'PodPending' is not supported: supported values: "
+            "*, PodFailed, PodEvicted, TaskCompleted, Unknown",
+        ),
+        (
+            {"policies": [policy("PodFailed", "ResumeJob")]},
+            "spec.policies[0].action: 'ResumeJob' is not supported: supported values: "
+            "AbortJob, RestartJob, RestartTask, RestartPod, TerminateJob, CompleteJob",
+        ),
+        ({"policies": [{**policy("*", "AbortJob"), "timeout": "1m"}]}, "spec.policies[0].timeout: is not supported"),
+        (
+            {"policies": [{"action": "AbortJob"}]},
+            "spec.policies[0]: Invalid value: must have either an event or an exitCode",
+        ),
+        (
+            {"policies": [{"action": "AbortJob", "event": "*", "exitCode": 1}]},
+            "spec.policies[0]: Invalid value: must have either an event or an exitCode",
+        ),
+    ],
+)
+def test_problem_of_a_job(fields: dict[str, Any], problem: str) -> None:
+    tasks = [] if problem.startswith("spec.tasks") else [task("a", 2)]
+    assert read_spec({"spec": {"tasks": tasks, **fields}}) == problem
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        ({"minAvailable": 3}, "spec.tasks[1].minAvailable: Invalid value: 3: must be at most replicas, 2"),
+        ({"partitionPolicy": {"partitionSize": 2}}, "spec.tasks[1].partitionPolicy: is not supported"),
+        ({"topologyPolicy": "restricted"}, "spec.tasks[1].topologyPolicy: is not supported"),
+        ({"name": "a"}, "spec.tasks: Duplicate value: task names must differ"),
+        ({"dependsOn": {"name": ["c"]}}, "spec.tasks[1].dependsOn.name: Not found: 'c'"),
+        ({"dependsOn": {"name": ["b"]}}, "spec.tasks: dependsOn: Invalid value: cycle b -> b"),
+        (
+            {"policies": [policy("PodFailed", "Sleep")]},
+            "spec.tasks[1].policies[0].action: 'Sleep' is not supported: supported values: "
+            "AbortJob, RestartJob, RestartTask, RestartPod, TerminateJob, CompleteJob",
+        ),
+        ({"topologyPolicy": "none"}, None),
+        ({"policies": [policy("*", "RestartPod")]}, None),
+    ],
+)
+def test_problem_of_a_task(fields: dict[str, Any], problem: str | None) -> None:
+    found = read_spec(job(task("a", 2), {**task("b", 2), **fields}))
+    assert found == problem if problem else isinstance(found, JobSpec)
