@@ -134,7 +134,8 @@ async def _run(
         connections = Connections.to_server_of(connection, leadership)
         stack.push_async_callback(connections.close)
         max_unschedulable_seconds = process_flags.max_unschedulable_seconds
-        groups = PodGroupControllerRunner(process_flags.kubeconfig, process_flags.server)
+        names = [profile.scheduler_name for profile in config.profiles]
+        groups = PodGroupControllerRunner(process_flags.kubeconfig, process_flags.server, names)
         on_kinds_changed = (await stack.enter_async_context(groups)).on_kinds_changed
         scheduler = Scheduler(
             config, connections, clock, metrics, leadership, max_unschedulable_seconds, on_kinds_changed

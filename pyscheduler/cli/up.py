@@ -168,7 +168,7 @@ async def _up(flags: UpOptions, config: LoadedConfig) -> int:
         apply(cluster.server.api, _builtin())
         apply(cluster.server.api, flags.manifests)
         scheduler = Scheduler(config, await _connections(stack, cluster), clock, metrics)
-        await stack.enter_async_context(PodGroupOperator(cluster.kubeconfig))
+        await stack.enter_async_context(PodGroupOperator(cluster.kubeconfig, volcano_schedulers=scheduler.names))
         console.print(_greeting(flags, cluster.url, scheduler.names), soft_wrap=True, highlight=False)
         kubeconfig = _kubeconfig(cluster, flags.kubeconfig_out)
         working = asyncio.create_task(until_signalled(scheduler))

@@ -19,10 +19,17 @@ def main() -> int:
         description="Run the PodGroup controller, which updates the status of PodGroups.",
     )
     parser.add_argument("--kubeconfig", type=Path, help="path of the kubeconfig (default: in-cluster service account)")
+    parser.add_argument(
+        "--scheduler-name",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="manage Volcano's PodGroups, Queues and Jobs of this scheduler (repeatable; default: none)",
+    )
     options = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     try:
-        asyncio.run(PodGroupOperator(options.kubeconfig).run())
+        asyncio.run(PodGroupOperator(options.kubeconfig, volcano_schedulers=options.scheduler_name).run())
     except ConnectionProblem as problem:
         sys.stderr.write(f"{problem}\n")
         return 1

@@ -7,27 +7,30 @@ cancels all tasks of its loop; neither must affect the scheduler.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import threading
+from collections.abc import Collection
+from functools import partial
 from pathlib import Path
 from typing import Self
 
 import kopf
 
-from pyscheduler.api import ResourceKind
 from pyscheduler.clock import Clock, SystemClock
 from pyscheduler.controllers.connection import connection_info
 from pyscheduler.controllers.handlers import POD_GROUPS, GroupKey, registry, settings
 from pyscheduler.controllers.podgroup_status import Member, podgroup_status
-from pyscheduler.controllers.status_writer import Json, Key, ObjectStatusWriter, Patch
+from pyscheduler.controllers.status_writer import Json, ObjectStatusWriter
+from pyscheduler.controllers.volcano.controller import VolcanoControllers, patch_status
 from pyscheduler.kube.connection import Connection, ConnectionOptions
 from pyscheduler.kube.credentials import Credentials, load
 from pyscheduler.kube.object_client import ObjectClient
 
 STOP_SECONDS = 10.0
 WRITES_PER_SECOND = 50.0
-"""Limit of status updates; bursts may be twice as large."""
+"""Limit of status updates."""
+JOB_CALLS_PER_SECOND = 200.0
+"""Limit of calls for Volcano Jobs, mostly creations of pods."""
 
 _log = logging.getLogger(__name__)
 
@@ -38,9 +41,20 @@ class PodGroupOperator:
     `kubeconfig` None means in-cluster credentials. ConnectionProblem at start if they cannot be loaded.
     """
 
-    def __init__(self, kubeconfig: Path | None, clock: Clock | None = None, server: str = "") -> None:
-        """Store the settings; `server` overrides the address in the kubeconfig."""
+    def __init__(
+        self,
+        kubeconfig: Path | None,
+        clock: Clock | None = None,
+        server: str = "",
+        volcano_schedulers: Collection[str] = (),
+    ) -> None:
+        """Store the settings.
+
+        `server` overrides the address in the kubeconfig. Objects of Volcano's kinds are managed if they belong to
+        `volcano_schedulers`.
+        """
         self._kubeconfig, self._clock, self._server = kubeconfig, clock or SystemClock(), server
+        self._volcano_schedulers = volcano_schedulers
         self._stop, self._ready = threading.Event(), threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -72,26 +86,35 @@ class PodGroupOperator:
     async def run(self) -> None:
         """Run in this event loop until stopped, or until SIGINT or SIGTERM in the main thread."""
         logging.getLogger("kopf.objects").setLevel(logging.WARNING)  # otherwise kopf logs each event of each pod
-        connection = Connection(await self._credentials(), ConnectionOptions(qps=WRITES_PER_SECOND), self._clock)
-        status_writer = ObjectStatusWriter(_patch_status(ObjectClient(connection)), self._clock.wall)
-        writer_task = asyncio.create_task(status_writer.run(), name="status writer")
+        credentials = await self._credentials()
+        statuses = Connection(credentials, ConnectionOptions(qps=WRITES_PER_SECOND), self._clock)
+        objects = Connection(credentials, ConnectionOptions(qps=JOB_CALLS_PER_SECOND), self._clock)
+        writer = ObjectStatusWriter(partial(patch_status, ObjectClient(statuses)), self._clock.wall)
 
         def enqueue(key: GroupKey, group: Json | None, members: list[Member]) -> None:
-            status_writer.enqueue(POD_GROUPS, key, group, lambda obj, now: podgroup_status(obj, members, now))
+            writer.enqueue(POD_GROUPS, key, group, lambda obj, now: podgroup_status(obj, members, now))
 
+        handlers, tasks = registry(self._login, enqueue), [asyncio.create_task(writer.run(), name="status writer")]
+        if self._volcano_schedulers:
+            volcano = VolcanoControllers(self._volcano_schedulers, writer, objects, self._clock)
+            volcano.register(handlers)
+            tasks.append(asyncio.create_task(volcano.run(), name="volcano controllers"))
+        for task in tasks:
+            task.add_done_callback(_log_failure)
         try:
             await kopf.operator(
-                registry=registry(self._login, enqueue),
+                registry=handlers,
                 settings=settings(),
                 clusterwide=True,
                 stop_flag=self._stop,
                 ready_flag=self._ready,
             )
         finally:
-            writer_task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await writer_task
-            await connection.close()
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            await statuses.close()
+            await objects.close()
 
     def _run_thread(self) -> None:
         # kopf warns that it handles no signals outside of the main thread, which is intended.
@@ -108,8 +131,6 @@ class PodGroupOperator:
         return await load(self._kubeconfig, self._clock, self._server)
 
 
-def _patch_status(client: ObjectClient) -> Patch:
-    async def patch(kind: ResourceKind, key: Key, change: Json) -> None:
-        await client.patch(kind, key, change, subresource="status")
-
-    return patch
+def _log_failure(task: asyncio.Task[None]) -> None:
+    if not task.cancelled() and (problem := task.exception()) is not None:
+        _log.error("The %s have failed; statuses are no longer updated", task.get_name(), exc_info=problem)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from pyscheduler.api import ResourceKind
 from pyscheduler.cli.pod_groups import PodGroupControllerRunner
 from pyscheduler.controllers import operator
 from pyscheduler.kube.credentials import ConnectionProblem
@@ -22,8 +23,8 @@ class FakeOperator:
     calls: list[str]
     problem = ""
 
-    def __init__(self, kubeconfig: Path | None, server: str) -> None:
-        self.calls.append(f"created with {kubeconfig} at {server}")
+    def __init__(self, kubeconfig: Path | None, server: str, volcano_schedulers: tuple[str, ...]) -> None:
+        self.calls.append(" ".join((f"created with {kubeconfig} at {server}", *volcano_schedulers)))
 
     async def start(self) -> None:
         if self.problem:
@@ -81,3 +82,14 @@ async def test_failed_start_is_logged(
             await until(lambda: bool(caplog.records))
     assert calls == ["created with k at s"]
     assert "PodGroup controller failed to start, PodGroup statuses are not updated" in caplog.text
+
+
+async def test_volcano_kinds_are_managed_if_a_plugin_reads_them(calls: list[str]) -> None:
+    volcano = [POD_GROUP, ResourceKind("scheduling.volcano.sh", "v1beta1", "podgroups", "PodGroup")]
+    async with PodGroupControllerRunner(Path("k"), "s", ["a", "b"]) as runner:
+        runner.on_kinds_changed([POD_GROUP])
+        await until(lambda: calls[-1:] == ["started"])
+        runner.on_kinds_changed(volcano)
+        await until(lambda: calls.count("started") == 2)
+        runner.on_kinds_changed(volcano)
+    assert calls == ["created with k at s", "started", "stopped", "created with k at s a b", "started", "stopped"]

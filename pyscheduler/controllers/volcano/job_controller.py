@@ -1,0 +1,166 @@
+"""Executes the plans of Volcano Jobs.
+
+The last status that was written is newer than that of the object until the watch delivers it, and plans depend on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from pyscheduler.api import ApiError, ResourceKind
+from pyscheduler.clock import rfc3339_micro
+from pyscheduler.controllers.status_writer import status_patch
+from pyscheduler.controllers.volcano.job_objects import API_VERSION, pod_group_name
+from pyscheduler.controllers.volcano.job_plan import JobEvent, JobPlan, plan_job
+from pyscheduler.controllers.volcano.store import JOBS, POD_GROUPS, Key, VolcanoStore
+from pyscheduler.controllers.work_queue import RETRY_SECONDS
+from pyscheduler.kube.errors import is_not_found
+from pyscheduler.kube.object_client import ObjectClient
+from pyscheduler.kube.paths import EVENTS, PODS
+
+CONTROLLER: Final = "pyscheduler-volcano-jobs"
+_SHARED: Final = {
+    "Service": ResourceKind("", "v1", "services", "Service"),
+    "ConfigMap": ResourceKind("", "v1", "configmaps", "ConfigMap"),
+}
+_CONFLICT: Final = 409
+_LONGEST_NOTE: Final = 1024
+
+Json = dict[str, Any]
+
+
+@dataclass
+class _Known:
+    """Writes to a Job that the watches may not have shown yet."""
+
+    uid: str
+    status: Json
+    shared: list[Json] = field(default_factory=list)
+    """Service and ConfigMap that exist."""
+    problem: str = ""
+    """Last reported failure."""
+
+
+class VolcanoJobController:
+    """Brings the objects of Volcano Jobs to the state of their plans."""
+
+    def __init__(
+        self,
+        client: ObjectClient,
+        store: VolcanoStore,
+        wall: Callable[[], float],
+        add_after: Callable[[Key, float], None],
+    ) -> None:
+        """`add_after` queues a Job for `process` after some seconds."""
+        self._client, self._store, self._wall, self._add_after = client, store, wall, add_after
+        self._known: dict[Key, _Known] = {}
+
+    async def process(self, key: Key) -> None:
+        """Execute the plan of a Job. ApiError if a write failed: the next call makes the rest."""
+        job = self._store.jobs.get(key)
+        if job is None or not self._store.has_our_job(key) or job["metadata"].get("deletionTimestamp"):
+            self._known.pop(key, None)
+            return
+        uid = job["metadata"]["uid"]
+        known = self._known.get(key)
+        if known is None or known.uid != uid:
+            known = self._known[key] = _Known(uid, job.get("status") or {})
+        group = self._store.groups.get((key[0], pod_group_name(job)))
+        plan = plan_job(job, known.status, self._store.pods_of_job(uid), group, self._wall())
+        if plan.delete_job:
+            await self._ignoring(self._client.delete, JOBS, key, uid)
+            return
+        if plan.shared and known.shared != plan.shared:
+            for obj in plan.shared:
+                await self._create_or_patch(_SHARED[obj["kind"]], obj)
+            known.shared = plan.shared
+        await self._apply_pod_group(job, group, plan.pod_group)
+        await self._write_status(key, known, plan.status)
+        for event in plan.events:
+            await self._client.create(EVENTS, _event(job, event, self._wall()))
+        for pod in plan.pods_to_delete:
+            await self._ignoring(self._client.delete, PODS, (pod.namespace, pod.name), pod.uid)
+        await self._create_pods(key, job, known, plan)
+        if plan.again_after is not None:
+            self._add_after(key, plan.again_after)
+
+    async def _write_status(self, key: Key, known: _Known, status: Json) -> None:
+        patch = status_patch({"metadata": {}, "status": known.status}, status)
+        if patch is not None:
+            change = {"metadata": {"uid": known.uid}, "status": patch["status"]}
+            await self._client.patch(JOBS, key, change, subresource="status")
+        known.status = status
+
+    async def _create_pods(self, key: Key, job: Json, known: _Known, plan: JobPlan) -> None:
+        is_taken = False
+        for manifest in plan.pods_to_create:
+            try:
+                await self._client.create(PODS, manifest)
+            except ApiError as problem:
+                if problem.status != _CONFLICT:
+                    await self._report(job, known, f"pod {manifest['metadata']['name']}: {problem}")
+                    raise
+                is_taken = True
+        if is_taken:  # by a pod that the watch has not shown yet, or that another Job of the name has left
+            self._add_after(key, RETRY_SECONDS)
+
+    async def _report(self, job: Json, known: _Known, problem: str) -> None:
+        """Create an event about a pod that cannot be created, unless it is the last one."""
+        if problem != known.problem:
+            known.problem = problem
+            event = JobEvent("FailedCreatePod", problem, is_warning=True)
+            await self._client.create(EVENTS, _event(job, event, self._wall()))
+
+    async def _apply_pod_group(self, job: Json, group: Json | None, wanted: Json | None) -> None:
+        key = (job["metadata"]["namespace"], pod_group_name(job))
+        if wanted is None:
+            if group is not None:
+                await self._ignoring(self._client.delete, POD_GROUPS, key, group["metadata"]["uid"])
+        elif group is None:
+            await self._ignoring(self._client.create, POD_GROUPS, wanted)
+        else:
+            patch = status_patch({"metadata": {}, "status": group.get("spec")}, wanted["spec"])
+            if patch is not None:
+                await self._client.patch(POD_GROUPS, key, {"spec": patch["status"]})
+
+    async def _create_or_patch(self, kind: ResourceKind, obj: Json) -> None:
+        try:
+            await self._client.create(kind, obj)
+        except ApiError as problem:
+            if problem.status != _CONFLICT:
+                raise
+            meta = obj["metadata"]
+            await self._client.patch(kind, (meta["namespace"], meta["name"]), obj)
+
+    async def _ignoring(self, call: Callable[..., Any], *arguments: Any) -> None:
+        """Call the client; an object that exists already, or no longer, is as wanted, or the watch will show it."""
+        try:
+            await call(*arguments)
+        except ApiError as problem:
+            if problem.status != _CONFLICT and not is_not_found(problem):
+                raise
+
+
+def _event(job: Json, event: JobEvent, now: float) -> Json:
+    meta = job["metadata"]
+    return {
+        "apiVersion": "events.k8s.io/v1",
+        "kind": "Event",
+        "metadata": {"name": f"{meta['name']}.{int(now * 1e6):x}", "namespace": meta["namespace"]},
+        "eventTime": rfc3339_micro(now),
+        "reportingController": CONTROLLER,
+        "reportingInstance": CONTROLLER,
+        "action": event.reason,
+        "reason": event.reason,
+        "type": "Warning" if event.is_warning else "Normal",
+        "note": event.note[:_LONGEST_NOTE],
+        "regarding": {
+            "apiVersion": API_VERSION,
+            "kind": JOBS.kind,
+            "name": meta["name"],
+            "namespace": meta["namespace"],
+            "uid": meta["uid"],
+        },
+    }

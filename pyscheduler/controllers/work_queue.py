@@ -1,0 +1,52 @@
+"""Queue of keys to process: a key is there once, and comes back after an error."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Hashable
+from typing import Generic, TypeVar
+
+from pyscheduler.api import ApiError
+
+K = TypeVar("K", bound=Hashable)
+
+BATCH_SECONDS = 0.1
+"""Delay in seconds in which changes are batched."""
+RETRY_SECONDS = 2.0
+
+_log = logging.getLogger(__name__)
+
+
+class WorkQueue(Generic[K]):
+    """Calls `process` for each added key, one at a time."""
+
+    def __init__(self, name: str, process: Callable[[K], Awaitable[None]]) -> None:
+        self._name, self._process = name, process
+        self._pending: dict[K, None] = {}
+        self._wake = asyncio.Event()
+
+    def add(self, key: K) -> None:
+        """Queue a key."""
+        self._pending[key] = None
+        self._wake.set()
+
+    def add_after(self, key: K, seconds: float) -> None:
+        """Queue a key later."""
+        asyncio.get_running_loop().call_later(seconds, self.add, key)
+
+    async def run(self) -> None:
+        """Process keys until cancelled."""
+        while True:
+            await self._wake.wait()
+            await asyncio.sleep(BATCH_SECONDS)
+            self._wake.clear()
+            batch, self._pending = self._pending, {}
+            for key in batch:
+                try:
+                    await self._process(key)
+                except ApiError as problem:
+                    _log.warning("%s %s: %s", self._name, key, problem)
+                    self.add_after(key, RETRY_SECONDS)
+                except Exception:
+                    _log.exception("%s %s failed", self._name, key)

@@ -1,0 +1,159 @@
+"""Controllers of Volcano's kinds against an embedded API server."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from pyscheduler.api import ResourceKind
+from pyscheduler.controllers import PodGroupOperator
+from pyscheduler.controllers.volcano.store import JOBS, POD_GROUPS, QUEUES
+from pyscheduler.embedded.server import ApiServer
+from pyscheduler.kube.object_client import ObjectClient
+from pyscheduler.kube.paths import EVENTS, NODES, PODS
+from pyscheduler.testing import node, pod
+from tests.unit.controllers.volcano.jobs import policy, task
+from tests.unit.hollow.live import bind, connected, create_pod, list_objects, until, wait_for
+
+CRDS = ResourceKind(
+    "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False
+)
+Json = dict[str, Any]
+
+
+@pytest.fixture
+async def client(tmp_path: Path) -> AsyncIterator[ObjectClient]:
+    async with ApiServer() as server, connected(server.url) as connection:
+        client = ObjectClient(connection)
+        for file in (resources.files("pyscheduler.controllers") / "crds").iterdir():
+            await client.create(CRDS, yaml.safe_load(file.read_text()))
+        machine = node("n").manifest
+        del machine["metadata"]["uid"]
+        await client.create(NODES, machine)
+        kubeconfig = server.write_kubeconfig(tmp_path / "kubeconfig")
+        async with PodGroupOperator(kubeconfig, volcano_schedulers=("pyscheduler",)):
+            yield client
+
+
+def vcjob(*tasks: Json, **spec: Any) -> Json:
+    meta = {"name": "j", "namespace": "default"}
+    spec = {"schedulerName": "pyscheduler", "tasks": list(tasks), **spec}
+    return {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": meta, "spec": spec}
+
+
+async def until_phase(client: ObjectClient, phase: str) -> Json:
+    """Return the status of the Job once it has the phase."""
+    job = await wait_for(client, JOBS, "j", lambda job: job.get("status", {}).get("state", {}).get("phase") == phase)
+    status: Json = job["status"]
+    return status
+
+
+async def run_pod(client: ObjectClient, name: str, phase: str) -> None:
+    """Bind a pod if it has no node, and set its phase."""
+    found = await wait_for(client, PODS, name, lambda pod: "deletionTimestamp" not in pod["metadata"])
+    if not found["spec"].get("nodeName"):
+        await bind(client, name, "n")
+    await client.patch_status(PODS, ("default", name), {"phase": phase})
+
+
+async def test_statuses_of_pod_group_and_queue_follow_the_pods(client: ObjectClient) -> None:
+    queue = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": "q"}, "spec": {}}
+    await client.create(QUEUES, queue)
+    meta = {"name": "g", "namespace": "default"}
+    group = {
+        "apiVersion": queue["apiVersion"],
+        "kind": "PodGroup",
+        "metadata": meta,
+        "spec": {"minMember": 1, "queue": "q"},
+    }
+    await client.create(POD_GROUPS, group)
+    await wait_for(client, POD_GROUPS, "g", lambda obj: obj.get("status", {}).get("phase") == "Inqueue")
+    builder = pod("p").requests(cpu="1500m").annotation("scheduling.k8s.io/group-name", "g").scheduler("pyscheduler")
+    await create_pod(client, builder)
+    await run_pod(client, "p", "Running")
+    found = await wait_for(client, POD_GROUPS, "g", lambda obj: obj["status"]["phase"] == "Running")
+    assert found["status"]["running"] == 1
+    status = (await wait_for(client, QUEUES, "q", lambda obj: obj.get("status", {}).get("running") == 1))["status"]
+    assert (status["state"], status["allocated"]) == ("Open", {"cpu": "1500m", "memory": "0"})
+    version = found["metadata"]["resourceVersion"]
+    await client.patch(PODS, ("default", "p"), {"metadata": {"labels": {"a": "b"}}})
+    await client.patch_status(PODS, ("default", "p"), {"phase": "Succeeded"})
+    done = await wait_for(client, POD_GROUPS, "g", lambda obj: obj["status"]["phase"] == "Completed")
+    assert version != done["metadata"]["resourceVersion"]
+    idle = await wait_for(client, QUEUES, "q", lambda obj: obj["status"]["completed"] == 1)
+    assert idle["status"]["allocated"] == {"cpu": "0", "memory": "0"}
+
+
+async def test_job_runs_restarts_and_completes(client: ObjectClient) -> None:
+    await client.create(
+        JOBS, vcjob(task("a", 2), policies=[policy("PodFailed", "RestartJob")], plugins={"env": [], "svc": []})
+    )
+    first = await wait_for(client, PODS, "j-a-0", bool)
+    for name in ("j-a-0", "j-a-1"):
+        await run_pod(client, name, "Running")
+    status = await until_phase(client, "Running")
+    assert (status["running"], status["minAvailable"]) == (2, 2)
+    await run_pod(client, "j-a-0", "Failed")
+    await wait_for(client, PODS, "j-a-0", lambda pod: pod["metadata"]["uid"] != first["metadata"]["uid"])
+    await wait_for(client, PODS, "j-a-1", lambda pod: "deletionTimestamp" in pod["metadata"])
+    await client.delete(PODS, ("default", "j-a-1"), grace_seconds=0)  # as a kubelet does
+    for name in ("j-a-0", "j-a-1"):
+        await wait_for(client, PODS, name, lambda pod: pod["metadata"]["annotations"]["volcano.sh/job-version"] == "1")
+        await run_pod(client, name, "Succeeded")
+    status = await until_phase(client, "Completed")
+    assert (status["succeeded"], status["retryCount"]) == (2, 1)
+    notes = [event["note"] for event in await list_objects(client, EVENTS)]
+    assert notes == ["pod j-a-0 failed with exit code 0: RestartJob, retry 1 of 2"]
+    services = ResourceKind("", "v1", "services", "Service")
+    assert (await client.get(services, "default", "j"))["spec"]["clusterIP"] == "None"
+    config_map = await client.get(ResourceKind("", "v1", "configmaps", "ConfigMap"), "default", "j-svc")
+    assert config_map["data"]["a.host"] == "j-a-0.j\nj-a-1.j"
+
+
+async def test_job_of_another_scheduler_is_left_alone(client: ObjectClient) -> None:
+    await client.create(JOBS, vcjob(task("a", 1), schedulerName="volcano"))
+    ours = vcjob(task("a", 1))
+    ours["metadata"]["name"] = "ours"
+    await client.create(JOBS, ours)
+    await wait_for(client, PODS, "ours-a-0", bool)
+    assert [each["metadata"]["name"] for each in await list_objects(client, PODS)] == ["ours-a-0"]
+    assert "status" not in await client.get(JOBS, "default", "j")
+
+
+async def test_unsupported_job_has_an_event_and_a_message(client: ObjectClient) -> None:
+    await client.create(JOBS, vcjob(task("a", 1), plugins={"ssh": []}))
+    status = await until_phase(client, "Pending")
+    assert status["state"]["message"] == "spec.plugins.ssh: is not supported: supported values: env, svc"
+    await asyncio.sleep(0.3)
+    [event] = await list_objects(client, EVENTS)
+    assert (event["type"], event["reason"], event["note"]) == ("Warning", "Unsupported", status["state"]["message"])
+    assert event["regarding"]["kind"] == "Job"
+
+
+async def test_job_is_deleted_after_its_ttl(client: ObjectClient) -> None:
+    await client.create(JOBS, vcjob(task("a", 1), ttlSecondsAfterFinished=0))
+    await run_pod(client, "j-a-0", "Succeeded")
+
+    async def poll() -> Json | None:
+        return None if await list_objects(client, JOBS) else {}
+
+    await until(poll)
+
+
+async def test_pod_that_cannot_be_created_is_reported(client: ObjectClient) -> None:
+    invalid = task("a", 1)
+    del invalid["template"]["spec"]["containers"]
+    await client.create(JOBS, vcjob(invalid))
+
+    async def poll() -> Json | None:
+        return next(iter(await list_objects(client, EVENTS)), None)
+
+    event = await until(poll)
+    assert (event["type"], event["reason"]) == ("Warning", "FailedCreatePod")
+    assert "pod j-a-0" in event["note"]
