@@ -94,10 +94,12 @@ class PodGroupOperator:
         def enqueue(key: GroupKey, group: Json | None, members: list[Member]) -> None:
             writer.enqueue(POD_GROUPS, key, group, lambda obj, now: podgroup_status(obj, members, now))
 
+        # At its end, kopf waits 5 s for tasks that were created since its start.
         handlers, tasks = registry(self._login, enqueue), [asyncio.create_task(writer.run(), name="status writer")]
         if self._volcano_schedulers:
             volcano = VolcanoControllers(self._volcano_schedulers, writer, objects, self._clock)
             volcano.register(handlers)
+            tasks.append(asyncio.create_task(volcano.watch_pods(), name="pod watch"))
             tasks.append(asyncio.create_task(volcano.run(), name="volcano controllers"))
         for task in tasks:
             task.add_done_callback(_log_failure)
@@ -133,4 +135,4 @@ class PodGroupOperator:
 
 def _log_failure(task: asyncio.Task[None]) -> None:
     if not task.cancelled() and (problem := task.exception()) is not None:
-        _log.error("The %s have failed; statuses are no longer updated", task.get_name(), exc_info=problem)
+        _log.error("Task failed: %s; statuses are no longer updated", task.get_name(), exc_info=problem)

@@ -50,20 +50,19 @@ class VolcanoControllers:
         decoder = ObjectDecoder(PODS.plural, WatchedPod, Refusals())
         self._pods = Reflector(connection, Watched(PODS), decoder, self._handle_pod, clock, random.Random())
 
-    async def run(self) -> None:
-        """Run until cancelled."""
+    async def watch_pods(self) -> None:
+        """Watch the pods until cancelled, once there are objects of Volcano's kinds."""
         await self._has_objects.wait()
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._pods.run())
-            await self._pods.synced.wait()
-            for kind, objects in (
-                (POD_GROUPS, self.store.groups),
-                (QUEUES, self.store.queues),
-                (JOBS, self.store.jobs),
-            ):
-                for key in objects:
-                    self._enqueue(kind, key)
-            tasks.create_task(self._jobs.run())
+        await self._pods.run()
+
+    async def run(self) -> None:
+        """Execute Jobs until cancelled. Nothing is written before the pods were listed."""
+        await self._pods.synced.wait()
+        store = self.store
+        for kind, objects in ((POD_GROUPS, store.groups), (QUEUES, store.queues), (JOBS, store.jobs)):
+            for key in objects:
+                self._enqueue(kind, key)
+        await self._jobs.run()
 
     def register(self, registry: kopf.OperatorRegistry) -> None:
         """Add the handlers of Volcano's kinds.
