@@ -43,6 +43,7 @@ SELDOM = {
     Right("scheduling.k8s.io", "priorityclasses", "watch"): "only with PodGroups",
     Right("scheduling.volcano.sh", "queues", "list"): "only with plugins that read queues",
     Right("scheduling.volcano.sh", "queues", "watch"): "only with plugins that read queues",
+    Right("scheduling.volcano.sh", "queues/status", "patch"): "only with plugins that read queues",
     Right("scheduling.x-k8s.io", "elasticquotas", "list"): "only with plugins that read queues",
     Right("scheduling.x-k8s.io", "elasticquotas", "watch"): "only with plugins that read queues",
     Right("authentication.k8s.io", "tokenreviews", "create"): "only when metrics are requested with a token",

@@ -1,0 +1,188 @@
+"""Volcano Jobs with config/batch.yaml, end to end: the controllers run in the scheduler's process.
+
+On the real API server, the module has a control plane of its own, with an audit log, and the scheduler has the
+permissions of manifests/overlays/batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+import yaml
+
+from tests.controlplane.arguments import Options
+from tests.e2e.audit import AuditLog, Right, forbidden, granted, used
+from tests.e2e.client import ApiClient, Json
+from tests.e2e.plane import REAL, Plane, new_namespace, opened, real
+from tests.e2e.scheduler import ROOT, create_documents, install, scheduler_with
+from tests.e2e.workloads import hollow_nodes, placed, pod_spec
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+CONFIG = ROOT / "config" / "batch.yaml"
+CRDS = ROOT / "manifests" / "crds"
+ROLE = ROOT / "manifests" / "overlays" / "batch" / "volcano-jobs.yaml"
+SERVICE_ACCOUNT = "system:serviceaccount:kube-system:pyscheduler"
+QUEUES = "/apis/scheduling.volcano.sh/v1beta1/queues"
+QUEUE_STATUS = Right("scheduling.volcano.sh", "queues/status", "patch")
+SELDOM = {Right("", resource, "patch"): "only after a restart" for resource in ("services", "configmaps")}
+RUNS = {"pyscheduler.io/run-seconds": "1"}
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A cluster with Volcano's kinds."""
+
+    plane: Plane
+    log: AuditLog | None
+    """The audit log of the real API server."""
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Cluster]:
+    """The cluster of this module."""
+    target = request.config.getoption("--control-plane", default="")
+    log = AuditLog(tmp_path_factory.mktemp("audit")) if target == REAL else None
+    options = Options() if log is None else log.options
+    async with real(request.config, options) if log else opened(target, request.config) as plane:
+        await install(plane.api)
+        for name in yaml.safe_load((CRDS / "kustomization.yaml").read_text())["resources"]:
+            await create_documents(plane.api, CRDS / name)
+        await create_documents(plane.api, ROLE)
+        await plane.api.until("/apis/batch.volcano.sh/v1alpha1/jobs", lambda found: "items" in found)
+        yield Cluster(plane, log)
+
+
+@dataclass(frozen=True)
+class Jobs:
+    """Volcano Jobs in a namespace, whose nodes have one cpu each; a pod requests one cpu."""
+
+    api: ApiClient
+    namespace: str
+
+    @property
+    def path(self) -> str:
+        """Path of the Jobs."""
+        return f"/apis/batch.volcano.sh/v1alpha1/namespaces/{self.namespace}/jobs"
+
+    @property
+    def pods(self) -> str:
+        """Path of the pods."""
+        return f"/api/v1/namespaces/{self.namespace}/pods"
+
+    async def create(self, name: str, *tasks: Json, **fields: object) -> None:
+        """Create a Job."""
+        spec = {"schedulerName": "pyscheduler", "tasks": list(tasks), **fields}
+        await self.api.create(
+            self.path,
+            {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": {"name": name}, "spec": spec},
+        )
+
+    def task(self, name: str, replicas: int, annotations: dict[str, str], **fields: object) -> Json:
+        """Return a task."""
+        spec = pod_spec("pyscheduler", self.namespace, cpu="1", restartPolicy="Never")
+        return {
+            "name": name,
+            "replicas": replicas,
+            "template": {"metadata": {"annotations": annotations}, "spec": spec},
+            **fields,
+        }
+
+    async def until_phase(self, name: str, phase: str) -> Json:
+        """Return the status of a Job once it has a phase."""
+        found = await self.api.until(
+            f"{self.path}/{name}", lambda job: job.get("status", {}).get("state", {}).get("phase") == phase
+        )
+        status: Json = found["status"]
+        return status
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def jobs(cluster: Cluster, request: pytest.FixtureRequest) -> AsyncIterator[Jobs]:
+    """The test's namespace, deleted afterwards with its contents."""
+    name = request.node.name.replace("_", "-").removeprefix("test-")[:40].rstrip("-")
+    await new_namespace(cluster.plane.api, name)
+    yield Jobs(cluster.plane.api, name)
+    await cluster.plane.api.delete(f"/api/v1/namespaces/{name}")
+
+
+async def test_tasks_run_one_after_the_other_to_completion(cluster: Cluster, jobs: Jobs, tmp_path: Path) -> None:
+    queue = f"{jobs.namespace}-queue"
+    await jobs.api.create(
+        QUEUES,
+        {
+            "apiVersion": "scheduling.volcano.sh/v1beta1",
+            "kind": "Queue",
+            "metadata": {"name": queue},
+            "spec": {"weight": 1},
+        },
+    )
+    async with (
+        hollow_nodes(cluster.plane, jobs.namespace, 3, cpu="1"),
+        scheduler_with(cluster.plane, CONFIG, tmp_path),
+    ):
+        await jobs.create(
+            "train",
+            jobs.task("ps", 1, RUNS),
+            jobs.task("worker", 2, RUNS, dependsOn={"name": ["ps"]}),
+            queue=queue,
+            plugins={"env": [], "svc": []},
+            ttlSecondsAfterFinished=5,
+        )
+        status = await jobs.until_phase("train", "Completed")
+        assert (status["succeeded"], status["minAvailable"], status["retryCount"]) == (3, 3, 0)
+        assert set(placed(await jobs.api.get(jobs.pods))) == {"train-ps-0", "train-worker-0", "train-worker-1"}
+        found = await jobs.api.until(f"{QUEUES}/{queue}", lambda found: found.get("status", {}).get("state") == "Open")
+        assert found["status"]["allocated"]["cpu"] in {"0", "1", "2", "3"}
+        service = await jobs.api.get(f"/api/v1/namespaces/{jobs.namespace}/services/train")
+        assert service["spec"]["clusterIP"] == "None"
+        await jobs.api.until(jobs.path, lambda found: found["items"] == [])
+        await jobs.api.until(jobs.pods, lambda found: found["items"] == [])
+    await jobs.api.delete(f"{QUEUES}/{queue}")
+
+
+async def test_job_without_room_has_the_reason_and_no_pod_on_a_node(
+    cluster: Cluster, jobs: Jobs, tmp_path: Path
+) -> None:
+    async with (
+        hollow_nodes(cluster.plane, jobs.namespace, 2, cpu="1"),
+        scheduler_with(cluster.plane, CONFIG, tmp_path),
+    ):
+        await jobs.create("large", jobs.task("worker", 3, RUNS))
+        found = await jobs.api.until(
+            f"{jobs.path}/large", lambda job: "lacks 1 cpu" in job.get("status", {}).get("state", {}).get("message", "")
+        )
+        assert (found["status"]["state"]["phase"], found["status"]["state"]["reason"]) == ("Pending", "Unschedulable")
+        assert placed(await jobs.api.get(jobs.pods)) == {}
+
+
+async def test_job_restarts_after_failures_until_max_retry(cluster: Cluster, jobs: Jobs, tmp_path: Path) -> None:
+    async with (
+        hollow_nodes(cluster.plane, jobs.namespace, 2, cpu="1"),
+        scheduler_with(cluster.plane, CONFIG, tmp_path),
+    ):
+        fails = {**RUNS, "pyscheduler.io/exits": "7"}
+        policies = [{"event": "PodFailed", "action": "RestartJob"}]
+        await jobs.create("flaky", jobs.task("worker", 2, fails), policies=policies, maxRetry=2)
+        status = await jobs.until_phase("flaky", "Failed")
+        assert (status["retryCount"], status["version"]) == (2, 1)
+        events = await jobs.api.get(f"/apis/events.k8s.io/v1/namespaces/{jobs.namespace}/events")
+        notes = [each["note"] for each in events["items"] if each["reason"] == "ExecuteAction"]
+        assert len(notes) == 2
+        assert all("failed with exit code 7" in note for note in notes)
+
+
+async def test_permissions_of_the_overlay_suffice(cluster: Cluster) -> None:
+    """It reads the requests of the tests above."""
+    if cluster.log is None:
+        pytest.skip("needs the audit log: pytest tests/e2e --control-plane=real")
+    roles = [each for each in yaml.safe_load_all(ROLE.read_text()) if each["kind"] == "ClusterRole"]
+    rights = granted(roles) | {QUEUE_STATUS}
+    requests = await cluster.log.all_of(SERVICE_ACCOUNT, rights - SELDOM.keys())
+    # While the namespace of a test is terminating, nothing may be created in it.
+    assert {each for each in forbidden(requests) if each.right.verb != "create"} == set()
+    assert rights - used(requests) - SELDOM.keys() == set(), "granted, and never used"
