@@ -1,8 +1,8 @@
 """Controllers of Volcano's kinds: their store, the watch of pods, and the tasks that write.
 
 kopf watches PodGroups, Queues and Jobs. Pods are watched by a reflector: members are named by annotations, which the
-server cannot select, and a reflector takes a small part of kopf's time per pod. They are watched once an object of
-Volcano's kinds exists, so clusters without such objects pay nothing.
+server cannot select, and an event of a pod takes 0.3 ms in a reflector and 1.5 ms in kopf, of the scheduler's process.
+They are watched once an object of Volcano's kinds exists, so clusters without such objects pay nothing.
 """
 
 from __future__ import annotations
@@ -37,11 +37,15 @@ class VolcanoControllers:
     """Writes statuses of PodGroups and Queues, and executes Jobs, of the given schedulers."""
 
     def __init__(
-        self, schedulers: Collection[str], statuses: ObjectStatusWriter, connection: Connection, clock: Clock
+        self,
+        schedulers: Collection[str],
+        writers: tuple[ObjectStatusWriter, ObjectStatusWriter],
+        connection: Connection,
+        clock: Clock,
     ) -> None:
-        """`connection` is for the watch of pods, and for writes of Jobs."""
+        """`writers` are those of PodGroups and of Queues; `connection` is for the watch of pods and writes of Jobs."""
         self.store = VolcanoStore(schedulers, self._enqueue)
-        self._statuses = statuses
+        self._group_writer, self._queue_writer = writers
         self._jobs: WorkQueue[Key] = WorkQueue("Volcano Job", self._process_job)
         self._job_controller = VolcanoJobController(
             ObjectClient(connection), self.store, clock.wall, self._jobs.add_after
@@ -88,10 +92,10 @@ class VolcanoControllers:
             self._jobs.add(key)
         elif kind is POD_GROUPS:
             group = self.store.groups[key] if self.store.has_our_group(key) else None
-            self._statuses.enqueue(kind, key, group, lambda obj, _: self._group_status(key, obj))
+            self._group_writer.enqueue(kind, key, group, lambda obj, _: self._group_status(key, obj))
         else:
             queue = self.store.queues[key] if self.store.has_our_queue(key) else None
-            self._statuses.enqueue(kind, key, queue, lambda obj, _: self._queue_status(key[1], obj))
+            self._queue_writer.enqueue(kind, key, queue, lambda obj, _: self._queue_status(key[1], obj))
 
     def _group_status(self, key: Key, group: Json) -> Json:
         is_open = self.store.is_queue_open(queue_of(group))
