@@ -103,7 +103,7 @@ class PodGroupOperator:
         handlers, tasks = registry(self._login, enqueue), [asyncio.create_task(writer.run(), name="status writer")]
         if self._volcano_schedulers:
             volcano = VolcanoControllers(self._volcano_schedulers, (writer, queue_writer), connections[2], self._clock)
-            volcano.register(handlers)
+            await volcano.register(handlers)
             tasks.append(asyncio.create_task(queue_writer.run(), name="queue status writer"))
             tasks.append(asyncio.create_task(volcano.watch_pods(), name="pod watch"))
             tasks.append(asyncio.create_task(volcano.run(), name="volcano controllers"))

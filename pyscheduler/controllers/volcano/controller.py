@@ -8,6 +8,7 @@ They are watched once an object of Volcano's kinds exists, so clusters without s
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 from collections.abc import Callable, Collection
 from typing import Any
@@ -27,10 +28,12 @@ from pyscheduler.kube.connection import Connection
 from pyscheduler.kube.decode import ObjectDecoder, Refusals
 from pyscheduler.kube.errors import is_not_found
 from pyscheduler.kube.object_client import ObjectClient
-from pyscheduler.kube.paths import PODS
+from pyscheduler.kube.paths import PODS, collection
 from pyscheduler.kube.reflector import Change, Reflector, Upsert, Watched
 
 Json = dict[str, Any]
+_FORBIDDEN = 403
+_log = logging.getLogger(__name__)
 
 
 class VolcanoControllers:
@@ -51,6 +54,7 @@ class VolcanoControllers:
             ObjectClient(connection), self.store, clock.wall, self._jobs.add_after
         )
         self._has_objects = asyncio.Event()
+        self._connection = connection
         decoder = ObjectDecoder(PODS.plural, WatchedPod, Refusals())
         self._pods = Reflector(connection, Watched(PODS), decoder, self._handle_pod, clock, random.Random())
 
@@ -68,15 +72,28 @@ class VolcanoControllers:
                 self._enqueue(kind, key)
         await self._jobs.run()
 
-    def register(self, registry: kopf.OperatorRegistry) -> None:
-        """Add the handlers of Volcano's kinds.
+    async def register(self, registry: kopf.OperatorRegistry) -> None:
+        """Add the handlers of Volcano's kinds that RBAC allows: a watch that is forbidden ends kopf's operator.
 
         kopf calls the indexes for all objects before it calls the first handler, so no incomplete queue is counted.
         """
-        _register(registry, POD_GROUPS, self._has_objects, self.store.set_group, is_indexed=True)
-        _register(registry, QUEUES, self._has_objects, self.store.set_queue, is_indexed=True)
-        # Not indexed: RBAC may not allow Jobs, and handlers wait for all indexes.
-        _register(registry, JOBS, self._has_objects, self.store.set_job, is_indexed=False)
+        if await self._is_forbidden(POD_GROUPS) or await self._is_forbidden(QUEUES):
+            return
+        _register(registry, POD_GROUPS, self._has_objects, self.store.set_group)
+        _register(registry, QUEUES, self._has_objects, self.store.set_queue)
+        if not await self._is_forbidden(JOBS):
+            _register(registry, JOBS, self._has_objects, self.store.set_job)
+
+    async def _is_forbidden(self, kind: ResourceKind) -> bool:
+        """Return True if objects of a kind cannot be listed. A kind that does not exist may be installed later."""
+        try:
+            await self._connection.request("GET", f"{collection(kind)}?limit=1")
+        except ApiError as problem:
+            if problem.status != _FORBIDDEN:
+                return False
+            _log.warning("%s of %s are not managed until a restart: %s", kind.plural, kind.group, problem)
+            return True
+        return False
 
     def _handle_pod(self, change: Change[WatchedPod]) -> None:
         if isinstance(change, Upsert):
@@ -123,8 +140,6 @@ def _register(
     kind: ResourceKind,
     has_objects: asyncio.Event,
     store: Callable[[Key, Json | None], None],
-    *,
-    is_indexed: bool,
 ) -> None:
     watched = (kind.group, kind.version, kind.plural)
     name = f"volcano-{kind.plural}"
@@ -133,12 +148,9 @@ def _register(
         has_objects.set()
         store((namespace or "", name), dict(body))
 
-    async def changed(event: kopf.RawEvent, namespace: str | None, name: str, body: kopf.Body, **_: Any) -> None:
+    async def changed(event: kopf.RawEvent, namespace: str | None, name: str, **_: Any) -> None:
         if event["type"] == "DELETED":
             store((namespace or "", name), None)
-        elif not is_indexed:
-            await read(namespace, name, body)
 
-    if is_indexed:
-        kopf.index(*watched, id=f"{name}-index", registry=registry)(read)
+    kopf.index(*watched, id=f"{name}-index", registry=registry)(read)
     kopf.on.event(*watched, id=name, registry=registry)(changed)
