@@ -17,13 +17,13 @@ import kopf
 
 from pyscheduler.api import ApiError, ResourceKind
 from pyscheduler.clock import Clock
+from pyscheduler.controllers.key_queue import KeyQueue
 from pyscheduler.controllers.status_writer import Key, ObjectStatusWriter
 from pyscheduler.controllers.volcano.job_controller import VolcanoJobController
 from pyscheduler.controllers.volcano.pod_group_status import pod_group_status
 from pyscheduler.controllers.volcano.pods import WatchedPod, record
 from pyscheduler.controllers.volcano.queue_status import queue_status
 from pyscheduler.controllers.volcano.store import JOBS, POD_GROUPS, QUEUES, VolcanoStore, queue_of
-from pyscheduler.controllers.work_queue import WorkQueue
 from pyscheduler.kube.connection import Connection
 from pyscheduler.kube.decode import ObjectDecoder, Refusals
 from pyscheduler.kube.errors import is_not_found
@@ -49,7 +49,7 @@ class VolcanoControllers:
         """`writers` are those of PodGroups and of Queues; `connection` is for the watch of pods and writes of Jobs."""
         self.store = VolcanoStore(schedulers, self._enqueue)
         self._group_writer, self._queue_writer = writers
-        self._jobs: WorkQueue[Key] = WorkQueue("Volcano Job", self._process_job)
+        self._jobs: KeyQueue[Key] = KeyQueue("Volcano Job", self._process_job)
         self._job_controller = VolcanoJobController(
             ObjectClient(connection), self.store, clock.wall, self._jobs.add_after
         )
