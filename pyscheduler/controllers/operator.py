@@ -27,9 +27,11 @@ from pyscheduler.kube.credentials import Credentials, load
 from pyscheduler.kube.object_client import ObjectClient
 
 STOP_SECONDS = 10.0
-WRITES_PER_SECOND = 50.0
-"""Limit of status updates."""
-JOB_CALLS_PER_SECOND = 200.0
+STATUS_LIMIT = ConnectionOptions(qps=50, burst=100)
+"""Limit of status updates, but for Queues."""
+QUEUE_STATUS_LIMIT = ConnectionOptions(qps=2, burst=10)
+"""Limit of status updates of Queues: the scheduler reads all queues again after each, 0.11 s with 1,000 queues."""
+JOB_LIMIT = ConnectionOptions(qps=200, burst=200)
 """Limit of calls for Volcano Jobs, mostly creations of pods."""
 
 _log = logging.getLogger(__name__)
@@ -87,9 +89,12 @@ class PodGroupOperator:
         """Run in this event loop until stopped, or until SIGINT or SIGTERM in the main thread."""
         logging.getLogger("kopf.objects").setLevel(logging.WARNING)  # otherwise kopf logs each event of each pod
         credentials = await self._credentials()
-        statuses = Connection(credentials, ConnectionOptions(qps=WRITES_PER_SECOND), self._clock)
-        objects = Connection(credentials, ConnectionOptions(qps=JOB_CALLS_PER_SECOND), self._clock)
-        writer = ObjectStatusWriter(partial(patch_status, ObjectClient(statuses)), self._clock.wall)
+        connections = [
+            Connection(credentials, options, self._clock) for options in (STATUS_LIMIT, QUEUE_STATUS_LIMIT, JOB_LIMIT)
+        ]
+        writer, queue_writer = (
+            ObjectStatusWriter(partial(patch_status, ObjectClient(each)), self._clock.wall) for each in connections[:2]
+        )
 
         def enqueue(key: GroupKey, group: Json | None, members: list[Member]) -> None:
             writer.enqueue(POD_GROUPS, key, group, lambda obj, now: podgroup_status(obj, members, now))
@@ -97,8 +102,9 @@ class PodGroupOperator:
         # At its end, kopf waits 5 s for tasks that were created since its start.
         handlers, tasks = registry(self._login, enqueue), [asyncio.create_task(writer.run(), name="status writer")]
         if self._volcano_schedulers:
-            volcano = VolcanoControllers(self._volcano_schedulers, writer, objects, self._clock)
-            volcano.register(handlers)
+            volcano = VolcanoControllers(self._volcano_schedulers, (writer, queue_writer), connections[2], self._clock)
+            await volcano.register(handlers)
+            tasks.append(asyncio.create_task(queue_writer.run(), name="queue status writer"))
             tasks.append(asyncio.create_task(volcano.watch_pods(), name="pod watch"))
             tasks.append(asyncio.create_task(volcano.run(), name="volcano controllers"))
         for task in tasks:
@@ -115,8 +121,8 @@ class PodGroupOperator:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-            await statuses.close()
-            await objects.close()
+            for connection in connections:
+                await connection.close()
 
     def _run_thread(self) -> None:
         # kopf warns that it handles no signals outside of the main thread, which is intended.

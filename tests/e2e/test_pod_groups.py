@@ -31,6 +31,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 CONFIG = ROOT / "config" / "batch.yaml"
 CRDS = ROOT / "manifests" / "crds"
+JOBS_ROLE = ROOT / "manifests" / "overlays" / "batch" / "volcano-jobs.yaml"
 SCHEDULER = "pyscheduler"
 SERVICE_ACCOUNT = "system:serviceaccount:kube-system:pyscheduler"
 PRIORITIES = "/apis/scheduling.k8s.io/v1/priorityclasses"
@@ -121,6 +122,7 @@ async def batch(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPat
         await install(plane.api)
         for name in yaml.safe_load((CRDS / "kustomization.yaml").read_text())["resources"]:
             await create_documents(plane.api, CRDS / name)
+        await create_documents(plane.api, JOBS_ROLE)
         for api in APIS.values():
             if api.version and (plane.real or api is not APIS["native"]):
                 await plane.api.until(f"/apis/{api.version}/podgroups", lambda found: "items" in found)

@@ -19,7 +19,7 @@ from tests.e2e.audit import AuditLog, Right, forbidden, granted, used
 from tests.e2e.client import ApiClient, Json
 from tests.e2e.plane import REAL, Plane, new_namespace, opened, real
 from tests.e2e.scheduler import ROOT, create_documents, install, scheduler_with
-from tests.e2e.workloads import hollow_nodes, placed, pod_spec
+from tests.e2e.workloads import hollow_nodes, placed, pod, pod_spec
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -186,3 +186,26 @@ async def test_permissions_of_the_overlay_suffice(cluster: Cluster) -> None:
     # While the namespace of a test is terminating, nothing may be created in it.
     assert {each for each in forbidden(requests) if each.right.verb != "create"} == set()
     assert rights - used(requests) - SELDOM.keys() == set(), "granted, and never used"
+
+
+async def test_statuses_are_written_without_rights_for_jobs(cluster: Cluster, jobs: Jobs, tmp_path: Path) -> None:
+    if cluster.plane.real is None:
+        pytest.skip("the embedded API server allows all requests")
+    await jobs.api.delete("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/pyscheduler-volcano-jobs")
+    groups = f"/apis/scheduling.volcano.sh/v1beta1/namespaces/{jobs.namespace}/podgroups"
+    async with (
+        hollow_nodes(cluster.plane, jobs.namespace, 1, cpu="1"),
+        scheduler_with(cluster.plane, CONFIG, tmp_path) as scheduler,
+    ):
+        await jobs.create("left-alone", jobs.task("worker", 1, RUNS))
+        meta = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup", "metadata": {"name": "g"}}
+        await jobs.api.create(groups, {**meta, "spec": {"minMember": 1}})
+        member = pod("p", pod_spec("pyscheduler", jobs.namespace, cpu="1"))
+        member["metadata"]["annotations"] = {"scheduling.k8s.io/group-name": "g"}
+        await jobs.api.create(jobs.pods, member)
+        await jobs.api.until(f"{groups}/g", lambda found: found.get("status", {}).get("phase") == "Running")
+        assert set(placed(await jobs.api.get(jobs.pods))) == {"p"}
+        assert "status" not in await jobs.api.get(f"{jobs.path}/left-alone")
+        log = scheduler.log.read_text()
+    assert "jobs of batch.volcano.sh are not managed until a restart" in log
+    assert "kopf" not in log

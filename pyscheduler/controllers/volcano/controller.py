@@ -1,13 +1,14 @@
 """Controllers of Volcano's kinds: their store, the watch of pods, and the tasks that write.
 
 kopf watches PodGroups, Queues and Jobs. Pods are watched by a reflector: members are named by annotations, which the
-server cannot select, and a reflector takes a small part of kopf's time per pod. They are watched once an object of
-Volcano's kinds exists, so clusters without such objects pay nothing.
+server cannot select, and an event of a pod takes 0.3 ms in a reflector and 1.5 ms in kopf, of the scheduler's process.
+They are watched once an object of Volcano's kinds exists, so clusters without such objects pay nothing.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 from collections.abc import Callable, Collection
 from typing import Any
@@ -16,37 +17,44 @@ import kopf
 
 from pyscheduler.api import ApiError, ResourceKind
 from pyscheduler.clock import Clock
+from pyscheduler.controllers.key_queue import KeyQueue
 from pyscheduler.controllers.status_writer import Key, ObjectStatusWriter
 from pyscheduler.controllers.volcano.job_controller import VolcanoJobController
 from pyscheduler.controllers.volcano.pod_group_status import pod_group_status
 from pyscheduler.controllers.volcano.pods import WatchedPod, record
 from pyscheduler.controllers.volcano.queue_status import queue_status
 from pyscheduler.controllers.volcano.store import JOBS, POD_GROUPS, QUEUES, VolcanoStore, queue_of
-from pyscheduler.controllers.reconcile_queue import ReconcileQueue
 from pyscheduler.kube.connection import Connection
 from pyscheduler.kube.decode import ObjectDecoder, Refusals
 from pyscheduler.kube.errors import is_not_found
 from pyscheduler.kube.object_client import ObjectClient
-from pyscheduler.kube.paths import PODS
+from pyscheduler.kube.paths import PODS, collection
 from pyscheduler.kube.reflector import Change, Reflector, Upsert, Watched
 
 Json = dict[str, Any]
+_FORBIDDEN = 403
+_log = logging.getLogger(__name__)
 
 
 class VolcanoControllers:
     """Writes statuses of PodGroups and Queues, and executes Jobs, of the given schedulers."""
 
     def __init__(
-        self, schedulers: Collection[str], statuses: ObjectStatusWriter, connection: Connection, clock: Clock
+        self,
+        schedulers: Collection[str],
+        writers: tuple[ObjectStatusWriter, ObjectStatusWriter],
+        connection: Connection,
+        clock: Clock,
     ) -> None:
-        """`connection` is for the watch of pods, and for writes of Jobs."""
+        """`writers` are those of PodGroups and of Queues; `connection` is for the watch of pods and writes of Jobs."""
         self.store = VolcanoStore(schedulers, self._enqueue)
-        self._statuses = statuses
-        self._jobs: ReconcileQueue[Key] = ReconcileQueue("Volcano Job", self._process_job)
+        self._group_writer, self._queue_writer = writers
+        self._jobs: KeyQueue[Key] = KeyQueue("Volcano Job", self._process_job)
         self._job_controller = VolcanoJobController(
             ObjectClient(connection), self.store, clock.wall, self._jobs.add_after
         )
         self._has_objects = asyncio.Event()
+        self._connection = connection
         decoder = ObjectDecoder(PODS.plural, WatchedPod, Refusals())
         self._pods = Reflector(connection, Watched(PODS), decoder, self._handle_pod, clock, random.Random())
 
@@ -64,15 +72,28 @@ class VolcanoControllers:
                 self._enqueue(kind, key)
         await self._jobs.run()
 
-    def register(self, registry: kopf.OperatorRegistry) -> None:
-        """Add the handlers of Volcano's kinds.
+    async def register(self, registry: kopf.OperatorRegistry) -> None:
+        """Add the handlers of Volcano's kinds that RBAC allows: a watch that is forbidden ends kopf's operator.
 
         kopf calls the indexes for all objects before it calls the first handler, so no incomplete queue is counted.
         """
-        _register(registry, POD_GROUPS, self._has_objects, self.store.set_group, is_indexed=True)
-        _register(registry, QUEUES, self._has_objects, self.store.set_queue, is_indexed=True)
-        # Not indexed: RBAC may not allow Jobs, and handlers wait for all indexes.
-        _register(registry, JOBS, self._has_objects, self.store.set_job, is_indexed=False)
+        if await self._is_forbidden(POD_GROUPS) or await self._is_forbidden(QUEUES):
+            return
+        _register(registry, POD_GROUPS, self._has_objects, self.store.set_group)
+        _register(registry, QUEUES, self._has_objects, self.store.set_queue)
+        if not await self._is_forbidden(JOBS):
+            _register(registry, JOBS, self._has_objects, self.store.set_job)
+
+    async def _is_forbidden(self, kind: ResourceKind) -> bool:
+        """Return True if objects of a kind cannot be listed. A kind that does not exist may be installed later."""
+        try:
+            await self._connection.request("GET", f"{collection(kind)}?limit=1")
+        except ApiError as problem:
+            if problem.status != _FORBIDDEN:
+                return False
+            _log.warning("%s of %s are not managed until a restart: %s", kind.plural, kind.group, problem)
+            return True
+        return False
 
     def _handle_pod(self, change: Change[WatchedPod]) -> None:
         if isinstance(change, Upsert):
@@ -88,10 +109,10 @@ class VolcanoControllers:
             self._jobs.add(key)
         elif kind is POD_GROUPS:
             group = self.store.groups[key] if self.store.has_our_group(key) else None
-            self._statuses.enqueue(kind, key, group, lambda obj, _: self._group_status(key, obj))
+            self._group_writer.enqueue(kind, key, group, lambda obj, _: self._group_status(key, obj))
         else:
             queue = self.store.queues[key] if self.store.has_our_queue(key) else None
-            self._statuses.enqueue(kind, key, queue, lambda obj, _: self._queue_status(key[1], obj))
+            self._queue_writer.enqueue(kind, key, queue, lambda obj, _: self._queue_status(key[1], obj))
 
     def _group_status(self, key: Key, group: Json) -> Json:
         is_open = self.store.is_queue_open(queue_of(group))
@@ -119,8 +140,6 @@ def _register(
     kind: ResourceKind,
     has_objects: asyncio.Event,
     store: Callable[[Key, Json | None], None],
-    *,
-    is_indexed: bool,
 ) -> None:
     watched = (kind.group, kind.version, kind.plural)
     name = f"volcano-{kind.plural}"
@@ -129,12 +148,9 @@ def _register(
         has_objects.set()
         store((namespace or "", name), dict(body))
 
-    async def changed(event: kopf.RawEvent, namespace: str | None, name: str, body: kopf.Body, **_: Any) -> None:
+    async def changed(event: kopf.RawEvent, namespace: str | None, name: str, **_: Any) -> None:
         if event["type"] == "DELETED":
             store((namespace or "", name), None)
-        elif not is_indexed:
-            await read(namespace, name, body)
 
-    if is_indexed:
-        kopf.index(*watched, id=f"{name}-index", registry=registry)(read)
+    kopf.index(*watched, id=f"{name}-index", registry=registry)(read)
     kopf.on.event(*watched, id=name, registry=registry)(changed)

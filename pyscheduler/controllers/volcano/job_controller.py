@@ -11,11 +11,11 @@ from typing import Any, Final
 
 from pyscheduler.api import ApiError, ResourceKind
 from pyscheduler.clock import rfc3339_micro
+from pyscheduler.controllers.key_queue import RETRY_SECONDS
 from pyscheduler.controllers.status_writer import status_patch
 from pyscheduler.controllers.volcano.job_objects import API_VERSION, pod_group_name
 from pyscheduler.controllers.volcano.job_plan import JobEvent, JobPlan, plan_job
 from pyscheduler.controllers.volcano.store import JOBS, POD_GROUPS, Key, VolcanoStore
-from pyscheduler.controllers.reconcile_queue import RETRY_SECONDS
 from pyscheduler.kube.errors import is_not_found
 from pyscheduler.kube.object_client import ObjectClient
 from pyscheduler.kube.paths import EVENTS, PODS

@@ -18,7 +18,7 @@ RETRY_SECONDS = 2.0
 _log = logging.getLogger(__name__)
 
 
-class ReconcileQueue(Generic[K]):
+class KeyQueue(Generic[K]):
     """Calls `process` for each added key, one at a time."""
 
     def __init__(self, name: str, process: Callable[[K], Awaitable[None]]) -> None:

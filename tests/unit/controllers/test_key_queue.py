@@ -1,0 +1,49 @@
+"""Queue of keys: each is processed once per burst, and again after an API error."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from pyscheduler.api import ApiError
+from pyscheduler.controllers import key_queue
+from pyscheduler.controllers.key_queue import KeyQueue
+
+
+class Processor:
+    """Records processed keys; the first calls fail with the given errors."""
+
+    def __init__(self, *problems: Exception) -> None:
+        self.keys: list[str] = []
+        self._problems = list(problems)
+
+    async def __call__(self, key: str) -> None:
+        self.keys.append(key)
+        if self._problems:
+            raise self._problems.pop(0)
+
+
+async def processed(monkeypatch: pytest.MonkeyPatch, processor: Processor, *keys: str) -> list[str]:
+    """Return the processed keys after all were added at once."""
+    monkeypatch.setattr(key_queue, "BATCH_SECONDS", 0.0)
+    monkeypatch.setattr(key_queue, "RETRY_SECONDS", 0.0)
+    queue: KeyQueue[str] = KeyQueue("test", processor)
+    task = asyncio.create_task(queue.run())
+    for key in keys:
+        queue.add(key)
+    await asyncio.sleep(0.05)
+    task.cancel()
+    return processor.keys
+
+
+async def test_key_of_a_burst_is_processed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert await processed(monkeypatch, Processor(), "a", "b", "a") == ["a", "b"]
+
+
+async def test_key_is_processed_again_after_an_api_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert await processed(monkeypatch, Processor(ApiError(500, "InternalError", "down")), "a", "b") == ["a", "b", "a"]
+
+
+async def test_bug_does_not_stop_the_queue(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert await processed(monkeypatch, Processor(ValueError("bug")), "a", "b") == ["a", "b"]
