@@ -84,7 +84,7 @@ class TaskTopology(PreScorePlugin, ScorePlugin):
     """
 
     name = "TaskTopology"
-    reads = Reads.EVERYTHING  # annotations of PodGroups; pods without a topology are skipped, which costs nothing
+    reads = Reads.EVERYTHING  # annotations of PodGroups; pods without a topology are skipped
     watches = (volcano.KIND,)
     normalizer = LowestToHighest()
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyscheduler.api import Cycle
+from pyscheduler.api import Action, ClusterEvent, Cycle, QueueingHint
 from pyscheduler.core.framework.handle import build_handle
 from pyscheduler.core.queue.nominator import Nominator
 from pyscheduler.core.state import ClusterState
@@ -105,6 +105,29 @@ def test_pod_is_retried_when_usage_falls_below_the_threshold() -> None:
     cluster.apply(metric("n0", cpu="2", at=LATER))
     cluster.advance(20)
     assert cluster.bindings == {"default/p": "n0"}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        pytest.param("9", "2", QueueingHint.QUEUE, id="fell below the threshold"),
+        pytest.param("9", "8500m", QueueingHint.SKIP, id="still above it"),
+        pytest.param("2", "1", QueueingHint.SKIP, id="was not above it"),
+        pytest.param("9", None, QueueingHint.QUEUE, id="deleted"),
+        pytest.param("2", None, QueueingHint.SKIP, id="deleted, and was not above it"),
+    ],
+)
+def test_hint_queues_pods_only_if_a_busy_node_is_no_longer_busy(
+    old: str, new: str | None, expected: QueueingHint
+) -> None:
+    state = ClusterState()
+    state.set_node(node("n0", cpu="10").build())
+    plugin = Usage(UsageArgs(), build_handle(state, Nominator(), {}))
+    [hint] = [each.hint for each in plugin.events_to_register() if each.resource == "NodeMetric"]
+    action = Action.DELETE if new is None else Action.UPDATE
+    event = ClusterEvent("NodeMetric", action, metric("n0", old), None if new is None else metric("n0", new))
+    assert hint is not None
+    assert hint(small("p").build(), event) is expected
 
 
 def test_pod_is_retried_when_the_sample_of_a_busy_node_is_deleted() -> None:

@@ -14,7 +14,6 @@ from pyscheduler.api import (
     PodGroup,
     PodGroupKey,
     PodGroupPlugin,
-    PodSignatureGroup,
     Rejection,
     ResourceKind,
 )
@@ -55,7 +54,7 @@ class PodGroups(PodGroupPlugin):
     def pod_group(self, key: PodGroupKey, members: Collection[Pod]) -> PodGroup | Rejection:
         # The members of a group are created from few templates, and may be thousands.
         templates = {pod.signature.template for pod in members}
-        found = _mixed_schedulers(templates) or self._declared(key, members)
+        found = _mixed_schedulers(members) or self._declared(key, members)
         if isinstance(found, PodGroup):
             found = pod_annotations.with_annotations(found, members)
         if isinstance(found, PodGroup):
@@ -140,9 +139,9 @@ class PodGroups(PodGroupPlugin):
         ]
 
 
-def _mixed_schedulers(templates: Collection[PodSignatureGroup]) -> Rejection | None:
-    """Return the Rejection of a group with pods of several schedulers."""
-    names = sorted({each.spec.scheduler_name for each in templates})
+def _mixed_schedulers(members: Collection[Pod]) -> Rejection | None:
+    """Return the Rejection of a group whose pods without a node have several schedulers."""
+    names = sorted({pod.scheduler_name for pod in members if not pod.node_name})
     if len(names) < 2:
         return None
     # kube-scheduler's text.

@@ -12,7 +12,7 @@ Statement = tuple[Result, str]
 ACTIONS: Final[Mapping[str, Statement]] = {
     "enqueue": (
         Result.DIFFERS,
-        "Groups are attempted once their pods exist. Volcano's controllers wait for Inqueue, which is not written.",
+        "Groups are attempted once their pods exist; nothing limits how many do.",
     ),
     "allocate": (Result.BUILT_IN, "All pods that a group needs are placed in one cycle, or none."),
     "backfill": (

@@ -223,7 +223,7 @@ def _sla(plugin: VolcanoPlugin, draft: Draft) -> Iterable[str]:
         draft.add(
             "plugin sla",
             Result.MISSING,
-            "Without enableJobOrder, only the phase Inqueue is left, which is not written.",
+            "It has no other effect than an order.",
         )
         return "sla-waiting-time", "enableJobOrder"
     draft.enable("SLASort", "queueSort")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.scenarios.batch.cluster import CONFIG, Cluster, pending
+from tests.scenarios.batch.cluster import CONFIG, Cluster
 from tests.scenarios.batch.manifests import (
     APIS,
     COSCHEDULING,
@@ -129,7 +129,6 @@ def test_pod_group_names_the_pod_whose_binding_is_refused(api: str, condition_ty
     assert "denied by policy" in cluster.message("a1")
 
 
-@pending("pods of other schedulers make a group invalid, also if they have a node")
 @pytest.mark.parametrize("api", WITH_OBJECT)
 def test_group_starts_when_a_pod_of_another_scheduler_has_a_node(api: str) -> None:
     cluster = Cluster(*slots(2))
