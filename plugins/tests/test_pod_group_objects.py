@@ -206,14 +206,9 @@ def test_soft_topology_of_volcano_is_a_preference() -> None:
             id="minResources",
         ),
         pytest.param(
-            {"networkTopology": {"mode": "hard"}},
-            "spec.networkTopology: hard topologies of HyperNodes are not supported",
-            id="hard topology",
-        ),
-        pytest.param(
-            {"networkTopology": {}},
-            "spec.networkTopology: hard topologies of HyperNodes are not supported",
-            id="topology with the default mode",
+            {"networkTopology": {"mode": "firm"}},
+            "spec.networkTopology.mode: Invalid value: invalid enum value 'firm'",
+            id="mode of the topology",
         ),
         pytest.param(
             {"subGroupPolicy": [{"name": "a", "subGroupSize": 2}]},

@@ -121,7 +121,7 @@ def _is_of_scheduler(present: Json, status: str, reason: str) -> bool:
     """
     if not present or present.get("reason") in _REASONS:
         return False
-    return present.get("status") == status or (present.get("status") == "True" and reason == WAITING_FOR_NODES)
+    return reason == WAITING_FOR_NODES or present.get("status") == status == "True"
 
 
 def _scheduled(counts: _Counts, minimum: int) -> tuple[str, str, str]:

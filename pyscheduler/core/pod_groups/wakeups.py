@@ -46,10 +46,8 @@ class GroupWakeups:
         group = groups.requirements(queued.key)
         if not isinstance(group, PodGroup) or self._room(queued.insufficient) >= groups.needed_count(group):
             return True
-        if (
-            may_reserve(self._context, queued)
-            or self._context.profiles[queued.pod.scheduler_name].pod_group_post_filter
-        ):
+        profile = self._context.profiles[queued.pod.scheduler_name]
+        if profile.pod_group_post_filter or may_reserve(self._context, queued):
             return True
         return group.may_preempt and (self._may_take_from_others(group) or self._may_preempt(queued, group))
 
