@@ -243,8 +243,8 @@ class BatchCluster(Cluster):
         if name in self._broken or not bound:
             return
         assert not job.has_roles or f"default/{name}-{job.size - 1}" in bound, f"{name} runs without its driver"
-        racks = {self._racks[self.bindings[key]] for key in bound}
-        assert not job.in_one_rack or len(racks) == 1, f"{name} runs in {racks}"
+        racks = {self._racks[self.bindings[key]] for key in self.running_of(name)}
+        assert not job.in_one_rack or len(racks) <= 1, f"{name} runs in {racks}"
 
     # -- evictions -----------------------------------------------------------------------------------------------------
 

@@ -60,7 +60,7 @@ def check_evictions_end(case: Case) -> None:
     assert len(cluster.evictions) == evictions, f"{cluster.evicted_names[evictions:]} are evicted without end"
 
 
-@quick(40)
+@quick(25)
 @given(MIXED)
 def test_evictions_end_and_every_instant_is_valid(case: Case) -> None:
     check_evictions_end(case)
@@ -73,7 +73,7 @@ def check_restart(case: Case) -> None:
     assert sorted(restarted.evicted_names) == sorted(expected.evicted_names), "other pods are evicted after a restart"
 
 
-@quick(30)
+@quick(20)
 @given(MIXED)
 def test_restart_changes_no_outcome(case: Case) -> None:
     check_restart(case)
@@ -104,7 +104,7 @@ def _is_feasible(cluster: BatchCluster, case: Case, job: Job) -> bool:
     return room >= job.size and all(limit < 0 or limit >= job.size * job.cpu for limit in limits)
 
 
-@quick(40)
+@quick(25)
 @given(WORKLOADS)
 def test_no_job_starves(drawn: tuple[Case, list[int]]) -> None:
     check_completion(drawn)
@@ -164,7 +164,7 @@ def check_shares(drawn: tuple[int, list[Team]]) -> None:
     assert all(n >= share for n, share in zip(running, shares, strict=True)), f"{running} run, the shares are {shares}"
 
 
-@quick(60)
+@quick(40)
 @given(TEAMS)
 def test_queues_reach_their_shares(drawn: tuple[int, list[Team]]) -> None:
     check_shares(drawn)
