@@ -97,27 +97,6 @@ def test_other_conditions_are_kept() -> None:
     assert other in podgroup_status(group(conditions=[other]), [], 0.0)["conditions"]
 
 
-UNSCHEDULABLE = {"type": "Scheduled", "status": "False", "reason": "Unschedulable", "message": "lacks 1 cpu"}
-
-
-def test_message_of_the_scheduler_is_kept_while_pods_wait_for_nodes() -> None:
-    status = podgroup_status(group(conditions=[UNSCHEDULABLE]), [PENDING, PENDING], 60.0)
-    assert status["conditions"] == [UNSCHEDULABLE]
-
-
-@pytest.mark.parametrize(
-    ("members", "expected"),
-    [
-        pytest.param([BOUND, BOUND], ("True", "MinMemberScheduled"), id="the pods are bound"),
-        pytest.param([PENDING], ("False", "MembersMissing"), id="a pod was deleted"),
-    ],
-)
-def test_message_of_the_scheduler_is_replaced_once_it_does_not_apply(
-    members: list[Member], expected: tuple[str, str]
-) -> None:
-    assert scheduled(podgroup_status(group(conditions=[UNSCHEDULABLE]), members, 60.0)) == expected
-
-
 def test_member_of_pod() -> None:
     assert member_of(pod("p").on("n").phase("Running").manifest) == RUNNING
     assert member_of(pod("p").manifest) == Member("", False)
@@ -128,7 +107,7 @@ def test_member_of_pod() -> None:
     ("written", "members", "reason"),
     [
         pytest.param("False", [PENDING, PENDING], "Unschedulable", id="no room"),
-        pytest.param("False", [PENDING], "Unschedulable", id="no room and too few pods"),
+        pytest.param("False", [PENDING], "MembersMissing", id="no room, then a pod was deleted"),
         pytest.param("False", [BOUND, BOUND], "MinMemberScheduled", id="bound since"),
         pytest.param("True", [BOUND, PENDING], "Unschedulable", id="the bindings have started"),
         pytest.param("True", [RUNNING], "MembersMissing", id="a pod was deleted since"),
