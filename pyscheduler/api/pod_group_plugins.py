@@ -61,6 +61,13 @@ class QuotaPlugin(Plugin):
     def set_usage(self, group: PodGroup, allocated: Amounts, pending: Amounts) -> None:
         """Set what the pods of a group request: those with a node, and those that wait for one."""
 
+    def changes_queues(self, event: ClusterEvent) -> bool:  # noqa: ARG002
+        """Return False for a change of a watched object that changes no queue, such as that of a status.
+
+        All groups are evaluated again after other changes.
+        """
+        return True
+
     def set_time(self, now: float) -> None:
         """Set the time from which the usage counts that is reported next, in seconds since 1970.
 

@@ -28,9 +28,7 @@ from pyscheduler.kube.object_client import ObjectClient
 
 STOP_SECONDS = 10.0
 STATUS_LIMIT = ConnectionOptions(qps=50, burst=100)
-"""Limit of status updates, but for Queues."""
-QUEUE_STATUS_LIMIT = ConnectionOptions(qps=2, burst=10)
-"""Limit of status updates of Queues: the scheduler reads all queues again after each, 0.11 s with 1,000 queues."""
+"""Limit of status updates."""
 JOB_LIMIT = ConnectionOptions(qps=200, burst=200)
 """Limit of calls for Volcano Jobs, mostly creations of pods."""
 
@@ -89,12 +87,8 @@ class PodGroupOperator:
         """Run in this event loop until stopped, or until SIGINT or SIGTERM in the main thread."""
         logging.getLogger("kopf.objects").setLevel(logging.WARNING)  # otherwise kopf logs each event of each pod
         credentials = await self._credentials()
-        connections = [
-            Connection(credentials, options, self._clock) for options in (STATUS_LIMIT, QUEUE_STATUS_LIMIT, JOB_LIMIT)
-        ]
-        writer, queue_writer = (
-            ObjectStatusWriter(partial(patch_status, ObjectClient(each)), self._clock.wall) for each in connections[:2]
-        )
+        statuses, jobs = (Connection(credentials, options, self._clock) for options in (STATUS_LIMIT, JOB_LIMIT))
+        writer = ObjectStatusWriter(partial(patch_status, ObjectClient(statuses)), self._clock.wall)
 
         def enqueue(key: GroupKey, group: Json | None, members: list[Member]) -> None:
             writer.enqueue(POD_GROUPS, key, group, lambda obj, now: podgroup_status(obj, members, now))
@@ -102,9 +96,8 @@ class PodGroupOperator:
         # At its end, kopf waits 5 s for tasks that were created since its start.
         handlers, tasks = registry(self._login, enqueue), [asyncio.create_task(writer.run(), name="status writer")]
         if self._volcano_schedulers:
-            volcano = VolcanoControllers(self._volcano_schedulers, (writer, queue_writer), connections[2], self._clock)
+            volcano = VolcanoControllers(self._volcano_schedulers, writer, jobs, self._clock)
             await volcano.register(handlers)
-            tasks.append(asyncio.create_task(queue_writer.run(), name="queue status writer"))
             tasks.append(asyncio.create_task(volcano.watch_pods(), name="pod watch"))
             tasks.append(asyncio.create_task(volcano.run(), name="volcano controllers"))
         for task in tasks:
@@ -121,8 +114,8 @@ class PodGroupOperator:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-            for connection in connections:
-                await connection.close()
+            await statuses.close()
+            await jobs.close()
 
     def _run_thread(self) -> None:
         # kopf warns that it handles no signals outside of the main thread, which is intended.

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from pyscheduler.api import (
+    ClusterEvent,
     ClusterEventWithHint,
     EvictionRank,
     EvictionUnit,
@@ -15,6 +16,7 @@ from pyscheduler.api import (
     PodGroup,
     PodGroupKey,
     QuotaPlugin,
+    ResourceKind,
 )
 from pyscheduler.api.resources import Amounts
 from pyscheduler_plugins.queues.bundles import Bundle
@@ -22,7 +24,7 @@ from pyscheduler_plugins.queues.drf import next_queue
 from pyscheduler_plugins.queues.hierarchy import Hierarchy, read_hierarchy
 from pyscheduler_plugins.queues.order import QueueOrder, UsageOverTime
 from pyscheduler_plugins.queues.quantities import format_amount
-from pyscheduler_plugins.queues.queue import ELASTIC_QUOTA, QUEUE, DequeueStrategy
+from pyscheduler_plugins.queues.queue import ELASTIC_QUOTA, QUEUE, Declaration, DequeueStrategy, declaration
 from pyscheduler_plugins.queues.reclaim import find_victims, may_reclaim
 from pyscheduler_plugins.queues.tree import QueueTree, Usage
 
@@ -66,7 +68,9 @@ class Queues(QuotaPlugin):
         self._usage = UsageOverTime(self._tree, args.usage_half_life_seconds)
         self.tracks_time = self._order is QueueOrder.USAGE
         self._hierarchy = Hierarchy({}, {})
-        self._versions = (-1, -1)
+        self._versions = dict.fromkeys(self.watches, -1)
+        self._declared: dict[tuple[ResourceKind, str, str], Declaration | None] = {}
+        """What the objects declared when they were read last, by kind, namespace and name."""
         self._by_namespace: Mapping[str, str] = {}
         self._resources: set[str] = set()
         self._nodes: tuple[int, int] = (-1, -1)
@@ -102,6 +106,9 @@ class Queues(QuotaPlugin):
         if self.tracks_time and queue is not None:
             self._usage.record(queue)
 
+    def changes_queues(self, event: ClusterEvent) -> bool:
+        return not event.old or not event.new or declaration(event.old) != declaration(event.new)
+
     def set_time(self, now: float) -> None:
         self._usage.now = now
 
@@ -110,10 +117,8 @@ class Queues(QuotaPlugin):
 
     def _read_queues(self) -> None:
         """Bring the tree up to date with the objects and the nodes."""
-        objects = self.handle.objects
-        versions = objects.version(QUEUE), objects.version(ELASTIC_QUOTA)
-        if versions != self._versions:
-            self._versions = versions
+        if self._has_changed_queues():
+            objects = self.handle.objects
             queues = {name: queue for (_, name), queue in objects[QUEUE].items()}
             queues.setdefault(DEFAULT_QUEUE, {"metadata": {"name": DEFAULT_QUEUE}, "spec": {}})
             self._hierarchy = read_hierarchy(queues.values(), objects[ELASTIC_QUOTA].values())
@@ -123,6 +128,25 @@ class Queues(QuotaPlugin):
         if (nodes.version, len(self._resources)) != self._nodes:
             self._nodes = nodes.version, len(self._resources)
             self._tree.set_capacity({r: int(nodes.allocatable(r).sum()) for r in self._resources})
+
+    def _has_changed_queues(self) -> bool:
+        """Return True if the objects declare something else than when they were read last.
+
+        Statuses are written all the time, and with 1,000 queues it takes 0.1 s to build the tree.
+        """
+        objects, found = self.handle.objects, False
+        for kind, version in self._versions.items():
+            if (newest := objects.version(kind)) == version:
+                continue
+            self._versions[kind] = newest
+            changed = objects.changed_since(kind, version) if version >= 0 else None
+            found = found or changed is None
+            for namespace, name in objects[kind] if changed is None else changed:
+                obj = objects[kind].get((namespace, name))
+                key, declared = (kind, namespace, name), None if obj is None else declaration(obj)
+                found = found or declared != self._declared.get(key)
+                self._declared[key] = declared
+        return found
 
     # -- reading, for tools --------------------------------------------------------------------------------------
 

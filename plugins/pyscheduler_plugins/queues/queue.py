@@ -29,6 +29,10 @@ MAX_WEIGHT = 65_535
 _MIN_PRIORITY, _MAX_PRIORITY = -(2**31), 2**31 - 1
 
 
+Declaration = tuple[object, ...]
+"""All of an object that its queue depends on."""
+
+
 class QueueState(enum.StrEnum):
     """State of a queue (status.state)."""
 
@@ -130,6 +134,12 @@ def elastic_quota_pool(quotas: Iterable[Queue]) -> Queue:
         for resource, least in quota.deserved.items():
             total[resource] = total.get(resource, 0) + least
     return Queue(name=ELASTIC_QUOTA_POOL, capability=total)
+
+
+def declaration(obj: Mapping[str, Any]) -> Declaration:
+    """Return the spec of an object, the state in its status, and its UID, which changes if it is created anew."""
+    status = obj.get("status")
+    return obj.get("spec"), status.get("state") if isinstance(status, Mapping) else None, obj["metadata"].get("uid")
 
 
 def _name(an_object: Mapping[str, Any]) -> str:

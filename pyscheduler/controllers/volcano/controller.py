@@ -42,13 +42,13 @@ class VolcanoControllers:
     def __init__(
         self,
         schedulers: Collection[str],
-        writers: tuple[ObjectStatusWriter, ObjectStatusWriter],
+        writer: ObjectStatusWriter,
         connection: Connection,
         clock: Clock,
     ) -> None:
-        """`writers` are those of PodGroups and of Queues; `connection` is for the watch of pods and writes of Jobs."""
+        """`writer` is for PodGroups and Queues, `connection` for the watch of pods and writes of Jobs."""
         self.store = VolcanoStore(schedulers, self._enqueue)
-        self._group_writer, self._queue_writer = writers
+        self._writer = writer
         self._jobs: KeyQueue[Key] = KeyQueue("Volcano Job", self._process_job)
         self._job_controller = VolcanoJobController(
             ObjectClient(connection), self.store, clock.wall, self._jobs.add_after
@@ -109,10 +109,10 @@ class VolcanoControllers:
             self._jobs.add(key)
         elif kind is POD_GROUPS:
             group = self.store.groups[key] if self.store.has_our_group(key) else None
-            self._group_writer.enqueue(kind, key, group, lambda obj, _: self._group_status(key, obj))
+            self._writer.enqueue(kind, key, group, lambda obj, _: self._group_status(key, obj))
         else:
             queue = self.store.queues[key] if self.store.has_our_queue(key) else None
-            self._queue_writer.enqueue(kind, key, queue, lambda obj, _: self._queue_status(key[1], obj))
+            self._writer.enqueue(kind, key, queue, lambda obj, _: self._queue_status(key[1], obj))
 
     def _group_status(self, key: Key, group: Json) -> Json:
         is_open = self.store.is_queue_open(queue_of(group))

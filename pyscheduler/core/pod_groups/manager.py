@@ -470,7 +470,8 @@ class PodGroupManager:
         """Read the requirements of the groups again that a changed object declares."""
         if self.quota is not None:
             self._limits_changed |= event.resource == NODE and bool(event.action & _CAPACITY)
-            if any(kind.kind == event.resource for kind in self.quota.watches):
+            is_watched = any(kind.kind == event.resource for kind in self.quota.watches)
+            if is_watched and self._call(True, self.quota, QUOTA, self.quota.changes_queues, event):
                 self._limits_changed = True
                 self.changed.update(dict.fromkeys(self._groups))
                 for key in self._groups:

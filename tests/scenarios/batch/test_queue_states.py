@@ -50,3 +50,20 @@ def test_quota_of_gpus_does_not_hold_back_pods_without_gpus() -> None:
     cluster.submit(gang("b", 1, api=VOLCANO, queue="q"))
     cluster.advance_to(60)
     assert (cluster.members("a"), cluster.members("b")) == (3, 1)
+
+
+def test_status_of_a_queue_starts_no_attempts() -> None:
+    """A controller writes how much a queue has allocated whenever a pod starts or ends."""
+    cluster = Cluster(node("n", 3), queue("q", weight=1), queue("other", weight=1, capability={"cpu": 1}))
+    cluster.submit(job("a", "q", 4))
+    cluster.submit(job("b", "other", 2))
+    cluster.advance(60)
+    before = cluster.attempts.count
+    for running in range(5):
+        written = queue("other", weight=1, capability={"cpu": 1})
+        cluster.submit({**written, "status": {"state": "Open", "running": running}})
+        cluster.advance(20)
+    assert cluster.attempts.count == before
+    cluster.submit(queue("other", weight=1))
+    cluster.advance(20)
+    assert cluster.attempts.count > before
