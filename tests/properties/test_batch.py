@@ -209,6 +209,7 @@ def _exceed_deserved_amounts(patch: pytest.MonkeyPatch) -> None:
 
 def _ignore_roles(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(PodGroup, "shortage", lambda *_: "")
+    patch.setattr(placement.PlacementSearch, "_needed_roles_first", lambda self, members: list(members))
 
 
 def _ignore_topology(patch: pytest.MonkeyPatch) -> None:
