@@ -34,7 +34,6 @@ PLUGINS: Final[Mapping[str, Statement]] = {
         Result.DIFFERS,
         "Critical pods have the highest priorities. Set reclaimable: false on their queue, default.",
     ),
-    "drf": (Result.MISSING, "Jobs of one priority are served by the time at which they became pending."),
     "overcommit": (Result.MISSING, "No job waits before its pods exist, so nothing limits how many do."),
     "tdm": (
         Result.MISSING,
@@ -44,8 +43,8 @@ PLUGINS: Final[Mapping[str, Statement]] = {
     "deviceshare": (Result.MISSING, "Devices are scheduled as whole extended resources, or by ResourceClaims."),
     "nodegroup": (Result.MISSING, "Bind queues to nodes by the node affinity of their pods."),
     "network-topology-aware": (
-        Result.DIFFERS,
-        "HyperNodes are not read. The annotation pyscheduler.io/pod-group-preferred-topology names node labels.",
+        Result.BUILT_IN,
+        "A group with networkTopology is placed in one HyperNode of the lowest tier that has room.",
     ),
     "resource-strategy-fit": (
         Result.MISSING,

@@ -119,6 +119,19 @@ def _queues(plugin: VolcanoPlugin, draft: Draft) -> Iterable[str]:
     return ()
 
 
+def _drf(plugin: VolcanoPlugin, draft: Draft) -> Iterable[str]:
+    """Translate the order of queues; that of the jobs in a queue has no counterpart."""
+    if plugin.flags.get("enableHierarchy") is not True:
+        text = "Jobs of one priority and queue are served by the time at which they became pending."
+        draft.add("plugin drf", Result.MISSING, text)
+        return ()
+    draft.enable("Queues")
+    draft.enable("PodGroups")
+    draft.set_args("Queues", {"queueOrder": "drf"})
+    draft.add("plugin drf", Result.DIFFERS, "Queues are ordered by dominant shares, the jobs in a queue by time.")
+    return ("enableHierarchy",)
+
+
 def _predicates(plugin: VolcanoPlugin, draft: Draft) -> Iterable[str]:
     draft.add("plugin predicates", Result.BUILT_IN, "All filters of kube-scheduler are enabled.")
     for name, filter_ in _PREDICATES.items():
@@ -241,6 +254,7 @@ _TRANSLATED: Final[Mapping[str, Callable[[VolcanoPlugin, Draft], Iterable[str]]]
     "gang": _gang,
     "proportion": _queues,
     "capacity": _queues,
+    "drf": _drf,
     "predicates": _predicates,
     "nodeorder": _node_order,
     "binpack": _bin_pack,

@@ -260,7 +260,7 @@ def test_without_nodeorder_no_score_of_kube_scheduler_counts() -> None:
         pytest.param(
             "- name: proportion\n  enableHierarchy: true", ("proportion: enableHierarchy: true", "built in"), id="tree"
         ),
-        pytest.param("- name: drf\n  enableHierarchy: true", ("drf: enableHierarchy: true", "missing"), id="HDRF"),
+        pytest.param("- name: drf\n  enableHierarchy: true", ("plugin drf", "differs"), id="HDRF"),
         pytest.param("- name: pdb", ("plugin pdb", "built in"), id="pdb"),
         pytest.param(
             "- name: overcommit\n  arguments: {overcommit-factor: 1.2}",
