@@ -5,6 +5,7 @@ The nominator is updated before the API server, so an update of a pod without th
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from operator import attrgetter
 from typing import NamedTuple
@@ -35,6 +36,8 @@ class Nominator:
         """Number of changes of the nominated pods."""
         self._changed: dict[str, int] = {}
         """Number of the last change by node name, for nodes with nominated pods."""
+        self._victims_priority: dict[str, int] = {}
+        """Highest priority of the pods that are evicted for a pod, by its UID."""
         self.freed: list[FreedNomination] = []
         """Resources freed by ended or changed nominations, for `take_freed`."""
 
@@ -55,12 +58,19 @@ class Nominator:
         return tuple(self._pods_on.get(node_name, {}).values())
 
     def competing_pods(self, pod: Pod, node_name: str) -> list[Pod]:
-        """Return the pods nominated to the node that take precedence over `pod`: the same priority or higher."""
+        """Return the pods nominated to the node that take precedence over `pod`: the same priority or higher.
+
+        What has been reclaimed from pods of a higher priority is held against pods of that priority too: those that
+        replace the victims would take it back.
+        """
         nominated = self._pods_on.get(node_name)
         if not nominated:
             return []
         priority = self._priority_of(pod)
-        return [p for p in nominated.values() if self._priority_of(p) >= priority and p.uid != pod.uid]
+        return [p for p in nominated.values() if p.uid != pod.uid and self._nominated_priority(p) >= priority]
+
+    def _nominated_priority(self, pod: Pod) -> float:
+        return max(self._priority_of(pod), self._victims_priority.get(pod.uid, -math.inf))
 
     def competing_pods_version(self, pod: Pod, node_name: str) -> tuple[int, str]:
         """Return a value that changes whenever `competing_pods` may return other pods, for pods of one priority."""
@@ -89,6 +99,10 @@ class Nominator:
         self._pods_on.setdefault(node_name, {})[pod.uid] = pod
         self._count_change(node_name)
 
+    def set_victims_priority(self, uid: str, priority: int) -> None:
+        """Set the highest priority of the pods that are evicted for a pod, before it is nominated."""
+        self._victims_priority[uid] = priority
+
     def update(self, old: Pod, new: Pod) -> None:
         """Follow the pod's status if its nominated node has changed; otherwise keep the current nomination."""
         self.add(new, self.nominated_node(new) if old.nominated_node_name == new.nominated_node_name else None)
@@ -99,6 +113,7 @@ class Nominator:
             self._end(uid, placed_on, None)
         else:
             self.ended.discard(uid)
+            self._victims_priority.pop(uid, None)
 
     def take_freed(self) -> list[FreedNomination]:
         """Return the resources freed by ended or changed nominations since the last call."""
@@ -113,6 +128,8 @@ class Nominator:
             return
         pods = self._pods_on[node_name]
         before = pods.pop(uid)
+        if not next_node or version is None:
+            self._victims_priority.pop(uid, None)
         if next_node != node_name:
             self.freed.append(FreedNomination(node_name, before, None))
         elif version is not None and version.signature is not before.signature:

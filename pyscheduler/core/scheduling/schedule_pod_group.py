@@ -234,6 +234,9 @@ def _run_preemption(
     if found is None:
         return []
     context.groups.reserve(queued.key, [pod for pod in pods if pod.uid in found.nodes])
+    if evicted := [context.groups.effective_priority(pod) for victims in found.victims.values() for pod in victims]:
+        for uid in found.nodes:
+            context.queue.nominator.set_victims_priority(uid, max(evicted))
     failures.update({uid: replace(failure, nominate=found.nodes.get(uid, "")) for uid, failure in failures.items()})
     return [
         command

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.scenarios.batch.cluster import Cluster
-from tests.scenarios.batch.manifests import VOLCANO, Gang, Manifest, gang, node, pod, queue
+from tests.scenarios.batch.manifests import VOLCANO, Gang, Manifest, annotated, gang, node, pod, queue
 
 HOUR = 3600
 
@@ -61,9 +63,12 @@ def test_two_queues_do_not_evict_each_other_in_turn() -> None:
     assert (cluster.members(first), cluster.members(second)) == (3, 2)
 
 
-def test_evicted_pod_does_not_take_the_reclaimed_room_again() -> None:
+@pytest.mark.parametrize("priority", [0, 10])
+@pytest.mark.parametrize("grace", [0, 3])
+def test_evicted_pod_does_not_take_the_reclaimed_room_again(priority: int, grace: int) -> None:
     cluster = Cluster(node("n1", 8), queue("q1", deserved={"cpu": 3}), queue("q2", deserved={"cpu": 5}))
-    cluster.submit(job("p", "q1", 1, 1, cpu=4), job("r", "q2", 1, 1))
+    victim = annotated(pod("p0", 4, priority=priority), ends_after=str(grace))
+    cluster.submit(gang("p", 1, [victim], api=VOLCANO, queue="q1"), job("r", "q2", 1, 1))
     assert len(cluster.bindings) == 2
     reclaimer = job("s", "q2", 1, 1, cpu=4)
     cluster.submit(reclaimer)
