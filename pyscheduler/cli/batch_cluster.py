@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from pyscheduler import logs
 from pyscheduler.api import ResourceKind
-from pyscheduler.api.objects import NodeObject, PodObject
+from pyscheduler.api.objects import NodeObject, ObjectMeta, PodObject
 from pyscheduler.cli.batch_plugins import Queues
 from pyscheduler.config.build import build_profiles
 from pyscheduler.config.load import from_value
@@ -22,6 +22,7 @@ from pyscheduler.config.types import KUBE_API_VERSION, KUBE_KIND
 from pyscheduler.core.context import Context, Settings
 from pyscheduler.core.events import NodeChanged, ObjectChanged, PodChanged
 from pyscheduler.core.machine import Machine
+from pyscheduler.kube.paths import NODES
 
 _PLUGINS: Final = ("Queues", "PodGroups")
 _log = logs.get("batch")
@@ -78,6 +79,9 @@ class BatchCluster:
             machine.handle(ObjectChanged(0.0, kind, obj))
         for node in objects.nodes:
             self._handle(machine, NodeChanged(0.0, node))
+        if NODES in objects.scope.forbidden:  # a pod counts for its group while its node exists
+            for name in {pod.spec.node_name for pod in objects.pods if pod.spec.node_name}:
+                self._handle(machine, NodeChanged(0.0, NodeObject(ObjectMeta(name))))
         for pod in objects.pods:
             self._handle(machine, PodChanged(0.0, pod))
         return machine.context
