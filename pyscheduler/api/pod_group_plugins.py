@@ -112,6 +112,13 @@ class QuotaPlugin(Plugin):
     def may_preempt(self, group: PodGroup, other: PodGroup) -> bool:
         """Return True if the group may evict pods of another one that has a lower priority."""
 
+    def is_within_share(self, group: PodGroup, request: Amounts) -> bool:  # noqa: ARG002
+        """Return True if the group's queue would not be above its share with this request.
+
+        Nodes that are reserved for a group above the share of its queue do not delay groups within theirs.
+        """
+        return True
+
     def may_reclaim(self, group: PodGroup, request: Amounts) -> bool:  # noqa: ARG002
         """Return False if `reclaim` returns no units for the request, whatever is free.
 

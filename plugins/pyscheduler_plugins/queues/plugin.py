@@ -25,7 +25,7 @@ from pyscheduler_plugins.queues.hierarchy import Hierarchy, read_hierarchy
 from pyscheduler_plugins.queues.order import QueueOrder, UsageOverTime
 from pyscheduler_plugins.queues.quantities import format_amount
 from pyscheduler_plugins.queues.queue import ELASTIC_QUOTA, QUEUE, Declaration, DequeueStrategy, declaration
-from pyscheduler_plugins.queues.reclaim import find_victims, may_reclaim
+from pyscheduler_plugins.queues.reclaim import find_victims, is_within_share, may_reclaim
 from pyscheduler_plugins.queues.tree import QueueTree, Usage
 
 DEFAULT_QUEUE = "default"
@@ -234,6 +234,10 @@ class Queues(QuotaPlugin):
 
     def may_preempt(self, group: PodGroup, other: PodGroup) -> bool:
         return self.queue_of_group(group) == self.queue_of_group(other)
+
+    def is_within_share(self, group: PodGroup, request: Amounts) -> bool:
+        self._read_queues()
+        return is_within_share(self._tree, self.queue_of_group(group), request)
 
     def may_reclaim(self, group: PodGroup, request: Amounts) -> bool:
         self._read_queues()

@@ -54,6 +54,11 @@ def find_victims(
     return Reclaim(reason=found.reason()) if victims is None else Reclaim(tuple(victims))
 
 
+def is_within_share(tree: QueueTree, queue: str, request: Mapping[str, int]) -> bool:
+    """Return True if neither the queue nor one above it would exceed its deserved amounts with the request."""
+    return queue in tree and not _excesses(tree, queue, request)
+
+
 def may_reclaim(tree: QueueTree, queue: str, request: Mapping[str, int]) -> bool:
     """Return False if there are no victims for the request, whatever runs in the other queues."""
     if queue not in tree or queue in _excesses(tree, queue, request):

@@ -55,10 +55,12 @@ def check_reservation(context: Context, queued: QueuedPodGroup, search: Placemen
     if not any(each.node_name in current.nodes for each in late):
         return ""
     if queued.order < current.head.order or _is_nominated(context, queued.pods):
-        if not _reserve(context, current.head, now):
-            end_reservation(context, now)
+        _reserve_or_end(context, current.head, now)
         return ""
     search.undo()
+    if _has_precedence(context, queued, current.head) and search.run(queued.members.values()):
+        _reserve_or_end(context, current.head, now)
+        return ""
     if search.run(queued.members.values(), _unreserved_nodes(context, current)):
         return ""
     if _may_fit_besides(current, late) and search.run(queued.members.values()):
@@ -135,6 +137,12 @@ def _reserve(context: Context, head: QueuedPodGroup, now: float) -> bool:
     return True
 
 
+def _reserve_or_end(context: Context, head: QueuedPodGroup, now: float) -> None:
+    """Reserve other nodes for the head after another group has been placed, or end its reservation."""
+    if not _reserve(context, head, now):
+        end_reservation(context, now)
+
+
 def _wake_delayed(context: Context, now: float) -> None:
     for entry in [each for each in context.queue.pod_groups if each.is_delayed]:
         context.queue.requeue(entry.pod, POD_GROUP_CHANGED, now)
@@ -195,6 +203,18 @@ def _unreserved_nodes(context: Context, current: Reservation) -> Mask:
     """Return a mask of the nodes that are not reserved."""
     others: Mask = ~context.state.table().named(current.nodes)
     return others
+
+
+def _has_precedence(context: Context, queued: QueuedPodGroup, head: QueuedPodGroup) -> bool:
+    """Return True if the group is within the share of its queue, and the head is above that of another one."""
+    queues = context.groups.queue_of_key(queued.key), context.groups.queue_of_key(head.key)
+    return queues[0] != queues[1] and _is_within_share(context, queued) and not _is_within_share(context, head)
+
+
+def _is_within_share(context: Context, queued: QueuedPodGroup) -> bool:
+    """Return True if the queue of the group would not be above its share if the group had started."""
+    groups, group = context.groups, context.groups.requirements(queued.key)
+    return isinstance(group, PodGroup) and groups.is_within_share(group, groups.needed(group, queued.pods))
 
 
 # -- messages ----------------------------------------------------------------------------------------------------------

@@ -351,6 +351,13 @@ class PodGroupManager:
         """Return True if the first group of the queue that cannot be scheduled holds back the others."""
         return self.quota is not None and self._call(False, self.quota, QUOTA, self.quota.has_strict_order, queue)
 
+    def is_within_share(self, group: PodGroup, request: Mapping[str, int]) -> bool:
+        """Return True if the group's queue would not be above its share with this request, or there are no queues."""
+        if self.quota is None:
+            return True
+        self.report_usage()
+        return self._call(True, self.quota, QUOTA, self.quota.is_within_share, group, dict(request))
+
     def may_reclaim(self, group: PodGroup, request: Mapping[str, int]) -> bool:
         """Return True if the group's queue may evict pods of other queues for the request."""
         quota = self.quota

@@ -221,7 +221,8 @@ def _run_preemption(
     outcome = run_pod_group_post_filter(context, group, pods, next(iter(failures.values())).message)
     found = of_nomination(context, outcome.nominated)
     reason, plugin = ", ".join(outcome.reasons), outcome.plugin
-    if found is None and preemption is not None and not outcome.is_final:
+    is_short = bool(context.groups.shortage(group, ()))  # pods above the minimum evict nobody
+    if found is None and preemption is not None and is_short and not outcome.is_final:
         members = list(queued.members.values())
         result = GroupPreemptionSearch(context, group, queued.pod.priority, members, now, queued.insufficient).run()
         plugin = preemption.name

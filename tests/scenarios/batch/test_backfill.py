@@ -7,7 +7,7 @@ import copy
 import pytest
 
 from tests.scenarios.batch.cluster import Cluster
-from tests.scenarios.batch.manifests import NATIVE, RUN_SECONDS, VOLCANO, Gang, gang, node, pod
+from tests.scenarios.batch.manifests import NATIVE, RUN_SECONDS, VOLCANO, Gang, gang, node, pod, queue
 
 
 def job(name: str, size: int, seconds: int) -> Gang:
@@ -97,3 +97,12 @@ def test_large_group_is_not_starved_by_small_pods(api: str, declared: bool) -> N
     assert 126 <= started <= 127
     later = [cluster.started[f"default/single{time}"] for time in range(102, 240, 6)]
     assert min(later) >= started
+
+
+def test_group_within_its_share_does_not_wait_for_one_above_the_share_of_another_queue() -> None:
+    cluster = Cluster(*(node(f"slot{i}") for i in range(2)), queue("a", weight=1), queue("b", weight=1))
+    cluster.submit(gang("r", 1, [pod("r0")], api=VOLCANO, queue="a"))
+    cluster.submit(gang("head", 2, api=VOLCANO, queue="a"))
+    assert cluster.machine.context.reservations.current is not None
+    cluster.submit(gang("b", 1, api=VOLCANO, queue="b"))
+    assert cluster.members("b") == 1

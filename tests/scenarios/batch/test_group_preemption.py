@@ -9,6 +9,7 @@ from tests.scenarios.batch.manifests import (
     APIS,
     COSCHEDULING,
     NATIVE,
+    RACK,
     VOLCANO,
     Gang,
     annotated,
@@ -132,6 +133,16 @@ def test_surplus_pod_is_evicted_rather_than_one_of_a_complete_group(api: str) ->
     cluster.advance(30)
     assert [name[:2] for name in cluster.evicted_names] == ["el"]
     assert (cluster.members(elastic), cluster.members(core)) == (3, 3)
+
+
+@pytest.mark.parametrize("spec", [{}, {"topology": RACK}], ids=["anywhere", "in one rack"])
+def test_surplus_evicts_nobody(spec: dict[str, str]) -> None:
+    cluster = Cluster(*(node(f"n{i}", labels={RACK: "r1"}) for i in range(2)))
+    cluster.submit(pod("low"))
+    cluster.submit(gang("high", 1, [pod(f"high{i}", priority=100) for i in range(2)], api=NATIVE, **spec))
+    cluster.advance(60)
+    assert cluster.evictions == []
+    assert cluster.members("high") == 1
 
 
 @pytest.mark.parametrize("api", [NATIVE, VOLCANO])
