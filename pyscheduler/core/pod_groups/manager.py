@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
 from pyscheduler.api.events import NODE, Action, ClusterEvent
@@ -327,8 +328,7 @@ class PodGroupManager:
 
     def exceeded(self, group: PodGroup, request: Mapping[str, int]) -> str:
         """Return why the group's queue may not allocate this much more, "" if it may or there are no queues."""
-        quota = self.quota
-        if quota is None:
+        if (quota := self.quota) is None:
             return ""
         self.report_usage()
         return self._call(f"plugin {quota.name} failed", quota, QUOTA, quota.exceeded, group, dict(request))
@@ -353,18 +353,15 @@ class PodGroupManager:
 
     def is_within_share(self, group: PodGroup, request: Mapping[str, int]) -> bool:
         """Return True if the group's queue would not be above its share with this request, or there are no queues."""
-        if self.quota is None:
-            return True
         self.report_usage()
-        return self._call(True, self.quota, QUOTA, self.quota.is_within_share, group, dict(request))
+        quota = self.quota
+        return quota is None or self._call(True, quota, QUOTA, quota.is_within_share, group, dict(request))
 
     def may_reclaim(self, group: PodGroup, request: Mapping[str, int]) -> bool:
         """Return True if the group's queue may evict pods of other queues for the request."""
-        quota = self.quota
-        if quota is None:
-            return False
         self.report_usage()
-        return self._call(False, quota, QUOTA, quota.may_reclaim, group, dict(request))
+        quota = self.quota
+        return quota is not None and self._call(False, quota, QUOTA, quota.may_reclaim, group, dict(request))
 
     def take_quota_changes(self) -> bool:
         """Return True if the usage of a group, or what limits the queues, has changed since the last call."""
@@ -384,8 +381,7 @@ class PodGroupManager:
         units: Sequence[tuple[EvictionUnit, PodGroup]],
     ) -> Sequence[EvictionUnit] | str:
         """Return the units of other queues that make room for the request, or why there are none."""
-        quota = self.quota
-        if quota is None:
+        if (quota := self.quota) is None:
             return ()
         self.report_usage()
         failed: Sequence[EvictionUnit] | str = f"plugin {quota.name} failed"
@@ -393,10 +389,10 @@ class PodGroupManager:
 
     def has_reclaim_candidates(self, group: PodGroup) -> bool:
         """Return True if pods of other queues have a node."""
-        if self.quota is None:
-            return False
         self.report_usage()
-        return any(not self.may_preempt(group, other) for other in self._queues_in_use.representatives())
+        return self.quota is not None and any(
+            not self.may_preempt(group, other) for other in self._queues_in_use.representatives()
+        )
 
     def needed(self, group: PodGroup, pending: Collection[Pod]) -> Counter[str]:
         """Return what the least of the pending pods request that the group still needs for its minimum."""
@@ -455,6 +451,11 @@ class PodGroupManager:
         if not group.min_count_by_role:
             return True
         return not group.shortage([self.role_of(pod) for pod in (*state.pods.values(), *state.succeeded.values())])
+
+    def without_usage(self, pods: Iterable[Pod]) -> AbstractContextManager[None]:
+        """Report the usage without these placed pods within a `with` block, for a dry run of their eviction."""
+        keys = ((self._key_of.get(pod.uid), pod) for pod in pods)
+        return self._usage.without([(key, pod) for key, pod in keys if key and pod.uid in self._groups[key].placed])
 
     def reserve(self, key: PodGroupKey, pods: Iterable[Pod]) -> None:
         """Count pending pods of a group as allocated until its next attempt: others are being evicted for them."""

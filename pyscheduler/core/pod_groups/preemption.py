@@ -58,19 +58,22 @@ class GroupPreemptionSearch:
         self._group = group
         self._priority = priority
         self._members = members
+        self._pods = [queued.pod for queued in members]
         self._now = now
         self._least = dict(insufficient)
+        self._is_over_quota = False
 
-    def run(self) -> GroupPreemption | str | None:
+    def run(self, *, is_over_quota: bool = False) -> GroupPreemption | str | None:
         """Return the victims and the nodes of the members; None if the group does not fit without any of them.
 
         With queues, the victims are pods of lower priority of the group's own queue, or those that it may reclaim from
-        others; a text if these do not serve.
+        others; a text if these do not serve. Nothing is reclaimed for a group that is over its quota.
         """
+        self._is_over_quota = is_over_quota
         terminating = self._terminating_pods()
         units = self._by_disruption(self._of_lower_priority()) if terminating or self._may_suffice() else []
         needed = self._fewest(units, terminating) if units or terminating else None
-        if needed is None and self._context.groups.quota is not None:
+        if needed is None and self._context.groups.quota is not None and not is_over_quota:
             reclaimed = self._reclaim()
             if isinstance(reclaimed, str):
                 return reclaimed
@@ -97,7 +100,7 @@ class GroupPreemptionSearch:
         context = self._context
         if not context.groups.has_reclaim_candidates(self._group):
             return ()
-        request = context.groups.needed(self._group, [queued.pod for queued in self._members])
+        request = context.groups.needed(self._group, self._pods)
         free = self._free(request)
         units = self._with_groups(eviction_units(context, self._group.key, CRITICAL_PRIORITY))
         found = context.groups.reclaim(self._group, request, free, units)
@@ -187,10 +190,13 @@ class GroupPreemptionSearch:
 
     def _place(self, removed: Iterable[EvictionUnit], terminating: Iterable[Pod]) -> dict[str, str] | None:
         """Return the node of each member that is placed without these pods; None if the group does not fit."""
-        state = self._context.state
-        with state.dry_run():
-            for pod in (*terminating, *_pods_of(removed)):
+        state, groups = self._context.state, self._context.groups
+        gone = [*terminating, *_pods_of(removed)]
+        with state.dry_run(), groups.without_usage(gone if self._is_over_quota else ()):
+            for pod in gone:
                 state.remove(pod.uid)
+            if self._is_over_quota and groups.exceeded(self._group, groups.needed(self._group, self._pods)):
+                return None
             search = PlacementSearch(self._context, self._group, self._now)
             try:
                 fits = search.run(self._members)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 from pyscheduler.api.pod import Pod
 from pyscheduler.api.pod_group import PodGroup, PodGroupKey
@@ -97,6 +98,17 @@ class UsageByGroup:
         """Count a pod as placed, or as pending again."""
         self.remove(key, pod, placed=not placed)
         self.add(key, pod, placed=placed)
+
+    @contextmanager
+    def without(self, members: Sequence[tuple[PodGroupKey, Pod]]) -> Iterator[None]:
+        """Leave out these placed pods within a `with` block."""
+        for key, pod in members:
+            self.remove(key, pod, placed=True)
+        try:
+            yield
+        finally:
+            for key, pod in members:
+                self.add(key, pod, placed=True)
 
     def touch(self, key: PodGroupKey) -> None:
         """Return the group from `take_stale` although its pods are the same."""

@@ -206,7 +206,9 @@ def _run_preemption(
     Sets the nominated nodes in `failures`. Members keep their nominations as long as victims there are terminating.
     """
     pods = queued.pods
-    if any(failure.reason in (QUOTA_EXCEEDED, ROOM_RESERVED) for failure in failures.values()):
+    reasons = {failure.reason for failure in failures.values()}
+    is_over_quota = QUOTA_EXCEEDED in reasons
+    if ROOM_RESERVED in reasons or (is_over_quota and not _is_over_quota(context, group, pods)):
         return []
     profile = context.profiles[pods[0].scheduler_name]
     preemption = profile.preemption
@@ -224,7 +226,9 @@ def _run_preemption(
     is_short = bool(context.groups.shortage(group, ()))  # pods above the minimum evict nobody
     if found is None and preemption is not None and is_short and not outcome.is_final:
         members = list(queued.members.values())
-        result = GroupPreemptionSearch(context, group, queued.pod.priority, members, now, queued.insufficient).run()
+        result = GroupPreemptionSearch(context, group, queued.pod.priority, members, now, queued.insufficient).run(
+            is_over_quota=is_over_quota
+        )
         plugin = preemption.name
         if isinstance(result, str):
             reason = f"{reason} {result}".strip()
@@ -246,6 +250,11 @@ def _run_preemption(
             context, queued.pod, node_name, victims, plugin, now, by=f"podgroup {group.key}"
         )
     ]
+
+
+def _is_over_quota(context: Context, group: PodGroup, pods: Sequence[Pod]) -> bool:
+    """Return True if evictions in the queue may let the group start: not if others come before it."""
+    return bool(context.groups.exceeded(group, context.groups.needed(group, pods)))
 
 
 def _refused_by_queue(

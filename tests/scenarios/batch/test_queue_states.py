@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.scenarios.batch.cluster import Cluster
-from tests.scenarios.batch.manifests import VOLCANO, Gang, gang, node, pod, queue
+from tests.scenarios.batch.manifests import VOLCANO, Gang, gang, in_queue, node, pod, queue
 
 
 def job(name: str, queue_name: str, size: int) -> Gang:
@@ -67,3 +67,29 @@ def test_status_of_a_queue_starts_no_attempts() -> None:
     cluster.submit(queue("other", weight=1))
     cluster.advance(20)
     assert cluster.attempts.count > before
+
+
+def test_pod_of_a_full_queue_preempts_pods_of_its_queue_only() -> None:
+    cluster = Cluster(node("n", 4), queue("q", capability={"cpu": 2}), queue("other"))
+    cluster.submit(in_queue("other", pod("theirs")), in_queue("q", pod("low0")), in_queue("q", pod("low1")))
+    assert len(cluster.bindings) == 3
+    cluster.submit(in_queue("q", pod("high", priority=10)))
+    cluster.advance(30)
+    assert len(cluster.evictions) == 1
+    assert cluster.evicted_names[0].startswith("low")
+    assert {"default/high", "default/theirs"} <= cluster.bindings.keys()
+
+
+def test_pod_of_a_full_queue_preempts_nobody_of_its_priority() -> None:
+    cluster = Cluster(node("n", 4), queue("q", capability={"cpu": 2}))
+    cluster.submit(*(in_queue("q", pod(name)) for name in "abc"))
+    cluster.advance(30)
+    assert (len(cluster.bindings), cluster.evictions) == (2, [])
+
+
+def test_group_that_its_quota_never_admits_evicts_nobody() -> None:
+    cluster = Cluster(node("n", 8), queue("q", capability={"cpu": 2}))
+    cluster.submit(in_queue("q", pod("low")))
+    cluster.submit(gang("big", 3, [pod(f"big{i}", priority=10) for i in range(3)], api=VOLCANO, queue="q"))
+    cluster.advance(60)
+    assert cluster.evictions == []
