@@ -247,12 +247,20 @@ class Queues(QuotaPlugin):
         self, group: PodGroup, request: Amounts, free: Amounts, units: Sequence[tuple[EvictionUnit, PodGroup]]
     ) -> Sequence[EvictionUnit] | str:
         self._read_queues()
-        queue = self.queue_of_group(group)
-        others = [(unit, other) for unit, other in units if self.queue_of_group(other) != queue]
+        queue, tree = self.queue_of_group(group), self._tree
+        # Evictions in queues that do not share an exceeded limit leave it exceeded.
+        limits = {exceeded.queue for exceeded in tree.allows(queue, request)}
+        others = [
+            (unit, other)
+            for unit, other in units
+            if (theirs := self.queue_of_group(other)) != queue and limits.issubset(tree.path(theirs) if limits else ())
+        ]
         if not others:
             return ()
+        headroom = tree.headroom(queue)
+        free = {resource: min(amount, headroom.get(resource, amount)) for resource, amount in free.items()}
         bundles = [_bundle(unit, other, self.queue_of_group(other)) for unit, other in others]
-        found = find_victims(self._tree, queue, request, free, bundles)
+        found = find_victims(tree, queue, request, free, bundles)
         if found.reason:
             return found.reason
         chosen = {id(bundle) for bundle in found.victims}

@@ -55,8 +55,8 @@ def find_victims(
 
 
 def is_within_share(tree: QueueTree, queue: str, request: Mapping[str, int]) -> bool:
-    """Return True if neither the queue nor one above it would exceed its deserved amounts with the request."""
-    return queue in tree and not _excesses(tree, queue, request)
+    """Return True if the queue would not exceed its deserved amounts with the request."""
+    return queue in tree and queue not in _excesses(tree, queue, request)
 
 
 def may_reclaim(tree: QueueTree, queue: str, request: Mapping[str, int]) -> bool:

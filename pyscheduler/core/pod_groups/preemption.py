@@ -67,16 +67,17 @@ class GroupPreemptionSearch:
         """Return the victims and the nodes of the members; None if the group does not fit without any of them.
 
         With queues, the victims are pods of lower priority of the group's own queue, or those that it may reclaim from
-        others; a text if these do not serve. Nothing is reclaimed for a group that is over its quota.
+        others; a text if these do not serve. For a group that is over a quota, what the victims have allocated of it
+        counts, too: pods of its own queue, and if it is within its share, those of queues with the same limit.
         """
         self._is_over_quota = is_over_quota
         terminating = self._terminating_pods()
         units = self._by_disruption(self._of_lower_priority()) if terminating or self._may_suffice() else []
         needed = self._fewest(units, terminating) if units or terminating else None
-        if needed is None and self._context.groups.quota is not None and not is_over_quota:
+        if needed is None and self._context.groups.quota is not None:
             reclaimed = self._reclaim()
             if isinstance(reclaimed, str):
-                return reclaimed
+                return None if is_over_quota else reclaimed
             needed = reclaimed or None
         if needed is None:
             return None
@@ -101,6 +102,8 @@ class GroupPreemptionSearch:
         if not context.groups.has_reclaim_candidates(self._group):
             return ()
         request = context.groups.needed(self._group, self._pods)
+        if self._is_over_quota and not context.groups.is_within_share(self._group, request):
+            return ()
         free = self._free(request)
         units = self._with_groups(eviction_units(context, self._group.key, CRITICAL_PRIORITY))
         found = context.groups.reclaim(self._group, request, free, units)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tests.scenarios.batch.cluster import Cluster, pending
+from tests.scenarios.batch.cluster import Cluster
 from tests.scenarios.batch.manifests import VOLCANO, Gang, Manifest, elastic_quota, gang, in_queue, node, pod, queue
 
 HOUR = 3600
@@ -49,7 +49,6 @@ class Example(NamedTuple):
     documented: Running | None = None
     """What runs in the end by the documentation, if we decide otherwise."""
     why: str = ""
-    mark: pytest.MarkDecorator | None = None
 
     @property
     def has_queues(self) -> bool:
@@ -79,10 +78,6 @@ A100, V100 = ({"cpu": 0, name: 10} for name in ("example.com/a100", "example.com
 
 def cards(a100: int, v100: int) -> dict[str, int]:
     return {"example.com/a100": a100, "example.com/v100": v100}
-
-
-SHARED_LIMIT = pending("a queue does not reclaim what siblings have allocated of the limit that they share")
-"""Mark of examples of ElasticQuotas, which together are limited to the sum of their minimums."""
 
 
 EXAMPLES = [
@@ -151,7 +146,6 @@ EXAMPLES = [
             Deployment("quota2", 2, {"quota1": 2, "quota2": 2}, {"cpu": 2}),
         ],
         evictions=1,
-        mark=SHARED_LIMIT,
     ),
     Example(
         f"{CAPACITY_KEP}, Story 1: the pods of A that borrow have 2 GPUs, and those of B 3",
@@ -166,7 +160,6 @@ EXAMPLES = [
             Deployment("b", 1, {"a": 2, "b": 2}, card(1)),
         ],
         evictions=1,
-        mark=SHARED_LIMIT,
     ),
     Example(
         f"{CAPACITY_KEP}, Story 2",
@@ -178,7 +171,6 @@ EXAMPLES = [
             Deployment("b", 1, {"a": 3, "b": 4, "c": 3}, card(1)),
         ],
         evictions=1,
-        mark=SHARED_LIMIT,
     ),
     Example(
         f"{CAPACITY_KEP}, Story 2: above its minimum, a quota preempts its own pods only",
@@ -190,7 +182,6 @@ EXAMPLES = [
             Deployment("b", 1, {"a": 2, "b": 5, "c": 3}, card(1), priority=100),
         ],
         evictions=1,
-        mark=SHARED_LIMIT,
     ),
     Example(
         f"{CAPACITY_KEP}, cross-namespace preemption",
@@ -208,7 +199,6 @@ EXAMPLES = [
         evictions=2,
         documented={"quota1": 2},
         why="victims are chosen on all nodes",
-        mark=SHARED_LIMIT,
     ),
     Example(f"{CLUSTER_QUEUE}, borrowing", teams(), [Deployment("a", 22, {"a": 21})], evictions=0),
     Example(
@@ -317,7 +307,7 @@ def running_by_queue(cluster: Cluster) -> dict[str, int]:
     return {name: names.count(name) for name in sorted(set(names))}
 
 
-@pytest.mark.parametrize("example", [pytest.param(each, marks=each.mark or (), id=each.source) for each in EXAMPLES])
+@pytest.mark.parametrize("example", [pytest.param(each, id=each.source) for each in EXAMPLES])
 def test_example(example: Example) -> None:
     cluster, running = run(example)
     assert running == [deployment.running for deployment in example.deployments]
