@@ -271,7 +271,7 @@ def test_restart_property_catches_usage_that_is_lost(monkeypatch: pytest.MonkeyP
         is_known = pod.uid in self._key_of
         set_pod(self, pod)
         if pod.node_name and not is_known and self.quota is not None and pod.uid in self._key_of:
-            self._usage.move(self._key_of[pod.uid], pod, placed=False)
+            self.usage.move(self._key_of[pod.uid], pod, placed=False)
 
     case = _case(Job(minimum=2), Job(), q0=QueueSpec(capability=2))
     check_restart(case)

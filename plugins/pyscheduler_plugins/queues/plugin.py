@@ -76,7 +76,7 @@ class Queues(QuotaPlugin):
         self._nodes: tuple[int, int] = (-1, -1)
         self._queues: dict[PodGroupKey, str] = {}
         self._held_back: set[str] = set()
-        """Queues of which the last group was held back by claims of others."""
+        """Queues of which the last group was held back by a quota, or by claims of others."""
 
     def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:
         return ()  # the groups that a queue refuses are retried when usage or queues change
@@ -193,6 +193,7 @@ class Queues(QuotaPlugin):
         self._read_queues()
         queue, tree = self.queue_of_group(group), self._tree
         for quota in tree.allows(queue, request):
+            self._held_back.add(queue)
             return str(quota)
         if self._order is QueueOrder.DRF:
             return ""  # it divides what is free by dominant shares, not each resource on its own
@@ -211,7 +212,7 @@ class Queues(QuotaPlugin):
         return ""
 
     def _claims(self, unmet: Mapping[str, int], resource: str) -> Iterable[int]:
-        """Return the claims of queues; none of those that are held back by claims of others: they would never end."""
+        """Return the claims of queues; none of those that are held back themselves: they would never end."""
         if not self._held_back:
             return unmet.values()
         return (amount for queue, amount in unmet.items() if not self._is_held_back(queue, resource))

@@ -86,7 +86,7 @@ class PodGroupManager:
         """Members that have to be bound before others of their groups, since their bindings were refused before."""
         self.quota: QuotaPlugin | None = None
         """The plugin that divides the cluster among queues, or None."""
-        self._usage, self._reported = UsageByGroup(), ReportedUsage()
+        self.usage, self._reported = UsageByGroup(), ReportedUsage()
         self._queues_in_use = QueuesInUse()
         self._limits_changed = False
         self._time = -math.inf
@@ -103,7 +103,7 @@ class PodGroupManager:
         """Use these plugins, by scheduler name, from now on. `pods` are all that exist, `placed` those with a node."""
         succeeded = [pod for group in self._groups.values() for pod in group.succeeded.values()]
         self._plugins, self.quota = plugins, quota
-        self._usage, self._reported, self._queues_in_use = UsageByGroup(), ReportedUsage(), QueuesInUse()
+        self.usage, self._reported, self._queues_in_use = UsageByGroup(), ReportedUsage(), QueuesInUse()
         self.is_enabled = bool(plugins)
         self._adopted = []
         if quota is not None and quota.tracks_time and self._time >= 0:
@@ -163,11 +163,11 @@ class PodGroupManager:
         is_placed = was_placed or bool(pod.node_name)
         if self.quota is not None and (old is None or old.signature is not pod.signature or is_placed != was_placed):
             if old is not None:
-                self._usage.remove(key, old, placed=was_placed)
-            self._usage.add(key, pod, placed=is_placed)
+                self.usage.remove(key, old, placed=was_placed)
+            self.usage.add(key, pod, placed=is_placed)
         if old is None or old.signature is not pod.signature:
             self.changed[key] = None
-            self._usage.touch(key)
+            self.usage.touch(key)
             if old is not None or group.newest is not pod.signature:
                 before_it = group.previous or group.requirements
                 group.invalidate()
@@ -186,7 +186,7 @@ class PodGroupManager:
         pod = group.pods.pop(uid, None)
         if pod is not None:
             if self.quota is not None:
-                self._usage.remove(key, pod, placed=uid in group.placed)
+                self.usage.remove(key, pod, placed=uid in group.placed)
             group.placed.discard(uid)
         else:
             del group.succeeded[uid]
@@ -194,7 +194,7 @@ class PodGroupManager:
         self.changed[key] = None
         if not group.pods and not group.succeeded:
             del self._groups[key]
-            self._usage.drop(key)
+            self.usage.drop(key)
 
     def add_succeeded(self, pod: Pod) -> bool:
         """Add a pod that has succeeded. Return True if it is a member of a group."""
@@ -215,7 +215,7 @@ class PodGroupManager:
             return
         self._groups[key].placed.add(uid)
         if self.quota is not None:
-            self._usage.move(key, pod, placed=True)
+            self.usage.move(key, pod, placed=True)
 
     def await_binding(self, key: PodGroupKey, pod: Pod) -> None:
         """Hold the group until the binding of this member has ended."""
@@ -238,7 +238,7 @@ class PodGroupManager:
             return
         self._groups[key].placed.discard(uid)
         if self.quota is not None:
-            self._usage.move(key, pod, placed=False)
+            self.usage.move(key, pod, placed=False)
 
     def _group_of(self, pod: Pod) -> PodGroupKey | None:
         """Return the group that the pod declares; other schedulers' pods are members too."""
@@ -414,7 +414,7 @@ class PodGroupManager:
         quota = self.quota
         if quota is None:
             return
-        for key, usage in self._usage.take_stale():
+        for key, usage in self.usage.take_stale():
             group = self.requirements(key) if usage is not None and key in self._groups else None
             if usage is None or not isinstance(group, PodGroup):
                 self._queues_in_use.remove(key)
@@ -422,9 +422,9 @@ class PodGroupManager:
                 self._reported.set(key, None)
                 continue
             state = self._groups[key]
-            allocated, pending = usage.reported(self._usage.reserved.get(key, {}))
-            if not self._has_minimum(group, state):
-                pending = {}
+            allocated, pending = usage.reported(self.usage.reserved.get(key, {}))
+            if key in self.usage.too_large or not self._has_minimum(group, state):
+                pending = {}  # no share is kept for a group that cannot start
             self._queues_in_use.set(group, is_used=bool(state.placed))
             self._call(None, quota, QUOTA, quota.set_usage, group, allocated, pending)
             self._reported.set(key, (group.queue, allocated, pending))
@@ -455,14 +455,14 @@ class PodGroupManager:
     def without_usage(self, pods: Iterable[Pod]) -> AbstractContextManager[None]:
         """Report the usage without these placed pods within a `with` block, for a dry run of their eviction."""
         keys = ((self._key_of.get(pod.uid), pod) for pod in pods)
-        return self._usage.without([(key, pod) for key, pod in keys if key and pod.uid in self._groups[key].placed])
+        return self.usage.without([(key, pod) for key, pod in keys if key and pod.uid in self._groups[key].placed])
 
     def reserve(self, key: PodGroupKey, pods: Iterable[Pod]) -> None:
         """Count pending pods of a group as allocated until its next attempt: others are being evicted for them."""
         requests = Counter[str]()
         for pod in pods:
             requests.update(pod.requests.effective)
-        self._usage.reserve(key, requests)
+        self.usage.reserve(key, requests)
 
     def is_broken(self, group: PodGroup) -> bool:
         """Return True if some pods of the group have a node, but fewer than it needs."""
@@ -483,13 +483,13 @@ class PodGroupManager:
                 self._limits_changed = True
                 self.changed.update(dict.fromkeys(self._groups))
                 for key in self._groups:
-                    self._usage.touch(key)  # it may be in another queue
+                    self.usage.touch(key)  # it may be in another queue
         for plugin in dict.fromkeys(self._plugins.values()):
             if any(kind.kind == event.resource for kind in plugin.watches):
                 keys = self._call(None, plugin, POD_GROUP, lambda p: [*p.changed_groups(event)], plugin)
                 for key in self._groups if keys is None else keys:
                     if (group := self._groups.get(key)) is not None:
-                        self._usage.touch(key)
+                        self.usage.touch(key)
                         group.invalidate()
                         self.changed[key] = None
 

@@ -37,6 +37,12 @@ def most_members(nodes: NodeTable, least: Mapping[str, int]) -> int:
     return int(members_that_fit(free, least, len(nodes)).sum())
 
 
+def fits_empty_nodes(nodes: NodeTable, least: Mapping[str, int], needed: int) -> bool:
+    """Return False if so many members of these requests would not fit even if nothing else ran."""
+    allocatable = {resource: nodes.allocatable(resource) for resource in least}
+    return int(members_that_fit(allocatable, least, len(nodes)).sum()) >= needed
+
+
 def insufficient_resources(failures: Iterable[Failure], resources: Iterable[str]) -> Set[str]:
     """Return the resources of which nodes had too little in a failed attempt.
 

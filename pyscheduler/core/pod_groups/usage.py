@@ -72,6 +72,14 @@ class UsageByGroup:
         self._stale: dict[PodGroupKey, None] = {}
         self.reserved: dict[PodGroupKey, Counter[str]] = {}
         """Requests of members that are nominated to nodes where pods are being evicted for them."""
+        self.too_large: set[PodGroupKey] = set()
+        """Groups that would not fit even if nothing else ran."""
+
+    def set_too_large(self, key: PodGroupKey, *, is_too_large: bool) -> None:
+        """Set whether the group does not fit into the cluster, so that it has no claim to a share."""
+        if is_too_large != (key in self.too_large):
+            (self.too_large.add if is_too_large else self.too_large.discard)(key)
+            self.touch(key)
 
     def reserve(self, key: PodGroupKey, requests: Counter[str] | None) -> None:
         """Count these pending requests of a group as allocated; None for none."""
@@ -119,6 +127,7 @@ class UsageByGroup:
         """Remove a group without pods."""
         self._groups.pop(key, None)
         self.reserved.pop(key, None)
+        self.too_large.discard(key)
         self._stale[key] = None
 
     def take_stale(self) -> list[tuple[PodGroupKey, GroupUsage | None]]:

@@ -37,6 +37,7 @@ from pyscheduler.core.pod_groups.preemption import GroupPreemptionSearch, of_nom
 from pyscheduler.core.pod_groups.quota_waits import Permission
 from pyscheduler.core.pod_groups.refused_binding import refused_before
 from pyscheduler.core.pod_groups.reservation import RESERVATION
+from pyscheduler.core.pod_groups.room import fits_empty_nodes
 from pyscheduler.core.pod_groups.wakeups import set_insufficient
 from pyscheduler.core.preemption.executor import prepare_candidate
 from pyscheduler.core.queue.queued_pod_group import QueuedPodGroup
@@ -84,6 +85,10 @@ def schedule_pod_group(context: Context, queued: QueuedPodGroup, now: float) -> 
     placed = search.placed
     failures = _failures_of_all(context, group, queued, search)
     set_insufficient(queued, failures.values())
+    if context.groups.quota is not None:
+        least, needed = dict(queued.insufficient), context.groups.needed_count(group)
+        is_too_large = not fits_empty_nodes(context.state.table(), least, needed)
+        context.groups.usage.set_too_large(queued.key, is_too_large=is_too_large)
     evictions = [] if placed or not failures else _run_preemption(context, group, queued, failures, now)
     if context.groups.quota is not None:
         failures = backfill.end_attempt(context, group, queued, failures, now, may_start=bool(placed or evictions))

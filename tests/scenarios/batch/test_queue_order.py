@@ -28,7 +28,7 @@ def job(name: str, queue_name: str, size: int, cpu: str | int = 1, priority: int
 
 def test_group_starts_when_the_claim_of_another_queue_is_deleted() -> None:
     cluster = Cluster(node("n1", 5), node("n2", 5), queue("a", weight=1), queue("b", weight=1))
-    borrowing, claim = job("more", "a", 2), job("big", "b", 2, cpu=6)
+    borrowing, claim = job("more", "a", 2), job("big", "b", 2, cpu=5)
     cluster.submit(job("first", "a", 5))
     cluster.submit(claim)
     cluster.submit(borrowing)

@@ -107,3 +107,23 @@ def test_shares_of_a_hierarchy_do_not_drift_while_pods_end_and_start(seed: int) 
         cluster.end(rng.choice(running).partition("/")[2])
         cluster.advance(5)
         assert {name: cluster.running(group) for name, group in groups.items()} == {"n1": 5, "n21": 5}
+
+
+@pytest.mark.parametrize(
+    "blocked",
+    [
+        pytest.param(gang("x", 5, api=VOLCANO, queue="small"), id="above its quota"),
+        pytest.param(gang("x", 1, [pod("x0", 30)], api=VOLCANO, queue="other"), id="larger than any node"),
+        pytest.param(gang("x", 13, api=VOLCANO, queue="other"), id="larger than the cluster"),
+    ],
+)
+def test_no_share_is_kept_for_a_group_that_cannot_start(blocked: Gang) -> None:
+    cluster = Cluster(
+        *(node(f"n{i}", 4) for i in range(3)),
+        *(queue(name, weight=1) for name in ("a", "other")),
+        queue("small", weight=1, capability={"cpu": 3}),
+    )
+    cluster.submit(blocked)
+    cluster.submit(gang("a", 12, api=VOLCANO, queue="a"))
+    cluster.advance(60)
+    assert cluster.members("a") == 12
