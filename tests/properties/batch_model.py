@@ -16,6 +16,7 @@ from pyscheduler.api import Pod
 from pyscheduler.config.load import load
 from pyscheduler.config.loaded import LoadedConfig
 from pyscheduler.core.commands import Command, Evict
+from pyscheduler_plugins.queues.plugin import Queues
 from tests.properties.state_steps import scripts
 from tests.scenarios.batch.cluster import CONFIG, Cluster
 from tests.scenarios.batch.manifests import RACK, VOLCANO, Gang, Manifest, annotated, gang, node, pod, queue
@@ -25,6 +26,7 @@ PARENTS = {"q0": "", "q1": "", "q2": PARENT, "q3": PARENT}
 """Parent of each queue with jobs."""
 QUEUE_NAMES = [PARENT, *PARENTS]
 MILLI = 1000
+HUGE = 1 << 40
 
 
 class QueueSpec(NamedTuple):
@@ -276,8 +278,25 @@ class BatchCluster(Cluster):
                 others = [key for key in oldest if key not in driver]
                 bundles = [driver.union(others[: self.jobs[name].minimum - len(driver)])]
             for bundle in bundles:
-                assert not self._fits(preemptor, set(victims) - bundle), f"{bundle} are evicted without need"
+                is_unneeded = self._fits(preemptor, set(victims) - bundle) and not self._frees_quota(preemptor, name)
+                assert not is_unneeded, f"{bundle} are evicted without need"
         self._check_guarantees(self.jobs[preemptor].queue, by_job)
+
+    def _frees_quota(self, preemptor: str, victim: str) -> bool:
+        """Return True if the job cannot start beside this one of its queue, even if there is room."""
+        job, quota = self.jobs[preemptor], self.machine.context.groups.quota
+        assert isinstance(quota, Queues)
+        needed = max(1, job.minimum - len(self.running_of(preemptor))) * job.cpu * MILLI
+        limits = {name: self.specs[name].capability * MILLI for name in path(job.queue)}
+        limits = {name: limit for name, limit in limits.items() if limit >= 0}
+        others = {name: other for name, other in self.jobs.items() if other.queue != job.queue}
+        if any(len(self.running_of(name)) < other.size for name, other in others.items()):
+            # Above its share, a queue leaves to others what they have a claim to.
+            limits[job.queue] = min(limits.get(job.queue, HUGE), quota.tree.deserved(job.queue).get("cpu", 0))
+        allocated = self.allocated()
+        return self.jobs[victim].queue == job.queue and any(
+            allocated[name] + needed > limit for name, limit in limits.items()
+        )
 
     def _fits(self, preemptor: str, removed: set[str]) -> bool:
         """Return True if the job's minimum fits once these pods are gone, and all that are terminating."""
