@@ -245,7 +245,6 @@ async def test_job_with_an_index_that_fails_once_runs_to_completion(
         assert (done["status"]["succeeded"], done["status"]["failed"]) == (6, 1)
 
 
-@pytest.mark.xfail(reason="no status.phase is written to PodGroups of Volcano", raises=TimeoutError, strict=True)
 async def test_controller_that_waits_for_the_phase_creates_its_pods(namespace: Namespace) -> None:
     """Volcano's controller of Jobs and Kubeflow's training operator create pods after the phase Pending only."""
     app = await submitted(namespace, OPERATORS["training operator, Volcano"])
