@@ -41,6 +41,8 @@ SELDOM = {
     Right("scheduling.x-k8s.io", "podgroups", "get"): "only with PodGroups",
     Right("scheduling.k8s.io", "priorityclasses", "list"): "only with PodGroups",
     Right("scheduling.k8s.io", "priorityclasses", "watch"): "only with PodGroups",
+    Right("topology.volcano.sh", "hypernodes", "list"): "only with PodGroups, where HyperNodes are installed",
+    Right("topology.volcano.sh", "hypernodes", "watch"): "only with PodGroups, where HyperNodes are installed",
     Right("scheduling.volcano.sh", "queues", "list"): "only with plugins that read queues",
     Right("scheduling.volcano.sh", "queues", "watch"): "only with plugins that read queues",
     Right("scheduling.volcano.sh", "queues/status", "patch"): "only with plugins that read queues",
