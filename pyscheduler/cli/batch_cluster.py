@@ -36,7 +36,7 @@ def batch_config(scheduler: str) -> LoadedConfig:
 
 
 class ReadScope(NamedTuple):
-    """What could not be listed."""
+    """Namespace and kinds to which the list of objects is limited."""
 
     namespace: str = ""
     """The only namespace that was read; "" if all were."""

@@ -31,7 +31,7 @@ _MAX_SHARE = 0.25
 
 
 class CommandOutput(NamedTuple):
-    """What a command shows."""
+    """Output of a command in both formats."""
 
     table: RenderableType
     lines: Mapping[str, str]

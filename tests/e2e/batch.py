@@ -9,16 +9,14 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 import pytest
-import yaml
 
 from tests.controlplane.arguments import Options
 from tests.e2e.client import ApiClient, ApiError, Json
 from tests.e2e.plane import REAL, Plane, new_namespace, opened, real
-from tests.e2e.scheduler import ROOT, create_documents, install
+from tests.e2e.scheduler import ROOT, install_batch
 from tests.e2e.workloads import placed
 
 CONFIG = ROOT / "config" / "batch.yaml"
-CRDS = ROOT / "manifests" / "crds"
 SCHEDULER = "pyscheduler"
 
 NATIVE = "scheduling.k8s.io/v1alpha2"
@@ -50,9 +48,7 @@ async def batch_plane(config: pytest.Config) -> AsyncIterator[Plane]:
     target = config.getoption("--control-plane", default="")
     options = Options(extra={"kube-apiserver": GATES})
     async with real(config, options) if target == REAL else opened(target, config) as plane:
-        await install(plane.api)
-        for name in yaml.safe_load((CRDS / "kustomization.yaml").read_text())["resources"]:
-            await create_documents(plane.api, CRDS / name)
+        await install_batch(plane.api)
         served = [f"/apis/{VOLCANO}/podgroups", f"/apis/{VOLCANO}/queues", f"/apis/{COSCHEDULING}/podgroups"]
         for path in (*served, f"/apis/{NATIVE}/podgroups") if plane.real else served:
             await plane.api.until(path, lambda found: "items" in found)

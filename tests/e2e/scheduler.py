@@ -49,6 +49,14 @@ async def install(api: ApiClient) -> None:
     await api.until("/apis/scheduling.x-k8s.io/v1alpha1/podgroups", lambda found: "items" in found)
 
 
+async def install_batch(api: ApiClient) -> None:
+    """Install the base manifests, and the CRDs of pod groups, queues and Volcano Jobs."""
+    await install(api)
+    crds = ROOT / "manifests" / "crds"
+    for name in yaml.safe_load((crds / "kustomization.yaml").read_text())["resources"]:
+        await create_documents(api, crds / name)
+
+
 async def create_documents(api: ApiClient, manifest: Path) -> None:
     """Create the objects of a manifest; what is there already stays."""
     for document in _documents(manifest):

@@ -24,13 +24,12 @@ from tests.e2e.audit import AuditLog, Right, forbidden, used
 from tests.e2e.client import ApiClient, Json
 from tests.e2e.jobs import ended
 from tests.e2e.plane import REAL, Plane, new_namespace, opened, real
-from tests.e2e.scheduler import ROOT, create_documents, install, replica, scheduler_with
+from tests.e2e.scheduler import ROOT, create_documents, install_batch, replica, scheduler_with
 from tests.e2e.workloads import hollow_nodes, in_pool, job, placed, pod, pod_spec, running, unscheduled
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 CONFIG = ROOT / "config" / "batch.yaml"
-CRDS = ROOT / "manifests" / "crds"
 JOBS_ROLE = ROOT / "manifests" / "overlays" / "batch" / "volcano-jobs.yaml"
 SCHEDULER = "pyscheduler"
 SERVICE_ACCOUNT = "system:serviceaccount:kube-system:pyscheduler"
@@ -119,9 +118,7 @@ async def batch(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPat
     flags = () if log is None else log.options.extra["kube-apiserver"]
     options = Options(extra={"kube-apiserver": (*flags, *GATES)})
     async with real(request.config, options) if log else opened(target, request.config) as plane:
-        await install(plane.api)
-        for name in yaml.safe_load((CRDS / "kustomization.yaml").read_text())["resources"]:
-            await create_documents(plane.api, CRDS / name)
+        await install_batch(plane.api)
         await create_documents(plane.api, JOBS_ROLE)
         for api in APIS.values():
             if api.version and (plane.real or api is not APIS["native"]):

@@ -18,13 +18,12 @@ from tests.controlplane.arguments import Options
 from tests.e2e.audit import AuditLog, Right, forbidden, granted, used
 from tests.e2e.client import ApiClient, Json
 from tests.e2e.plane import REAL, Plane, new_namespace, opened, real
-from tests.e2e.scheduler import ROOT, create_documents, install, scheduler_with
+from tests.e2e.scheduler import ROOT, create_documents, install_batch, scheduler_with
 from tests.e2e.workloads import hollow_nodes, placed, pod, pod_spec
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 CONFIG = ROOT / "config" / "batch.yaml"
-CRDS = ROOT / "manifests" / "crds"
 ROLE = ROOT / "manifests" / "overlays" / "batch" / "volcano-jobs.yaml"
 SERVICE_ACCOUNT = "system:serviceaccount:kube-system:pyscheduler"
 QUEUES = "/apis/scheduling.volcano.sh/v1beta1/queues"
@@ -49,9 +48,7 @@ async def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempP
     log = AuditLog(tmp_path_factory.mktemp("audit")) if target == REAL else None
     options = Options() if log is None else log.options
     async with real(request.config, options) if log else opened(target, request.config) as plane:
-        await install(plane.api)
-        for name in yaml.safe_load((CRDS / "kustomization.yaml").read_text())["resources"]:
-            await create_documents(plane.api, CRDS / name)
+        await install_batch(plane.api)
         await create_documents(plane.api, ROLE)
         await plane.api.until("/apis/batch.volcano.sh/v1alpha1/jobs", lambda found: "items" in found)
         yield Cluster(plane, log)

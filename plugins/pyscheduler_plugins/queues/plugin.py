@@ -70,7 +70,7 @@ class Queues(QuotaPlugin):
         self._hierarchy = Hierarchy({}, {})
         self._versions = dict.fromkeys(self.watches, -1)
         self._declared: dict[tuple[ResourceKind, str, str], Declaration | None] = {}
-        """What the objects declared when they were read last, by kind, namespace and name."""
+        """Declarations of the objects at the last read, by kind, namespace and name."""
         self._by_namespace: Mapping[str, str] = {}
         self._resources: set[str] = set()
         self._nodes: tuple[int, int] = (-1, -1)

@@ -61,7 +61,7 @@ def is_within_share(tree: QueueTree, queue: str, request: Mapping[str, int]) -> 
 
 def may_reclaim(tree: QueueTree, queue: str, request: Mapping[str, int]) -> bool:
     """Return False if there are no victims for the request, whatever runs in the other queues."""
-    if queue not in tree or queue in _excesses(tree, queue, request):
+    if not is_within_share(tree, queue, request):
         return False
     requested = [resource for resource, amount in request.items() if amount > 0]
     path = tree.path(queue)

@@ -5,9 +5,9 @@
     retry            after a change: retry the groups that their queues no longer refuse
 
 A group waits because its queue may not allocate more, or not reclaim what it lacks, or because another group of a queue
-with strict order comes before it. Such changes are no events of the
-cluster: a pending pod that is deleted in another queue makes a share larger. So once the usage of any group or the
-limits of a queue have changed, the plugin is called again, once for all groups that wait for the same.
+with strict order comes before it. What ends that is no event of the cluster: a pending pod that is deleted in another
+queue makes a share larger. So once the usage of any group or the limits of a queue have changed, the plugin is called
+again, once for all groups that wait for the same.
 
 Of the groups that wait for the same, one is retried at a time, the first in their order: it may use up what has become
 available. The next one follows after its attempt, unless the queue refuses that again.

@@ -86,9 +86,7 @@ def schedule_pod_group(context: Context, queued: QueuedPodGroup, now: float) -> 
     failures = _failures_of_all(context, group, queued, search)
     set_insufficient(queued, failures.values())
     if context.groups.quota is not None:
-        least, needed = dict(queued.insufficient), context.groups.needed_count(group)
-        is_too_large = not fits_empty_nodes(context.state.table(), least, needed)
-        context.groups.usage.set_too_large(queued.key, is_too_large=is_too_large)
+        context.groups.usage.set_too_large(queued.key, is_too_large=_is_too_large(context, group, queued))
     evictions = [] if placed or not failures else _run_preemption(context, group, queued, failures, now)
     if context.groups.quota is not None:
         failures = backfill.end_attempt(context, group, queued, failures, now, may_start=bool(placed or evictions))
@@ -255,6 +253,12 @@ def _run_preemption(
             context, queued.pod, node_name, victims, plugin, now, by=f"podgroup {group.key}"
         )
     ]
+
+
+def _is_too_large(context: Context, group: PodGroup, queued: QueuedPodGroup) -> bool:
+    """Return True if the group lacks resources that it would lack even if nothing else ran."""
+    least, needed = dict(queued.insufficient), context.groups.needed_count(group)
+    return bool(least) and not fits_empty_nodes(context.state.table(), least, needed)
 
 
 def _is_over_quota(context: Context, group: PodGroup, pods: Sequence[Pod]) -> bool:
