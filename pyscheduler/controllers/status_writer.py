@@ -17,6 +17,8 @@ from pyscheduler.kube.errors import is_conflict, is_not_found
 BATCH_SECONDS = 0.2
 """Delay in seconds in which changes of an object are batched."""
 RETRY_SECONDS = 2.0
+_SHARED_FIELDS = {"conditions", "state"}
+"""Fields of statuses that have other writers: users close queues, the scheduler writes conditions of PodGroups."""
 
 Json = dict[str, Any]
 Key = tuple[str, str]
@@ -86,14 +88,14 @@ class ObjectStatusWriter:
 def status_patch(obj: Json, status: Json) -> Json | None:
     """Return the merge patch with the fields of the status that differ; None if there are none.
 
-    Conditions have other writers and are replaced as a list: the patch fails if the object has changed.
+    A patch of a field that others write too fails if the object has changed, so that nothing of theirs is overwritten.
     """
     present = obj.get("status") or {}
     changed = _difference({name: present.get(name) for name in status}, status)
     if not changed:
         return None
     version = {"metadata": {"resourceVersion": obj["metadata"].get("resourceVersion", "")}}
-    return (version if "conditions" in changed else {}) | {"status": changed}
+    return (version if _SHARED_FIELDS & changed.keys() else {}) | {"status": changed}
 
 
 def _difference(before: Json, after: Json) -> Json:

@@ -111,12 +111,21 @@ async def test_one_invalid_object_does_not_stop_the_others() -> None:
     assert server.phases == ["Running"]
 
 
-def test_patch_has_only_changed_fields_and_a_version_with_conditions() -> None:
+def test_patch_has_only_changed_fields_and_a_version_with_those_that_others_write() -> None:
     obj = {"metadata": {"resourceVersion": "7"}, "status": {"phase": "Running", "running": 1}}
     assert status_patch(obj, {"phase": "Running", "running": 2}) == {"status": {"running": 2}}
     with_conditions = {"metadata": {"resourceVersion": "7"}, "status": {"conditions": [{}]}}
     assert status_patch(obj, {"phase": "Running", "conditions": [{}]}) == with_conditions
     assert status_patch(obj, {"phase": "Running"}) is None
+
+
+def test_state_of_a_queue_that_a_user_has_closed_meanwhile_is_not_overwritten() -> None:
+    created = {"metadata": {"resourceVersion": "7"}}
+    patch = status_patch(created, {"state": "Open", "running": 0})
+    assert patch == {"metadata": {"resourceVersion": "7"}, "status": {"state": "Open", "running": 0}}
+    assert status_patch({**created, "status": {"state": "Closing"}}, {"state": "Closing", "running": 0}) == {
+        "status": {"running": 0}
+    }
 
 
 def test_patch_removes_amounts_that_are_gone() -> None:
