@@ -15,7 +15,7 @@ from pyscheduler.cel.values import INT_MAX, CelError, CelMap, Duration, Timestam
 
 _DEFAULT_PRECISION: Final = 6
 _MAX_WIDTH: Final = 100_000
-"""Not upstream's: `%e` takes its precision as a width there, so a short expression could fill the memory with spaces."""
+"""Not upstream's: `%e` takes its precision as a width there, so it could fill the memory with spaces."""
 _SUPERSCRIPT: Final = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 _NUMBERS_AS_TEXT: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 

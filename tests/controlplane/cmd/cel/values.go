@@ -69,9 +69,9 @@ func text(value ref.Val) string {
 		}
 		return "optional " + text(v.GetValue())
 	case apiservercel.Quantity:
-		return "quantity " + v.String()
+		return quantity(v)
 	case *apiservercel.Quantity:
-		return "quantity " + v.String()
+		return quantity(*v)
 	case apiservercel.Semver:
 		return "semver " + v.String()
 	case apiservercel.IP:
@@ -90,6 +90,12 @@ func text(value ref.Val) string {
 		return "type " + v.TypeName()
 	}
 	return fmt.Sprintf("%s %v", value.Type().TypeName(), value.Value())
+}
+
+// quantity returns the canonical form: String returns the parsed text if that is almost canonical, such as "1.e3".
+func quantity(v apiservercel.Quantity) string {
+	number, suffix := v.CanonicalizeBytes(nil)
+	return fmt.Sprintf("quantity %s%s", number, suffix)
 }
 
 func double(v float64) string {
