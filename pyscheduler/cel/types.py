@@ -52,6 +52,11 @@ def type_of_type(value: CelType) -> CelType:
     return CelType("type", "type", (value,))
 
 
+def struct(name: str) -> CelType:
+    """Return the type of messages with fields; `kubernetes.Quantity` is one without fields."""
+    return CelType("struct", name)
+
+
 def opaque(name: str, *parameters: CelType) -> CelType:
     """Return a type that a library declares, such as `kubernetes.Quantity`."""
     return CelType("opaque", name, parameters)

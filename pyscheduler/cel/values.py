@@ -90,12 +90,16 @@ class Duration:
 
 
 class Timestamp:
-    """A time in nanoseconds since 1970 in UTC, of the years 1 to 9999."""
+    """A time in nanoseconds since 1970 in UTC, of the years 1 to 9999.
 
-    __slots__ = ("nanoseconds",)
+    `offset` is the time zone in seconds east of UTC that its text is written in.
+    """
 
-    def __init__(self, nanoseconds: int) -> None:
+    __slots__ = ("nanoseconds", "offset")
+
+    def __init__(self, nanoseconds: int, offset: int = 0) -> None:
         self.nanoseconds = nanoseconds
+        self.offset = offset
 
     def __eq__(self, other: object) -> bool:
         return type(other) is Timestamp and other.nanoseconds == self.nanoseconds
@@ -137,9 +141,18 @@ class Opaque:
     __slots__ = ()
     TYPE: ClassVar[CelType]
 
+    def equal(self, other: Value) -> bool | CelError:
+        """Return True for an equal value, or an error if the type cannot be compared with that of the other."""
+        return other == self if type(other) is type(self) else NO_SUCH_OVERLOAD
+
     def __str__(self) -> str:
         """Return the text that Go prints for the value with `%v`."""
         return repr(self)
+
+    @property
+    def size(self) -> int:
+        """Return the size that the cost of functions depends on: 1 unless the type has a size in cel-go."""
+        return 1
 
 
 class CelMap:

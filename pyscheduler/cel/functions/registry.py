@@ -18,8 +18,8 @@ class Overload(msgspec.Struct, frozen=True):
     """One signature of a function.
 
     `arguments` include the target of a member function as the first. `call` takes as many values, none of which is an
-    error, and returns a value or a CelError. It is called only if each argument has the declared type, without regard
-    to parameters: a `list(int)` may be any tuple, a `dyn` or a type parameter anything.
+    error, and returns a value or a CelError. It is called only if each argument has the declared type; of lists and maps,
+    the first entry is checked, as in cel-go. The type `dyn` and type parameters accept anything.
     """
 
     id: str
