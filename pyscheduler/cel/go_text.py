@@ -7,6 +7,7 @@ import unicodedata
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
+from pyscheduler.cel.limits import spend
 from pyscheduler.cel.values import NANOSECONDS, NONE, CelMap, Duration, Optional, Timestamp, Value
 
 _ESCAPES: Final = {
@@ -20,6 +21,8 @@ _ESCAPES: Final = {
     "\\": "\\\\",
     '"': '\\"',
 }
+_EXPONENT_OF_G: Final = 6
+"""From this exponent on the shortest form of `%g` has one; it has one below -4 too."""
 _PRINTED: Final = frozenset("LMNPS")
 """First letters of the Unicode categories that Go's `strconv.IsPrint` accepts, besides the ASCII space."""
 
@@ -55,6 +58,7 @@ def is_printed(character: str) -> bool:
 
 def print_value(value: Value) -> str:
     """Return the text of `%v` for a value of CEL."""
+    spend(1)
     kind = type(value)
     if kind is bool:
         return "true" if value else "false"
@@ -92,7 +96,7 @@ def print_float(number: float) -> str:
     digits = digits.rstrip("0") or "0"
     if digits == "0":
         return f"{sign}0"
-    if point - 1 < -4 or point - 1 >= 21:
+    if not -4 <= point - 1 < _EXPONENT_OF_G:
         head = digits[0] + (f".{digits[1:]}" if len(digits) > 1 else "")
         return f"{sign}{head}e{point - 1:+03d}"
     if point <= 0:

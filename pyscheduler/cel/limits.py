@@ -20,10 +20,11 @@ class CancelledError(Exception):
 class _Steps:
     """Steps that the current evaluation may still do. One evaluation runs at a time in a thread of the core."""
 
-    __slots__ = ("left",)
+    __slots__ = ("evaluation", "left")
 
     def __init__(self) -> None:
         self.left = MAX_STEPS
+        self.evaluation = 0
 
 
 _STEPS: Final = _Steps()
@@ -32,6 +33,12 @@ _STEPS: Final = _Steps()
 def start() -> None:
     """Begin an evaluation."""
     _STEPS.left = MAX_STEPS
+    _STEPS.evaluation += 1
+
+
+def evaluation() -> int:
+    """Return the number of the current evaluation; another one has another number."""
+    return _STEPS.evaluation
 
 
 def spend(steps: int) -> None:

@@ -10,6 +10,7 @@ import math
 import re
 from typing import ClassVar, Final
 
+from pyscheduler.cel import limits
 from pyscheduler.cel.types import CelType, opaque
 from pyscheduler.cel.values import INT_MAX, INT_MIN, NO_SUCH_OVERLOAD, CelError, Opaque, Value
 
@@ -43,10 +44,10 @@ class Quantity(Opaque):
     """An amount of `unscaled * 10**scale`.
 
     `is_decimal` is True for the representation without limits. As upstream, a comparison with such an amount changes
-    the left one to it.
+    the left one to it, for the rest of the evaluation: a device's capacity is given to the next one as it was.
     """
 
-    __slots__ = ("format", "is_decimal", "is_reference", "scale", "unscaled")
+    __slots__ = ("_changed_in", "_is_decimal", "format", "is_reference", "scale", "unscaled")
     TYPE: ClassVar[CelType] = QUANTITY
 
     def __init__(
@@ -55,9 +56,15 @@ class Quantity(Opaque):
         self.unscaled = unscaled
         self.scale = scale
         self.format = format
-        self.is_decimal = is_decimal
+        self._is_decimal = is_decimal
+        self._changed_in = -1
         self.is_reference = is_reference
         """True for results of add and sub: upstream returns a pointer, which no quantity is equal to."""
+
+    @property
+    def is_decimal(self) -> bool:
+        """Return True for the representation without limits."""
+        return self._is_decimal or self._changed_in == limits.evaluation()
 
     def sign(self) -> int:
         """Return -1, 0 or 1."""
@@ -66,7 +73,7 @@ class Quantity(Opaque):
     def compare(self, other: Quantity) -> int:
         """Return -1, 0 or 1."""
         if self.is_decimal or other.is_decimal:
-            self.is_decimal = True
+            self._changed_in = limits.evaluation()
         if self.sign() != other.sign() or not self.unscaled:
             return (self.sign() > other.sign()) - (self.sign() < other.sign())
         # Digits before the point decide unless they are as many: exponents may be billions.

@@ -1,7 +1,8 @@
 """Matching of regular expressions in time that is linear in the text, as Go's package regexp does.
 
 Python's `re` backtracks, so that a tenant's expression could take exponential time. States of the machine are sets of
-positions in the program; transitions are computed once for each character and kept.
+positions in the program; transitions are computed once for each character and kept. What is not kept counts as steps of
+the evaluation.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Final, TypeAlias
 
+from pyscheduler.cel.limits import spend
 from pyscheduler.cel.regex_program import (
     ASSERT,
     BEGIN_LINE,
@@ -26,14 +28,8 @@ from pyscheduler.cel.regex_syntax import RegexError, parse_regex
 
 _MAX_TRANSITIONS: Final = 10_000
 """Kept transitions of an expression; then all are forgotten."""
-MAX_STEPS: Final = 2_000_000
-"""Instructions of one call that are not in kept transitions: about a second. Go has no such limit."""
 _WORD: Final = frozenset("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz")
 _Positions: TypeAlias = tuple[int, ...]
-
-
-class RegexLimitExceeded(Exception):
-    """A match takes more than MAX_STEPS."""
 
 
 class _State:
@@ -58,31 +54,29 @@ class Regex:
         self._transitions = 0
 
     def search(self, text: str) -> bool:
-        """Return True if a part of the text matches. RegexLimitExceeded if that takes too long."""
-        budget = _Budget()
+        """Return True if a part of the text matches."""
         state = self._state((), "")
         for character in text:
             next_state = state.transitions.get(character, state)
             if next_state is state and character not in state.transitions:
-                next_state = self._step(state, character, budget)
+                next_state = self._step(state, character)
             if next_state is None:
                 return True
             state = next_state
         if "" not in state.transitions:
-            self._step(state, "", budget)
+            self._step(state, "")
         return state.transitions[""] is None
 
     def find(self, text: str, start: int = 0) -> tuple[int, int] | None:
         """Return the bounds of the first match from `start` on; of several there, the one that Perl prefers."""
-        return self._find(text, start, _Budget())
+        return self._find(text, start)
 
     def find_all(self, text: str, count: int = -1) -> list[str]:
         """Return at most `count` matches that do not overlap, all if it is negative."""
-        budget = _Budget()
         result: list[str] = []
         position, previous_end = 0, -1
         while (count < 0 or len(result) < count) and position <= len(text):
-            found = self._find(text, position, budget)
+            found = self._find(text, position)
             if not found:
                 break
             start, end = found
@@ -100,14 +94,14 @@ class Regex:
             state = self._states[key] = _State(*key)
         return state
 
-    def _step(self, state: _State, character: str, budget: _Budget) -> _State | None:
+    def _step(self, state: _State, character: str) -> _State | None:
         """Return the state after a character, None if a match ends before it."""
         if self._transitions >= _MAX_TRANSITIONS:
             self._states.clear()
             self._transitions = 0
         self._transitions += 1
         # A match may begin at each character: position 0 comes last.
-        reached = self._follow((*state.positions, 0), state.previous, character, budget)
+        reached = self._follow((*state.positions, 0), state.previous, character)
         next_state: _State | None = None
         if all(self._program[position][0] != MATCH for position in reached):
             moved = (position + 1 for position in reached if character and self._accepts(position, character))
@@ -119,13 +113,13 @@ class Regex:
         characters = self._program[position][3]
         return characters is not None and character in characters
 
-    def _follow(self, positions: Iterable[int], previous: str, following: str, budget: _Budget) -> list[int]:
+    def _follow(self, positions: Iterable[int], previous: str, following: str) -> list[int]:
         """Return the positions that consume a character or match, which are reached without a character, in order."""
         result: list[int] = []
         seen: set[int] = set()
         for position in positions:
             self._reach(position, previous, following, seen, result)
-        budget.spend(len(seen))
+        spend(len(seen))
         return result
 
     def _reach(self, position: int, previous: str, following: str, seen: set[int], result: list[int]) -> None:
@@ -146,7 +140,7 @@ class Regex:
             else:
                 result.append(position)
 
-    def _find(self, text: str, start: int, budget: _Budget) -> tuple[int, int] | None:
+    def _find(self, text: str, start: int) -> tuple[int, int] | None:
         threads: list[tuple[int, int]] = []
         found: tuple[int, int] | None = None
         for index in range(start, len(text) + 1):
@@ -166,7 +160,7 @@ class Regex:
                     # What comes later is less preferred.
                     found = (begin, index)
                     break
-            budget.spend(len(seen))
+            spend(len(seen))
             threads = moved
         return found
 
@@ -178,18 +172,6 @@ class Regex:
             if following and self._accepts(position, following):
                 moved.append((position + 1, begin))
         return False
-
-
-class _Budget:
-    __slots__ = ("_left",)
-
-    def __init__(self) -> None:
-        self._left = MAX_STEPS
-
-    def spend(self, steps: int) -> None:
-        self._left -= steps
-        if self._left < 0:
-            raise RegexLimitExceeded
 
 
 def _kind(character: str) -> str:

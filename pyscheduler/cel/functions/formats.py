@@ -155,7 +155,10 @@ def _of_prefix(check: Callable[[str], _Problems]) -> Callable[[str], _Problems]:
     """
 
     def check_prefix(text: str) -> _Problems:
-        return check(f"{text[:-2]}a" if len(text) > 1 and text.endswith("-") else text)
+        if len(text) < 2 or not text.endswith("-"):
+            return check(text)
+        # Two bytes, which may be half a character.
+        return check(f"{text.encode()[:-2].decode('utf-8', 'surrogateescape')}a")
 
     return check_prefix
 

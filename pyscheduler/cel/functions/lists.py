@@ -9,6 +9,7 @@ from typing import Final
 from pyscheduler.cel.equality import compare, equals
 from pyscheduler.cel.functions.costs import compare_first, compare_second, create_result, flatten_first
 from pyscheduler.cel.functions.registry import Overload
+from pyscheduler.cel.limits import spend
 from pyscheduler.cel.types import (
     BOOL,
     BYTES,
@@ -121,6 +122,7 @@ def _range(size: int) -> List | CelError:
 def _distinct(values: List) -> List:
     result: list[Value] = []
     for value in values:
+        spend(len(result))
         if not any(equals(value, other) is True for other in result):
             result.append(value)
     return tuple(result)

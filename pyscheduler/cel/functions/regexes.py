@@ -7,22 +7,15 @@ from typing import Final
 
 from pyscheduler.cel.functions.costs import match_first
 from pyscheduler.cel.functions.registry import Overload
-from pyscheduler.cel.regex import Regex, RegexLimitExceeded, compile_regex
+from pyscheduler.cel.regex import Regex, compile_regex
 from pyscheduler.cel.types import INT, STRING, list_of
 from pyscheduler.cel.values import CelError, Value
-
-LIMIT_EXCEEDED: Final = CelError("evaluation of regular expression takes too long")
 
 
 def with_regex(pattern: str, prefix: str, use: Callable[[Regex], Value]) -> Value:
     """Return the result for a compiled expression, or an error with the prefix."""
     compiled = compile_regex(pattern)
-    if isinstance(compiled, str):
-        return CelError(f"{prefix}{compiled}")
-    try:
-        return use(compiled)
-    except RegexLimitExceeded:
-        return LIMIT_EXCEEDED
+    return CelError(f"{prefix}{compiled}") if isinstance(compiled, str) else use(compiled)
 
 
 def matches(text: str, pattern: str) -> Value:

@@ -10,12 +10,13 @@ import msgspec
 
 from pyscheduler.cel.functions.conversions import to_string
 from pyscheduler.cel.go_text import quote, quote_bytes
+from pyscheduler.cel.limits import check_size, spend
 from pyscheduler.cel.types import CelType
 from pyscheduler.cel.values import INT_MAX, CelError, CelMap, Duration, Timestamp, Uint, Value, type_of
 
 _DEFAULT_PRECISION: Final = 6
-_MAX_WIDTH: Final = 100_000
-"""Not upstream's: `%e` takes its precision as a width there, so it could fill the memory with spaces."""
+_DIGITS_OF_DOUBLE: Final = 1100
+"""No double has more digits after the point."""
 _SUPERSCRIPT: Final = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 _NUMBERS_AS_TEXT: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
@@ -133,7 +134,7 @@ def _fixed(value: Value, clause: Clause) -> str:
     least, largest = precision % 256, precision % 65536
     if largest >= 32768:
         largest = least
-    text = f"{abs(number):,.{min(largest, 1100)}f}"
+    text = f"{abs(number):,.{min(largest, _DIGITS_OF_DOUBLE)}f}"
     whole, _, fraction = text.partition(".")
     fraction = fraction.rstrip("0").ljust(least, "0")
     return f"{'-' if number < 0 else ''}{whole}" + (f".{fraction}" if fraction else "")
@@ -142,8 +143,8 @@ def _fixed(value: Value, clause: Clause) -> str:
 def _scientific(value: Value, clause: Clause) -> str:
     number = _number(value, clause)
     width = _DEFAULT_PRECISION if clause.precision is None else clause.precision
-    if width > _MAX_WIDTH:
-        raise FormatError(f"width {width} is above {_MAX_WIDTH}")
+    # A precision is a width here: the text may be longer than the memory.
+    check_size(width)
     if not math.isfinite(number):
         return _not_finite(number).rjust(width)
     mantissa, _, exponent = f"{abs(number):.6e}".partition("e")
@@ -229,6 +230,7 @@ def _map(values: CelMap) -> str:
 
 def _literal(value: Value) -> str:
     """Return an element of a list or map as a literal of CEL."""
+    spend(1)
     if isinstance(value, float):
         if math.isfinite(value):
             return f"{value:.6f}"

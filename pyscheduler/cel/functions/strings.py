@@ -15,6 +15,7 @@ from pyscheduler.cel.functions.costs import (
 from pyscheduler.cel.functions.registry import Overload
 from pyscheduler.cel.functions.string_format import format_string
 from pyscheduler.cel.go_text import print_value
+from pyscheduler.cel.limits import check_size
 from pyscheduler.cel.types import DYN, INT, STRING, list_of
 from pyscheduler.cel.values import CelError, Value
 
@@ -91,10 +92,17 @@ def _substring_range(text: str, start: int, end: int) -> str | CelError:
     return text[start:end]
 
 
+def _replace(text: str, old: str, new: str, count: int = -1) -> str:
+    found = len(text) + 1 if not old else text.count(old)
+    check_size(len(text) + (found if count < 0 else min(found, count)) * len(new))
+    return text.replace(old, new, count)
+
+
 def _join(parts: tuple[Value, ...], separator: str = "") -> str | CelError:
     for part in parts:
         if not isinstance(part, str):
             return CelError(f"join: invalid input: {print_value(part)}")
+    check_size(sum(map(len, parts)) + len(separator) * len(parts))  # type: ignore[arg-type]
     return separator.join(parts)  # type: ignore[arg-type]
 
 
@@ -123,13 +131,13 @@ STRINGS_LIBRARY: Final = {
     ),
     "replace": (
         Overload(
-            "string_replace_string_string", (STRING, STRING, STRING), STRING, str.replace, True, traverse_first_twice
+            "string_replace_string_string", (STRING, STRING, STRING), STRING, _replace, True, traverse_first_twice
         ),
         Overload(
             "string_replace_string_string_int",
             (STRING, STRING, STRING, INT),
             STRING,
-            str.replace,
+            _replace,
             True,
             traverse_first_twice,
         ),
