@@ -32,6 +32,11 @@ def quote(text: str) -> str:
     return f'"{"".join(map(_quoted, text))}"'
 
 
+def utf8(text: str) -> bytes:
+    """Return the bytes of a text, which may hold bytes that are no UTF-8 (Python's "surrogateescape")."""
+    return text.encode("utf-8", "surrogateescape")
+
+
 def quote_bytes(data: bytes) -> str:
     """Return the text of `%q` for bytes, which may be invalid UTF-8."""
     return quote(data.decode("utf-8", "surrogateescape"))

@@ -10,7 +10,7 @@ import re
 import string
 from typing import ClassVar, Final
 
-from pyscheduler.cel.go_text import quote
+from pyscheduler.cel.go_text import quote, utf8
 from pyscheduler.cel.network import AddressError, parse_address
 from pyscheduler.cel.types import CelType, opaque
 from pyscheduler.cel.values import NO_SUCH_OVERLOAD, CelError, Opaque, Value
@@ -169,7 +169,7 @@ def parse_query(query: str) -> dict[str, list[str]]:
 
 def encode(text: str) -> str:
     """Return one character for each byte of a text."""
-    return text.encode("utf-8", "surrogateescape").decode("latin-1")
+    return utf8(text).decode("latin-1")
 
 
 def decode(data: str) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 
-from tests.cel import oracle
+from tests.cel import oracle, vectors
 from tests.cel.compare import Difference, compare
 from tests.cel.generator import Generator
 from tests.controlplane.build import BuildError
@@ -22,6 +22,7 @@ def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--cases", type=int, default=5000, metavar="N", help="how many cases to draw")
     parser.add_argument("--seed", type=int, default=0, metavar="S", help="the first seed; each 2,000 cases have one")
     parser.add_argument("--limit", type=int, default=10, metavar="N", help="disagreements to print")
+    parser.add_argument("--record", type=int, metavar="N", help="record N cases, instead of comparing")
     parser.add_argument("--oracle", type=Path, metavar="PROGRAM", help="a built oracle; built here where none is given")
     return parser.parse_args(arguments)
 
@@ -34,6 +35,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BuildError as error:
         sys.stderr.write(f"error: {error}\n")
         return 1
+    if options.record:
+        sys.stdout.write(f"{vectors.record(path, options.record)} cases recorded in {vectors.FILE}\n")
+        return 0
+    return _compare(path, options)
+
+
+def _compare(path: Path, options: argparse.Namespace) -> int:
     kinds: Counter[str] = Counter()
     found: list[Difference] = []
     for number, start in enumerate(range(0, options.cases, _BATCH)):

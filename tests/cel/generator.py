@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from tests.cel import texts
 from tests.cel.case import Case
-from tests.cel.signatures import SCALARS, SIGNATURES, Signature
+from tests.cel.signatures import ORDERED, SCALARS, SIGNATURES, Signature
 
 _DRIVER: Final = "dra.example.com"
 _INTS: Final = (
@@ -38,7 +38,7 @@ _TEXTS: Final[dict[str, texts.TextMaker]] = {
     "layout text": texts.layout,
 }
 _MACROS: Final = {
-    "bool": ("{l}.all({x}, {b})", "{l}.exists({x}, {b})", "{l}.exists_one({x}, {b})", "{l}.existsOne({x}, {b})"),
+    "bool": ("{l}.all({x}, {b})", "{l}.exists({x}, {b})", "{l}.exists_one({x}, {b})"),
     "list": ("{l}.filter({x}, {b})", "{l}.map({x}, {x})", "{l}.map({x}, {b}, {x})", "{l}.sortBy({x}, {k})"),
 }
 _TWO_VARIABLES: Final = (
@@ -60,6 +60,7 @@ class Generator:
     def __init__(self, rng: Random) -> None:
         self._rng = rng
         self._scope: list[tuple[str, str]] = []
+        self._in_list = False
 
     def case(self) -> Case:
         """Return a random case."""
@@ -103,9 +104,9 @@ class Generator:
             return self._text(kind, depth)
         if kind.startswith("list "):
             return self._list(kind.removeprefix("list "), depth)
-        if rng.random() < 0.015:
+        if rng.random() < 0.008:
             kind = rng.choice(SCALARS)
-        if rng.random() < 0.02:
+        if rng.random() < 0.015:
             return f"dyn({self._expression(rng.choice(SCALARS), depth - 1)})"
         if depth <= 0 or rng.random() < 0.1:
             return self._leaf(kind)
@@ -186,7 +187,15 @@ class Generator:
             return f"{self._list(kind, depth - 1)}.sort()"
         if choice < 0.65 and kind == "int":
             return f"lists.range({rng.choice(('3', '5', '0', '-1', '20'))})"
-        return f"[{', '.join(self._of(kind, min(depth, 2)) for _ in range(rng.choice((0, 1, 2, 2, 3, 5))))}]"
+        return self._list_literal(kind, depth)
+
+    def _list_literal(self, kind: str, depth: int) -> str:
+        """Return a list whose elements mostly have one type: those of a device are dyn, which the checker refuses."""
+        before = self._in_list
+        self._in_list = self._rng.random() < 0.9
+        elements = [self._of(kind, min(depth, 2)) for _ in range(self._rng.choice((0, 1, 2, 2, 3, 5)))]
+        self._in_list = before
+        return f"[{', '.join(elements)}]"
 
     def _macro(self, template: str, kind: str, depth: int) -> str:
         name = f"x{len(self._scope)}"
@@ -210,7 +219,7 @@ class Generator:
 
     def _comparison(self, depth: int) -> str:
         operator = self._rng.choice(("==", "!=", "<", "<=", ">", ">="))
-        kinds = SCALARS if operator in ("==", "!=") else SCALARS[:8]
+        kinds = SCALARS if operator in ("==", "!=") else ORDERED
         kind = self._rng.choice(kinds)
         other = kind
         if kind in ("int", "uint", "double") and self._rng.random() < 0.4:
@@ -222,7 +231,7 @@ class Generator:
         bound = [name for name, of in self._scope if of == kind]
         if bound and rng.random() < 0.6:
             return rng.choice(bound)
-        if rng.random() < 0.25:
+        if rng.random() < 0.25 and not self._in_list:
             return self._from_device(kind)
         match kind:
             case "int":

@@ -18,7 +18,9 @@ SCALARS: Final = (
     *("int", "string", "bool", "double", "uint", "quantity", "duration", "timestamp", "bytes", "version", "address"),
     *("network", "url", "format", "null"),
 )
-"""Types of expressions; the first eight have an order."""
+"""Types of expressions."""
+ORDERED: Final = ("int", "string", "bool", "double", "uint", "duration", "timestamp", "bytes")
+"""Types with an order."""
 
 _ROWS: Final = (
     ("bool", "({} && {})", "bool, bool"),

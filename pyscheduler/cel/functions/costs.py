@@ -9,6 +9,7 @@ import math
 from typing import Final
 
 from pyscheduler.cel.functions.registry import Cost
+from pyscheduler.cel.go_text import utf8
 from pyscheduler.cel.limits import spend
 from pyscheduler.cel.values import CelError, CelMap, Opaque, Optional, Uint, Value
 
@@ -76,7 +77,7 @@ def traverse_tree(arguments: tuple[Value, ...], _result: Value) -> int:
 def _tree(value: Value) -> int:
     spend(1)
     if isinstance(value, str):
-        return int(len(value.encode()) * _STRING_FACTOR)
+        return int(len(utf8(value)) * _STRING_FACTOR)
     if isinstance(value, bytes):
         return int(len(value) * _STRING_FACTOR)
     if isinstance(value, tuple):

@@ -8,6 +8,7 @@ from typing import ClassVar, Final, TypeAlias
 
 from pyscheduler.cel.functions.costs import actual_size, fixed, pattern_cost
 from pyscheduler.cel.functions.registry import Overload
+from pyscheduler.cel.go_text import utf8
 from pyscheduler.cel.types import STRING, CelType, list_of, opaque, optional_of
 from pyscheduler.cel.url import request_uri_problem
 from pyscheduler.cel.values import NO_SUCH_OVERLOAD, NONE, CelError, Opaque, Optional, Value
@@ -108,7 +109,7 @@ _LABEL_VALUE_PROBLEM: Final = _pattern_problem(
 
 
 def _too_long(text: str, length: int, unit: str) -> _Problems:
-    return [f"must be no more than {length} {unit}"] if len(text.encode("utf-8", "surrogateescape")) > length else []
+    return [f"must be no more than {length} {unit}"] if len(utf8(text)) > length else []
 
 
 def _check_label(text: str) -> _Problems:
@@ -158,7 +159,7 @@ def _of_prefix(check: Callable[[str], _Problems]) -> Callable[[str], _Problems]:
         if len(text) < 2 or not text.endswith("-"):
             return check(text)
         # Two bytes, which may be half a character.
-        return check(f"{text.encode()[:-2].decode('utf-8', 'surrogateescape')}a")
+        return check(f"{utf8(text)[:-2].decode('utf-8', 'surrogateescape')}a")
 
     return check_prefix
 

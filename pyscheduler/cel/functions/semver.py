@@ -7,7 +7,7 @@ from typing import ClassVar, Final, TypeAlias
 
 from pyscheduler.cel.functions.costs import fixed, traverse_first
 from pyscheduler.cel.functions.registry import Overload
-from pyscheduler.cel.go_text import quote
+from pyscheduler.cel.go_text import quote, utf8
 from pyscheduler.cel.types import BOOL, INT, STRING, CelType, opaque
 from pyscheduler.cel.values import NO_SUCH_OVERLOAD, CelError, Opaque, Value
 
@@ -92,7 +92,7 @@ def parse_normalized(text: str) -> Semver | CelError:
 
 
 def _without_zeros(part: str) -> str:
-    if len(part.encode()) < 2:
+    if len(utf8(part)) < 2:
         return part
     rest = part.lstrip("0")
     return rest if rest and rest[0] in "0123456789" else f"0{rest}"

@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from pyscheduler.cel.functions.conversions import to_string
-from pyscheduler.cel.go_text import quote, quote_bytes
+from pyscheduler.cel.go_text import quote, quote_bytes, utf8
 from pyscheduler.cel.limits import check_size, spend
 from pyscheduler.cel.types import CelType
 from pyscheduler.cel.values import INT_MAX, CelError, CelMap, Duration, Timestamp, Uint, Value, type_of
@@ -86,7 +86,7 @@ def _parse_clause(text: str, position: int) -> tuple[Clause, int]:
     letter = text[position]
     if letter not in _CLAUSES:
         # Upstream reads one byte.
-        raise _parse_error(f'unrecognized formatting clause "{chr(letter.encode()[0])}"')
+        raise _parse_error(f'unrecognized formatting clause "{chr(utf8(letter)[0])}"')
     return Clause(letter, precision), position + 1
 
 
@@ -175,7 +175,7 @@ def _octal(value: Value, _clause: Clause) -> str:
 
 def _hex(value: Value, clause: Clause) -> str:
     if isinstance(value, str | bytes):
-        data = (value.encode() if isinstance(value, str) else value).hex()
+        data = (utf8(value) if isinstance(value, str) else value).hex()
         return data.upper() if clause.letter == "X" else data
     return _integer(value, clause.letter)
 
