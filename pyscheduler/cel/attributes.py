@@ -83,13 +83,18 @@ AnySelector: TypeAlias = Selector | ComputedSelector
 
 
 class Attribute:
-    """A value with selectors: that of a variable, or of any other node. `name` is set for the variable `device`."""
+    """A value with selectors: that of a variable, or of any other node.
 
-    __slots__ = ("base", "is_device", "is_test", "selectors")
+    `is_device` is True for the device. `is_counted` is False if a variable of a comprehension hides it (`.device`):
+    cel-go loses track of the cost of the selectors then.
+    """
 
-    def __init__(self, base: Code, is_device: bool = False) -> None:
+    __slots__ = ("base", "is_counted", "is_device", "is_test", "selectors")
+
+    def __init__(self, base: Code, is_device: bool = False, is_counted: bool = True) -> None:
         self.base = base
         self.is_device = is_device
+        self.is_counted = is_counted
         self.selectors: list[AnySelector] = []
         self.is_test = False
 
@@ -99,7 +104,8 @@ class Attribute:
 
     def resolver(self) -> Code:
         """Return the code that costs as much as the selectors."""
-        return _resolver(self.base, tuple(self.selectors))
+        resolve = _resolver(self.base, tuple(self.selectors))
+        return resolve if self.is_counted else _without_cost(resolve)
 
     def code(self) -> Code:
         """Return the code of the attribute as a node of its own."""
@@ -146,6 +152,16 @@ class Ternary:
 
 
 AnyAttribute: TypeAlias = Attribute | Ternary
+
+
+def _without_cost(resolve: Code) -> Code:
+    def code(frame: Frame) -> Value:
+        cost = frame.cost
+        value = resolve(frame)
+        frame.cost = cost
+        return value
+
+    return code
 
 
 def _presence(resolve: Code) -> Code:
@@ -262,8 +278,7 @@ def _present(frame: Frame, value: Value, selector: AnySelector) -> Value | Missi
     if type(key) is CelError:
         return key
     found = find(value, key)
-    is_test = isinstance(selector, Selector) and selector.is_test
-    if (found is not MISSING and type(found) is not CelError) or is_test:
+    if found is not MISSING and type(found) is not CelError:
         frame.cost += 1
     return found
 

@@ -90,6 +90,15 @@ def _guarded(name: str, overload: Overload) -> Function:
     return call_one if len(overload.arguments) == 1 else call_two
 
 
+def list_function(name: str, function: Function) -> Function:
+    """Return a function that takes any list as its first argument, whatever the types of its overloads are."""
+
+    def call(*arguments: Value) -> Value:
+        return function(*arguments) if type(arguments[0]) is tuple else no_such_overload(name, arguments)
+
+    return call
+
+
 def no_such_overload(name: str, arguments: Sequence[Value]) -> CelError:
     """Return the error of arguments that no overload takes."""
     types = ", ".join(type_of(argument).name for argument in arguments)

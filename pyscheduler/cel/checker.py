@@ -204,14 +204,11 @@ class _Checker:
         node.overloads = tuple(fitting)
         node.type = result
 
-    def _join(self, node: Expr, before: CelType | None, kind: CelType) -> CelType:
-        """Return the type of the entries of a literal, which must agree."""
+    def _join(self, before: CelType | None, kind: CelType) -> CelType:
+        """Return the type of the entries of a literal. That they agree is checked by `validators.py`."""
         if before is None:
             return kind
-        if self.inference.is_assignable(before, kind):
-            return most_general(before, kind)
-        self._mismatch(node, before, kind)
-        return ERROR
+        return most_general(before, kind) if self.inference.is_assignable(before, kind) else DYN
 
     def _unwrapped(self, node: Expr) -> CelType:
         """Return the type of the value of an optional entry."""
@@ -225,7 +222,7 @@ class _Checker:
         kind: CelType | None = None
         for index, element in enumerate(node.elements):
             self.check(element)
-            kind = self._join(element, kind, self._unwrapped(element) if index in node.optionals else element.type)
+            kind = self._join(kind, self._unwrapped(element) if index in node.optionals else element.type)
         node.type = check_size(list_of(self.inference.new_parameter() if kind is None else kind))
 
     def _map(self, node: MapLiteral) -> None:
@@ -233,9 +230,9 @@ class _Checker:
         value_kind: CelType | None = None
         for key, value, is_optional_entry in node.entries:
             self.check(key)
-            key_kind = self._join(key, key_kind, key.type)
+            key_kind = self._join(key_kind, key.type)
             self.check(value)
-            value_kind = self._join(value, value_kind, self._unwrapped(value) if is_optional_entry else value.type)
+            value_kind = self._join(value_kind, self._unwrapped(value) if is_optional_entry else value.type)
         if key_kind is None or value_kind is None:
             key_kind, value_kind = self.inference.new_parameter(), self.inference.new_parameter()
         node.type = check_size(map_of(key_kind, value_kind))

@@ -64,7 +64,10 @@ def tokenize(text: str, issues: Issues) -> list[Token]:
 def _report(text: str, position: int, issues: Issues) -> int:
     """Report what begins no token; return the offset after it. The character that does not fit is part of it."""
     match = _UNTERMINATED.match(text, position)
-    end = min(len(text), (match.end() if match else position) + 1)
+    end = (match.end() if match else position) + 1
+    if text[end - 1 : end] == "\\" and match:
+        end += 1
+    end = min(len(text), end)
     part = text[position:end].replace("\n", "\\n").replace("\t", "\\t").replace("\r", "\\r")
     issues.report(position, f"Syntax error: token recognition error at: '{part}'")
     return end

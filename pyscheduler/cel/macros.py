@@ -273,7 +273,6 @@ _MACROS: Final[dict[tuple[str, int, bool], _Expander]] = {
     ("exists", 3, True): _exists(2),
     ("exists_one", 2, True): _exists_one(1),
     ("exists_one", 3, True): _exists_one(2),
-    ("existsOne", 2, True): _exists_one(1),
     ("existsOne", 3, True): _exists_one(2),
     ("filter", 2, True): _filter,
     ("map", 2, True): _map,

@@ -27,9 +27,24 @@ MAX_DEPTH: Final = 250
 """cel-go's limit of the nesting of each rule; here also that of the syntax tree after the expansion of macros."""
 MAX_CHARACTERS: Final = 100_000
 _TOO_DEEP: Final = f"expression recursion limit exceeded: {MAX_DEPTH}"
-_OPERAND: Final = (
-    "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}"
-)
+_OPERAND: Final = "{{'[', {0}'{{', {1}'(', {2}'.', {3}'-', '!', {4}'true', 'false', 'null', {5}}}".format
+_LITERALS: Final = "NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER"
+_STARTS: Final = frozenset(("[", "{", "(", ".", "-", "!", "true", "false", "null", *_LITERALS.split(", ")))
+"""Tokens that an operand begins with."""
+
+
+def _operand(after: str = "") -> str:
+    """Return the tokens that an operand begins with, and those that may stand in its place after a bracket."""
+    return _OPERAND(
+        "']', " if after == "[]" else "",
+        "'}', " if after == "{" else "",
+        "')', " if after == "(" else "",
+        "',', " if after in ("[]", "{") else "",
+        "'?', " if after in ("[", "[]", "{") else "",
+        _LITERALS,
+    )
+
+
 _RESERVED: Final = frozenset(
     "as break const continue else for function if import let loop package namespace return var void while".split()
 )
@@ -41,6 +56,7 @@ _PRECEDENCE: Final = {
     **dict.fromkeys("*/%", 5),
 }
 _FUNCTIONS: Final = {operator: f"_{operator}_" for operator in _PRECEDENCE} | {"in": "@in"}
+_AFTER_OPERAND: Final = frozenset((*_PRECEDENCE, "?", ".", "["))
 
 
 class _SyntaxStop(Exception):
@@ -83,12 +99,18 @@ class _Parser:
         self._token = tokens[0]
         self._issues = issues
         self._depth = 0
+        self._open: list[str] = []
+        """Closing brackets of the open ones."""
 
     def parse(self) -> Expr:
         tree = self._expression()
         if self._token.kind != END:
-            raise self._failure(f"extraneous input '{self._token.text}' expecting <EOF>")
+            word = "extraneous" if self._peek().kind == END else "mismatched"
+            raise self._failure(f"{word} input '{self._token.text}' expecting <EOF>")
         return tree
+
+    def _peek(self) -> Token:
+        return self._tokens[min(self._position + 1, len(self._tokens) - 1)]
 
     def _advance(self) -> Token:
         token = self._token
@@ -99,15 +121,39 @@ class _Parser:
     def _accept(self, kind: str) -> Token | None:
         return self._advance() if self._token.kind == kind else None
 
-    def _expect(self, kind: str) -> Token:
-        if self._token.kind != kind:
-            expected = kind if kind.isupper() else f"'{kind}'"
-            raise self._failure(f"mismatched input '{self._token.text}' expecting {expected}")
-        return self._advance()
+    def _expect(self, kind: str, expected: str = "") -> Token:
+        """Return the next token of a kind; report another one as ANTLR does, which goes on if one token explains it."""
+        token = self._token
+        if token.kind == kind:
+            return self._advance()
+        name = kind if kind.isupper() else f"'{kind}'"
+        if not expected and self._peek().kind == kind:
+            self._report(f"extraneous input '{token.text}' expecting {name}")
+            self._advance()
+            return self._advance()
+        if not expected and self._may_follow(kind, token.kind):
+            self._report(f"missing {name} at '{token.text}'")
+            return Token(kind, kind, token.offset)
+        raise self._failure(f"mismatched input '{token.text}' expecting {expected or name}")
+
+    def _close(self, bracket: str) -> None:
+        self._open.pop()
+        self._expect(bracket)
+
+    def _may_follow(self, kind: str, following: str) -> bool:
+        """Return True if a token fits after one that is missing."""
+        if kind == ":":
+            return following in _STARTS
+        if kind not in (")", "]", "}"):
+            return False
+        return following in _AFTER_OPERAND or following == (self._open[-1] if self._open else END)
 
     def _failure(self, message: str) -> _SyntaxStop:
-        self._issues.report(self._token.offset, f"Syntax error: {message}")
+        self._report(message)
         return _SyntaxStop()
+
+    def _report(self, message: str) -> None:
+        self._issues.report(self._token.offset, f"Syntax error: {message}")
 
     def _expression(self) -> Expr:
         """Parse a ternary of chains of binary operators."""
@@ -153,7 +199,7 @@ class _Parser:
             count = self._count("!")
             operand = self._postfix(self._primary())
             return FunctionCall(first.offset, "!_", None, [operand]) if count % 2 else operand
-        if first.kind == "-" and self._tokens[self._position + 1].kind not in ("NUM_INT", "NUM_FLOAT"):
+        if first.kind == "-" and self._peek().kind not in ("NUM_INT", "NUM_FLOAT"):
             count = self._count("-")
             operand = self._postfix(self._primary())
             return FunctionCall(first.offset, "-_", None, [operand]) if count % 2 else operand
@@ -172,8 +218,9 @@ class _Parser:
                 return self._name()
             case "(":
                 self._advance()
+                self._open.append(")")
                 inner = self._expression()
-                self._expect(")")
+                self._close(")")
                 return inner
             case "[":
                 return self._list()
@@ -187,10 +234,28 @@ class _Parser:
             case "true" | "false" | "null":
                 self._advance()
                 return Literal(token.offset, {"true": True, "false": False, "null": None}[token.kind])
-            case "-" if self._tokens[self._position + 1].kind in ("NUM_INT", "NUM_FLOAT"):
+            case "-" if self._peek().kind in ("NUM_INT", "NUM_FLOAT"):
                 self._advance()
                 return self._number("-", token.offset)
-        raise self._failure(f"mismatched input '{token.text}' expecting {_OPERAND}")
+        return self._no_operand()
+
+    def _no_operand(self, after: str = "") -> Expr:
+        """Report a token that begins no operand; go on if the next one does."""
+        message = f"input '{self._token.text}' expecting {_operand(after)}"
+        if self._peek().kind not in _STARTS:
+            raise self._failure(f"mismatched {message}")
+        self._report(f"extraneous {message}")
+        self._advance()
+        return self._primary()
+
+    def _begin(self, bracket: str, after: str) -> None:
+        """Remember an open bracket; report a token that cannot follow it."""
+        self._open.append(bracket)
+        allowed = {bracket} if after != "[" else set()
+        if after != "(":
+            allowed |= {"?", ","} if after != "[" else {"?"}
+        if self._token.kind not in _STARTS | allowed and self._peek().kind not in _STARTS:
+            self._no_operand(after)
 
     def _number(self, sign: str, offset: int) -> Expr:
         token = self._advance()._replace(offset=offset)
@@ -209,7 +274,7 @@ class _Parser:
         """Parse an identifier or the call of a function without target, each with an optional leading dot."""
         start = self._token.offset
         dot = "." if self._accept(".") else ""
-        token = self._expect("IDENTIFIER")
+        token = self._identifier()
         if token.text in _RESERVED:
             self._issues.report(start, f"reserved identifier: {token.text}")
         if self._token.kind != "(":
@@ -217,13 +282,20 @@ class _Parser:
         bracket = self._advance()
         return self._call(bracket.offset, dot + token.text, None)
 
+    def _identifier(self) -> Token:
+        if self._token.kind != "IDENTIFIER":
+            text = "" if self._token.kind == END else self._token.text
+            raise self._failure(f"no viable alternative at input '.{text}'")
+        return self._advance()
+
     def _call(self, offset: int, function: str, target: Expr | None) -> Expr:
         arguments: list[Expr] = []
+        self._begin(")", "(")
         if self._token.kind != ")":
             arguments.append(self._expression())
             while self._accept(","):
                 arguments.append(self._expression())
-        self._expect(")")
+        self._close(")")
         return expand(FunctionCall(offset, function, target, arguments), self._issues)
 
     def _postfix(self, operand: Expr) -> Expr:
@@ -235,9 +307,10 @@ class _Parser:
                 operand = self._select(token, operand)
             elif token.kind == "[":
                 self._advance()
+                self._begin("]", "[")
                 function = "_[?_]" if self._accept("?") else "_[_]"
                 index = self._expression()
-                self._expect("]")
+                self._close("]")
                 operand = FunctionCall(token.offset, function, None, [operand, index])
             elif token.kind == "{" and (name := qualified_name(operand)) is not None:
                 operand = self._struct(name)
@@ -250,7 +323,7 @@ class _Parser:
             name = self._advance()
             text = name.text[1:-1]
         else:
-            name = self._expect("IDENTIFIER")
+            name = self._identifier()
             text = name.text
             if self._token.kind == "(" and not is_optional:
                 return self._call(self._advance().offset, text, operand)
@@ -262,49 +335,52 @@ class _Parser:
         bracket = self._advance()
         elements: list[Expr] = []
         optionals: set[int] = set()
+        self._begin("]", "[]")
         while self._token.kind != "]":
-            if self._token.kind == "," and self._tokens[self._position + 1].kind == "]":
+            if self._token.kind == "," and self._peek().kind == "]":
                 self._advance()
                 break
             if elements:
-                self._expect(",")
+                self._expect(",", "{']', ','}")
             if self._accept("?"):
                 optionals.add(len(elements))
             elements.append(self._expression())
-        self._expect("]")
+        self._close("]")
         return ListLiteral(bracket.offset, elements, frozenset(optionals))
 
     def _map(self) -> Expr:
         bracket = self._advance()
         entries: list[tuple[Expr, Expr, bool]] = []
+        self._begin("}", "{")
         while self._token.kind != "}":
-            if self._token.kind == "," and self._tokens[self._position + 1].kind == "}":
+            if self._token.kind == "," and self._peek().kind == "}":
                 self._advance()
                 break
             if entries:
-                self._expect(",")
+                self._expect(",", "{'}', ','}")
             is_optional = self._accept("?") is not None
             key = self._expression()
             self._expect(":")
             entries.append((key, self._expression(), is_optional))
-        self._expect("}")
+        self._close("}")
         return MapLiteral(bracket.offset, entries)
 
     def _struct(self, name: str) -> Expr:
         """Parse the fields of a message, which are dropped: no message can be built."""
         bracket = self._advance()
         count = 0
+        self._open.append("}")
         while self._token.kind != "}":
-            if self._token.kind == "," and self._tokens[self._position + 1].kind == "}":
+            if self._token.kind == "," and self._peek().kind == "}":
                 self._advance()
                 break
             if count:
-                self._expect(",")
+                self._expect(",", "{'}', ','}")
             self._accept("?")
             if not self._accept("ESC_IDENTIFIER"):
                 self._expect("IDENTIFIER")
             self._expect(":")
             self._expression()
             count += 1
-        self._expect("}")
+        self._close("}")
         return StructLiteral(bracket.offset, name)

@@ -15,14 +15,14 @@ from pyscheduler.cel.attributes import (
     Ternary,
     go_type,
 )
-from pyscheduler.cel.calls import Function, call_code, dispatcher
+from pyscheduler.cel.calls import Function, call_code, dispatcher, list_function
 from pyscheduler.cel.equality import equals
 from pyscheduler.cel.frame import Code, Frame
 from pyscheduler.cel.functions import operators
 from pyscheduler.cel.functions.costs import LIST_COST, actual_size
 from pyscheduler.cel.functions.kubernetes import FUNCTION_COSTS
 from pyscheduler.cel.functions.registry import Library
-from pyscheduler.cel.functions.standard import UNGUARDED
+from pyscheduler.cel.functions.standard import LIST_SINGLETONS, UNGUARDED
 from pyscheduler.cel.go_text import print_value
 from pyscheduler.cel.loops import MAP_COST, Loop, append_code, insert_code, loop_code, new_list, new_map
 from pyscheduler.cel.macros import ACCUMULATOR
@@ -100,7 +100,8 @@ class Planner:
         for local, code in reversed(self._locals):
             if local == name:
                 return Attribute(code)
-        return Attribute(_device, is_device=True)
+        is_hidden = any(local == name.removeprefix(".") for local, _ in self._locals)
+        return Attribute(_device, is_device=not is_hidden, is_counted=not is_hidden)
 
     def _attribute(self, node: Expr) -> AnyAttribute:
         """Return the attribute that a node is, or that selectors behind its value make of it."""
@@ -143,14 +144,18 @@ class Planner:
         function: Function
         if name in UNGUARDED:
             function = overloads[0].call
+        elif name in LIST_SINGLETONS:
+            function = list_function(name, overloads[0].call)
         else:
             function = dispatcher(name, overloads if is_resolved else self._functions[name], len(parts))
         if len(arguments) == 1 and isinstance(arguments[0], Constant) and name in _CONVERSIONS:
             return _converted(function(arguments[0].value))
-        if name in _PATTERNS:
-            _check_pattern(arguments[1])
         codes = [_code(argument) for argument in arguments]
-        return call_code(function, codes, cost, not is_resolved and name not in UNGUARDED)
+        pattern = arguments[1] if name in _PATTERNS else None
+        if isinstance(pattern, Constant) and isinstance(pattern.value, str):
+            return call_code(_with_pattern(overloads[0].call, pattern.value), codes, cost, is_strict_in_order=True)
+        is_strict_in_order = not is_resolved and name not in UNGUARDED and name not in LIST_SINGLETONS
+        return call_code(function, codes, cost, is_strict_in_order)
 
     def _logic(self, node: FunctionCall) -> Planned:
         codes = tuple(self.code(part) for part in node.arguments)
@@ -343,11 +348,18 @@ def _folded(code: Code) -> Planned:
     return Constant(code(Frame(CelMap({}), 0, 0)))
 
 
-def _check_pattern(pattern: Planned) -> None:
-    if isinstance(pattern, Constant) and isinstance(pattern.value, str):
-        regex = compile_regex(pattern.value)
-        if isinstance(regex, str):
-            raise CelSyntaxError(f"program instantiation failed: {regex}")
+def _with_pattern(function: Function, pattern: str) -> Function:
+    """Return a function whose pattern is compiled with the program: cel-go drops the checks of types by that."""
+    regex = compile_regex(pattern)
+    if isinstance(regex, str):
+        raise CelSyntaxError(f"program instantiation failed: {regex}")
+
+    def call(text: Value, *rest: Value) -> Value:
+        if type(text) is not str or any(type(count) is not int for count in rest[1:]):
+            return NO_SUCH_OVERLOAD
+        return function(text, *rest)
+
+    return call
 
 
 def _logic_code(codes: tuple[Code, ...], end: bool) -> Code:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pyscheduler.cel.attributes import go_type
 from pyscheduler.cel.types import CelType
 from pyscheduler.cel.values import NONE, CelError, Opaque, Optional, Value, type_of
 
@@ -39,5 +38,6 @@ def _to_bool(value: Value) -> bool | str:
     if isinstance(value, CelType):
         return "type conversion not supported for 'type'"
     if isinstance(value, Opaque):
-        return f"type conversion error from '{go_type(value)}' to 'bool'"
+        name = type(value).__name__.removeprefix("Named")
+        return f"type conversion error from '{name}' to 'bool'"
     return _ERRORS[type_of(value).name]

@@ -34,8 +34,14 @@ _TRUE: Final = frozenset(("1", "t", "T", "TRUE", "true", "True"))
 _FALSE: Final = frozenset(("0", "f", "F", "FALSE", "false", "False"))
 _INT: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
 _UINT: Final = re.compile(r"[0-9]+", re.ASCII)
-_DOUBLE: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|[+-]?inf(inity)?|nan", re.ASCII | re.IGNORECASE)
-_HEX_DOUBLE: Final = re.compile(r"[+-]?0x([0-9a-f]+\.?[0-9a-f]*|\.[0-9a-f]+)p[+-]?[0-9]+", re.ASCII | re.IGNORECASE)
+_D: Final = r"[0-9]+(?:_[0-9]+)*"
+_H: Final = r"[0-9a-f]+(?:_[0-9a-f]+)*"
+_DOUBLE: Final = re.compile(
+    rf"[+-]?(?:{_D}(?:\.(?:{_D})?)?|\.{_D})(?:e[+-]?{_D})?|[+-]?inf(?:inity)?|nan", re.ASCII | re.IGNORECASE
+)
+_HEX_DOUBLE: Final = re.compile(
+    rf"[+-]?0x(?:_?{_H}(?:\.(?:{_H})?)?|\.{_H})p[+-]?{_D}", re.ASCII | re.IGNORECASE
+)
 _UNITS: Final = {"ns": 1, "us": 10**3, "µs": 10**3, "μs": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
 _DURATION: Final = re.compile(r"([0-9]*)(?:\.([0-9]*))?(ns|us|µs|μs|ms|s|m|h)", re.ASCII)
 _RFC3339: Final = re.compile(
@@ -110,7 +116,7 @@ def to_double(value: Value) -> Value:
         number = float(value)
     elif _HEX_DOUBLE.fullmatch(value) and len(value) < _MAX_DIGITS:
         try:
-            number = float.fromhex(value)
+            number = float.fromhex(value.replace("_", ""))
         except OverflowError:
             return _failed(value, "double")
     else:

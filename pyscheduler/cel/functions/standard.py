@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from pyscheduler.cel.functions import conversions, operators
+from pyscheduler.cel.functions import conversions, operators, regexes
 from pyscheduler.cel.functions.costs import actual_size, match_first, traversal, traverse_first
 from pyscheduler.cel.functions.registry import Cost, Library, Overload
-from pyscheduler.cel.regex import compile_regex
 from pyscheduler.cel.types import (
     BOOL,
     BYTES,
@@ -25,7 +24,7 @@ from pyscheduler.cel.types import (
     map_of,
     type_of_type,
 )
-from pyscheduler.cel.values import NO_SUCH_OVERLOAD, CelError, Value
+from pyscheduler.cel.values import NO_SUCH_OVERLOAD, Value
 
 _A: Final = TypeParam("A")
 _LIST: Final = list_of(_A)
@@ -105,8 +104,7 @@ def matches(text: Value, pattern: Value) -> Value:
         return operators.no_such_method("matches", text)
     if type(pattern) is not str:
         return NO_SUCH_OVERLOAD
-    regex = compile_regex(pattern)
-    return CelError(regex) if isinstance(regex, str) else regex.search(text)
+    return regexes.matches(text, pattern)
 
 
 def _not_strictly_false(value: Value) -> Value:
@@ -210,3 +208,6 @@ UNGUARDED: Final = frozenset(
     )
 )
 """Functions that are called with values of any type: they check themselves, as those without type guards in cel-go."""
+
+LIST_SINGLETONS: Final = frozenset(("sort", "@sortByAssociatedKeys"))
+"""Functions that are called with any list, because cel-go binds them once for all their overloads."""
