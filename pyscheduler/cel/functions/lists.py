@@ -51,10 +51,10 @@ def _slice(values: List, start: int, end: int) -> List | CelError:
 def _flatten(values: Value, depth: Value = 1) -> List | CelError:
     """Flatten lists in a list; upstream disables the check of the arguments' types for this function only."""
     if not isinstance(values, tuple):
-        arguments = "" if depth == 1 else type_of(depth).name
-        return CelError(f"no such overload: {type_of(values).name}.flatten({arguments})")
+        arguments = "" if depth == 1 else str(type_of(depth))
+        return CelError(f"no such overload: {type_of(values)}.flatten({arguments})")
     if type(depth) is not int:
-        return CelError(f"no such overload: {type_of(values).name}.flatten({type_of(depth).name})")
+        return CelError(f"no such overload: {type_of(values)}.flatten({type_of(depth)})")
     if depth < 0:
         return CelError("level must be non-negative")
     return _flattened(values, depth)
