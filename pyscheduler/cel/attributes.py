@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final, TypeAlias
 
 from pyscheduler.cel.frame import Code, Frame
+from pyscheduler.cel.functions.costs import InternalError
 from pyscheduler.cel.go_text import print_value
 from pyscheduler.cel.values import (
     INT_MAX,
@@ -19,6 +20,7 @@ from pyscheduler.cel.values import (
     CelError,
     CelMap,
     Missing,
+    Opaque,
     Optional,
     Uint,
     Value,
@@ -45,8 +47,13 @@ _GO_TYPES: Final = {
 
 def go_type(value: Value) -> str:
     """Return the name of the Go type that cel-go has for a value (`%T`)."""
-    name = type_of(value).name
-    return _GO_TYPES.get(name, f"cel.{name.rsplit('.', 1)[-1]}")
+    return _GO_TYPES.get(type_of(value).name, f"cel.{type(value).__name__.removeprefix('Named')}")
+
+
+def check_hashable(value: Value) -> None:
+    """Raise InternalError for a key of the Go types that cannot be one: cel-go panics."""
+    if type(value) is bytes or (isinstance(value, Opaque) and value.TYPE.name == "kubernetes.Semver"):
+        raise InternalError(f"internal error: runtime error: hash of unhashable type {go_type(value)}")
 
 
 class Constant:
@@ -58,7 +65,7 @@ class Constant:
         self.value = value
 
 
-class Selector:
+class KeySelector:
     """A constant key behind an attribute. With `is_test`, the presence of the key is the value."""
 
     __slots__ = ("is_optional", "is_test", "key")
@@ -79,7 +86,7 @@ class ComputedSelector:
         self.is_optional = is_optional
 
 
-AnySelector: TypeAlias = Selector | ComputedSelector
+AnySelector: TypeAlias = KeySelector | ComputedSelector
 
 
 class Attribute:
@@ -188,7 +195,11 @@ def _counted(resolve: Code, is_test: bool) -> Code:
 
 def _device_code(attribute: Attribute) -> Code | None:
     """Return fast code of `device.attributes[domain].name` and `device.capacity[domain].name`, or None."""
-    keys = [selector.key for selector in attribute.selectors if isinstance(selector, Selector) and not selector.is_optional]
+    keys = [
+        selector.key
+        for selector in attribute.selectors
+        if isinstance(selector, KeySelector) and not selector.is_optional
+    ]
     if len(keys) != len(attribute.selectors) or len(keys) != 3 or keys[0] not in ("attributes", "capacity"):
         return None
     if not all(type(key) is str for key in keys):
@@ -207,8 +218,10 @@ def _device_code(attribute: Attribute) -> Code | None:
 def _resolver(base: Code, selectors: tuple[AnySelector, ...]) -> Code:
     if not selectors:
         return base
-    if all(isinstance(selector, Selector) and not (selector.is_optional or selector.is_test) for selector in selectors):
-        return _plain_resolver(base, tuple(selector.key for selector in selectors if isinstance(selector, Selector)))
+    if all(
+        isinstance(selector, KeySelector) and not (selector.is_optional or selector.is_test) for selector in selectors
+    ):
+        return _plain_resolver(base, tuple(selector.key for selector in selectors if isinstance(selector, KeySelector)))
 
     def resolve(frame: Frame) -> Value:
         value = base(frame)
@@ -262,19 +275,19 @@ def _plain_resolver(base: Code, keys: tuple[Value, ...]) -> Code:
 
 def _select(frame: Frame, value: Value, selector: AnySelector) -> Value:
     """Return the value behind a selector; the cost is 1 also for an error."""
-    key = selector.key if isinstance(selector, Selector) else selector.resolve(frame)
+    key = selector.key if isinstance(selector, KeySelector) else selector.resolve(frame)
     frame.cost += 1
     if type(key) is CelError:
         return key
     found = find(value, key)
-    if isinstance(selector, Selector) and selector.is_test:
+    if isinstance(selector, KeySelector) and selector.is_test:
         return found if type(found) is CelError else found is not MISSING
     return _missing(value, key) if found is MISSING else found
 
 
 def _present(frame: Frame, value: Value, selector: AnySelector) -> Value | Missing:
     """Return the value behind a selector, or MISSING; the cost is 1 if there is one."""
-    key = selector.key if isinstance(selector, Selector) else selector.resolve(frame)
+    key = selector.key if isinstance(selector, KeySelector) else selector.resolve(frame)
     if type(key) is CelError:
         return key
     found = find(value, key)

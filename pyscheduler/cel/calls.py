@@ -12,9 +12,7 @@ from pyscheduler.cel.types import CelType
 from pyscheduler.cel.values import (
     CelError,
     CelMap,
-    DefaultMap,
     Duration,
-    Optional,
     Timestamp,
     Uint,
     Value,
@@ -37,7 +35,7 @@ _CLASSES: Final[dict[str, type]] = {
 
 
 def accepts(kind: CelType, value: Value) -> bool:
-    """Return True if a value can be passed as a type. Only the first entry of a list or map is looked at, as in cel-go."""
+    """Return True if a value can be passed as a type. As in cel-go, only the first entry of a list or map counts."""
     if kind.kind in ("dyn", "any", "type_param"):
         return True
     expected = _CLASSES.get(kind.kind)
@@ -142,6 +140,7 @@ def _binary(function: Function, left: Code, right: Code, cost: Cost | None) -> C
     def code(frame: Frame) -> Value:
         a = left(frame)
         b = right(frame)
+        result: Value
         if type(a) is CelError:
             result = a
         elif type(b) is CelError:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from pyscheduler.cel.limits import spend
 from pyscheduler.cel.types import CelType
 from pyscheduler.cel.values import (
@@ -16,9 +18,9 @@ from pyscheduler.cel.values import (
     Value,
 )
 
-_INTEGERS = frozenset((int, Uint))
-_NUMBERS = frozenset((int, Uint, float))
-_ORDERED = frozenset((str, bytes, bool, Duration, Timestamp))
+_INTEGERS: Final = frozenset((int, Uint))
+_NUMBERS: Final = frozenset((int, Uint, float))
+_ORDERED: Final = frozenset((str, bytes, bool, Duration, Timestamp))
 
 
 def equals(a: Value, b: Value) -> bool | CelError:
@@ -51,7 +53,7 @@ def equals(a: Value, b: Value) -> bool | CelError:
 
 
 def _order(a: Value, b: Value) -> int | None:
-    """Return -1, 0 or 1 for numbers, None for NaN. An integer is rounded to a double when it meets one, as in cel-go."""
+    """Return -1, 0 or 1 for numbers, None for NaN. As in cel-go, an integer is rounded when it meets a double."""
     if type(a) is float or type(b) is float:
         limits = _beyond_limits(a, b)
         if limits:

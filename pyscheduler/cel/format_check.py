@@ -11,7 +11,9 @@ from pyscheduler.cel.syntax import Expr, FunctionCall, ListLiteral, Literal, Map
 from pyscheduler.cel.types import CelType
 
 _KINDS: Final = {
-    "s": frozenset("list map int uint double bool string timestamp bytes duration type null".split()),
+    "s": frozenset(
+        ["list", "map", "int", "uint", "double", "bool", "string", "timestamp", "bytes", "duration", "type", "null"]
+    ),
     "d": frozenset(("int", "uint")),
     "f": frozenset(("double", "string")),
     "e": frozenset(("double", "string")),
@@ -39,8 +41,15 @@ def check_format(call: FunctionCall, type_of_node: Callable[[Expr], CelType], is
             raise clause_error(clause.letter, type_of_node(bad).name)
         return ""
 
+    count = len(arguments.elements)
+    format_text = text.value
     try:
-        interpolate(text.value, len(arguments.elements), formatter)
+        if (len(format_text) - len(format_text.rstrip("%"))) % 2:
+            # Here cel-go looks at the end before the number of arguments.
+            interpolate(format_text[:-1], count, formatter)
+            used = 0
+            count += 1
+        interpolate(format_text, count, formatter)
     except FormatError as error:
         issues.report(offset, str(error))
         return

@@ -9,7 +9,13 @@ from pyscheduler.cel.types import DYN, CelType
 
 MAX_TYPE_SIZE: Final = 2_000
 """Parts of the largest type: `{a: a}` doubles the type of `a`, so nested variables would grow without bound."""
-_SHORT_NAMES: Final = {"any": "any", "duration": "duration", "error": "!error!", "null": "null", "timestamp": "timestamp"}
+_SHORT_NAMES: Final = {
+    "any": "any",
+    "duration": "duration",
+    "error": "!error!",
+    "null": "null",
+    "timestamp": "timestamp",
+}
 _NULLABLE: Final = frozenset(("opaque", "struct", "any", "duration", "timestamp", "null"))
 _PARAMETERIZED: Final = frozenset(("opaque", "list", "map"))
 

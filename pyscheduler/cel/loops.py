@@ -15,7 +15,7 @@ MAP_COST: Final = 30
 """Cost of a literal of a map, as cel-go's `MapCreateBaseCost`; that of a list is `functions.costs.LIST_COST`."""
 
 
-class Loop(NamedTuple):
+class ComprehensionCode(NamedTuple):
     """Parts of a comprehension. `condition` is None if it is constant true."""
 
     range: Code
@@ -27,7 +27,7 @@ class Loop(NamedTuple):
     result: Code
 
 
-def loop_code(loop: Loop) -> Code:
+def loop_code(loop: ComprehensionCode) -> Code:
     """Return the code of a comprehension."""
     accumulator, first, second = loop.numbers
     values_of, initial, condition, step, result = loop.range, loop.initial, loop.condition, loop.step, loop.result

@@ -46,7 +46,25 @@ def _operand(after: str = "") -> str:
 
 
 _RESERVED: Final = frozenset(
-    "as break const continue else for function if import let loop package namespace return var void while".split()
+    [
+        "as",
+        "break",
+        "const",
+        "continue",
+        "else",
+        "for",
+        "function",
+        "if",
+        "import",
+        "let",
+        "loop",
+        "package",
+        "namespace",
+        "return",
+        "var",
+        "void",
+        "while",
+    ]
 )
 _PRECEDENCE: Final = {
     "||": 1,
@@ -237,6 +255,9 @@ class _Parser:
             case "-" if self._peek().kind in ("NUM_INT", "NUM_FLOAT"):
                 self._advance()
                 return self._number("-", token.offset)
+        if token.kind == "-":
+            self._advance()
+            raise self._failure(f"no viable alternative at input '-{self._token.text}'")
         return self._no_operand()
 
     def _no_operand(self, after: str = "") -> Expr:

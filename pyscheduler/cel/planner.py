@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import ceil
 from typing import Final, TypeAlias
 
 from pyscheduler.cel.attributes import (
@@ -11,21 +10,28 @@ from pyscheduler.cel.attributes import (
     Attribute,
     ComputedSelector,
     Constant,
-    Selector,
+    KeySelector,
     Ternary,
     go_type,
 )
 from pyscheduler.cel.calls import Function, call_code, dispatcher, list_function
-from pyscheduler.cel.equality import equals
 from pyscheduler.cel.frame import Code, Frame
 from pyscheduler.cel.functions import operators
-from pyscheduler.cel.functions.costs import LIST_COST, actual_size
+from pyscheduler.cel.functions.costs import InternalError
 from pyscheduler.cel.functions.kubernetes import FUNCTION_COSTS
 from pyscheduler.cel.functions.registry import Library
 from pyscheduler.cel.functions.standard import LIST_SINGLETONS, UNGUARDED
-from pyscheduler.cel.go_text import print_value
-from pyscheduler.cel.loops import MAP_COST, Loop, append_code, insert_code, loop_code, new_list, new_map
+from pyscheduler.cel.loops import ComprehensionCode, append_code, insert_code, loop_code, new_list, new_map
 from pyscheduler.cel.macros import ACCUMULATOR
+from pyscheduler.cel.operator_code import (
+    PRIMITIVES,
+    equal_code,
+    equal_text_code,
+    list_code,
+    logic_code,
+    map_code,
+    member_code,
+)
 from pyscheduler.cel.regex import compile_regex
 from pyscheduler.cel.source import CelSyntaxError
 from pyscheduler.cel.syntax import (
@@ -43,17 +49,14 @@ from pyscheduler.cel.values import (
     NONE,
     CelError,
     CelMap,
-    Opaque,
     Optional,
-    Uint,
     Value,
-    decode_key,
-    encode_key,
 )
 
 Planned: TypeAlias = Constant | Attribute | Ternary | Code
-_CONVERSIONS: Final = frozenset("bool bytes double duration dyn int string timestamp type uint".split())
-_PRIMITIVES: Final = frozenset((bool, float, int, str, Uint))
+_CONVERSIONS: Final = frozenset(
+    ["bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"]
+)
 _PATTERNS: Final = ("matches", "find", "findAll")
 """Functions whose second argument is a pattern; a constant one is compiled with the program."""
 
@@ -112,7 +115,7 @@ class Planner:
         if node.constant is not None:
             return Constant(node.constant)
         attribute = self._attribute(node.operand)
-        attribute.add(Selector(node.field, is_optional=False, is_test=node.is_test))
+        attribute.add(KeySelector(node.field, is_optional=False, is_test=node.is_test))
         attribute.is_test = attribute.is_test or node.is_test
         return attribute
 
@@ -122,9 +125,9 @@ class Planner:
         is_optional = node.function != "_[_]"
         planned = self._plan(index)
         if isinstance(planned, Constant):
-            if type(planned.value) not in _PRIMITIVES:
+            if type(planned.value) not in PRIMITIVES:
                 raise CelSyntaxError(f"program instantiation failed: invalid qualifier type: {go_type(planned.value)}")
-            attribute.add(Selector(planned.value, is_optional))
+            attribute.add(KeySelector(planned.value, is_optional))
         elif isinstance(planned, Attribute | Ternary):
             attribute.add(ComputedSelector(planned.resolver(), is_optional))
         else:
@@ -159,7 +162,7 @@ class Planner:
 
     def _logic(self, node: FunctionCall) -> Planned:
         codes = tuple(self.code(part) for part in node.arguments)
-        return _logic_code(codes, node.function == "_||_")
+        return logic_code(codes, node.function == "_||_")
 
     def _ternary(self, node: FunctionCall) -> Planned:
         condition, when_true, when_false = node.arguments
@@ -175,8 +178,8 @@ class Planner:
         left, right = (self._plan(part) for part in node.arguments)
         is_negative = node.function == "_!=_"
         if isinstance(right, Constant) and type(right.value) is str:
-            return _equal_text_code(_code(left), right.value, is_negative)
-        return _equal_code(_code(left), _code(right), is_negative)
+            return equal_text_code(_code(left), right.value, is_negative)
+        return equal_code(_code(left), _code(right), is_negative)
 
     def _in(self, node: FunctionCall) -> Planned:
         left, right = (self._plan(part) for part in node.arguments)
@@ -186,8 +189,8 @@ class Planner:
             assert isinstance(values, tuple)
             if not values:
                 return Constant(False)
-            if all(type(value) in _PRIMITIVES for value in values):
-                return _member_code(_code(left), values)
+            if all(type(value) in PRIMITIVES for value in values):
+                return member_code(_code(left), values)
         cost = node.overloads[0].cost if len(ids) == 1 else None
         return call_code(operators.contains, [_code(left), _code(right)], cost, is_strict_in_order=False)
 
@@ -229,14 +232,14 @@ class Planner:
         planned = [self._plan(element) for element in node.elements]
         if not node.optionals and all(isinstance(element, Constant) for element in planned):
             return Constant(tuple(element.value for element in planned if isinstance(element, Constant)))
-        code = _list_code(tuple(_code(element) for element in planned), node.optionals)
+        code = list_code(tuple(_code(element) for element in planned), node.optionals)
         if node.optionals and all(isinstance(element, Constant) for element in planned):
             return _folded(code)
         return code
 
     def _map(self, node: MapLiteral) -> Planned:
         planned = [(self._plan(key), self._plan(value), is_optional) for key, value, is_optional in node.entries]
-        code = _map_code(tuple((_code(key), _code(value), optional) for key, value, optional in planned))
+        code = map_code(tuple((_code(key), _code(value), optional) for key, value, optional in planned))
         if all(isinstance(key, Constant) and isinstance(value, Constant) for key, value, _ in planned):
             return _folded(code)
         return code
@@ -256,7 +259,7 @@ class Planner:
         result = self.code(node.result)
         self._forget()
         accumulator, first, second = numbers
-        return loop_code(Loop(range_code, (accumulator, first, second), initial, condition, step, result))
+        return loop_code(ComprehensionCode(range_code, (accumulator, first, second), initial, condition, step, result))
 
     def _initial(self, node: Comprehension) -> Code:
         """Return the code of the initial value; empty lists and maps are collected in place."""
@@ -345,7 +348,10 @@ def _converted(value: Value) -> Constant:
 
 def _folded(code: Code) -> Planned:
     """Return the constant of a literal of constants. An error stays a constant, too."""
-    return Constant(code(Frame(CelMap({}), 0, 0)))
+    try:
+        return Constant(code(Frame(CelMap({}), 0, 0)))
+    except InternalError as error:
+        raise CelSyntaxError(f"program instantiation failed: {error}") from None
 
 
 def _with_pattern(function: Function, pattern: str) -> Function:
@@ -360,134 +366,3 @@ def _with_pattern(function: Function, pattern: str) -> Function:
         return function(text, *rest)
 
     return call
-
-
-def _logic_code(codes: tuple[Code, ...], end: bool) -> Code:
-    """Return the code of `&&` (ends at False) or `||` (ends at True), which absorb errors of the other terms."""
-
-    def code(frame: Frame) -> Value:
-        error: CelError | None = None
-        for term in codes:
-            value = term(frame)
-            if value is end:
-                return end
-            if type(value) is not bool and error is None:
-                error = value if type(value) is CelError else NO_SUCH_OVERLOAD
-        return (not end) if error is None else error
-
-    return code
-
-
-def _size(value: Value) -> int:
-    """Return the size that the cost of equality depends on, which looks into optionals."""
-    while type(value) is Optional and value is not NONE:
-        value = value.value
-    return actual_size(value)
-
-
-def _equal_code(left: Code, right: Code, is_negative: bool) -> Code:
-    def code(frame: Frame) -> Value:
-        a = left(frame)
-        b = right(frame)
-        if not is_negative and isinstance(a, Opaque):
-            frame.cost += 1
-        else:
-            frame.cost += ceil(min(_size(a), _size(b)) * 0.1)
-        if type(a) is CelError:
-            return a
-        if type(b) is CelError:
-            return b
-        result = equals(a, b)
-        return result is not True if is_negative else result
-
-    return code
-
-
-def _equal_text_code(left: Code, text: str, is_negative: bool) -> Code:
-    """Return the code of a comparison with a constant string."""
-    size = len(text)
-
-    def code(frame: Frame) -> Value:
-        value = left(frame)
-        if type(value) is str:
-            frame.cost += ceil(min(len(value), size) * 0.1)
-            return (value == text) is not is_negative
-        if not is_negative and isinstance(value, Opaque):
-            frame.cost += 1
-        else:
-            frame.cost += ceil(min(_size(value), size) * 0.1)
-        if type(value) is CelError:
-            return value
-        result = equals(value, text)
-        return result is not True if is_negative else result
-
-    return code
-
-
-def _member_code(value: Code, elements: tuple[Value, ...]) -> Code:
-    """Return the code of `x in [constants]`, which has no cost."""
-    keys = frozenset(encode_key(element) for element in elements)
-    for_numbers = any(type(element) in (int, float, Uint) for element in elements)
-
-    def code(frame: Frame) -> Value:
-        a = value(frame)
-        if type(a) is str:
-            return a in keys
-        if type(a) is CelError:
-            return a
-        if type(a) is bool:
-            return encode_key(a) in keys
-        return for_numbers and type(a) in _PRIMITIVES and any(equals(a, element) is True for element in elements)
-
-    return code
-
-
-def _list_code(codes: tuple[Code, ...], optionals: frozenset[int]) -> Code:
-    def code(frame: Frame) -> Value:
-        elements: list[Value] = []
-        for index, element in enumerate(codes):
-            value = element(frame)
-            if type(value) is CelError:
-                frame.cost += LIST_COST
-                return value
-            if index in optionals:
-                if type(value) is not Optional:
-                    frame.cost += LIST_COST
-                    return _not_optional("list element", value)
-                if value is NONE:
-                    continue
-                value = value.value
-            elements.append(value)
-        frame.cost += LIST_COST
-        return tuple(elements)
-
-    return code
-
-
-def _not_optional(what: str, value: Value) -> CelError:
-    return CelError(f"cannot initialize optional {what} from non-optional value {print_value(value)}")
-
-
-def _map_code(codes: tuple[tuple[Code, Code, bool], ...]) -> Code:
-    def code(frame: Frame) -> Value:
-        entries: dict[object, Value] = {}
-        frame.cost += MAP_COST
-        for key_code, value_code, is_optional in codes:
-            key = key_code(frame)
-            if type(key) is CelError:
-                return key
-            value = value_code(frame)
-            if type(value) is CelError:
-                return value
-            encoded = encode_key(key)
-            if is_optional:
-                if type(value) is not Optional:
-                    return _not_optional(f"entry '{print_value(decode_key(encoded))}'", value)
-                if value is NONE:
-                    entries.pop(encoded, None)
-                    continue
-                value = value.value
-            entries[encoded] = value
-        return CelMap(entries)
-
-    return code

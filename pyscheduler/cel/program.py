@@ -47,7 +47,7 @@ class SelectorDevice:
 
 
 def _by_domain(values: Mapping[str, Value], driver: str) -> DefaultMap:
-    domains: dict[str, dict[str, Value]] = {}
+    domains: dict[str, dict[object, Value]] = {}
     for name, value in values.items():
         domain, separator, identifier = name.partition("/")
         if not separator:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from pyscheduler.cel.types import CelType
 from pyscheduler.cel.values import NONE, CelError, Opaque, Optional, Value, type_of
 
-_ERRORS = {
+_ERRORS: Final = {
     "int": "unsupported type conversion from 'int' to bool",
     "uint": "unsupported type conversion from 'uint' to bool",
     "double": "type conversion error from Double to 'bool'",

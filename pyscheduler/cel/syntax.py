@@ -103,7 +103,12 @@ class Comprehension(_Node):
     __slots__ = ("accumulator", "condition", "initial", "range", "result", "step", "variable", "variable2")
 
     def __init__(
-        self, offset: int, range: Expr, variables: tuple[str, str], accumulator: str, body: tuple[Expr, Expr, Expr, Expr]
+        self,
+        offset: int,
+        range: Expr,
+        variables: tuple[str, str],
+        accumulator: str,
+        body: tuple[Expr, Expr, Expr, Expr],
     ) -> None:
         """`body` is the initial value, the condition, the step and the result; `variables` end with "" for one."""
         super().__init__(offset)

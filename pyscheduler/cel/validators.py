@@ -20,8 +20,8 @@ def _is_pattern(value: Value) -> bool:
 
 
 _LITERALS: Final[dict[str, Callable[[Value], bool]]] = {
-    "duration": lambda value: not isinstance(to_duration(value), CelError),
-    "timestamp": lambda value: not isinstance(to_timestamp(value), CelError),
+    "duration": lambda value: isinstance(value, str) and not isinstance(to_duration(value), CelError),
+    "timestamp": lambda value: isinstance(value, str | int) and not isinstance(to_timestamp(value), CelError),
     "matches": _is_pattern,
 }
 """Tests of the first argument, if it is a literal. That of `matches(text, pattern)` is the text, as in cel-go."""

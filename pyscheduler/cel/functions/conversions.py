@@ -1,4 +1,4 @@
-"""Conversions between types: `int(x)`, `string(x)`, `timestamp(x)` (cel-go's `ConvertToType`, Go's strconv and time)."""
+"""Conversions between types: `int(x)`, `timestamp(x)` (cel-go's `ConvertToType`, Go's strconv and time)."""
 
 from __future__ import annotations
 
@@ -39,10 +39,17 @@ _H: Final = r"[0-9a-f]+(?:_[0-9a-f]+)*"
 _DOUBLE: Final = re.compile(
     rf"[+-]?(?:{_D}(?:\.(?:{_D})?)?|\.{_D})(?:e[+-]?{_D})?|[+-]?inf(?:inity)?|nan", re.ASCII | re.IGNORECASE
 )
-_HEX_DOUBLE: Final = re.compile(
-    rf"[+-]?0x(?:_?{_H}(?:\.(?:{_H})?)?|\.{_H})p[+-]?{_D}", re.ASCII | re.IGNORECASE
-)
-_UNITS: Final = {"ns": 1, "us": 10**3, "µs": 10**3, "μs": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
+_HEX_DOUBLE: Final = re.compile(rf"[+-]?0x(?:_?{_H}(?:\.(?:{_H})?)?|\.{_H})p[+-]?{_D}", re.ASCII | re.IGNORECASE)
+_UNITS: Final = {
+    "ns": 1,
+    "us": 10**3,
+    "µs": 10**3,
+    "μs": 10**3,
+    "ms": 10**6,
+    "s": 10**9,
+    "m": 60 * 10**9,
+    "h": 3600 * 10**9,
+}
 _DURATION: Final = re.compile(r"([0-9]*)(?:\.([0-9]*))?(ns|us|µs|μs|ms|s|m|h)", re.ASCII)
 _RFC3339: Final = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)T(\d{1,2}):(\d\d):(\d\d)(?:[.,](\d+))?(?:Z|([+-])(\d\d):(\d\d))", re.ASCII
@@ -65,8 +72,8 @@ def to_bool(value: Value) -> Value:
 
 
 def to_bytes(value: Value) -> Value:
-    """Return the UTF-8 of a string."""
-    return value.encode() if isinstance(value, str) else value
+    """Return the UTF-8 of a string. Functions may return bytes that are no UTF-8, as Python's surrogate escapes."""
+    return value.encode("utf-8", "surrogateescape") if isinstance(value, str) else value
 
 
 def to_int(value: Value) -> Value:
@@ -248,7 +255,7 @@ def _parse_timestamp(text: str) -> Value:
     offset = 0
     if match[8]:
         hours, minutes = int(match[9]), int(match[10])
-        if hours > 24 or minutes > 60:  # noqa: PLR2004 - Go's limits
+        if hours > 24 or minutes > 60:
             return failed
         offset = (hours * 3600 + minutes * 60) * (-1 if match[8] == "-" else 1)
     seconds = (date - _EPOCH) // timedelta(seconds=1) - (0 if year else 146097 * 86400) - offset

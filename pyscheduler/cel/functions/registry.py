@@ -18,8 +18,8 @@ class Overload(msgspec.Struct, frozen=True):
     """One signature of a function.
 
     `arguments` include the target of a member function as the first. `call` takes as many values, none of which is an
-    error, and returns a value or a CelError. It is called only if each argument has the declared type; of lists and maps,
-    the first entry is checked, as in cel-go. The type `dyn` and type parameters accept anything.
+    error, and returns a value or a CelError. It is called only if each argument has the declared type; as in cel-go,
+    of a list or map the first entry is checked. The type `dyn` and type parameters accept anything.
     """
 
     id: str

@@ -75,14 +75,17 @@ _TIMES: Final = {"timestamp": TIMESTAMP, "duration": DURATION}
 
 
 def _arithmetic(name: str, call: Callable[[Value, Value], Value], kinds: str) -> list[Overload]:
-    return [Overload(f"{name}_{kind}", (_NUMBERS[kind], _NUMBERS[kind]), _NUMBERS[kind], call) for kind in kinds.split()]
+    return [
+        Overload(f"{name}_{kind}", (_NUMBERS[kind], _NUMBERS[kind]), _NUMBERS[kind], call) for kind in kinds.split()
+    ]
 
 
 def _conversion(
     to: str, result: CelType, call: Callable[[Value], Value], kinds: str, costs: dict[str, Cost] | None = None
 ) -> list[Overload]:
     return [
-        Overload(f"{kind}_to_{to}", (_KINDS[kind],), result, call, cost=(costs or {}).get(kind)) for kind in kinds.split()
+        Overload(f"{kind}_to_{to}", (_KINDS[kind],), result, call, cost=(costs or {}).get(kind))
+        for kind in kinds.split()
     ]
 
 
@@ -203,8 +206,8 @@ STANDARD_LIBRARY: Final[Library] = {
 
 UNGUARDED: Final = frozenset(
     (
-        *"!_ @not_strictly_false _+_ _/_ _%_ _*_ -_ _-_ _<_ _<=_ _>_ _>=_ @in".split(),
-        *"flatten size type dyn contains endsWith startsWith matches".split(),
+        *["!_", "@not_strictly_false", "_+_", "_/_", "_%_", "_*_", "-_", "_-_", "_<_", "_<=_", "_>_", "_>=_", "@in"],
+        *["flatten", "size", "type", "dyn", "contains", "endsWith", "startsWith", "matches"],
     )
 )
 """Functions that are called with values of any type: they check themselves, as those without type guards in cel-go."""
