@@ -20,7 +20,6 @@ from pyscheduler.cel.values import (
     CelError,
     CelMap,
     Missing,
-    Opaque,
     Optional,
     Uint,
     Value,
@@ -52,7 +51,7 @@ def go_type(value: Value) -> str:
 
 def check_hashable(value: Value) -> None:
     """Raise InternalError for a key of the Go types that cannot be one: cel-go panics."""
-    if type(value) is bytes or (isinstance(value, Opaque) and value.TYPE.name == "kubernetes.Semver"):
+    if type(value) is bytes or (go_type(value) in ("cel.Semver", "cel.Format")):
         raise InternalError(f"internal error: runtime error: hash of unhashable type {go_type(value)}")
 
 
@@ -195,11 +194,8 @@ def _counted(resolve: Code, is_test: bool) -> Code:
 
 def _device_code(attribute: Attribute) -> Code | None:
     """Return fast code of `device.attributes[domain].name` and `device.capacity[domain].name`, or None."""
-    keys = [
-        selector.key
-        for selector in attribute.selectors
-        if isinstance(selector, KeySelector) and not selector.is_optional
-    ]
+    plain = [part for part in attribute.selectors if isinstance(part, KeySelector) and not part.is_optional]
+    keys = [part.key for part in plain]
     if len(keys) != len(attribute.selectors) or len(keys) != 3 or keys[0] not in ("attributes", "capacity"):
         return None
     if not all(type(key) is str for key in keys):
@@ -218,10 +214,9 @@ def _device_code(attribute: Attribute) -> Code | None:
 def _resolver(base: Code, selectors: tuple[AnySelector, ...]) -> Code:
     if not selectors:
         return base
-    if all(
-        isinstance(selector, KeySelector) and not (selector.is_optional or selector.is_test) for selector in selectors
-    ):
-        return _plain_resolver(base, tuple(selector.key for selector in selectors if isinstance(selector, KeySelector)))
+    plain = [part for part in selectors if isinstance(part, KeySelector) and not (part.is_optional or part.is_test)]
+    if len(plain) == len(selectors):
+        return _plain_resolver(base, tuple(part.key for part in plain))
 
     def resolve(frame: Frame) -> Value:
         value = base(frame)

@@ -10,6 +10,7 @@ from pyscheduler.cel.functions.optionals import OPTIONALS_LIBRARY
 from pyscheduler.cel.functions.quantities import QUANTITY_LIBRARY
 from pyscheduler.cel.functions.standard import STANDARD_LIBRARY
 from pyscheduler.cel.functions.times import TIMES_LIBRARY
+from pyscheduler.cel.network import CIDR, IP
 from pyscheduler.cel.types import (
     BOOL,
     BYTES,
@@ -35,7 +36,10 @@ _DEVICE: Final = struct("kubernetes.DRADevice")
 
 _TYPES: Final[dict[str, CelType]] = {
     kind.name: kind
-    for kind in (BOOL, BYTES, DOUBLE, DURATION, INT, LIST, MAP, NULL, OPTIONAL, STRING, TIMESTAMP, TYPE, UINT)
+    for kind in (
+        *(BOOL, BYTES, DOUBLE, DURATION, INT, LIST, MAP, NULL, OPTIONAL, STRING, TIMESTAMP, TYPE, UINT),
+        *(IP.TYPE, CIDR.TYPE),
+    )
 }
 
 DECLARATIONS: Final = Declarations(

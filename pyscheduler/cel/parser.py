@@ -298,6 +298,8 @@ class _Parser:
         token = self._identifier()
         if token.text in _RESERVED:
             self._issues.report(start, f"reserved identifier: {token.text}")
+            if self._token.kind != "(":
+                return Literal(start, None)
         if self._token.kind != "(":
             return Ident(token.offset, dot + token.text)
         bracket = self._advance()

@@ -157,7 +157,8 @@ class Planner:
         pattern = arguments[1] if name in _PATTERNS else None
         if isinstance(pattern, Constant) and isinstance(pattern.value, str):
             return call_code(_with_pattern(overloads[0].call, pattern.value), codes, cost, is_strict_in_order=True)
-        is_strict_in_order = not is_resolved and name not in UNGUARDED and name not in LIST_SINGLETONS
+        # Functions that cel-go dispatches at run time or binds without regard to the number of arguments.
+        is_strict_in_order = name == "format" or not (is_resolved or name in UNGUARDED or name in LIST_SINGLETONS)
         return call_code(function, codes, cost, is_strict_in_order)
 
     def _logic(self, node: FunctionCall) -> Planned:
@@ -245,7 +246,8 @@ class Planner:
         return code
 
     def _comprehension(self, node: Comprehension) -> Planned:
-        if isinstance(node.range, ListLiteral) and not node.range.elements and isinstance(node.condition, Literal):
+        is_empty = isinstance(node.range, ListLiteral) and not node.range.elements
+        if is_empty and isinstance(node.condition, Literal) and node.condition.value is False:
             return self._let(node)
         initial = self._initial(node)
         range_code = self.code(node.range)
