@@ -11,9 +11,17 @@ from typing import Any, Final
 
 from tests.cel import texts
 from tests.cel.case import Case
-from tests.cel.signatures import ORDERED, SCALARS, SIGNATURES, Signature
+from tests.cel.signatures import ODD_SIGNATURES, ORDERED, SCALARS, SIGNATURES, Signature
 
 _DRIVER: Final = "dra.example.com"
+_ODD: Final = 0.15
+"""Share of calls that selectors seldom have."""
+_KEYS: Final = ("string", "string", "int", "uint", "bool", "double")
+_MUTATED: Final = 0.02
+"""Share of expressions with a changed character: most are syntax errors."""
+_EXPENSIVE: Final = 0.002
+"""Share of expressions whose cost is near the limit."""
+_ZONES: Final = ("UTC", "+01:00", "-08:30", "America/New_York", "Europe/Berlin", "x", "", "25:00")
 _INTS: Final = (
     *("0", "1", "2", "3", "5", "-1", "-3", "10", "100", "1000"),
     *("9223372036854775807", "-9223372036854775808", "4611686018427387904", "0x1F"),
@@ -36,6 +44,7 @@ _TEXTS: Final[dict[str, texts.TextMaker]] = {
     "duration text": texts.duration,
     "timestamp text": texts.timestamp,
     "layout text": texts.layout,
+    "zone text": lambda rng: rng.choice(_ZONES),
 }
 _MACROS: Final = {
     "bool": ("{l}.all({x}, {b})", "{l}.exists({x}, {b})", "{l}.exists_one({x}, {b})"),
@@ -64,6 +73,25 @@ class Generator:
 
     def case(self) -> Case:
         """Return a random case."""
+        choice = self._rng.random()
+        if choice < _MUTATED:
+            return Case(self._mutate(self._any()), self.device())
+        return Case(self._expensive() if choice < _MUTATED + _EXPENSIVE else self._any(), self.device())
+
+    def _mutate(self, text: str) -> str:
+        position = self._rng.randrange(len(text) + 1)
+        inserted = self._rng.choice(("", *"()[]{}.,?:+-*/%!&|<>='\"\\ \n#@$;01aux_`~é", "&&", "?.", "in", "1u", "null"))
+        rest = text[position + self._rng.randint(0, 1) :]
+        return f"{text[:position]}{inserted}{rest}"
+
+    def _expensive(self) -> str:
+        size, other = self._rng.choice((10, 100, 300)), self._rng.choice((100, 500, 700, 900, 3000))
+        body = self._rng.choice(("a + b >= 0", "a <= b || true", "string(b) != 'x'", "[a, b].size() == 2"))
+        inner = f"lists.range({other}).{self._rng.choice(('all', 'exists', 'map'))}(b, {body})"
+        outer = "map(a, {})" if ".map(" in inner else "all(a, {})"
+        return f"dyn(lists.range({size}).{outer.format(inner)}{'.size()' if '.map(' in inner else ''})"
+
+    def _any(self) -> str:
         self._scope = []
         kind = self._rng.choice(("bool", "bool", "bool", "any", "any", "list"))
         depth = self._rng.choice((1, 2, 2, 3, 3, 4))
@@ -73,7 +101,7 @@ class Generator:
             text = f"dyn({self._expression(self._rng.choice(SCALARS), depth)})"
         else:
             text = f"dyn({self._list(self._rng.choice(SCALARS[:6]), depth)})"
-        return Case(text, self.device())
+        return text
 
     def device(self) -> dict[str, Any]:
         """Return a random device."""
@@ -85,6 +113,8 @@ class Generator:
             "v": {"version": f"{rng.randint(0, 2)}.{rng.randint(0, 2)}.{rng.randint(0, 3)}"},
             "other.example.com/s": {"string": texts.word(rng)},
             "other.example.com/i": {"int": rng.randint(0, 5)},
+            "l": {"ints": [rng.randint(0, 3) for _ in range(rng.randint(0, 3))]},
+            "other.example.com/l": {"strings": [texts.word(rng) for _ in range(rng.randint(0, 3))]},
         }
         capacity = {
             "mem": {"value": rng.choice(("10Gi", "1", "500m", "100Ti", "1e3", "0", "12345678901234567890"))},
@@ -102,6 +132,8 @@ class Generator:
         rng = self._rng
         if kind in _TEXTS:
             return self._text(kind, depth)
+        if kind == "digit":
+            return str(rng.randint(0, 9))
         if kind.startswith("list "):
             return self._list(kind.removeprefix("list "), depth)
         if rng.random() < 0.008:
@@ -129,7 +161,8 @@ class Generator:
             return self._map_use(depth)
         if kind == "bool" and choice < 0.6:
             return self._comparison(depth)
-        signatures = SIGNATURES[kind]
+        is_odd = rng.random() < _ODD and ODD_SIGNATURES[kind]
+        signatures = ODD_SIGNATURES[kind] if is_odd else SIGNATURES[kind]
         return self._call(rng.choice(signatures), depth) if signatures else self._leaf(kind)
 
     def _of(self, kind: str, depth: int) -> str:
@@ -137,8 +170,14 @@ class Generator:
 
     def _call(self, signature: Signature, depth: int) -> str:
         element = self._rng.choice(SCALARS[:6])
-        kinds = (kind.replace("T", element) if kind in ("T", "list T") else kind for kind in signature.arguments)
-        return signature.template.format(*(self._of(kind, depth) for kind in kinds))
+        arguments = []
+        for kind in signature.arguments:
+            if kind in ("U", "K"):
+                kind = self._rng.choice(SCALARS if kind == "U" else _KEYS)
+            elif kind in ("T", "list T"):
+                kind = kind.replace("T", element)
+            arguments.append(self._of(kind, depth))
+        return signature.template.format(*arguments)
 
     def _text(self, kind: str, depth: int) -> str:
         if depth > 0 and self._rng.random() < 0.1:
@@ -283,6 +322,6 @@ class Generator:
                     f'device.attributes["{_DRIVER}"][?"{key}"].hasValue()',
                 )
             )
-        key = {"string": "s", "int": "i", "bool": "b", "version": "v"}.get(kind, rng.choice("sibv"))
+        key = {"string": "s", "int": "i", "bool": "b", "version": "v"}.get(kind, rng.choice("sibvl"))
         domain = rng.choice((_DRIVER, _DRIVER, _DRIVER, "other.example.com", "none.example.com"))
         return f'device.attributes["{domain}"].{key}'

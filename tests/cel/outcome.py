@@ -46,7 +46,9 @@ def device(described: dict[str, Any]) -> SelectorDevice:
 
 def _attribute(described: dict[str, Any]) -> Value:
     ((kind, value),) = described.items()
-    return parse_semver(value) if kind == "version" else value
+    if kind == "version":
+        return parse_semver(value)
+    return tuple(value) if isinstance(value, list) else value
 
 
 def text(value: Value) -> str:

@@ -6,6 +6,8 @@ from typing import Final
 
 import msgspec
 
+from tests.cel.odd_signatures import ODD_ROWS
+
 
 class Signature(msgspec.Struct, frozen=True):
     """A template with a place for each argument. `T` is any type, the same one in all places."""
@@ -184,6 +186,12 @@ _ROWS: Final = (
     ("url", "url({})", "url text"),
 )
 
-SIGNATURES: Final[dict[str, tuple[Signature, ...]]] = {
-    kind: tuple(Signature(row[1], tuple(row[2].split(", "))) for row in _ROWS if row[0] == kind) for kind in SCALARS
-}
+
+def _by_result(rows: tuple[tuple[str, str, str], ...]) -> dict[str, tuple[Signature, ...]]:
+    return {
+        kind: tuple(Signature(row[1], tuple(row[2].split(", "))) for row in rows if row[0] == kind) for kind in SCALARS
+    }
+
+
+SIGNATURES: Final = _by_result(_ROWS)
+ODD_SIGNATURES: Final = _by_result(ODD_ROWS)

@@ -1,4 +1,4 @@
-"""Recorded outcomes of Kubernetes 1.37.2: values, error texts, costs. `python -m tests.cel --record 500` renews them."""
+"""Recorded outcomes of Kubernetes 1.37: values, error texts, costs. `python -m tests.cel --record 500` renews them."""
 
 from __future__ import annotations
 
