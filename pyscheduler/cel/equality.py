@@ -20,6 +20,7 @@ from pyscheduler.cel.values import (
 
 _INTEGERS: Final = frozenset((int, Uint))
 _NUMBERS: Final = frozenset((int, Uint, float))
+_NOT_ORDERED: Final = CelError("NaN values cannot be ordered")
 _ORDERED: Final = frozenset((str, bytes, bool, Duration, Timestamp))
 
 
@@ -81,7 +82,9 @@ def compare(a: Value, b: Value) -> int | CelError:
         if kind in _INTEGERS and other in _INTEGERS:
             return (a > b) - (a < b)  # type: ignore[operator, no-any-return]
         order = _order(a, b)
-        return CelError("NaN values cannot be ordered") if order is None else order
+        return _NOT_ORDERED if order is None else order
+    if kind is float and a != a:
+        return _NOT_ORDERED
     if kind is not other or kind not in _ORDERED:
         return NO_SUCH_OVERLOAD
     if kind is Duration or kind is Timestamp:

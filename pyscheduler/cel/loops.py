@@ -88,9 +88,9 @@ def append_code(accumulator: int, elements: Code) -> Code:
 
     def code(frame: Frame) -> Value:
         collected = frame.variables[accumulator]
+        frame.cost += 1
         added = elements(frame)
-        # 1 for the variable and 1 for the call.
-        frame.cost += 2
+        frame.cost += 1
         if type(collected) is CelError:
             return collected
         if type(added) is CelError:
