@@ -6,11 +6,32 @@ visits more elements than there is time for, at a cost of 1. Functions that visi
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
-MAX_STEPS: Final = 4_000_000
+MAX_STEPS: Final = 1_000_000
 MAX_CHARACTERS: Final = 10_000_000
 """Characters of the longest string: functions that multiply sizes cost as much as their arguments only."""
+
+
+_MAX_FRAMES: Final = 20_000
+
+
+@contextmanager
+def deep_stack() -> Iterator[None]:
+    """Allow as many nested calls as the deepest expression takes: up to 250 levels of several calls each.
+
+    Python's calls of Python functions take no space on the stack of the process. RecursionError is still possible, and
+    handled, if two threads do this at a time.
+    """
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(before, _MAX_FRAMES))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(before)
 
 
 class CancelledError(Exception):

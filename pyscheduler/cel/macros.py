@@ -26,7 +26,8 @@ _OLD_ACCUMULATOR: Final = "__result__"
 _UNUSED: Final = "#unused"
 _SORTED: Final = "@__sortBy_input__"
 MAX_COPIED_NODES: Final = 20_000
-"""Nodes that one macro may copy: each `optMap` doubles its target, so a chain of them would grow without bound."""
+"""Nodes that the macros of one expression may copy: each `optMap` doubles its target, so a chain would grow without
+bound."""
 
 
 class MacroError(Exception):
@@ -37,11 +38,33 @@ class MacroError(Exception):
         self.offset = offset
 
 
+class ExpressionTooLargeError(Exception):
+    """An expression whose macros copy more than MAX_COPIED_NODES."""
+
+
 _Expander: TypeAlias = Callable[[FunctionCall], Expr | None]
 
 
-def expand(call: FunctionCall, issues: Issues) -> Expr:
+class CopyBudget:
+    """Nodes that macros may still copy."""
+
+    def __init__(self) -> None:
+        self.left = MAX_COPIED_NODES
+
+    def spend(self, tree: Expr) -> None:
+        """Count the nodes of a tree; raise ExpressionTooLargeError above the limit."""
+        pending = [tree]
+        while pending:
+            pending += children(pending.pop())
+            self.left -= 1
+            if self.left < 0:
+                raise ExpressionTooLargeError
+
+
+def expand(call: FunctionCall, issues: Issues, budget: CopyBudget) -> Expr:
     """Return the expansion of a call, or the call if it is none of a macro."""
+    if call.target is not None and call.function in ("optMap", "optFlatMap"):
+        budget.spend(call.target)
     key = (call.function, len(call.arguments), call.target is not None)
     expander = _MACROS.get(key)
     if expander is None:
@@ -227,42 +250,31 @@ def _sort_by(call: FunctionCall) -> Expr:
     return _let(call.offset, _SORTED, call.target, result)
 
 
-def _copy(tree: Expr) -> Expr:
+def _copy(node: Expr) -> Expr:
     """Return a copy of a tree, whose nodes the checker describes on their own."""
-    count = 0
-    pending = [tree]
-    while pending:
-        pending += children(pending.pop())
-        count += 1
-        if count > MAX_COPIED_NODES:
-            raise MacroError(tree.offset, f"expression is too large: more than {MAX_COPIED_NODES} nodes")
-    return _copy_node(tree)
-
-
-def _copy_node(node: Expr) -> Expr:
     match node:
         case Literal():
             return Literal(node.offset, node.value)
         case Ident():
             return Ident(node.offset, node.name)
         case Select():
-            return Select(node.offset, _copy_node(node.operand), node.field, node.is_test)
+            return Select(node.offset, _copy(node.operand), node.field, node.is_test)
         case FunctionCall():
-            target = None if node.target is None else _copy_node(node.target)
-            return FunctionCall(node.offset, node.function, target, [_copy_node(part) for part in node.arguments])
+            target = None if node.target is None else _copy(node.target)
+            return FunctionCall(node.offset, node.function, target, [_copy(part) for part in node.arguments])
         case ListLiteral():
-            return ListLiteral(node.offset, [_copy_node(part) for part in node.elements], node.optionals)
+            return ListLiteral(node.offset, [_copy(part) for part in node.elements], node.optionals)
         case MapLiteral():
-            entries = [(_copy_node(key), _copy_node(value), optional) for key, value, optional in node.entries]
+            entries = [(_copy(key), _copy(value), optional) for key, value, optional in node.entries]
             return MapLiteral(node.offset, entries)
         case StructLiteral():
             return StructLiteral(node.offset, node.name)
         case Comprehension():
             parts = (node.initial, node.condition, node.step, node.result)
-            initial, condition, step, result = map(_copy_node, parts)
+            initial, condition, step, result = map(_copy, parts)
             variables = (node.variable, node.variable2)
             body = (initial, condition, step, result)
-            return Comprehension(node.offset, _copy_node(node.range), variables, node.accumulator, body)
+            return Comprehension(node.offset, _copy(node.range), variables, node.accumulator, body)
 
 
 _MACROS: Final[dict[tuple[str, int, bool], _Expander]] = {

@@ -7,7 +7,7 @@ from typing import Final
 
 from pyscheduler.cel.lexer import END, Token, tokenize
 from pyscheduler.cel.literals import LiteralError, parse_bytes, parse_double, parse_int, parse_string, parse_uint
-from pyscheduler.cel.macros import expand
+from pyscheduler.cel.macros import MAX_COPIED_NODES, CopyBudget, ExpressionTooLargeError, expand
 from pyscheduler.cel.source import NO_LOCATION, Issues
 from pyscheduler.cel.syntax import (
     Expr,
@@ -95,12 +95,16 @@ def parse(text: str, issues: Issues) -> Expr | None:
     except RecursionError:
         issues.report(NO_LOCATION, _TOO_DEEP)
         return None
-    if not issues and _depth(tree) > MAX_DEPTH:
-        issues.report(NO_LOCATION, _TOO_DEEP)
+    except ExpressionTooLargeError:
+        issues.report(NO_LOCATION, f"expression is too large: macros copy more than {MAX_COPIED_NODES} nodes")
+        return None
+    if not issues and depth_of(tree) > MAX_DEPTH:
+        issues.report(NO_LOCATION, "max recursion depth exceeded")
     return None if issues else tree
 
 
-def _depth(tree: Expr) -> int:
+def depth_of(tree: Expr) -> int:
+    """Return the number of levels of a tree."""
     deepest = 0
     pending: list[tuple[Expr, int]] = [(tree, 1)]
     while pending:
@@ -117,6 +121,7 @@ class _Parser:
         self._token = tokens[0]
         self._issues = issues
         self._depth = 0
+        self._budget = CopyBudget()
         self._open: list[str] = []
         """Closing brackets of the open ones."""
 
@@ -319,7 +324,7 @@ class _Parser:
             while self._accept(","):
                 arguments.append(self._expression())
         self._close(")")
-        return expand(FunctionCall(offset, function, target, arguments), self._issues)
+        return expand(FunctionCall(offset, function, target, arguments), self._issues, self._budget)
 
     def _postfix(self, operand: Expr) -> Expr:
         """Parse selections, calls, indices and the fields of messages after an operand."""

@@ -10,7 +10,7 @@ from pyscheduler.cel.checker import check
 from pyscheduler.cel.environment import DECLARATIONS
 from pyscheduler.cel.frame import Code, Frame
 from pyscheduler.cel.functions.costs import InternalError
-from pyscheduler.cel.parser import parse
+from pyscheduler.cel.parser import depth_of, parse
 from pyscheduler.cel.planner import Planner
 from pyscheduler.cel.results import to_match
 from pyscheduler.cel.source import CelSyntaxError, Issues
@@ -20,6 +20,8 @@ from pyscheduler.cel.values import CelError, CelMap, DefaultMap, Value
 
 COST_LIMIT: Final = 1_000_000
 """Cost limit of one evaluation (`CELSelectorExpressionMaxCost` of resource.k8s.io)."""
+_DEEP: Final = 50
+"""Levels of a tree above which the code may need more nested calls than Python's default allows."""
 CANCELLED: Final = CelError("operation cancelled: actual cost limit exceeded")
 
 
@@ -59,19 +61,24 @@ def _by_domain(values: Mapping[str, Value], driver: str) -> DefaultMap:
 class Program:
     """A compiled selector."""
 
-    __slots__ = ("_code", "_variables", "expression")
+    __slots__ = ("_code", "_is_deep", "_variables", "expression")
 
-    def __init__(self, expression: str, code: Code, variables: int) -> None:
+    def __init__(self, expression: str, code: Code, variables: int, is_deep: bool) -> None:
         self.expression = expression
         self._code = code
         self._variables = variables
+        self._is_deep = is_deep
 
     def run(self, device: SelectorDevice, limit: int = COST_LIMIT) -> tuple[Value, int]:
         """Return the value, which may be a CelError, and the cost in cel-go's units."""
         limits.start()
         frame = Frame(device.value, self._variables, limit)
         try:
-            value = self._code(frame)
+            if self._is_deep:
+                with limits.deep_stack():
+                    value = self._code(frame)
+            else:
+                value = self._code(frame)
         except limits.CancelledError:
             return CANCELLED, frame.cost
         except InternalError as error:
@@ -91,20 +98,25 @@ def compile_selector(expression: str) -> Program:
 
     Raise CelSyntaxError with the text that follows `CEL compile error: ` in kube-scheduler's messages.
     """
+    try:
+        with limits.deep_stack():
+            return _compile(expression)
+    except RecursionError:
+        raise CelSyntaxError("compilation failed: expression recursion limit exceeded") from None
+
+
+def _compile(expression: str) -> Program:
     issues = Issues(expression)
     tree = parse(expression, issues)
     if tree is None:
         raise CelSyntaxError(f"compilation failed: {issues}")
-    try:
-        inference = check(tree, DECLARATIONS, issues)
-        if not issues:
-            validate(tree, inference, issues)
-        if issues:
-            raise CelSyntaxError(f"compilation failed: {issues}")
-        result = inference.substitute(tree.type, unbound_to_dyn=True)
-        if result != BOOL and result.kind != "dyn":
-            raise CelSyntaxError(f"must evaluate to bool or the unknown type, not {result}")
-        planner = Planner(DECLARATIONS.functions)
-        return Program(expression, planner.code(tree), planner.variables)
-    except RecursionError:
-        raise CelSyntaxError("compilation failed: expression recursion limit exceeded") from None
+    inference = check(tree, DECLARATIONS, issues)
+    if not issues:
+        validate(tree, inference, issues)
+    if issues:
+        raise CelSyntaxError(f"compilation failed: {issues}")
+    result = inference.substitute(tree.type, unbound_to_dyn=True)
+    if result != BOOL and result.kind != "dyn":
+        raise CelSyntaxError(f"must evaluate to bool or the unknown type, not {result}")
+    planner = Planner(DECLARATIONS.functions)
+    return Program(expression, planner.code(tree), planner.variables, is_deep=depth_of(tree) > _DEEP)

@@ -25,20 +25,23 @@ class Issues:
         for line in self._lines:
             self._starts.append(self._starts[-1] + len(line) + 1)
         self._errors: list[tuple[int, str]] = []
+        self._count = 0
 
     def __bool__(self) -> bool:
         return bool(self._errors)
 
     def report(self, offset: int, message: str) -> None:
-        """Add an error at an offset in characters."""
-        self._errors.append((offset, message))
+        """Add an error at an offset in characters. Those after the first MAX_ERRORS are only counted."""
+        self._count += 1
+        if self._count <= MAX_ERRORS:
+            self._errors.append((offset, message))
 
     def __str__(self) -> str:
         """Return all errors by position, each with its line and a mark below the place."""
         ordered = sorted(self._errors, key=lambda error: error[0])
-        texts = [self._display(offset, message) for offset, message in ordered[:MAX_ERRORS]]
-        if len(ordered) > MAX_ERRORS:
-            texts.append(f"{len(ordered) - MAX_ERRORS} more errors were truncated")
+        texts = [self._display(offset, message) for offset, message in ordered]
+        if self._count > MAX_ERRORS:
+            texts.append(f"{self._count - MAX_ERRORS} more errors were truncated")
         return "\n".join(texts)
 
     def _display(self, offset: int, message: str) -> str:
