@@ -7,6 +7,7 @@ from typing import Final
 from pyscheduler.cel.limits import spend
 from pyscheduler.cel.types import CelType
 from pyscheduler.cel.values import (
+    MISSING,
     NO_SUCH_OVERLOAD,
     CelError,
     CelMap,
@@ -38,7 +39,8 @@ def equals(a: Value, b: Value) -> bool | CelError:
     if kind in _NUMBERS:
         return other in _NUMBERS and _order(a, b) == 0
     if isinstance(a, Opaque):
-        return a.equal(b)
+        # A missing entry of a map or optional is unequal; only a value of another type is an error.
+        return False if b is MISSING else a.equal(b)
     if kind is tuple and other is tuple:
         spend(len(a))  # type: ignore[arg-type]
         # As in cel-go, an error does not make the lists unequal.

@@ -47,11 +47,17 @@ class Quantity(Opaque):
     the left one to it, for the rest of the evaluation: a device's capacity is given to the next one as it was.
     """
 
-    __slots__ = ("_changed_in", "_is_decimal", "format", "is_reference", "scale", "unscaled")
+    __slots__ = ("_changed_in", "_is_decimal", "format", "is_reference", "scale", "text", "unscaled")
     TYPE: ClassVar[CelType] = QUANTITY
 
     def __init__(
-        self, unscaled: int, scale: int, format: str, is_decimal: bool = False, is_reference: bool = False
+        self,
+        unscaled: int,
+        scale: int,
+        format: str,
+        is_decimal: bool = False,
+        is_reference: bool = False,
+        text: str = "",
     ) -> None:
         self.unscaled = unscaled
         self.scale = scale
@@ -60,6 +66,8 @@ class Quantity(Opaque):
         self._changed_in = -1
         self.is_reference = is_reference
         """True for results of add and sub: upstream returns a pointer, which no quantity is equal to."""
+        self.text = text
+        """The parsed text, where upstream keeps it; otherwise empty."""
 
     @property
     def is_decimal(self) -> bool:
@@ -115,6 +123,10 @@ class Quantity(Opaque):
         return hash((unscaled, scale + self.scale if unscaled else 0))
 
     def __repr__(self) -> str:
+        return self.text or _canonical(self)
+
+    def canonical(self) -> str:
+        """Return the canonical text."""
         return _canonical(self)
 
 
@@ -140,10 +152,18 @@ def parse_quantity(text: str) -> Quantity | CelError:
     if fits and scale >= _NANO:
         unscaled = int(whole + fraction) * factor
         if unscaled <= INT_MAX:
-            return Quantity(-unscaled if negative else unscaled, scale, form)
+            kept = text if _is_kept(whole + fraction, base, exponent, scale) else ""
+            return Quantity(-unscaled if negative else unscaled, scale, form, text=kept)
     if not (found["whole"] or fraction or "0" in found["value"]):
         return _WRONG_NUMBER
     return _decimal(negative, whole + fraction, -len(fraction), (base, exponent, form))
+
+
+def _is_kept(digits: str, base: int, exponent: int, scale: int) -> bool:
+    """Return True if upstream takes a text for canonical, by its digits only."""
+    if base == 2:
+        return exponent % 10 == 0 and int(digits) % 8 != 0
+    return scale % 3 == 0 and not digits.endswith("000") and digits[0] != "0"
 
 
 def _interpret(suffix: str) -> tuple[int, int, str]:

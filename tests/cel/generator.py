@@ -21,7 +21,7 @@ _MUTATED: Final = 0.02
 """Share of expressions with a changed character: most are syntax errors."""
 _EXPENSIVE: Final = 0.002
 """Share of expressions whose cost is near the limit."""
-_ZONES: Final = ("UTC", "+01:00", "-08:30", "America/New_York", "Europe/Berlin", "x", "", "25:00")
+_ZONES: Final = ("UTC", "+01:00", "-08:30", "x", "", "25:00")
 _INTS: Final = (
     *("0", "1", "2", "3", "5", "-1", "-3", "10", "100", "1000"),
     *("9223372036854775807", "-9223372036854775808", "4611686018427387904", "0x1F"),
@@ -250,9 +250,10 @@ class Generator:
 
     def _map_use(self, depth: int) -> str:
         kind = self._rng.choice(SCALARS[:6])
-        keys = self._rng.sample(("a", "b", "c", "dé"), self._rng.randint(0, 3))
-        entries = ", ".join(f"{texts.literal(key)}: {self._of(kind, depth)}" for key in keys)
         template = self._rng.choice(_MAP_USES)
+        # The order of maps in Go is random, and with it the cost of what stops early.
+        keys = self._rng.sample(("a", "b", "c", "dé"), self._rng.randint(0, 1 if "(k, " in template else 3))
+        entries = ", ".join(f"{texts.literal(key)}: {self._of(kind, depth)}" for key in keys)
         key = texts.literal(self._rng.choice(("a", "b", "x")))
         return f"({template.format(m=f'{{{entries}}}', s=key, e=self._of(kind, depth), i=self._leaf('int'))})"
 

@@ -16,7 +16,7 @@ from pyscheduler.cel.url import URL
 from pyscheduler.cel.values import NANOSECONDS, NONE, CelMap, Duration, Optional, Timestamp, Uint, Value, type_of
 from tests.cel.case import Case
 
-_OPAQUE = {Quantity: "quantity", Semver: "semver", IP: "ip", CIDR: "cidr", Format: "format"}
+_OPAQUE = {Semver: "semver", IP: "ip", CIDR: "cidr", Format: "format"}
 _ESCAPES = {"\a": "a", "\b": "b", "\f": "f", "\n": "n", "\r": "r", "\t": "t", "\v": "v", "\\": "\\", '"': '"'}
 
 
@@ -82,6 +82,8 @@ def _other(value: Value) -> str:
         return f"timestamp {seconds}.{rest:09d}"
     if isinstance(value, URL):
         return f"url {_quote(str(value))}"
+    if isinstance(value, Quantity):
+        return f"quantity {value.canonical()}"
     if isinstance(value, CelType):
         return f"type {value.name}"
     return f"{_OPAQUE.get(type(value), type_of(value).name)} {value}"

@@ -65,6 +65,8 @@ def _flattened(values: List, depth: int) -> List:
     for _ in range(depth):
         if not any(isinstance(value, tuple) for value in result):
             break
+        # Lists may share elements, so that a small value has very many.
+        spend(sum(len(value) if isinstance(value, tuple) else 1 for value in result))
         result = tuple(item for value in result for item in (value if isinstance(value, tuple) else (value,)))
     return result
 

@@ -17,6 +17,8 @@ from pyscheduler.cel.values import INT_MAX, CelError, CelMap, Duration, Timestam
 _DEFAULT_PRECISION: Final = 6
 _DIGITS_OF_DOUBLE: Final = 1100
 """No double has more digits after the point."""
+_STEPS_OF_LITERAL: Final = 10
+"""Steps of the evaluation that printing an element counts: it takes microseconds."""
 _SUPERSCRIPT: Final = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 _NUMBERS_AS_TEXT: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
@@ -51,7 +53,7 @@ def format_string(text: str, arguments: tuple[Value, ...]) -> str | CelError:
 def interpolate(text: str, count: int, formatter: Formatter) -> str:
     """Return the text with the clauses replaced; `count` arguments are available. FormatError for an invalid clause."""
     result: list[str] = []
-    position = index = 0
+    position = index = size = 0
     while (start := text.find("%", position)) >= 0:
         result.append(text[position:start])
         position = start + 1
@@ -65,9 +67,12 @@ def interpolate(text: str, count: int, formatter: Formatter) -> str:
             raise FormatError("unexpected end of string")
         clause, position = _parse_clause(text, position)
         try:
-            result.append(formatter(clause, index))
+            part = formatter(clause, index)
         except FormatError as error:
             raise FormatError(f"error during formatting: {error}") from error
+        result.append(part)
+        size += len(part)
+        check_size(size)
         index += 1
     result.append(text[position:])
     return "".join(result)
@@ -230,7 +235,7 @@ def _map(values: CelMap) -> str:
 
 def _literal(value: Value) -> str:
     """Return an element of a list or map as a literal of CEL."""
-    spend(1)
+    spend(_STEPS_OF_LITERAL)
     if isinstance(value, float):
         if math.isfinite(value):
             return f"{value:.6f}"
