@@ -33,30 +33,37 @@ def validate(tree: Expr, inference: Inference, issues: Issues) -> None:
     def type_of_node(node: Expr) -> CelType:
         return inference.substitute(node.type, unbound_to_dyn=True)
 
-    # Arguments of string.format may be of several types.
+    # In cel-go's order, which errors of one place keep.
+    nodes = _nodes(tree)
+    for node, is_exempt in nodes:
+        if isinstance(node, ListLiteral) and not is_exempt:
+            elements = [(element, index in node.optionals) for index, element in enumerate(node.elements)]
+            _check_types(elements, type_of_node, issues, only_first=True)
+    for node, is_exempt in nodes:
+        if isinstance(node, MapLiteral) and not is_exempt:
+            _check_types([(key, False) for key, _, _ in node.entries], type_of_node, issues)
+            _check_types([(value, optional) for _, value, optional in node.entries], type_of_node, issues)
+    calls = [node for node, _ in nodes if isinstance(node, FunctionCall)]
+    for name, test in _LITERALS.items():
+        for call in calls:
+            argument = call.arguments[0] if call.function == name and call.arguments else None
+            if isinstance(argument, Literal) and not test(argument.value):
+                issues.report(argument.offset, f"invalid {name} argument")
+    for call in calls:
+        if call.function == "format":
+            check_format(call, type_of_node, issues)
+
+
+def _nodes(tree: Expr) -> list[tuple[Expr, bool]]:
+    """Return all nodes, and whether they are arguments of string.format, whose literals may be of several types."""
+    found: list[tuple[Expr, bool]] = []
     pending = [(tree, False)]
     while pending:
         node, is_exempt = pending.pop()
-        if isinstance(node, FunctionCall):
-            is_exempt = is_exempt or node.function == "format"
-            _check_call(node, type_of_node, issues)
-        elif isinstance(node, ListLiteral) and not is_exempt:
-            elements = [(element, index in node.optionals) for index, element in enumerate(node.elements)]
-            _check_types(elements, type_of_node, issues, only_first=True)
-        elif isinstance(node, MapLiteral) and not is_exempt:
-            _check_types([(key, False) for key, _, _ in node.entries], type_of_node, issues)
-            _check_types([(value, optional) for _, value, optional in node.entries], type_of_node, issues)
+        found.append((node, is_exempt))
+        is_exempt = is_exempt or (isinstance(node, FunctionCall) and node.function == "format")
         pending += [(child, is_exempt) for child in reversed(children(node))]
-
-
-def _check_call(node: FunctionCall, type_of_node: Callable[[Expr], CelType], issues: Issues) -> None:
-    test = _LITERALS.get(node.function)
-    if test is not None and node.arguments:
-        argument = node.arguments[0]
-        if isinstance(argument, Literal) and not test(argument.value):
-            issues.report(argument.offset, f"invalid {node.function} argument")
-    elif node.function == "format":
-        check_format(node, type_of_node, issues)
+    return found
 
 
 def _check_types(
