@@ -46,7 +46,8 @@ _GO_TYPES: Final = {
 
 def go_type(value: Value) -> str:
     """Return the name of the Go type that cel-go has for a value (`%T`)."""
-    return _GO_TYPES.get(type_of(value).name, f"cel.{type(value).__name__.removeprefix('Named')}")
+    pointer = "*" if getattr(value, "is_reference", False) else ""
+    return _GO_TYPES.get(type_of(value).name, f"{pointer}cel.{type(value).__name__.removeprefix('Named')}")
 
 
 def check_hashable(value: Value) -> None:

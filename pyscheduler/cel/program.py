@@ -98,6 +98,7 @@ def compile_selector(expression: str) -> Program:
 
     Raise CelSyntaxError with the text that follows `CEL compile error: ` in kube-scheduler's messages.
     """
+    limits.start()
     try:
         with limits.deep_stack():
             return _compile(expression)

@@ -11,10 +11,10 @@ import re
 from typing import ClassVar, Final
 
 from pyscheduler.cel import limits
-from pyscheduler.cel.types import CelType, opaque
+from pyscheduler.cel.types import CelType, struct
 from pyscheduler.cel.values import INT_MAX, INT_MIN, NO_SUCH_OVERLOAD, CelError, Opaque, Value
 
-QUANTITY: Final = opaque("kubernetes.Quantity")
+QUANTITY: Final = struct("kubernetes.Quantity")
 DECIMAL_EXPONENT: Final = "DecimalExponent"
 DECIMAL_SI: Final = "DecimalSI"
 BINARY_SI: Final = "BinarySI"

@@ -12,10 +12,10 @@ from typing import ClassVar, Final
 
 from pyscheduler.cel.go_text import quote, utf8
 from pyscheduler.cel.network import AddressError, parse_address
-from pyscheduler.cel.types import CelType, opaque
+from pyscheduler.cel.types import CelType, struct
 from pyscheduler.cel.values import NO_SUCH_OVERLOAD, CelError, Opaque, Value
 
-URL_TYPE: Final = opaque("kubernetes.URL")
+URL_TYPE: Final = struct("kubernetes.URL")
 _UNRESERVED: Final = f"{string.ascii_letters}{string.digits}-_.~"
 _HOST: Final = frozenset(_UNRESERVED + "!$&'()*+,;=:[]<>\"")
 _PATH: Final = frozenset(_UNRESERVED + "$&+,/:;=@")

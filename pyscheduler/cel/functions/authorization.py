@@ -9,14 +9,14 @@ from __future__ import annotations
 from typing import Final
 
 from pyscheduler.cel.functions.registry import Overload
-from pyscheduler.cel.types import BOOL, STRING, CelType, opaque
+from pyscheduler.cel.types import BOOL, STRING, CelType, struct
 from pyscheduler.cel.values import NO_SUCH_OVERLOAD, CelError, Value
 
-_AUTHORIZER: Final = opaque("kubernetes.authorization.Authorizer")
-_PATH_CHECK: Final = opaque("kubernetes.authorization.PathCheck")
-_GROUP_CHECK: Final = opaque("kubernetes.authorization.GroupCheck")
-_RESOURCE_CHECK: Final = opaque("kubernetes.authorization.ResourceCheck")
-_DECISION: Final = opaque("kubernetes.authorization.Decision")
+_AUTHORIZER: Final = struct("kubernetes.authorization.Authorizer")
+_PATH_CHECK: Final = struct("kubernetes.authorization.PathCheck")
+_GROUP_CHECK: Final = struct("kubernetes.authorization.GroupCheck")
+_RESOURCE_CHECK: Final = struct("kubernetes.authorization.ResourceCheck")
+_DECISION: Final = struct("kubernetes.authorization.Decision")
 
 
 def _call(*_arguments: Value) -> CelError:

@@ -9,11 +9,11 @@ from typing import ClassVar, Final, TypeAlias
 from pyscheduler.cel.functions.costs import actual_size, fixed, pattern_cost
 from pyscheduler.cel.functions.registry import Overload
 from pyscheduler.cel.go_text import utf8
-from pyscheduler.cel.types import STRING, CelType, list_of, opaque, optional_of
+from pyscheduler.cel.types import STRING, CelType, list_of, optional_of, struct
 from pyscheduler.cel.url import request_uri_problem
 from pyscheduler.cel.values import NO_SUCH_OVERLOAD, NONE, CelError, Opaque, Optional, Value
 
-FORMAT: Final = opaque("kubernetes.NamedFormat")
+FORMAT: Final = struct("kubernetes.NamedFormat")
 _Problems: TypeAlias = list[str]
 _LABEL: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN: Final = rf"{_LABEL}(\.{_LABEL})*"

@@ -8,10 +8,10 @@ from typing import ClassVar, Final, TypeAlias
 from pyscheduler.cel.functions.costs import fixed, traverse_first
 from pyscheduler.cel.functions.registry import Overload
 from pyscheduler.cel.go_text import quote, utf8
-from pyscheduler.cel.types import BOOL, INT, STRING, CelType, opaque
+from pyscheduler.cel.types import BOOL, INT, STRING, CelType, struct
 from pyscheduler.cel.values import NO_SUCH_OVERLOAD, CelError, Opaque, Value
 
-SEMVER: Final = opaque("kubernetes.Semver")
+SEMVER: Final = struct("kubernetes.Semver")
 _UINT_MAX: Final = 2**64 - 1
 _DIGITS: Final = re.compile(r"[0-9]*\Z")
 _IDENTIFIER: Final = re.compile(r"[0-9A-Za-z-]*\Z")
