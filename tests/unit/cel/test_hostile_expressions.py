@@ -1,4 +1,4 @@
-"""Expressions of a hostile tenant: each ends soon, with an error."""
+"""Expressions of a hostile tenant that are too deep or too large to compile; `test_limits.py` has those to evaluate."""
 
 from __future__ import annotations
 
@@ -47,24 +47,8 @@ def test_expression_is_refused(expression: str, text: str) -> None:
         compile_selector(expression)
 
 
-@pytest.mark.parametrize(
-    "expression",
-    [
-        pytest.param("lists.range(1000).all(x, lists.range(1000).all(y, true))", id="nested loops"),
-        pytest.param(doubled(60, lambda v: f"{v} + {v}", "'a'", "v60 == ''"), id="strings that double"),
-        pytest.param(doubled(60, lambda v: f"{v} + {v}", "[1]", "v60 == []"), id="lists that double"),
-        pytest.param(doubled(60, lambda v: f"[{v}, {v}]", "[1]", "v60 == v60"), id="shared lists"),
-        pytest.param(
-            doubled(60, lambda v: f"[{v}, {v}]", "[1]", "'%s'.format([v60]) == ''"), id="text of shared lists"
-        ),
-        pytest.param(
-            "cel.bind(l, lists.range(100000), lists.range(9000).map(x, l + l) == [])", id="long lists in a loop"
-        ),
-        pytest.param("cel.bind(s, lists.range(9999).map(x, 'a').join(), s.replace('', s) == s)", id="replacement"),
-    ],
-)
-def test_evaluation_is_cancelled(expression: str) -> None:
-    assert evaluate(expression) == CANCELLED
+def test_concatenation_in_a_loop_is_cancelled() -> None:
+    assert evaluate("cel.bind(l, lists.range(100000), lists.range(9000).map(x, l + l) == [])") == CANCELLED
 
 
 def test_cancellation_is_not_absorbed() -> None:
