@@ -105,7 +105,7 @@ _FIRST_FOLDED: Final = 0x41
 _LAST_FOLDED: Final = 0x1E943
 
 
-class Item:
+class ClassItem:
     """A part of a class: ranges or a Unicode category, or what is outside of it."""
 
     __slots__ = ("categories", "folds", "is_negated", "ranges")
@@ -136,7 +136,7 @@ class CharacterClass:
 
     __slots__ = ("_is_negated", "_items", "_known")
 
-    def __init__(self, items: Sequence[Item], *, is_negated: bool = False) -> None:
+    def __init__(self, items: Sequence[ClassItem], *, is_negated: bool = False) -> None:
         self._items = items
         self._is_negated = is_negated
         self._known: dict[str, bool] = {}
@@ -157,17 +157,17 @@ def _is_in_category(character: str, categories: str) -> bool:
     return category.startswith(categories) and (categories != "C" or category != "Cn")
 
 
-def unicode_item(name: str, *, is_negated: bool, folds: bool) -> Item | None:
+def unicode_item(name: str, *, is_negated: bool, folds: bool) -> ClassItem | None:
     """Return the class `\\p{name}`, None if it is unknown. Scripts are unknown: Python has no table of them."""
     name = _canonical(name)
     if name == "Any":
-        return Item(((0, 0x10FFFF),), is_negated=is_negated)
+        return ClassItem(((0, 0x10FFFF),), is_negated=is_negated)
     if name == "Ascii":
-        return Item(((0, 0x7F),), is_negated=is_negated, folds=folds)
+        return ClassItem(((0, 0x7F),), is_negated=is_negated, folds=folds)
     if name == "Assigned":
-        return Item((), "Cn", is_negated=not is_negated)
+        return ClassItem((), "Cn", is_negated=not is_negated)
     category = "LC" if name == "Lc" else name if name in CATEGORIES else _ALIASES.get(name)
-    return Item((), category, is_negated=is_negated, folds=folds) if category else None
+    return ClassItem((), category, is_negated=is_negated, folds=folds) if category else None
 
 
 def _canonical(name: str) -> str:

@@ -6,7 +6,7 @@ import re
 import string
 from typing import Final, TypeAlias
 
-from pyscheduler.cel.regex_classes import PERL, POSIX, CharacterClass, Item, fold_orbit, unicode_item
+from pyscheduler.cel.regex_classes import PERL, POSIX, CharacterClass, ClassItem, fold_orbit, unicode_item
 from pyscheduler.cel.regex_program import (
     BEGIN_LINE,
     BEGIN_TEXT,
@@ -36,8 +36,8 @@ _CONTROL: Final = {"a": "\a", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "
 _FLAGS: Final = "imsU"
 _ASSERTIONS: Final = {"A": BEGIN_TEXT, "b": WORD_BOUNDARY, "B": NO_WORD_BOUNDARY, "z": END_TEXT}
 _REPETITIONS: Final = {"*": (0, UNLIMITED), "+": (1, UNLIMITED), "?": (0, 1)}
-_ANY: Final = CharacterClass((Item(((0, _MAX_RUNE),)),))
-_ANY_BUT_NEWLINE: Final = CharacterClass((Item(((0xA, 0xA),)),), is_negated=True)
+_ANY: Final = CharacterClass((ClassItem(((0, _MAX_RUNE),)),))
+_ANY_BUT_NEWLINE: Final = CharacterClass((ClassItem(((0xA, 0xA),)),), is_negated=True)
 
 
 class RegexError(Exception):
@@ -275,7 +275,7 @@ class _Parser:
         else:
             self._literal(self._parse_escape())
 
-    def _parse_class_escape(self) -> Item | None:
+    def _parse_class_escape(self) -> ClassItem | None:
         """Parse `\\d`, `\\pL` and the like, None if another escape or no escape follows."""
         if not self.pattern.startswith("\\", self.position):
             return None
@@ -286,9 +286,9 @@ class _Parser:
         if not ranges:
             return None
         self.position += 2
-        return Item(ranges, is_negated=letter.isupper(), folds="i" in self.flags)
+        return ClassItem(ranges, is_negated=letter.isupper(), folds="i" in self.flags)
 
-    def _parse_unicode_class(self, *, is_negated: bool) -> Item | None:
+    def _parse_unicode_class(self, *, is_negated: bool) -> ClassItem | None:
         start = self.position
         first = self.pattern[start + 2 : start + 3]
         end = start + 2 + len(first)
@@ -311,7 +311,7 @@ class _Parser:
         self.position += 1
         is_negated = self.pattern.startswith("^", self.position)
         self.position += is_negated
-        items: list[Item] = []
+        items: list[ClassItem] = []
         is_first = True
         while is_first or not self.pattern.startswith("]", self.position):
             is_first = False
@@ -320,7 +320,7 @@ class _Parser:
         self.position += 1
         self._push(character(CharacterClass(items, is_negated=is_negated)))
 
-    def _parse_posix_class(self) -> Item | None:
+    def _parse_posix_class(self) -> ClassItem | None:
         start = self.position
         if not self.pattern.startswith("[:", start) or len(self.pattern) - start <= 2:
             return None
@@ -332,9 +332,9 @@ class _Parser:
         if not ranges:
             raise RegexError("invalid character class range", self.pattern[start : end + 2])
         self.position = end + 2
-        return Item(ranges, is_negated=name.startswith("^"), folds="i" in self.flags)
+        return ClassItem(ranges, is_negated=name.startswith("^"), folds="i" in self.flags)
 
-    def _parse_range(self, class_start: int) -> Item:
+    def _parse_range(self, class_start: int) -> ClassItem:
         start = self.position
         first = last = self._parse_class_character(class_start)
         rest = self.pattern[self.position : self.position + 2]
@@ -343,7 +343,7 @@ class _Parser:
             last = self._parse_class_character(class_start)
             if last < first:
                 raise RegexError("invalid character class range", self.pattern[start : self.position])
-        return Item(((ord(first), ord(last)),), folds="i" in self.flags)
+        return ClassItem(((ord(first), ord(last)),), folds="i" in self.flags)
 
     def _parse_class_character(self, class_start: int) -> str:
         if self.position >= len(self.pattern):
