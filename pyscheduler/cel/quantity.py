@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+from functools import lru_cache
 from typing import ClassVar, Final
 
 from pyscheduler.cel import limits
@@ -131,7 +132,15 @@ class Quantity(Opaque):
 
 
 def parse_quantity(text: str) -> Quantity | CelError:
-    """Return the quantity that a text states."""
+    """Return the quantity that a text states, a new one each time: comparisons change it."""
+    parsed = _parse(text)
+    if isinstance(parsed, CelError):
+        return parsed
+    return Quantity(parsed.unscaled, parsed.scale, parsed.format, parsed.is_decimal, text=parsed.text)
+
+
+@lru_cache(maxsize=1024)
+def _parse(text: str) -> Quantity | CelError:
     found = _TEXT.match(text)
     if not text or not found:
         return _WRONG_FORMAT

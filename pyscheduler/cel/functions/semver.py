@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import ClassVar, Final, TypeAlias
 
 from pyscheduler.cel.functions.costs import fixed, traverse_first
@@ -54,6 +55,7 @@ class Semver(Opaque):
         return text + (f"+{'.'.join(self.build)}" if self.build else "")
 
 
+@lru_cache(maxsize=1024)
 def parse_semver(text: str) -> Semver | CelError:
     """Return the version that a text states."""
     if not text:
