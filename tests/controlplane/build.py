@@ -135,7 +135,8 @@ def _build(name: str, folder: Path, position: str, progress: Progress) -> None:
 
 
 def _programs() -> list[str]:
-    return [path.name for path in (MODULE / "cmd").iterdir() if path.is_dir()]
+    """Return the programs of this module; one with a module of its own is built elsewhere."""
+    return [path.name for path in (MODULE / "cmd").iterdir() if path.is_dir() and not (path / "go.mod").exists()]
 
 
 def _flags() -> list[str]:
