@@ -26,8 +26,10 @@ from pyscheduler.cel.regex_program import (
 )
 from pyscheduler.cel.regex_syntax import RegexError, parse_regex
 
-_MAX_TRANSITIONS: Final = 10_000
-"""Kept transitions of an expression; then all are forgotten."""
+_MAX_KEPT: Final = 20_000
+"""Kept positions and transitions of an expression; then all are forgotten."""
+_MAX_CACHED_PATTERN: Final = 200
+"""Characters of a pattern that is kept compiled: tenants choose patterns, and longer ones have larger programs."""
 _WORD: Final = frozenset("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz")
 _Positions: TypeAlias = tuple[int, ...]
 
@@ -51,7 +53,7 @@ class Regex:
     def __init__(self, program: list[Instruction]) -> None:
         self._program = [*program, (MATCH, 0, 0, None)]
         self._states: dict[tuple[_Positions, str], _State] = {}
-        self._transitions = 0
+        self._kept = 0
 
     def search(self, text: str) -> bool:
         """Return True if a part of the text matches."""
@@ -96,10 +98,13 @@ class Regex:
 
     def _step(self, state: _State, character: str) -> _State | None:
         """Return the state after a character, None if a match ends before it."""
-        if self._transitions >= _MAX_TRANSITIONS:
+        if self._kept >= _MAX_KEPT:
+            for kept in self._states.values():
+                # A state may be in use: it forgets where it leads, so that the others can go.
+                kept.transitions.clear()
             self._states.clear()
-            self._transitions = 0
-        self._transitions += 1
+            self._kept = 0
+        self._kept += 1 + len(state.positions)
         # A match may begin at each character: position 0 comes last.
         reached = self._follow((*state.positions, 0), state.previous, character)
         next_state: _State | None = None
@@ -194,10 +199,17 @@ def _holds(condition: int, previous: str, following: str) -> bool:
     return is_boundary == (condition == WORD_BOUNDARY)
 
 
-@lru_cache(maxsize=512)
 def compile_regex(pattern: str) -> Regex | str:
     """Return the compiled expression, or Go's error text."""
+    return _compile_cached(pattern) if len(pattern) <= _MAX_CACHED_PATTERN else _compile(pattern)
+
+
+def _compile(pattern: str) -> Regex | str:
+    spend(2 * len(pattern))
     try:
         return Regex(parse_regex(pattern).code)
     except RegexError as error:
         return str(error)
+
+
+_compile_cached: Final = lru_cache(maxsize=128)(_compile)

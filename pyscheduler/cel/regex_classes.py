@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Final, TypeAlias
 
+from pyscheduler.cel.limits import spend
+
 Ranges: TypeAlias = tuple[tuple[int, int], ...]
 """First and last code points."""
 
@@ -132,7 +134,7 @@ class ClassItem:
 
 
 class CharacterClass:
-    """A set of characters; answers are kept for each character."""
+    """A set of characters; answers are kept for ASCII characters."""
 
     __slots__ = ("_is_negated", "_items", "_known")
 
@@ -144,8 +146,10 @@ class CharacterClass:
     def __contains__(self, character: str) -> bool:
         found = self._known.get(character)
         if found is None:
+            spend(2 * len(self._items))
             found = any(item.contains(character) for item in self._items) != self._is_negated
-            self._known[character] = found
+            if character.isascii():
+                self._known[character] = found
         return found
 
 

@@ -10,6 +10,11 @@ _DEVICE = SelectorDevice("dra.example.com", {}, {})
 _CANCELLED = "operation cancelled: actual cost limit exceeded"
 
 
+_IDEOGRAPHS = "".join(chr(0x4E00 + number) for number in range(1200))
+_CLASS = "\\\\pL" * 1500
+_LONG_CLASS = f"lists.range(9).all(i, '{_IDEOGRAPHS}'.matches('(?i)^[{_CLASS}]+$' + string(i)) || true)"
+
+
 def _bindings(first: str, step: str, result: str, count: int) -> str:
     """Return nested bindings v0, v1, ...: each is the step with P for the one before; R in the result is the last."""
     values = [first, *(step.replace("P", f"v{number}") for number in range(count - 1))]
@@ -32,6 +37,7 @@ def _bindings(first: str, step: str, result: str, count: int) -> str:
             _bindings("[[0]]", "[P, P, P]", "dyn(R).flatten(99).size() > 0", 30), id="flatten of shared elements"
         ),
         pytest.param(_bindings("[0, 0]", "[P, P]", "sets.contains(R, R)", 30), id="sets of shared elements"),
+        pytest.param(_LONG_CLASS, id="characters of a long class"),
         pytest.param("lists.range(2000).all(a, lists.range(2000).all(b, a + b >= 0))", id="nested loops"),
     ],
 )
