@@ -13,6 +13,7 @@ from pyscheduler.cel.values import (
     CelError,
     CelMap,
     Duration,
+    Opaque,
     Timestamp,
     Uint,
     Value,
@@ -51,6 +52,14 @@ def accepts(kind: CelType, value: Value) -> bool:
     return type_of(value).name == kind.name
 
 
+def _class_of(kind: CelType) -> type | None:
+    """Return the class that all values of a type have, or None if other things count, too."""
+    found = _CLASSES.get(kind.kind)
+    if found is None and kind.kind in ("struct", "opaque"):
+        return next((owner for owner in Opaque.__subclasses__() if owner.TYPE.name == kind.name), None)
+    return found
+
+
 def dispatcher(name: str, overloads: Sequence[Overload], count: int) -> Function:
     """Return the function that calls the first overload whose types the arguments have."""
     candidates = [overload for overload in overloads if len(overload.arguments) == count]
@@ -72,8 +81,7 @@ def _guarded(name: str, overload: Overload) -> Function:
     if not overload.arguments:
         return function
     first, second = overload.arguments[0], overload.arguments[-1]
-    # Most parameters have a type with a class of its own.
-    first_class = _CLASSES.get(first.kind)
+    first_class, second_class = _class_of(first), _class_of(second)
 
     def call_one(a: Value) -> Value:
         if type(a) is first_class or accepts(first, a):
@@ -81,7 +89,7 @@ def _guarded(name: str, overload: Overload) -> Function:
         return no_such_overload(name, (a,))
 
     def call_two(a: Value, b: Value) -> Value:
-        if accepts(first, a) and accepts(second, b):
+        if (type(a) is first_class or accepts(first, a)) and (type(b) is second_class or accepts(second, b)):
             return function(a, b)
         return no_such_overload(name, (a, b))
 
@@ -130,7 +138,10 @@ def _unary(function: Function, argument: Code, cost: Cost | None) -> Code:
     def code(frame: Frame) -> Value:
         a = argument(frame)
         result = a if type(a) is CelError else function(a)
-        charge(frame, cost, (a,), result)
+        if cost is None:
+            frame.cost += 1
+        else:
+            charge(frame, cost, (a,), result)
         return result
 
     return code
@@ -147,7 +158,10 @@ def _binary(function: Function, left: Code, right: Code, cost: Cost | None) -> C
             result = b
         else:
             result = function(a, b)
-        charge(frame, cost, (a, b), result)
+        if cost is None:
+            frame.cost += 1
+        else:
+            charge(frame, cost, (a, b), result)
         return result
 
     return code
