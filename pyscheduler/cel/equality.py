@@ -49,7 +49,9 @@ def equals(a: Value, b: Value) -> bool | CelError:
         spend(len(a))
         return len(a) == len(b) and all(equals(value, b.find(key)) is not False for key, value in a.items())
     if kind is Optional and other is Optional:
-        return equals(a.value, b.value)  # type: ignore[attr-defined]
+        x, y = a.value, b.value  # type: ignore[attr-defined]
+        # Optionals ask their values directly, so that null is a value of another type too.
+        return x.equal(y) if isinstance(x, Opaque) and y is not MISSING else equals(x, y)
     if kind is CelType and other is CelType:
         return bool(a.name == b.name)  # type: ignore[attr-defined]
     return kind is other and a == b
