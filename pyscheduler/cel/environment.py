@@ -42,6 +42,10 @@ _TYPES: Final[dict[str, CelType]] = {
     )
 }
 
+_ALIASES: Final = {"duration": DURATION, "timestamp": TIMESTAMP, _DEVICE.name: _DEVICE}
+UNDEFINED_TYPES: Final = frozenset(_ALIASES)
+"""Names that the checker of cel-go takes for types, and that it has no value of when it builds the program."""
+
 DECLARATIONS: Final = Declarations(
     variables={"device": _DEVICE},
     fields={
@@ -52,6 +56,6 @@ DECLARATIONS: Final = Declarations(
             "capacity": map_of(STRING, map_of(STRING, _QUANTITY)),
         }
     },
-    types=_TYPES,
+    types=_TYPES | _ALIASES,
     functions=merge_libraries(STANDARD_LIBRARY, TIMES_LIBRARY, OPTIONALS_LIBRARY, LIBRARY),
 )

@@ -15,6 +15,7 @@ from pyscheduler.cel.attributes import (
     go_type,
 )
 from pyscheduler.cel.calls import Function, call_code, dispatcher, list_function
+from pyscheduler.cel.environment import UNDEFINED_TYPES
 from pyscheduler.cel.frame import Code, Frame
 from pyscheduler.cel.functions import operators
 from pyscheduler.cel.functions.costs import InternalError
@@ -43,7 +44,9 @@ from pyscheduler.cel.syntax import (
     Literal,
     MapLiteral,
     Select,
+    qualified_name,
 )
+from pyscheduler.cel.types import CelType
 from pyscheduler.cel.values import (
     NO_SUCH_OVERLOAD,
     NONE,
@@ -86,7 +89,7 @@ class Planner:
             case Literal():
                 return Constant(node.value)
             case Ident():
-                return Constant(node.constant) if node.constant is not None else self._variable(node.name)
+                return self._variable(node.name) if node.constant is None else _type(node.name, node.constant)
             case Select():
                 return self._select(node)
             case FunctionCall():
@@ -113,7 +116,7 @@ class Planner:
 
     def _select(self, node: Select) -> Planned:
         if node.constant is not None:
-            return Constant(node.constant)
+            return _type(qualified_name(node) or "", node.constant)
         attribute = self._attribute(node.operand)
         attribute.add(KeySelector(node.field, is_optional=False, is_test=node.is_test))
         attribute.is_test = attribute.is_test or node.is_test
@@ -312,6 +315,12 @@ _SPECIAL: Final[dict[str, Callable[[Planner, FunctionCall], Planned]]] = {
     "_+_": Planner._add,
     "cel.@mapInsert": Planner._insert,
 }
+
+
+def _type(name: str, kind: CelType) -> Constant:
+    if name.removeprefix(".") in UNDEFINED_TYPES:
+        raise CelSyntaxError(f"program instantiation failed: reference to undefined type: {name}")
+    return Constant(kind)
 
 
 def _device(frame: Frame) -> Value:

@@ -55,15 +55,15 @@ def validate(tree: Expr, inference: Inference, issues: Issues) -> None:
 
 
 def _nodes(tree: Expr) -> list[tuple[Expr, bool]]:
-    """Return all nodes, and whether they are arguments of string.format, whose literals may be of several types."""
+    """Return all nodes, children first, and whether string.format may take them as arguments of several types."""
     found: list[tuple[Expr, bool]] = []
     pending = [(tree, False)]
     while pending:
         node, is_exempt = pending.pop()
         found.append((node, is_exempt))
         is_exempt = is_exempt or (isinstance(node, FunctionCall) and node.function == "format")
-        pending += [(child, is_exempt) for child in reversed(children(node))]
-    return found
+        pending += [(child, is_exempt) for child in children(node)]
+    return found[::-1]
 
 
 def _check_types(
