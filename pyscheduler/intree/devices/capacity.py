@@ -120,7 +120,7 @@ def _rounded_to_range(requested: DeviceQuantity, least: DeviceQuantity, valid: V
         if milli is None:
             raise CapacityError(f"{NOT_REPRESENTABLE}: request {requested} is not a representable milli value")
         steps = -(-(milli - start) // step)
-        if steps > (MAX_INT64 - start) // step:
+        if start < 0 or steps > (MAX_INT64 - start) // step:  # a negative min overflows kube-scheduler's check
             raise _passes(requested, "the milli-value range")
         rounded = start + step * steps
         if rounded % 1000 == 0:

@@ -28,7 +28,7 @@ class Constraint(ABC):
         """Return True if a device with this value may be added; None: it does not have the attribute."""
 
     @abstractmethod
-    def limit(self, values: list[Value]) -> int:
+    def limit(self, values: list[Value | None]) -> int:
         """Return an upper bound of how many of these devices can be added together; each alone is accepted."""
 
     def value(self, device: PoolDevice) -> Value | None:
@@ -56,7 +56,7 @@ class MatchAttribute(Constraint):
         # The first device determines the value, whatever its type is.
         return not self.values or (value != UNKNOWN and value == self.values[0])
 
-    def limit(self, values: list[Value]) -> int:
+    def limit(self, values: list[Value | None]) -> int:
         return max((values.count(value) for value in set(values)), default=0)
 
 
@@ -68,7 +68,7 @@ class DistinctAttribute(Constraint):
             return False
         return not self.values or (value != UNKNOWN and value not in self.values)
 
-    def limit(self, values: list[Value]) -> int:
+    def limit(self, values: list[Value | None]) -> int:
         return len(set(values))
 
 

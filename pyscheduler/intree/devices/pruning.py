@@ -1,109 +1,87 @@
-"""Necessary conditions that end a hopeless search early, without changing its result.
+"""Early ends of a hopeless search, which do not change its result.
 
 Without them, n of n-1 equal devices take exponential time (kubernetes issue 131730). Nothing is checked before the
-search has failed once: most succeed at the first try. A condition must not hide an error that the search would meet:
+search has failed once: most succeed at the first try. A check must not hide an error that the search would meet:
 
 - A request that cannot be satisfied on its own fails after each of its devices has been looked at, in increasing order
   and before the next request. If a selector or a capacity fails with an error, nothing is concluded: the search itself
   meets it.
-- Equivalent devices differ only in what no decision depends on. If the search failed with one, it fails with the other.
-  This is used only if no error is possible: no expression and no amount fails for any device and request, and no
-  request takes all devices under a constraint, where the order of the devices decides between failure and error.
+- Later requests, and devices that are equivalent to one that failed, are considered only if no error is possible: no
+  expression and no amount fails for any device and request, and no request takes all devices under a constraint, where
+  the order of the devices decides between failure and error.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from pyscheduler.intree.devices.chosen import ChosenDevices
 from pyscheduler.intree.devices.constraints import UNKNOWN
 from pyscheduler.intree.devices.errors import AllocationError, CapacityError
-from pyscheduler.intree.devices.inventory import CounterName, PoolDevice
+from pyscheduler.intree.devices.lookahead import OpenRequest, may_succeed
 from pyscheduler.intree.devices.requests import Request
 
-if TYPE_CHECKING:
-    from pyscheduler.intree.devices.counters import PoolCounters
+MANY_FAILURES = 16
+"""Failures after which later requests are considered at each step; before, the first one does so once."""
 
 
 class Pruning:
-    """Conditions for one search."""
+    """Checks for one search."""
 
     def __init__(self, claims: list[list[list[Request]]], chosen: ChosenDevices) -> None:
+        self._claims = claims
         self._requests = [(c, r) for c, requests in enumerate(claims) for request in requests for r in request]
         self._chosen = chosen
+        self._failures = 0
         self._classes: list[object] | None = None
-        self.has_failed = False
-        """True once a device was chosen in vain."""
+        """Key of each device that is equal for equivalent devices; empty if an error is possible."""
 
-    def may_succeed(self, claim: int, request: Request, start: int, needed: int) -> bool:
-        """Return False if the request cannot get `needed` devices, counted from device number `start`."""
-        if not self.has_failed:
+    def record_failure(self) -> None:
+        """Count a device that was chosen in vain."""
+        self._failures += 1
+
+    def may_succeed(self, at: tuple[int, int], request: Request, start: int, needed: int) -> bool:
+        """Return False if this request cannot get `needed` devices from number `start` on, or later ones theirs.
+
+        `at` is the number of the claim and of the request.
+        """
+        if not self._failures:
             return True
-        node = self._chosen.node
+        claim, index = at
+        here = OpenRequest(claim, [request], request.count - needed, start)
         try:
-            numbers = [n for n in range(start, len(node.devices)) if self._is_candidate(claim, request, n)]
+            if not may_succeed(self._chosen, [here]):
+                return False
         except (AllocationError, CapacityError):
             return True
-        if len(numbers) < needed:
-            return False
-        devices = [node.devices[number] for number in numbers]
-        return self._satisfy_constraints(claim, request, devices, needed) and self._have_counters(numbers, needed)
+        if self._failures != 1 and self._failures < MANY_FAILURES:
+            return True
+        return not self._device_classes() or may_succeed(self._chosen, [here, *self._later(claim, index + 1)])
 
     def equivalence(self, number: int) -> object:
         """Return a key that is equal for equivalent devices."""
+        classes = self._device_classes()
+        # A device that this attempt uses otherwise differs from one that it does not use.
+        is_alone = not classes or self._chosen.is_touched(self._chosen.node.devices[number])
+        return number if is_alone else classes[number]
+
+    def _later(self, claim: int, index: int) -> Iterator[OpenRequest]:
+        for number in range(claim, len(self._claims)):
+            for alternatives in self._claims[number][index if number == claim else 0 :]:
+                yield OpenRequest(number, alternatives)
+
+    def _device_classes(self) -> list[object]:
         if self._classes is None:
             self._classes = self._all_classes()
-        # A device that this attempt uses otherwise differs from one that it does not use.
-        return number if self._chosen.is_touched(self._chosen.node.devices[number]) else self._classes[number]
-
-    def _is_candidate(self, claim: int, request: Request, number: int) -> bool:
-        """Return True if the device can be chosen now."""
-        chosen, node = self._chosen, self._chosen.node
-        if chosen.is_in_use(claim, request, node.devices[number]) or not node.is_selectable(request, number):
-            return False
-        if not chosen.has_capacity(request, number):
-            return False
-        counters = chosen.counters_to_charge(number)
-        if counters is not None and not counters.is_monotonic:
-            return True
-        return chosen.admits(claim, request, number)
-
-    def _satisfy_constraints(self, claim: int, request: Request, devices: list[PoolDevice], needed: int) -> bool:
-        for index in request.constraints:
-            constraint = self._chosen.constraints[claim][index]
-            values = [constraint.value(device) or UNKNOWN for device in devices]
-            if constraint.limit(values) < needed:
-                return False
-        return True
-
-    def _have_counters(self, numbers: list[int], needed: int) -> bool:
-        """Return False if even the devices with the smallest amounts of a counter consume more than is left."""
-        amounts: dict[tuple[int, CounterName], list[int]] = {}
-        of_pool: dict[int, PoolCounters] = {}
-        for number in numbers:
-            device = self._chosen.node.devices[number]
-            counters = self._chosen.counters_to_charge(number)
-            if counters is None:
-                continue
-            if not counters.is_monotonic:
-                return True
-            of_pool[id(counters)] = counters
-            for name, amount in device.counters:
-                amounts.setdefault((id(counters), name), []).append(amount)
-        for (key, name), consumed in amounts.items():
-            without = len(numbers) - len(consumed)
-            if sum(sorted(consumed)[: max(needed - without, 0)]) > of_pool[key].left(name):
-                return False
-        return True
+        return self._classes
 
     def _all_classes(self) -> list[object]:
-        numbers = range(len(self._chosen.node.devices))
         if any(request.all_devices and request.constraints for _, request in self._requests):
-            return list(numbers)
+            return []
         try:
-            return [self._class(number) for number in numbers]
+            return [self._class(number) for number in range(len(self._chosen.node.devices))]
         except (AllocationError, CapacityError, _UnknownValueError):
-            return list(numbers)
+            return []
 
     def _class(self, number: int) -> object:
         """Return everything about a device that a decision depends on."""

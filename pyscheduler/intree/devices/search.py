@@ -123,7 +123,8 @@ class Search:
     def _try_devices(self, at: Position, request: Request) -> Step:
         chosen, node, pruning = self._chosen, self._chosen.node, self._pruning
         needed = request.count - at.device
-        if pruning and not pruning.may_succeed(at.claim, request, at.start, needed):
+        here = (at.claim, at.request)
+        if pruning and not pruning.may_succeed(here, request, at.start, needed):
             return Outcome.FAILED
         failed: set[object] = set()
         for number in range(at.start, len(node.devices)):
@@ -141,9 +142,9 @@ class Search:
             if outcome is Outcome.EXCEEDED:
                 return outcome
             if pruning:
-                pruning.has_failed = True
+                pruning.record_failure()
                 failed.add(pruning.equivalence(number))
-                if not pruning.may_succeed(at.claim, request, number + 1, needed):
+                if not pruning.may_succeed(here, request, number + 1, needed):
                     return Outcome.FAILED
         return Outcome.FAILED
 
