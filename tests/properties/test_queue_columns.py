@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 from unittest.mock import patch
 
@@ -109,7 +110,7 @@ def left_by_claims(tree: QueueTree, queue: str, resource: str) -> int:
     """Return what a queue may allocate, by definition."""
     path = [tree._nodes[name] for name in tree.path(queue)][::-1]
     room = tree.capacity().get(resource, 0) - path[0].allocated.get(resource, 0)
-    for parent, child in zip(path, path[1:], strict=False):
+    for parent, child in pairwise(path):
         own = tree.deserved(child.queue.name).get(resource, 0) - child.allocated.get(resource, 0)
         others = sum(claimed(tree, each, resource) for each in parent.children if each is not child)
         room = max(0, own, room - others)

@@ -6,22 +6,30 @@ depends on all of them, and so does what the others have a claim to.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pyscheduler.api.resources import Amounts
 from pyscheduler_plugins.queues.max_min import Claim, max_min
-from pyscheduler_plugins.queues.max_min_columns import MAX_AMOUNT, ClaimColumns, Ints, exact_sum, max_min_columns
-
-if TYPE_CHECKING:
-    from pyscheduler_plugins.queues.queue_node import QueueNode
+from pyscheduler_plugins.queues.max_min_columns import MAX_AMOUNT, ClaimColumns, Ints, max_min_columns
+from pyscheduler_plugins.queues.queue import Queue
 
 MANY = 48
 """Number of children from which on columns are faster than a loop."""
 _NO_CLAIM = Claim(0, 0)
+
+
+class Child(Protocol):
+    """A queue of which the parent has columns."""
+
+    queue: Queue
+    demand: Amounts
+
+    def claim(self, resource: str) -> Claim:
+        """Return the claim to the parent's share."""
 
 
 class _Resource:
@@ -36,7 +44,7 @@ class _Resource:
         self.columns = ClaimColumns(weights, limits, guarantees, deserved)
         self.is_requested = np.zeros(count, np.bool_)
 
-    def divide(self, amount: int, children: Sequence[QueueNode], resource: str) -> Ints:
+    def divide(self, amount: int, children: Sequence[Child], resource: str) -> Ints:
         """Compute the shares. Return the positions of those that are others than before."""
         columns = self.columns
         for i in self.outdated:
@@ -57,14 +65,15 @@ class _Resource:
 class ChildColumns:
     """Columns of the children of one queue."""
 
-    def __init__(self, children: Sequence[QueueNode]) -> None:
+    def __init__(self, children: Sequence[Child], inner: Sequence[int]) -> None:
+        """Create the columns; `inner` are the positions of the children with children."""
         self._children = children
+        self._names = [child.queue.name for child in children]
         self._weights = np.array([child.queue.weight for child in children], np.int64)
         self._priorities = np.array([child.queue.priority for child in children], np.int64)
         self.is_held = np.zeros(len(children), np.bool_)
         """True for children without children that are held back."""
-        self.inner = [i for i, child in enumerate(children) if child.children]
-        """Positions of the children with children."""
+        self.inner = inner
         self._resources: dict[str, _Resource] = {}
         self._order: tuple[NDArray[np.bool_], NDArray[np.float64]] | None = None
 
@@ -94,8 +103,8 @@ class ChildColumns:
         """Compute the order again when it is needed next."""
         self._order = None
 
-    def divide(self, amount: int, resource: str) -> Iterable[QueueNode]:
-        """Divide an amount among the children. Return the children with children whose share has changed."""
+    def divide(self, amount: int, resource: str) -> Iterable[int]:
+        """Divide an amount among the children. Return the positions of those with children and another share."""
         changed = self._of(resource).divide(amount, self._children, resource)
         if not len(changed):
             return ()
@@ -103,7 +112,7 @@ class ChildColumns:
         if not self.inner:
             return ()
         among = set(changed.tolist())
-        return [self._children[i] for i in self.inner if i in among]
+        return [i for i in self.inner if i in among]
 
     # -- reading -------------------------------------------------------------------------------------------------
 
@@ -119,23 +128,28 @@ class ChildColumns:
     def unmet(self, resource: str) -> Ints:
         """Return what each child deserves and has not allocated."""
         columns = self._of(resource)
-        return np.maximum(columns.shares - columns.allocated, 0)
+        unmet: Ints = np.maximum(columns.shares - columns.allocated, 0)
+        return unmet
 
-    def first(self, among: Sequence[int], keys: Mapping[int, float] | None, capacity: Amounts) -> list[int]:
-        """Return which of the children come first: by priority, by the key, by share. Several are equal."""
-        found = np.fromiter(among, np.intp, len(among))
+    def first(
+        self, among: tuple[Set[str], Set[str]], key: Callable[[str], float] | None, capacity: Mapping[str, int]
+    ) -> int:
+        """Return the position of the first child of the names in either set: by priority, key, share and name."""
+        these, those = among
+        found = np.array([i for i, name in enumerate(self._names) if name in these or name in those], np.intp)
         priorities = self._priorities[found]
         found = found[priorities == priorities.max()]
-        if keys is not None:
-            values = np.array([keys[i] for i in found.tolist()])
-            found = found[values == values.min()]
+        if key is not None:
+            keys = np.array([key(self._names[i]) for i in found.tolist()])
+            found = found[keys == keys.min()]
         without, ratios = self._computed_order(capacity)
         if not without[found].all():
             found = found[~without[found]]
         least = ratios[found]
-        return [int(i) for i in found[least == least.min()]]
+        equal: list[int] = found[least == least.min()].tolist()
+        return min(equal, key=self._names.__getitem__)
 
-    def _computed_order(self, capacity: Amounts) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
+    def _computed_order(self, capacity: Mapping[str, int]) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
         """Return which children have no share of something that they request, and the largest ratios to the shares."""
         if self._order is not None:
             return self._order

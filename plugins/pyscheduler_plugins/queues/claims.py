@@ -1,7 +1,7 @@
 """Claims to what is free: what queues deserve, request and have not allocated.
 
-A queue has none while its own next job is held back, or those of all queues below it that have an unmet share: its claim
-would never end.
+A queue has none while its own next job is held back, or those of all queues below it that have an unmet share: such a
+claim would never end.
 """
 
 from __future__ import annotations
@@ -14,8 +14,12 @@ def others_claim(parent: QueueNode, child: QueueNode, resource: str) -> int:
     """Return the sum of what children of a divided queue have a claim to, without one of them."""
     columns = parent.columns
     if columns is None:
-        others = ((each, each.unmet(resource)) for each in parent.children if each is not child)
-        return sum(amount for each, amount in others if amount and not is_held_back(each, resource))
+        total = 0
+        for each in parent.children:
+            amount = each.unmet(resource)
+            if amount and each is not child and not (each.held_below and is_held_back(each, resource)):
+                total += amount
+        return total
     unmet = columns.unmet(resource)
     unmet[child.position] = 0
     unmet[columns.is_held] = 0

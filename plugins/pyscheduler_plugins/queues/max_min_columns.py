@@ -34,7 +34,7 @@ class ClaimColumns(Struct, frozen=True):
 def max_min_columns(capacity: int, claims: ClaimColumns) -> Ints | None:
     """Return the shares that `max_min` returns; None for what only that computes.
 
-    That is a capacity of 2^62 or more, and guarantees or deserved amounts that exceed the capacity: they are weights then.
+    That is a capacity of 2^62 or more, and guarantees or deserved amounts above the capacity, which are weights then.
     """
     if not 0 <= capacity < MAX_AMOUNT:
         return None
@@ -97,7 +97,7 @@ class _Level:
 
     def round(self, least: Ints, most: Ints) -> Ints:
         """Return integral shares within the bounds that sum to the room, each near the exact one (Webster's method)."""
-        shares = np.clip(self.whole + (2 * self.rest >= self.total), least, most)
+        shares: Ints = np.clip(self.whole + (2 * self.rest >= self.total), least, most)
         units = self._room - exact_sum(shares)
         if units:
             moved = self._moved(units, shares, least, most)
@@ -126,5 +126,5 @@ class _Level:
         return open_at[moved]
 
     def _order(self, halves: Ints, at: Ints) -> Ints:
-        """Return keys that sort these half units above the exact shares by their levels, as exactly as `move_units` does."""
+        """Return keys that sort these half units above the exact shares by their levels, as `move_units` does."""
         return ((halves * self.total - 2 * self.rest[at]) << self._bits) // self._weights[at]

@@ -6,7 +6,7 @@ to divide, or a changed claim of a child, are marked, for the resources that cha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 
 from pyscheduler.api.resources import Amounts
 from pyscheduler_plugins.queues import child_columns
@@ -34,7 +34,7 @@ class QueueNode:
     __slots__ = (
         "_claims",
         "_deserved",
-                "allocated",
+        "allocated",
         "children",
         "claimed_by_children",
         "columns",
@@ -120,7 +120,7 @@ class QueueNode:
     def set_columns(self) -> None:
         """Use columns for the children if there are many; called once all queues have their children."""
         if len(self.children) >= child_columns.MANY:
-            self.columns = ChildColumns(self.children)
+            self.columns = ChildColumns(self.children, [i for i, child in enumerate(self.children) if child.children])
 
     @property
     def _columns_of_parent(self) -> ChildColumns | None:
@@ -134,12 +134,14 @@ class QueueNode:
 
     def share(self, resource: str) -> int:
         """Return the share of a resource, once the parent has been divided."""
-        columns = self._columns_of_parent
-        return self._deserved.get(resource, 0) if columns is None else columns.share(self.position, resource)
+        if self.parent is None or self.parent.columns is None:  # not the property: this is called most
+            return self._deserved.get(resource, 0)
+        return self.parent.columns.share(self.position, resource)
 
     def unmet(self, resource: str) -> int:
         """Return what the queue deserves and has not allocated, once the parent has been divided."""
-        return max(0, self.share(resource) - self.allocated.get(resource, 0))
+        unmet = self.share(resource) - self.allocated.get(resource, 0)
+        return unmet if unmet > 0 else 0
 
     def set_held(self, *, is_held: bool) -> None:
         """Set whether the queue is held back, so that it has no claim to its share."""
@@ -174,19 +176,19 @@ class QueueNode:
             self.columns.reset_order()
 
     def first_child(
-        self, among: Iterable[QueueNode], first: Callable[[str], float] | None, capacity: Mapping[str, int]
+        self, among: tuple[Set[str], Set[str]], first: Callable[[str], float] | None, capacity: Mapping[str, int]
     ) -> QueueNode:
-        """Return which of these children is served next: by priority, then by `first`, then by its share."""
+        """Return which child of the names in either set is served next: by priority, then by `first`, then by share."""
         if self.columns is not None:
-            keys = None if first is None else {child.position: first(child.queue.name) for child in among}
-            positions = self.columns.first([child.position for child in among], keys, capacity)
-            return min((self.children[i] for i in positions), key=lambda child: child.queue.name)
+            return self.children[self.columns.first(among, first, capacity)]
 
         def key(child: QueueNode) -> tuple[int, float, OrderKey]:
             order = child.order_key(capacity)
             return order[0], 0.0 if first is None else first(child.queue.name), order
 
-        return min(among, key=key)
+        these, those = among
+        names = [(child, child.queue.name) for child in self.children]
+        return min((child for child, name in names if name in these or name in those), key=key)
 
     def path(self) -> Iterator[QueueNode]:
         """Yield this node and all above it, up to the root."""
@@ -228,8 +230,8 @@ class QueueNode:
         for resource in self.stale:
             divisible = max(0, self.share(resource) - self.own.allocated.get(resource, 0))
             if self.columns is not None:
-                for child in self.columns.divide(divisible, resource):
-                    child.stale.add(resource)
+                for i in self.columns.divide(divisible, resource):
+                    self.children[i].stale.add(resource)
                 continue
             shares = max_min(divisible, [child.claim(resource) for child in self.children])
             for child, share in zip(self.children, shares, strict=True):

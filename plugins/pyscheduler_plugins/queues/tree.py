@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Set
 from fractions import Fraction
-from itertools import pairwise
+from itertools import pairwise, repeat
 
 from msgspec import Struct, field
 
@@ -57,6 +57,8 @@ class QueueTree:
         self._totals: dict[str, JobTotals] = {}
         self._jobs: dict[Hashable, tuple[str, Usage]] = {}
         self._nodes: dict[str, QueueNode] = {}
+        self._parents: dict[str, str] = {}
+        """Names of the parents of all queues; "" for the root."""
         self._held_back: set[str] = set()
         self.set_queues(hierarchy or link_queues(()))
 
@@ -71,6 +73,7 @@ class QueueTree:
             self._nodes[queue.name] = node
             if parent is not None:
                 parent.add_child(node)
+        self._parents = {name: node.parent.queue.name if node.parent else "" for name, node in self._nodes.items()}
         for node in self._nodes.values():
             node.set_columns()
             node.set_held(is_held=node.queue.name in self._held_back)
@@ -211,18 +214,15 @@ class QueueTree:
 
         From the root down, it is below the child that comes first: by priority, then by `first`, then by its share.
         """
-        below: dict[QueueNode, dict[QueueNode, None]] = {}
-        for each in map(self._nodes.get, queues):
-            while each is not None and each.parent is not None:
-                is_new = each.parent not in below
-                below.setdefault(each.parent, {})[each] = None
-                each = each.parent if is_new else None
+        above, level = set[str](), queues
+        while level := set(map(self._parents.get, level, repeat(""))) - {""}:
+            above |= level
         node = self._root
         while node.queue.name not in queues:
-            if node not in below:
+            if node.queue.name not in above:
                 return ""  # none exists
             node.divide()
-            node = node.first_child(below[node], first, self._root.deserved)
+            node = node.first_child((queues, above), first, self._root.deserved)
         return node.queue.name
 
     def left_by_claims(self, queue: str, resource: str) -> int:
