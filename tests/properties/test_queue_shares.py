@@ -153,9 +153,9 @@ def _equal_weights(capacity: int, drawn: Sequence[Claim]) -> list[int]:
 
 PLANTED: dict[str, tuple[str, Callable[..., Any], Callable[[Any], None], st.SearchStrategy[Any]]] = {
     "Volcano's loop": ("max_min", _volcano, check_sum, DIVISIONS),
-    "rounding does not preserve the sum": ("_move_units", _no_units, check_sum, DIVISIONS),
+    "rounding does not preserve the sum": ("move_units", _no_units, check_sum, DIVISIONS),
     "largest remainder": (
-        "_move_units",
+        "move_units",
         _largest_remainder,
         check_monotony,
         st.tuples(_FEW_UNITS, st.integers(0, 3), st.just(1)),

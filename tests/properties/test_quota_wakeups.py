@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pyscheduler.api.pod_group import PodGroup
 from pyscheduler.core.pod_groups.quota_waits import QuotaWaits
 from pyscheduler.core.pod_groups.usage import ReportedUsage
-from pyscheduler_plugins.queues.plugin import Queues
+from pyscheduler_plugins.queues import claims
 from tests.properties.profiles import assert_caught, quick
 from tests.scenarios.batch.cluster import Cluster
 from tests.scenarios.batch.manifests import ANNOTATIONS, Gang, gang, node, pod, queue
@@ -149,9 +149,9 @@ def test_no_group_waits_for_a_queue_that_may_allocate(drawn: tuple[tuple[Limits,
     check(drawn)
 
 
-PLANTED: Final[dict[str, tuple[type, str, Any]]] = {
+PLANTED: Final[dict[str, tuple[Any, str, Any]]] = {
     "no group is woken": (QuotaWaits, "retry", lambda *_, **__: None),
-    "queues hold back each other": (Queues, "_is_held_back", lambda *_: False),
+    "queues hold back each other": (claims, "is_held_back", lambda *_: False),
     "only changes of queues and nodes wake groups": (ReportedUsage, "take_changed", lambda _: False),
 }
 

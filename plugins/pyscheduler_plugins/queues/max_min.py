@@ -79,11 +79,11 @@ def fill(capacity: int, weights: Sequence[int], least: Sequence[int], most: Sequ
     for i in active:
         nearest = (2 * room * weights[i] + total) // (2 * total)
         shares[i] = min(max(nearest, least[i]), most[i])
-    _move_units(room - sum(shares[i] for i in active), active, shares, weights, (least, most))
+    move_units(room - sum(shares[i] for i in active), active, shares, weights, (least, most))
     return shares
 
 
-def _move_units(
+def move_units(
     units: int,
     active: Sequence[int],
     shares: list[int],

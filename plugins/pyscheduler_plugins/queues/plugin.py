@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 from pyscheduler.api import (
     ClusterEvent,
@@ -24,7 +23,7 @@ from pyscheduler_plugins.queues.drf import next_queue
 from pyscheduler_plugins.queues.hierarchy import Hierarchy, read_hierarchy
 from pyscheduler_plugins.queues.order import QueueOrder, UsageOverTime
 from pyscheduler_plugins.queues.quantities import format_amount
-from pyscheduler_plugins.queues.queue import ELASTIC_QUOTA, QUEUE, Declaration, DequeueStrategy, declaration
+from pyscheduler_plugins.queues.queue import ELASTIC_QUOTA, QUEUE, ROOT, Declaration, DequeueStrategy, declaration
 from pyscheduler_plugins.queues.reclaim import find_victims, is_within_share, may_reclaim
 from pyscheduler_plugins.queues.tree import QueueTree, Usage
 
@@ -75,8 +74,6 @@ class Queues(QuotaPlugin):
         self._resources: set[str] = set()
         self._nodes: tuple[int, int] = (-1, -1)
         self._queues: dict[PodGroupKey, str] = {}
-        self._held_back: set[str] = set()
-        """Queues of which the last group was held back by a quota, or by claims of others."""
 
     def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:
         return ()  # the groups that a queue refuses are retried when usage or queues change
@@ -193,33 +190,17 @@ class Queues(QuotaPlugin):
         self._read_queues()
         queue, tree = self.queue_of_group(group), self._tree
         for quota in tree.allows(queue, request):
-            self._held_back.add(queue)
+            tree.set_held_back(queue, is_held=True)
             return str(quota)
         if self._order is QueueOrder.DRF:
             return ""  # it divides what is free by dominant shares, not each resource on its own
-        path = tree.path(queue)
         for resource, amount in request.items():
-            room = tree.capacity().get(resource, 0) - tree.allocated(path[-1]).get(resource, 0)
-            if not 0 < amount <= room:
-                continue
-            for parent, child in pairwise(reversed(path)):
-                unmet = dict(tree.unmet_of_children(parent, resource))
-                room = max(unmet.pop(child, 0), room - sum(self._claims(unmet, resource)))
-            if amount > room:
-                self._held_back.add(queue)
+            free = tree.capacity().get(resource, 0) - tree.allocated(ROOT).get(resource, 0)
+            if 0 < amount <= free and amount > tree.left_by_claims(queue, resource):
+                tree.set_held_back(queue, is_held=True)
                 return self._over_deserved(queue, resource, amount)
-        self._held_back.discard(queue)
+        tree.set_held_back(queue, is_held=False)
         return ""
-
-    def _claims(self, unmet: Mapping[str, int], resource: str) -> Iterable[int]:
-        """Return the claims of queues; none of those that are held back themselves: they would never end."""
-        if not self._held_back:
-            return unmet.values()
-        return (amount for queue, amount in unmet.items() if not self._is_held_back(queue, resource))
-
-    def _is_held_back(self, queue: str, resource: str) -> bool:
-        below = [each for each, _ in self._tree.unmet_of_children(queue, resource)]
-        return all(self._is_held_back(each, resource) for each in below) if below else queue in self._held_back
 
     def _over_deserved(self, queue: str, resource: str, amount: int) -> str:
         deserved, allocated = (

@@ -6,9 +6,11 @@ to divide, or a changed claim of a child, are marked, for the resources that cha
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Set
 
 from pyscheduler.api.resources import Amounts
+from pyscheduler_plugins.queues import child_columns
+from pyscheduler_plugins.queues.child_columns import ChildColumns
 from pyscheduler_plugins.queues.max_min import Claim, max_min
 from pyscheduler_plugins.queues.queue import Queue, QueueState
 
@@ -31,16 +33,20 @@ class QueueNode:
 
     __slots__ = (
         "_claims",
+        "_deserved",
         "allocated",
         "children",
         "claimed_by_children",
+        "columns",
         "demand",
-        "deserved",
         "guarantee",
+        "held_below",
+        "is_held",
         "nominal",
         "order",
         "own",
         "parent",
+        "position",
         "queue",
         "stale",
     )
@@ -58,7 +64,16 @@ class QueueNode:
         self.demand: Amounts = {}
         """Allocated and pending of the subtree, as far as the capabilities in it allow."""
         self._claims: dict[str, Claim] = {}
-        self.deserved: Amounts = {}
+        self._deserved: Amounts = {}
+        """Share, unless the parent has columns."""
+        self.columns: ChildColumns | None = None
+        """Columns of the children if there are many."""
+        self.position = 0
+        """Position among the children of the parent."""
+        self.is_held = False
+        """True if the queue itself is held back."""
+        self.held_below = 0
+        """Number of queues in the subtree that are held back."""
         self.order: OrderKey | None = None
         """Sort key among the queues with the same parent; None if it has to be computed."""
         self.stale: set[str] = set()
@@ -71,6 +86,8 @@ class QueueNode:
             self.demand[resource] = after
             self.order = None
             self._claims.pop(resource, None)
+            if (columns := self._columns_of_parent) is not None:
+                columns.claim_changed(self.position, resource)
         return after - before
 
     def _compute_demand(self, resource: str) -> int:
@@ -94,6 +111,84 @@ class QueueNode:
             limit = min(limit, nominal)
         guarantee = self.guarantee.get(resource, 0)
         return Claim(self.queue.weight, limit, min(guarantee, limit), min(nominal, limit))
+
+    def add_child(self, child: QueueNode) -> None:
+        """Add a queue below this one."""
+        child.position = len(self.children)
+        self.children.append(child)
+
+    def set_columns(self) -> None:
+        """Use columns for the children if there are many; called once all queues have their children."""
+        if len(self.children) >= child_columns.MANY:
+            self.columns = ChildColumns(self.children, [i for i, child in enumerate(self.children) if child.children])
+
+    @property
+    def _columns_of_parent(self) -> ChildColumns | None:
+        return None if self.parent is None else self.parent.columns
+
+    @property
+    def deserved(self) -> Amounts:
+        """Share of each resource, once the parent has been divided."""
+        columns = self._columns_of_parent
+        return self._deserved if columns is None else columns.shares_of(self.position)
+
+    def share(self, resource: str) -> int:
+        """Return the share of a resource, once the parent has been divided."""
+        if self.parent is None or self.parent.columns is None:  # not the property: this is called most
+            return self._deserved.get(resource, 0)
+        return self.parent.columns.share(self.position, resource)
+
+    def unmet(self, resource: str) -> int:
+        """Return what the queue deserves and has not allocated, once the parent has been divided."""
+        unmet = self.share(resource) - self.allocated.get(resource, 0)
+        return unmet if unmet > 0 else 0
+
+    def set_held(self, *, is_held: bool) -> None:
+        """Set whether the queue is held back, so that it has no claim to its share."""
+        if is_held == self.is_held:
+            return
+        self.is_held = is_held
+        for each in self.path():
+            each.held_below += 1 if is_held else -1
+        if (columns := self._columns_of_parent) is not None and not self.children:
+            columns.set_held(self.position, is_held=is_held)
+
+    def order_key(self, capacity: Mapping[str, int]) -> OrderKey:
+        """Return the sort key among queues: priority, then those that have a share of all they request, then the ratio.
+
+        The ratio is the largest one of an allocated amount to the share; 1 plus that to the capacity without a share.
+        """
+        if self.order is None or self._columns_of_parent is not None:
+            deserved = self.deserved
+            without = any(n > 0 and capacity.get(r) and not deserved.get(r) for r, n in self.demand.items())
+            ratios = [0.0]
+            for resource, allocated in self.allocated.items():
+                if allocated > 0:
+                    share, whole = deserved.get(resource, 0), capacity.get(resource, 0) or allocated
+                    ratios.append(float(allocated) / share if share else 1.0 + float(allocated) / whole)
+            self.order = -self.queue.priority, without, max(ratios), self.queue.name
+        return self.order
+
+    def reset_order(self) -> None:
+        """Compute the sort keys again when they are needed next."""
+        self.order = None
+        if self.columns is not None:
+            self.columns.reset_order()
+
+    def first_child(
+        self, among: tuple[Set[str], Set[str]], first: Callable[[str], float] | None, capacity: Mapping[str, int]
+    ) -> QueueNode:
+        """Return which child of the names in either set is served next: by priority, then by `first`, then by share."""
+        if self.columns is not None:
+            return self.children[self.columns.first(among, first, capacity)]
+
+        def key(child: QueueNode) -> tuple[int, float, OrderKey]:
+            order = child.order_key(capacity)
+            return order[0], 0.0 if first is None else first(child.queue.name), order
+
+        these, those = among
+        names = [(child, child.queue.name) for child in self.children]
+        return min((child for child, name in names if name in these or name in those), key=key)
 
     def path(self) -> Iterator[QueueNode]:
         """Yield this node and all above it, up to the root."""
@@ -119,7 +214,9 @@ class QueueNode:
         if allocated:
             for each in self.path():
                 each.order = None
-                each.allocated[resource] = each.allocated.get(resource, 0) + allocated
+                amount = each.allocated[resource] = each.allocated.get(resource, 0) + allocated
+                if (columns := each._columns_of_parent) is not None:
+                    columns.set_allocated(each.position, resource, amount)
             if self.children:
                 self.stale.add(resource)  # own jobs reduce what there is to divide
         node = self
@@ -131,11 +228,15 @@ class QueueNode:
     def divide(self) -> None:
         """Divide the share among the children, for the resources that changed."""
         for resource in self.stale:
-            divisible = max(0, self.deserved.get(resource, 0) - self.own.allocated.get(resource, 0))
+            divisible = max(0, self.share(resource) - self.own.allocated.get(resource, 0))
+            if self.columns is not None:
+                for i in self.columns.divide(divisible, resource):
+                    self.children[i].stale.add(resource)
+                continue
             shares = max_min(divisible, [child.claim(resource) for child in self.children])
             for child, share in zip(self.children, shares, strict=True):
-                if child.deserved.get(resource, 0) != share:
-                    child.deserved[resource] = share
+                if child._deserved.get(resource, 0) != share:
+                    child._deserved[resource] = share
                     child.order = None
                     if child.children:
                         child.stale.add(resource)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Set
 from fractions import Fraction
+from itertools import pairwise, repeat
 
 from msgspec import Struct, field
 
 from pyscheduler.api.resources import Amounts
+from pyscheduler_plugins.queues.claims import others_claim
 from pyscheduler_plugins.queues.hierarchy import Hierarchy, link_queues
 from pyscheduler_plugins.queues.quantities import format_amount
 from pyscheduler_plugins.queues.queue import Queue, QueueState
@@ -55,6 +57,9 @@ class QueueTree:
         self._totals: dict[str, JobTotals] = {}
         self._jobs: dict[Hashable, tuple[str, Usage]] = {}
         self._nodes: dict[str, QueueNode] = {}
+        self._parents: dict[str, str] = {}
+        """Names of the parents of all queues; "" for the root."""
+        self._held_back: set[str] = set()
         self.set_queues(hierarchy or link_queues(()))
 
     # -- changes -------------------------------------------------------------------------------------------------
@@ -67,7 +72,11 @@ class QueueTree:
             node = QueueNode(queue, parent, self._totals.setdefault(queue.name, JobTotals()))
             self._nodes[queue.name] = node
             if parent is not None:
-                parent.children.append(node)
+                parent.add_child(node)
+        self._parents = {name: node.parent.queue.name if node.parent else "" for name, node in self._nodes.items()}
+        for node in self._nodes.values():
+            node.set_columns()
+            node.set_held(is_held=node.queue.name in self._held_back)
         for node in reversed(self._nodes.values()):
             node.sum_guarantees()
             for resource in {*node.own.allocated, *node.own.pending}:
@@ -86,7 +95,7 @@ class QueueTree:
                 root.deserved[resource] = amount
                 root.stale.add(resource)
                 for node in self._nodes.values():
-                    node.order = None
+                    node.reset_order()
 
     def set_usage(self, job: Hashable, queue: str, usage: Usage) -> None:
         """Set the usage of a job; `Usage()` for a new one."""
@@ -102,6 +111,14 @@ class QueueTree:
         removed = self._jobs.pop(job, None)
         if removed is not None:
             self._change(removed[0], removed[1], Usage())
+
+    def set_held_back(self, queue: str, *, is_held: bool) -> None:
+        """Set whether the next job of a queue is held back, so that the queue has no claim to the rest of its share."""
+        if is_held == (queue in self._held_back):
+            return
+        (self._held_back.add if is_held else self._held_back.discard)(queue)
+        if queue in self._nodes:
+            self._nodes[queue].set_held(is_held=is_held)
 
     def _change(self, queue: str, old: Usage, new: Usage) -> None:
         if old is new:
@@ -159,15 +176,20 @@ class QueueTree:
 
     def deserved(self, queue: str) -> Mapping[str, int]:
         """Return the share of each resource that the queue may reclaim, at most what it requests."""
+        return self._divided(queue).deserved
+
+    def _divided(self, queue: str) -> QueueNode:
+        """Return a queue after the division of all queues above it."""
         node = self._nodes[queue]
         for above in reversed(list(node.path())[1:]):
             above.divide()
-        return node.deserved
+        return node
 
     def refresh(self) -> None:
         """Bring the shares of all queues up to date at once. Reading a share refreshes the path to it only."""
         for node in self._nodes.values():
-            node.divide()
+            if node.stale:
+                node.divide()
 
     def share(self, queue: str) -> Fraction:
         """Return the largest ratio of allocated to deserved: 0 if nothing is allocated, above 1 if it borrows.
@@ -185,40 +207,31 @@ class QueueTree:
 
     def order_key(self, queue: str) -> OrderKey:
         """Return the sort key of queues: priority, then queues that have a share of all they request, then `share`."""
-        deserved, node, available = self.deserved(queue), self._nodes[queue], self._root.deserved
-        without = any(n > 0 and available.get(r) and not deserved.get(r) for r, n in node.demand.items())
-        return -node.queue.priority, without, float(self.share(queue)), queue
+        return self._divided(queue).order_key(self._root.deserved)
 
-    def next_queue(self, queues: Set[str], first: Callable[[str], float] = lambda _: 0.0) -> str:
+    def next_queue(self, queues: Set[str], first: Callable[[str], float] | None = None) -> str:
         """Return the one of these queues that is served next, "" if none exists.
 
         From the root down, it is below the child that comes first: by priority, then by `first`, then by its share.
         """
+        above, level = set[str](), queues
+        while level := set(map(self._parents.get, level, repeat(""))) - {""}:
+            above |= level
         node = self._root
-        if node.queue.name not in queues and not _has_any(node, queues):
-            return ""
-        while node.children and node.queue.name not in queues:
+        while node.queue.name not in queues:
+            if node.queue.name not in above:
+                return ""  # none exists
             node.divide()
-            children = [each for each in node.children if each.queue.name in queues or _has_any(each, queues)]
-            node = min(children, key=lambda each: self._order_key(each, first))
+            node = node.first_child((queues, above), first, self._root.deserved)
         return node.queue.name
 
-    def _order_key(self, node: QueueNode, first: Callable[[str], float]) -> tuple[int, float, OrderKey]:
-        """Return the sort key of a queue below one that has been divided."""
-        order = node.order
-        if order is None:
-            order = node.order = self.order_key(node.queue.name)
-        return order[0], first(node.queue.name), order
-
-    def unmet_of_children(self, queue: str, resource: str) -> Iterator[tuple[str, int]]:
-        """Yield the queues directly below that deserve more than they have allocated, and how much more."""
-        self.deserved(queue)
-        node = self._nodes[queue]
-        node.divide()
-        for child in node.children:
-            amount = child.deserved.get(resource, 0) - child.allocated.get(resource, 0)
-            if amount > 0:
-                yield child.queue.name, amount
+    def left_by_claims(self, queue: str, resource: str) -> int:
+        """Return how much the queue may allocate of what is free: its share, or what others have no claim to."""
+        room = self._root.deserved.get(resource, 0) - self._root.allocated.get(resource, 0)
+        for parent, child in pairwise(reversed(list(self._nodes[queue].path()))):
+            parent.divide()
+            room = max(child.unmet(resource), room - others_claim(parent, child, resource))
+        return room
 
     def over_deserved(self, queue: str) -> Amounts:
         """Return the amounts that are allocated above the queue's share; without resources in which it is not above."""
@@ -262,8 +275,3 @@ class QueueTree:
     @property
     def _root(self) -> QueueNode:
         return next(iter(self._nodes.values()))
-
-
-def _has_any(node: QueueNode, queues: Set[str]) -> bool:
-    """Return True if a queue below the node is one of these."""
-    return any(child.queue.name in queues or _has_any(child, queues) for child in node.children)

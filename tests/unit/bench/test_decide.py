@@ -204,6 +204,11 @@ def test_waiting_groups_are_not_attempted_while_they_lack_room() -> None:
     assert attempts == {"idle": 0, "a pod ends each second": 0}
 
 
+def test_queues_divide_the_cluster_in_both_shapes() -> None:
+    bound = {row.name: len(binds(run(row, 4))) for _, row in rows("queues")}
+    assert bound == {"attempt, 4 levels": 4, "shares, 4 levels": 0, "attempt, flat": 4, "shares, flat": 0}
+
+
 def test_wrong_outcome_is_an_error() -> None:
     def set_up(cluster: Cluster) -> Iterator[Row | Reading]:
         yield Row("", lambda count: [list] * count, cluster.confirm)
