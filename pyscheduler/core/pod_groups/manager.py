@@ -477,7 +477,7 @@ class PodGroupManager:
                         self._regroup(group)
 
     def _regroup(self, group: PodGroupState) -> None:
-        """Move members that a changed object has moved to another group: that of the root of their CompositePodGroups."""
+        """Move members to another group if an object has changed it: that of the root of their CompositePodGroups."""
         adopted = len(self._adopted)
         for pod in [pod for pod in group.pods.values() if self._group_of(pod) != group.key]:
             was_placed = pod.uid in group.placed

@@ -38,6 +38,7 @@ from pyscheduler.core.pod_groups.quota_waits import Permission
 from pyscheduler.core.pod_groups.refused_binding import refused_before
 from pyscheduler.core.pod_groups.reservation import RESERVATION
 from pyscheduler.core.pod_groups.room import fits_empty_nodes
+from pyscheduler.core.pod_groups.subgroup_placement import placement_search
 from pyscheduler.core.pod_groups.wakeups import set_insufficient
 from pyscheduler.core.preemption.executor import prepare_candidate
 from pyscheduler.core.queue.queued_pod_group import QueuedPodGroup
@@ -70,7 +71,7 @@ def schedule_pod_group(context: Context, queued: QueuedPodGroup, now: float) -> 
     context.groups.reserve(queued.key, ())
     for member in queued.members.values():
         member.attempts, member.last_attempt = member.attempts + 1, now
-    search = PlacementSearch(context, group, now)
+    search = placement_search(context, group, now)
     try:
         waits = _place(context, search, group, queued, now)
     except BaseException as error:
@@ -132,6 +133,7 @@ def _place(context: Context, search: PlacementSearch, group: PodGroup, queued: Q
 def _run_permit_plugins(context: Context, search: PlacementSearch, group: PodGroup) -> Waits:
     """Run Permit for all placed members. The group is undone if a plugin rejects one that it needs."""
     waits: dict[str, dict[str, Wait]] = {}
+    is_rejected = False
     for assumed in list(search.placed):
         permit, uid = assumed.profile.permit, assumed.pod.uid
         node = context.state.info(assumed.node_name)
@@ -150,6 +152,12 @@ def _run_permit_plugins(context: Context, search: PlacementSearch, group: PodGro
             if context.groups.shortage(group, ()):
                 search.undo()
                 return {}
+            is_rejected = True
+    if is_rejected:
+        search.drop_incomplete()
+        if context.groups.shortage(group, ()):
+            search.undo()
+            return {}
     return waits
 
 
