@@ -211,9 +211,9 @@ def test_soft_topology_of_volcano_is_a_preference() -> None:
             id="mode of the topology",
         ),
         pytest.param(
-            {"subGroupPolicy": [{"name": "a", "subGroupSize": 2}]},
-            "spec.subGroupPolicy: subgroups are not supported",
-            id="subgroups",
+            {"subGroupPolicy": [{"subGroupSize": 2}]},
+            "spec.subGroupPolicy[0].name: Required value",
+            id="name of a subgroup policy",
         ),
     ],
 )

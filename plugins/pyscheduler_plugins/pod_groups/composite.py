@@ -105,7 +105,7 @@ class CompositePodGroups:
     # -- one group ---------------------------------------------------------------------------------------------------
 
     def root_of(self, key: PodGroupKey) -> PodGroupKey:
-        """Return the root of the tree that a PodGroup is in; the PodGroup itself if there is none, or it is not found."""
+        """Return the root of the tree of a PodGroup; the PodGroup itself if it has no parent, or no root is found."""
         root = self._root_above(key.namespace, _parent_name(self.object_of(key)))
         return key if root is None else root
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final, NamedTuple, TypeVar
 import msgspec
 
 from pyscheduler.api import Pod, PodGroup, PodGroupKey, Rejection, ResourceKind
-from pyscheduler.api.objects import ApiObject
+from pyscheduler.api.objects import ApiObject, LabelSelector
 from pyscheduler_plugins.pod_groups.hyper_nodes import NetworkTopology
 
 COMPOSITE: Final = "scheduling.k8s.io/CompositePodGroup"
@@ -17,6 +17,28 @@ COMPOSITE: Final = "scheduling.k8s.io/CompositePodGroup"
 Count = Annotated[int, msgspec.Meta(ge=1)]
 Object = Mapping[str, Any]
 T = TypeVar("T")
+
+
+class _MatchPolicy(ApiObject, frozen=True):
+    label_key: str
+
+
+class SubGroupPolicy(ApiObject, frozen=True):
+    """PodGroup.spec.subGroupPolicy[]."""
+
+    name: Annotated[str, msgspec.Meta(pattern="^[^/]+$")]
+    sub_group_size: Count | None = None
+    min_sub_groups: Annotated[int, msgspec.Meta(ge=0)] | None = None
+    label_selector: LabelSelector | None = None
+    match_label_keys: tuple[str, ...] | None = None
+    match_policy: tuple[_MatchPolicy, ...] | None = None
+    """`matchLabelKeys` of Volcano 1.13."""
+    network_topology: NetworkTopology | None = None
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Labels of which each combination of values is a subgroup."""
+        return self.match_label_keys or tuple(each.label_key for each in self.match_policy or ())
 
 
 class Declared(NamedTuple):
@@ -27,6 +49,8 @@ class Declared(NamedTuple):
     """Name of the PriorityClass that gives `group` its priority; "" if `group` has all."""
     network_topology: NetworkTopology | None = None
     """HyperNodes among which the group is placed, which are other objects too."""
+    sub_group_policies: tuple[SubGroupPolicy, ...] = ()
+    """Policies that divide the pods of the group."""
 
 
 class PodGroupApi(NamedTuple):

@@ -22,6 +22,7 @@ from pyscheduler_plugins.pod_groups.composite import CompositePodGroups
 from pyscheduler_plugins.pod_groups.declared import COMPOSITE, Declared, PodGroupApi, described, invalid
 from pyscheduler_plugins.pod_groups.hyper_nodes import HYPER_NODE, HyperNodes, NetworkTopology
 from pyscheduler_plugins.pod_groups.stale_grace import PodGroupsArgs, annotation_of, stale_grace
+from pyscheduler_plugins.pod_groups.sub_group_policy import with_subgroups
 
 PRIORITY_CLASS: Final = ResourceKind(
     "scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False, optional=True
@@ -72,7 +73,7 @@ class PodGroups(PodGroupPlugin):
         if event.resource == PRIORITY_CLASS.kind:
             return [*self._groups_with("priorityClassName", meta["name"]), *self._composites.with_class(meta["name"])]
         if event.resource == HYPER_NODE.kind:
-            return self._groups_with("networkTopology")
+            return [*self._groups_with("networkTopology"), *self._groups_with("subGroupPolicy")]
         if event.old and event.new and _unchanged(event.old, event.new):
             return ()
         namespace = meta.get("namespace", "")
@@ -96,7 +97,7 @@ class PodGroups(PodGroupPlugin):
         if api is native.API and kind is not None and (rejection := self._composites.rejection(key, obj)) is not None:
             return rejection
         if kind is not None:
-            return self._read(api, kind, obj)
+            return self._read(api, kind, obj, members)
         return Rejection(f"waiting for {described(key)} to appear", resolvable=False)
 
     def _object(self, key: PodGroupKey) -> tuple[ResourceKind | None, Mapping[str, Any]]:
@@ -112,13 +113,17 @@ class PodGroups(PodGroupPlugin):
         grace = stale_grace(group, annotation_of(self._object(group.key)[1]), members, self._stale_grace)
         return grace if isinstance(grace, Rejection) else replace(group, stale_grace_seconds=grace)
 
-    def _read(self, api: PodGroupApi, kind: ResourceKind, obj: Mapping[str, Any]) -> PodGroup | Rejection:
+    def _read(
+        self, api: PodGroupApi, kind: ResourceKind, obj: Mapping[str, Any], members: Collection[Pod]
+    ) -> PodGroup | Rejection:
         declared = api.read(obj)
         if isinstance(declared, Rejection):
             return declared
         group = self._with_priority(declared)
         if isinstance(group, PodGroup) and declared.network_topology is not None:
             group = self._with_topology(group, declared.network_topology)
+        if isinstance(group, PodGroup) and declared.sub_group_policies:
+            group = with_subgroups(group, declared.sub_group_policies, members, self._hyper_nodes.constraints)
         if isinstance(group, Rejection):
             return group
         type_ = api.condition_types.get(kind.version, "Scheduled")

@@ -35,7 +35,7 @@ def _report_subgroups(context: Context, group: PodGroup, failures: Mapping[str, 
     """Yield the conditions of the subgroups that are objects."""
     state, keys = context.groups[group.key], context.groups.subgroup_keys(group)
     started = keys.count(state.started)
-    by_key = {keys.key_of(state.pods[uid]): failures[uid] for uid in reversed(failures) if uid in state.pods}
+    by_key = {keys.key_of(state.pods[uid]): failures[uid] for uid in reversed([*failures]) if uid in state.pods}
     for each in subgroups.walk(group):
         if each is group or each.kind is None:
             continue

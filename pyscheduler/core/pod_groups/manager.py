@@ -13,6 +13,8 @@ from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any, TypeVar
 
+from msgspec.structs import replace
+
 from pyscheduler.api.events import NODE, Action, ClusterEvent
 from pyscheduler.api.outcome import Rejection
 from pyscheduler.api.plugin import Plugin
@@ -253,7 +255,9 @@ class PodGroupManager:
         """Return why the group cannot be scheduled with these pending pods and the started ones; "" if it can."""
         previous = self._groups[key].previous
         # The members of an Indexed Job all differ. To read all of them whenever one comes would take long.
-        requirements = previous if previous and self.shortage(previous, pending) else self.requirements(key)
+        # New members may be new subgroups, too.
+        known = replace(previous, subgroups=()) if previous and previous.subgroups else previous
+        requirements = known if known and self.shortage(known, pending) else self.requirements(key)
         if isinstance(requirements, Rejection):
             return requirements.message
         if short := self.shortage(requirements, pending):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from pyscheduler.api import ResourceKind
@@ -38,7 +40,7 @@ def message(cluster: Cluster, name: str) -> str:
     return next((each["message"] for each in conditions if each["type"] == "PodScheduled"), "")
 
 
-def two_jobs(size: int = 2, **spec: str) -> list[Gang]:
+def two_jobs(size: int = 2, **spec: Any) -> list[Gang]:
     return [gang(name, size, parent="root", **spec) for name in "ab"]
 
 
