@@ -70,7 +70,7 @@ class SubgroupPlacementSearch(PlacementSearch):
         allowed = self._allowed
         mask = within if allowed is None else allowed if within is None else within & allowed
         self._divide(largest_first)
-        self.failures, self.missing = {}, ""
+        self.failures, self.missing, self.fitting = {}, "", 0
         self._tries_left, self._backtracking_left = _TRIES + 4 * len(self._pending), _BACKTRACKING_TRIES
         is_placed = any(
             not self._context.groups.shortage(self._group, ()) and self._is_feasible(largest_first)
@@ -136,6 +136,7 @@ class SubgroupPlacementSearch(PlacementSearch):
             yield from self._ways_within(group, mask)
         if not has_domain:
             keys = ", ".join(constraint.key for constraint in group.topology if constraint.required)
+            self.fitting = self.fitting if self.failures else len(self.placed)
             failure = Failure(f"pod group {group.key} fits into no single domain of {keys}", nominate="")
             for pod in pods:
                 self.failures.setdefault(pod.uid, failure)
@@ -207,7 +208,7 @@ class SubgroupPlacementSearch(PlacementSearch):
         is_placed = self._place_by_score(members)
         if not is_placed:
             failures = self.failures
-            if not self.missing:
+            if not others:
                 self.fitting, self.missing = len(self.placed), self._missing_resources(members)
             self._undo_to(self._first)
             is_placed = self._place_in_other_order(members)
