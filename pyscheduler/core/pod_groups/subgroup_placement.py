@@ -3,7 +3,8 @@
     SubgroupPlacementSearch._place_within
         _ways_within             the ways to place a group or subgroup among some nodes, one after the other
             _ways                of each of its subgroups, within each domain of its topology
-            _place_pods          the pods of a subgroup without parts, and those in no subgroup
+            _place_pods          as many pods as a subgroup without parts needs
+        _place_surplus           all other pods of the subgroups that have what they need
 
 A subgroup that does not fit is left out if enough others remain. If too few do, the nodes of the one before it are
 changed. The number of tries is limited, as that of the domains is (topology.py): the combinations are exponential.
@@ -46,7 +47,11 @@ class SubgroupPlacementSearch(PlacementSearch):
         """Number of members that have started, as for `_pending`."""
         self._rows: dict[PodGroupKey, list[int]] = {}
         """Rows with such members."""
+        self._masks: dict[PodGroupKey, Mask | None] = {}
+        """Nodes on which each subgroup was placed last."""
         self._tries_left = self._backtracking_left = 0
+        self._is_tight = False
+        """True to place pods on the nodes with the least room: the best ones leave too little for other subgroups."""
         self._first = self._needed = 0
         """Number of members that are placed before those of the current subgroup, and that it needs itself."""
 
@@ -70,16 +75,31 @@ class SubgroupPlacementSearch(PlacementSearch):
         allowed = self._allowed
         mask = within if allowed is None else allowed if within is None else within & allowed
         self._divide(largest_first)
-        self.failures, self.missing, self.fitting = {}, "", 0
-        self._tries_left, self._backtracking_left = _TRIES + 4 * len(self._pending), _BACKTRACKING_TRIES
-        is_placed = any(
-            not self._context.groups.shortage(self._group, ()) and self._is_feasible(largest_first)
-            for _ in self._ways_within(self._group, mask)
-        )
+        self.fitting, self.missing = 0, ""
+        is_placed = self._search(largest_first, mask)
         if not is_placed:
-            self.undo()
+            failed = self.failures, self.fitting, self.missing
+            self._is_tight = True
+            is_placed = self._search(largest_first, mask)
+            self._is_tight = False
+            if not is_placed:
+                self.failures, self.fitting, self.missing = failed
         self._explain_others(largest_first)
         return is_placed
+
+    def _search(self, members: Sequence[QueuedPod], within: Mask | None) -> bool:
+        """Place the group in the first way that is feasible. Return False if none is."""
+        self.failures = {}
+        self._tries_left, self._backtracking_left = _TRIES + 4 * len(self._pending), _BACKTRACKING_TRIES
+        for _ in self._ways_within(self._group, within):
+            count, failures = len(self.placed), self.failures
+            self._place_surplus()
+            if not self._context.groups.shortage(self._group, ()) and self._is_feasible(members):
+                return True
+            self._undo_to(count)
+            self.failures = failures
+        self.undo()
+        return False
 
     def _divide(self, members: Iterable[QueuedPod]) -> None:
         """Divide the members among the subgroups."""
@@ -143,21 +163,18 @@ class SubgroupPlacementSearch(PlacementSearch):
 
     def _ways_within(self, group: PodGroup, within: Mask | None) -> Iterator[None]:
         """Place a group or subgroup on these nodes in each way. Yields after it has been placed."""
-        mark = len(self.placed)
-        started = subgroups.pods_in(group, self._started)
-        for _ in self._ways_of_subgroups(group, within):
-            missing = group.min_count - started - (len(self.placed) - mark)
-            before = len(self.placed)
-            if self._place_pods(self._pending.get(group.key, ()), missing, within):
-                yield
-            self._undo_to(before)
+        self._masks[group.key] = within
+        if group.subgroups:
+            yield from self._ways_of_subgroups(group, within)
+            return
+        before, missing = len(self.placed), group.min_count - self._started[group.key]
+        if self._place_pods(self._pending.get(group.key, ()), missing, within):
+            yield
+        self._undo_to(before)
 
     def _ways_of_subgroups(self, group: PodGroup, within: Mask | None) -> Iterator[None]:
         """Place enough subgroups of a group in each way. Yields after each."""
         parts = sorted(group.subgroups, key=self._rank)
-        if not parts:
-            yield
-            return
         options = [self._options(parts[0], within)]
         placed: list[bool] = []
         while options:
@@ -184,20 +201,25 @@ class SubgroupPlacementSearch(PlacementSearch):
         if not subgroups.has_minimum(group, self._started):
             yield False
 
-    def _rank(self, group: PodGroup) -> tuple[bool, float]:
-        """Sort key of subgroups: those that have started, then the largest."""
+    def _rank(self, group: PodGroup) -> tuple[bool, bool, float]:
+        """Sort key of subgroups: those that have started, then those with a required topology, then the largest.
+
+        In a tight placement, the size is that of the largest pod.
+        """
         nodes, table = [*subgroups.walk(group)], self._context.state.table()
         total = Counter[str]()
         for node in nodes:
             for queued in self._pending.get(node.key, ()):
-                total.update(queued.pod.requests.effective)
+                requests = queued.pod.requests.effective
+                total = Counter(requests) | total if self._is_tight else Counter(requests) + total
         shares = (amount / max(1, int(table.allocatable(r).max(initial=1))) for r, amount in total.items())
-        return not any(self._started[node.key] for node in nodes), -max(shares, default=0.0)
+        is_free = not any(constraint.required for node in nodes for constraint in node.topology)
+        return not any(self._started[node.key] for node in nodes), is_free, -max(shares, default=0.0)
 
     # -- pods --------------------------------------------------------------------------------------------------------
 
     def _place_pods(self, members: Sequence[QueuedPod], needed: int, within: Mask | None) -> bool:
-        """Place pods of one subgroup on these nodes. Return True if as many as are needed have a node."""
+        """Place pods of one subgroup on these nodes, as many as it needs. Return False if these do not fit."""
         if not members:
             return needed <= 0
         if not self._tries_left:
@@ -205,7 +227,7 @@ class SubgroupPlacementSearch(PlacementSearch):
         self._tries_left -= 1
         self._first, self._needed, self._within = len(self.placed), needed, within
         others = self.failures
-        is_placed = self._place_by_score(members)
+        is_placed = self._place_tightly(members) if self._is_tight else self._place_by_score(members)
         if not is_placed:
             failures = self.failures
             if not others:
@@ -213,8 +235,37 @@ class SubgroupPlacementSearch(PlacementSearch):
             self._undo_to(self._first)
             is_placed = self._place_in_other_order(members)
             self.failures = self.failures if is_placed else failures
+        if is_placed:
+            # The rest follows once all subgroups have what they need. The largest pods were placed first.
+            for assumed in self.placed[self._first : len(self.placed) - max(0, needed)]:
+                self.forget(assumed)
         self.failures = others | self.failures
         return is_placed
+
+    def _place_surplus(self) -> None:
+        """Place the pods that are not needed, as far as they fit, and those of no subgroup."""
+        placed = {assumed.pod.uid for assumed in self.placed}
+        counts = self._keys.count(self._context.groups[self._group.key].started)
+        others = self.failures
+        for key in [*self._complete(self._group, counts)]:
+            rest = [queued for queued in self._pending.get(key, ()) if queued.pod.uid not in placed]
+            if rest:
+                self._first, self._needed, self._within = len(self.placed), 0, self._masks.get(key)
+                self._place_by_score(rest)
+                others = others | self.failures
+        self.failures = others
+
+    def _place_tightly(self, members: Sequence[QueuedPod]) -> bool:
+        """Place each pod on the node with the least room. Return True if enough are placed."""
+        self.failures = {}
+        for i, queued in enumerate(members):
+            rows = self._alternatives(members, i)
+            failure = Failure("no node has room for it") if not rows or rows[0] < 0 else self.place(queued, rows[0])
+            if failure is not None:
+                self.failures[queued.pod.uid] = failure
+                if self._is_short(members[i + 1 :]):
+                    return False
+        return not self._is_short(())
 
     def _place_in_other_order(self, members: Sequence[QueuedPod]) -> bool:
         """Place pods that differ on other nodes than the best ones. Return True if enough are placed."""
