@@ -90,8 +90,8 @@ def cycle() -> Harness:
 
 
 def no_domain() -> Harness:
-    topology = {"schedulingConstraints": {"topology": [{"key": RACK}]}}
-    return harness(*slots(r1=2, r2=1, r3=1), composite(), *part("a0", **topology), *part("a1", **topology))
+    parts = [part(name, schedulingConstraints={"topology": [{"key": RACK}]}) for name in ("a0", "a1")]
+    return harness(*slots(r1=2, r2=1, r3=1), composite(), *parts[0], *parts[1])
 
 
 def short_surplus() -> Harness:

@@ -175,6 +175,7 @@ class SubgroupPlacementSearch(PlacementSearch):
     def _ways_of_subgroups(self, group: PodGroup, within: Mask | None) -> Iterator[None]:
         """Place enough subgroups of a group in each way. Yields after each."""
         parts = sorted(group.subgroups, key=self._rank)
+        before = len(self.placed)
         options = [self._options(parts[0], within)]
         placed: list[bool] = []
         while options:
@@ -185,14 +186,15 @@ class SubgroupPlacementSearch(PlacementSearch):
                 continue
             placed.append(outcome)
             if sum(placed) + len(parts) - len(placed) < group.min_subgroups:
-                if not self._tries_left:
-                    return
+                if self._tries_left <= 0:
+                    break
             elif len(placed) < len(parts):
                 options.append(self._options(parts[len(placed)], within))
             else:
                 yield
-                if not self._tries_left:
-                    return
+                if self._tries_left <= 0:
+                    break
+        self._undo_to(before)  # not all options have ended if there are no tries left
 
     def _options(self, group: PodGroup, within: Mask | None) -> Iterator[bool]:
         """Yield True after a subgroup has been placed, for each way, and False at last, to leave it out."""
@@ -222,7 +224,7 @@ class SubgroupPlacementSearch(PlacementSearch):
         """Place pods of one subgroup on these nodes, as many as it needs. Return False if these do not fit."""
         if not members:
             return needed <= 0
-        if not self._tries_left:
+        if self._tries_left <= 0:
             return False
         self._tries_left -= 1
         self._first, self._needed, self._within = len(self.placed), needed, within
