@@ -254,8 +254,7 @@ class PodGroupManager:
     def reason_to_wait(self, key: PodGroupKey, pending: Collection[Pod]) -> str:
         """Return why the group cannot be scheduled with these pending pods and the started ones; "" if it can."""
         previous = self._groups[key].previous
-        # The members of an Indexed Job all differ. To read all of them whenever one comes would take long.
-        # New members may be new subgroups, too.
+        # The members of an Indexed Job all differ. To read all of them, and their subgroups, for each would take long.
         known = replace(previous, subgroups=()) if previous and previous.subgroups else previous
         requirements = known if known and self.shortage(known, pending) else self.requirements(key)
         if isinstance(requirements, Rejection):
