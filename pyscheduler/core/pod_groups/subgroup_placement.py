@@ -258,7 +258,11 @@ class SubgroupPlacementSearch(PlacementSearch):
         self.failures = others
 
     def _place_tightly(self, members: Sequence[QueuedPod]) -> bool:
-        """Place each pod on the node with the least room. Return True if enough are placed."""
+        """Place the smallest pods that suffice, or any, on the nodes with the least room. Return True if enough are."""
+        if 0 < self._needed < len(members):
+            if self._place_tightly(members[-self._needed :]):
+                return True
+            self._undo_to(self._first)
         self.failures = {}
         for i, queued in enumerate(members):
             rows = self._alternatives(members, i)
