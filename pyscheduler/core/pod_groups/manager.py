@@ -263,8 +263,7 @@ class PodGroupManager:
             return f"pod group {key} has only {short} that it needs"
         if (awaited := self._awaited.get(key)) is not None:
             return f"pod group {key} waits for the binding of {awaited.name}, which was refused before"
-        quota = self.quota
-        if quota is None:
+        if (quota := self.quota) is None:
             return ""
         return self._call(f"plugin {quota.name} failed", quota, QUOTA, quota.unavailable, requirements)
 
@@ -431,10 +430,8 @@ class PodGroupManager:
 
     def _has_minimum(self, group: PodGroup, state: PodGroupState) -> bool:
         """Return True if the minimum of the group exists, with nodes or without."""
-        if len(state.pods) + len(state.succeeded) < group.min_count:
-            return False
         if not group.min_count_by_role and not group.subgroups:
-            return True
+            return len(state.pods) + len(state.succeeded) >= group.min_count
         return not self.shortage_of(group, (*state.pods.values(), *state.succeeded.values()))
 
     def without_usage(self, pods: Iterable[Pod]) -> AbstractContextManager[None]:
@@ -475,9 +472,11 @@ class PodGroupManager:
                 for key in self._groups if keys is None else keys:
                     if (group := self._groups.get(key)) is not None:
                         self.usage.touch(key)
-                        group.invalidate()
                         self.changed[key] = None
-                        self._regroup(group)
+                        # A new object moves no pods out of the group of a root.
+                        if event.old is not None or not group.is_tree:
+                            self._regroup(group)
+                        group.invalidate()
 
     def _regroup(self, group: PodGroupState) -> None:
         """Move members to another group if an object has changed it: that of the root of their CompositePodGroups."""

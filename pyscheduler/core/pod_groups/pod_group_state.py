@@ -50,6 +50,12 @@ class PodGroupState:
         self.requirements = self.previous = None
 
     @property
+    def is_tree(self) -> bool:
+        """True if the group is known to have subgroups."""
+        known = self.requirements or self.previous
+        return isinstance(known, PodGroup) and bool(known.subgroups)
+
+    @property
     def started_count(self) -> int:
         """Number of members that have a node or have succeeded."""
         return len(self.placed) + len(self.succeeded)
