@@ -470,13 +470,13 @@ class PodGroupManager:
             if any(kind.kind == event.resource for kind in plugin.watches):
                 keys = self._call(None, plugin, POD_GROUP, lambda p: [*p.changed_groups(event)], plugin)
                 for key in self._groups if keys is None else keys:
-                    if (group := self._groups.get(key)) is not None:
-                        self.usage.touch(key)
-                        self.changed[key] = None
-                        # A new object moves no pods out of the group of a root.
-                        if event.old is not None or not group.is_tree:
-                            self._regroup(group)
-                        group.invalidate()
+                    if (group := self._groups.get(key)) is None:
+                        continue
+                    self.usage.touch(key)
+                    self.changed[key] = None
+                    if event.old is not None or not group.is_tree:  # a new object moves no pods away from a root
+                        self._regroup(group)
+                    group.invalidate()
 
     def _regroup(self, group: PodGroupState) -> None:
         """Move members to another group if an object has changed it: that of the root of their CompositePodGroups."""
