@@ -116,9 +116,9 @@ def test_priority_class_of_kubernetes_is_named_if_admission_has_not_set_the_prio
             id="minCount 0",
         ),
         pytest.param(
-            {**GANG, "parentCompositePodGroupName": "root"},
-            "spec.parentCompositePodGroupName: CompositePodGroups are not supported",
-            id="composite",
+            {**GANG, "parentCompositePodGroupName": 7},
+            "spec.parentCompositePodGroupName: Invalid value: expected str | null, got int",
+            id="parent",
         ),
         pytest.param({**GANG, "disruptionMode": "Some"}, "spec.disruptionMode: expected single or all", id="mode"),
         pytest.param(
@@ -211,9 +211,9 @@ def test_soft_topology_of_volcano_is_a_preference() -> None:
             id="mode of the topology",
         ),
         pytest.param(
-            {"subGroupPolicy": [{"name": "a", "subGroupSize": 2}]},
-            "spec.subGroupPolicy: subgroups are not supported",
-            id="subgroups",
+            {"subGroupPolicy": [{"subGroupSize": 2}]},
+            "spec.subGroupPolicy[0].name: Required value",
+            id="name of a subgroup policy",
         ),
     ],
 )

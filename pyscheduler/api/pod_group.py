@@ -104,6 +104,16 @@ class PodGroup(Struct, frozen=True):
     """Type of that condition."""
     failure_condition_type: str = ""
     """Type of the condition that is True if the group cannot be scheduled (Volcano); "" if the other one is False."""
+    subgroups: tuple[PodGroup, ...] = ()
+    """Parts of the group that are scheduled as a whole or not at all, with keys of their own; they may have parts, too.
+
+    Of a subgroup, `min_count`, `topology`, `disruption_mode` and its object are read. The nodes of its pods are in one
+    domain of its topology, within the domain of the group around it. `min_count` of 0 is allowed.
+    """
+    min_subgroups: int = 0
+    """Number of subgroups below which no pod of the group is scheduled."""
+    subgroup_of: Callable[[Pod], PodGroupKey | None] | None = None
+    """Returns the subgroup that a pod is in; None for a pod in no subgroup. None if there are no subgroups."""
 
     def shortage(self, roles: Collection[str]) -> str:
         """Return what pods with these roles, one for each pod, lack of the minimums, as text; "" if nothing."""

@@ -132,7 +132,7 @@ def missing_group() -> Harness:
     return harness(node("n1", 8), *pods(3, native=False))
 
 
-def unsupported_field() -> Harness:
+def invalid_field() -> Harness:
     group = pod_group(VOLCANO, minMember=1, subGroupPolicy=[{"name": "workers"}])
     return harness(node("n1", 8), group, *pods(1, native=False))
 
@@ -168,7 +168,7 @@ STATES: dict[str, Callable[[], Harness]] = {
     "too few pods exist": too_few_pods,
     "a role is missing": missing_role,
     "the PodGroup is missing": missing_group,
-    "an unsupported field": unsupported_field,
+    "an invalid field": invalid_field,
     "two declarations": two_declarations,
     "no room": no_room,
     "no domain": no_domain,

@@ -4,17 +4,41 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Annotated, Any, NamedTuple, TypeVar
+from typing import Annotated, Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
 from pyscheduler.api import Pod, PodGroup, PodGroupKey, Rejection, ResourceKind
-from pyscheduler.api.objects import ApiObject
+from pyscheduler.api.objects import ApiObject, LabelSelector
 from pyscheduler_plugins.pod_groups.hyper_nodes import NetworkTopology
 
+COMPOSITE: Final = "scheduling.k8s.io/CompositePodGroup"
+"""API in the key of a CompositePodGroup: a PodGroup may have the same name."""
 Count = Annotated[int, msgspec.Meta(ge=1)]
 Object = Mapping[str, Any]
 T = TypeVar("T")
+
+
+class _MatchPolicy(ApiObject, frozen=True):
+    label_key: str
+
+
+class SubGroupPolicy(ApiObject, frozen=True):
+    """PodGroup.spec.subGroupPolicy[]."""
+
+    name: Annotated[str, msgspec.Meta(pattern="^[^/]+$")]
+    sub_group_size: Count | None = None
+    min_sub_groups: Annotated[int, msgspec.Meta(ge=0)] | None = None
+    label_selector: LabelSelector | None = None
+    match_label_keys: tuple[str, ...] | None = None
+    match_policy: tuple[_MatchPolicy, ...] | None = None
+    """`matchLabelKeys` of Volcano 1.13."""
+    network_topology: NetworkTopology | None = None
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Labels of which each combination of values is a subgroup."""
+        return self.match_label_keys or tuple(each.label_key for each in self.match_policy or ())
 
 
 class Declared(NamedTuple):
@@ -25,6 +49,8 @@ class Declared(NamedTuple):
     """Name of the PriorityClass that gives `group` its priority; "" if `group` has all."""
     network_topology: NetworkTopology | None = None
     """HyperNodes among which the group is placed, which are other objects too."""
+    sub_group_policies: tuple[SubGroupPolicy, ...] = ()
+    """Policies that divide the pods of the group."""
 
 
 class PodGroupApi(NamedTuple):
@@ -84,4 +110,7 @@ def invalid(key: PodGroupKey, field: str, why: str) -> Rejection:
 def described(key: PodGroupKey) -> str:
     """Return the key and API group of a pod group for messages."""
     is_of_controller = "/" in key.name  # not in the name of an object
+    if key.api == COMPOSITE:
+        api, _, kind = COMPOSITE.partition("/")
+        return f"{kind} {key} ({api})"
     return f"PodGroup {key} ({key.api})" if key.api and not is_of_controller else f"pod group {key} of annotations"

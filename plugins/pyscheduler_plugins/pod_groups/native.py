@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from pyscheduler.api import DisruptionMode, Pod, PodGroup, Rejection, ResourceKind, TopologyConstraint
 from pyscheduler.api.objects import ApiObject
 from pyscheduler_plugins.pod_groups.declared import (
@@ -45,13 +47,15 @@ class _Topology(ApiObject, frozen=True):
     key: str
 
 
-class _SchedulingConstraints(ApiObject, frozen=True):
+class SchedulingConstraints(ApiObject, frozen=True):
+    """spec.schedulingConstraints."""
+
     topology: tuple[_Topology, ...] | None = None
 
 
 class _Spec(ApiObject, frozen=True):
     scheduling_policy: _SchedulingPolicy
-    scheduling_constraints: _SchedulingConstraints | None = None
+    scheduling_constraints: SchedulingConstraints | None = None
     disruption_mode: dict[str, Any] | str | None = None
     priority: int | None = None
     priority_class_name: str | None = None
@@ -78,12 +82,9 @@ def read(obj: Object) -> Declared | Rejection:
     policy = spec.scheduling_policy
     if (policy.gang is None) == (policy.basic is None):
         return invalid(key, "spec.schedulingPolicy", "exactly one of basic and gang must be set")
-    if spec.parent_composite_pod_group_name:
-        return invalid(key, "spec.parentCompositePodGroupName", "CompositePodGroups are not supported")
-    mode = _disruption_mode(spec.disruption_mode)
+    mode = disruption_mode(spec.disruption_mode)
     if mode is None:
         return invalid(key, "spec.disruptionMode", "expected single or all")
-    constraints = spec.scheduling_constraints or _SchedulingConstraints()
     group = PodGroup(
         key=key,
         # Pods of a group with the basic policy start as soon as one of them fits.
@@ -91,7 +92,7 @@ def read(obj: Object) -> Declared | Rejection:
         priority=spec.priority,
         may_preempt=spec.preemption_policy != "Never",
         disruption_mode=mode,
-        topology=tuple(TopologyConstraint(each.key) for each in constraints.topology or ()),
+        topology=topology(spec.scheduling_constraints),
         created=decoded.metadata.creation_timestamp or "",
         uid=decoded.metadata.uid or "",
     )
@@ -99,7 +100,21 @@ def read(obj: Object) -> Declared | Rejection:
     return Declared(group, "" if spec.priority is not None else spec.priority_class_name or "")
 
 
-def _disruption_mode(value: dict[str, Any] | str | None) -> DisruptionMode | None:
+def read_version(kind: ResourceKind, obj: Object) -> Declared | Rejection:
+    """Return the requirements in a PodGroup of one version with the condition that is written to it."""
+    found = read(obj)
+    if isinstance(found, Rejection):
+        return found
+    condition = _CONDITION_TYPES[kind.version]
+    return found._replace(group=replace(found.group, kind=kind, condition_type=condition))
+
+
+def topology(constraints: SchedulingConstraints | None) -> tuple[TopologyConstraint, ...]:
+    """Return the topologies in spec.schedulingConstraints."""
+    return tuple(TopologyConstraint(each.key) for each in (constraints and constraints.topology) or ())
+
+
+def disruption_mode(value: dict[str, Any] | str | None) -> DisruptionMode | None:
     """Return the disruption mode, None if it is invalid. An object has one field, with the name of the mode."""
     if not value:
         return DisruptionMode.SINGLE

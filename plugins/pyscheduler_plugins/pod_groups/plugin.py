@@ -17,10 +17,12 @@ from pyscheduler.api import (
     Rejection,
     ResourceKind,
 )
-from pyscheduler_plugins.pod_groups import membership, pod_annotations
-from pyscheduler_plugins.pod_groups.declared import Declared, PodGroupApi, described, invalid
+from pyscheduler_plugins.pod_groups import composite, membership, native, pod_annotations
+from pyscheduler_plugins.pod_groups.composite import CompositePodGroups
+from pyscheduler_plugins.pod_groups.declared import COMPOSITE, Declared, PodGroupApi, described, invalid
 from pyscheduler_plugins.pod_groups.hyper_nodes import HYPER_NODE, HyperNodes, NetworkTopology
 from pyscheduler_plugins.pod_groups.stale_grace import PodGroupsArgs, annotation_of, stale_grace
+from pyscheduler_plugins.pod_groups.sub_group_policy import with_subgroups
 
 PRIORITY_CLASS: Final = ResourceKind(
     "scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False, optional=True
@@ -37,16 +39,18 @@ class PodGroups(PodGroupPlugin):
 
     name = "PodGroups"
     Args = PodGroupsArgs
-    watches = (*(kind for api in membership.APIS for kind in api.kinds), PRIORITY_CLASS, HYPER_NODE)
+    watches = (*(kind for api in membership.APIS for kind in api.kinds), composite.KIND, PRIORITY_CLASS, HYPER_NODE)
     counts_succeeded = True
 
     def __init__(self, args: PodGroupsArgs, handle: Handle) -> None:
         super().__init__(args, handle)
         self._stale_grace = args.stale_grace_period_seconds
         self._hyper_nodes = HyperNodes(handle)
+        self._composites = CompositePodGroups(handle)
 
     def group_of(self, pod: Pod) -> PodGroupKey | None:
-        return membership.group_of(pod)
+        key = membership.group_of(pod)
+        return self._composites.root_of(key) if key is not None and key.api == native.GROUP else key
 
     def role_of(self, pod: Pod) -> str:
         return membership.role_of(pod)
@@ -67,30 +71,39 @@ class PodGroups(PodGroupPlugin):
         obj: Mapping[str, Any] = event.new or event.old
         meta = obj["metadata"]
         if event.resource == PRIORITY_CLASS.kind:
-            return self._groups_with("priorityClassName", meta["name"])
+            return [*self._groups_with("priorityClassName", meta["name"]), *self._composites.with_class(meta["name"])]
         if event.resource == HYPER_NODE.kind:
-            return self._groups_with("networkTopology")
+            return [*self._groups_with("networkTopology"), *self._groups_with("subGroupPolicy")]
         if event.old and event.new and _unchanged(event.old, event.new):
             return ()
+        namespace = meta.get("namespace", "")
+        if event.resource == composite.KIND.kind:
+            return self._composites.changed_with(namespace, meta["name"], event.old, event.new)
         # Events do not have the API group, and three of them have a kind PodGroup.
-        return [PodGroupKey(meta.get("namespace", ""), meta["name"], api.group) for api in membership.APIS]
+        keys = [PodGroupKey(namespace, meta["name"], api.group) for api in membership.APIS]
+        return [*keys, *self._composites.roots_above(namespace, event.old, event.new)]
 
     def _declared(self, key: PodGroupKey, members: Collection[Pod]) -> PodGroup | Rejection:
         """Return the requirements of a group, or the reason why they are missing or invalid."""
         if key.api == membership.INVALID:
             return membership.rejection(next(iter(members)))
+        if key.api == COMPOSITE:
+            tree = self._composites.tree(key)
+            return tree if isinstance(tree, Rejection) else self._with_priority(tree)
         api = _API_BY_GROUP.get(key.api)
         if api is None:
             return pod_annotations.read(key, members)
         kind, obj = self._object(key)
+        if api is native.API and kind is not None and (rejection := self._composites.rejection(key, obj)) is not None:
+            return rejection
         if kind is not None:
-            return self._read(api, kind, obj)
+            return self._read(api, kind, obj, members)
         return Rejection(f"waiting for {described(key)} to appear", resolvable=False)
 
     def _object(self, key: PodGroupKey) -> tuple[ResourceKind | None, Mapping[str, Any]]:
         """Return the newest version of the group's object that has it: servers serve all objects in each version."""
         api = _API_BY_GROUP.get(key.api)
-        for kind in api.kinds if api is not None else ():
+        for kind in (composite.KIND,) if key.api == COMPOSITE else api.kinds if api is not None else ():
             if (obj := self.handle.objects[kind].get((key.namespace, key.name))) is not None:
                 return kind, obj
         return None, {"metadata": {}}
@@ -100,13 +113,17 @@ class PodGroups(PodGroupPlugin):
         grace = stale_grace(group, annotation_of(self._object(group.key)[1]), members, self._stale_grace)
         return grace if isinstance(grace, Rejection) else replace(group, stale_grace_seconds=grace)
 
-    def _read(self, api: PodGroupApi, kind: ResourceKind, obj: Mapping[str, Any]) -> PodGroup | Rejection:
+    def _read(
+        self, api: PodGroupApi, kind: ResourceKind, obj: Mapping[str, Any], members: Collection[Pod]
+    ) -> PodGroup | Rejection:
         declared = api.read(obj)
         if isinstance(declared, Rejection):
             return declared
         group = self._with_priority(declared)
         if isinstance(group, PodGroup) and declared.network_topology is not None:
             group = self._with_topology(group, declared.network_topology)
+        if isinstance(group, PodGroup) and declared.sub_group_policies:
+            group = with_subgroups(group, declared.sub_group_policies, members, self._hyper_nodes.constraints)
         if isinstance(group, Rejection):
             return group
         type_ = api.condition_types.get(kind.version, "Scheduled")

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import msgspec
 
-from pyscheduler.api import Pod, PodGroup, PodGroupKey, Rejection, ResourceKind
+from pyscheduler.api import Pod, PodGroup, Rejection, ResourceKind
 from pyscheduler.api.objects import ApiObject, Quantity
 from pyscheduler.api.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, Amounts, amounts, is_scalar
-from pyscheduler_plugins.pod_groups.declared import Declared, Metadata, Object, PodGroupApi, decode, invalid
+from pyscheduler_plugins.pod_groups.declared import (
+    Declared,
+    Metadata,
+    Object,
+    PodGroupApi,
+    SubGroupPolicy,
+    decode,
+    invalid,
+)
 from pyscheduler_plugins.pod_groups.hyper_nodes import NetworkTopology
 
 GROUP: Final = "scheduling.volcano.sh"
@@ -30,7 +38,7 @@ class _Spec(ApiObject, frozen=True):
     queue: str | None = None
     priority_class_name: str | None = None
     network_topology: NetworkTopology | None = None
-    sub_group_policy: tuple[Any, ...] | None = None
+    sub_group_policy: tuple[SubGroupPolicy, ...] | None = None
 
 
 class _PodGroup(ApiObject, frozen=True):
@@ -48,9 +56,6 @@ def read(obj: Object) -> Declared | Rejection:
     if isinstance(decoded, Rejection):
         return decoded
     key, spec = decoded.metadata.key(GROUP), decoded.spec
-    unsupported = _unsupported(key, spec)
-    if unsupported is not None:
-        return unsupported
     try:
         min_resources = _of_nodes(amounts(spec.min_resources))
     except ValueError as error:
@@ -65,14 +70,7 @@ def read(obj: Object) -> Declared | Rejection:
         created=decoded.metadata.creation_timestamp or "",
         uid=decoded.metadata.uid or "",
     )
-    return Declared(group, spec.priority_class_name or "", spec.network_topology)
-
-
-def _unsupported(key: PodGroupKey, spec: _Spec) -> Rejection | None:
-    """Return the Rejection of a group with a requirement that is not supported."""
-    if spec.sub_group_policy:
-        return invalid(key, "spec.subGroupPolicy", "subgroups are not supported")
-    return None
+    return Declared(group, spec.priority_class_name or "", spec.network_topology, spec.sub_group_policy or ())
 
 
 def _min_count_by_role(min_task_member: dict[str, int], min_count: int) -> dict[str, int]:

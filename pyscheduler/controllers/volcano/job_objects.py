@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 from pyscheduler.controllers.volcano.job_spec import ENV, SVC, JobSpec, Task
-from pyscheduler.controllers.volcano.pods import GROUP_NAMES, JOB_NAME, JOB_VERSION, TASK, TASK_INDEX
+from pyscheduler.controllers.volcano.pods import GROUP_NAMES, JOB_NAME, JOB_VERSION, PARTITION, TASK, TASK_INDEX
 
 API_VERSION: Final = "batch.volcano.sh/v1alpha1"
 HOSTS_PATH: Final = "/etc/volcano"
@@ -41,6 +41,7 @@ def pod(job: Mapping[str, Any], spec: JobSpec, task: Task, index: int, *, versio
         _add_env(pod_spec, [{"name": name, "value": str(index)} for name in ("VK_TASK_INDEX", "VC_TASK_INDEX")])
     if SVC in spec.plugins:
         _add_hosts(pod_spec, job, spec, pod_name(job, task, index))
+    partition = {PARTITION: str(index // task.partitions.partition_size)} if task.partitions else {}
     shared = {TASK_INDEX: str(index), TASK: task.name, JOB_NAME: meta["name"], _QUEUE_NAME: spec.queue}
     annotations = {
         GROUP_NAMES[0]: pod_group_name(job),
@@ -53,7 +54,7 @@ def pod(job: Mapping[str, Any], spec: JobSpec, task: Task, index: int, *, versio
         "kind": "Pod",
         "metadata": {
             **owned(job, pod_name(job, task, index)),
-            "labels": {**(template_meta.get("labels") or {}), **shared, _JOB_NAMESPACE: meta["namespace"]},
+            "labels": {**(template_meta.get("labels") or {}), **shared, **partition, _JOB_NAMESPACE: meta["namespace"]},
             "annotations": {**(template_meta.get("annotations") or {}), **shared, **annotations},
         },
         "spec": pod_spec,
@@ -83,8 +84,27 @@ def pod_group(job: Mapping[str, Any], spec: JobSpec, tasks: Collection[Task]) ->
             "minTaskMember": {task.name: task.min_available for task in tasks},
             "queue": spec.queue,
             "priorityClassName": spec.priority_class,
+            **({"networkTopology": dict(spec.network_topology)} if spec.network_topology else {}),
+            **_sub_group_policy(tasks),
         },
     }
+
+
+def _sub_group_policy(tasks: Collection[Task]) -> Json:
+    """Return the field of the PodGroup with the partitions of the tasks; nothing if there are none."""
+    policies = [
+        {
+            "name": task.name,
+            "subGroupSize": task.partitions.partition_size,
+            "minSubGroups": task.partitions.min_partitions,
+            "labelSelector": {"matchLabels": {TASK: task.name}},
+            "matchLabelKeys": [PARTITION],
+            **({"networkTopology": task.partitions.network_topology} if task.partitions.network_topology else {}),
+        }
+        for task in tasks
+        if task.partitions is not None
+    ]
+    return {"subGroupPolicy": policies} if policies else {}
 
 
 def service(job: Mapping[str, Any]) -> Json:

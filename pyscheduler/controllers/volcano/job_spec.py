@@ -26,12 +26,12 @@ DEFAULT_MAX_RETRY: Final = 3
 EVENTS: Final = (ANY_EVENT, POD_FAILED, POD_EVICTED, TASK_COMPLETED, UNKNOWN)
 ACTIONS: Final = (ABORT, RESTART_JOB, RESTART_TASK, RESTART_POD, TERMINATE, COMPLETE)
 PLUGINS: Final = (ENV, SVC)
-_UNSUPPORTED_FIELDS: Final = ("volumes", "networkTopology")
-_UNSUPPORTED_TASK_FIELDS: Final = ("partitionPolicy",)
+_UNSUPPORTED_FIELDS: Final = ("volumes",)
 _NO_TOPOLOGY: Final = (None, "", "none")
 
 Json = dict[str, Any]
 _Count = Annotated[int, msgspec.Meta(ge=0)]
+_Positive = Annotated[int, msgspec.Meta(ge=1)]
 
 
 class Policy(ApiObject, frozen=True):
@@ -57,6 +57,15 @@ class DependsOn(ApiObject, frozen=True):
     """`any` if one of the tasks suffices."""
 
 
+class PartitionPolicy(ApiObject, frozen=True):
+    """Partitions of a task's pods, each of which is scheduled as a whole."""
+
+    total_partitions: _Positive
+    partition_size: _Positive
+    min_partitions: _Count = 0
+    network_topology: dict[str, Any] | None = None
+
+
 class _Task(ApiObject, frozen=True):
     name: str = ""
     replicas: _Count = 0
@@ -65,6 +74,7 @@ class _Task(ApiObject, frozen=True):
     policies: tuple[Policy, ...] | None = None
     depends_on: DependsOn | None = None
     topology_policy: str | None = None
+    partition_policy: PartitionPolicy | None = None
 
 
 class _Spec(ApiObject, frozen=True):
@@ -78,6 +88,7 @@ class _Spec(ApiObject, frozen=True):
     priority_class_name: str = ""
     max_retry: _Count = 0
     ttl_seconds_after_finished: _Count | None = None
+    network_topology: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -90,6 +101,7 @@ class Task:
     template: Mapping[str, Any]
     policies: tuple[Policy, ...]
     depends_on: DependsOn
+    partitions: PartitionPolicy | None = None
 
 
 @dataclass(frozen=True)
@@ -106,6 +118,8 @@ class JobSpec:
     priority_class: str
     max_retry: int
     ttl_seconds: int | None
+    network_topology: Mapping[str, Any] | None = None
+    """That of the PodGroup."""
 
     @property
     def replicas(self) -> int:
@@ -139,6 +153,7 @@ def _with_defaults(spec: _Spec) -> JobSpec:
             each.template,
             each.policies or (),
             each.depends_on or DependsOn(),
+            each.partition_policy,
         )
         for i, each in enumerate(spec.tasks or ())
     )
@@ -153,6 +168,7 @@ def _with_defaults(spec: _Spec) -> JobSpec:
         spec.priority_class_name,
         spec.max_retry or DEFAULT_MAX_RETRY,
         spec.ttl_seconds_after_finished,
+        spec.network_topology,
     )
 
 
@@ -167,8 +183,10 @@ def _problems(spec: Mapping[str, Any], decoded: _Spec) -> Iterator[str]:
     if not tasks:
         yield "spec.tasks: Required value"
     for i, task in enumerate(decoded.tasks or ()):
-        path, raw = f"spec.tasks[{i}]", spec["tasks"][i]
-        yield from (f"{path}.{name}: is not supported" for name in _UNSUPPORTED_TASK_FIELDS if raw.get(name))
+        path, partitions = f"spec.tasks[{i}]", task.partition_policy
+        if partitions and partitions.total_partitions * partitions.partition_size != task.replicas:
+            product = f"{partitions.total_partitions} partitions of {partitions.partition_size} pods"
+            yield f"{path}.partitionPolicy: Invalid value: {product} are not the replicas, {task.replicas}"
         if task.topology_policy not in _NO_TOPOLOGY:
             yield f"{path}.topologyPolicy: is not supported"
         if task.min_available is not None and task.min_available > task.replicas:

@@ -14,6 +14,7 @@ QUEUE_NAME: Final = "scheduling.volcano.sh/queue-name"
 JOB_NAME: Final = "volcano.sh/job-name"
 TASK: Final = "volcano.sh/task-spec"
 TASK_INDEX: Final = "volcano.sh/task-index"
+PARTITION: Final = "volcano.sh/partition-id"
 JOB_VERSION: Final = "volcano.sh/job-version"
 
 SUCCEEDED, FAILED, RUNNING, PENDING = "Succeeded", "Failed", "Running", "Pending"

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Set
+from collections.abc import Collection, Mapping, Sequence, Set
 
 from pyscheduler.api.pod import Pod
 from pyscheduler.api.pod_group import DisruptionMode, EvictionRank, EvictionUnit, PodGroup, PodGroupKey
 from pyscheduler.core.context import Context
 from pyscheduler.core.pod_groups.manager import SINGLE_POD
 from pyscheduler.core.pod_groups.room import most_members
+from pyscheduler.core.pod_groups.subgroup_evictions import may_lose, surplus_units
 
 
 def leaves_minimums(context: Context, victims: Collection[Pod]) -> bool:
@@ -23,6 +24,8 @@ def _is_whole_without(context: Context, key: PodGroupKey, uids: Set[str]) -> boo
     group = groups.requirements(key)
     if not isinstance(group, PodGroup) or groups.shortage(group, ()) or uids >= state.placed:
         return True
+    if group.subgroups:
+        return may_lose(context, group, uids)
     roles = [groups.role_of(pod) for pod in state.started if pod.uid not in uids]
     return group.disruption_mode is not DisruptionMode.ALL and not group.shortage(roles)
 
@@ -88,18 +91,20 @@ def _units_of_group(context: Context, key: PodGroupKey, pods: list[Pod], priorit
     if not isinstance(group, PodGroup) or context.groups.shortage(group, ()):
         return [EvictionUnit((pod,), priority, EvictionRank.SURPLUS, pod.started, key) for pod in newest_first]
     surplus = [] if group.disruption_mode is DisruptionMode.ALL else _surplus(context, group, newest_first)
-    units = [EvictionUnit((pod,), priority, EvictionRank.SURPLUS, pod.started, key) for pod in surplus]
-    if len(surplus) == len(pods):
+    units = [EvictionUnit(unit, priority, EvictionRank.SURPLUS, unit[0].started, key) for unit in surplus]
+    if sum(map(len, surplus)) == len(pods):
         return units
     # The surplus is of no use without the others.
     rank = EvictionRank.GROUP if len(pods) > 1 else EvictionRank.SINGLE_POD
     return [*units, EvictionUnit(tuple(newest_first), priority, rank, newest_first[0].started, key)]
 
 
-def _surplus(context: Context, group: PodGroup, newest_first: Iterable[Pod]) -> list[Pod]:
-    """Return the newest pods without which the group still has its minimums."""
+def _surplus(context: Context, group: PodGroup, newest_first: Sequence[Pod]) -> list[tuple[Pod, ...]]:
+    """Return the newest pods without which the group still has its minimums; with others of no use without them."""
+    if group.subgroups:
+        return surplus_units(context, group, newest_first)
     groups = context.groups
-    started, surplus = groups[group.key].started, list[Pod]()
+    started, surplus = groups[group.key].started, list[tuple[Pod, ...]]()
     spare = len(started) - group.min_count
     spare_by_role = Counter(map(groups.role_of, started)) if group.min_count_by_role else Counter[str]()
     spare_by_role.subtract(group.min_count_by_role)
@@ -107,5 +112,5 @@ def _surplus(context: Context, group: PodGroup, newest_first: Iterable[Pod]) -> 
         role = groups.role_of(pod) if group.min_count_by_role else ""
         if spare > len(surplus) and (role not in group.min_count_by_role or spare_by_role[role] > 0):
             spare_by_role[role] -= 1
-            surplus.append(pod)
+            surplus.append((pod,))
     return surplus

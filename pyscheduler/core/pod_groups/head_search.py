@@ -9,9 +9,9 @@ from pyscheduler.api.nodes import Mask
 from pyscheduler.api.pod_group import PodGroup
 from pyscheduler.core.context import Context
 from pyscheduler.core.pod_groups.freed_room import FreedRoom
-from pyscheduler.core.pod_groups.placement import PlacementSearch
 from pyscheduler.core.pod_groups.reservation import EndingPod, Reservation, ends
 from pyscheduler.core.pod_groups.room import least_requests
+from pyscheduler.core.pod_groups.subgroup_placement import placement_search
 from pyscheduler.core.queue.queued_pod_group import QueuedPodGroup
 
 
@@ -99,12 +99,12 @@ class HeadSearch:
         """Return the nodes of the members that the group needs once these pods are gone; None if it does not fit."""
         context, group = self._context, self._group
         within: Mask | None = None if names is None else context.state.table().named(names)
-        count = len(self._head.members) if group.min_count_by_role else self._needed
+        count = len(self._head.members) if group.min_count_by_role or group.subgroups else self._needed
         with context.state.dry_run():
             for each in gone:
                 if within is None or within[each.row]:
                     context.state.remove(each.pod.uid)
-            search = PlacementSearch(context, group, self._now)
+            search = placement_search(context, group, self._now)
             try:
                 if not search.run(self._head.members.values(), within):
                     return None

@@ -10,17 +10,23 @@ import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any, TypeVar
+
+from msgspec.structs import replace
 
 from pyscheduler.api.events import NODE, Action, ClusterEvent
 from pyscheduler.api.outcome import Rejection
 from pyscheduler.api.plugin import Plugin
-from pyscheduler.api.pod import Pod, PodSignature
+from pyscheduler.api.pod import Pod
 from pyscheduler.api.pod_group import EvictionUnit, PodGroup, PodGroupKey
 from pyscheduler.api.pod_group_plugins import PodGroupPlugin, QuotaPlugin
 from pyscheduler.core.framework.plugin_calls import call_guarded
 from pyscheduler.core.framework.plugin_failure import PluginFailed
 from pyscheduler.core.instrument import Instrument
+from pyscheduler.core.pod_groups import subgroups
+from pyscheduler.core.pod_groups.pod_group_state import PodGroupState
+from pyscheduler.core.pod_groups.subgroups import SubgroupKeys
 from pyscheduler.core.pod_groups.usage import QueuesInUse, ReportedUsage, UsageByGroup
 
 T = TypeVar("T")
@@ -30,43 +36,6 @@ SINGLE_POD = "Pod"
 _CAPACITY = Action.ADD | Action.DELETE | Action.UPDATE_NODE_ALLOCATABLE
 POD_GROUP, QUOTA = "PodGroup", "Quota"
 """Names of the extension points passed to `Instrument.plugin_failed`."""
-
-
-class PodGroupState:
-    """Members of one group."""
-
-    __slots__ = ("condition", "key", "newest", "placed", "pods", "previous", "requirements", "succeeded")
-
-    def __init__(self, key: PodGroupKey) -> None:
-        self.key = key
-        self.pods: dict[str, Pod] = {}
-        """Pending and assigned pods by UID, without those that are terminating or have ended."""
-        self.placed: set[str] = set()
-        """UIDs of those that are assigned or assumed."""
-        self.succeeded: dict[str, Pod] = {}
-        """Pods that have succeeded and still exist; they count toward the minimum."""
-        self.requirements: PodGroup | Rejection | None = None
-        """Requirements, or the reason why no member can be scheduled; None if they have to be read."""
-        self.previous: PodGroup | None = None
-        """Requirements before the members since then came, if nothing else has changed; None if they are read."""
-        self.newest: PodSignature | None = None
-        """Signature of the last new pod; the requirements do not change with another pod of it."""
-        self.condition = ("", "", "")
-        """Status, reason and message of the condition that was written last."""
-
-    def invalidate(self) -> None:
-        """Read the requirements again when they are needed next."""
-        self.requirements = self.previous = None
-
-    @property
-    def started_count(self) -> int:
-        """Number of members that have a node or have succeeded."""
-        return len(self.placed) + len(self.succeeded)
-
-    @property
-    def started(self) -> list[Pod]:
-        """Members that have a node or have succeeded."""
-        return [*(self.pods[uid] for uid in self.placed), *self.succeeded.values()]
 
 
 class PodGroupManager:
@@ -82,6 +51,8 @@ class PodGroupManager:
         """Group of each member, succeeded ones included, by UID."""
         self.changed: dict[PodGroupKey, None] = {}
         """Groups with other members or requirements since the last `take_changed`."""
+        self.regrouped: dict[str, None] = {}
+        """UIDs of pods that an object has moved to another group, and the queue has not yet."""
         self._awaited: dict[PodGroupKey, Pod] = {}
         """Members that have to be bound before others of their groups, since their bindings were refused before."""
         self.quota: QuotaPlugin | None = None
@@ -108,7 +79,7 @@ class PodGroupManager:
         self._adopted = []
         if quota is not None and quota.tracks_time and self._time >= 0:
             self._call(None, quota, QUOTA, quota.set_time, self._time)
-        self._groups, self._key_of, self.changed = {}, {}, {}
+        self._groups, self._key_of, self.changed, self.regrouped = {}, {}, {}, {}
         if plugins:
             for pod in pods:
                 self.set_pod(pod)
@@ -283,16 +254,16 @@ class PodGroupManager:
     def reason_to_wait(self, key: PodGroupKey, pending: Collection[Pod]) -> str:
         """Return why the group cannot be scheduled with these pending pods and the started ones; "" if it can."""
         previous = self._groups[key].previous
-        # The members of an Indexed Job all differ. To read all of them whenever one comes would take long.
-        requirements = previous if previous and self.shortage(previous, pending) else self.requirements(key)
+        # The members of an Indexed Job all differ. To read all of them, and their subgroups, for each would take long.
+        known = replace(previous, subgroups=()) if previous and previous.subgroups else previous
+        requirements = known if known and self.shortage(known, pending) else self.requirements(key)
         if isinstance(requirements, Rejection):
             return requirements.message
         if short := self.shortage(requirements, pending):
             return f"pod group {key} has only {short} that it needs"
         if (awaited := self._awaited.get(key)) is not None:
             return f"pod group {key} waits for the binding of {awaited.name}, which was refused before"
-        quota = self.quota
-        if quota is None:
+        if (quota := self.quota) is None:
             return ""
         return self._call(f"plugin {quota.name} failed", quota, QUOTA, quota.unavailable, requirements)
 
@@ -302,9 +273,22 @@ class PodGroupManager:
         count = len(pending) + (0 if state is None else state.started_count)
         if count < group.min_count:
             return f"{count} of the {group.min_count} pods"
-        if not group.min_count_by_role:
+        if not group.min_count_by_role and not group.subgroups:
             return ""
-        return group.shortage([self.role_of(pod) for pod in (*pending, *(state.started if state is not None else ()))])
+        return self.shortage_of(group, (*pending, *(state.started if state is not None else ())))
+
+    def shortage_of(self, group: PodGroup, pods: Collection[Pod]) -> str:
+        """Return what these pods alone lack of the group's minimums; "" if nothing."""
+        if group.subgroups and (short := subgroups.shortage(group, self.subgroup_keys(group).count(pods))):
+            return short
+        return group.shortage(list(map(self.role_of, pods)) if group.min_count_by_role else [""] * len(pods))
+
+    def subgroup_keys(self, group: PodGroup) -> SubgroupKeys:
+        """Return the subgroups of the members of a group."""
+        state, plugin = self._groups[group.key], next(iter(self._plugins.values()))
+        if state.subgroups is None or not state.subgroups.is_of(group):
+            state.subgroups = SubgroupKeys(group, partial(self._call, None, plugin, POD_GROUP))
+        return state.subgroups
 
     def priority_of(self, key: PodGroupKey, pods: Iterable[Pod]) -> int:
         """Return the priority of a group: its own, or the least of these members' priorities."""
@@ -446,11 +430,9 @@ class PodGroupManager:
 
     def _has_minimum(self, group: PodGroup, state: PodGroupState) -> bool:
         """Return True if the minimum of the group exists, with nodes or without."""
-        if len(state.pods) + len(state.succeeded) < group.min_count:
-            return False
-        if not group.min_count_by_role:
-            return True
-        return not group.shortage([self.role_of(pod) for pod in (*state.pods.values(), *state.succeeded.values())])
+        if not group.min_count_by_role and not group.subgroups:
+            return len(state.pods) + len(state.succeeded) >= group.min_count
+        return not self.shortage_of(group, (*state.pods.values(), *state.succeeded.values()))
 
     def without_usage(self, pods: Iterable[Pod]) -> AbstractContextManager[None]:
         """Report the usage without these placed pods within a `with` block, for a dry run of their eviction."""
@@ -488,10 +470,27 @@ class PodGroupManager:
             if any(kind.kind == event.resource for kind in plugin.watches):
                 keys = self._call(None, plugin, POD_GROUP, lambda p: [*p.changed_groups(event)], plugin)
                 for key in self._groups if keys is None else keys:
-                    if (group := self._groups.get(key)) is not None:
-                        self.usage.touch(key)
-                        group.invalidate()
-                        self.changed[key] = None
+                    if (group := self._groups.get(key)) is None:
+                        continue
+                    self.usage.touch(key)
+                    self.changed[key] = None
+                    if event.old is not None or not group.is_tree:  # a new object moves no pods away from a root
+                        self._regroup(group)
+                    group.invalidate()
+
+    def _regroup(self, group: PodGroupState) -> None:
+        """Move members to another group if an object has changed it: that of the root of their CompositePodGroups."""
+        adopted = len(self._adopted)
+        for pod in [pod for pod in group.pods.values() if self._group_of(pod) != group.key]:
+            was_placed = pod.uid in group.placed
+            self.remove(pod.uid)
+            self.set_pod(pod)
+            if was_placed:
+                self.place(pod.uid)
+            self.regrouped[pod.uid] = None
+        for pod in [pod for pod in group.succeeded.values() if self._group_of(pod) != group.key]:
+            self.add_succeeded(pod)
+        del self._adopted[adopted:]  # their usage has been counted since their start
 
     def take_changed(self) -> list[PodGroupKey]:
         """Return the groups with other members or requirements since the last call, removed groups included."""

@@ -146,6 +146,9 @@ class PlacementSearch:
         self._infeasible = failure or self._infeasible
         return failure is None
 
+    def drop_incomplete(self) -> None:
+        """Forget placed members that are of no use without others that have been forgotten; none without subgroups."""
+
     def fail(self, members: Iterable[str], failure: Failure) -> None:
         """Set the reason why the group cannot be placed, for all members, given by UID."""
         self.failures, self.is_failed_as_a_whole = dict.fromkeys(members, failure), True

@@ -24,7 +24,7 @@ from pyscheduler.core.pod_groups.eviction_units import (
     may_fit_without_lower_priority,
 )
 from pyscheduler.core.pod_groups.freed_room import FreedRoom
-from pyscheduler.core.pod_groups.placement import PlacementSearch
+from pyscheduler.core.pod_groups.subgroup_placement import placement_search
 from pyscheduler.core.queue.active_by_queue import CRITICAL_PRIORITY
 
 _NO_GROUP = PodGroupKey("", "")
@@ -200,7 +200,7 @@ class GroupPreemptionSearch:
                 state.remove(pod.uid)
             if self._is_over_quota and groups.exceeded(self._group, groups.needed(self._group, self._pods)):
                 return None
-            search = PlacementSearch(self._context, self._group, self._now)
+            search = placement_search(self._context, self._group, self._now)
             try:
                 fits = search.run(self._members)
                 return {assumed.pod.uid: assumed.node_name for assumed in search.placed} if fits else None

@@ -20,15 +20,21 @@ _MAX_DOMAINS = 32
 
 
 def candidate_domains(
-    nodes: NodeTable, group: PodGroup, members: Sequence[Pod], started: Sequence[int], needed: int
+    nodes: NodeTable,
+    group: PodGroup,
+    members: Sequence[Pod],
+    started: Sequence[int],
+    needed: int,
+    within: Mask | None = None,
 ) -> Iterator[Mask | None]:
     """Yield masks of the nodes among which the group may be placed, in the order in which they are tried; None for all.
 
     First the domains of the preferred topologies in their order, the narrowest first, each within one domain of the
     required ones, then the domains of the required ones. `started` are the rows with members of the group; they must be
-    in the domain. At least `needed` of the pending members have to be placed.
+    in the domain. At least `needed` of the pending members have to be placed. Of the nodes, only those `within` a mask
+    count, that of the domain of the group around a subgroup.
     """
-    free = _FreeResources(nodes, members, needed)
+    free = _FreeResources(nodes, members, needed, within)
     required = [constraint for constraint in group.topology if constraint.required]
     for constraint in group.topology:
         if not constraint.required:
@@ -36,7 +42,7 @@ def candidate_domains(
     if required:
         yield from free.tightest(_domain_of_all(nodes, required), started)
     else:
-        yield None
+        yield within
 
 
 def _domains(nodes: NodeTable, constraint: TopologyConstraint) -> Ints:
@@ -58,7 +64,8 @@ def _domain_of_all(nodes: NodeTable, required: Sequence[TopologyConstraint]) -> 
 class _FreeResources:
     """Free resources of domains, compared with what a group requests."""
 
-    def __init__(self, nodes: NodeTable, members: Sequence[Pod], needed: int) -> None:
+    def __init__(self, nodes: NodeTable, members: Sequence[Pod], needed: int, within: Mask | None) -> None:
+        self._within = within
         requests = sorted((pod.requests.effective for pod in members), key=lambda each: sum(each.values()))
         self._all, self._least = _sum(requests), _sum(requests[:needed])
         self._free = {
@@ -71,6 +78,8 @@ class _FreeResources:
         First those with room for all members, each part by ascending room. The domains may be as many as the nodes, so
         there is a mask for none but those.
         """
+        if self._within is not None:
+            domains = np.where(self._within, domains, NO_DOMAIN)
         rows = np.flatnonzero(domains != NO_DOMAIN)
         numbers = domains[rows]
         size = int(numbers.max(initial=-1)) + 1

@@ -7,12 +7,13 @@ of the API server.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 
 from pyscheduler.api.outcome import Rejection
 from pyscheduler.api.pod import Pod
 from pyscheduler.api.pod_group import PodGroupKey
 from pyscheduler.api.queued import QueuedPod
+from pyscheduler.core.pod_groups import subgroups
 from pyscheduler.core.pod_groups.manager import PodGroupManager
 from pyscheduler.core.queue.entry import PodTier, TierIndex
 from pyscheduler.core.queue.queued_pod_group import MemberPods, QueuedPodGroup
@@ -78,6 +79,18 @@ class PodGroupMembers:
                 tier.remove(entry.pod.uid)
         return queued
 
+    def take_regrouped(self, in_flight: Container[str]) -> list[QueuedPod]:
+        """Remove and return the members that an object has moved to another group; those in an attempt later."""
+        regrouped = []
+        for uid in list(self._manager.regrouped):
+            entry = self._entry_of.get(uid)
+            if entry is not None and entry.pod.uid in in_flight:
+                continue
+            del self._manager.regrouped[uid]
+            if entry is not None and self._manager.key_of(entry.members[uid].pod) != entry.key:
+                regrouped.append(self.remove(uid))
+        return regrouped
+
     def reason_to_wait(self, entry: QueuedPodGroup) -> str:
         """Return why the group cannot be scheduled yet; "" if it can, and the entry then has the group's priority."""
         reason = self._manager.reason_to_wait(entry.key, MemberPods(entry.members.values()))
@@ -113,9 +126,19 @@ class PodGroupMembers:
                 continue
             self._manager.requirements(key)  # those that the members have declared by now
             reason = self.reason_to_wait(entry)
+            if reason and (incomplete := self._incomplete_subgroup(entry)):
+                reason += f", {incomplete}"
             reports += [(pod, reason) for pod in entry.pods if reason and entry.reported.get(pod.uid) != reason]
             entry.reported.update(dict.fromkeys(entry.members, reason))
         return reports
+
+    def _incomplete_subgroup(self, entry: QueuedPodGroup) -> str:
+        """Return what the first subgroup lacks that has too few pods; "" if that is not why the group waits."""
+        group = self._manager.requirements(entry.key)
+        if isinstance(group, Rejection) or not group.subgroups:
+            return ""
+        counts = self._manager.subgroup_keys(group).count((*entry.pods, *self._manager[entry.key].started))
+        return subgroups.first_incomplete(group, counts) if subgroups.shortage(group, counts) else ""
 
     def waiting(self) -> Iterator[QueuedPodGroup]:
         """Return the groups that cannot be scheduled yet, or are in an attempt."""

@@ -226,8 +226,7 @@ class SchedulingQueue(QueueContents):
 
     def _count_failure(self, queued: QueuedPod) -> None:
         if queued.unschedulable_plugins or queued.pending_plugins:
-            queued.unschedulable_count += 1
-            queued.error_count = 0
+            queued.unschedulable_count, queued.error_count = queued.unschedulable_count + 1, 0
         else:
             queued.error_count += 1
         queued.backoff_expiry = self._backoff_policy.expiry(queued)
@@ -275,6 +274,8 @@ class SchedulingQueue(QueueContents):
 
     def update_groups(self, now: float) -> None:
         """Requeue or hold the pod groups with other members or requirements than before."""
+        for member in self._members.take_regrouped(self._in_flight.pods):
+            self._requeue(member, _IMMEDIATELY, labels.POD_GROUP_CHANGED, now)
         for key in self._groups.take_changed():
             group = self._members.entries.get(key)
             if group is None or group.pod.uid in self._in_flight.pods:
@@ -395,8 +396,7 @@ class SchedulingQueue(QueueContents):
     def tick(self, now: float) -> None:
         """End expired backoffs, and every 30 seconds retry the pods that have been unschedulable for too long."""
         self.gates.reports += self._members.take_reports(now)
-        due = self._backoff_queue.next_release()
-        if self.backlog or (due is not None and due <= now):
+        if self.backlog or ((due := self._backoff_queue.next_release()) is not None and due <= now):
             self.backlog.release(now)
         if now >= self._next_flush:
             self._next_flush = (math.floor(now / FLUSH_PERIOD) + 1) * FLUSH_PERIOD

@@ -14,6 +14,8 @@ QUOTA_EXCEEDED = "QuotaExceeded"
 """Reason of pods that wait for their queue; not Unschedulable, on which autoscalers would add nodes."""
 ROOM_RESERVED = "RoomReserved"
 """Reason of pods that would delay the first group that lacks room."""
+SCHEDULING_GATED = "SchedulingGated"
+"""Reason of pods whose group, or part of a group, lacks pods."""
 EVALUATION_LIMIT = "EvaluationLimit"
 """Rejector of a pod that exceeded the limit on evaluations; no plugin has this name, so no event requeues the pod."""
 

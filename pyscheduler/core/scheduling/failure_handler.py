@@ -12,10 +12,9 @@ from pyscheduler.api.queued import QueuedPod
 from pyscheduler.core.commands import Command, Condition, EventType, PatchStatus, Record
 from pyscheduler.core.context import Context
 from pyscheduler.core.framework.plugin_failure import PluginFailed
-from pyscheduler.core.scheduling.failure import UNSCHEDULABLE, Failure
+from pyscheduler.core.scheduling.failure import SCHEDULING_GATED, UNSCHEDULABLE, Failure
 
 _WARNING = EventType.WARNING
-SCHEDULING_GATED = "SchedulingGated"
 
 
 def handle_scheduling_failure(context: Context, queued: QueuedPod, failure: Failure, now: float) -> list[Command]:

@@ -9,7 +9,7 @@
             prepare_candidate            evict all victims, nominate all members
         end_attempt                      backfill.py: reserve nodes for the first group that lacks room
         _report_failures                 of all members that have no node
-        _report_group                    the condition of the PodGroup
+        report_group                     conditions.py: of the PodGroup
 
 It matches the pod group cycle of kube-scheduler 1.37 (schedule_one_podgroup.go), with two differences: members are
 placed in an order, and with alternatives, that do not strand large ones, and the API that declares the group does not
@@ -25,10 +25,11 @@ from msgspec.structs import replace
 from pyscheduler.api.outcome import Rejection, Wait
 from pyscheduler.api.pod import Pod
 from pyscheduler.api.pod_group import PodGroup
-from pyscheduler.core.commands import Command, PatchPodGroup
+from pyscheduler.core.commands import Command
 from pyscheduler.core.context import AssumedPod, Context
 from pyscheduler.core.framework.plugin_failure import PluginFailed, is_external
 from pyscheduler.core.pod_groups import backfill
+from pyscheduler.core.pod_groups.conditions import report_group
 from pyscheduler.core.pod_groups.extension_points import run_pod_group_post_filter
 from pyscheduler.core.pod_groups.manager import SINGLE_POD
 from pyscheduler.core.pod_groups.min_resources import missing_resources
@@ -38,6 +39,7 @@ from pyscheduler.core.pod_groups.quota_waits import Permission
 from pyscheduler.core.pod_groups.refused_binding import refused_before
 from pyscheduler.core.pod_groups.reservation import RESERVATION
 from pyscheduler.core.pod_groups.room import fits_empty_nodes
+from pyscheduler.core.pod_groups.subgroup_placement import placement_search
 from pyscheduler.core.pod_groups.wakeups import set_insufficient
 from pyscheduler.core.preemption.executor import prepare_candidate
 from pyscheduler.core.queue.queued_pod_group import QueuedPodGroup
@@ -70,7 +72,7 @@ def schedule_pod_group(context: Context, queued: QueuedPodGroup, now: float) -> 
     context.groups.reserve(queued.key, ())
     for member in queued.members.values():
         member.attempts, member.last_attempt = member.attempts + 1, now
-    search = PlacementSearch(context, group, now)
+    search = placement_search(context, group, now)
     try:
         waits = _place(context, search, group, queued, now)
     except BaseException as error:
@@ -96,7 +98,7 @@ def schedule_pod_group(context: Context, queued: QueuedPodGroup, now: float) -> 
         *_start_binding_cycles(context, placed, waits, now),
         *_report_failures(context, queued, failures),
         *evictions,
-        *_report_group(context, group, failures),
+        *report_group(context, group, failures),
     ]
     rejected = frozenset(plugin for failure in failures.values() for plugin in failure.unschedulable_plugins)
     pending = frozenset(plugin for failure in failures.values() for plugin in failure.pending_plugins)
@@ -132,6 +134,7 @@ def _place(context: Context, search: PlacementSearch, group: PodGroup, queued: Q
 def _run_permit_plugins(context: Context, search: PlacementSearch, group: PodGroup) -> Waits:
     """Run Permit for all placed members. The group is undone if a plugin rejects one that it needs."""
     waits: dict[str, dict[str, Wait]] = {}
+    is_rejected = False
     for assumed in list(search.placed):
         permit, uid = assumed.profile.permit, assumed.pod.uid
         node = context.state.info(assumed.node_name)
@@ -150,6 +153,12 @@ def _run_permit_plugins(context: Context, search: PlacementSearch, group: PodGro
             if context.groups.shortage(group, ()):
                 search.undo()
                 return {}
+            is_rejected = True
+    if is_rejected:
+        search.drop_incomplete()
+        if context.groups.shortage(group, ()):
+            search.undo()
+            return {}
     return waits
 
 
@@ -301,32 +310,3 @@ def _report_failures(context: Context, queued: QueuedPodGroup, failures: Mapping
             queued.reported[pod.uid] = failure.message
             commands += report_failure(pod, failure, nominated)
     return commands
-
-
-def _report_group(context: Context, group: PodGroup, failures: Mapping[str, Failure]) -> list[Command]:
-    """Return the condition of the PodGroup object, unless it is the last one written.
-
-    A group that has its minimum stays scheduled, whatever happens to further members (as in kube-scheduler 1.37).
-    """
-    state = context.groups.get(group.key)
-    if group.kind is None or state is None:
-        return []
-    short = context.groups.shortage(group, ())
-    if not short:
-        condition = ("True", "Scheduled", f"the {group.min_count} pods that it needs have a node")
-    else:
-        failure = next(iter(failures.values()), None)
-        if failure is None:
-            return []
-        condition = ("False", failure.reason, failure.message)
-    if condition == state.condition:
-        return []
-    failed_before, state.condition = state.condition[0] == "False", condition
-    status, reason, message = condition
-    types = {group.condition_type: status}
-    if group.failure_condition_type and status == "False":
-        types = {group.failure_condition_type: "True"}
-    elif group.failure_condition_type and failed_before:
-        types[group.failure_condition_type] = "False"
-    namespace, name, _ = group.key
-    return [PatchPodGroup(group.kind, namespace, name, group.uid, *each, reason, message) for each in types.items()]

@@ -99,7 +99,7 @@ def gang(
     """Return a group; `pods` is its size (by default the minimum, of one cpu each) or the pods.
 
     `spec` is `priority` (of the group, by a PriorityClass), `min_resources`, `disruption_mode`, `topology` (a node
-    label), `network_topology` or `timeout`, for the APIs that have such a field.
+    label), `parent` (a CompositePodGroup), `network_topology` or `timeout`, for the APIs that have such a field.
     """
     size = minimum if pods is None else pods
     members = [pod(f"{name}{i}") for i in range(size)] if isinstance(size, int) else list(size)
@@ -127,7 +127,17 @@ def _native(minimum: int, queue: str, spec: Mapping[str, Any]) -> Manifest:
         fields["disruptionMode"] = {spec["disruption_mode"]: {}}
     if "topology" in spec:
         fields["schedulingConstraints"] = {"topology": [{"key": spec["topology"]}]}
+    if "parent" in spec:
+        fields["parentCompositePodGroupName"] = spec["parent"]
     return fields
+
+
+def composite(name: str, min_groups: int = 0, parent: str = "", **spec: Any) -> Manifest:
+    """Return a CompositePodGroup; without `min_groups`, its policy is basic. `spec` as for `gang`."""
+    policy: Manifest = {"gang": {"minGroupCount": min_groups}} if min_groups else {"basic": {}}
+    fields = {**_native(1, "", {**spec, **({"parent": parent} if parent else {})}), "schedulingPolicy": policy}
+    kind = {"apiVersion": NATIVE_ALPHA, "kind": "CompositePodGroup"}
+    return {**kind, "metadata": {"name": name}, "spec": fields}
 
 
 def _volcano(minimum: int, queue: str, spec: Mapping[str, Any]) -> Manifest:

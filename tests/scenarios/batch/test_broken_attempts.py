@@ -8,7 +8,7 @@ from pyscheduler.core.scheduling import schedule_pod_group
 from tests.scenarios.batch.cluster import Cluster
 from tests.scenarios.batch.manifests import NATIVE, gang, node
 
-STEPS = ("_place", "_failures_of_all", "_start_binding_cycles", "_run_preemption", "_report_group")
+STEPS = ("_place", "_failures_of_all", "_start_binding_cycles", "_run_preemption", "report_group")
 
 
 @pytest.mark.parametrize("step", STEPS)

@@ -103,3 +103,24 @@ def test_pod_group_has_the_labels_and_annotations_of_the_job() -> None:
     group = job_objects.pod_group(manifest, spec, spec.tasks)
     assert (group["metadata"]["labels"], group["metadata"]["annotations"]) == ({"app": "x"}, {"note": "y"})
     assert group["spec"]["minMember"] == 1
+
+
+def test_partitions_of_a_task_are_subgroups_of_the_pod_group() -> None:
+    topology = {"mode": "hard", "highestTierAllowed": 1}
+    partitions = {"totalPartitions": 2, "partitionSize": 2, "minPartitions": 1, "networkTopology": topology}
+    manifest = job(task("a", 4, partitionPolicy=partitions), task("b", 1), networkTopology={"mode": "soft"})
+    spec = spec_of(manifest)
+    pods = [job_objects.pod(manifest, spec, spec.tasks[0], i, version=0, retries=0) for i in range(4)]
+    assert [each["metadata"]["labels"]["volcano.sh/partition-id"] for each in pods] == ["0", "0", "1", "1"]
+    group = job_objects.pod_group(manifest, spec, spec.tasks)["spec"]
+    assert group["networkTopology"] == {"mode": "soft"}
+    assert group["subGroupPolicy"] == [
+        {
+            "name": "a",
+            "subGroupSize": 2,
+            "minSubGroups": 1,
+            "labelSelector": {"matchLabels": {"volcano.sh/task-spec": "a"}},
+            "matchLabelKeys": ["volcano.sh/partition-id"],
+            "networkTopology": topology,
+        }
+    ]

@@ -27,7 +27,6 @@ def test_scheduler_of_a_job_without_a_name_is_volcano() -> None:
         ({}, "spec.tasks: Required value"),
         ({"tasks": "x"}, "spec: Invalid value: Expected `array | null`, got `str` - at `$.tasks`"),
         ({"volumes": [{"mountPath": "/x"}]}, "spec.volumes: is not supported"),
-        ({"networkTopology": {"mode": "hard"}}, "spec.networkTopology: is not supported"),
         ({"plugins": {"mpi": []}}, "spec.plugins.mpi: is not supported: supported values: env, svc"),
         ({"minAvailable": 3}, "spec.minAvailable: Invalid value: 3: must be at most the replicas, 2"),
         (
@@ -60,7 +59,11 @@ def test_problem_of_a_job(fields: dict[str, Any], problem: str) -> None:
     ("fields", "problem"),
     [
         ({"minAvailable": 3}, "spec.tasks[1].minAvailable: Invalid value: 3: must be at most replicas, 2"),
-        ({"partitionPolicy": {"partitionSize": 2}}, "spec.tasks[1].partitionPolicy: is not supported"),
+        (
+            {"partitionPolicy": {"totalPartitions": 2, "partitionSize": 2}},
+            "spec.tasks[1].partitionPolicy: Invalid value: 2 partitions of 2 pods are not the replicas, 2",
+        ),
+        ({"partitionPolicy": {"totalPartitions": 2, "partitionSize": 1}}, None),
         ({"topologyPolicy": "restricted"}, "spec.tasks[1].topologyPolicy: is not supported"),
         ({"name": "a"}, "spec.tasks: Duplicate value: task names must differ"),
         ({"dependsOn": {"name": ["c"]}}, "spec.tasks[1].dependsOn.name: Not found: 'c'"),
