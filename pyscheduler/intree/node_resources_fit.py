@@ -161,7 +161,8 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         if new.uid == pod.uid:
             return QueueingHint.QUEUE
         shrunk = (
-            old.requests.effective.get(r, 0) > new.requests.effective.get(r, 0) for r, _ in self._requests_of(pod)
+            old.requests.effective.get(r.resource, 0) > new.requests.effective.get(r.resource, 0)
+            for r in self._requests_of(pod)
         )
         return queue_if(bool(new.node_name) and any(shrunk))
 
