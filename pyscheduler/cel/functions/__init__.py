@@ -1,0 +1,1 @@
+"""Functions of CEL: the standard ones, and those of the libraries that Kubernetes enables."""

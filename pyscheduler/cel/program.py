@@ -1,0 +1,110 @@
+"""Compiled device selectors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from pyscheduler.cel import limits
+from pyscheduler.cel.checker import check
+from pyscheduler.cel.environment import DECLARATIONS
+from pyscheduler.cel.frame import Code, Frame
+from pyscheduler.cel.functions.costs import InternalError
+from pyscheduler.cel.parser import parse
+from pyscheduler.cel.planner import Planner
+from pyscheduler.cel.results import to_match
+from pyscheduler.cel.source import CelSyntaxError, Issues
+from pyscheduler.cel.types import BOOL
+from pyscheduler.cel.validators import validate
+from pyscheduler.cel.values import CelError, CelMap, DefaultMap, Value
+
+COST_LIMIT: Final = 1_000_000
+"""Cost limit of one evaluation (`CELSelectorExpressionMaxCost` of resource.k8s.io)."""
+CANCELLED: Final = CelError("operation cancelled: actual cost limit exceeded")
+
+
+class SelectorDevice:
+    """A device as selectors see it. Build it once: evaluation only reads it."""
+
+    __slots__ = ("value",)
+
+    def __init__(
+        self,
+        driver: str,
+        attributes: Mapping[str, Value],
+        capacity: Mapping[str, Value],
+        allow_multiple_allocations: bool = False,
+    ) -> None:
+        """Take values of CEL by qualified name `domain/id`; a name without a domain belongs to that of the driver."""
+        self.value = CelMap(
+            {
+                "driver": driver,
+                "allowMultipleAllocations": allow_multiple_allocations,
+                "attributes": _by_domain(attributes, driver),
+                "capacity": _by_domain(capacity, driver),
+            }
+        )
+
+
+def _by_domain(values: Mapping[str, Value], driver: str) -> DefaultMap:
+    domains: dict[str, dict[str, Value]] = {}
+    for name, value in values.items():
+        domain, separator, identifier = name.partition("/")
+        if not separator:
+            domain, identifier = driver, name
+        domains.setdefault(domain, {})[identifier] = value
+    return DefaultMap({domain: CelMap(entries) for domain, entries in domains.items()})
+
+
+class Program:
+    """A compiled selector."""
+
+    __slots__ = ("_code", "_variables", "expression")
+
+    def __init__(self, expression: str, code: Code, variables: int) -> None:
+        self.expression = expression
+        self._code = code
+        self._variables = variables
+
+    def run(self, device: SelectorDevice, limit: int = COST_LIMIT) -> tuple[Value, int]:
+        """Return the value, which may be a CelError, and the cost in cel-go's units."""
+        limits.start()
+        frame = Frame(device.value, self._variables, limit)
+        try:
+            value = self._code(frame)
+        except limits.CancelledError:
+            return CANCELLED, frame.cost
+        except InternalError as error:
+            return CelError(str(error)), frame.cost
+        except RecursionError:
+            return CelError("expression recursion limit exceeded"), frame.cost
+        return (CANCELLED if frame.cost > limit else value), frame.cost
+
+    def evaluate(self, device: SelectorDevice) -> bool | CelError:
+        """Return True if the device matches, or an error with upstream's message."""
+        value, _ = self.run(device)
+        return value if value is True or value is False else to_match(value)
+
+
+def compile_selector(expression: str) -> Program:
+    """Return the program of a selector, which evaluates to a bool or to an attribute of any type.
+
+    Raise CelSyntaxError with the text that follows `CEL compile error: ` in kube-scheduler's messages.
+    """
+    issues = Issues(expression)
+    tree = parse(expression, issues)
+    if tree is None:
+        raise CelSyntaxError(f"compilation failed: {issues}")
+    try:
+        inference = check(tree, DECLARATIONS, issues)
+        if not issues:
+            validate(tree, inference, issues)
+        if issues:
+            raise CelSyntaxError(f"compilation failed: {issues}")
+        result = inference.substitute(tree.type, unbound_to_dyn=True)
+        if result != BOOL and result.kind != "dyn":
+            raise CelSyntaxError(f"must evaluate to bool or the unknown type, not {result}")
+        planner = Planner(DECLARATIONS.functions)
+        return Program(expression, planner.code(tree), planner.variables)
+    except RecursionError:
+        raise CelSyntaxError("compilation failed: expression recursion limit exceeded") from None
