@@ -4,10 +4,11 @@ Without them, n of n-1 equal devices take exponential time (kubernetes issue 131
 search has failed once: most succeed at the first try. A condition must not hide an error that the search would meet:
 
 - A request that cannot be satisfied on its own fails after each of its devices has been looked at, in increasing order
-  and before the next request. A device whose selector or capacity fails with an error counts as a candidate, so the
-  search itself meets it.
-- Equivalent devices differ only in what no remaining decision depends on. If the search failed with one, it fails with
-  the other. This is used only if no expression and no amount fails for any device and request.
+  and before the next request. If a selector or a capacity fails with an error, nothing is concluded: the search itself
+  meets it.
+- Equivalent devices differ only in what no decision depends on. If the search failed with one, it fails with the other.
+  This is used only if no error is possible: no expression and no amount fails for any device and request, and no
+  request takes all devices under a constraint, where the order of the devices decides between failure and error.
 """
 
 from __future__ import annotations
@@ -39,7 +40,10 @@ class Pruning:
         if not self.has_failed:
             return True
         node = self._chosen.node
-        numbers = [n for n in range(start, len(node.devices)) if self._is_candidate(claim, request, n)]
+        try:
+            numbers = [n for n in range(start, len(node.devices)) if self._is_candidate(claim, request, n)]
+        except (AllocationError, CapacityError):
+            return True
         if len(numbers) < needed:
             return False
         devices = [node.devices[number] for number in numbers]
@@ -53,15 +57,12 @@ class Pruning:
         return number if self._chosen.is_touched(self._chosen.node.devices[number]) else self._classes[number]
 
     def _is_candidate(self, claim: int, request: Request, number: int) -> bool:
-        """Return True if the device can be chosen now, or if that ends with an error."""
+        """Return True if the device can be chosen now."""
         chosen, node = self._chosen, self._chosen.node
-        try:
-            if chosen.is_in_use(claim, request, node.devices[number]) or not node.is_selectable(request, number):
-                return False
-            if not chosen.has_capacity(request, number):
-                return False
-        except (AllocationError, CapacityError):
-            return True
+        if chosen.is_in_use(claim, request, node.devices[number]) or not node.is_selectable(request, number):
+            return False
+        if not chosen.has_capacity(request, number):
+            return False
         counters = chosen.counters_to_charge(number)
         if counters is not None and not counters.is_monotonic:
             return True
@@ -97,6 +98,8 @@ class Pruning:
 
     def _all_classes(self) -> list[object]:
         numbers = range(len(self._chosen.node.devices))
+        if any(request.all_devices and request.constraints for _, request in self._requests):
+            return list(numbers)
         try:
             return [self._class(number) for number in numbers]
         except (AllocationError, CapacityError, _UnknownValueError):

@@ -1,6 +1,7 @@
 // Command allocator allocates devices with kube-scheduler's own allocator, for comparison with other allocators.
 //
-// Each line of standard input is a document: a node, ResourceSlices, DeviceClasses, ResourceClaims and the devices in use.
+// Each line of standard input is a document: a node, ResourceSlices, DeviceTaintRules, DeviceClasses,
+// ResourceClaims and the devices in use.
 // Each line of standard output is the result: the allocations, or the error. It is a module of its own, because the
 // allocator is a library with its own version.
 package main
@@ -48,11 +49,12 @@ var features = structured.Features{
 var celCache = cel.NewCache(1000, cel.Features{EnableConsumableCapacity: true})
 
 type document struct {
-	Node      *v1.Node                     `json:"node"`
-	Slices    []*resourceapi.ResourceSlice `json:"slices"`
-	Classes   []*resourceapi.DeviceClass   `json:"classes"`
-	Claims    []*resourceapi.ResourceClaim `json:"claims"`
-	Allocated allocated                    `json:"allocated"`
+	Node      *v1.Node                       `json:"node"`
+	Slices    []*resourceapi.ResourceSlice   `json:"slices"`
+	Rules     []*resourceapi.DeviceTaintRule `json:"rules"`
+	Classes   []*resourceapi.DeviceClass     `json:"classes"`
+	Claims    []*resourceapi.ResourceClaim   `json:"claims"`
+	Allocated allocated                      `json:"allocated"`
 }
 
 // allocated is the devices in use, as [driver, pool, device] and [driver, pool, device, shareID].
@@ -113,7 +115,11 @@ func process(line []byte) (done result) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	allocator, err := structured.NewAllocator(ctx, features, state(doc.Allocated), classes(doc.Classes), doc.Slices, celCache)
+	slices, err := withRules(ctx, doc.Slices, doc.Rules)
+	if err != nil {
+		return result{Error: err.Error()}
+	}
+	allocator, err := structured.NewAllocator(ctx, features, state(doc.Allocated), classes(doc.Classes), slices, celCache)
 	if err != nil {
 		return result{Error: err.Error()}
 	}

@@ -1,0 +1,1 @@
+"""Allocation of devices compared with kube-scheduler's allocator."""

@@ -1,0 +1,29 @@
+"""Comparison of two results."""
+
+from __future__ import annotations
+
+from typing import Any
+
+IGNORED = ("steps",)
+
+
+def difference(theirs: dict[str, Any], ours: dict[str, Any]) -> str:
+    """Return a line that names the first difference, or an empty string."""
+    left, right = normalised(theirs), normalised(ours)
+    for key in sorted(left.keys() | right.keys()):
+        if left.get(key) != right.get(key):
+            return f"{key}: kube-scheduler {left.get(key)!r}, pyscheduler {right.get(key)!r}"
+    return ""
+
+
+def normalised(result: dict[str, Any]) -> dict[str, Any]:
+    """Return the result without what is random or empty."""
+    cleaned = {key: value for key, value in result.items() if key not in IGNORED}
+    return dict(_clean(cleaned))
+
+
+def _clean(value: Any) -> Any:
+    if isinstance(value, dict):
+        pairs = ((key, "random" if key == "shareID" else _clean(each)) for key, each in value.items())
+        return {key: each for key, each in pairs if each not in (None, [], {}, "", False)}
+    return [_clean(each) for each in value] if isinstance(value, list | tuple) else value
