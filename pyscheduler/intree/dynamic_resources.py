@@ -1,7 +1,7 @@
 """DynamicResources: allocate the devices that a pod's ResourceClaims ask for (KEP-4381), on the node that it gets.
 
-PreFilter reads the claims, Filter allocates on each node in memory, Reserve keeps the allocation of the selected node as
-in flight, and PreBind writes it. Requests for extended resources that a DeviceClass provides become a claim too
+PreFilter reads the claims, Filter allocates on each node in memory, Reserve keeps the allocation of the selected node
+as in flight, and PreBind writes it. Requests for extended resources that a DeviceClass provides become a claim too
 (KEP-5004). Matches kube-scheduler's dynamicresources plugin with the feature gates that are on by default.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Annotated, Final
 from uuid import UUID
 
@@ -264,7 +265,8 @@ class DynamicResources(
         if on_node is None and not state.has_user_claims:
             return None
         unavailable = [i for i in range(len(state.claims)) if self._is_unavailable(state, i, node)]
-        extended, allocated = None, None
+        extended: ResourceClaim | None = None
+        allocated: list[AllocationResult] | None = None
         if state.allocator is not None:
             if on_node is not None and state.extended_claim is not None:
                 extended = with_requests(state.extended_claim, on_node.requests)
@@ -272,9 +274,10 @@ class DynamicResources(
                 extended if i == state.extended and extended is not None else state.claims[i].api
                 for i in state.to_allocate()
             ]
-            allocated = self._allocate(state.allocator, claims, node)
-            if isinstance(allocated, Rejection):
-                return allocated
+            found = self._allocate(state.allocator, claims, node)
+            if isinstance(found, Rejection):
+                return found
+            allocated = found
         if unavailable:
             state.unavailable.update(unavailable)
             return _NOT_AVAILABLE
@@ -343,10 +346,10 @@ class DynamicResources(
             if claim is extended:
                 continue
             if not claim.reserved_for or (len(claim.reserved_for) == 1 and claim.is_reserved_for(pod)):
-                self._call_later(lambda api, claim=claim: claim_writer.deallocate(api, claim))
+                self._call_later(partial(claim_writer.deallocate, claim))
                 return Rejection("deallocation of ResourceClaim completed")
         if extended is not None and not is_in_memory(extended):
-            self._call_later(lambda api: claim_writer.delete(api, extended))
+            self._call_later(partial(claim_writer.delete, extended))
             return Rejection("deletion of ResourceClaim completed")
         return NOTHING_TO_DO
 
@@ -398,9 +401,9 @@ class DynamicResources(
         for i, claim in enumerate(state.claims):
             if i == state.extended:
                 if not is_in_memory(claim):
-                    self._call_later(lambda api, claim=claim: claim_writer.delete(api, claim))
+                    self._call_later(partial(claim_writer.delete, claim))
             elif claim.allocation is not None and claim.is_reserved_for(pod):
-                self._call_later(lambda api, claim=claim: claim_writer.release(api, claim, pod.uid))
+                self._call_later(partial(claim_writer.release, claim, pod.uid))
 
     def _call_later(self, call: ApiCall) -> None:
         self.handle.api_dispatcher.add(self.name, call)
@@ -443,7 +446,7 @@ class DynamicResources(
         while True:
             state.claims = [self._claims.get(*claim.key) or claim for claim in state.claims]
             try:
-                if all([is_ready(claim) for claim in state.claims if claim.allocation is not None]):
+                if all(is_ready(claim) for claim in state.claims if claim.allocation is not None):
                     self._timed_out.difference_update(claim.uid for claim in state.claims)
                     return
             except DeviceBindingFailedError as failed:

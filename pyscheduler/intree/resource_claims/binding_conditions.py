@@ -71,9 +71,7 @@ def _conditional(claim: CachedClaim) -> Iterator[DeviceRequestAllocationResult]:
             yield result
 
 
-def _conditions(
-    claim: CachedClaim, result: DeviceRequestAllocationResult
-) -> Mapping[str, Mapping[str, Any]] | None:
+def _conditions(claim: CachedClaim, result: DeviceRequestAllocationResult) -> Mapping[str, Mapping[str, Any]] | None:
     """Return the conditions that the driver has set on a device by type; None before it has set its status."""
     for device in (claim.source.get("status") or {}).get("devices") or ():
         if (device.get("driver"), device.get("pool"), device.get("device")) == (

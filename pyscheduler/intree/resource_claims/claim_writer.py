@@ -115,7 +115,7 @@ class _ConflictError(Exception):
     """The claim has changed since it was read."""
 
 
-async def release(api: ApiWriter, claim: CachedClaim, pod_uid: str) -> None:
+async def release(claim: CachedClaim, pod_uid: str, api: ApiWriter) -> None:
     """Remove the reservation of a pod from a claim. ApiError."""
     for tries in range(_TRIES):
         try:
@@ -133,13 +133,13 @@ async def release(api: ApiWriter, claim: CachedClaim, pod_uid: str) -> None:
             return
 
 
-async def deallocate(api: ApiWriter, claim: CachedClaim) -> None:
+async def deallocate(claim: CachedClaim, api: ApiWriter) -> None:
     """Remove the allocation of a claim that has not changed since. ApiError, 409 if it has."""
     meta = claim.source["metadata"]
     await _patched(api, claim, meta, {"allocation": None, "reservedFor": None, "devices": None}, is_last=True)
 
 
-async def delete(api: ApiWriter, claim: CachedClaim) -> None:
+async def delete(claim: CachedClaim, api: ApiWriter) -> None:
     """Delete a claim that was made for extended resources, with its finalizer. ApiError."""
     for tries in range(_TRIES):
         try:

@@ -123,9 +123,7 @@ def _container_request(
             return None, mappings
     name = f"container-{number}-request-{sorted(requested).index(resource)}"
     mappings.append(ContainerRequest(container.name, resource, name))
-    exactly = ExactDeviceRequest(
-        device_class_name=class_name, allocation_mode=EXACT_COUNT, count=wanted - covered
-    )
+    exactly = ExactDeviceRequest(device_class_name=class_name, allocation_mode=EXACT_COUNT, count=wanted - covered)
     return DeviceRequest(name=name, exactly=exactly), mappings
 
 

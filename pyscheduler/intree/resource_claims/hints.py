@@ -23,7 +23,7 @@ class ClaimHints:
             return queue_if(old is not None and _is_allocated(old))
         uid = (new.get("metadata") or {}).get("uid")
         try:
-            is_own = any([claim.uid == uid for claim in claims_of_pod(pod, self._claims)])
+            is_own = uid in [claim.uid for claim in claims_of_pod(pod, self._claims)]
         except ClaimUnusableError:
             return QueueingHint.SKIP  # another claim is missing
         if old is not None and _is_allocated(old) and not _is_allocated(new):

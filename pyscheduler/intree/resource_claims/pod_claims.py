@@ -37,16 +37,14 @@ def claims_of_pod(pod: Pod, claims: ClaimCache) -> Iterator[CachedClaim]:
         if claim.is_deleting:
             raise ClaimUnusableError(f'resourceclaim "{name}" is being deleted')
         if from_template and not claim.is_owned_by(pod):
-            raise ClaimUnusableError(
-                f"ResourceClaim {claim.name} was not created for Pod {pod.key} (Pod is not owner)"
-            )
+            raise ClaimUnusableError(f"ResourceClaim {claim.name} was not created for Pod {pod.key} (Pod is not owner)")
         if claim.problem:
             raise ClaimUnusableError(f'resourceclaim "{name}" cannot be read: {claim.problem}')
         yield claim
 
 
 def check_requests(claim: CachedClaim, classes: Mapping[str, DeviceClass]) -> None:
-    """Raise ClaimUnusableError if a request of the claim names no existing class; ValueError if it names none at all."""
+    """Raise ClaimUnusableError if a request of the claim names no existing class; ValueError if it names none."""
     for request in claim.api.spec.devices.requests or ():
         if request.exactly is not None:
             _check_class(request.exactly.device_class_name, request.name, classes)
