@@ -1,4 +1,4 @@
-"""DynamicResources: pods without claims, args, and requests for extended resources; tests/scenarios/test_devices.py has the rest."""
+"""DynamicResources: pods without claims, args, and requests for extended resources."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pyscheduler.intree.resource_claims.extended_resources import RequestsOnNode
 from pyscheduler.intree.resource_claims.objects import DEVICE_CLASS
 from pyscheduler.testing import PodBuilder, node, pod
 
-from .cluster import build, cycle, scores, table
+from .cluster import build, cycle, table
 
 CLAIMS = pod("claims").spec(resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": "gpu"}])
 GPU = "example.com/gpu"
@@ -59,7 +59,9 @@ def test_pod_is_gated_until_its_claim_exists() -> None:
 
 
 def test_nodes_score_0_without_claims() -> None:
-    assert scores(plugin(), pod(), [node("a"), node("b")]) == [0, 0]
+    subject, attempt, nodes = plugin(), cycle(), table([node("a"), node("b")])
+    subject.pre_filter(attempt, pod().build(), nodes)
+    assert subject.score_all(attempt, pod().build(), nodes).tolist() == [0, 0]
 
 
 def test_post_filter_rejects_without_claims_to_deallocate() -> None:
@@ -74,9 +76,8 @@ def test_post_filter_raises_if_pre_filter_did_not_run() -> None:
 
 
 def test_newest_class_provides_a_resource_and_of_equally_old_ones_the_first_by_name() -> None:
-    classes = [
-        device_class(name, GPU, created) for name, created in (("c", "2026-01-01T00:00:00Z"), ("b", ""), ("a", ""))
-    ]
+    ages = {"c": "2026-01-01T00:00:00Z", "b": "", "a": ""}
+    classes = [device_class(name, GPU, created) for name, created in ages.items()]
     assert plugin(*classes)._classes.of_resource(GPU) == "c"
     assert plugin(*classes[1:])._classes.of_resource(GPU) == "a"
 
@@ -103,8 +104,9 @@ def container(name: str, amount: int, **fields: Any) -> dict[str, Any]:
 
 
 def requests_of(init: list[dict[str, Any]], containers: list[dict[str, Any]]) -> RequestsOnNode:
-    built = pod().spec(initContainers=init, containers=containers).build()
-    return requests_on_node(built, [GPU], lambda _: "class")
+    spec = {"initContainers": init, "containers": containers}
+    built = PodBuilder({"metadata": {"name": "p", "namespace": "default"}, "spec": spec})
+    return requests_on_node(built.build(), [GPU], lambda _: "class")
 
 
 @pytest.mark.parametrize(
