@@ -12,9 +12,7 @@ from pyscheduler.cel.types import CelType
 from pyscheduler.cel.values import (
     CelError,
     CelMap,
-    DefaultMap,
     Duration,
-    Optional,
     Timestamp,
     Uint,
     Value,

@@ -6,7 +6,15 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from pyscheduler.cel.functions.registry import Library, Overload
-from pyscheduler.cel.inference import Inference, TypeTooLargeError, check_size, format_type, is_dyn, is_optional, most_general
+from pyscheduler.cel.inference import (
+    Inference,
+    TypeTooLargeError,
+    check_size,
+    format_type,
+    is_dyn,
+    is_optional,
+    most_general,
+)
 from pyscheduler.cel.source import Issues
 from pyscheduler.cel.syntax import (
     Comprehension,

@@ -11,7 +11,7 @@ from pyscheduler.cel.syntax import Expr, FunctionCall, ListLiteral, Literal, Map
 from pyscheduler.cel.types import CelType
 
 _KINDS: Final = {
-    "s": frozenset("list map int uint double bool string timestamp bytes duration type null".split()),
+    "s": frozenset(["list", "map", "int", "uint", "double", "bool", "string", "timestamp", "bytes", "duration", "type", "null"]),
     "d": frozenset(("int", "uint")),
     "f": frozenset(("double", "string")),
     "e": frozenset(("double", "string")),

@@ -46,7 +46,7 @@ def _operand(after: str = "") -> str:
 
 
 _RESERVED: Final = frozenset(
-    "as break const continue else for function if import let loop package namespace return var void while".split()
+    ["as", "break", "const", "continue", "else", "for", "function", "if", "import", "let", "loop", "package", "namespace", "return", "var", "void", "while"]
 )
 _PRECEDENCE: Final = {
     "||": 1,

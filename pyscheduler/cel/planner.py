@@ -52,7 +52,7 @@ from pyscheduler.cel.values import (
 )
 
 Planned: TypeAlias = Constant | Attribute | Ternary | Code
-_CONVERSIONS: Final = frozenset("bool bytes double duration dyn int string timestamp type uint".split())
+_CONVERSIONS: Final = frozenset(["bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"])
 _PRIMITIVES: Final = frozenset((bool, float, int, str, Uint))
 _PATTERNS: Final = ("matches", "find", "findAll")
 """Functions whose second argument is a pattern; a constant one is compiled with the program."""

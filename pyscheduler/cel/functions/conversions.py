@@ -248,7 +248,7 @@ def _parse_timestamp(text: str) -> Value:
     offset = 0
     if match[8]:
         hours, minutes = int(match[9]), int(match[10])
-        if hours > 24 or minutes > 60:  # noqa: PLR2004 - Go's limits
+        if hours > 24 or minutes > 60:
             return failed
         offset = (hours * 3600 + minutes * 60) * (-1 if match[8] == "-" else 1)
     seconds = (date - _EPOCH) // timedelta(seconds=1) - (0 if year else 146097 * 86400) - offset

@@ -203,8 +203,8 @@ STANDARD_LIBRARY: Final[Library] = {
 
 UNGUARDED: Final = frozenset(
     (
-        *"!_ @not_strictly_false _+_ _/_ _%_ _*_ -_ _-_ _<_ _<=_ _>_ _>=_ @in".split(),
-        *"flatten size type dyn contains endsWith startsWith matches".split(),
+        *["!_", "@not_strictly_false", "_+_", "_/_", "_%_", "_*_", "-_", "_-_", "_<_", "_<=_", "_>_", "_>=_", "@in"],
+        *["flatten", "size", "type", "dyn", "contains", "endsWith", "startsWith", "matches"],
     )
 )
 """Functions that are called with values of any type: they check themselves, as those without type guards in cel-go."""
