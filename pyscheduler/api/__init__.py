@@ -21,6 +21,8 @@ from pyscheduler.api.events import (
     ResourceKind,
 )
 from pyscheduler.api.handle import (
+    ApiCall,
+    ApiDispatcher,
     ApiError,
     ApiWriter,
     DryRun,
@@ -54,6 +56,7 @@ from pyscheduler.api.outcome import (
     Wait,
 )
 from pyscheduler.api.plugin import (
+    UNSIGNABLE,
     BindPlugin,
     FilterPlugin,
     NoArgs,
@@ -69,6 +72,7 @@ from pyscheduler.api.plugin import (
     Reads,
     ReservePlugin,
     ScorePlugin,
+    Unsignable,
 )
 from pyscheduler.api.pod import HostPort, Pod, PodSignature, PodSignatureGroup, VolumeClaim, packed
 from pyscheduler.api.pod_group import (
@@ -109,7 +113,10 @@ __all__ = [
     "SKIP_SIGNATURE_GROUP",
     "SUCCEEDED_POD",
     "UNSCHEDULABLE_POD",
+    "UNSIGNABLE",
     "Action",
+    "ApiCall",
+    "ApiDispatcher",
     "ApiError",
     "ApiWriter",
     "AttributeCounts",
@@ -196,6 +203,7 @@ __all__ = [
     "Taint",
     "Toleration",
     "TopologyConstraint",
+    "Unsignable",
     "VolumeClaim",
     "Wait",
     "WaitingPod",

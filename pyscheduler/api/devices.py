@@ -50,7 +50,7 @@ class DeviceCapacity(ApiObject, frozen=True):
     request_policy: CapacityRequestPolicy | None = None
 
 
-class Counter(ApiObject, frozen=True):
+class DeviceCounter(ApiObject, frozen=True):
     """Amount of something that partitions of a device share."""
 
     value: Quantity = "0"
@@ -60,14 +60,14 @@ class CounterSet(ApiObject, frozen=True):
     """Named counters of a pool."""
 
     name: str = ""
-    counters: dict[str, Counter] | None = None
+    counters: dict[str, DeviceCounter] | None = None
 
 
 class DeviceCounterConsumption(ApiObject, frozen=True):
     """Amounts that a device consumes of a counter set while it is allocated."""
 
     counter_set: str = ""
-    counters: dict[str, Counter] | None = None
+    counters: dict[str, DeviceCounter] | None = None
     compatibility_groups: tuple[str, ...] | None = None
 
 

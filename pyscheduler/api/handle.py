@@ -6,7 +6,7 @@ Bind, PostBind) get an `ApiWriter` as an argument, so that no Filter can call th
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
@@ -136,6 +136,13 @@ class PendingEvictions(Protocol):
         """Return True while pods that were evicted for the pod with this UID still exist in the API server."""
 
 
+class ApiDispatcher(Protocol):
+    """API calls that no extension point waits for (kube-scheduler's APIDispatcher)."""
+
+    def add(self, plugin: str, call: ApiCall) -> None:
+        """Start `call` after the plugin's call, with an API client. If it raises, the error is logged."""
+
+
 class DryRuns(Protocol):
     """Dry runs of preemption. Only for PostFilter, with the cycle of the attempt."""
 
@@ -199,6 +206,10 @@ class Handle(Protocol):
     def dry_runs(self) -> DryRuns:
         """Dry runs of preemption."""
 
+    @property
+    def api_dispatcher(self) -> ApiDispatcher:
+        """API calls that no extension point waits for, such as the release of a claim in Unreserve."""
+
     def activate(self, pods: Iterable[Pod]) -> None:
         """Move pending pods to the active queue without backoff. Unknown pods are ignored.
 
@@ -229,6 +240,13 @@ class ApiWriter(Protocol):
 
     async def sleep(self, seconds: float) -> None:
         """Wait for this many seconds. Time may be virtual in tests."""
+
+    def timestamp(self) -> str:
+        """Return the current time as API objects have it (RFC 3339, whole seconds, UTC)."""
+
+
+ApiCall = Callable[[ApiWriter], Awaitable[None]]
+"""Makes API requests with the client that it is given."""
 
 
 class ApiError(Exception):

@@ -238,6 +238,13 @@ class ContainerStatus(ApiObject, frozen=True):
     allocated_resources: dict[str, Quantity] | None = None
 
 
+class PodResourceClaimStatus(ApiObject, frozen=True):
+    """Claim that was created for an entry of spec.resourceClaims; without a name, none is needed."""
+
+    name: str = ""
+    resource_claim_name: str | None = None
+
+
 class PodStatus(ApiObject, frozen=True):
     phase: str = ""
     nominated_node_name: str = ""
@@ -247,6 +254,7 @@ class PodStatus(ApiObject, frozen=True):
     init_container_statuses: tuple[ContainerStatus, ...] | None = None
     resources: ResourceRequirements | None = None
     allocated_resources: dict[str, Quantity] | None = None
+    resource_claim_statuses: tuple[PodResourceClaimStatus, ...] | None = None
 
 
 class PodObject(ApiObject, frozen=True):

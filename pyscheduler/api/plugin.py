@@ -31,6 +31,16 @@ from pyscheduler.api.return_values import FILTER_RETURNS, InvalidReturnValue, ch
 from pyscheduler.api.topology import NodeEquivalence
 
 
+class Unsignable(enum.Enum):
+    """Type of the constant `UNSIGNABLE`."""
+
+    UNSIGNABLE = "unsignable"
+
+
+UNSIGNABLE = Unsignable.UNSIGNABLE
+"""Result of `sign_group` for pods whose results depend on more than their group, such as on ResourceClaims."""
+
+
 class Reads(enum.IntEnum):
     """Scope of the state on which a plugin's Filter and Score results depend, from narrow to wide.
 
@@ -90,6 +100,8 @@ class Plugin(ABC):
     """True if results may depend on the names of the pod's PersistentVolumeClaims, unique for each StatefulSet pod."""
     reads_match_fields: ClassVar[bool] = True
     """True if results may depend on `matchFields` of the required node affinity, unique for each DaemonSet pod."""
+    hints_read_identity: ClassVar[bool] = False
+    """True if queueing hints read more of a pod than its cached results depend on; they are called for each pod."""
     pre_reads_nodes: ClassVar[bool] = True
     """True if cached results of PreFilter or PreScore may depend on node objects, which change all the time.
 
@@ -109,15 +121,16 @@ class Plugin(ABC):
 
         Groups with equal values from every plugin share their cached results, as thousands of templates do that differ
         in names and images only. Labels, annotations, claims and named nodes are not part of a group; see
-        `reads_labels` and the other attributes. By default the group itself, so that it shares results with no other.
+        `reads_labels` and the other attributes. UNSIGNABLE evaluates every pod of the group without cached results. By
+        default the group itself, so that it shares results with no other.
         """
         return group
 
     @property
     def signing_version(self) -> int:
-        """Version of what `sign_group` reads of nodes, such as the names of their images.
+        """Version of what `sign_group` reads of nodes and watched objects, such as the names of images on nodes.
 
-        After a change of a node that gives another version, groups are signed again.
+        After a change of a node or of an object that gives another version, groups are signed again.
         """
         return 0
 

@@ -16,7 +16,14 @@ from typing import Any, NamedTuple
 import msgspec
 
 from pyscheduler.api.match import NodeTerm, Requirement, Selector, node_term, node_terms
-from pyscheduler.api.objects import Affinity, OwnerReference, PodCondition, PodSpec, Toleration
+from pyscheduler.api.objects import (
+    Affinity,
+    OwnerReference,
+    PodCondition,
+    PodResourceClaimStatus,
+    PodSpec,
+    Toleration,
+)
 from pyscheduler.api.qos import QoSClass, qos_class
 from pyscheduler.api.resize import Resized
 from pyscheduler.api.resources import PodRequests, is_sidecar, pod_requests
@@ -176,6 +183,7 @@ class Pod:
     """
 
     __slots__ = (
+        "claim_statuses",
         "conditions",
         "created",
         "deleting",
@@ -213,6 +221,8 @@ class Pod:
         """status.startTime in seconds since the epoch; infinity if it is missing or invalid."""
         self.generation = 0
         self.resource_version = ""
+        self.claim_statuses: tuple[PodResourceClaimStatus, ...] = ()
+        """status.resourceClaimStatuses of a pod without a node: the claims that were created from templates."""
         self.conditions: tuple[PodCondition, ...] = ()
         """All conditions of a pod without a node; of an assigned pod, DisruptionTarget only."""
 

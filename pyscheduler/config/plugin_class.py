@@ -82,6 +82,7 @@ _ATTRIBUTES: Mapping[str, tuple[Callable[[object], bool], str]] = MappingProxyTy
         "reads": (_is(Reads), "a member of Reads such as Reads.OWN_NODE"),
         "reads_in_dry_run": (_is(Reads, type(None)), "a member of Reads or None"),
         "reads_identity": (_is(bool), "True or False"),
+        "hints_read_identity": (_is(bool), "True or False"),
         "reads_labels": (_is(bool), "True or False"),
         "reads_claims": (_is(bool), "True or False"),
         "reads_match_fields": (_is(bool), "True or False"),

@@ -56,6 +56,8 @@ def _pod_actions(old: Pod, new: Pod) -> Iterator[Action]:
         yield Action.UPDATE_POD_SCALE_DOWN
     if old.spec.scheduling_gates and not new.spec.scheduling_gates:
         yield Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED
+    if old.claim_statuses != new.claim_statuses:
+        yield Action.UPDATE_POD_GENERATED_RESOURCE_CLAIM
     if len(old.signature.tolerations) != len(new.signature.tolerations):
         yield Action.UPDATE_POD_TOLERATION
     if new.deleting and not old.deleting:
@@ -92,6 +94,7 @@ _LABELS = {
     Action.UPDATE_POD_SCALE_DOWN: "UpdatePodScaleDown",
     Action.UPDATE_POD_TOLERATION: "UpdatePodToleration",
     Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED: "UpdatePodSchedulingGatesEliminated",
+    Action.UPDATE_POD_GENERATED_RESOURCE_CLAIM: "UpdatePodGeneratedResourceClaim",
     Action.UPDATE_POD_TERMINATING: "UpdatePodTerminating",
     Action.UPDATE_OTHER: "Update",
 }

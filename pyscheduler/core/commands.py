@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from pyscheduler.api.cycle import Cycle
 from pyscheduler.api.events import ResourceKind
+from pyscheduler.api.handle import ApiCall
 from pyscheduler.api.plugin import BindPlugin, PostBindPlugin, PreBindPlugin
 from pyscheduler.api.pod import Pod
 from pyscheduler.core.extenders.extender import ExtenderCall
@@ -129,6 +130,13 @@ class CallExtenders(Struct, frozen=True):
     calls: tuple[ExtenderCall, ...]
 
 
+class CallApi(Struct, frozen=True):
+    """Make an API call of a plugin that no extension point waits for. There is no reply; failures are logged."""
+
+    plugin: str
+    call: ApiCall
+
+
 IN_MEMORY = " (in kube-scheduler memory)."
 """Suffix of the note on a victim that was only assumed; kube-scheduler's text."""
-Command = Bind | CancelBinding | PatchStatus | PatchPodGroup | Evict | Record | GetPod | CallExtenders
+Command = Bind | CancelBinding | PatchStatus | PatchPodGroup | Evict | Record | GetPod | CallExtenders | CallApi

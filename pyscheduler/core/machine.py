@@ -207,7 +207,7 @@ class Machine:
         """Do a slice of the pending work, first the requests that plugins made during their calls."""
         context, commands = self.context, list[Command]()
         handle = context.handle
-        if handle.activated.pods or handle.nominator.cleared.pods:
+        if handle.activated.pods or handle.nominator.cleared.pods or handle.api_dispatcher.added:
             commands += self._apply_requests(now)
         if handle.waiting_pods.by_uid:
             commands += process_waiting_pods(context, now)
@@ -232,7 +232,9 @@ class Machine:
     def _apply_requests(self, now: float) -> list[Command]:
         """Apply the requests that plugins made during their calls."""
         handle = self.context.handle
-        commands = clear_nominations(self.context, pods, now) if (pods := handle.nominator.cleared.take()) else []
+        commands: list[Command] = list(handle.api_dispatcher.take())
+        if cleared := handle.nominator.cleared.take():
+            commands += clear_nominations(self.context, cleared, now)
         if activated := handle.activated.take():
             self.context.queue.activate(activated, now)
         return commands

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from pyscheduler.embedded import events
-from pyscheduler.embedded.admission import cluster, crds, jobs, workloads
+from pyscheduler.embedded.admission import cluster, crds, devices, jobs, workloads
 from pyscheduler.embedded.admission.pods import POD_RULES
 from pyscheduler.embedded.resources import Resource
 
@@ -138,8 +138,9 @@ def _devices() -> Iterator[Resource]:
         return Resource("resource.k8s.io", "v1", kind, plural, returns_deleted=True, **({"model": f"V1{kind}"} | more))
 
     yield row("DeviceClass", "deviceclasses", namespaced=False, generation=True)
-    yield row("ResourceClaim", "resourceclaims", subresources=_STATUS, model="ResourceV1ResourceClaim")
-    yield row("ResourceClaimTemplate", "resourceclaimtemplates")
+    claim: dict[str, Any] = {"subresources": _STATUS, "model": "ResourceV1ResourceClaim", "rules": devices.CLAIM}
+    yield row("ResourceClaim", "resourceclaims", **claim)
+    yield row("ResourceClaimTemplate", "resourceclaimtemplates", rules=devices.CLAIM_TEMPLATE)
     yield row(
         "ResourceSlice",
         "resourceslices",

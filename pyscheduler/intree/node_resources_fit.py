@@ -1,6 +1,7 @@
 """NodeResourcesFit: place a pod only where its requests fit, and score by how full the node gets.
 
-Extended resources that a DeviceClass maps to devices are counted like any other resource.
+Extended resources that a DeviceClass provides are left to DynamicResources on nodes that have none allocatable. They do
+not count in the score there.
 """
 
 from __future__ import annotations
@@ -45,6 +46,8 @@ from pyscheduler.intree import _scoring
 from pyscheduler.intree._hints import occupied_node, queue_if
 from pyscheduler.intree._label_selectors import key_rules
 from pyscheduler.intree._problems import invalid, raise_for_problems
+from pyscheduler.intree.resource_claims.device_classes import CLASS_PREFIX, DeviceClasses
+from pyscheduler.intree.resource_claims.objects import DEVICE_CLASS
 
 TOO_MANY_PODS = "Too many pods"
 
@@ -85,6 +88,8 @@ class _Request(NamedTuple):
 
     resource: str
     amount: int
+    may_be_devices: bool = False
+    """True if a DeviceClass provides the resource: a node that has none allocatable may have it as devices."""
 
 
 class _ScoredResource(NamedTuple):
@@ -125,9 +130,11 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
     reads_claims = False
     reads_match_fields = False
     pre_reads_nodes = False
+    watches = (DEVICE_CLASS,)
 
     def __init__(self, args: NodeResourcesFitArgs, handle: Handle) -> None:
         super().__init__(args, handle)
+        self._classes = DeviceClasses(handle)
         strategy = args.scoring_strategy or _scoring.ScoringStrategy(_scoring.LEAST_ALLOCATED)
         self._resources = tuple(r for r in strategy.resources if _is_counted(r.name))
         self._rate = _scoring.rating(strategy)
@@ -143,6 +150,7 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         return (
             ClusterEventWithHint(POD, Action.DELETE | Action.UPDATE_POD_SCALE_DOWN, self._resources_freed),
             ClusterEventWithHint(NODE, Action.ADD | Action.UPDATE_NODE_ALLOCATABLE, self._node_grew),
+            ClusterEventWithHint(DEVICE_CLASS.kind, Action.ADD | Action.UPDATE, self._class_changed),
         )
 
     def _resources_freed(self, pod: Pod, event: ClusterEvent) -> QueueingHint:
@@ -153,19 +161,29 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         if new.uid == pod.uid:
             return QueueingHint.QUEUE
         shrunk = (
-            old.requests.effective.get(r, 0) > new.requests.effective.get(r, 0) for r, _ in self._requests_of(pod)
+            old.requests.effective.get(r.resource, 0) > new.requests.effective.get(r.resource, 0)
+            for r in self._requests_of(pod)
         )
         return queue_if(bool(new.node_name) and any(shrunk))
 
     def _node_grew(self, pod: Pod, event: ClusterEvent) -> QueueingHint:
         new = _allocatable(event.new)
-        requests = self._requests_of(pod)
+        requests = [r for r in self._requests_of(pod) if not r.may_be_devices or new.get(r.resource)]
         if new.get(PODS, 0) < 1 or any(request.amount > new.get(request.resource, 0) for request in requests):
             return QueueingHint.SKIP
         if event.old is None:
             return QueueingHint.QUEUE
         old = _allocatable(event.old)
         return queue_if(any(new.get(r, 0) > old.get(r, 0) for r in (PODS, *(request.resource for request in requests))))
+
+    def _class_changed(self, pod: Pod, event: ClusterEvent) -> QueueingHint:
+        """Return QUEUE if the class now provides a resource that the pod requests."""
+        old, new = event.old, event.new
+        name = new["metadata"]["name"]
+        if old is None and CLASS_PREFIX + name in pod.requests.real:
+            return QueueingHint.QUEUE
+        before, now = (str(((each or {}).get("spec") or {}).get("extendedResourceName") or "") for each in (old, new))
+        return queue_if(before != now and now in pod.requests.real)
 
     # -- filter --------------------------------------------------------------------------------------------------
 
@@ -175,7 +193,9 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         cycle[_REQUESTS] = self._requests_of(pod)
 
     def _requests_of(self, pod: Pod) -> tuple[_Request, ...]:
-        return tuple(r for r in _resource_requests(pod) if r.amount > 0 and not self._is_ignored(r.resource))
+        requests = tuple(r for r in _resource_requests(pod) if r.amount > 0 and not self._is_ignored(r.resource))
+        provided = self._classes.provided(pod.requests.real)
+        return tuple(r._replace(may_be_devices=r.resource in provided) for r in requests) if provided else requests
 
     def _is_ignored(self, resource: str) -> bool:
         if not is_extended(resource):
@@ -187,8 +207,10 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         requests = cycle[_REQUESTS]
         if len(node.pods) < node.allowed_pods:
             allocatable, requested = node.allocatable, node.requested
-            for resource, amount in requests:
-                if amount > allocatable.get(resource, 0) - requested.get(resource, 0):
+            for resource, amount, may_be_devices in requests:
+                if amount > allocatable.get(resource, 0) - requested.get(resource, 0) and not (
+                    may_be_devices and not allocatable.get(resource)
+                ):
                     break
             else:
                 return None
@@ -199,8 +221,8 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         if len(requests) > _MAX_BITS - 2:
             return super().filter_all(cycle, pod, nodes)
         amounts = []
-        for resource, amount in requests:
-            if amount > MAX_INT64:
+        for resource, amount, may_be_devices in requests:
+            if amount > MAX_INT64 or may_be_devices:
                 return super().filter_all(cycle, pod, nodes)
             amounts.append((amount, nodes.allocatable(resource), nodes.requested(resource)))
         if kernels.has_room(nodes.pod_counts, nodes.allowed_pods, tuple(amounts)):
@@ -262,8 +284,10 @@ def _allocatable(node: NodeObject) -> Mapping[str, int]:
 def _insufficient_resources(requests: tuple[_Request, ...], node: NodeInfo) -> Rejection:
     reasons = [TOO_MANY_PODS] if len(node.pods) >= node.allowed_pods else []
     resolvable = True
-    for resource, amount in requests:
+    for resource, amount, may_be_devices in requests:
         allocatable = node.allocatable.get(resource, 0)
+        if may_be_devices and not allocatable:
+            continue
         if amount > allocatable - node.requested.get(resource, 0):
             reasons.append(f"Insufficient {resource}")
             resolvable = resolvable and amount <= allocatable

@@ -1,7 +1,7 @@
 """Execute the core's commands: bindings on a bounded number of connections, everything else with lower priority.
 
 `Bindings` binds pods, `Evictor` evicts victims, `Recorder` writes Events, `Patcher` writes pod statuses,
-`PodGroupConditionWriter` conditions of PodGroups.
+`PodGroupConditionWriter` conditions of PodGroups, `PluginApiCaller` makes the API calls of plugins.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from pyscheduler.api.handle import ApiWriter
 from pyscheduler.clock import Clock
 from pyscheduler.core.commands import (
     Bind,
+    CallApi,
     CallExtenders,
     CancelBinding,
     Command,
@@ -26,6 +27,7 @@ from pyscheduler.core.commands import (
 )
 from pyscheduler.core.events import Event
 from pyscheduler.core.instrument import Instrument
+from pyscheduler.shell.api_calls import PluginApiCaller
 from pyscheduler.shell.binding.bindings import BindingPorts, Bindings
 from pyscheduler.shell.binding.concurrency import ConcurrencyLimit, InFlightCounter
 from pyscheduler.shell.evictor import Evictor
@@ -78,6 +80,7 @@ class Executor:
         self.bindings = Bindings(clients.api, in_flight, clock, limit, ports, binding_timeout)
         self._lookup = PodLookup(clients.api, clock, emit)
         self._pod_groups = PodGroupConditionWriter(clients.api, clock)
+        self._api_calls = PluginApiCaller(clients.api)
         self._evictor = Evictor(clients.status, clients.recorder, in_flight, clock, emit, instrument)
 
     @property
@@ -95,6 +98,8 @@ class Executor:
             self._patcher.add(command)
         elif isinstance(command, PatchPodGroup):
             self._pod_groups.add(command)
+        elif isinstance(command, CallApi):
+            self._api_calls.add(command)
         elif isinstance(command, CallExtenders):
             self._call_extenders(command, self._emit)
         elif isinstance(command, GetPod):
@@ -112,6 +117,7 @@ class Executor:
             group.create_task(self._evictor.run())
             group.create_task(self._lookup.run())
             group.create_task(self._pod_groups.run())
+            group.create_task(self._api_calls.run())
             group.create_task(self._recorder.run())
 
     async def drain(self, timeout: float) -> None:

@@ -12,6 +12,7 @@ from pyscheduler.api.events import ResourceKind
 from pyscheduler.api.handle import ApiError
 from pyscheduler.api.pod import Pod
 from pyscheduler.testing.kinds import PathTarget
+from pyscheduler.testing.objects import timestamp
 
 _MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
 Object = dict[str, Any]
@@ -21,6 +22,7 @@ class HarnessState(Protocol):
     """The objects and the time of a harness."""
 
     nodes: dict[str, Object]
+    now: float
 
     def target(self, path: str) -> PathTarget: ...
 
@@ -57,8 +59,10 @@ class HarnessApiWriter:
         return self._find(self._harness.target(path)) or {"path": path}
 
     async def create(self, path: str, body: Mapping[str, Any]) -> Object:
-        kind = self._harness.target(path).kind
-        return {"path": path, **body} if kind is None else self._write(kind, body)
+        target = self._harness.target(path)
+        if target.kind is None:
+            return {"path": path, **body}
+        return self._write(target.kind, {**body, "metadata": self._created(target, body)})
 
     async def replace(self, path: str, body: Mapping[str, Any]) -> Object:
         target = self._harness.target(path)
@@ -85,6 +89,9 @@ class HarnessApiWriter:
     async def sleep(self, seconds: float) -> None:
         await self._harness.sleep(seconds)
 
+    def timestamp(self) -> str:
+        return timestamp(self._harness.now)
+
     def _find(self, target: PathTarget) -> Object | None:
         """Return an object, or None if the harness has no such kind. ApiError 404 if it is missing."""
         if target.kind is not None:
@@ -98,6 +105,14 @@ class HarnessApiWriter:
         if found is None:
             raise ApiError(404, "NotFound", f'{target.plural} "{target.name}" not found')
         return found
+
+    def _created(self, target: PathTarget, body: Mapping[str, Any]) -> Object:
+        """Return the metadata of a new object, with what the API server sets."""
+        meta = {"namespace": target.namespace, **(body.get("metadata") or {})}
+        if "name" not in meta and "generateName" in meta:
+            version = self._harness.versioned({})["metadata"]["resourceVersion"]
+            meta["name"] = f"{meta['generateName']}{version}"
+        return {"uid": f"uid-{target.plural}-{meta.get('name')}", "creationTimestamp": self.timestamp(), **meta}
 
     def _write(self, kind: ResourceKind, body: Mapping[str, Any]) -> Object:
         written = self._harness.versioned(body)

@@ -9,12 +9,13 @@ from __future__ import annotations
 import asyncio
 import threading
 import weakref
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from pyscheduler.core.commands import Bind
+from pyscheduler.api.handle import ApiError
+from pyscheduler.core.commands import Bind, CallApi
 from pyscheduler.core.events import BindFailed, Bound
 
 REAL_TIME_LIMIT: Final = 30.0
@@ -27,8 +28,8 @@ _current: ContextVar[BindingCycle] = ContextVar("current")
 class BindingCycle:
     """Running or completed binding cycle."""
 
-    command: Bind
-    task: asyncio.Task[Bound | BindFailed] | None = None
+    command: Bind | CallApi
+    task: asyncio.Task[Bound | BindFailed | None] | None = None
     pauses: dict[asyncio.Future[None], float] = field(default_factory=dict)
     """Pending waits, each with the virtual time at which it ends."""
 
@@ -62,13 +63,18 @@ class BindingCycles:
         self._finalizer()
         self._running, self._loop = [], None
 
-    def start(self, command: Bind, doing: Coroutine[Any, Any, Bound | BindFailed]) -> None:
-        """Create the task of a cycle; `run_until_blocked` runs it."""
+    def start(self, command: Bind | CallApi, doing: Awaitable[Bound | BindFailed | None]) -> None:
+        """Create the task of a cycle, or of an API call; `run_until_blocked` runs it."""
         cycle = BindingCycle(command)
 
-        async def run() -> Bound | BindFailed:
+        async def run() -> Bound | BindFailed | None:
             _current.set(cycle)
-            return await doing
+            try:
+                return await doing
+            except ApiError:
+                if isinstance(command, CallApi):
+                    return None  # logged in production
+                raise
 
         cycle.task = self._event_loop().create_task(run())
         # A test may end while a plugin waits for virtual time; asyncio must not report that.
@@ -107,11 +113,13 @@ class BindingCycles:
         self._run(self._until_blocked())
         ended = [cycle for cycle in self._running if cycle.has_ended]
         self._running = [cycle for cycle in self._running if not cycle.has_ended]
-        return [(cycle.command, cycle.task.result()) for cycle in ended if cycle.task is not None]
+        outcomes = ((each.command, each.task.result()) for each in ended if each.task is not None)
+        return [(cmd, outcome) for cmd, outcome in outcomes if isinstance(cmd, Bind) and outcome is not None]
 
     def cancel(self, uid: str) -> bool:
         """Cancel the binding cycle of a pod. Return True if there was one."""
-        cycle = next((each for each in self._running if each.command.pod.uid == uid), None)
+        bindings = (each for each in self._running if isinstance(each.command, Bind) and each.command.pod.uid == uid)
+        cycle = next(bindings, None)
         if cycle is None or cycle.task is None:
             return False
         self._running.remove(cycle)

@@ -30,6 +30,7 @@ from pyscheduler.config.loaded import LoadedConfig
 from pyscheduler.config.rebuild import rebuild_profiles
 from pyscheduler.core.commands import (
     Bind,
+    CallApi,
     CallExtenders,
     CancelBinding,
     Command,
@@ -339,8 +340,15 @@ class Harness(HarnessResults):
                     self._patch_status(command)
             elif isinstance(command, PatchPodGroup):
                 self._patch_pod_group(command)
+            elif isinstance(command, CallApi):
+                self._call_api(command)
             elif isinstance(command, CallExtenders) and self.complete_extender_calls:
                 self._call_extenders(command)
+
+    def _call_api(self, command: CallApi) -> None:
+        """Start an API call of a plugin in virtual time."""
+        self._cycles.start(command, command.call(HarnessApiWriter(self)))
+        self._run_bindings()
 
     def _call_extenders(self, command: CallExtenders) -> None:
         responses = tuple(self.call_extender(command.pod, call) for call in command.calls)

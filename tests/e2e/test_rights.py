@@ -53,6 +53,15 @@ SELDOM = {
     Right("scheduling.volcano.sh", "queues/status", "patch"): "only with plugins that read queues",
     Right("scheduling.x-k8s.io", "elasticquotas", "list"): "only with plugins that read queues",
     Right("scheduling.x-k8s.io", "elasticquotas", "watch"): "only with plugins that read queues",
+    **{
+        Right("resource.k8s.io", resource, verb): "only for pods with devices"
+        for resource, verbs in (
+            ("resourceclaims", ("get", "create", "update", "delete")),
+            ("resourceclaims/status", ("update", "patch")),
+            ("resourceclaims/binding", ("update", "patch")),
+        )
+        for verb in verbs
+    },
     Right("authentication.k8s.io", "tokenreviews", "create"): "only when metrics are requested with a token",
     Right("authorization.k8s.io", "subjectaccessreviews", "create"): "only when metrics are requested",
 }

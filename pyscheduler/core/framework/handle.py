@@ -12,7 +12,7 @@ from pyscheduler.core.framework.evictions import Evictions
 from pyscheduler.core.framework.object_store import ObjectStore
 from pyscheduler.core.framework.pod_indexer import PodIndexer
 from pyscheduler.core.framework.profile import Profile
-from pyscheduler.core.framework.requests import PluginNominator, PluginRequests
+from pyscheduler.core.framework.requests import PluginApiCalls, PluginNominator, PluginRequests
 from pyscheduler.core.framework.waiting_pods import WaitingPodMap
 from pyscheduler.core.preemption.dry_run import DryRunner
 from pyscheduler.core.queue.nominator import Nominator
@@ -30,6 +30,7 @@ class CoreHandle(msgspec.Struct, frozen=True, eq=False):
     evictions: Evictions
     dry_runs: DryRuns
     activated: PluginRequests
+    api_dispatcher: PluginApiCalls
 
     def activate(self, pods: Iterable[Pod]) -> None:
         self.activated.add(pods)
@@ -46,6 +47,7 @@ def build_handle(state: ClusterState, nominator: Nominator, profiles: Mapping[st
         evictions=Evictions(),
         dry_runs=DryRunner(profiles, state, nominator),
         activated=PluginRequests(),
+        api_dispatcher=PluginApiCalls(),
     )
 
 

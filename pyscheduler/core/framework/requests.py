@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from pyscheduler.api.handle import ApiCall
 from pyscheduler.api.pod import Pod
+from pyscheduler.core.commands import CallApi
 from pyscheduler.core.queue.nominator import Nominator
 
 
@@ -26,6 +28,22 @@ class PluginRequests:
         """Return the pods that were added since the last call."""
         pods, self.pods = self.pods, []
         return pods
+
+
+class PluginApiCalls:
+    """API calls that plugins have added."""
+
+    def __init__(self) -> None:
+        self.added: list[CallApi] = []
+        """Calls of the next `take`."""
+
+    def add(self, plugin: str, call: ApiCall) -> None:
+        self.added.append(CallApi(plugin, call))
+
+    def take(self) -> list[CallApi]:
+        """Return the calls that were added since the last call."""
+        added, self.added = self.added, []
+        return added
 
 
 class PluginNominator:

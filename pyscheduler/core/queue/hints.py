@@ -60,7 +60,7 @@ class HintScope(enum.IntEnum):
     @staticmethod
     def of(plugin: Plugin) -> HintScope:
         """Return the scope of a plugin: its hints read no more than its cached results depend on."""
-        if may_read_anything(plugin):
+        if plugin.hints_read_identity or may_read_anything(plugin):
             return HintScope.POD
         if plugin.reads_labels or plugin.reads_claims or plugin.reads_match_fields:
             return HintScope.SIGNATURE

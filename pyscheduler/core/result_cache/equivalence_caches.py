@@ -12,7 +12,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from typing import NamedTuple
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
-from pyscheduler.api.plugin import Plugin
+from pyscheduler.api.plugin import UNSIGNABLE, Plugin
 from pyscheduler.api.pod import Pod, PodSignatureGroup
 from pyscheduler.core.framework.plugin_failure import raise_plugin_failed
 from pyscheduler.core.framework.profile import Profile
@@ -48,6 +48,8 @@ class EquivalenceCaches:
         self._numbers: dict[Hashable, int] = {}
         self._signed: list[Sequence[Hashable]] = []
         """Signed values of each number, one for each of the profile's signers."""
+        self._unsignable: set[int] = set()
+        """Numbers of signed values that include UNSIGNABLE."""
         self._shared_pre_filter, self._shared_pre_score = SharedResults(state), SharedResults(state)
         self._groups: WeakKeyDictionary[PodSignatureGroup, _Group] = WeakKeyDictionary()
         self._versioned = [
@@ -56,7 +58,7 @@ class EquivalenceCaches:
         """Places among the signers of those with versions."""
         self._versions: tuple[int, ...] = ()
         """Current versions of these."""
-        self._nodes_version = -1
+        self._nodes_version = self._objects_version = -1
 
     def __len__(self) -> int:
         return len(self._caches)
@@ -64,15 +66,18 @@ class EquivalenceCaches:
     def __iter__(self) -> Iterator[EquivalenceCache]:
         return iter(self._caches.values())
 
-    def get(self, pod: Pod) -> EquivalenceCache:
-        """Return the cache for the pod and mark it as most recently used."""
-        if self._nodes_version != self._state.nodes_version:
+    def get(self, pod: Pod) -> EquivalenceCache | None:
+        """Return the cache for the pod and mark it as most recently used; None if a plugin cannot sign its group."""
+        state = self._state
+        if self._nodes_version != state.nodes_version or self._objects_version != state.objects_version:
             self._update_versions()
         template = pod.signature.template
         group = self._groups.get(template)
         if group is None or group.versions is not self._versions:
             group = self._signed_group(template, group)
         number = group.number
+        if number in self._unsignable:
+            return None
         cache = self._caches.get(number)
         if cache is not None:
             self._caches.move_to_end(number)
@@ -109,6 +114,7 @@ class EquivalenceCaches:
         versions = tuple([_signing_version(signers[i]) for i in self._versioned])
         if versions != self._versions:
             self._versions = versions
+        self._objects_version = self._state.objects_version
         self._nodes_version = self._state.nodes_version  # not before: after an exception the versions are read again
 
     def _signed_group(self, template: PodSignatureGroup, before: _Group | None) -> _Group:
@@ -117,6 +123,7 @@ class EquivalenceCaches:
             # Most belong to templates that are gone.
             self._numbers.clear()
             self._signed.clear()
+            self._unsignable.clear()
             self._groups.clear()
             self._caches.clear()
             before = None
@@ -130,6 +137,8 @@ class EquivalenceCaches:
         number = self._numbers.setdefault((template.spec.priority or 0, signed), len(self._numbers))
         if number == len(self._signed):
             self._signed.append(signed)
+            if UNSIGNABLE in signed:
+                self._unsignable.add(number)
         group = self._groups[template] = _Group(number, self._versions)
         return group
 

@@ -105,7 +105,7 @@ class FitErrorCache:
         if not self._is_enabled or pod.is_large or self._nominator.nominated_node(pod):
             return None
         cache, signature = self._caches.get(pod), pod.signature
-        if not cache.holds_for_signature:
+        if cache is None or not cache.holds_for_signature:
             return None
         names_claims_or_nodes = signature.spec is not signature.template.spec
         readers = self._readers_of_claims_and_nodes if names_claims_or_nodes else self._readers

@@ -75,6 +75,8 @@ class PodSignatures:
             pod.started = _seconds(status.start_time)
         pod.generation = meta.generation
         pod.resource_version = meta.resource_version
+        if status.resource_claim_statuses and not pod.node_name:
+            pod.claim_statuses = status.resource_claim_statuses
         if status.conditions:
             pod.conditions = _disruption_targets(status.conditions) if pod.node_name else status.conditions
         return pod

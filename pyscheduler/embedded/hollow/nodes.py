@@ -16,7 +16,7 @@ from typing import NamedTuple, Self
 
 from pyscheduler.api import ApiError
 from pyscheduler.api.objects import NodeObject
-from pyscheduler.api.resources import amounts, pod_requests
+from pyscheduler.api.resources import amounts
 from pyscheduler.clock import Clock
 from pyscheduler.embedded.client import Informer, Tasks, WorkQueue
 from pyscheduler.embedded.hollow.kubelet import sync_pod
@@ -235,7 +235,7 @@ class HollowNodes:
         if after.final:
             node.capacity.release(after.metadata.uid)
         elif after.status.start_time is not None and after.metadata.uid not in node.capacity:
-            node.capacity.hold(after.metadata.uid, pod_requests(after.spec).real)
+            node.capacity.hold(after.metadata.uid, after.node_requests)
         if not after.final or after.metadata.deletion_timestamp is not None:
             self._pods.add((after.metadata.namespace, after.metadata.name))
 
@@ -282,7 +282,7 @@ class HollowNodes:
             address = node.address
         earlier = self._earlier_attempts(pod) if depends_on_attempts(pod) else 0
         place = PodPlacement(started if started is not None else self._clock.wall(), address, node.address, earlier)
-        failure = None if pod.final else node.capacity.admit(pod.metadata.uid, pod_requests(pod.spec).real)
+        failure = None if pod.final else node.capacity.admit(pod.metadata.uid, pod.node_requests)
         return _PodState(place, failure)
 
     def _earlier_attempts(self, pod: HollowPod) -> int:

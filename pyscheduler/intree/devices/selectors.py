@@ -25,7 +25,7 @@ class SelectedDevice:
     Devices that an expression cannot tell apart share one instance.
     """
 
-    __slots__ = ("allow_multiple_allocations", "attributes", "capacity", "driver", "results")
+    __slots__ = ("__weakref__", "allow_multiple_allocations", "attributes", "capacity", "driver", "results")
 
     def __init__(
         self,

@@ -114,6 +114,9 @@ class BindingClient(ApiWriter):
         self._check()
         return self._api.sleep(seconds)
 
+    def timestamp(self) -> str:
+        return self._api.timestamp()
+
     def _check(self) -> None:
         if self.is_cancelled:
             raise ApiError(0, CANCELLED, "the binding cycle was cancelled")

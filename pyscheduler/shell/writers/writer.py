@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from pyscheduler.api import ApiError, ApiWriter, Pod, PodObject
-from pyscheduler.clock import Clock, SystemClock
+from pyscheduler.clock import Clock, SystemClock, rfc3339
 from pyscheduler.kube import paths
 from pyscheduler.kube.connection import MERGE_PATCH, Connection, unanswered
 from pyscheduler.kube.http1 import PROTOBUF
@@ -70,6 +70,9 @@ class KubeWriter(ApiWriter):
 
     async def sleep(self, seconds: float) -> None:
         await self._clock.sleep(seconds)
+
+    def timestamp(self) -> str:
+        return rfc3339(self._clock.wall())
 
 
 def _binding(pod: Pod, node_name: str, content_type: str) -> bytes:

@@ -1,4 +1,4 @@
-"""DynamicResources: kube-scheduler's results for pods without claims, and the rejection of pods with claims."""
+"""DynamicResources: pods without claims, args, and requests for extended resources."""
 
 from __future__ import annotations
 
@@ -6,22 +6,23 @@ from typing import Any
 
 import pytest
 
-from pyscheduler.api import SKIP, Action, ClusterEvent, Diagnosis, Rejection, StatusError
+from pyscheduler.api import SKIP, UNSIGNABLE, Diagnosis, Rejection, StatusError
 from pyscheduler.core.framework.handle import empty_handle
 from pyscheduler.intree import DynamicResources
-from pyscheduler.intree.dynamic_resources import DEVICE_CLASS
-from pyscheduler.testing import NodeBuilder, PodBuilder, node, pod
+from pyscheduler.intree.resource_claims.extended_resources import RequestsOnNode, requests_on_node
+from pyscheduler.intree.resource_claims.objects import DEVICE_CLASS
+from pyscheduler.testing import PodBuilder, node, pod
 
-from .cluster import build, cycle, node_added, requeues, scores, table
+from .cluster import build, cycle, table
 
 CLAIMS = pod("claims").spec(resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": "gpu"}])
 GPU = "example.com/gpu"
 NAMED = "deviceclass.resource.kubernetes.io/gpu"
-NO = "pod has resource claims, which this scheduler does not allocate yet"
 
 
-def device_class(name: str, resource: str | None = None) -> dict[str, Any]:
-    return {"metadata": {"name": name}, "spec": {"extendedResourceName": resource} if resource else {}}
+def device_class(name: str, resource: str | None = None, created: str = "") -> dict[str, Any]:
+    spec = {"extendedResourceName": resource} if resource else {}
+    return {"metadata": {"name": name, "creationTimestamp": created or None}, "spec": spec}
 
 
 def plugin(*classes: dict[str, Any]) -> DynamicResources:
@@ -32,40 +33,41 @@ def plugin(*classes: dict[str, Any]) -> DynamicResources:
 
 
 @pytest.mark.parametrize(
-    ("of", "nodes", "refused"),
+    ("of", "needs_devices"),
     [
-        pytest.param(pod(), [node()], False, id="no claims"),
-        pytest.param(pod().spec(resourceClaims=[]), [node()], False, id="an empty list of claims"),
-        pytest.param(CLAIMS, [node()], True, id="claims"),
-        pytest.param(pod().request(GPU, "1"), [node()], True, id="resource of a device class only"),
-        pytest.param(pod().request(GPU, "0"), [node()], False, id="request of 0"),
-        pytest.param(pod().request(GPU, "1"), [node().has(GPU, "0")], True, id="node with allocatable 0"),
-        pytest.param(pod().request(GPU, "1"), [node("a"), node("b").has(GPU, "2")], False, id="node with the resource"),
-        pytest.param(pod().request(NAMED, "1"), [node()], True, id="a device class by its name"),
-        pytest.param(pod().request(f"{NAMED}x", "1"), [node()], False, id="a class that does not exist"),
-        pytest.param(pod().request("example.com/nic", "1"), [node()], False, id="a resource of no class"),
+        pytest.param(pod(), False, id="no claims"),
+        pytest.param(pod().spec(resourceClaims=[]), False, id="an empty list of claims"),
+        pytest.param(CLAIMS, True, id="claims"),
+        pytest.param(pod().request(GPU, "1"), True, id="resource of a device class"),
+        pytest.param(pod().request(GPU, "0"), False, id="request of 0"),
+        pytest.param(pod().request(NAMED, "1"), True, id="a device class by its name"),
+        pytest.param(pod().request(f"{NAMED}x", "1"), False, id="a class that does not exist"),
+        pytest.param(pod().request("example.com/nic", "1"), False, id="a resource of no class"),
     ],
 )
-def test_only_pods_that_need_devices_are_rejected(of: PodBuilder, nodes: list[NodeBuilder], refused: bool) -> None:
+def test_only_pods_that_need_devices_are_evaluated_one_by_one(of: PodBuilder, needs_devices: bool) -> None:
     subject = plugin(device_class("gpu", GPU), device_class("plain"), {"metadata": {"name": "bare"}})
-    result = subject.pre_filter(cycle(), of.build(), table(nodes))
-    assert result == (Rejection(NO, resolvable=False) if refused else SKIP)
-    assert subject.pre_enqueue(of.build()) is None
+    built = of.build()
+    assert (subject.sign_group(built.signature.template) is UNSIGNABLE) == needs_devices
+    assert (subject.pre_filter(cycle(), built, table([node()])) is SKIP) == (not needs_devices)
 
 
-def test_every_node_passes_with_score_0() -> None:
-    assert scores(plugin(), pod(), [node("a"), node("b")]) == [0, 0]
-    subject, cluster = plugin(), table([node("a"), node("b")])
-    assert [subject.filter(cycle(), pod().build(), n) for n in cluster] == [None, None]
-    assert not subject.filter_all(cycle(), pod().build(), cluster).codes.any()
+def test_pod_is_gated_until_its_claim_exists() -> None:
+    reason = 'pod "default/claims": ResourceClaim not created yet'
+    assert plugin().pre_enqueue(CLAIMS.build()) == Rejection(reason, resolvable=False)
+    assert plugin().pre_enqueue(pod().build()) is None
 
 
-@pytest.mark.parametrize("of", [pod(), CLAIMS], ids=["no claims", "claims"])
-def test_post_filter_rejects_without_claims_to_deallocate(of: PodBuilder) -> None:
+def test_nodes_score_0_without_claims() -> None:
+    subject, attempt, nodes = plugin(), cycle(), table([node("a"), node("b")])
+    subject.pre_filter(attempt, pod().build(), nodes)
+    assert subject.score_all(attempt, pod().build(), nodes).tolist() == [0, 0]
+
+
+def test_post_filter_rejects_without_claims_to_deallocate() -> None:
     subject, attempt = plugin(), cycle()
-    subject.pre_filter(attempt, of.build(), table([node()]))
-    result = subject.post_filter(attempt, of.build(), Diagnosis(1))
-    assert result == Rejection("no new claims to deallocate")
+    subject.pre_filter(attempt, pod().build(), table([node()]))
+    assert subject.post_filter(attempt, pod().build(), Diagnosis(1)) == Rejection("no new claims to deallocate")
 
 
 def test_post_filter_raises_if_pre_filter_did_not_run() -> None:
@@ -73,13 +75,11 @@ def test_post_filter_raises_if_pre_filter_did_not_run() -> None:
         plugin().post_filter(cycle(), pod().build(), Diagnosis(1))
 
 
-CLASS_ADDED = ClusterEvent("DeviceClass", Action.ADD, None, device_class("x"))
-
-
-@pytest.mark.parametrize("event", [node_added(node()), CLASS_ADDED], ids=["a node", "a device class"])
-def test_only_pods_with_extended_device_resources_are_requeued(event: ClusterEvent) -> None:
-    assert requeues(plugin(), pod().request(GPU, "1"), event)
-    assert not requeues(plugin(), CLAIMS, event)
+def test_newest_class_provides_a_resource_and_of_equally_old_ones_the_first_by_name() -> None:
+    ages = {"c": "2026-01-01T00:00:00Z", "b": "", "a": ""}
+    classes = [device_class(name, GPU, created) for name, created in ages.items()]
+    assert plugin(*classes)._classes.of_resource(GPU) == "c"
+    assert plugin(*classes[1:])._classes.of_resource(GPU) == "a"
 
 
 @pytest.mark.parametrize(
@@ -93,3 +93,69 @@ def test_invalid_timeouts_are_rejected(args: dict[str, float], problem: str) -> 
     with pytest.raises(ValueError, match=problem):
         build(DynamicResources, **args)
     build(DynamicResources, filter_timeout=0.0, binding_timeout=1.0)
+
+
+# -- extended resources ------------------------------------------------------------------------------------------------
+
+
+def container(name: str, amount: int, **fields: Any) -> dict[str, Any]:
+    requests = {"cpu": "1", GPU: str(amount)} if amount else {"cpu": "1"}
+    return {"name": name, "resources": {"requests": requests}, **fields}
+
+
+def requests_of(init: list[dict[str, Any]], containers: list[dict[str, Any]]) -> RequestsOnNode:
+    spec = {"initContainers": init, "containers": containers}
+    built = PodBuilder({"metadata": {"name": "p", "namespace": "default"}, "spec": spec})
+    return requests_on_node(built.build(), [GPU], lambda _: "class")
+
+
+@pytest.mark.parametrize(
+    ("init", "containers", "requests", "mappings"),
+    [
+        pytest.param(
+            [], [("m", 2)], {"container-0-request-1": 2}, {"m": ["container-0-request-1"]}, id="one container"
+        ),
+        pytest.param(
+            [],
+            [("m", 1), ("n", 2), ("o", 0)],
+            {"container-0-request-1": 1, "container-1-request-1": 2},
+            {"m": ["container-0-request-1"], "n": ["container-1-request-1"]},
+            id="containers have requests of their own",
+        ),
+        pytest.param(
+            [("i", 2)],
+            [("m", 2)],
+            {"container-1-request-1": 2},
+            {"m": ["container-1-request-1"], "i": ["container-1-request-1"]},
+            id="an init container gets the devices of later containers",
+        ),
+        pytest.param(
+            [("i", 3), ("j", 5)],
+            [("m", 2)],
+            {"container-1-request-1": 3, "container-2-request-1": 2},
+            {
+                "m": ["container-2-request-1"],
+                "i": ["container-2-request-1", "container-1-request-1"],
+                "j": ["container-2-request-1", "container-1-request-1"],
+            },
+            id="init containers share the largest rest",
+        ),
+    ],
+)
+def test_containers_get_requests_of_the_claim(
+    init: list[tuple[str, int]],
+    containers: list[tuple[str, int]],
+    requests: dict[str, int],
+    mappings: dict[str, list[str]],
+) -> None:
+    found = requests_of([container(*each) for each in init], [container(*each) for each in containers])
+    assert {each.name: each.exactly.count for each in found.requests if each.exactly} == requests
+    shown: dict[str, list[str]] = {}
+    for each in found.mappings:
+        shown.setdefault(each.container_name, []).append(each.request_name)
+    assert shown == mappings
+
+
+def test_sidecar_has_a_request_of_its_own() -> None:
+    found = requests_of([container("side", 1, restartPolicy="Always")], [container("m", 1)])
+    assert [each.name for each in found.requests] == ["container-0-request-1", "container-1-request-1"]

@@ -50,6 +50,9 @@ class VolumeApi(ApiWriter):
             self._cluster.show(taken)
         return taken
 
+    def timestamp(self) -> str:
+        return "2026-01-01T00:00:00Z"
+
     async def sleep(self, seconds: float) -> None:
         assert seconds == 1.0
         self.seconds += 1

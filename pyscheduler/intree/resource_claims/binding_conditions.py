@@ -1,0 +1,88 @@
+"""Conditions that a driver has to set on an allocated device before its pod may be bound (KEP-5007)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from pyscheduler.api.devices import DeviceRequestAllocationResult
+from pyscheduler.intree.resource_claims.objects import CachedClaim
+
+
+class DeviceBindingFailedError(Exception):
+    """The driver reports that a device cannot be used."""
+
+
+class DeviceProgress(NamedTuple):
+    """Conditions of one device that are not as they have to be."""
+
+    device: DeviceRequestAllocationResult
+    pending: tuple[str, ...]
+    failed: tuple[str, ...]
+
+    def __str__(self) -> str:
+        text = f"<driver={self.device.driver}, pool={self.device.pool}> {self.device.device}"
+        failed = f" failed=[{','.join(self.failed)}]" if self.failed else ""
+        return f"{text}{failed}" + (f" pending=[{','.join(self.pending)}]" if self.pending else "")
+
+
+def has_binding_conditions(claims: Iterable[CachedClaim]) -> bool:
+    """Return True if an allocated device of the claims has binding conditions."""
+    return any(True for claim in claims for _ in _conditional(claim))
+
+
+def is_ready(claim: CachedClaim) -> bool:
+    """Return True if all binding conditions of the claim's devices are True.
+
+    DeviceBindingFailedError if a failure condition is.
+    """
+    if claim.allocation is None:
+        return False
+    for result in _conditional(claim):
+        conditions = _conditions(claim, result)
+        if conditions is None:
+            return False
+        for name in result.binding_failure_conditions or ():
+            failed = conditions.get(name, {})
+            if failed.get("status") == "True":
+                reason, message = str(failed.get("reason", "")), str(failed.get("message", ""))
+                raise DeviceBindingFailedError(
+                    f"device binding failed: claim={claim.key[1]}, reason={reason}, message={_quoted(message)}"
+                )
+        if not all(conditions.get(name, {}).get("status") == "True" for name in result.binding_conditions or ()):
+            return False
+    return True
+
+
+def progress(claim: CachedClaim) -> Iterator[DeviceProgress]:
+    """Yield the progress of each device that has binding conditions."""
+    for result in _conditional(claim):
+        found = _conditions(claim, result) or {}
+        true = {name for name, condition in found.items() if condition.get("status") == "True"}
+        pending = tuple(name for name in result.binding_conditions or () if name not in true)
+        failed = tuple(name for name in result.binding_failure_conditions or () if name in true)
+        yield DeviceProgress(result, pending, failed)
+
+
+def _conditional(claim: CachedClaim) -> Iterator[DeviceRequestAllocationResult]:
+    allocation = claim.allocation
+    for result in (allocation.devices.results or ()) if allocation else ():
+        if result.binding_conditions:
+            yield result
+
+
+def _conditions(claim: CachedClaim, result: DeviceRequestAllocationResult) -> Mapping[str, Mapping[str, Any]] | None:
+    """Return the conditions that the driver has set on a device by type; None before it has set its status."""
+    for device in (claim.source.get("status") or {}).get("devices") or ():
+        if (device.get("driver"), device.get("pool"), device.get("device")) == (
+            result.driver,
+            result.pool,
+            result.device,
+        ):
+            return {str(each.get("type")): each for each in device.get("conditions") or ()}
+    return None
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
+    return f'"{escaped}"'
