@@ -82,8 +82,8 @@ from pyscheduler.intree.resource_claims.objects import (
 )
 from pyscheduler.intree.resource_claims.pod_claims import ClaimUnusableError, check_requests, claims_of_pod
 
-NO_CLAIMS = Rejection("no new claims to deallocate")
-NOTHING_TO_DO = Rejection("still not schedulable")
+NOTHING_TO_DEALLOCATE = Rejection()
+"""kube-scheduler gives no reason for that since 1.37."""
 _POLL_SECONDS: Final = 5.0
 _NOT_AVAILABLE = Rejection("resourceclaim not available on the node", resolvable=False)
 _NOT_ALLOCATABLE = Rejection("cannot allocate all claims", resolvable=False)
@@ -337,7 +337,7 @@ class DynamicResources(
             raise StatusError("not found")
         state = cycle[_STATE]
         if not state.claims:
-            return NO_CLAIMS
+            return NOTHING_TO_DEALLOCATE
         extended = state.extended_claim
         indexes = sorted(state.unavailable)
         cycle.rng().shuffle(indexes)
@@ -351,7 +351,7 @@ class DynamicResources(
         if extended is not None and not is_in_memory(extended):
             self._call_later(partial(claim_writer.delete, extended))
             return Rejection("deletion of ResourceClaim completed")
-        return NOTHING_TO_DO
+        return NOTHING_TO_DEALLOCATE
 
     # -- score ---------------------------------------------------------------------------------------------------
 

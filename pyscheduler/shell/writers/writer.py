@@ -1,13 +1,15 @@
 """`ApiWriter` over a real connection: the writes that Bind-type plugins may make.
 
 A binding without a response can safely be sent again: it contains the pod's UID, and the API server binds a pod only
-once. If the retry is rejected with "already assigned", the pod is read to find out if the first call succeeded.
+once. If the retry is rejected with "already assigned", the pod is read to find out if the first call succeeded. After
+an internal error of the server it is retried like kube-scheduler's (BindPod), with its pauses.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from itertools import count
 from typing import Any, TypeVar
 
 import msgspec
@@ -22,7 +24,12 @@ from pyscheduler.shell.writers import protobuf
 
 T = TypeVar("T")
 _CONFLICT = 409
+_SERVER_ERRORS = (500, 503)
+_SERVER_TIMEOUT = "ServerTimeout"
 _BIND_TRIES = 3
+"""Number of calls for a binding without a response."""
+_BIND_PAUSES = (0.01, 0.05, 0.25)
+"""Seconds before each retry after a server error, as in client-go's retry.DefaultBackoff."""
 _encode = msgspec.json.Encoder().encode
 _decode_pod = msgspec.json.Decoder(PodObject).decode
 _decode_object = msgspec.json.Decoder(dict[str, Any]).decode
@@ -36,17 +43,19 @@ class KubeWriter(ApiWriter):
         self._clock = clock or SystemClock()
 
     async def bind(self, pod: Pod, node_name: str) -> None:
-        """Create the binding. A call without a response is retried, since the API server binds a pod only once."""
+        """Create the binding. Some failed calls are retried, since the API server binds a pod only once."""
         path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/binding"
-        for tries in range(1, _BIND_TRIES + 1):
+        for tries in count(1):
             try:
                 await self._connection.request("POST", path, partial(_binding, pod, node_name))
                 return
             except ApiError as problem:
                 if tries > 1 and problem.status == _CONFLICT and await self._is_bound(pod, node_name):
                     return
-                if not unanswered(problem) or tries == _BIND_TRIES:
+                pause = _pause_before_retry(problem, tries)
+                if pause is None:
                     raise
+                await self._clock.sleep(pause)
 
     async def _is_bound(self, pod: Pod, node_name: str) -> bool:
         path = paths.pod(pod.namespace, pod.name)
@@ -73,6 +82,15 @@ class KubeWriter(ApiWriter):
 
     def timestamp(self) -> str:
         return rfc3339(self._clock.wall())
+
+
+def _pause_before_retry(problem: ApiError, tries: int) -> float | None:
+    """Return the seconds until a binding that failed is sent again; None if it is not."""
+    if unanswered(problem):
+        return 0.0 if tries < _BIND_TRIES else None
+    if problem.status in _SERVER_ERRORS and problem.reason != _SERVER_TIMEOUT and tries <= len(_BIND_PAUSES):
+        return _BIND_PAUSES[tries - 1]
+    return None
 
 
 def _binding(pod: Pod, node_name: str, content_type: str) -> bytes:

@@ -67,7 +67,7 @@ def test_nodes_score_0_without_claims() -> None:
 def test_post_filter_rejects_without_claims_to_deallocate() -> None:
     subject, attempt = plugin(), cycle()
     subject.pre_filter(attempt, pod().build(), table([node()]))
-    assert subject.post_filter(attempt, pod().build(), Diagnosis(1)) == Rejection("no new claims to deallocate")
+    assert subject.post_filter(attempt, pod().build(), Diagnosis(1)) == Rejection()
 
 
 def test_post_filter_raises_if_pre_filter_did_not_run() -> None:

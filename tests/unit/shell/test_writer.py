@@ -68,6 +68,42 @@ async def test_binding_that_never_gets_a_response_fails(api: FakeApi, connection
     assert len(api.calls) == 3
 
 
+BROKEN, DOWN = refused(500, "InternalError", "etcd failed"), refused(503, "ServiceUnavailable", "no backend")
+SLOW = refused(500, "ServerTimeout", "try again")
+
+
+@pytest.mark.parametrize(
+    ("replies", "slept"),
+    [
+        pytest.param([BROKEN, Reply(201)], [0.01], id="internal error"),
+        pytest.param([DOWN, BROKEN, DOWN, Reply(201)], [0.01, 0.05, 0.25], id="three errors"),
+    ],
+)
+async def test_binding_is_retried_after_server_errors(
+    api: FakeApi, connection: Connection, replies: list[Reply], slept: list[float]
+) -> None:
+    api.script(BINDING, *replies)
+    clock = VirtualClock()
+    await KubeWriter(connection, clock=clock).bind(A, "n1")
+    assert (len(api.calls), clock.slept) == (len(replies), slept)
+
+
+@pytest.mark.parametrize(
+    ("replies", "error"),
+    [
+        pytest.param([BROKEN] * 4, "etcd failed", id="four errors"),
+        pytest.param([SLOW], "try again", id="ServerTimeout"),
+    ],
+)
+async def test_binding_fails_after_the_last_server_error(
+    api: FakeApi, connection: Connection, replies: list[Reply], error: str
+) -> None:
+    api.script(BINDING, *replies, Reply(201))
+    with pytest.raises(ApiError, match=error):
+        await KubeWriter(connection, clock=VirtualClock()).bind(A, "n1")
+    assert len(api.calls) == len(replies)
+
+
 async def test_the_other_verbs(api: FakeApi, connection: Connection) -> None:
     path = "/apis/x/v1/things"
     api.script(path, ok({"made": 1}))
