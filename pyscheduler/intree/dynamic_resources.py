@@ -17,8 +17,8 @@ import numpy as np
 
 from pyscheduler.api import (
     NODE,
-    POD,
     SKIP,
+    TARGET_POD,
     UNSIGNABLE,
     Action,
     ApiCall,
@@ -204,7 +204,7 @@ class DynamicResources(
         return (
             ClusterEventWithHint(NODE, nodes),
             ClusterEventWithHint(CLAIM.kind, changes | Action.DELETE, self._hints.claim_changed),
-            ClusterEventWithHint(POD, Action.UPDATE_POD_GENERATED_RESOURCE_CLAIM, self._hints.pod_updated),
+            ClusterEventWithHint(TARGET_POD, Action.UPDATE_POD_GENERATED_RESOURCE_CLAIM, self._hints.pod_updated),
             ClusterEventWithHint(DEVICE_CLASS.kind, changes),
             ClusterEventWithHint(SLICE.kind, changes),
             ClusterEventWithHint(TAINT_RULES[0].kind, changes | Action.DELETE),
