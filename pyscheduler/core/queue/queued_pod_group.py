@@ -12,7 +12,7 @@ import msgspec
 from pyscheduler.api.pod import Pod, PodSignature, PodSignatureGroup
 from pyscheduler.api.pod_group import PodGroup, PodGroupKey
 from pyscheduler.api.queued import QueuedPod
-from pyscheduler.core.pod_groups.manager import SINGLE_POD
+from pyscheduler.core.pod_groups.members import SINGLE_POD
 
 _NO_KEY = PodGroupKey("", "")
 _DERIVED = -1

@@ -30,7 +30,7 @@ from pyscheduler.core.context import AssumedPod, Context
 from pyscheduler.core.framework.plugin_failure import PluginFailed, is_external
 from pyscheduler.core.pod_groups import backfill
 from pyscheduler.core.pod_groups.extension_points import run_pod_group_post_filter
-from pyscheduler.core.pod_groups.manager import SINGLE_POD
+from pyscheduler.core.pod_groups.members import SINGLE_POD
 from pyscheduler.core.pod_groups.min_resources import missing_resources
 from pyscheduler.core.pod_groups.placement import PlacementSearch
 from pyscheduler.core.pod_groups.preemption import GroupPreemptionSearch, of_nomination
