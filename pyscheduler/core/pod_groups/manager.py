@@ -13,6 +13,7 @@ from pyscheduler.api.events import NODE, Action, ClusterEvent
 from pyscheduler.api.outcome import Rejection
 from pyscheduler.api.pod import Pod
 from pyscheduler.api.pod_group import EvictionUnit, PodGroup, PodGroupKey
+from pyscheduler.api.resources import Amounts
 from pyscheduler.core.framework.plugin_calls import call_guarded
 from pyscheduler.core.framework.plugin_failure import PluginFailed
 from pyscheduler.core.pod_groups.members import POD_GROUP, QUOTA, SINGLE_POD, PodGroupState, PodGroupStates
@@ -162,20 +163,22 @@ class PodGroupManager(PodGroupStates):
             not self.may_preempt(group, other) for other in self._queues_in_use.representatives()
         )
 
-    def needed(self, group: PodGroup, pending: Collection[Pod]) -> Counter[str]:
+    def needed(self, group: PodGroup, pending: Collection[Pod]) -> Amounts:
         """Return what the least of the pending pods request that the group still needs for its minimum."""
         if len(pending) == 1:
-            return Counter(next(iter(pending)).requests.effective)
+            return dict(next(iter(pending)).requests.effective)
         by_size = sorted((pod.requests.effective for pod in pending), key=lambda requests: sum(requests.values()))
-        total = Counter[str]()
+        total: Amounts = {}
         for requests in by_size[: self.needed_count(group)]:
-            total.update(requests)
+            for resource, amount in requests.items():
+                total[resource] = total.get(resource, 0) + amount
         return total
 
     def needed_count(self, group: PodGroup) -> int:
         """Return the number of pods that the group still needs for its minimum, at least 1."""
         state = self._groups.get(group.key)
-        return max(1, group.min_count - (0 if state is None else state.started_count))
+        started = 0 if state is None else len(state.placed) + len(state.succeeded)
+        return group.min_count - started if group.min_count > started else 1
 
     def report_usage(self) -> None:
         """Pass changed usage to the Quota plugin. Groups that wait for pods request nothing."""
@@ -225,8 +228,10 @@ class PodGroupManager(PodGroupStates):
         keys = ((self._key_of.get(pod.uid), pod) for pod in pods)
         return self.usage.without([(key, pod) for key, pod in keys if key and pod.uid in self._groups[key].placed])
 
-    def reserve(self, key: PodGroupKey, pods: Iterable[Pod]) -> None:
+    def reserve(self, key: PodGroupKey, pods: Sequence[Pod]) -> None:
         """Count pending pods of a group as allocated until its next attempt: others are being evicted for them."""
+        if not pods and key not in self.usage.reserved:
+            return
         requests = Counter[str]()
         for pod in pods:
             requests.update(pod.requests.effective)

@@ -178,8 +178,7 @@ class PodGroupStates:
 
     def remove(self, uid: str) -> None:
         """Remove a pod that has ended, was deleted or is terminating; others are ignored."""
-        if self._awaited:
-            self.binding_ended(uid)
+        self.binding_ended(uid)
         key = self._key_of.pop(uid, None)
         if key is None:
             return
@@ -225,6 +224,8 @@ class PodGroupStates:
 
     def binding_ended(self, uid: str) -> None:
         """Release the group of a member that it was held for."""
+        if not self._awaited:
+            return
         key = self._key_of.get(uid)
         if key is not None and key in self._awaited and self._awaited[key].uid == uid:
             del self._awaited[key]
@@ -232,8 +233,7 @@ class PodGroupStates:
 
     def displace(self, uid: str) -> None:
         """Stop counting a member that was assumed, unless it is bound."""
-        if self._awaited:
-            self.binding_ended(uid)
+        self.binding_ended(uid)
         key = self._key_of.get(uid)
         pod = None if key is None else self._groups[key].pods.get(uid)
         if key is None or pod is None or pod.node_name or uid not in self._groups[key].placed:

@@ -78,6 +78,9 @@ class PlacementSearch:
         Return True if enough are placed; otherwise none is, and `failures` has the reasons.
         """
         self._allowed = allowed
+        members = list(members)
+        if len(members) == 1 and not self._group.topology:
+            return self._place_one(members[0])
         largest_first = _largest_first(members, self._context.state.table())
         self._is_uniform = len({queued.pod.signature.template for queued in largest_first}) == 1
         if self._is_uniform:
@@ -88,6 +91,19 @@ class PlacementSearch:
             return True
         if self._infeasible is not None:
             self.fail([queued.pod.uid for queued in largest_first], self._infeasible)
+        return False
+
+    def _place_one(self, member: QueuedPod) -> bool:
+        """Place the only pending member. Return True if that is enough; otherwise it is not placed."""
+        self._is_uniform, self._within_quota, self._within = True, 1, self._allowed
+        failure = self.place(member)
+        self.failures = {} if failure is None else {member.pod.uid: failure}
+        if not self._is_short(()) and self._is_feasible([member]):
+            return True
+        self.fitting, self.missing = len(self.placed), self._missing_resources([member])
+        self.undo()
+        if self._infeasible is not None:
+            self.fail([member.pod.uid], self._infeasible)
         return False
 
     def _place_in_any(self, largest_first: Sequence[QueuedPod]) -> bool:
@@ -142,6 +158,8 @@ class PlacementSearch:
 
     def _is_feasible(self, members: Sequence[QueuedPod]) -> bool:
         """Return True if no plugin rejects the placement as a whole."""
+        if not members or not self._context.profiles[members[0].pod.scheduler_name].placement_feasible:
+            return True
         failure = check_placement(self._context, self._group, MemberPods(members))
         self._infeasible = failure or self._infeasible
         return failure is None
@@ -211,10 +229,13 @@ class PlacementSearch:
 
     def _is_short(self, remaining: Sequence[QueuedPod]) -> bool:
         """Return True if the group lacks members even if all of the remaining ones are placed."""
-        groups = self._context.groups
-        if groups.get(self._group.key) is None:  # a single pod, placed as a group that the manager does not have
+        groups, group = self._context.groups, self._group
+        state = groups.get(group.key)
+        if state is None:  # a single pod, placed as a group that the manager does not have
             return not self.placed and not remaining
-        return bool(groups.shortage(self._group, MemberPods(remaining)))
+        if len(state.placed) + len(state.succeeded) + len(remaining) < group.min_count:
+            return True
+        return bool(group.min_count_by_role) and bool(groups.shortage(group, MemberPods(remaining)))
 
     # -- with backtracking -------------------------------------------------------------------------------------------
 
@@ -312,8 +333,6 @@ class PlacementSearch:
 def _largest_first(members: Iterable[QueuedPod], nodes: NodeTable) -> list[QueuedPod]:
     """Return the members by their largest share of any node's resources, equal pods one after the other."""
     members = list(members)
-    if len(members) == 1:
-        return members
     resources = {resource for queued in members for resource in queued.pod.requests.effective}
     most = {resource: max(1, int(nodes.allocatable(resource).max(initial=1))) for resource in resources}
     sizes = {
