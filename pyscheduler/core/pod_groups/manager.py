@@ -16,7 +16,8 @@ from pyscheduler.api.pod_group import EvictionUnit, PodGroup, PodGroupKey
 from pyscheduler.api.resources import Amounts
 from pyscheduler.core.framework.plugin_calls import call_guarded
 from pyscheduler.core.framework.plugin_failure import PluginFailed
-from pyscheduler.core.pod_groups.members import POD_GROUP, QUOTA, SINGLE_POD, PodGroupState, PodGroupStates
+from pyscheduler.core.pod_groups.members import POD_GROUP, QUOTA, SINGLE_POD, PodGroupStates
+from pyscheduler.core.pod_groups.pod_group_state import PodGroupState
 
 _CAPACITY = Action.ADD | Action.DELETE | Action.UPDATE_NODE_ALLOCATABLE
 

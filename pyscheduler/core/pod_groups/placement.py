@@ -79,9 +79,7 @@ class PlacementSearch:
         """
         self._allowed = allowed
         members = list(members)
-        if len(members) == 1 and not self._group.topology:
-            return self._place_one(members[0])
-        largest_first = _largest_first(members, self._context.state.table())
+        largest_first = members if len(members) == 1 else _largest_first(members, self._context.state.table())
         self._is_uniform = len({queued.pod.signature.template for queued in largest_first}) == 1
         if self._is_uniform:
             self._within_quota = self._context.groups.needed_count(self._group)
@@ -91,19 +89,6 @@ class PlacementSearch:
             return True
         if self._infeasible is not None:
             self.fail([queued.pod.uid for queued in largest_first], self._infeasible)
-        return False
-
-    def _place_one(self, member: QueuedPod) -> bool:
-        """Place the only pending member. Return True if that is enough; otherwise it is not placed."""
-        self._is_uniform, self._within_quota, self._within = True, 1, self._allowed
-        failure = self.place(member)
-        self.failures = {} if failure is None else {member.pod.uid: failure}
-        if not self._is_short(()) and self._is_feasible([member]):
-            return True
-        self.fitting, self.missing = len(self.placed), self._missing_resources([member])
-        self.undo()
-        if self._infeasible is not None:
-            self.fail([member.pod.uid], self._infeasible)
         return False
 
     def _place_in_any(self, largest_first: Sequence[QueuedPod]) -> bool:
@@ -205,6 +190,11 @@ class PlacementSearch:
     def _place_by_score(self, members: Sequence[QueuedPod]) -> bool:
         """Place each member on its best node; stop once too few can be placed."""
         self.failures = {}
+        if len(members) == 1:
+            failure = self.place(members[0])
+            if failure is not None:
+                self.failures[members[0].pod.uid] = failure
+            return not self._is_short(())
         rejected: dict[PodSignature, Failure] = {}
         attracts = any(_requires_pods(queued.pod) for queued in members)
         for i, queued in enumerate(members):
@@ -230,12 +220,9 @@ class PlacementSearch:
     def _is_short(self, remaining: Sequence[QueuedPod]) -> bool:
         """Return True if the group lacks members even if all of the remaining ones are placed."""
         groups, group = self._context.groups, self._group
-        state = groups.get(group.key)
-        if state is None:  # a single pod, placed as a group that the manager does not have
+        if groups.get(group.key) is None:  # a single pod, placed as a group that the manager does not have
             return not self.placed and not remaining
-        if len(state.placed) + len(state.succeeded) + len(remaining) < group.min_count:
-            return True
-        return bool(group.min_count_by_role) and bool(groups.shortage(group, MemberPods(remaining)))
+        return bool(groups.shortage(group, MemberPods(remaining) if remaining else ()))
 
     # -- with backtracking -------------------------------------------------------------------------------------------
 
