@@ -19,6 +19,7 @@ from pyscheduler.core.pod_groups.members import SINGLE_POD
 
 _API_NAMES: Final = {
     "scheduling.k8s.io": "Kubernetes",
+    "scheduling.k8s.io/CompositePodGroup": "Kubernetes",
     "scheduling.volcano.sh": "Volcano",
     "scheduling.x-k8s.io": "scheduler-plugins",
     "": "annotations",

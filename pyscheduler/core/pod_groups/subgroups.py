@@ -7,7 +7,7 @@ or both (children of a CompositePodGroup, Volcano's subGroupPolicy).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from pyscheduler.api.pod import Pod
 from pyscheduler.api.pod_group import PodGroup, PodGroupKey
@@ -97,8 +97,3 @@ def keeps_subgroups(group: PodGroup, before: Counts, after: Counts) -> bool:
     if has_minimum(group, before) and not has_minimum(group, after):
         return False
     return all(keeps_subgroups(subgroup, before, after) for subgroup in group.subgroups)
-
-
-def least_pods(min_subgroups: int, subgroups: Collection[PodGroup]) -> int:
-    """Return the least number of pods with which so many of these subgroups have their minimum."""
-    return sum(sorted(subgroup.min_count for subgroup in subgroups)[:min_subgroups])
