@@ -15,7 +15,7 @@ from pyscheduler.api.resources import CPU, EPHEMERAL_STORAGE, MEMORY
 from pyscheduler.cli.group_rows import STATES, GroupRow, age_seconds
 from pyscheduler.cli.queue_rows import QueueRow
 from pyscheduler.cli.task_view import duration
-from pyscheduler.core.pod_groups.manager import SINGLE_POD
+from pyscheduler.core.pod_groups.members import SINGLE_POD
 
 _API_NAMES: Final = {
     "scheduling.k8s.io": "Kubernetes",

@@ -15,7 +15,8 @@ import msgspec
 from pyscheduler.api import Pod, PodGroup, PodGroupKey, Rejection
 from pyscheduler.cli.batch_plugins import Queues
 from pyscheduler.core.context import Context
-from pyscheduler.core.pod_groups.manager import SINGLE_POD, PodGroupManager
+from pyscheduler.core.pod_groups.manager import PodGroupManager
+from pyscheduler.core.pod_groups.members import SINGLE_POD
 from pyscheduler.core.pod_groups.pod_group_state import PodGroupState
 
 GATED: Final = "Gated"

@@ -16,7 +16,7 @@ from pyscheduler.cli.group_rows import STATES, GroupRow, group_rows
 from pyscheduler.cli.options import API_SERVER
 from pyscheduler.cli.sections import SectionedCommand, option
 from pyscheduler.core.context import Context
-from pyscheduler.core.pod_groups.manager import SINGLE_POD
+from pyscheduler.core.pod_groups.members import SINGLE_POD
 
 _HELP = """Show pod groups: members, state, and why a group waits. A NAME shows its pods and nodes.
 

@@ -14,6 +14,7 @@ from pyscheduler.api import (
     PodGroup,
     PodGroupKey,
     PodGroupPlugin,
+    PodSignature,
     Rejection,
     ResourceKind,
 )
@@ -56,14 +57,14 @@ class PodGroups(PodGroupPlugin):
         return membership.role_of(pod)
 
     def pod_group(self, key: PodGroupKey, members: Collection[Pod]) -> PodGroup | Rejection:
-        # The members of a group are created from few templates, and may be thousands.
-        templates = {pod.signature.template for pod in members}
-        found = _mixed_schedulers(members) or self._declared(key, members)
+        # The members of a group may be thousands, but most of them are equal.
+        distinct = _first_of_signatures(members) if len(members) > 1 else members
+        found = _mixed_schedulers(members) or self._declared(key, distinct)
         if isinstance(found, PodGroup):
-            found = pod_annotations.with_annotations(found, members)
+            found = pod_annotations.with_annotations(found, distinct)
         if isinstance(found, PodGroup):
-            found = self._with_stale_grace(found, members)
-        if isinstance(found, PodGroup) and any(each.spec.preemption_policy == "Never" for each in templates):
+            found = self._with_stale_grace(found, distinct)
+        if isinstance(found, PodGroup) and "Never" in {pod.spec.preemption_policy for pod in distinct}:
             return replace(found, may_preempt=False)
         return found
 
@@ -111,7 +112,9 @@ class PodGroups(PodGroupPlugin):
     def _with_stale_grace(self, group: PodGroup, members: Collection[Pod]) -> PodGroup | Rejection:
         """Return the group with its grace period, or a Rejection of an invalid one."""
         grace = stale_grace(group, annotation_of(self._object(group.key)[1]), members, self._stale_grace)
-        return grace if isinstance(grace, Rejection) else replace(group, stale_grace_seconds=grace)
+        if isinstance(grace, Rejection):
+            return grace
+        return group if grace is None else replace(group, stale_grace_seconds=grace)
 
     def _read(
         self, api: PodGroupApi, kind: ResourceKind, obj: Mapping[str, Any], members: Collection[Pod]
@@ -156,11 +159,20 @@ class PodGroups(PodGroupPlugin):
         ]
 
 
+def _first_of_signatures(members: Iterable[Pod]) -> list[Pod]:
+    """Return the first pod of each signature."""
+    first: dict[PodSignature, Pod] = {}
+    for pod in members:
+        first.setdefault(pod.signature, pod)
+    return [*first.values()]
+
+
 def _mixed_schedulers(members: Collection[Pod]) -> Rejection | None:
     """Return the Rejection of a group whose pods without a node have several schedulers."""
-    names = sorted({pod.scheduler_name for pod in members if not pod.node_name})
-    if len(names) < 2:
+    found = {pod.scheduler_name for pod in members if not pod.node_name}
+    if len(found) < 2:
         return None
+    names = sorted(found)
     # kube-scheduler's text.
     text = "all pods in a single pod group should have the same .spec.schedulerName set, got: "
     return Rejection(text + " and ".join(f'"{name}"' for name in names[:2]), resolvable=False)

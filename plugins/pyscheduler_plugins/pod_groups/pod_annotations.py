@@ -88,8 +88,11 @@ def with_annotations(group: PodGroup, members: Collection[Pod]) -> PodGroup | Re
         value = common_value(annotation, members)
         if isinstance(value, Rejection):
             return value
-        keys = [key.strip() for key in (value or "").split(",") if key.strip()]
-        topology += tuple(TopologyConstraint(key, required) for key in keys)
+        if value:
+            keys = [key.strip() for key in value.split(",") if key.strip()]
+            topology += tuple(TopologyConstraint(key, required) for key in keys)
+    if topology is group.topology and (group.queue or not queue):
+        return group
     return replace(group, queue=group.queue or queue or "", topology=topology)
 
 
@@ -97,7 +100,10 @@ def common_value(annotation: str, members: Collection[Pod]) -> str | Rejection |
     """Return the value of an annotation, None if it is missing, or a Rejection if the pods have different ones."""
     first = next(iter(members))
     value = first.annotations.get(annotation)
-    return next((_differ(annotation, first, pod) for pod in members if pod.annotations.get(annotation) != value), value)
+    for pod in members:
+        if pod is not first and pod.annotations.get(annotation) != value:
+            return _differ(annotation, first, pod)
+    return value
 
 
 def _invalid(pod: Pod, annotation: str, why: str) -> Rejection:

@@ -2,6 +2,7 @@
 
     begin_attempt        choose the next head, if the last reservation has ended
     check_reservation    place a group on other nodes, or undo it, if it would delay the head
+    end_placed           end the reservation of a group that is placed
     end_attempt          reserve nodes for a group that lacks room, or end its reservation
     end_if_gone          end the reservation of a group that is held or has no pending pods
 
@@ -95,6 +96,14 @@ def end_attempt(
     if is_head and not queued.lacks_room and not failed:
         end_reservation(context, now)
     return dict(failures)
+
+
+def end_placed(context: Context, queued: QueuedPodGroup, now: float) -> None:
+    """End the reservation for a group of which all pending members have been placed."""
+    queued.is_delayed = queued.lacks_room = False
+    current = context.reservations.current
+    if current is not None and current.head is queued:
+        end_reservation(context, now)
 
 
 def may_reserve(context: Context, queued: QueuedPodGroup) -> bool:

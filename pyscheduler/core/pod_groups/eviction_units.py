@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence, Set
 from pyscheduler.api.pod import Pod
 from pyscheduler.api.pod_group import DisruptionMode, EvictionRank, EvictionUnit, PodGroup, PodGroupKey
 from pyscheduler.core.context import Context
-from pyscheduler.core.pod_groups.manager import SINGLE_POD
+from pyscheduler.core.pod_groups.members import SINGLE_POD
 from pyscheduler.core.pod_groups.room import most_members
 from pyscheduler.core.pod_groups.subgroup_evictions import may_lose, surplus_units
 

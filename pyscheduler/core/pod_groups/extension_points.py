@@ -14,7 +14,7 @@ from pyscheduler.api.pod_group_cycle import NominateGroup, Placement
 from pyscheduler.core.context import Context
 from pyscheduler.core.framework.plugin_calls import call_guarded
 from pyscheduler.core.framework.plugin_failure import PluginFailed
-from pyscheduler.core.pod_groups.manager import SINGLE_POD
+from pyscheduler.core.pod_groups.members import SINGLE_POD
 from pyscheduler.core.scheduling.failure import UNSCHEDULABLE, Failure
 from pyscheduler.core.scheduling.failure_handler import report_plugin_failure
 

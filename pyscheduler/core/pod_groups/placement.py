@@ -78,7 +78,8 @@ class PlacementSearch:
         Return True if enough are placed; otherwise none is, and `failures` has the reasons.
         """
         self._allowed = allowed
-        largest_first = _largest_first(members, self._context.state.table())
+        members = list(members)
+        largest_first = members if len(members) == 1 else _largest_first(members, self._context.state.table())
         self._is_uniform = len({queued.pod.signature.template for queued in largest_first}) == 1
         if self._is_uniform:
             self._within_quota = self._context.groups.needed_count(self._group)
@@ -142,6 +143,8 @@ class PlacementSearch:
 
     def _is_feasible(self, members: Sequence[QueuedPod]) -> bool:
         """Return True if no plugin rejects the placement as a whole."""
+        if not members or not self._context.profiles[members[0].pod.scheduler_name].placement_feasible:
+            return True
         failure = check_placement(self._context, self._group, MemberPods(members))
         self._infeasible = failure or self._infeasible
         return failure is None
@@ -190,6 +193,11 @@ class PlacementSearch:
     def _place_by_score(self, members: Sequence[QueuedPod]) -> bool:
         """Place each member on its best node; stop once too few can be placed."""
         self.failures = {}
+        if len(members) == 1:
+            failure = self.place(members[0])
+            if failure is not None:
+                self.failures[members[0].pod.uid] = failure
+            return not self._is_short(())
         rejected: dict[PodSignature, Failure] = {}
         attracts = any(_requires_pods(queued.pod) for queued in members)
         for i, queued in enumerate(members):
@@ -214,10 +222,10 @@ class PlacementSearch:
 
     def _is_short(self, remaining: Sequence[QueuedPod]) -> bool:
         """Return True if the group lacks members even if all of the remaining ones are placed."""
-        groups = self._context.groups
-        if groups.get(self._group.key) is None:  # a single pod, placed as a group that the manager does not have
+        groups, group = self._context.groups, self._group
+        if groups.get(group.key) is None:  # a single pod, placed as a group that the manager does not have
             return not self.placed and not remaining
-        return bool(groups.shortage(self._group, MemberPods(remaining)))
+        return bool(groups.shortage(group, MemberPods(remaining) if remaining else ()))
 
     # -- with backtracking -------------------------------------------------------------------------------------------
 
@@ -315,8 +323,6 @@ class PlacementSearch:
 def _largest_first(members: Iterable[QueuedPod], nodes: NodeTable) -> list[QueuedPod]:
     """Return the members by their largest share of any node's resources, equal pods one after the other."""
     members = list(members)
-    if len(members) == 1:
-        return members
     resources = {resource for queued in members for resource in queued.pod.requests.effective}
     most = {resource: max(1, int(nodes.allocatable(resource).max(initial=1))) for resource in resources}
     sizes = {

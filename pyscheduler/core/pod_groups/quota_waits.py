@@ -16,7 +16,7 @@ available. The next one follows after its attempt, unless the queue refuses that
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from sortedcontainers import SortedDict
@@ -95,8 +95,10 @@ class QuotaWaits:
 
     def begin_attempt(self, queued: QueuedPodGroup, group: PodGroup) -> QueuedPodGroup | None:
         """Return the group that has to start before this one; if there is none, it is attempted."""
-        self._remove(queued)
         self._is_held_back = False
+        if not self._waiting and not self._first:
+            return None
+        self._remove(queued)
         queue = self._groups.queue_of(group)
         if not self._groups.has_strict_order(queue):
             self._first.pop(queue, None)
@@ -122,8 +124,6 @@ class QuotaWaits:
         self, queued: QueuedPodGroup, group: PodGroup, refused: Iterable[tuple[Permission, Mapping[str, int]]]
     ) -> None:
         """Record what the queue of the group refused in its attempt."""
-        if not self._waiting:
-            self._groups.take_quota_changes()  # those before matter to no group
         if self._is_held_back:
             refused = [(Permission.START, {})]
         queue = self._groups.queue_of(group)
@@ -131,10 +131,20 @@ class QuotaWaits:
         order = queued.order
         if not self._is_held_back and self._groups.has_strict_order(queue) and self._groups.shortage(group, ()):
             self._first.setdefault(queue, SortedDict())[order] = queued
+        if waits and not self._waiting:
+            self._groups.take_quota_changes()  # those before matter to no group
         for wait in waits:
             self._waiting.setdefault(wait, _Waiting(group)).entries[order] = queued
         if waits:
             self._waits_of[queued.pod.uid] = [(wait, order) for wait in waits]
+        self._end_retry(queued, waits)
+
+    def end_placed(self, queued: QueuedPodGroup) -> None:
+        """Record that all pending members of a group have been placed, so that it waits for nothing."""
+        if self._retried_for:
+            self._end_retry(queued, ())
+
+    def _end_retry(self, queued: QueuedPodGroup, waits: Collection[QuotaWait]) -> None:
         retried_for = self._retried_for.pop(queued.pod.uid, None)
         if retried_for is not None:
             self._waiting[retried_for].retried = None

@@ -14,7 +14,7 @@ from pyscheduler.api.pod import Pod
 from pyscheduler.api.pod_group import PodGroup, PodGroupKey
 from pyscheduler.core.commands import Command, EventType, Evict, Record
 from pyscheduler.core.context import Context
-from pyscheduler.core.pod_groups.manager import SINGLE_POD
+from pyscheduler.core.pod_groups.members import SINGLE_POD
 
 _CHECK_DELAY = 1.0
 """Seconds until changed groups are checked: their pods often end one by one, and there may be thousands."""

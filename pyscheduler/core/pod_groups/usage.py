@@ -51,7 +51,10 @@ class ReportedUsage:
     def set(self, key: PodGroupKey, usage: Usage | None) -> None:
         """Record the usage of a group; None for a removed one."""
         old = self._now.get(key)
-        self._before.setdefault(key, old)
+        if usage is None and self._before.get(key, old) is None:
+            self._before.pop(key, None)  # it has come and gone since then
+        else:
+            self._before.setdefault(key, old)
         if usage is not None:
             self._now[key] = usage
         elif old is not None:
@@ -104,8 +107,10 @@ class UsageByGroup:
 
     def move(self, key: PodGroupKey, pod: Pod, *, placed: bool) -> None:
         """Count a pod as placed, or as pending again."""
-        self.remove(key, pod, placed=not placed)
-        self.add(key, pod, placed=placed)
+        usage, requests = self._groups[key], pod.requests.effective
+        usage.change(requests, -1, placed=not placed)
+        usage.change(requests, 1, placed=placed)
+        self._stale[key] = None
 
     @contextmanager
     def without(self, members: Sequence[tuple[PodGroupKey, Pod]]) -> Iterator[None]:

@@ -254,11 +254,7 @@ class SchedulingQueue(QueueContents):
         tier = self.tier_of.get(uid)
         if uid in self._in_flight.pods or not (tier is None or isinstance(tier, HintGroup)):
             return
-        group.unschedulable_plugins = shared(group.unschedulable_plugins | queued.unschedulable_plugins)
-        group.pending_plugins = shared(group.pending_plugins | queued.pending_plugins)
-        group.backoff_expiry = max(group.backoff_expiry, queued.backoff_expiry)
-        group.unschedulable_count = max(group.unschedulable_count, queued.unschedulable_count)
-        group.error_count = max(group.error_count, queued.error_count)
+        group.inherit_history(queued)
         if tier is not None:
             tier.remove(uid)
             how = _AFTER_BACKOFF

@@ -12,7 +12,8 @@ import msgspec
 from pyscheduler.api.pod import Pod, PodSignature, PodSignatureGroup
 from pyscheduler.api.pod_group import PodGroup, PodGroupKey
 from pyscheduler.api.queued import QueuedPod
-from pyscheduler.core.pod_groups.manager import SINGLE_POD
+from pyscheduler.core.pod_groups.members import SINGLE_POD
+from pyscheduler.core.queue.rejections import shared
 
 _NO_KEY = PodGroupKey("", "")
 _DERIVED = -1
@@ -58,6 +59,18 @@ class QueuedPodGroup(QueuedPod):
         if self._lowest is not None and queued.pod.priority < self._lowest.priority:
             self._lowest = queued.pod
 
+    def inherit_history(self, queued: QueuedPod) -> None:
+        """Let the group count as rejected by what rejected a new member, and back off as long."""
+        if queued.unschedulable_plugins or queued.pending_plugins:
+            self.unschedulable_plugins = shared(self.unschedulable_plugins | queued.unschedulable_plugins)
+            self.pending_plugins = shared(self.pending_plugins | queued.pending_plugins)
+        if queued.backoff_expiry > self.backoff_expiry:
+            self.backoff_expiry = queued.backoff_expiry
+        if queued.unschedulable_count > self.unschedulable_count:
+            self.unschedulable_count = queued.unschedulable_count
+        if queued.error_count > self.error_count:
+            self.error_count = queued.error_count
+
     def remove_member(self, uid: str) -> QueuedPod:
         """Remove and return a pending member."""
         if self._lowest is not None and self._lowest.uid == uid:
@@ -74,10 +87,10 @@ class QueuedPodGroup(QueuedPod):
         lowest = self._lowest
         if lowest is None:
             # Thousands of members come one by one, so this must not be done for each.
-            pods = (queued.pod for queued in self.members.values())
-            lowest = self._lowest = next(pods) if len(self.members) == 1 else min(pods, key=lambda pod: pod.priority)
+            pods = [queued.pod for queued in self.members.values()]
+            lowest = self._lowest = pods[0] if len(pods) == 1 else min(pods, key=lambda pod: pod.priority)
         priority = lowest.priority if group.priority is None else group.priority
-        if self.pod.priority != priority or self.pod.scheduler_name != lowest.scheduler_name:
+        if self.pod.signature.priority != priority or self.pod.scheduler_name != lowest.scheduler_name:
             self.pod = _stand_in(self.pod.uid, self.key, lowest, priority)
 
     @property

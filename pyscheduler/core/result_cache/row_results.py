@@ -257,12 +257,15 @@ class RowResults:
 
     def refresh_scores(self, cycle: Cycle, pod: Pod, skipped: frozenset[str]) -> None:
         """Update the totals of all feasible nodes. PluginFailed if a plugin raises."""
-        scores, fitting = self.scores, self.fitting_rows
+        scores = self.scores
         if skipped is not scores.skipped and scores.activate(skipped):
             self._dirty_rows, self._feasible_changed = None, True
         usage_rows, self._usage_dirty_rows = self._usage_dirty_rows, None
         if scores.change_with_attempts:
             scores.invalidate(ATTEMPT, [])
+        if self._feasible_changed and usage_rows is None and self._drop_infeasible_rows(cycle, pod):
+            return
+        fitting = self.fitting_rows
         if usage_rows is not None:
             usage_only = self._dirty_rows is not None and not len(self._dirty_rows) and not self._feasible_changed
             if usage_only and scores.refresh_rows(cycle, pod, usage_rows, fitting):
@@ -273,6 +276,19 @@ class RowResults:
         dirty = all_rows if self._dirty_rows is None else self._dirty_rows
         scores.refresh(cycle, pod, dirty, self.feasible, fitting, self._feasible_changed)
         self._dirty_rows, self._feasible_changed = [], False
+
+    def _drop_infeasible_rows(self, cycle: Cycle, pod: Pod) -> bool:
+        """Update the totals if the only changed rows have become infeasible, as after a pod that fills its node.
+
+        Return False if the scores have to be refreshed.
+        """
+        rows, feasible = self._dirty_rows, self.feasible
+        if not isinstance(rows, list) or any([feasible[row] for row in rows]):
+            return False
+        if not self.scores.remove_rows(cycle, pod, rows):
+            return False
+        self._dirty_rows, self._feasible_changed = [], False
+        return True
 
     def _resize(self, n: int) -> None:
         """Adapt the columns to another number of nodes."""

@@ -217,6 +217,15 @@ class ScoreColumn(CachedColumn):
         self.weigh(np.array(weighed, np.intp) if isinstance(weighed, list) else weighed)
         return False
 
+    def is_same_without_rows(self, cycle: Cycle) -> bool:
+        """Return True if the weighted scores of the other rows do not change when feasible rows become infeasible."""
+        if self._has_cache_key:
+            same = call_guarded(self.plugin.name, "Score", self._is_cache_key_unchanged, cycle)
+            self.all_stale = self.all_stale or not same
+        if self.all_stale or self._overrides_normalize:
+            return False
+        return self.normalizer is None or self._uniform is not None
+
     def _rescore(
         self, cycle: Cycle, pod: Pod, state: ClusterState, rows: DirtyRows | slice
     ) -> DirtyRows | slice | None:

@@ -31,7 +31,7 @@ from pyscheduler.core.framework.plugin_failure import PluginFailed, is_external
 from pyscheduler.core.pod_groups import backfill
 from pyscheduler.core.pod_groups.conditions import report_group
 from pyscheduler.core.pod_groups.extension_points import run_pod_group_post_filter
-from pyscheduler.core.pod_groups.manager import SINGLE_POD
+from pyscheduler.core.pod_groups.members import SINGLE_POD
 from pyscheduler.core.pod_groups.min_resources import missing_resources
 from pyscheduler.core.pod_groups.placement import PlacementSearch
 from pyscheduler.core.pod_groups.preemption import GroupPreemptionSearch, of_nomination
@@ -59,6 +59,7 @@ from pyscheduler.core.scheduling.permit import wait_on_permit
 
 WAITING_ON_BINDING = "WaitingOnBinding"
 """Reason of members whose nodes are held while another one is being bound."""
+_NONE: frozenset[str] = frozenset()
 Waits = Mapping[str, dict[str, Wait]]
 """Wait results of Permit plugins by the UID of the member and the name of the plugin."""
 
@@ -69,7 +70,7 @@ def schedule_pod_group(context: Context, queued: QueuedPodGroup, now: float) -> 
     if isinstance(group, Rejection):
         context.queue.end_group_attempt(queued, (), frozenset(), frozenset(), now)
         return []
-    context.groups.reserve(queued.key, ())
+    context.groups.usage.reserve(queued.key, None)
     for member in queued.members.values():
         member.attempts, member.last_attempt = member.attempts + 1, now
     search = placement_search(context, group, now)
@@ -85,6 +86,8 @@ def schedule_pod_group(context: Context, queued: QueuedPodGroup, now: float) -> 
         waits = {}
     _bind_refused_member_first(context, group, search)
     placed = search.placed
+    if len(placed) == len(queued.members):
+        return _start_whole_group(context, group, queued, placed, waits, now)
     failures = _failures_of_all(context, group, queued, search)
     set_insufficient(queued, failures.values())
     if context.groups.quota is not None:
@@ -107,17 +110,35 @@ def schedule_pod_group(context: Context, queued: QueuedPodGroup, now: float) -> 
     return commands
 
 
+def _start_whole_group(
+    context: Context, group: PodGroup, queued: QueuedPodGroup, placed: Sequence[AssumedPod], waits: Waits, now: float
+) -> list[Command]:
+    """End the attempt of a group of which all pending members have a node, and return the commands."""
+    queued.insufficient = ()
+    if context.groups.quota is not None:
+        context.groups.usage.set_too_large(queued.key, is_too_large=False)
+        backfill.end_placed(context, queued, now)
+        context.quota_waits.end_placed(queued)
+    commands = _start_binding_cycles(context, placed, waits, now)
+    if group.kind is not None:
+        commands += report_group(context, group, {})
+    context.queue.end_group_attempt(queued, list(queued.members), _NONE, _NONE, now)
+    return commands
+
+
 def _place(context: Context, search: PlacementSearch, group: PodGroup, queued: QueuedPodGroup, now: float) -> Waits:
     """Place the members and run Permit. Otherwise none is placed, and the search has the reasons."""
-    backfill.begin_attempt(context, queued, now)
-    if context.groups.quota is not None and (before := context.quota_waits.begin_attempt(queued, group)) is not None:
-        text = f"queue {context.groups.queue_of(group)} has strict order, and {before.title} comes before"
-        search.fail(queued.members, quota_exceeded(context.groups.quota_name, text))
+    groups = context.groups
+    if context.reservations.is_vacant:
+        backfill.begin_attempt(context, queued, now)
+    if groups.quota is not None and (before := context.quota_waits.begin_attempt(queued, group)) is not None:
+        text = f"queue {groups.queue_of(group)} has strict order, and {before.title} comes before"
+        search.fail(queued.members, quota_exceeded(groups.quota_name, text))
         return {}
-    if exceeded := context.groups.exceeded(group, context.groups.needed(group, queued.pods)):
-        search.fail(queued.members, quota_exceeded(context.groups.quota_name, exceeded))
+    if groups.quota is not None and (exceeded := groups.exceeded(group, groups.needed(group, queued.pods))):
+        search.fail(queued.members, quota_exceeded(groups.quota_name, exceeded))
         return {}
-    missing = missing_resources(context, group, queued.pod.priority)
+    missing = missing_resources(context, group, queued.pod.priority) if group.min_resources else ""
     plugin = context.profiles[queued.pod.scheduler_name].pod_group
     if missing and plugin is not None:
         text = f"pod group {group.key} needs {missing}"
@@ -125,7 +146,8 @@ def _place(context: Context, search: PlacementSearch, group: PodGroup, queued: Q
         return {}
     if not search.run(queued.members.values()):
         return {}
-    if reason := backfill.check_reservation(context, queued, search, now):
+    has_reservation = context.reservations.current is not None
+    if has_reservation and (reason := backfill.check_reservation(context, queued, search, now)):
         search.fail(queued.members, room_reserved(RESERVATION, reason))
         return {}
     return _run_permit_plugins(context, search, group)
@@ -137,8 +159,8 @@ def _run_permit_plugins(context: Context, search: PlacementSearch, group: PodGro
     is_rejected = False
     for assumed in list(search.placed):
         permit, uid = assumed.profile.permit, assumed.pod.uid
-        node = context.state.info(assumed.node_name)
-        if not permit or node is None:
+        node = context.state.info(assumed.node_name) if permit else None
+        if node is None:
             continue
         try:
             rejection, waits[uid] = run_permit_plugins(permit, assumed.cycle, assumed.pod, node, assumed.points.permit)
@@ -181,7 +203,7 @@ def _bind_refused_member_first(context: Context, group: PodGroup, search: Placem
 def _start_binding_cycles(context: Context, placed: Sequence[AssumedPod], waits: Waits, now: float) -> list[Command]:
     commands: list[Command] = []
     for assumed in placed:
-        if wait := waits.get(assumed.pod.uid):
+        if waits and (wait := waits.get(assumed.pod.uid)):
             context.queue.hold(assumed.queued)
             commands += wait_on_permit(context, assumed, wait, now)
         else:

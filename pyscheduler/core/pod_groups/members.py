@@ -1,0 +1,235 @@
+"""Members of all pod groups and what they request: the books from which the manager answers.
+
+The members are the pods that declare the group, whichever scheduler is responsible for them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any, TypeVar
+
+from pyscheduler.api.outcome import Rejection
+from pyscheduler.api.plugin import Plugin
+from pyscheduler.api.pod import Pod
+from pyscheduler.api.pod_group import PodGroup, PodGroupKey
+from pyscheduler.api.pod_group_plugins import PodGroupPlugin, QuotaPlugin
+from pyscheduler.core.framework.plugin_failure import PluginFailed, raise_plugin_failed
+from pyscheduler.core.instrument import Instrument
+from pyscheduler.core.pod_groups.pod_group_state import PodGroupState
+from pyscheduler.core.pod_groups.usage import QueuesInUse, ReportedUsage, UsageByGroup
+
+T = TypeVar("T")
+D = TypeVar("D")
+SINGLE_POD = "Pod"
+"""API of the key of a pod without a group, which is a group of its own if there are queues."""
+POD_GROUP, QUOTA = "PodGroup", "Quota"
+"""Names of the extension points passed to `Instrument.plugin_failed`."""
+
+
+class PodGroupStates:
+    """Members of all pod groups of the cluster; empty if no profile has a PodGroup plugin."""
+
+    def __init__(self, instrument: Instrument) -> None:
+        self._instrument = instrument
+        self._plugins: Mapping[str, PodGroupPlugin] = {}
+        self.is_enabled = False
+        """True if a profile has a PodGroup plugin."""
+        self._groups: dict[PodGroupKey, PodGroupState] = {}
+        self._key_of: dict[str, PodGroupKey] = {}
+        """Group of each member, succeeded ones included, by UID."""
+        self.changed: dict[PodGroupKey, None] = {}
+        """Groups with other members or requirements since the last `take_changed`."""
+        self.regrouped: dict[str, None] = {}
+        """UIDs of pods that an object has moved to another group, and the queue has not yet."""
+        self._awaited: dict[PodGroupKey, Pod] = {}
+        """Members that have to be bound before others of their groups, since their bindings were refused before."""
+        self.quota: QuotaPlugin | None = None
+        """The plugin that divides the cluster among queues, or None."""
+        self.usage, self._reported = UsageByGroup(), ReportedUsage()
+        self._queues_in_use = QueuesInUse()
+        self._limits_changed = False
+        self._time = -math.inf
+        self._adopted: list[tuple[PodGroupKey, Pod]] = []
+        """Pods that were on their nodes when they came, with their groups, until the time is set."""
+
+    def use(
+        self,
+        plugins: Mapping[str, PodGroupPlugin],
+        quota: QuotaPlugin | None,
+        pods: Iterable[Pod],
+        placed: Collection[str],
+    ) -> None:
+        """Use these plugins, by scheduler name, from now on. `pods` are all that exist, `placed` those with a node."""
+        succeeded = [pod for group in self._groups.values() for pod in group.succeeded.values()]
+        self._plugins, self.quota = plugins, quota
+        self.usage, self._reported, self._queues_in_use = UsageByGroup(), ReportedUsage(), QueuesInUse()
+        self.is_enabled = bool(plugins)
+        self._adopted = []
+        if quota is not None and quota.tracks_time and self._time >= 0:
+            self._call(None, quota, QUOTA, quota.set_time, self._time)
+        self._groups, self._key_of, self.changed, self.regrouped = {}, {}, {}, {}
+        if plugins:
+            for pod in pods:
+                self.set_pod(pod)
+                if pod.uid in placed:
+                    self.place(pod.uid)
+            for pod in succeeded:
+                self.add_succeeded(pod)
+
+    def __getitem__(self, key: PodGroupKey) -> PodGroupState:
+        return self._groups[key]
+
+    def items(self) -> Iterable[tuple[PodGroupKey, PodGroupState]]:
+        """Return all groups with members."""
+        return self._groups.items()
+
+    def get(self, key: PodGroupKey) -> PodGroupState | None:
+        """Return the group, or None if it has no members."""
+        return self._groups.get(key)
+
+    def key_of(self, pod: Pod) -> PodGroupKey | None:
+        """Return the group in which the pod is scheduled; None for a pod that is scheduled by itself."""
+        if not self._plugins or pod.scheduler_name not in self._plugins:
+            return None
+        return self._key_of.get(pod.uid)
+
+    # -- members -------------------------------------------------------------------------------------------------
+
+    def set_pod(self, pod: Pod) -> None:
+        """Add a pod that exists and has not ended, or replace it by its new version."""
+        if not self._plugins:
+            return
+        uid = pod.uid
+        before = self._key_of.get(uid)
+        known = None if before is None else self._groups[before].pods.get(uid)
+        key = before if known is not None and known.signature is pod.signature else self._group_of(pod)
+        if before is not None and (key != before or pod.deleting):
+            self.remove(uid)
+            known = None
+        if key is None or pod.deleting:
+            return
+        group = self._groups.get(key)
+        if group is None:
+            group = self._groups[key] = PodGroupState(key)
+        was_placed = uid in group.placed
+        group.pods[uid] = pod
+        self._key_of[uid] = key
+        if pod.node_name and not was_placed:
+            group.placed.add(uid)
+            self.changed[key] = None
+            if isinstance(group.requirements, Rejection):
+                group.invalidate()  # with a node, the pod of another scheduler no longer makes the group invalid
+            if known is None and self.quota is not None and self.quota.tracks_time:
+                self._adopted.append((key, pod))
+        is_new_signature = known is None or known.signature is not pod.signature
+        is_placed = was_placed or bool(pod.node_name)
+        if self.quota is not None and (is_new_signature or is_placed != was_placed):
+            if known is not None:
+                self.usage.remove(key, known, placed=was_placed)
+            self.usage.add(key, pod, placed=is_placed)
+        if is_new_signature:
+            self._set_signature(group, known, pod)
+
+    def _set_signature(self, group: PodGroupState, known: Pod | None, pod: Pod) -> None:
+        """Invalidate the requirements of a group with a new pod, or a pod with another signature."""
+        self.changed[group.key] = None
+        self.usage.touch(group.key)
+        if known is not None or group.newest is not pod.signature:
+            before_it = group.previous or group.requirements
+            group.invalidate()
+            group.newest = pod.signature
+            if known is None and isinstance(before_it, PodGroup):
+                group.previous = before_it
+
+    def remove(self, uid: str) -> None:
+        """Remove a pod that has ended, was deleted or is terminating; others are ignored."""
+        self.binding_ended(uid)
+        key = self._key_of.pop(uid, None)
+        if key is None:
+            return
+        group = self._groups[key]
+        pod = group.pods.pop(uid, None)
+        if pod is not None:
+            if self.quota is not None:
+                self.usage.remove(key, pod, placed=uid in group.placed)
+            group.placed.discard(uid)
+        else:
+            del group.succeeded[uid]
+        group.invalidate()
+        self.changed[key] = None
+        if not group.pods and not group.succeeded:
+            del self._groups[key]
+            self.usage.drop(key)
+
+    def add_succeeded(self, pod: Pod) -> bool:
+        """Add a pod that has succeeded. Return True if it is a member of a group."""
+        key = self._group_of(pod) if self._plugins else None
+        if key is None:
+            return False
+        self.remove(pod.uid)
+        self._groups.setdefault(key, PodGroupState(key)).succeeded[pod.uid] = pod
+        self._key_of[pod.uid] = key
+        self.changed[key] = None
+        return True
+
+    def place(self, uid: str) -> None:
+        """Count a member that is assumed."""
+        key = self._key_of.get(uid)
+        group = None if key is None else self._groups[key]
+        pod = None if group is None else group.pods.get(uid)
+        if key is None or group is None or pod is None or uid in group.placed:
+            return
+        group.placed.add(uid)
+        if self.quota is not None:
+            self.usage.move(key, pod, placed=True)
+
+    def await_binding(self, key: PodGroupKey, pod: Pod) -> None:
+        """Hold the group until the binding of this member has ended."""
+        self._awaited[key] = pod
+
+    def binding_ended(self, uid: str) -> None:
+        """Release the group of a member that it was held for."""
+        if not self._awaited:
+            return
+        key = self._key_of.get(uid)
+        if key is not None and key in self._awaited and self._awaited[key].uid == uid:
+            del self._awaited[key]
+            self.changed[key] = None
+
+    def displace(self, uid: str) -> None:
+        """Stop counting a member that was assumed, unless it is bound."""
+        self.binding_ended(uid)
+        key = self._key_of.get(uid)
+        pod = None if key is None else self._groups[key].pods.get(uid)
+        if key is None or pod is None or pod.node_name or uid not in self._groups[key].placed:
+            return
+        self._groups[key].placed.discard(uid)
+        if self.quota is not None:
+            self.usage.move(key, pod, placed=False)
+
+    def _group_of(self, pod: Pod) -> PodGroupKey | None:
+        """Return the group that the pod declares; other schedulers' pods are members too."""
+        plugin = self._plugin_of(pod)
+        key = self._call(None, plugin, POD_GROUP, plugin.group_of, pod)
+        if key is None and self.quota is not None and pod.scheduler_name in self._plugins:
+            return PodGroupKey(pod.namespace, pod.uid, SINGLE_POD)
+        return key
+
+    def _plugin_of(self, pod: Pod) -> PodGroupPlugin:
+        """Return the plugin of the pod's profile; that of any profile for a pod of another scheduler."""
+        return self._plugins.get(pod.scheduler_name) or next(iter(self._plugins.values()))
+
+    def _call(self, default: D, plugin: Plugin, point: str, method: Callable[..., T], *args: Any) -> T | D:
+        """Return what a method of a plugin returns; the default if it raises, which is reported."""
+        try:
+            return method(*args)  # as in `call_guarded`, inlined because it runs several times for every pod
+        except BaseException as error:
+            return self._failed(default, plugin, point, error)
+
+    def _failed(self, default: D, plugin: Plugin, point: str, error: BaseException) -> D:
+        try:
+            raise_plugin_failed(plugin.name, point, error)
+        except PluginFailed as failed:
+            self._instrument.plugin_failed(failed.plugin, failed.point, failed.error)
+        return default
