@@ -73,7 +73,7 @@ def _maximum_of_containers(pod: Pod, nodes: NodeTable) -> Any:
 def _full_when_nearly(self: Any, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:
     if len(node.pods) + 1 >= node.allowed_pods:
         return Rejection(fit.TOO_MANY_PODS)
-    short = [r for r, n in cycle[fit._REQUESTS] if n > node.allocatable.get(r, 0) - node.requested.get(r, 0)]
+    short = [r for r, n, _ in cycle[fit._REQUESTS] if n > node.allocatable.get(r, 0) - node.requested.get(r, 0)]
     return fit._insufficient_resources(cycle[fit._REQUESTS], node) if short else None
 
 
@@ -340,7 +340,7 @@ PLANTS = (
         "PostFilter does not need PreFilter",
         **{"DynamicResources.post_filter": lambda *_: Rejection()},
     ),
-    _plant("DynamicResources", "empty reason", NO_CLAIMS=Rejection("")),
+    _plant("DynamicResources", "empty reason", NOTHING_TO_DEALLOCATE=Rejection("")),
     _elsewhere(
         "DefaultPreemption",
         "budgets are ignored",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pyscheduler.core.commands import (
     Bind,
+    CallApi,
     CallExtenders,
     CancelBinding,
     Command,
@@ -34,3 +35,5 @@ def describe(command: Command) -> str:
             return f"get {command.pod.uid}"
         case CallExtenders():
             return f"call {len(command.calls)} extenders for {command.pod.uid}"
+        case CallApi():
+            return f"call the API for {command.plugin}"

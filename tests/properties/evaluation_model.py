@@ -179,6 +179,7 @@ def as_decided(runtime: ProfileRuntime, state: ClusterState, cycle: Cycle, pod: 
     actual = schedule_pod(runtime, cycle, pod)
     if isinstance(actual, ScheduleResult):
         answers, cache = Answers(choice=actual.node.name, fitting=actual.feasible), runtime.caches.get(pod)
+        assert cache is not None, "the pods can be signed"
         if 1 < actual.feasible == np.count_nonzero(cache.feasible) and not _narrowed(runtime, pod):
             _add_totals(answers, cache, state)
             assert list(cache.feasible_table().names) == list(answers.totals)

@@ -7,7 +7,7 @@ from typing import Any
 
 from pyscheduler.api import ResourceKind
 from pyscheduler.intree.affinity.namespaces import NAMESPACE
-from pyscheduler.intree.dynamic_resources import DEVICE_CLASS
+from pyscheduler.intree.resource_claims.objects import DEVICE_CLASS
 from pyscheduler.intree.spread.default_selector import SERVICES
 from pyscheduler.intree.volumes.objects import CLAIM, CSI_NODE, STORAGE_CLASS, VOLUME, VOLUME_ATTACHMENT
 from tests.properties.sample_objects import NAMES

@@ -19,7 +19,7 @@ from pyscheduler.intree.devices.pruning import Pruning
 from pyscheduler.intree.devices.requests import Request
 
 
-class Outcome(Enum):
+class SearchOutcome(Enum):
     """End of the search below a position."""
 
     DONE = "done"
@@ -40,7 +40,7 @@ class Position(NamedTuple):
     """Number of the first device to try."""
 
 
-Step = Generator[Position, Outcome, Outcome]
+Step = Generator[Position, SearchOutcome, SearchOutcome]
 
 
 class Search:
@@ -59,7 +59,7 @@ class Search:
     def run(self) -> bool:
         """Return True if all devices are chosen. AllocationError if the search has to be abandoned."""
         stack: list[Step] = [self._visit(Position())]
-        outcome: Outcome | None = None
+        outcome: SearchOutcome | None = None
         while stack:
             try:
                 position = stack[-1].send(outcome) if outcome else next(stack[-1])
@@ -70,7 +70,7 @@ class Search:
                 self._count()
                 stack.append(self._visit(position))
                 outcome = None
-        return outcome is Outcome.DONE
+        return outcome is SearchOutcome.DONE
 
     def _count(self) -> None:
         self._steps -= 1
@@ -79,12 +79,12 @@ class Search:
 
     def _visit(self, at: Position) -> Step:
         if at.claim >= len(self._claims):
-            return Outcome.DONE
+            return SearchOutcome.DONE
         requests = self._claims[at.claim]
         if at.request >= len(requests):
             outcome = yield Position(at.claim + 1)
             # Other devices for this claim may let an alternative of the next claim fit.
-            return Outcome.FAILED if outcome is Outcome.EXCEEDED else outcome
+            return SearchOutcome.FAILED if outcome is SearchOutcome.EXCEEDED else outcome
         alternatives = requests[at.request]
         if at.alternative is None:
             if not alternatives[0].parent:
@@ -93,11 +93,11 @@ class Search:
                 return (yield from self._try_alternatives(at, len(alternatives)))
         request = alternatives[at.alternative or 0]
         if request.takes_all and not request.all_devices:
-            return Outcome.FAILED
+            return SearchOutcome.FAILED
         if at.device >= request.count:
             return (yield Position(at.claim, at.request + 1))
         if request.count - at.device > MAX_DEVICES_PER_CLAIM - len(self._chosen.results[at.claim]):
-            return Outcome.EXCEEDED
+            return SearchOutcome.EXCEEDED
         if request.takes_all:
             return (yield from self._take_next_of_all(at, request))
         return (yield from self._try_devices(at, request))
@@ -106,17 +106,17 @@ class Search:
         all_exceeded = True
         for alternative in range(number):
             outcome = yield at._replace(alternative=alternative)
-            if outcome is Outcome.DONE:
+            if outcome is SearchOutcome.DONE:
                 self.alternative[at.claim, at.request] = alternative
                 return outcome
-            all_exceeded = all_exceeded and outcome is Outcome.EXCEEDED
-        return Outcome.EXCEEDED if all_exceeded else Outcome.FAILED
+            all_exceeded = all_exceeded and outcome is SearchOutcome.EXCEEDED
+        return SearchOutcome.EXCEEDED if all_exceeded else SearchOutcome.FAILED
 
     def _take_next_of_all(self, at: Position, request: Request) -> Step:
         if not self._chosen.choose_all(at.claim, request, request.all_devices[at.device]):
-            return Outcome.FAILED
+            return SearchOutcome.FAILED
         outcome = yield at._replace(device=at.device + 1)
-        if outcome is not Outcome.DONE:
+        if outcome is not SearchOutcome.DONE:
             self._chosen.undo(at.claim)
         return outcome
 
@@ -125,7 +125,7 @@ class Search:
         needed = request.count - at.device
         here = (at.claim, at.request)
         if pruning and not pruning.may_succeed(here, request, at.start, needed):
-            return Outcome.FAILED
+            return SearchOutcome.FAILED
         failed: set[object] = set()
         for number in range(at.start, len(node.devices)):
             self._count()
@@ -136,17 +136,17 @@ class Search:
             if not chosen.choose(at.claim, request, number):
                 continue
             outcome = yield at._replace(device=at.device + 1, start=number + 1)
-            if outcome is Outcome.DONE:
+            if outcome is SearchOutcome.DONE:
                 return outcome
             chosen.undo(at.claim)
-            if outcome is Outcome.EXCEEDED:
+            if outcome is SearchOutcome.EXCEEDED:
                 return outcome
             if pruning:
                 pruning.record_failure()
                 failed.add(pruning.equivalence(number))
                 if not pruning.may_succeed(here, request, number + 1, needed):
-                    return Outcome.FAILED
-        return Outcome.FAILED
+                    return SearchOutcome.FAILED
+        return SearchOutcome.FAILED
 
     def _is_free_and_matches(self, claim: int, request: Request, number: int) -> bool:
         """Return True if the device is free, satisfies the selectors and has the capacity, checked in this order."""

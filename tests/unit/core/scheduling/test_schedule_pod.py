@@ -230,6 +230,7 @@ def test_unique_rejection_reasons_are_reported_and_dropped() -> None:
         assert bench.message_for(built_pod) == f"0/1 nodes are available: 1 reason {i}."
         bench.state.usage_log.append(0)
     cache = bench.runtime.caches.get(sibling)
+    assert cache is not None
     assert len(cache.rows.filters.statuses) < 2_000
 
 
