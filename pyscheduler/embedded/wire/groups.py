@@ -64,6 +64,17 @@ batch.JobSchedulingConfiguration 1=schedulingPolicy:M:scheduling.WorkloadPodGrou
   2=schedulingConstraints:M:scheduling.WorkloadPodGroupSchedulingConstraints
   3=disruptionMode:M:scheduling.WorkloadPodGroupDisruptionMode
   4=resourceClaims:[m:scheduling.WorkloadPodGroupResourceClaim
+scheduling.WorkloadPodGroupSchedulingPolicy 1=basic:M:scheduling.WorkloadPodGroupBasicSchedulingPolicy
+  2=gang:M:scheduling.WorkloadPodGroupGangSchedulingPolicy
+scheduling.WorkloadPodGroupBasicSchedulingPolicy
+scheduling.WorkloadPodGroupGangSchedulingPolicy 1=minCount:I
+scheduling.WorkloadPodGroupSchedulingConstraints 1=topology:[m:scheduling.TopologyConstraint
+scheduling.TopologyConstraint 1=key:s
+scheduling.WorkloadPodGroupDisruptionMode 1=single:M:scheduling.WorkloadPodGroupSingleDisruptionMode
+  2=all:M:scheduling.WorkloadPodGroupAllDisruptionMode
+scheduling.WorkloadPodGroupSingleDisruptionMode
+scheduling.WorkloadPodGroupAllDisruptionMode
+scheduling.WorkloadPodGroupResourceClaim 1=name:s 2=resourceClaimName:S 3=resourceClaimTemplateName:S
 batch.JobStatus 1=conditions:[m:batch.JobCondition 2=startTime:T 3=completionTime:T 4=active:i 5=succeeded:i
   6=failed:i 7=completedIndexes:s 8=uncountedTerminatedPods:M:batch.UncountedTerminatedPods 9=ready:I
   10=failedIndexes:S 11=terminating:I
