@@ -61,7 +61,7 @@ def stored_nodes(count: int, rng: random.Random) -> Iterator[Json]:
                 },
                 "conditions": [_condition(type, "False") for type in _PRESSURES] + [_condition("Ready", "True")],
                 "images": [_image(pool, j) for j in range(IMAGES)],
-                "nodeInfo": {"kubeletVersion": "v1.36.3"},
+                "nodeInfo": {"kubeletVersion": "v1.37.2"},
             },
         }
 

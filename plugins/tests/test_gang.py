@@ -8,7 +8,7 @@ import pytest
 
 from pyscheduler.api import (
     NODE,
-    UNSCHEDULABLE_POD,
+    UNSCHEDULED_POD,
     Action,
     ClusterEvent,
     Cycle,
@@ -245,7 +245,7 @@ def test_gang_that_did_not_fit_is_rejected_until_capacity_or_time_changes() -> N
 
 
 def added(of: PodBuilder) -> ClusterEvent:
-    return ClusterEvent(UNSCHEDULABLE_POD, Action.ADD, None, of.build())
+    return ClusterEvent(UNSCHEDULED_POD, Action.ADD, None, of.build())
 
 
 def group_event(action: Action, name: str) -> ClusterEvent:

@@ -12,7 +12,8 @@ from pyscheduler.api.events import (
     NODE,
     POD,
     SUCCEEDED_POD,
-    UNSCHEDULABLE_POD,
+    TARGET_POD,
+    UNSCHEDULED_POD,
     Action,
     ClusterEvent,
     ClusterEventWithHint,
@@ -81,7 +82,7 @@ from pyscheduler.api.pod_group import (
 )
 from pyscheduler.api.pod_group_cycle import NominateGroup, Placement, PlacementFeasiblePlugin, PodGroupPostFilterPlugin
 from pyscheduler.api.pod_group_plugins import PodGroupPlugin, QuotaPlugin
-from pyscheduler.api.preemption import Candidate, PreemptionPlugin, PreemptionSearch
+from pyscheduler.api.preemption import Candidate, PreemptionPlugin, PreemptionSearch, found_placement
 from pyscheduler.api.qos import QoSClass
 from pyscheduler.api.queued import QueuedPod
 from pyscheduler.api.topology import (
@@ -108,7 +109,8 @@ __all__ = [
     "SKIP_SIGNATURE",
     "SKIP_SIGNATURE_GROUP",
     "SUCCEEDED_POD",
-    "UNSCHEDULABLE_POD",
+    "TARGET_POD",
+    "UNSCHEDULED_POD",
     "Action",
     "ApiError",
     "ApiWriter",
@@ -201,5 +203,6 @@ __all__ = [
     "WaitingPod",
     "WaitingPods",
     "WatchedObjects",
+    "found_placement",
     "packed",
 ]

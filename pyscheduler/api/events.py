@@ -27,6 +27,7 @@ class Action(enum.IntFlag):
     UPDATE_NODE_DECLARED_FEATURE = enum.auto()
     UPDATE_POD_LABEL = enum.auto()
     UPDATE_POD_SCALE_DOWN = enum.auto()
+    UPDATE_POD_SCALE_UP = enum.auto()
     UPDATE_POD_TOLERATION = enum.auto()
     UPDATE_POD_SCHEDULING_GATES_ELIMINATED = enum.auto()
     UPDATE_POD_GENERATED_RESOURCE_CLAIM = enum.auto()
@@ -42,6 +43,7 @@ class Action(enum.IntFlag):
         | UPDATE_NODE_DECLARED_FEATURE
         | UPDATE_POD_LABEL
         | UPDATE_POD_SCALE_DOWN
+        | UPDATE_POD_SCALE_UP
         | UPDATE_POD_TOLERATION
         | UPDATE_POD_SCHEDULING_GATES_ELIMINATED
         | UPDATE_POD_GENERATED_RESOURCE_CLAIM
@@ -53,11 +55,13 @@ class Action(enum.IntFlag):
 
 NODE = "Node"
 POD = "Pod"
-"""Pods in any state, for registrations only. Events carry AssignedPod or UnschedulablePod."""
+"""Pods in any state, for registrations only. Events carry AssignedPod, UnscheduledPod or TargetPod."""
 ASSIGNED_POD = "AssignedPod"
 """Pods with spec.nodeName."""
-UNSCHEDULABLE_POD = "UnschedulablePod"
-"""Pods without a node that wait in the scheduling queue."""
+UNSCHEDULED_POD = "UnscheduledPod"
+"""Pods without a node other than the one that is rejected."""
+TARGET_POD = "TargetPod"
+"""The rejected pod itself: an update of a pod without a node."""
 SUCCEEDED_POD = "SucceededPod"
 """Phase Succeeded, sent only if a plugin sets `counts_succeeded`. The event has action ADD and sets `new`."""
 ANY_RESOURCE = "*"
@@ -126,7 +130,7 @@ class ClusterEventWithHint(msgspec.Struct, frozen=True):
         if self.resource == ANY_RESOURCE and self.actions == Action.ALL:
             return True
         same = self.resource in (ANY_RESOURCE, event.resource)
-        pods = self.resource == POD and event.resource in (ASSIGNED_POD, UNSCHEDULABLE_POD)
+        pods = self.resource == POD and event.resource in (ASSIGNED_POD, UNSCHEDULED_POD, TARGET_POD)
         specific = event.action.value <= self.actions.value
         return (same or pods) and specific and bool(self.actions & event.action)
 

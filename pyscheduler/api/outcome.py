@@ -142,11 +142,12 @@ class Nominate(msgspec.Struct, frozen=True):
     """Result of PostFilter: the pod is nominated to `node_name`, which fits once the pods of `evict` are gone.
 
     The pods are evicted in this order, except those that are terminating already. An empty `node_name` clears the pod's
-    nomination.
+    nomination. `message` ends the text of the pod's condition and of its FailedScheduling event.
     """
 
     node_name: str
     evict: tuple[Pod, ...] = ()
+    message: str = ""
 
 
 class ClearNomination(msgspec.Struct, frozen=True):

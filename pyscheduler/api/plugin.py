@@ -2,7 +2,7 @@
 
 A plugin inherits from the base class of each extension point that it implements. `def` methods decide and run in the
 scheduling cycle; `async def` methods act and run in the binding cycle. The points, their order and their meaning are
-those of kube-scheduler 1.36 (KEP-624).
+those of kube-scheduler 1.37 (KEP-624).
 
 The per-node form (`filter`, `score`) is the specification. The NumPy form (`filter_all`, `score_all`) is an
 optimisation with equal results; without it, the base class loops over the per-node form.
@@ -318,6 +318,8 @@ class ScorePlugin(Plugin):
 
     reads: ClassVar[Reads] = Reads.EVERYTHING
     """Scope on which raw scores depend; they are cached accordingly."""
+    score_reads: ClassVar[Reads | None] = None
+    """Scope on which raw scores depend, if wider than the `reads` of the plugin's Filter."""
     reads_identity: ClassVar[bool] = False
     """True if scores depend on more of the pod than its signature (name, UID …); they are not cached."""
     weight: ClassVar[int] = 1

@@ -23,13 +23,18 @@ class Candidate(msgspec.Struct, frozen=True):
     """Number of victims with evictions that violate a PodDisruptionBudget."""
 
 
+def found_placement(node_name: str, victims: int) -> str:
+    """Return kube-scheduler's message for a preemption that nominates a node, with the number of victims."""
+    return f"preemption: found a potential placement for pod on node {node_name}, preempting {victims} victims"
+
+
 class PreemptionSearch(msgspec.Struct, frozen=True):
     """Result of a search for preemption candidates."""
 
     status: Code
     """SUCCESS if a node is to be nominated; otherwise the code of the failure."""
     message: str = ""
-    """Part of the FailedScheduling message; "" after a success."""
+    """Part of the FailedScheduling message."""
     nominated_node: str | None = None
     """New nominated node; "" clears the nomination, None leaves it unchanged."""
     candidates: Mapping[str, Candidate] = msgspec.field(default_factory=dict)

@@ -29,6 +29,8 @@ class QueuedPod:
     gating_plugin: str = ""
     flushed: bool = False
     """True if the pod was requeued by the 5-minute flush of unschedulable pods, not by an event."""
+    last_flush: float = 0.0
+    """Time of the last such flush, which may have left the pod gated; 0 if there was none."""
     last_event_number: int = 0
     """Number of the last event that was evaluated for the pod while it was pending. Used by the queue only."""
 

@@ -14,7 +14,7 @@ import msgspec
 
 from pyscheduler.api.objects import Container, PodSpec, Quantity, ResourceRequirements
 from pyscheduler.api.quantity import milli_value, nano_value, thousandths, value, whole_units
-from pyscheduler.api.resize import Resized
+from pyscheduler.api.resize import Requests, Resized
 
 CPU = "cpu"
 MEMORY = "memory"
@@ -48,7 +48,7 @@ class PodRequests(msgspec.Struct, frozen=True):
     non_zero: Mapping[str, int]
     """`effective` cpu and memory with defaults: what Score plugins count for an assigned pod."""
     scored: Mapping[str, int]
-    """Requests of an incoming pod in NodeResourcesFit's score (v1.36): with defaults, without pod-level requests."""
+    """Requests of an incoming pod in NodeResourcesFit's score: with defaults, without pod-level requests."""
 
 
 @lru_cache(maxsize=8192, typed=True)
@@ -90,17 +90,38 @@ def is_extended(resource: str) -> bool:
 
 def pod_requests(spec: PodSpec, resized: Resized | None = None) -> PodRequests:
     """Return the requests of a pod; `resized` holds the result of `resize.resized`."""
-    requests = spec.resources.requests if spec.resources else None
-    pod_level = {k: v for k, v in (requests or {}).items() if k in (CPU, MEMORY) or k.startswith("hugepages-")}
-    real = _whole(spec, {}, {}, pod_level)
+    pod_level = _pod_level(spec.resources.requests if spec.resources else None)
+    real = _whole(spec, None, {}, pod_level)
     effective, effective_level = real, pod_level
     if resized:
-        effective_level = {k: resized.get("", {}).get(k, 0) for k in pod_level} if "" in resized else pod_level
+        effective_level = _effective_pod_level(pod_level, resized)
         effective = _whole(spec, resized, {}, effective_level)
     missing = {k: v for k, v in _DEFAULTS.items() if not (pod_level and k in effective)}
-    non_zero = _whole(spec, resized or {}, missing, effective_level)
-    scored = _whole(spec, {}, _DEFAULTS, {}) if pod_level or resized else non_zero
+    non_zero = _whole(spec, resized, missing, effective_level)
+    scored = _whole(spec, None, _DEFAULTS, {}) if pod_level or resized else non_zero
     return PodRequests(real, effective, {CPU: non_zero.get(CPU, 0), MEMORY: non_zero.get(MEMORY, 0)}, scored)
+
+
+def affects_requests(spec: PodSpec, resized: Resized) -> bool:
+    """Return True if the pod's requests during the resize differ from those without it."""
+    now, after = pod_requests(spec, resized), pod_requests(spec)
+    return now.effective != after.effective or now.non_zero != after.non_zero
+
+
+def _pod_level(requests: Mapping[str, Quantity] | None) -> _Exact:
+    """Return the pod-level requests of the resources that have any."""
+    names = (name for name in requests or () if name in (CPU, MEMORY) or name.startswith("hugepages-"))
+    return _exact({name: (requests or {})[name] for name in names})
+
+
+def _effective_pod_level(stated: _Exact, resized: Resized) -> _Exact:
+    """Return the pod-level requests during a resize, none if the spec has none."""
+    if not stated or resized.of_pod is None:
+        return stated
+    effective = {} if resized.infeasible else {**stated}
+    for requests in resized.of_pod:
+        _raise_to(effective, _pod_level(requests))
+    return effective
 
 
 def is_sidecar(container: Container) -> bool:
@@ -108,37 +129,49 @@ def is_sidecar(container: Container) -> bool:
     return container.restart_policy == "Always"
 
 
-def _whole(spec: PodSpec, resized: Resized, missing: Mapping[str, int], pod_level: Mapping[str, Quantity]) -> Amounts:
-    total = _total(spec, resized, missing)
-    total.update(_exact(pod_level))
+def _whole(spec: PodSpec, resized: Resized | None, missing: Mapping[str, int], pod_level: _Exact) -> Amounts:
+    total = _total(spec, {}, missing) if resized is None else _effective_total(spec, resized, missing)
+    total.update(pod_level)
     _add(total, _exact(spec.overhead))
     return {name: thousandths(n) if name == CPU else whole_units(n) for name, n in total.items()}
 
 
-def _total(spec: PodSpec, resized: Resized, missing: Mapping[str, int]) -> _Exact:
+def _effective_total(spec: PodSpec, resized: Resized, missing: Mapping[str, int]) -> _Exact:
+    """Return the maximum of what the spec requests and of what is allocated and actuated, by resource."""
+    if resized.sums is not None:
+        allocated, actuated = map(_exact, resized.sums)
+    else:
+        allocated, actuated = (_total(spec, lists, missing) for lists in (resized.allocated, resized.actuated))
+    total = {} if resized.infeasible else _total(spec, {}, missing)
+    _raise_to(total, allocated)
+    _raise_to(total, actuated)
+    return total
+
+
+def _total(spec: PodSpec, instead: Mapping[str, Requests], missing: Mapping[str, int]) -> _Exact:
+    """Return the sum over the containers; `instead` has requests other than those of the spec, by container name."""
     total: _Exact = {}
     for container in spec.containers:
-        _add(total, _container(container, resized, missing))
+        _add(total, _container(container, instead, missing))
     sidecars: _Exact = {}
     peak: _Exact = {}
     for container in spec.init_containers or ():
+        own = _container(container, instead, missing)
         if is_sidecar(container):
-            own = _container(container, resized, missing)
             _add(total, own)
             _add(sidecars, own)
             # Other resources of the sidecars are included already; a pod may have thousands of sidecars and resources.
             _raise_to(peak, {name: sidecars[name] for name in own})
         else:
-            own = _container(container, {}, missing)
             _raise_to(peak, {name: n + sidecars.get(name, 0) for name, n in own.items()})
     _raise_to(total, peak)
     return total
 
 
-def _container(container: Container, resized: Resized, missing: Mapping[str, int]) -> _Exact:
+def _container(container: Container, instead: Mapping[str, Requests], missing: Mapping[str, int]) -> _Exact:
     resources: ResourceRequirements | None = container.resources
     stated = resources.requests if resources else None
-    return {**missing, **_exact(resized.get(container.name, stated))}
+    return {**missing, **_exact(instead.get(container.name, stated))}
 
 
 def _exact(quantities: Mapping[str, Quantity] | None) -> _Exact:

@@ -17,9 +17,8 @@ from pyscheduler import logs
 from pyscheduler.cli.options import API_SERVER, CONFIGURATION, duration, switch
 from pyscheduler.cli.sections import option
 from pyscheduler.config.durations import parse_duration
+from pyscheduler.config.gates import EMULATED_VERSIONS, TARGET
 
-KUBERNETES: Final = "1.36"
-"""Kubernetes version of the kube-scheduler that this scheduler matches."""
 _log = logs.get("flags")
 _NO_HTTP2: Final = "only HTTP/1.1 is supported"
 _NO_FILTER: Final = "all metrics are served unfiltered"
@@ -43,6 +42,8 @@ class Legacy(NamedTuple):
     """URL of the API server, overrides the kubeconfig; "" for that of the kubeconfig."""
     max_unschedulable_seconds: float
     """Seconds after which an unschedulable pod is retried without an event."""
+    emulated_version: str
+    """Kubernetes version with the defaults of the feature gates."""
 
 
 IGNORED: Final = (
@@ -60,7 +61,7 @@ IGNORED: Final = (
     Ignored("log-text-info-buffer-size", _NO_BUFFER),
     Ignored("log-text-split-stream", _NO_BUFFER, switch=True),
     Ignored("vmodule", "--v applies to all modules"),
-    Ignored("emulation-forward-compatible", f"only {KUBERNETES} is supported", switch=True),
+    Ignored("emulation-forward-compatible", "no API is served", switch=True),
 )
 """kube-scheduler flags without an effect here."""
 _UNSUPPORTED: Final = {
@@ -77,11 +78,12 @@ def options(command: Callable[..., None]) -> Callable[..., None]:
     @wraps(command)
     def with_flags(**values: Any) -> None:
         _reject_unsupported(values)
+        emulated, _ = (_version(values.pop(name), name) for name in ("emulated_version", "min_compatibility_version"))
         for flag in IGNORED:
             if values.pop(flag.name.replace("-", "_")):
                 _log.warning(f"--{flag.name} has no effect: {flag.why}")
         longest = parse_duration(values.pop("pod_max_in_unschedulable_pods_duration")) or DEFAULT_MAX_UNSCHEDULABLE
-        command(legacy=Legacy(_flag_defaults(values), values.pop("master"), longest), **values)
+        command(legacy=Legacy(_flag_defaults(values), values.pop("master"), longest, emulated), **values)
 
     decorated: Callable[..., None] = with_flags
     for add in reversed((*_SUPPORTED, *(_option(flag) for flag in IGNORED))):
@@ -110,21 +112,26 @@ def _flag_defaults(values: dict[str, Any]) -> dict[str, Any]:
 
 def _reject_unsupported(values: dict[str, Any]) -> None:
     """Raise BadParameter for flags that are not supported and must not be ignored."""
-    for name in ("emulated_version", "min_compatibility_version"):
-        version = values.pop(name).removeprefix("kube=").removeprefix("v")
-        if version not in ("", KUBERNETES) and not version.startswith(f"{KUBERNETES}."):
-            hint = f"--{name.replace('_', '-')}"
-            raise click.BadParameter(
-                f"{version} is not supported, only {KUBERNETES} is: remove the flag", param_hint=hint
-            )
     for name, problem in _UNSUPPORTED.items():
         if values.pop(name):
             raise click.BadParameter(problem, param_hint=f"--{name.replace('_', '-')}")
 
 
+def _version(text: str, flag: str) -> str:
+    """Return the minor version that a flag names, by default that of Kubernetes. BadParameter for any other."""
+    stated = text.removeprefix("kube=").removeprefix("v")
+    version = ".".join(stated.split(".")[:2]) or TARGET
+    if version not in EMULATED_VERSIONS:
+        supported = " and ".join(EMULATED_VERSIONS)
+        raise click.BadParameter(
+            f"{stated} is not supported, only {supported} are", param_hint=f"--{flag.replace('_', '-')}"
+        )
+    return version
+
+
 def _print_version(context: click.Context, _: click.Parameter, requested: bool | None) -> None:
     if requested and not context.resilient_parsing:
-        click.echo(f"pyscheduler {pyscheduler.__version__} (Kubernetes v{KUBERNETES})")
+        click.echo(f"pyscheduler {pyscheduler.__version__} (Kubernetes v{TARGET})")
         context.exit()
 
 

@@ -265,7 +265,7 @@ def pages(checks: Checks, scheduler: Scheduler, clock: Clock, flags: Flags) -> d
     }
     if scheduler.config.configuration.enable_profiling:
         served.update(_profiles(main.loop))
-    return served | _zpages([*served, "/flagz", "/statusz"], clock, flags)
+    return served | _zpages([*served, "/flagz", "/statusz"], clock, flags, scheduler.config.gates.version)
 
 
 def _identity(response: ServerResponse) -> ServerResponse:
@@ -285,7 +285,7 @@ def _profiles(loop: asyncio.AbstractEventLoop) -> Mapping[str, Page]:
     return {path: page(path) for path in ("/debug/pprof/", *(f"/debug/pprof/{name}" for name in _PROFILES))}
 
 
-def _zpages(paths: Sequence[str], clock: Clock, flags: Flags) -> dict[str, Page]:
+def _zpages(paths: Sequence[str], clock: Clock, flags: Flags, emulated: str) -> dict[str, Page]:
     began = clock.wall()
 
     def flagz(request: ServerRequest) -> ServerResponse:
@@ -296,7 +296,7 @@ def _zpages(paths: Sequence[str], clock: Clock, flags: Flags) -> dict[str, Page]
     def statusz(request: ServerRequest) -> ServerResponse:
         from pyscheduler.shell.serving import zpages
 
-        return zpages.statusz(paths, began, clock.wall)(request)
+        return zpages.statusz(paths, began, clock.wall, emulated)(request)
 
     return {"/flagz": flagz, "/statusz": statusz}
 

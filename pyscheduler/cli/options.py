@@ -14,7 +14,7 @@ from pyscheduler import logs
 from pyscheduler.cli.sections import option
 from pyscheduler.config.durations import parse_duration
 from pyscheduler.config.fields import camel
-from pyscheduler.config.gates import FeatureGateError, FeatureGates, parse
+from pyscheduler.config.gates import DEFAULTS, TARGET, FeatureGateError, FeatureGates, parse
 from pyscheduler.config.load import LoadedConfig, default, load, show
 from pyscheduler.config.problems import ConfigError, Problem
 
@@ -146,17 +146,17 @@ def all_flags(context: click.Context) -> dict[str, Any]:
     return {flag: context.params[name] for flag, name in flags if name in context.params}
 
 
-def gates(feature_gates: Iterable[str]) -> FeatureGates:
+def gates(feature_gates: Iterable[str], emulated_version: str = TARGET) -> FeatureGates:
     """Parse `--feature-gates`. BadParameter if a gate is unknown or cannot be set."""
     try:
-        return parse(feature_gates)
+        return parse(feature_gates, emulated_version)
     except FeatureGateError as problem:
         raise click.BadParameter(str(problem), param_hint="--feature-gates") from None
 
 
 def loaded(
     config: Path | None,
-    feature_gates: Iterable[str] = (),
+    gates: FeatureGates = DEFAULTS,
     election: Mapping[str, Any] | None = None,
     flag_defaults: Mapping[str, Any] | None = None,
 ) -> LoadedConfig:
@@ -164,10 +164,9 @@ def loaded(
 
     `election` overrides its leaderElection; `flag_defaults` is used without a file.
     """
-    on = gates(feature_gates)
     if config and flag_defaults:
         logs.get("config").warning(f"ignored with --config: flags for {', '.join(flag_defaults)}")
-    result = load(config, on, election) if config else default(on, election, flag_defaults)
+    result = load(config, gates, election) if config else default(gates, election, flag_defaults)
     for warning in result.warnings:
         logs.get("config").warning(warning)
     return result

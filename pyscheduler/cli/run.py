@@ -85,11 +85,12 @@ def run(
       pyscheduler run --config scheduler.yaml --leader-elect
     """
     flags = options.election(election)
-    configuration = options.loaded(config, feature_gates, flags, legacy.flag_defaults)
+    gates = options.gates(feature_gates, legacy.emulated_version)
+    configuration = options.loaded(config, gates, flags, legacy.flag_defaults)
     if write_config_to is not None:
         options.write(configuration, write_config_to)
         return
-    source = None if config is None else Source(config, options.gates(feature_gates), flags)
+    source = None if config is None else Source(config, gates, flags)
     client = configuration.configuration.client_connection
     path = kubeconfig or (Path(client.kubeconfig) if client.kubeconfig else None)
     process_flags = ProcessFlags(

@@ -1,4 +1,6 @@
-"""Feature gates of kube-scheduler 1.36, and which of them can be switched here.
+"""Feature gates of kube-scheduler 1.37, and which of them can be switched here.
+
+With `--emulated-version=1.36` they have the defaults of that version, as kube-scheduler's have; nothing else changes.
 
 Setting a gate that cannot be switched to its default is accepted, any other value is an error: ignoring it would give
 other decisions than configured.
@@ -6,16 +8,27 @@ other decisions than configured.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 
 import msgspec
 
 from pyscheduler.config.problems import did_you_mean
 
+TARGET = "1.37"
+"""Kubernetes version of the kube-scheduler that this scheduler matches."""
 GENERIC_WORKLOAD = "GenericWorkload"
-GANG_SCHEDULING = "GangScheduling"
+STORAGE_CAPACITY_SCORING = "StorageCapacityScoring"
+VOLUME_LIMIT_SCALING = "VolumeLimitScaling"
 
+_UNCONDITIONAL = "since Kubernetes 1.37 it is always on, so remove the setting"
+_REMOVED = {
+    "GangScheduling": f"since Kubernetes 1.37 it is part of {GENERIC_WORKLOAD}",
+    "WorkloadAwarePreemption": f"since Kubernetes 1.37 it is part of {GENERIC_WORKLOAD}",
+    "SchedulerQueueingHints": _UNCONDITIONAL,
+    "SidecarContainers": _UNCONDITIONAL,
+}
+"""Gates of 1.36 that kube-scheduler 1.37 does not accept, with what to do."""
 _TRUE = ("1", "t", "T", "TRUE", "true", "True")
 _FALSE = ("0", "f", "F", "FALSE", "false", "False")
 _COMPONENT = "kube:"
@@ -45,8 +58,7 @@ class FeatureStage(StrEnum):
 class FeatureGate(msgspec.Struct, frozen=True):
     """One feature gate.
 
-    `locked`: kube-scheduler accepts the default only. `served`: both values are supported here. `needs`: gates that
-    must be enabled if this one is.
+    `locked`: kube-scheduler accepts the default only. `served`: both values are supported here.
     """
 
     name: str
@@ -54,59 +66,107 @@ class FeatureGate(msgspec.Struct, frozen=True):
     default: bool
     locked: bool = False
     served: bool = False
-    needs: tuple[str, ...] = ()
 
 
 def _all(stage: FeatureStage, default: bool, names: str, *, locked: bool = False) -> tuple[FeatureGate, ...]:
     return tuple(FeatureGate(name, stage, default, locked) for name in names.split())
 
 
-GATES: Mapping[str, FeatureGate] = {
-    gate.name: gate
-    for gate in (
-        FeatureGate(GENERIC_WORKLOAD, FeatureStage.ALPHA, False, served=True),
-        FeatureGate(GANG_SCHEDULING, FeatureStage.ALPHA, False, served=True, needs=(GENERIC_WORKLOAD,)),
-        *_all(
-            FeatureStage.ALPHA,
-            False,
-            "AllAlpha DRAListTypeAttributes DRANodeAllocatableResources DRAWorkloadResourceClaims "
-            "StorageCapacityScoring TaintTolerationComparisonOperators TopologyAwareWorkloadScheduling "
-            "VolumeLimitScaling WorkloadAwarePreemption WorkloadWithJob",
-        ),
-        *_all(FeatureStage.BETA, False, "AllBeta CoordinatedLeaderElection DRADeviceTaintRules SchedulerAsyncAPICalls"),
-        *_all(
-            FeatureStage.BETA,
-            True,
-            "ClearingNominatedNodeNameAfterBinding DRAConsumableCapacity DRADeviceBindingConditions DRADeviceTaints "
-            "DRAExtendedResource DRAPartitionableDevices DRAResourceClaimDeviceStatus "
-            "DRAResourceClaimGranularStatusAuthorization DRASchedulerFilterTimeout "
-            "InPlacePodLevelResourcesVerticalScaling MatchLabelKeysInPodTopologySpread "
-            "MatchLabelKeysInPodTopologySpreadSelectorMerge NodeDeclaredFeatures NominatedNodeNameForExpectation "
-            "OpportunisticBatching PodLevelResources SchedulerAsyncPreemption SchedulerPopFromBackoffQ",
-        ),
-        *_all(FeatureStage.GA, True, "DRAPrioritizedList"),
-        *_all(
-            FeatureStage.GA,
-            True,
-            "DRAAdminAccess DynamicResourceAllocation ImageVolume InPlacePodVerticalScaling "
-            "MatchLabelKeysInPodAffinity MutableCSINodeAllocatableCount NodeInclusionPolicyInPodTopologySpread "
-            "PodObservedGenerationTracking PodSchedulingReadiness SchedulerQueueingHints SidecarContainers "
-            "VolumeAttributesClass",
-            locked=True,
-        ),
-    )
+_OF_1_37 = (
+    FeatureGate(GENERIC_WORKLOAD, FeatureStage.BETA, False, served=True),
+    FeatureGate(STORAGE_CAPACITY_SCORING, FeatureStage.BETA, True, served=True),
+    FeatureGate(VOLUME_LIMIT_SCALING, FeatureStage.BETA, True, served=True),
+    *_all(
+        FeatureStage.ALPHA,
+        False,
+        "AllAlpha CompositePodGroup DRADerivedAttributes DRADeviceCompatibilityGroups DRAListTypeAttributes "
+        "DRANodeAllocatableResources DRAOptionalNodeOperations DRAPartitionableDevicesType "
+        "InPlacePodVerticalScalingSchedulerPreemption InterPodAffinityHostnameFastPath PodGroupPreemptionPolicy "
+        "SchedulerPreQueueingHints TaintTolerationComparisonOperators TopologyAwareWorkloadScheduling WorkloadWithJob",
+    ),
+    *_all(
+        FeatureStage.BETA, False, "AllBeta CoordinatedLeaderElection DRAWorkloadResourceClaims SchedulerAsyncAPICalls"
+    ),
+    *_all(
+        FeatureStage.BETA,
+        True,
+        "ClearingNominatedNodeNameAfterBinding DRAConsumableCapacity DRADeviceBindingConditions "
+        "DRAFractionalCapacityRange DRAPartitionableDevices DRAResourceClaimGranularStatusAuthorization "
+        "DRASchedulerFilterTimeout InPlacePodLevelResourcesVerticalScaling MatchLabelKeysInPodTopologySpread "
+        "MatchLabelKeysInPodTopologySpreadSelectorMerge NominatedNodeNameForExpectation OpportunisticBatching "
+        "PodLevelResources PodLevelResourcesFixDefaulting PodLevelResourcesFixKubeletQOSClass "
+        "SchedulerAsyncPreemption SchedulerPopFromBackoffQ",
+    ),
+    *_all(FeatureStage.GA, True, "DRADeviceTaintRules DRADeviceTaints"),
+    *_all(
+        FeatureStage.GA,
+        True,
+        "DRAAdminAccess DRAExtendedResource DRAPrioritizedList DRAResourceClaimDeviceStatus "
+        "DynamicResourceAllocation ImageVolume InPlacePodVerticalScaling InPlacePodVerticalScalingInitContainers "
+        "MatchLabelKeysInPodAffinity MutableCSINodeAllocatableCount NodeDeclaredFeatures "
+        "NodeInclusionPolicyInPodTopologySpread PodObservedGenerationTracking PodSchedulingReadiness "
+        "VolumeAttributesClass",
+        locked=True,
+    ),
+)
+GATES: Mapping[str, FeatureGate] = {gate.name: gate for gate in _OF_1_37}
+"""All known gates of the target version by name, as in kube-scheduler's pkg/features."""
+
+_CHANGED_SINCE_1_36 = (
+    FeatureGate(GENERIC_WORKLOAD, FeatureStage.ALPHA, False, served=True),
+    FeatureGate(STORAGE_CAPACITY_SCORING, FeatureStage.ALPHA, False, served=True),
+    FeatureGate(VOLUME_LIMIT_SCALING, FeatureStage.ALPHA, False, served=True),
+    *_all(FeatureStage.ALPHA, False, "DRAWorkloadResourceClaims"),
+    *_all(FeatureStage.BETA, False, "DRADeviceTaintRules"),
+    *_all(
+        FeatureStage.BETA,
+        True,
+        "DRADeviceTaints DRAExtendedResource DRAResourceClaimDeviceStatus InPlacePodVerticalScalingInitContainers "
+        "NodeDeclaredFeatures",
+    ),
+    *_all(FeatureStage.GA, True, "DRAPrioritizedList"),
+)
+_NEW_IN_1_37 = frozenset(
+    [
+        "CompositePodGroup",
+        "DRADerivedAttributes",
+        "DRADeviceCompatibilityGroups",
+        "DRAFractionalCapacityRange",
+        "DRAOptionalNodeOperations",
+        "DRAPartitionableDevicesType",
+        "InPlacePodVerticalScalingSchedulerPreemption",
+        "InterPodAffinityHostnameFastPath",
+        "PodGroupPreemptionPolicy",
+        "PodLevelResourcesFixDefaulting",
+        "PodLevelResourcesFixKubeletQOSClass",
+        "SchedulerPreQueueingHints",
+    ]
+)
+_VERSIONS: Mapping[str, Mapping[str, FeatureGate]] = {
+    TARGET: GATES,
+    "1.36": {
+        **{name: gate for name, gate in GATES.items() if name not in _NEW_IN_1_37},
+        **{gate.name: gate for gate in _CHANGED_SINCE_1_36},
+    },
 }
-"""All known gates by name, as in kube-scheduler's pkg/features."""
+EMULATED_VERSIONS: Sequence[str] = sorted(_VERSIONS)
+"""Values of `--emulated-version`."""
 
 
 class FeatureGates(msgspec.Struct, frozen=True):
-    """Gate settings: the defaults, overridden by `settings`."""
+    """Gate settings: the defaults of a version, overridden by `settings`."""
 
     settings: Mapping[str, bool]
+    version: str = TARGET
+
+    @property
+    def known(self) -> Mapping[str, FeatureGate]:
+        """Gates of the version by name."""
+        return _VERSIONS[self.version]
 
     def on(self, name: str) -> bool:
         """Return True if the gate is enabled. KeyError if it is unknown."""
-        return self.settings.get(name, GATES[name].default)
+        return self.settings.get(name, self.known[name].default)
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -117,26 +177,20 @@ class FeatureGates(msgspec.Struct, frozen=True):
 DEFAULTS = FeatureGates({})
 
 
-def parse(texts: Iterable[str]) -> FeatureGates:
+def parse(texts: Iterable[str], version: str = TARGET) -> FeatureGates:
     """Return the gates set by `--feature-gates` texts such as `Name=true,Other=false`; later settings win.
 
-    FeatureGateError for the first error.
+    `version` is the emulated version. FeatureGateError for the first error.
     """
     settings: dict[str, bool] = {}
     for text in texts:
         for setting in filter(None, text.split(",")):
-            name, value = _setting(setting)
+            name, value = _setting(setting, version)
             settings[name] = value
-    gates = FeatureGates(settings)
-    for gate in GATES.values():
-        missing = [name for name in gate.needs if not gates.on(name)]
-        if gates.on(gate.name) and missing:
-            listed = " ".join(missing)
-            raise FeatureGateError(f"{gate.name} is enabled, but depends on features that are disabled: [{listed}]")
-    return gates
+    return FeatureGates(settings, version)
 
 
-def _setting(text: str) -> tuple[str, bool]:
+def _setting(text: str, version: str) -> tuple[str, bool]:
     name, equals, value = (part.strip() for part in text.partition("="))
     name = name.removeprefix(_COMPONENT)
     if not equals:
@@ -144,7 +198,13 @@ def _setting(text: str) -> tuple[str, bool]:
     if value not in (*_TRUE, *_FALSE):
         raise FeatureGateError(f"invalid value of {name}={value}: must be true or false")
     on = value in _TRUE
-    gate = GATES.get(name)
+    gate = _VERSIONS[version].get(name)
+    if gate is None and name in GATES:
+        raise FeatureGateError(
+            f"cannot set feature gate {name} to {_word(on)}, feature is PreAlpha at emulated version {version}"
+        )
+    if gate is None and name in _REMOVED:
+        raise FeatureGateError(f"unrecognized feature gate: {name}; {_REMOVED[name]}")
     if gate is None:
         hint = did_you_mean(name, GATES) or f"; known are {', '.join(sorted(GATES))}"
         raise FeatureGateError(f"unrecognized feature gate: {name}{hint}")

@@ -1,6 +1,6 @@
 """Configuration file format, with kube-scheduler's defaults.
 
-`KubeSchedulerConfiguration` is kubescheduler.config.k8s.io/v1 of Kubernetes 1.36, complete. `PySchedulerConfiguration`
+`KubeSchedulerConfiguration` is kubescheduler.config.k8s.io/v1 of Kubernetes 1.37, complete. `PySchedulerConfiguration`
 holds our own settings in a second YAML document, so that kube-scheduler's files can be used unchanged.
 """
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pyscheduler.api.events import ASSIGNED_POD, NODE, UNSCHEDULABLE_POD, Action, ClusterEvent
+from pyscheduler.api.events import ASSIGNED_POD, NODE, UNSCHEDULED_POD, Action, ClusterEvent
 from pyscheduler.api.objects import NodeCondition, NodeObject
 from pyscheduler.api.pod import Pod
 
@@ -42,9 +42,12 @@ def may_fit_other_pods(old: NodeObject, new: NodeObject) -> bool:
     return status or old.metadata.labels != new.metadata.labels or old.spec != new.spec
 
 
-def pod_events(old: Pod, new: Pod) -> list[ClusterEvent]:
-    """Return one event per change of a pod that scheduling depends on, or a single UPDATE_OTHER."""
-    resource = ASSIGNED_POD if new.node_name else UNSCHEDULABLE_POD
+def pod_events(old: Pod, new: Pod, unassigned: str = UNSCHEDULED_POD) -> list[ClusterEvent]:
+    """Return one event per change of a pod that scheduling depends on, or a single UPDATE_OTHER.
+
+    `unassigned` is the resource for a pod without a node: for the pod itself, it is TARGET_POD.
+    """
+    resource = ASSIGNED_POD if new.node_name else unassigned
     actions = list(_pod_actions(old, new)) or [Action.UPDATE_OTHER]
     return [ClusterEvent(resource, action, old, new, f"{resource}{_LABELS[action]}") for action in actions]
 
@@ -54,6 +57,8 @@ def _pod_actions(old: Pod, new: Pod) -> Iterator[Action]:
         yield Action.UPDATE_POD_LABEL
     if _scaled_down(old, new):
         yield Action.UPDATE_POD_SCALE_DOWN
+    if _scaled_down(new, old):
+        yield Action.UPDATE_POD_SCALE_UP
     if old.spec.scheduling_gates and not new.spec.scheduling_gates:
         yield Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED
     if len(old.signature.tolerations) != len(new.signature.tolerations):
@@ -90,6 +95,7 @@ _LABELS = {
     Action.UPDATE_NODE_DECLARED_FEATURE: "UpdateNodeDeclaredFeature",
     Action.UPDATE_POD_LABEL: "UpdatePodLabel",
     Action.UPDATE_POD_SCALE_DOWN: "UpdatePodScaleDown",
+    Action.UPDATE_POD_SCALE_UP: "UpdatePodScaleUp",
     Action.UPDATE_POD_TOLERATION: "UpdatePodToleration",
     Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED: "UpdatePodSchedulingGatesEliminated",
     Action.UPDATE_POD_TERMINATING: "UpdatePodTerminating",

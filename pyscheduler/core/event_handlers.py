@@ -12,7 +12,8 @@ from typing import Any
 from pyscheduler.api.events import (
     NODE,
     SUCCEEDED_POD,
-    UNSCHEDULABLE_POD,
+    TARGET_POD,
+    UNSCHEDULED_POD,
     Action,
     ClusterEvent,
     ResourceKind,
@@ -140,10 +141,10 @@ def _handle_pending_pod(context: Context, old: Pod | None, pod: Pod, now: float)
         return
     if old.resource_version and old.resource_version == pod.resource_version:
         return
-    events, nominated = pod_events(old, pod), context.queue.nominator.node_of.get(pod.uid)
-    context.queue.update(old, pod, events, now)
+    nominated = context.queue.nominator.node_of.get(pod.uid)
+    context.queue.update(old, pod, pod_events(old, pod, TARGET_POD), now)
     if context.handle.pods.is_indexed(pod) or context.handle.pods.is_indexed(old):
-        for event in events:
+        for event in pod_events(old, pod):
             if event.action & _JOINS:
                 context.queue.move_all(event, now, only=lambda other: other.pod.uid != pod.uid)
     if nominated != context.queue.nominator.node_of.get(pod.uid):
@@ -152,7 +153,7 @@ def _handle_pending_pod(context: Context, old: Pod | None, pod: Pod, now: float)
 
 
 def _pod_added(pod: Pod) -> ClusterEvent:
-    return ClusterEvent(UNSCHEDULABLE_POD, Action.ADD, None, pod, "UnschedulablePodAdd")
+    return ClusterEvent(UNSCHEDULED_POD, Action.ADD, None, pod, "UnscheduledPodAdd")
 
 
 def adopt(context: Context, names: Collection[str]) -> None:
@@ -194,7 +195,7 @@ def handle_pod_deletion(context: Context, uid: str, now: float) -> None:
     if placed or assumed is not None:
         context.place_freed(pod, now, GroupWakeups(context).may_help if context.groups.is_enabled else None)
     if pod.node_name or context.is_responsible_for(pod):
-        context.instrument.event_handled("AssignedPodDelete" if pod.node_name else "UnschedulablePodDelete", now)
+        context.instrument.event_handled("AssignedPodDelete" if pod.node_name else "UnscheduledPodDelete", now)
 
 
 def handle_succeeded_pod_deletion(context: Context, uid: str) -> None:

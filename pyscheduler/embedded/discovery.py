@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pyscheduler.embedded.objects import Json
 from pyscheduler.embedded.resources import Resource, ResourceRegistry
 
-KUBERNETES = {"major": "1", "minor": "36", "gitVersion": "v1.36.3"}
+KUBERNETES = {"major": "1", "minor": "37", "gitVersion": "v1.37.2"}
 _ONLY_GET = ("get", "patch", "update")
 _ONLY_CREATE = ("create",)
 _SUBRESOURCES: Mapping[str, tuple[str, str, str, tuple[str, ...]]] = {

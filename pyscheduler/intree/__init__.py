@@ -16,18 +16,19 @@ from pyscheduler.intree.node_ports import NodePorts
 from pyscheduler.intree.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
 from pyscheduler.intree.node_resources_fit import NodeResourcesFit
 from pyscheduler.intree.node_unschedulable import NodeUnschedulable
-from pyscheduler.intree.node_volume_limits import NodeVolumeLimits
+from pyscheduler.intree.node_volume_limits import NodeVolumeLimits, NodeVolumeLimitsByCount
 from pyscheduler.intree.pod_topology_spread import PodTopologySpread
 from pyscheduler.intree.priority_sort import PrioritySort
 from pyscheduler.intree.scheduling_gates import SchedulingGates
 from pyscheduler.intree.taint_toleration import TaintToleration
-from pyscheduler.intree.volume_binding import VolumeBinding
+from pyscheduler.intree.volume_binding import VolumeBinding, VolumeBindingWithoutScore
 from pyscheduler.intree.volume_restrictions import VolumeRestrictions
 from pyscheduler.intree.volume_zone import VolumeZone
 
 __all__ = [
     "DEFAULT_MULTIPOINT",
     "FEATURE_GATES",
+    "GATED_BEHAVIOUR",
     "PLUGINS",
     "UNSUPPORTED_PLUGINS",
     "DefaultBinder",
@@ -56,8 +57,8 @@ __all__ = [
 PLUGINS: tuple[type[Plugin], ...] = (
     SchedulingGates,
     PrioritySort,
-    NodeUnschedulable,
     NodeName,
+    NodeUnschedulable,
     TaintToleration,
     NodeAffinity,
     NodePorts,
@@ -76,7 +77,7 @@ PLUGINS: tuple[type[Plugin], ...] = (
     NodeDeclaredFeatures,
     GangScheduling,
 )
-"""All in-tree plugins, in the order of kube-scheduler's default MultiPoint list (1.36)."""
+"""All in-tree plugins, in the order of kube-scheduler's default MultiPoint list (1.37)."""
 
 _WEIGHTS = {
     "TaintToleration": 3,
@@ -86,8 +87,13 @@ _WEIGHTS = {
     "DynamicResources": 2,
 }
 
-FEATURE_GATES = {"GangScheduling": "GangScheduling"}
+FEATURE_GATES = {"GangScheduling": "GenericWorkload"}
 """Plugin name to the feature gate that must be on for the plugin to be available."""
+GATED_BEHAVIOUR: tuple[tuple[str, type[Plugin]], ...] = (
+    ("StorageCapacityScoring", VolumeBindingWithoutScore),
+    ("VolumeLimitScaling", NodeVolumeLimitsByCount),
+)
+"""Feature gates with the plugin that replaces the one of the same name while the gate is off."""
 
 DEFAULT_MULTIPOINT: tuple[tuple[str, int], ...] = tuple((p.name, _WEIGHTS.get(p.name, 0)) for p in PLUGINS)
 """Default plugins of a profile, as (name, weight); those with a disabled feature gate are left out later.

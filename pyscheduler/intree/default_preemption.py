@@ -38,6 +38,7 @@ from pyscheduler.api import (
     Rejection,
     Status,
     StatusError,
+    found_placement,
 )
 from pyscheduler.intree._label_selectors import aggregate
 from pyscheduler.intree._problems import invalid, raise_for_problems
@@ -138,7 +139,7 @@ class DefaultPreemption(PreemptionPlugin, PreEnqueuePlugin):
         result = yield from self._dry_run(cycle, pod, diagnosis, exhaustive=False)
         if result.count:
             node_name, chosen = result.nominate()
-            return Nominate(node_name, chosen.victims)
+            return Nominate(node_name, chosen.victims, found_placement(node_name, len(chosen.victims)))
         found = _no_candidates(diagnosis.total_nodes, result)
         if found.status is Code.ERROR:
             raise StatusError(found.message)
@@ -155,8 +156,9 @@ class DefaultPreemption(PreemptionPlugin, PreEnqueuePlugin):
         result = exhaust(self._dry_run(cycle, pod, diagnosis, exhaustive=True))
         if not result.count:
             return _no_candidates(diagnosis.total_nodes, result)
-        ties = result.best()
-        return PreemptionSearch(Code.SUCCESS, "", ties[0], result.candidates(), ties)
+        ties, candidates = result.best(), result.candidates()
+        message = found_placement(ties[0], len(candidates[ties[0]].victims))
+        return PreemptionSearch(Code.SUCCESS, message, ties[0], candidates, ties)
 
     def choose(self, candidates: Mapping[str, Candidate]) -> str:
         return best(candidates)[0]

@@ -43,7 +43,8 @@ DEVICE_CLASS = ResourceKind("resource.k8s.io", "v1", "deviceclasses", "DeviceCla
 CLASS_PREFIX = "deviceclass.resource.kubernetes.io/"
 """Prefix of the resource name by which a container may request a device of any class."""
 NOT_ALLOCATED = Rejection("pod has resource claims, which this scheduler does not allocate yet", resolvable=False)
-NO_CLAIMS = Rejection("no new claims to deallocate")
+NO_CLAIMS = Rejection()
+"""No claims to deallocate; since 1.37 kube-scheduler gives no reason for that."""
 
 _PRE_FILTER_RAN: StateKey[bool] = StateKey("DynamicResources PreFilter")
 """Set once PreFilter has run as far as this plugin."""

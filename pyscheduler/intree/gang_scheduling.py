@@ -1,4 +1,4 @@
-"""GangScheduling: hold the pods of a PodGroup until enough of them can start together (KEP-4671, alpha)."""
+"""GangScheduling: hold the pods of a PodGroup until enough of them can start together (KEP-4671, GenericWorkload)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,11 @@ from pyscheduler.api import (
 )
 from pyscheduler.intree._hints import queue_if
 
-POD_GROUP = ResourceKind("scheduling.k8s.io", "v1alpha2", "podgroups", "PodGroup", optional=True)
+POD_GROUPS = tuple(
+    ResourceKind("scheduling.k8s.io", version, "podgroups", "PodGroup", optional=True)
+    for version in ("v1beta1", "v1alpha3", "v1alpha2")
+)
+"""PodGroups in the versions that Kubernetes 1.37 and 1.36 (v1alpha2) serve; the fields read here are the same."""
 PERMIT_TIMEOUT = 5 * 60.0
 """Seconds that a member waits in Permit for the others."""
 
@@ -43,12 +47,12 @@ class GangScheduling(PreEnqueuePlugin, PermitPlugin):
     are not implemented: a group that fits only in part holds its reservations until the first member has waited for 5
     minutes, and two such groups can block each other for that long.
 
-    Differences to kube-scheduler 1.36: succeeded members count (kubernetes#142330), waiting members are rejected when
+    Differences to kube-scheduler: succeeded members count (kubernetes#142330), waiting members are rejected when
     their PodGroup is deleted, and no pod is evicted for a member before minCount members can start.
     """
 
     name = "GangScheduling"
-    watches = (POD_GROUP,)
+    watches = POD_GROUPS
     counts_succeeded = True
 
     def __init__(self, args: Any, handle: Handle) -> None:
@@ -57,11 +61,13 @@ class GangScheduling(PreEnqueuePlugin, PermitPlugin):
         """Members found unschedulable since a member of their group last reached Permit."""
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
-        # The group of a pod and the policy of a PodGroup are immutable.
+        # The group of a pod is immutable; minCount of a PodGroup may be lowered.
         return (
             ClusterEventWithHint(POD, Action.ADD, self._member_added),
             ClusterEventWithHint(SUCCEEDED_POD, Action.ADD, self._member_added),
-            ClusterEventWithHint(POD_GROUP.kind, Action.ADD | Action.DELETE, self._pod_group_changed),
+            ClusterEventWithHint(
+                POD_GROUPS[0].kind, Action.ADD | Action.UPDATE | Action.DELETE, self._pod_group_changed
+            ),
         )
 
     def _member_added(self, pod: Pod, event: ClusterEvent) -> QueueingHint:
@@ -76,7 +82,7 @@ class GangScheduling(PreEnqueuePlugin, PermitPlugin):
         group = _group_of(pod)
         if group is None:
             return None
-        pod_group = self.handle.objects[POD_GROUP].get(group)
+        pod_group = self._pod_group(group)
         if pod_group is None:
             text = f'waiting for pods\'s pod group "{group[1]}" to appear in scheduling queue'
             return Rejection(text, resolvable=False)
@@ -94,11 +100,11 @@ class GangScheduling(PreEnqueuePlugin, PermitPlugin):
         group = _group_of(pod)
         if group is None:
             return None
-        pod_group = self.handle.objects[POD_GROUP].get(group)
+        pod_group = self._pod_group(group)
         if pod_group is None:
             namespace, name = group
             # The error requeues the pod soon; by then PreEnqueue gates it, or the PodGroup exists again.
-            missing = f'podgroup.{POD_GROUP.group} "{name}" not found'
+            missing = f'podgroup.{POD_GROUPS[0].group} "{name}" not found'
             for waiting in self._waiting(group):
                 waiting.reject(self.name, missing)
             raise StatusError(f"failed to get podGroup {namespace}/{name}: {missing}")
@@ -119,7 +125,7 @@ class GangScheduling(PreEnqueuePlugin, PermitPlugin):
     ) -> Rejection | None:
         """Allow preemption for a member once minCount members have a node or a nomination."""
         group = _group_of(pod)
-        pod_group = None if group is None else self.handle.objects[POD_GROUP].get(group)
+        pod_group = None if group is None else self._pod_group(group)
         min_count = None if pod_group is None else _min_count(pod_group)
         if group is None or min_count is None:
             return None
@@ -145,6 +151,11 @@ class GangScheduling(PreEnqueuePlugin, PermitPlugin):
         if len(members.keys() - unschedulable) < min_count:
             del self._unschedulable[group]
             self.handle.nominator.clear(members.values())
+
+    def _pod_group(self, group: tuple[str, str]) -> Mapping[str, Any] | None:
+        """Return the PodGroup in the newest version that the API server has it in; None if there is none."""
+        found = (self.handle.objects[kind].get(group) for kind in POD_GROUPS)
+        return next((pod_group for pod_group in found if pod_group is not None), None)
 
     def _placed(self, group: tuple[str, str]) -> set[str]:
         """Return the members that count as started: bound, assumed or succeeded."""

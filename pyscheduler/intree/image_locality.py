@@ -27,8 +27,8 @@ from pyscheduler.api.objects import Container, PodSpec
 _MEBIBYTE = 1024 * 1024
 MIN_THRESHOLD = 23 * _MEBIBYTE
 """Bytes of images up to which a node scores 0."""
-MAX_CONTAINER_THRESHOLD = 1000 * _MEBIBYTE
-"""Bytes of images per container at which a node has the maximum score."""
+MAX_IMAGE_THRESHOLD = 1000 * _MEBIBYTE
+"""Bytes of images, for each image of the pod, at which a node has the maximum score."""
 
 
 class _ImageUses(msgspec.Struct, frozen=True):
@@ -69,7 +69,7 @@ class ImageLocality(PreScorePlugin, ScorePlugin):
     def sign_group(self, group: PodSignatureGroup) -> Hashable:
         nodes, spec = self.handle.nodes.table(), group.spec
         known = tuple(name for name in _image_names(spec) if nodes.nodes_with_image(name))
-        return known, len(_containers(spec))
+        return known, len(_image_names(spec))
 
     @property
     def signing_version(self) -> int:
@@ -92,12 +92,14 @@ class ImageLocality(PreScorePlugin, ScorePlugin):
 
 
 def _image_uses(pod: Pod, nodes: NodeTable) -> _ImageUses:
-    uses = tuple((name, size) for name in _image_names(pod.spec) if (size := _counted(name, nodes)))
-    return _ImageUses(uses, MAX_CONTAINER_THRESHOLD * len(_containers(pod.spec)))
+    names = _image_names(pod.spec)
+    uses = tuple((name, size) for name in names if (size := _counted(name, nodes)))
+    return _ImageUses(uses, MAX_IMAGE_THRESHOLD * len(names))
 
 
 def _image_names(spec: PodSpec) -> list[str]:
-    volumes: list[Mapping[str, object]] = [v["image"] for v in spec.volumes or () if v.get("image")]
+    """Return the images of all containers and image volumes, one entry per use."""
+    volumes: list[Mapping[str, object]] = [v["image"] for v in spec.volumes or () if v.get("image") is not None]
     return [_tagged(c.image) for c in _containers(spec)] + [_tagged(str(v.get("reference", ""))) for v in volumes]
 
 

@@ -190,8 +190,7 @@ _TOPOLOGY_SCORE: StateKey[DomainCounts] = StateKey("InterPodAffinity score")
 class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
     """Reject nodes by required pod (anti-)affinity of the pod and of placed pods; score by the preferred terms of both.
 
-    Terminating pods count. The namespaceSelector of an incoming pod's term selects namespaces by label; if it matches a
-    namespace without labels, it selects all namespaces. Kube-scheduler does the same.
+    Terminating pods count. The namespaceSelector of an incoming pod's term selects namespaces by label.
     """
 
     name = "InterPodAffinity"

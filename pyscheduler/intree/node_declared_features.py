@@ -43,7 +43,7 @@ _NEEDED = StateKey[frozenset[str]]("NodeDeclaredFeatures needed")
 class NodeDeclaredFeatures(PreFilterPlugin, FilterPlugin):
     """Reject nodes that do not declare a feature that the pod's spec uses (status.declaredFeatures).
 
-    Of the features that kubelets declare in 1.36, only these two decide where a new pod can run.
+    Of the features that kubelets declare, only these two decide where a new pod can run.
     """
 
     name = "NodeDeclaredFeatures"

@@ -13,10 +13,12 @@ from pyscheduler.api import (
     Cycle,
     FilterPlugin,
     NodeInfo,
+    NodeNames,
     NodeTable,
     NodeToStatus,
     Pod,
     PodSignatureGroup,
+    PreFilterPlugin,
     Reads,
     Rejection,
 )
@@ -24,7 +26,7 @@ from pyscheduler.api import (
 OTHER_NODE = Rejection("node(s) didn't match the requested node name", resolvable=False)
 
 
-class NodeName(FilterPlugin):
+class NodeName(PreFilterPlugin, FilterPlugin):
     """Reject every node but the one in spec.nodeName.
 
     The node name is not part of a pod's signature. Caching by signature is safe: queued pods have no node name.
@@ -35,12 +37,16 @@ class NodeName(FilterPlugin):
     reads_labels = False
     reads_claims = False
     reads_match_fields = False
+    pre_reads_nodes = False
 
     def sign_group(self, group: PodSignatureGroup) -> Hashable:
         return ()  # spec.nodeName is not part of a group
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         return (ClusterEventWithHint(NODE, Action.ADD),)
+
+    def pre_filter(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> NodeNames | None:
+        return NodeNames(frozenset((pod.node_name,))) if pod.node_name else None
 
     def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:
         return None if not pod.node_name or pod.node_name == node.name else OTHER_NODE

@@ -17,6 +17,7 @@ from pyscheduler.api import (
     NodeToStatus,
     Pod,
     PodSignatureGroup,
+    PreFilterPlugin,
     QueueingHint,
     Reads,
     Rejection,
@@ -32,7 +33,7 @@ CORDON = Taint(key="node.kubernetes.io/unschedulable", effect=NO_SCHEDULE)
 """Taint that a pod must tolerate to run on a node with spec.unschedulable, even if the node lacks the taint."""
 
 
-class NodeUnschedulable(FilterPlugin):
+class NodeUnschedulable(PreFilterPlugin, FilterPlugin):
     """Reject nodes with spec.unschedulable."""
 
     name = "NodeUnschedulable"
@@ -40,6 +41,7 @@ class NodeUnschedulable(FilterPlugin):
     reads_labels = False
     reads_claims = False
     reads_match_fields = False
+    pre_reads_nodes = False
 
     def sign_group(self, group: PodSignatureGroup) -> Hashable:
         return packed(group.spec.tolerations)
@@ -56,6 +58,9 @@ class NodeUnschedulable(FilterPlugin):
 
     def _pod_tolerates_now(self, pod: Pod, event: ClusterEvent) -> QueueingHint:
         return queue_if(event.new.uid == pod.uid and _tolerates_cordon(event.new))
+
+    def pre_filter(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> None:
+        """Accept every pod: kube-scheduler runs the plugin at this point too, for an alpha feature."""
 
     def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:
         return UNSCHEDULABLE if node.unschedulable and not _tolerates_cordon(pod) else None

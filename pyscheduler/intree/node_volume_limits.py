@@ -43,13 +43,24 @@ from pyscheduler.intree.volumes.attachable import (
     inline_drivers,
 )
 from pyscheduler.intree.volumes.attached import AttachedVolumes, NodeVolumes
-from pyscheduler.intree.volumes.limit_hints import LimitHints, limits_of, needs_attaching
-from pyscheduler.intree.volumes.object_index import ObjectIndex
+from pyscheduler.intree.volumes.csi_nodes import (
+    InstalledDrivers,
+    VolumeLimits,
+    drivers_of,
+    limits_of,
+    must_be_installed,
+)
+from pyscheduler.intree.volumes.limit_hints import LimitHints, needs_attaching
 from pyscheduler.intree.volumes.objects import Storage, sign_volumes
 
 TOO_MANY = Rejection("node(s) exceed max volume count")
 _UNKNOWN_COUNT = 1_000_000
 """More than any limit, so that the volumes of such a pod are examined one by one."""
+
+
+def not_installed(driver: str) -> Rejection:
+    """Return the rejection of a node that lacks a driver."""
+    return Rejection(f"{driver} CSI driver is not installed on the node")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +83,8 @@ class _IncomingVolumes(msgspec.Struct, frozen=True):
     volumes: frozenset[Attachable] = frozenset()
     problem: str = ""
     missing: bool = False
+    required: tuple[str, ...] = ()
+    """Drivers that must be installed on the node."""
 
     def rejection(self) -> Rejection | None:
         """Return the rejection by every node while a claim is missing. StatusError for any other problem."""
@@ -85,7 +98,10 @@ _INCOMING_VOLUMES: StateKey[tuple[_IncomingVolumes, _IncomingVolumes]] = StateKe
 
 
 class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
-    """Reject nodes with no attachments left for the pod's volumes; a volume that is already attached does not count."""
+    """Reject nodes with no attachments left for the pod's volumes; a volume that is already attached does not count.
+
+    Nodes without a driver whose CSIDriver has preventPodSchedulingIfMissing are rejected too (VolumeLimitScaling).
+    """
 
     name = "NodeVolumeLimits"
     reads = Reads.EVERYTHING
@@ -94,12 +110,20 @@ class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
     reads_match_fields = False
     pre_reads_nodes = False
     reads_identity = True  # the names of ephemeral claims contain the pod's name
-    watches = (kinds.CLAIM, kinds.VOLUME, kinds.STORAGE_CLASS, kinds.CSI_NODE, kinds.VOLUME_ATTACHMENT)
+    watches = (
+        kinds.CLAIM,
+        kinds.VOLUME,
+        kinds.STORAGE_CLASS,
+        kinds.CSI_NODE,
+        kinds.CSI_DRIVER,
+        kinds.VOLUME_ATTACHMENT,
+    )
 
     def __init__(self, args: Any, handle: Handle) -> None:
         super().__init__(args, handle)
         self._storage = Storage(handle)
-        self._limits = _Limits(handle)
+        self._limits = VolumeLimits(handle)
+        self._installed = InstalledDrivers(handle)
         self._attached = AttachedVolumes(handle, self._storage)
 
     def sign_group(self, group: PodSignatureGroup) -> Hashable:
@@ -110,6 +134,7 @@ class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
         return (
             ClusterEventWithHint(kinds.CSI_NODE.kind, Action.ADD | Action.DELETE),
             ClusterEventWithHint(kinds.CSI_NODE.kind, Action.UPDATE, hints.limit_changed),
+            ClusterEventWithHint(kinds.CSI_DRIVER.kind, Action.UPDATE | Action.DELETE, hints.driver_changed),
             ClusterEventWithHint(NODE, Action.ADD),
             ClusterEventWithHint(POD, Action.DELETE, hints.pod_deleted),
             ClusterEventWithHint(POD, Action.ADD, hints.pod_placed),
@@ -123,23 +148,38 @@ class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
         if not pod.spec.volumes or not needs_attaching(pod.signature):
             return SKIP_SIGNATURE_GROUP
         with_csi_node = self._incoming(pod, has_csi_node=True)
-        # Nodes without a CSINode have no limits, so only a problem matters there; they have no others than these.
-        without = self._incoming(pod, has_csi_node=False) if with_csi_node.problem else with_csi_node
+        # Nodes without a CSINode have no limits, so only problems and required drivers matter there, and they have no
+        # others than these.
+        is_relevant = with_csi_node.problem or with_csi_node.required
+        without = self._incoming(pod, has_csi_node=False) if is_relevant else with_csi_node
         cycle[_INCOMING_VOLUMES] = without, with_csi_node
-        return None if self._limits.any or with_csi_node.problem else SKIP
+        return None if self._limits.any or is_relevant else SKIP
 
     def _incoming(self, pod: Pod, has_csi_node: bool) -> _IncomingVolumes:
         try:
-            return _IncomingVolumes(frozenset(attachable_volumes(self._storage, pod, has_csi_node, is_placed=False)))
+            volumes = frozenset(attachable_volumes(self._storage, pod, has_csi_node, is_placed=False))
+            return _IncomingVolumes(volumes, required=self._required_drivers(volumes))
         except CannotAttach as problem:
             return _IncomingVolumes(problem=str(problem), missing=problem.missing)
+
+    def _required_drivers(self, volumes: Set[Attachable]) -> tuple[str, ...]:
+        """Return the drivers of the volumes that must be installed on the node."""
+        drivers = sorted({driver for driver, _ in volumes})
+        return tuple(driver for driver in drivers if must_be_installed(self._storage.csi_driver(driver)))
 
     def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:
         csi_node = self._storage.csi_node(node.name)
         incoming = cycle[_INCOMING_VOLUMES][csi_node is not None]
         rejection = incoming.rejection()
-        if rejection is not None or csi_node is None or not incoming.volumes:
+        if rejection is not None or not incoming.volumes:
             return rejection
+        if incoming.required:
+            installed = drivers_of(csi_node)
+            for driver in incoming.required:
+                if driver not in installed:
+                    return not_installed(driver)
+        if csi_node is None:
+            return None
         limits = limits_of(csi_node)
         if not limits:
             return None
@@ -152,11 +192,13 @@ class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
     def filter_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> NodeToStatus:
         statuses = NodeToStatus(len(nodes))
         without, with_csi_node = cycle[_INCOMING_VOLUMES]
-        if without.problem or with_csi_node.problem:
+        if without.problem or with_csi_node.problem or with_csi_node.required:
             has = self._have_csi_node(nodes.names)
             for at, incoming in ((~has, without), (has, with_csi_node)):
                 if at.any() and (rejection := incoming.rejection()) is not None:
                     statuses.reject(at, rejection)
+                for driver in incoming.required:
+                    statuses.reject(at & ~nodes.named(self._installed.nodes_with(driver)), not_installed(driver))
         full = self._full_nodes(with_csi_node, nodes)
         if full:
             mask = np.zeros(len(nodes), np.bool_)
@@ -220,33 +262,8 @@ def _is_full(node: NodeVolumes, incoming: Set[Attachable], limits: Mapping[str, 
     return any(node.used.get(driver, 0) + n > limits[driver] for driver, n in new.items() if driver in limits)
 
 
-class _Limits:
-    """Limits of all drivers, from the CSINodes."""
+class NodeVolumeLimitsByCount(NodeVolumeLimits):
+    """NodeVolumeLimits while the feature gate VolumeLimitScaling is off: no driver has to be installed."""
 
-    def __init__(self, handle: Handle) -> None:
-        csi_nodes = handle.objects[kinds.CSI_NODE]
-        self._by_driver = ObjectIndex(
-            handle, kinds.CSI_NODE, lambda key: limits_of(csi_nodes[key]) if key in csi_nodes else None, dict.keys
-        )
-        self._least: dict[str, int | None] = {}
-        self._version = -1
-
-    @property
-    def any(self) -> bool:
-        """Return True if a driver has a limit on some node."""
-        return bool(self._by_driver.values)
-
-    @property
-    def by_node(self) -> Mapping[tuple[str, str], Mapping[str, int]]:
-        """Limits by driver of each CSINode, by its key."""
-        return self._by_driver.parsed
-
-    def least(self, driver: str) -> int | None:
-        """Return the driver's lowest limit; None if it has no limits."""
-        if self._version != self._by_driver.version:
-            self._version = self._by_driver.version
-            self._least.clear()
-        if driver not in self._least:
-            limits = self._by_driver.by_value(driver).values()
-            self._least[driver] = min((each[driver] for each in limits), default=None)
-        return self._least[driver]
+    def _required_drivers(self, volumes: Set[Attachable]) -> tuple[str, ...]:
+        return ()

@@ -10,7 +10,7 @@ from pyscheduler.api import (
     POD,
     SKIP_SIGNATURE,
     SKIP_SIGNATURE_GROUP,
-    UNSCHEDULABLE_POD,
+    TARGET_POD,
     Action,
     ClusterEvent,
     ClusterEventWithHint,
@@ -132,7 +132,7 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
             events_to_register += [
                 ClusterEventWithHint(kind.kind, every, self._default_selector_changed) for kind in KINDS
             ]
-            events_to_register.append(ClusterEventWithHint(UNSCHEDULABLE_POD, Action.UPDATE, self._owner_changed))
+            events_to_register.append(ClusterEventWithHint(TARGET_POD, Action.UPDATE, self._owner_changed))
         return events_to_register
 
     def _pod_changed(self, pod: Pod, event: ClusterEvent) -> QueueingHint:

@@ -20,6 +20,7 @@ from pyscheduler.api import (
     Pod,
     PodSignature,
     PodSignatureGroup,
+    PreFilterPlugin,
     PreScorePlugin,
     QueueingHint,
     Reads,
@@ -40,7 +41,7 @@ _HARD = (NO_SCHEDULE, NO_EXECUTE)
 _SOFT = (PREFER_NO_SCHEDULE,)
 
 
-class TaintToleration(FilterPlugin, PreScorePlugin, ScorePlugin):
+class TaintToleration(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
     """Reject nodes with untolerated NoSchedule or NoExecute taints; prefer few untolerated PreferNoSchedule taints."""
 
     name = "TaintToleration"
@@ -66,6 +67,9 @@ class TaintToleration(FilterPlugin, PreScorePlugin, ScorePlugin):
 
     def _own_tolerations_changed(self, pod: Pod, event: ClusterEvent) -> QueueingHint:
         return queue_if(event.new.uid == pod.uid)
+
+    def pre_filter(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> None:
+        """Accept every pod: kube-scheduler runs the plugin at this point too, for an alpha feature."""
 
     def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:
         return UNTOLERATED if node.taints and has_untolerated(pod.signature, node.taints, _HARD) else None

@@ -1,13 +1,15 @@
 """VolumeBinding: place a pod where its volumes are accessible or can be provisioned, and bind them before the pod.
 
 Binds claims of classes with `volumeBindingMode: WaitForFirstConsumer`; the PV controller binds all others earlier.
-Scoring by storage capacity (KEP-1845, alpha in 1.36) is not implemented, so Score is always skipped.
+Score prefers nodes with much free storage, of the volumes that the claims would be bound to or of CSIStorageCapacities
+(StorageCapacityScoring, KEP-1845). It is skipped for pods without unbound claims, for which kube-scheduler returns 0.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -34,13 +36,14 @@ from pyscheduler.api import (
     Rejection,
     ReservePlugin,
     ScorePlugin,
+    Scores,
     Skip,
     StateKey,
     StatusError,
     VolumeClaim,
 )
 from pyscheduler.intree._problems import invalid, raise_for_problems
-from pyscheduler.intree._scoring import UtilizationShapePoint
+from pyscheduler.intree._scoring import UtilizationShapePoint, shape_problems
 from pyscheduler.intree.volumes import objects as kinds
 from pyscheduler.intree.volumes.assume_cache import AssumeCache, VolumeAssumeCache
 from pyscheduler.intree.volumes.binder import BindingChecker, PodBinding, assume, restore, write
@@ -64,27 +67,46 @@ from pyscheduler.intree.volumes.objects import (
 )
 from pyscheduler.intree.volumes.provision import Provisioner
 from pyscheduler.intree.volumes.search import PodVolumeSearch, rejection
+from pyscheduler.intree.volumes.storage_use import StorageScorer
 
 UNBOUND_IMMEDIATE = Rejection("pod has unbound immediate PersistentVolumeClaims", resolvable=False)
 _GATED = "unexpected field `shape`, remove it or turn on the feature gate StorageCapacityScoring"
+_DEFAULT_SHAPE = (UtilizationShapePoint(0, 10), UtilizationShapePoint(100, 0))
 
 
 @dataclass(frozen=True, slots=True)
 class VolumeBindingArgs:
-    """kubescheduler.config.k8s.io/v1 VolumeBindingArgs: seconds that PreBind waits for the volumes to be bound."""
+    """kubescheduler.config.k8s.io/v1 VolumeBindingArgs: seconds that PreBind waits for the volumes to be bound.
+
+    `shape` are points of the function from the utilization of storage to the score; it falls by default.
+    """
 
     bind_timeout_seconds: int = 600
     shape: tuple[UtilizationShapePoint, ...] | None = None
 
     def __post_init__(self) -> None:
-        problems = []
-        if self.bind_timeout_seconds < 0:
-            negative = "invalid BindTimeoutSeconds, should not be a negative value"
-            problems.append(invalid("bindTimeoutSeconds", self.bind_timeout_seconds, negative))
+        object.__setattr__(self, "shape", self.shape or _DEFAULT_SHAPE)
+        raise_for_problems(_timeout_problems(self.bind_timeout_seconds) + shape_problems(self.shape or (), "shape"))
+
+
+@dataclass(frozen=True, slots=True)
+class VolumeBindingArgsWithoutShape:
+    """VolumeBindingArgs while the feature gate StorageCapacityScoring is off: `shape` must be absent."""
+
+    bind_timeout_seconds: int = 600
+    shape: tuple[UtilizationShapePoint, ...] | None = None
+
+    def __post_init__(self) -> None:
+        problems = _timeout_problems(self.bind_timeout_seconds)
         if self.shape is not None:
             points = ",".join(f'{{"Utilization":{p.utilization},"Score":{p.score}}}' for p in self.shape)
             problems.append(f"shape: Invalid value: [{points}]: {_GATED}")
         raise_for_problems(problems)
+
+
+def _timeout_problems(seconds: int) -> list[str]:
+    negative = "invalid BindTimeoutSeconds, should not be a negative value"
+    return [invalid("bindTimeoutSeconds", seconds, negative)] if seconds < 0 else []
 
 
 _SEARCH: StateKey[PodVolumeSearch] = StateKey("VolumeBinding search")
@@ -95,9 +117,10 @@ class VolumeBinding(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, 
     """Reject nodes from which a bound volume is not accessible; bind delayed claims once a node is selected."""
 
     name = "VolumeBinding"
-    Args = VolumeBindingArgs
+    Args: ClassVar[type] = VolumeBindingArgs
     reads = Reads.OWN_NODE  # all else is in the cache key
     reads_in_dry_run = Reads.OWN_NODE
+    score_reads = Reads.EVERYTHING  # other claims of the same size may get other volumes
     reads_labels = False
     reads_claims = False
     reads_match_fields = False
@@ -111,8 +134,9 @@ class VolumeBinding(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, 
         kinds.CSI_STORAGE_CAPACITY,
     )
 
-    def __init__(self, args: VolumeBindingArgs, handle: Handle) -> None:
+    def __init__(self, args: VolumeBindingArgs | VolumeBindingArgsWithoutShape, handle: Handle) -> None:
         super().__init__(args, handle)
+        self._scorer = StorageScorer(args.shape or _DEFAULT_SHAPE)
         self._timeout = args.bind_timeout_seconds
         self._storage = Storage(handle)
         self._hints = VolumeHints(self._storage)
@@ -209,10 +233,16 @@ class VolumeBinding(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, 
     # -- score ---------------------------------------------------------------------------------------------------
 
     def pre_score(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Skip | None:
-        return SKIP_SIGNATURE_GROUP
+        if not pod.signature.volume_claims:
+            return SKIP_SIGNATURE_GROUP
+        return SKIP if _SEARCH not in cycle or cycle[_SEARCH].all_bound else None
 
     def score(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> int:
-        return 0
+        return self._scorer.score(cycle[_SEARCH].storage_use(node))
+
+    def score_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Scores:
+        uses, numbers = cycle[_SEARCH].storage_uses(nodes)
+        return np.array([self._scorer.score(each) for each in uses], np.int64)[numbers]
 
     # -- binding -------------------------------------------------------------------------------------------------
 
@@ -243,3 +273,12 @@ class VolumeBinding(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, 
             except StatusError as problem:
                 raise StatusError(f"binding volumes: {problem}") from None
         raise StatusError("binding volumes: context deadline exceeded")
+
+
+class VolumeBindingWithoutScore(VolumeBinding):
+    """VolumeBinding while the feature gate StorageCapacityScoring is off: no node is preferred."""
+
+    Args = VolumeBindingArgsWithoutShape
+
+    def pre_score(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Skip | None:
+        return SKIP_SIGNATURE_GROUP

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyscheduler.config.gates import GATES, FeatureGates
+from pyscheduler.config.gates import FeatureGates
 from pyscheduler.core.context import Context
 from pyscheduler.shell.counting import Labels
 from pyscheduler.shell.executor import Executor
@@ -31,5 +31,5 @@ def register_gauges(metrics: Metrics, context: Context, executor: Executor, gate
     metrics.held_up.set_function(executor.bindings.detached_by_plugin)
     metrics.evaluations.set_function(evaluations)
     metrics.features.set_function(
-        lambda: {(gate.name, gate.stage.label): gates.on(gate.name) for gate in GATES.values()}
+        lambda: {(gate.name, gate.stage.label): gates.on(gate.name) for gate in gates.known.values()}
     )

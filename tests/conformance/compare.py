@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 
 Answer = Mapping[str, Any]
 
+_IDLE = "VolumeBinding"
+"""Score plugin that rates every node 0 for pods without unbound claims; here it is skipped for them."""
 _NODE_FIELDS = ("feasible", "plugin", "code", "reasons")
 
 
@@ -50,12 +52,38 @@ def differences(theirs: Answer, ours: Answer) -> Found:
     yield from _verdict("prefilter", theirs, ours, ("status", "plugin", "reasons", "nodeNames"))
     yield from _by_name("nodes", theirs, ours, _node)
     yield from _by_name("weights", theirs, ours, _value)
-    yield from _by_name("scores", theirs, ours, _scores)
+    yield from _by_name("scores", _without_idle_scores(theirs, ours), ours, _scores)
     yield from _by_name("total", theirs, ours, _value)
     yield from _plain("choice", theirs, ours, ("choice",))
     yield from _plain("message", theirs, ours, ("filter_message",))
     yield from _preemption(theirs.get("preemption"), ours.get("preemption"))
-    yield from _plain("message", theirs, ours, ("fit_error_message",))
+    chosen = (ours.get("preemption") or {}).get("nominatedNode") or ""
+    yield from _value("message", "fit_error_message", _nominating(theirs, chosen), ours.get("fit_error_message"))
+
+
+def _without_idle_scores(theirs: Answer, ours: Answer) -> Answer:
+    """Return kube-scheduler's result without VolumeBinding's scores if all are 0 and the plugin skips the pod here."""
+    scores = theirs.get("scores") or {}
+    idle = _IDLE in scores and _IDLE not in (ours.get("scores") or {}) and not any(scores[_IDLE].values())
+    return {**theirs, "scores": {name: scores[name] for name in scores if name != _IDLE}} if idle else theirs
+
+
+def _nominating(theirs: Answer, node: str) -> str | None:
+    """Return kube-scheduler's message as it would be if it had nominated this node, which is as good as its own."""
+    message: str | None = theirs.get("fit_error_message")
+    preemption = theirs.get("preemption") or {}
+    return _as_if_nominating(message, preemption, node) if message else message
+
+
+def _as_if_nominating(message: str, preemption: Answer, node: str) -> str:
+    own = _placement(preemption, preemption.get("nominatedNode"))
+    return message.replace(own, _placement(preemption, node)) if own else message
+
+
+def _placement(preemption: Answer, node: str | None) -> str:
+    """Return the part of the messages that depends on the nominated node; "" without one."""
+    candidate = (preemption.get("candidates") or {}).get(node or "")
+    return f"pod on node {node}, preempting {len(candidate['victims'])} victims" if candidate else ""
 
 
 def _attempts(theirs: Sequence[Answer], ours: Sequence[Answer]) -> Found:
@@ -140,7 +168,9 @@ def _preemption(theirs: Answer | None, ours: Answer | None) -> Found:
         yield from _value("preemption", "all of it", theirs, ours)
         return
     yield from _by_name("candidates", theirs, ours, _candidate)
-    yield from _plain("preemption", theirs, ours, ("status", "message", "ties"))
+    yield from _plain("preemption", theirs, ours, ("status", "ties"))
+    expected = _as_if_nominating(theirs.get("message") or "", theirs, ours.get("nominatedNode") or "")
+    yield from _value("preemption", "message", expected, ours.get("message") or "")
     yield from _nomination(theirs, ours)
 
 

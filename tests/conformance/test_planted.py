@@ -13,17 +13,19 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
-from pyscheduler.api import Cycle, DefaultNormalizeScore, NodeInfo, Pod, Rejection
+from pyscheduler.api import Cycle, DefaultNormalizeScore, NodeInfo, NodeTable, Pod, Rejection, found_placement
 from pyscheduler.cli.evaluate import Evaluator
-from pyscheduler.intree import PLUGINS, node_affinity
+from pyscheduler.intree import PLUGINS, image_locality, node_affinity
 from pyscheduler.intree import inter_pod_affinity as affinity
 from pyscheduler.intree import node_resources_fit as fit
 from pyscheduler.intree._preferred import FewPreferences
+from pyscheduler.intree.preemption.victims import by_importance
 from pyscheduler.intree.spread import counts as spread_counts
-from pyscheduler.intree.volumes import limit_hints
+from pyscheduler.intree.volumes import csi_nodes, storage_use
 from tests.conformance import ours, records
 from tests.conformance.compare import Difference, compare
 from tests.conformance.coverage import subjects
@@ -54,6 +56,18 @@ def _plant(plugin: str, bug: str, **instead: Any) -> Plant:
 def _elsewhere(plugin: str, bug: str, name: str, value: Any) -> Plant:
     """Return a plant; `name` is relative to pyscheduler."""
     return Plant(plugin, bug, {name: value})
+
+
+def _counted_in_every_budget(budgets: Iterable[Any], pod: Pod, left: dict[Any, int]) -> bool:
+    covering = [budget for budget in budgets if budget.covers(pod)]
+    for budget in covering:
+        left[budget] = left.get(budget, budget.allowed) - 1
+    return any(left[budget] < 0 for budget in covering)
+
+
+def _maximum_of_containers(pod: Pod, nodes: NodeTable) -> Any:
+    containers = (*pod.spec.containers, *(pod.spec.init_containers or ()))
+    return msgspec.structs.replace(image_uses(pod, nodes), most=image_locality.MAX_IMAGE_THRESHOLD * len(containers))
 
 
 def _full_when_nearly(self: Any, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:
@@ -96,7 +110,8 @@ def _never_first(self: Any) -> bool:
     return False
 
 
-limits_of, fit_why_not = limit_hints.limits_of, fit._insufficient_resources
+limits_of, fit_why_not = csi_nodes.limits_of, fit._insufficient_resources
+utilization, image_uses = storage_use._utilization, image_locality._image_uses
 skew_of = spread_counts.Skew.of
 NOTHING: Mapping[str, Any] = {}
 
@@ -170,6 +185,7 @@ PLANTS = (
         "ImageLocality", "images are not scaled by their spread", _counted=lambda image, nodes: nodes.image_size(image)
     ),
     _plant("ImageLocality", "minimum threshold is 0", MIN_THRESHOLD=0),
+    _plant("ImageLocality", "image volumes do not raise the maximum", _image_uses=_maximum_of_containers),
     _plant("ImageLocality", "missing tag is not latest", _tagged=lambda image: image),
     _plant("NodeDeclaredFeatures", "user namespaces need another feature", HOST_NETWORK="Other"),
     _plant(
@@ -193,6 +209,19 @@ PLANTS = (
         "VolumeAttachments are ignored",
         "intree.volumes.attached.AttachedVolumes._read",
         lambda *_: None,
+    ),
+    _plant("NodeVolumeLimits", "no driver has to be installed", must_be_installed=lambda _: False),
+    _elsewhere(
+        "VolumeBinding",
+        "full storage is preferred",
+        "intree.volumes.storage_use._utilization",
+        lambda use: 100 - utilization(use),
+    ),
+    _elsewhere(
+        "VolumeBinding",
+        "claims of a class do not add up",
+        "intree.volumes.search.use_of_capacity",
+        dict,
     ),
     _elsewhere("VolumeBinding", "capacity is ignored", "intree.volumes.provision.volume_limit", lambda _: 1 << 62),
     _elsewhere(
@@ -300,10 +329,16 @@ PLANTS = (
         "intree.affinity.namespaces.NamespaceLister.chosen",
         lambda *_: frozenset(),
     ),
+    _elsewhere(
+        "InterPodAffinity",
+        "selectors are not resolved",
+        "intree.affinity.namespaces.NamespaceLister.resolved",
+        lambda _, term: term,
+    ),
     _plant(
         "DynamicResources",
         "PostFilter does not need PreFilter",
-        **{"DynamicResources.post_filter": lambda *_: Rejection("no new claims to deallocate")},
+        **{"DynamicResources.post_filter": lambda *_: Rejection()},
     ),
     _plant("DynamicResources", "empty reason", NO_CLAIMS=Rejection("")),
     _elsewhere(
@@ -315,9 +350,17 @@ PLANTS = (
     _elsewhere(
         "DefaultPreemption",
         "importance is reversed",
-        "intree.preemption.victims._insertion_rank",
-        lambda rank: (-rank[0], -rank[1], -rank[2]),
+        "intree.preemption.victims.by_importance",
+        lambda pods: by_importance(pods)[::-1],
     ),
+    _elsewhere(
+        "DefaultPreemption",
+        "every budget counts each pod",
+        "intree.preemption.budgets._is_violated",
+        _counted_in_every_budget,
+    ),
+    _plant("DefaultPreemption", "victims are not counted", found_placement=lambda node, _: found_placement(node, 0)),
+    _elsewhere("NodeName", "PreFilter keeps all nodes", "intree.node_name.NodeName.pre_filter", lambda *_: None),
     _elsewhere(
         "DefaultPreemption",
         "most victims are preferred",

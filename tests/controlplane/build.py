@@ -49,7 +49,7 @@ def to_stderr(line: str) -> None:
 
 
 def kubernetes_version(module: Path = MODULE) -> str:
-    """Return the release that go.mod requires, as `v1.36.3`."""
+    """Return the release that go.mod requires, as `v1.37.2`."""
     found = re.search(r"^\tk8s\.io/kubernetes (v\S+)", (module / "go.mod").read_text(), re.MULTILINE)
     if not found:
         raise BuildError(f"{module / 'go.mod'}: no line requires k8s.io/kubernetes; restore the file from git")

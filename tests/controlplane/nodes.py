@@ -104,7 +104,7 @@ _NODE_INFO: dict[str, Any] = {
     "kernelVersion": "",
     "osImage": "none",
     "containerRuntimeVersion": "none://0",
-    "kubeletVersion": "v1.36.3",
+    "kubeletVersion": "v1.37.2",
     "kubeProxyVersion": "",
     "operatingSystem": "linux",
     "architecture": "amd64",

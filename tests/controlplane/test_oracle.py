@@ -91,8 +91,8 @@ def test_pod_that_fits_nowhere_has_the_full_message(evaluate: Evaluate) -> None:
 
     assert report["filter_message"] == "0/2 nodes are available: 2 Insufficient cpu."
     assert report["fit_error_message"] == (
-        "0/2 nodes are available: 2 Insufficient cpu. no new claims to deallocate,"
-        " preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling."
+        "0/2 nodes are available: 2 Insufficient cpu. preemption: 0/2 nodes are available: 2"
+        " Preemption is not helpful for scheduling."
     )
     assert report["preemption"]["status"] == "Unschedulable"
     assert report["preemption"]["candidates"] == {}
@@ -105,7 +105,7 @@ def test_preemption_lists_all_candidates_and_does_not_affect_other_pods(evaluate
 
     assert first["preemption"] == {
         "status": "Success",
-        "message": "",
+        "message": "preemption: found a potential placement for pod on node b, preempting 1 victims",
         "nominatedNode": "b",
         "victims": ["default/v3"],
         "ties": ["b"],

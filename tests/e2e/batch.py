@@ -19,20 +19,20 @@ from tests.e2e.workloads import placed
 CONFIG = ROOT / "config" / "batch.yaml"
 SCHEDULER = "pyscheduler"
 
-NATIVE = "scheduling.k8s.io/v1alpha2"
-"""The version that Kubernetes 1.36 serves."""
+NATIVE = "scheduling.k8s.io/v1beta1"
+"""The version that Kubernetes 1.37 serves."""
 VOLCANO = "scheduling.volcano.sh/v1beta1"
 COSCHEDULING = "scheduling.x-k8s.io/v1alpha1"
 GATES = ("--feature-gates=GenericWorkload=true", f"--runtime-config={NATIVE}=true")
 
 SCHEDULED = {
-    NATIVE: ("PodGroupScheduled", "True"),
+    NATIVE: ("PodGroupInitiallyScheduled", "True"),
     VOLCANO: ("Scheduled", "True"),
     COSCHEDULING: ("Scheduled", "True"),
 }
 """Type and status of the condition once a group of the API is scheduled."""
 UNSCHEDULABLE = {
-    NATIVE: ("PodGroupScheduled", "False"),
+    NATIVE: ("PodGroupInitiallyScheduled", "False"),
     VOLCANO: ("Unschedulable", "True"),
     COSCHEDULING: ("Scheduled", "False"),
 }

@@ -134,8 +134,8 @@ def _workload(owner: Json, name: str, template: str, minimum: int) -> tuple[Json
             "podGroupTemplates": [{"name": template, "schedulingPolicy": policy}],
         },
     }
-    source = {"workload": {"workloadName": name, "podGroupTemplateName": template}}
-    return workload, {"podGroupTemplateRef": source, "schedulingPolicy": policy}
+    source = {"workloadName": name, "templateName": template}
+    return workload, {"workloadRef": source, "schedulingPolicy": policy}
 
 
 def spark_application(app: Json, version: str) -> Application:

@@ -68,8 +68,11 @@ def job(name: str, queue_name: str, minimum: int, size: int, cpu: int = 1) -> Ga
 
 
 def with_priority(name: str, size: int, priority: int, api: str) -> Gang:
-    """Return a group whose pods have a priority."""
-    return gang(name, size, [pod(f"{name}{i}", priority=priority) for i in range(size)], api=api)
+    """Return a group whose pods have a priority; PodGroups of Kubernetes have one of their own, 0 by default."""
+    pods = [pod(f"{name}{i}", priority=priority) for i in range(size)]
+    if api == NATIVE:
+        return gang(name, size, pods, api=api, priority=priority)
+    return gang(name, size, pods, api=api)
 
 
 # -- placement ---------------------------------------------------------------------------------------------------------

@@ -23,8 +23,13 @@ from tests.unit.config.table import ACCEPTED, KUBE, ROWS, SAMPLES, recorded
 RECORDED = recorded()
 AT_REST = ("GangScheduling", "TopologyPlacementGenerator", "PodGroupPodsCount")
 """Plugins without effect while their gates are off; kube-scheduler still runs them."""
-NOT_HERE = {("reserve", "DynamicResources"), ("preBind", "DynamicResources")}
-"""Devices are not allocated yet, so there is none to reserve."""
+NOT_HERE = {
+    ("reserve", "DynamicResources"),
+    ("preBind", "DynamicResources"),
+    ("podGroupPostFilter", "DynamicResources"),
+    ("podGroupPostFilter", "DefaultPreemption"),
+}
+"""Devices are not allocated yet, so there is none to reserve. Pod groups are preempted for by another part here."""
 NOT_THERE = {("preScore", "ImageLocality")}
 """ImageLocality looks up images once for all nodes."""
 

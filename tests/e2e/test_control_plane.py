@@ -32,7 +32,7 @@ async def test_real_api_server_has_the_version_of_the_module(real_control_plane:
     version = await real_control_plane.api.get("/version")
 
     assert version["gitVersion"] == kubernetes_version()
-    assert (version["major"], version["minor"]) == ("1", "36")
+    assert (version["major"], version["minor"]) == ("1", "37")
 
 
 async def test_namespace_gets_its_default_service_account(control_plane: Plane, namespace: str) -> None:

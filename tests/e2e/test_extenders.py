@@ -137,7 +137,7 @@ def _refusal(names: bool) -> str:
         refused = "1 never on the list, 3 not on the list"
         helped = "1 Preemption is not helpful for scheduling, 3 No preemption victims found for incoming pod"
     available = "0/4 nodes are available"
-    return f"{available}: {refused}. no new claims to deallocate, preemption: {available}: {helped}."
+    return f"{available}: {refused}. preemption: {available}: {helped}."
 
 
 def _check_protocol(service: Running, names: bool) -> None:

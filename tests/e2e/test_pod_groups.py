@@ -35,7 +35,7 @@ SCHEDULER = "pyscheduler"
 SERVICE_ACCOUNT = "system:serviceaccount:kube-system:pyscheduler"
 PRIORITIES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 GROUPS = ("scheduling.k8s.io", "scheduling.volcano.sh", "scheduling.x-k8s.io")
-GATES = ("--feature-gates=GenericWorkload=true", "--runtime-config=scheduling.k8s.io/v1alpha2=true")
+GATES = ("--feature-gates=GenericWorkload=true", "--runtime-config=scheduling.k8s.io/v1beta1=true")
 
 RIGHTS = {
     *(Right(group, "podgroups", verb) for group in GROUPS for verb in ("list", "watch", "get")),
@@ -91,12 +91,12 @@ APIS = {
         unschedulable=("Scheduled", "False"),
     ),
     "native": GroupApi(
-        "scheduling.k8s.io/v1alpha2",
+        "scheduling.k8s.io/v1beta1",
         lambda least: {"schedulingPolicy": {"gang": {"minCount": least}}},
         lambda _, __: {},
         lambda name: {"schedulingGroup": {"podGroupName": name}},
-        scheduled="PodGroupScheduled",
-        unschedulable=("PodGroupScheduled", "False"),
+        scheduled="PodGroupInitiallyScheduled",
+        unschedulable=("PodGroupInitiallyScheduled", "False"),
     ),
 }
 
@@ -148,9 +148,10 @@ class Gangs:
         """Create the PodGroup, if the API has one, and its pods; it needs them all."""
         if self.group_api.version:
             group = {"apiVersion": self.group_api.version, "kind": "PodGroup", "metadata": {"name": name}}
-            await self.api.create(
-                self.group_api.collection(self.namespace), {**group, "spec": self.group_api.spec(size)}
-            )
+            spec = self.group_api.spec(size)
+            if self.group_api is APIS["native"] and "priorityClassName" in fields:
+                spec["priorityClassName"] = fields["priorityClassName"]  # otherwise the group has priority 0
+            await self.api.create(self.group_api.collection(self.namespace), {**group, "spec": spec})
         spec = pod_spec(SCHEDULER, self.namespace, cpu="1", **fields, **self.group_api.fields(name))
         await asyncio.gather(*(self._create_member(name, i, size, spec) for i in range(size)))
 

@@ -109,8 +109,7 @@ async def test_pod_with_preemption_policy_never_waits(story: Story) -> None:
     assert await story.bound("there") == "a"
     await story.pod("patient", story.spec({SEAT: "3"}, priorityClassName=never))
     assert await story.unschedulable("patient") == (
-        f"0/1 nodes are available: 1 Insufficient {SEAT}. "
-        "no new claims to deallocate, preemption: not eligible due to preemptionPolicy=Never."
+        f"0/1 nodes are available: 1 Insufficient {SEAT}. preemption: not eligible due to preemptionPolicy=Never."
     )
     assert (await story.api.get(f"{story.pods}/patient"))["spec"]["preemptionPolicy"] == "Never"
     await story.exactly({"there", "patient"})

@@ -17,7 +17,7 @@ from tests.e2e.volumes import VOLUMES
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 BEARDS = "example.com/beardsecond"
-TRIED = "no new claims to deallocate, preemption: 0/{0} nodes are available: {0} "
+TRIED = "preemption: 0/{0} nodes are available: {0} "
 NO_VICTIMS = f"{TRIED}No preemption victims found for incoming pod."
 NO_HELP = f"{TRIED}Preemption is not helpful for scheduling."
 

@@ -146,7 +146,7 @@ async def test_victim_has_a_preempted_event(story: Story) -> None:
     await story.bound("preemptor")
     (event,) = await story.events("victim", "Preempted")
     content = normalized(event)
-    related = content.pop("related", None)  # kube-scheduler 1.36 tries to set it, and does not
+    related = content.pop("related", None)  # kube-scheduler tries to set it, and does not
     assert related == (reference(preemptor) if story.scheduler == PYSCHEDULER else None)
     assert content == {
         **REPORTER,

@@ -34,14 +34,14 @@ KUBEADM = (
     f"--kubeconfig={CONF}",
     "--leader-elect=true",
 )
-"""The command of kubeadm 1.36's static pod."""
+"""The command of kubeadm's static pod."""
 HARDENED = (
     *("--profiling=false", "--tls-min-version=VersionTLS12", "-v=2", "--leader-elect-lease-duration=30s"),
     *("--leader-elect-renew-deadline=20s", "--leader-elect-retry-period=1s"),
     "--tls-cipher-suites=TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
     *("--kube-api-qps=100", "--kube-api-burst=200", "--authorization-always-allow-paths=/healthz,/readyz,/livez"),
     *("--authentication-tolerate-lookup-failure=false", "--disable-http2-serving", "--log-flush-frequency=5s"),
-    *("--feature-gates=SchedulerQueueingHints=true", "--emulated-version=1.36", "--show-hidden-metrics-for-version="),
+    *("--feature-gates=VolumeLimitScaling=false", "--emulated-version=1.36", "--show-hidden-metrics-for-version="),
 )
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-scheduler"
 PROBES = ("/livez", "/readyz", "/healthz")

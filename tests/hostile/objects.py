@@ -22,7 +22,7 @@ SOMETHING = {"matchExpressions": [{"key": "a", "operator": "Exists"}]}
 class Hostile(NamedTuple):
     """One pod with its maximum cost, in plain pods, for reading it and one attempt.
 
-    `admitted` is True if the API server of Kubernetes 1.36 accepts it, which the end-to-end test checks.
+    `admitted` is True if the API server of Kubernetes 1.37 accepts it, which the end-to-end test checks.
     """
 
     make: Callable[[], PodBuilder | bytes]

@@ -10,13 +10,13 @@ from pyscheduler.config.gates import parse
 from pyscheduler.config.load import default
 from pyscheduler.core.commands import Evict
 from pyscheduler.core.queue.inflight import MOST_EVENTS
-from pyscheduler.intree.gang_scheduling import POD_GROUP
+from pyscheduler.intree.gang_scheduling import POD_GROUPS
 from pyscheduler.testing import Harness, NodeBuilder, PodBuilder, node, pod
 from pyscheduler_plugins.pod_group import POD_GROUP as OUR_POD_GROUP
 from pyscheduler_plugins.pod_group import POD_GROUP_LABEL
 from tests.hostile.pod_fixture import HostilePodFixture, cpu, plain
 
-GANGS = default(parse(["GenericWorkload=true,GangScheduling=true"]))
+GANGS = default(parse(["GenericWorkload=true"]))
 OUR_GANGS = """
 apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
@@ -175,7 +175,7 @@ def test_gangs_that_can_never_be_complete_reserve_nothing() -> None:
     harness.add(node("n1", pods="1000"))
     for i in range(300):
         spec = {"schedulingPolicy": {"gang": {"minCount": 10**9}}}
-        harness.add_object(POD_GROUP, {"metadata": {"namespace": "default", "name": f"g{i}"}, "spec": spec})
+        harness.add_object(POD_GROUPS[0], {"metadata": {"namespace": "default", "name": f"g{i}"}, "spec": spec})
         harness.add(pod(f"m{i}").requests(cpu="100m").spec(schedulingGroup={"podGroupName": f"g{i}"}))
     harness.run()
     assert not list(harness.handle.waiting_pods)
@@ -217,7 +217,7 @@ def test_events_while_a_gang_waits_are_bounded() -> None:
     harness = Harness(GANGS)
     harness.add(node("n1", cpu="2", pods="1000"), node("n2", cpu="100", pods="1000").taint("theirs"))
     spec = {"schedulingPolicy": {"gang": {"minCount": 3}}}
-    harness.add_object(POD_GROUP, {"metadata": {"namespace": "default", "name": "g"}, "spec": spec})
+    harness.add_object(POD_GROUPS[0], {"metadata": {"namespace": "default", "name": "g"}, "spec": spec})
     harness.add(*(pod(f"m{i}").requests(cpu="1").spec(schedulingGroup={"podGroupName": "g"}) for i in range(3)))
     harness.run()
     assert len(list(harness.handle.waiting_pods)) == 2

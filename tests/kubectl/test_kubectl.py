@@ -27,7 +27,7 @@ def node(name: str) -> str:
     status = {
         "capacity": {"cpu": 4, "memory": "32Gi", "pods": 110},
         "conditions": [{"type": "Ready", "status": "True"}],
-        "nodeInfo": {"kubeletVersion": "v1.36.3"},
+        "nodeInfo": {"kubeletVersion": "v1.37.2"},
     }
     return yaml.safe_dump({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "status": status})
 
@@ -188,7 +188,7 @@ def test_discovery_version_and_permissions(kubectl: Kubectl) -> None:
     served = kubectl("api-resources", "--no-headers")
     for name in ("pods", "leases", "poddisruptionbudgets", "resourceclaims", "customresourcedefinitions"):
         assert f"{name} " in served
-    assert "Server Version: v1.36" in kubectl("version")
+    assert "Server Version: v1.37" in kubectl("version")
     assert kubectl("auth", "can-i", "create", "pods").strip() == "yes"
 
 

@@ -39,8 +39,11 @@ def pods(draw: st.DrawFn, most: int) -> list[Pod]:
 @quick(EXAMPLES)
 @given(pods(30))
 def test_order_by_importance_is_that_of_gos_sort(unsorted: list[Pod]) -> None:
-    ranked = [(-each.priority, each.started, each) for each in unsorted]
-    go_sort(ranked, lambda a, b: a[:2] < b[:2] or (a[0] == b[0] and a[1] == b[1] == math.inf))
+    # A pod that has not started counts as starting when it is read: each later than the one before.
+    ranked = [
+        (-each.priority, each.started, i if each.started == math.inf else 0, each) for i, each in enumerate(unsorted)
+    ]
+    go_sort(ranked, lambda a, b: a[:3] < b[:3])
     assert by_importance(unsorted) == [each for *_, each in ranked]
 
 

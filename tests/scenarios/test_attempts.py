@@ -52,7 +52,7 @@ def test_post_filter_runs_when_no_node_fits(calls: list[tuple[str, str]]) -> Non
     assert [point for point, _ in calls] == ["PreFilter", "Filter", "PostFilter"]
     message = harness.pending_message("a")
     # The messages of the default plugins come first.
-    assert message.startswith("0/1 nodes are available: 1 node(s) were full up. no new claims to deallocate, ")
+    assert message.startswith("0/1 nodes are available: 1 node(s) were full up. ")
     assert message.endswith(", nothing to be done")
 
 

@@ -41,7 +41,7 @@ def test_pod_is_scheduled_when_the_user_of_its_claim_is_deleted() -> None:
     harness.run()
     assert harness.pending_message("second").startswith(
         "0/2 nodes are available: 2 node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode "
-        "already in-use by another pod. no new claims to deallocate, preemption: "
+        "already in-use by another pod. preemption: "
     )
     harness.delete_pod("first")
     harness.advance(3)

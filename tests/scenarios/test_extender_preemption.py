@@ -116,7 +116,10 @@ def test_victim_deleted_during_the_extender_call_is_not_evicted() -> None:
     harness.delete_pod("low1")
     harness.answer()
     assert harness.evicted() == []
-    assert harness.pending_message("urgent") == "0/2 nodes are available: 2 Insufficient cpu."
+    assert harness.pending_message("urgent") == (
+        "0/2 nodes are available: 2 Insufficient cpu. "
+        "preemption: found a potential placement for pod on node n1, preempting 1 victims"
+    )
     harness.advance(5)
     assert harness.assignments["urgent"] == "n1"
 

@@ -27,7 +27,7 @@ FILTER = '{urlPrefix: "http://filters", filterVerb: filter}'
 IGNORABLE = '{urlPrefix: "http://ignorable", filterVerb: filter, ignorable: true}'
 RANK = '{urlPrefix: "http://ranks", prioritizeVerb: prioritize, weight: 2}'
 FPGA = '{urlPrefix: "http://fpga", filterVerb: filter, managedResources: [{name: example.com/fpga}]}'
-NO_ROOM = "no new claims to deallocate, preemption: 0/3 nodes are available: "
+NO_ROOM = "preemption: 0/3 nodes are available: "
 
 
 def config(*extenders: str, more: str = "") -> str:

@@ -16,7 +16,7 @@ from tests.scenarios.test_instrument import BUDGETS, Recorder
 calls: Counter[tuple[str, str]] = Counter()
 """Number of calls by (point, pod)."""
 MESSAGE = (
-    "0/1 nodes are available: 1 node is small. no new claims to deallocate, "
+    "0/1 nodes are available: 1 node is small. "
     "preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
 )
 

@@ -176,7 +176,7 @@ def test_every_handled_event_is_reported_by_its_label() -> None:
     harness.delete_node("n1")
     assert recorder.events == [
         "NodeAdd",
-        "UnschedulablePodAdd",
+        "UnscheduledPodAdd",
         "AssignedPodAdd",
         "NodeUpdateNodeLabel",
         "AssignedPodUpdate",

@@ -8,10 +8,10 @@ import pytest
 
 from pyscheduler.config.gates import parse
 from pyscheduler.config.load import LoadedConfig, default
-from pyscheduler.intree.gang_scheduling import POD_GROUP
+from pyscheduler.intree.gang_scheduling import POD_GROUPS
 from pyscheduler.testing import Harness, PodBuilder, node, pod
 
-ON = default(parse(["GenericWorkload=true,GangScheduling=true"]))
+ON = default(parse(["GenericWorkload=true"]))
 
 
 def member(name: str, group: str = "team") -> PodBuilder:
@@ -22,7 +22,7 @@ def member(name: str, group: str = "team") -> PodBuilder:
 
 def add_group(harness: Harness, name: str = "team", min_count: int = 3) -> None:
     spec = {"schedulingPolicy": {"gang": {"minCount": min_count}}}
-    harness.add_object(POD_GROUP, {"metadata": {"namespace": "default", "name": name}, "spec": spec})
+    harness.add_object(POD_GROUPS[0], {"metadata": {"namespace": "default", "name": name}, "spec": spec})
 
 
 def room_for_two() -> Harness:
@@ -153,7 +153,7 @@ def test_members_of_a_deleted_group_fail_once_and_are_gated_until_it_is_created_
     harness = room_for_two()
     add_group(harness, min_count=2)
     harness.add(member("a"), member("b"))
-    harness.remove_object(POD_GROUP, "team")
+    harness.remove_object(POD_GROUPS[0], "team")
     harness.advance(30)
     not_found = 'failed to get podGroup default/team: podgroup.scheduling.k8s.io "team" not found'
     for name in ("a", "b"):
@@ -173,7 +173,7 @@ def test_pod_with_a_group_is_scheduled_alone_without_the_gate() -> None:
 @pytest.mark.parametrize(("config", "watched"), [(ON, True), (None, False)])
 def test_pod_groups_are_watched_only_with_the_gate(config: LoadedConfig | None, watched: bool) -> None:
     (profile,) = Harness(config).machine.context.profiles.values()
-    assert (POD_GROUP in profile.watches) == watched
+    assert (POD_GROUPS[0] in profile.watches) == watched
 
 
 def end(harness: Harness, name: str, phase: str) -> None:
@@ -219,7 +219,7 @@ def test_group_preempts_pods_if_all_members_fit_afterwards() -> None:
 
 def test_waiting_members_are_rejected_when_their_group_is_deleted() -> None:
     harness = incomplete_gang()
-    harness.remove_object(POD_GROUP, "team")
+    harness.remove_object(POD_GROUPS[0], "team")
     harness.run()
     assert waiting_in(harness) == set()
     harness.add(pod("other").requests(cpu="2"))

@@ -39,7 +39,10 @@ def test_pods_of_the_lowest_priority_are_evicted_and_the_preemptor_is_bound() ->
     harness.advance(5)
     assert harness.assignments == {"low2": "n1", "low3": "n1", "high": "n1"}
     assert [reason for reason, _ in harness.events("high")] == ["FailedScheduling", "Scheduled"]
-    assert harness.pending_message("high") == "0/1 nodes are available: 1 Insufficient cpu."
+    assert harness.pending_message("high") == (
+        "0/1 nodes are available: 1 Insufficient cpu. "
+        "preemption: found a potential placement for pod on node n1, preempting 2 victims"
+    )
 
 
 def test_nomination_precedes_the_eviction_and_the_victim_gets_an_event() -> None:
@@ -85,7 +88,7 @@ def test_no_further_pod_is_evicted_while_victims_terminate() -> None:
     harness.advance(340)
     assert harness.evicted() == ["a"]
     assert harness.pending_message("high") == (
-        "0/2 nodes are available: 2 Insufficient cpu. no new claims to deallocate, "
+        "0/2 nodes are available: 2 Insufficient cpu. "
         "preemption: not eligible due to a terminating pod on the nominated node."
     )
     harness.delete_pod("a")
@@ -234,7 +237,7 @@ def test_nomination_is_cleared_and_the_reasons_reported_if_no_node_can_be_preemp
     harness.add(high().nominated("n1"))
     harness.run()
     assert harness.pending_message("high") == (
-        "0/2 nodes are available: 2 Insufficient cpu. no new claims to deallocate, "
+        "0/2 nodes are available: 2 Insufficient cpu. "
         f"preemption: 0/2 nodes are available: 1 {NO_VICTIMS}, 1 {NOT_HELPFUL}."
     )
     assert [c.nominated_node_name for c in harness.commands if isinstance(c, PatchStatus)] == [""]

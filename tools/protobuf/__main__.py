@@ -35,6 +35,8 @@ _KINDS = {
     "resource": "DeviceClass ResourceClaim ResourceClaimTemplate ResourceSlice",
 }
 """Kinds that the embedded API server decodes, by API group."""
+_REFERENCED = ("scheduling/v1alpha3",)
+"""Packages of other versions with messages that these kinds contain."""
 _ENCODED = (
     *(f"k8s.io.apimachinery.pkg.runtime.{name}" for name in ("Unknown", "TypeMeta")),
     *(f"{_META}.{name}" for name in ("ObjectMeta", "MicroTime", "Status", "StatusDetails")),
@@ -73,7 +75,7 @@ def _modules() -> tuple[dict[str, Path], str]:
 def read(folders: dict[str, Path]) -> Messages:
     """Return all messages that the tables need, from the folders of the two Go modules."""
     packages = [folders["k8s.io/apimachinery"] / package for package in _MACHINERY]
-    packages += [folders["k8s.io/api"] / group / "v1" for group in _KINDS]
+    packages += [folders["k8s.io/api"] / package for package in (*(f"{group}/v1" for group in _KINDS), *_REFERENCED)]
     return {name: fields for package in packages for name, fields in read_package(package).items()}
 
 

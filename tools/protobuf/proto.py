@@ -20,7 +20,7 @@ _FIELD = re.compile(
 )
 _STRUCT = re.compile(r"^type (\w+) struct \{\n(.*?)^\}", re.MULTILINE | re.DOTALL)
 _TAGGED = re.compile(r'^\t(?:\w+\s+)?(?P<type>\S+)\s+`.*protobuf:"\w+,(?P<number>\d+),', re.MULTILINE)
-_INLINE = re.compile(r'json:"[^"]*,inline')
+_INLINE = re.compile(r'json:"(?:[^"]*,inline|")')  # the second form since Kubernetes 1.37
 
 
 @dataclass(frozen=True)

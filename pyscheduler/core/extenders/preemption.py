@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pyscheduler.api.diagnosis import Diagnosis
 from pyscheduler.api.outcome import Code
 from pyscheduler.api.pod import Pod
-from pyscheduler.api.preemption import Candidate, PreemptionPlugin
+from pyscheduler.api.preemption import Candidate, PreemptionPlugin, found_placement
 from pyscheduler.core.extenders.extender import (
     Extender,
     ExtenderFailed,
@@ -56,7 +56,8 @@ def run_post_filter_with_extenders(
     # Current versions only: victims deleted during the extender calls need no eviction.
     hosts = ((victim.uid, state.node_of(victim.uid)) for victim in existing[name].victims)
     victims = tuple(host.pods[uid] for uid, host in hosts if host is not None)
-    return PostFilterResult("", name, victims, dry_run.name, Code.SUCCESS)
+    message = found_placement(name, len(existing[name].victims))
+    return PostFilterResult(message, name, victims, dry_run.name, Code.SUCCESS)
 
 
 def _call_extenders(

@@ -28,7 +28,7 @@ class PreemptionDryRun(PostFilterPlugin):
     def post_filter(self, cycle: Cycle, pod: Pod, diagnosis: Diagnosis) -> Nominate | ClearNomination | Rejection:
         search = self.search(cycle, pod, diagnosis)
         if search.status is Code.SUCCESS:
-            return Nominate(search.nominated_node or "", search.victims)
+            return Nominate(search.nominated_node or "", search.victims, search.message)
         if search.status is Code.ERROR:
             raise StatusError(search.message)
         resolvable = search.status is not Code.UNSCHEDULABLE_AND_UNRESOLVABLE

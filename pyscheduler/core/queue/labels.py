@@ -6,8 +6,8 @@ from functools import cache
 
 from pyscheduler.api.events import Action, ClusterEvent
 
-POD_ADD = "UnschedulablePodAdd"
-POD_UPDATE = "UnschedulablePodUpdate"
+POD_ADD = "UnscheduledPodAdd"
+POD_UPDATE = "UnscheduledPodUpdate"
 ATTEMPT_FAILURE = "ScheduleAttemptFailure"
 BACKOFF_COMPLETE = "BackoffComplete"
 POP_FROM_BACKOFF = "PopFromBackoffQ"

@@ -8,7 +8,7 @@
                 unschedulable ───────▲  (and straight to active: not backing off, or Pending) │
                 (and gated)   move_all, update, activate, tick (5 minutes)  ◀──── none helps ─┘
 
-It follows kube-scheduler 1.36's PriorityQueue with its gates SchedulerQueueingHints and SchedulerPopFromBackoffQ on.
+It follows kube-scheduler 1.37's PriorityQueue with its gate SchedulerPopFromBackoffQ on.
 It has no clock: `now` is seconds on the caller's monotonic clock. Nothing blocks: `pop` returns None if no pod is
 ready, and `next_wake` is the time to `tick` and `pop` again. No call processes more than a slice of the pending pods:
 the rest goes into the `backlog`, which `process_backlog` continues, and `pop` returns None until it is empty. It delays
@@ -107,8 +107,7 @@ class SchedulingQueue(QueueContents):
         Pods in flight stay in flight: the new plugins evaluate the events recorded for them. Those of removed profiles
         must end with `done`, not with `add_unschedulable`.
         """
-        previous = self._tiers
-        self._set_profiles(profiles, backoff, previous)
+        self._set_profiles(profiles, backoff, previous := self._tiers)
         self.backlog.restart(now, previous.drain())
 
     def take_gate_reports(self) -> list[tuple[Pod, str]]:
@@ -138,7 +137,7 @@ class SchedulingQueue(QueueContents):
             if new.uid in self.nominator:
                 self.nominator.update(old, new)
         elif tier is None:
-            self._enter(QueuedPod(new, now), labels.POD_UPDATE, now)
+            self._enter(QueuedPod(new, now), labels.POD_ADD, now)
         elif self._groups.is_enabled and self._members.has_other_group(new, tier):
             tier.replace(new)
             self.nominator.update(old, new)
@@ -158,13 +157,13 @@ class SchedulingQueue(QueueContents):
 
     def _enter(self, queued: QueuedPod, label: str, now: float) -> None:
         queued.last_event_number = self.backlog.number
-        if self._requeue(queued, _IMMEDIATELY, label, now) and queued.pod.nominated_node_name:
+        if queued.pod.nominated_node_name:  # even if the pod is gated then
             self.nominator.add(queued.pod)
+        self._requeue(queued, _IMMEDIATELY, label, now)
 
     def _waiting_for_events(self, uid: str) -> QueuedPod | None:
         """Return the pod, or its group, if that is unschedulable; otherwise None."""
-        entry = self._members.entry_of(uid)
-        return self._unschedulable.get(uid if entry is None else entry.pod.uid)
+        return self._unschedulable.get(uid if (entry := self._members.entry_of(uid)) is None else entry.pod.uid)
 
     def _requeue_on_events(self, queued: QueuedPod, events: Sequence[ClusterEvent], now: float) -> None:
         for event in events:
@@ -419,7 +418,8 @@ class SchedulingQueue(QueueContents):
         before, broken = now - self._max_in_unschedulable, self.gates.broken
 
         def has_expired(queued: QueuedPod) -> bool:
-            return queued.timestamp < before and (not queued.gating_plugin or queued.pod.uid in broken)
+            waits_for_events = queued.gating_plugin and queued.pod.uid not in broken
+            return not waits_for_events and max(queued.timestamp, queued.last_flush) < before
 
         if any(map(has_expired, self._unschedulable)):
             self._in_flight.record(TIMEOUT)
@@ -437,7 +437,7 @@ class SchedulingQueue(QueueContents):
         if move.only is not None and not move.only(queued):
             return False
         if move.event is TIMEOUT:
-            queued.flushed = True
+            queued.flushed, queued.last_flush = True, move.at
         # Checked first, since hundreds of gated preemptors may wait, each with the events of all others' victims.
         if queued.gating_plugin and self.gates.is_still_gated(queued, move.gate_results):
             return False

@@ -54,7 +54,7 @@ class ScoreColumn(CachedColumn):
     )
 
     def __init__(self, weighted: Weighted, n: int, evaluations: EvaluationCounter) -> None:
-        super().__init__(weighted.plugin)
+        super().__init__(weighted.plugin, weighted.plugin.score_reads)
         self.evaluations = evaluations
         self.plugin: ScorePlugin = weighted.plugin
         self.weight = weighted.weight

@@ -33,7 +33,7 @@ class UncachedScore:
     def applies_to(plugin: ScorePlugin) -> bool:
         """Return True if the plugin's scores should not be cached."""
         is_not_normalized = plugin.normalizer is None and type(plugin).normalize is ScorePlugin.normalize
-        reach = invalidation_scopes(plugin)
+        reach = invalidation_scopes(plugin, plugin.score_reads)
         return is_not_normalized and reach[Change.USAGE] is Scope.ROWS and reach[Change.ATTEMPT] is Scope.NOWHERE
 
     def of(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> int:

@@ -186,7 +186,9 @@ def _post_filter(
         if isinstance(plugin, PreemptionPlugin):
             instrument.preemption_attempted()
         if isinstance(result, Nominate):
-            return PostFilterResult("", result.node_name, result.evict, plugin.name, Code.SUCCESS, tuple(reasons))
+            return PostFilterResult(
+                result.message, result.node_name, result.evict, plugin.name, Code.SUCCESS, tuple(reasons)
+            )
         if isinstance(result, StatusError):
             return PostFilterResult(str(result), code=Code.ERROR)
         if isinstance(result, ClearNomination):

@@ -21,7 +21,7 @@ from pyscheduler.api.cycle import Cycle
 from pyscheduler.api.diagnosis import Diagnosis
 from pyscheduler.api.outcome import Code, Nominate, Wait
 from pyscheduler.api.pod import Pod
-from pyscheduler.api.preemption import PreemptionPlugin
+from pyscheduler.api.preemption import PreemptionPlugin, found_placement
 from pyscheduler.api.queued import QueuedPod
 from pyscheduler.core.commands import Command, EventType, Record
 from pyscheduler.core.context import AssumedPod, Context, SuspendedAttempt
@@ -149,6 +149,9 @@ def handle_fit_error(
     if result.evict:
         preemption = preempt_whole_groups(context, queued, nominate or "", result.evict, now)
         nominate = "" if preemption is None else preemption.nodes[queued.pod.uid]
+        evicted = 0 if preemption is None else sum(map(len, preemption.victims.values()))
+        if (nominate, evicted) != (result.nominate, len(result.evict)):  # pods of groups are evicted together
+            diagnosis.post_filter_message = found_placement(nominate, evicted) if nominate else ""
         for name, victims in preemption.victims.items() if preemption is not None else ():
             evictions += prepare_candidate(context, queued.pod, name, victims, result.plugin, now)
     return handle_scheduling_failure(context, queued, Failure.fit_error(diagnosis, nominate), now) + evictions
@@ -170,9 +173,11 @@ def _reject_eviction(
             plugin.name, PERMIT, check_result, "HandleUnschedulable", plugin.handle_unschedulable, rejection
         )  # unlike Permit, this must not return Wait
         if rejection is not None:
-            rejected = True
             diagnosis.unschedulable_plugins |= {plugin.name}
-            diagnosis.post_filter_message = ", ".join(filter(None, (diagnosis.post_filter_message, rejection.message)))
+            # Not the placement that preemption has found: nothing is evicted for it.
+            earlier = "" if result.code is Code.SUCCESS and not rejected else diagnosis.post_filter_message
+            diagnosis.post_filter_message = ", ".join(filter(None, (earlier, rejection.message)))
+            rejected = True
     return rejected
 
 

@@ -31,7 +31,8 @@ from pyscheduler.api.objects import (
     Volume,
 )
 from pyscheduler.api.pod import LARGE, Pod, PodSignature, PodSignatureGroup
-from pyscheduler.api.resize import resized
+from pyscheduler.api.resize import may_be_resized, resized
+from pyscheduler.api.resources import affects_requests
 from pyscheduler.core.state.large_signatures import Content, LargePod, LargeSignature, LargeSignatures
 
 _NOISY_ANNOTATION = "kubectl.kubernetes.io/last-applied-configuration"
@@ -81,8 +82,9 @@ class PodSignatures:
 
     def _signature(self, source: PodObject) -> PodSignature | LargeSignature:
         meta, status = source.metadata, source.status
-        has_allocated = status.container_statuses or status.init_container_statuses or status.resources
-        resize = resized(source) if has_allocated else None
+        resize = resized(source) if may_be_resized(status) else None
+        if resize is not None and not affects_requests(source.spec, resize):
+            resize = None
         owner = _controller(meta.owner_references) if meta.owner_references else None
         spec = _without_noise(source.spec)
         common, claims = _without_claims(spec) if spec.volumes else (spec, ())

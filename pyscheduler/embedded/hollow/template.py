@@ -8,7 +8,7 @@ from itertools import cycle, islice
 
 from pyscheduler.embedded.objects import Json, micro_timestamp, timestamp
 
-KUBELET_VERSION = "v1.36.3"
+KUBELET_VERSION = "v1.37.2"
 LEASE_NAMESPACE = "kube-node-lease"
 LEASE_SECONDS = 40
 

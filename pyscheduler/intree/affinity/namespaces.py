@@ -53,7 +53,7 @@ class NamespaceLister:
         if selector is None or not selector.requirements:
             return term
         namespaces = term.peers.namespaces | self.chosen(selector)
-        return Term(term.key, replace(term.peers, namespaces=namespaces))
+        return Term(term.key, replace(term.peers, namespaces=namespaces, namespace_selector=None))
 
 
 def labels_of(obj: Mapping[str, Any]) -> Mapping[str, str]:

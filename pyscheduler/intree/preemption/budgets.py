@@ -1,7 +1,7 @@
 """PodDisruptionBudgets in preemption: which evictions would violate one.
 
 Preemption prefers victims that violate no budget, but a budget does not prevent an eviction (policy/v1,
-kube-scheduler's filterPodsWithPDBViolation).
+kube-scheduler's FilterVictimsWithPDBViolation).
 """
 
 from __future__ import annotations
@@ -55,23 +55,23 @@ class Budgets:
             return
         self._version = version
         self._by_namespace.clear()
-        for (namespace, _), source in self._objects.items():
+        for namespace, name in sorted(self._objects):  # a pod may violate one budget and thereby spare those after it
+            source = self._objects[namespace, name]
             self._by_namespace.setdefault(namespace, []).append(source)
         self._compiled.clear()
         self._coverage.clear()
 
     def split(self, pods: Iterable[Pod]) -> tuple[list[Pod], list[Pod]]:
-        """Split the pods, evicted in this order, into those that violate a budget and the others."""
+        """Split the pods, evicted in this order, into those that violate a budget and the others.
+
+        A pod is not counted in the budgets after the first one that it violates. kube-scheduler takes them in any
+        order.
+        """
         left: dict[_Budget, int] = {}
         violating: list[Pod] = []
         others: list[Pod] = []
         for pod in pods:
-            broken = False
-            for budget in self._of(pod.signature):
-                if budget.covers(pod):
-                    left[budget] = left.get(budget, budget.allowed) - 1
-                    broken = broken or left[budget] < 0
-            (violating if broken else others).append(pod)
+            (violating if _is_violated(self._of(pod.signature), pod, left) else others).append(pod)
         return violating, others
 
     def violations(
@@ -99,7 +99,8 @@ class Budgets:
         broken = in_groups[rank >= coverage.allowed[budget[in_groups]]]
         violating = np.zeros(pods.shape, np.bool_)
         violating[pod[broken], node[broken]] = True
-        for j in np.unique(node[coverage.names_pods[budget]]).tolist():
+        several = np.flatnonzero(((numbers >= 0).sum(axis=0) > 1).any(axis=0))
+        for j in np.union1d(node[coverage.names_pods[budget]], several).tolist():
             own = list(pods_of(j))
             uids = {violator.uid for violator in self.split(own)[0]}
             violating[: len(own), j] = [each.uid in uids for each in own]
@@ -115,6 +116,16 @@ class Budgets:
             compiled = tuple(budget for source in sources if (budget := _compile(source)) is not None)
             self._compiled[signature.namespace] = compiled
         return compiled
+
+
+def _is_violated(budgets: Iterable[_Budget], pod: Pod, left: dict[_Budget, int]) -> bool:
+    """Take the pod's eviction from what is left of the budgets that cover it, until one of them does not allow it."""
+    for budget in budgets:
+        if budget.covers(pod):
+            left[budget] = left.get(budget, budget.allowed) - 1
+            if left[budget] < 0:
+                return True
+    return False
 
 
 class _Coverage:

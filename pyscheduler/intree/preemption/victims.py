@@ -66,23 +66,15 @@ def _reprieve(run: DryRun, victim: Pod) -> bool:
 def by_importance(pods: Iterable[Pod]) -> list[Pod]:
     """Sort by descending priority, then by start time, earliest first.
 
-    A pod that has not started counts as starting now, and kube-scheduler reads the clock at each comparison: of two
-    such pods the one compared first is the more important, which its sort depends on. It sorts a few pods by insertion,
-    which leaves equal ones in their order and reverses those that have not started.
+    A pod that has not started counts as starting now, when kube-scheduler reads it: such pods stay in their order. Of
+    pods with the same start time the order is that of its sort, which is by insertion for a few pods.
     """
-    ranked = [(-pod.priority, pod.started, i, pod) for i, pod in enumerate(pods)]
-    if len(ranked) <= INSERTION:
-        ranked.sort(key=_insertion_rank)
-    elif len({rank[:2] for rank in ranked}) == len(ranked):
-        ranked.sort(key=lambda rank: rank[:2])
+    ranked = [(-pod.priority, pod.started, i if pod.started == math.inf else 0, pod) for i, pod in enumerate(pods)]
+    if len(ranked) <= INSERTION or len({rank[:3] for rank in ranked}) == len(ranked):
+        ranked.sort(key=lambda rank: rank[:3])
     else:
-        go_sort(ranked, lambda a, b: a[:2] < b[:2] or (a[0] == b[0] and a[1] == b[1] == math.inf))
+        go_sort(ranked, lambda a, b: a[:3] < b[:3])
     return [rank[-1] for rank in ranked]
-
-
-def _insertion_rank(rank: tuple[int, float, int, Pod]) -> tuple[int, float, int]:
-    priority, start, i, _ = rank
-    return priority, start, -i if start == math.inf else i
 
 
 def is_being_preempted(pod: Pod) -> bool:

@@ -1,6 +1,6 @@
 """Binding of a pod's volumes: assume, write claims and volumes that reference each other, wait until they are bound.
 
-The PV controller and the provisioners do the rest. Matches BindPodVolumes of kube-scheduler 1.36.
+The PV controller and the provisioners do the rest. Matches BindPodVolumes of kube-scheduler.
 """
 
 from __future__ import annotations

@@ -16,12 +16,12 @@ from pyscheduler.intree.volumes.attachable import (
     of_claim,
     of_volume,
 )
+from pyscheduler.intree.volumes.csi_nodes import drivers_of, limits_of, must_be_installed
 from pyscheduler.intree.volumes.objects import (
     Object,
     Storage,
     claim_names,
     field,
-    items,
     name_of,
     namespace_of,
     text,
@@ -36,9 +36,14 @@ class LimitHints:
         self._storage = storage
 
     def limit_changed(self, pod: Pod, event: ClusterEvent) -> QueueingHint:
-        """Return QUEUE if a driver's limit on the node was raised or removed."""
+        """Return QUEUE if a driver's limit on the node was raised or removed, or a driver was installed."""
         before, now = limits_of(event.old), limits_of(event.new)
-        return queue_if(any(driver not in now or now[driver] > limit for driver, limit in before.items()))
+        raised = any(driver not in now or now[driver] > limit for driver, limit in before.items())
+        return queue_if(raised or not drivers_of(event.new) <= drivers_of(event.old))
+
+    def driver_changed(self, pod: Pod, event: ClusterEvent) -> QueueingHint:
+        """Return QUEUE if a driver no longer has to be installed on the node."""
+        return queue_if(must_be_installed(event.old) and not must_be_installed(event.new))
 
     def pod_deleted(self, pod: Pod, event: ClusterEvent) -> QueueingHint:
         """Return QUEUE if the deleted pod had volumes attached to a node."""
@@ -98,15 +103,6 @@ class LimitHints:
             return attachable_volumes(self._storage, pod, has_csi_node=True, is_placed=True)
         except CannotAttach:
             return set()
-
-
-def limits_of(csi_node: Object) -> dict[str, int]:
-    """Return the number of volumes that each driver can attach to the node, without drivers that have no limit."""
-    return {
-        text(driver, "name"): count
-        for driver in items(csi_node, "spec", "drivers")
-        if isinstance(count := field(driver, "allocatable", "count"), int)
-    }
 
 
 def needs_attaching(signature: PodSignature) -> bool:

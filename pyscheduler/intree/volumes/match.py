@@ -179,6 +179,39 @@ class VolumeMatcher:
         """Take a volume for the claim on every node; return the mask of nodes without one."""
         if self._claims == 1 and not claim.prebound:
             return ~_union_mask([volume.affinity for volume in claim.free], self._nodes)
+        return np.equal(self._take(claim), NONE)
+
+    def matching_volumes(self, claim: ClaimCandidates) -> Ints:
+        """Take a volume for the claim on every node; return its number among the pre-bound and free ones, or NONE.
+
+        Of a claim that is the only one, the number is that of a volume of the same size and class.
+        """
+        volumes = (*claim.prebound, *claim.free)
+        if self._claims == 1 and not claim.prebound:
+            return self._first_of_each_size(volumes)
+        numbers: Ints = np.full(len(self._ids) + len(volumes) + 1, NONE, np.int64)
+        taken = self._take(claim)
+        for number, volume in enumerate(volumes):
+            if volume.name in self._ids:
+                numbers[self._ids[volume.name]] = number
+        return numbers[taken]
+
+    def _first_of_each_size(self, volumes: Sequence[PersistentVolume]) -> Ints:
+        chosen: Ints = np.full(len(self._nodes), NONE, np.int64)
+        undecided = np.ones(len(self._nodes), np.bool_)
+        groups: dict[tuple[Amount, str], list[int]] = {}
+        for number, volume in enumerate(volumes):
+            groups.setdefault((volume.capacity, text(volume.source, "spec", "storageClassName")), []).append(number)
+        for numbers in groups.values():
+            if not undecided.any():
+                break
+            reached = undecided & _union_mask([volumes[number].affinity for number in numbers], self._nodes)
+            chosen[reached] = numbers[0]
+            undecided &= ~reached
+        return chosen
+
+    def _take(self, claim: ClaimCandidates) -> Ints:
+        """Take a volume for the claim on every node; return its number among all volumes."""
         chosen: Ints = np.full(len(self._nodes), NONE, np.int64)
         undecided = np.ones(len(self._nodes), np.bool_)
         for volume in (*claim.prebound, *claim.free):
@@ -193,4 +226,4 @@ class VolumeMatcher:
             # A pre-bound volume rules out all others, even on nodes from which it is not accessible.
             undecided &= ~(eligible if volume in claim.prebound else reached)
         self._taken.append(chosen)
-        return np.equal(chosen, NONE)
+        return chosen

@@ -11,6 +11,7 @@ import msgspec
 
 from pyscheduler.api import Handle, Requirement, Selector, StatusError
 from pyscheduler.api.match import SelectorError
+from pyscheduler.intree.volumes.capacity_index import CapacityIndex, FreeCapacity
 from pyscheduler.intree.volumes.claim import ClaimRequest, DelayedClaim
 from pyscheduler.intree.volumes.csi_topology import Affinity
 from pyscheduler.intree.volumes.object_index import Key, ObjectIndex
@@ -35,6 +36,13 @@ class Provisioning(msgspec.Struct, frozen=True):
 
     topology: Affinity
     capacity: Affinity
+    free: CapacityIndex | None = None
+    """Free capacity by node; None if the driver does not publish it."""
+
+    @property
+    def nodes(self) -> tuple[Affinity, Affinity]:
+        """What the nodes depend on, as a cache key."""
+        return self.topology, self.capacity
 
 
 class _Capacity(msgspec.Struct, frozen=True):
@@ -42,7 +50,8 @@ class _Capacity(msgspec.Struct, frozen=True):
 
     storage_class: str
     limit: int
-    nodes: Selector
+    """Bytes of the largest volume."""
+    free: FreeCapacity
 
 
 class _Cached(NamedTuple):
@@ -93,16 +102,24 @@ class Provisioner:
         if not request.states_size or field(driver, "spec", "storageCapacity") is not True:
             return _Cached(storage_class, provisioner, driver, None, Provisioning(topology, None))
         version = self._handle.objects.version(CSI_STORAGE_CAPACITY)
-        capacities = self._capacities.by_value(request.storage_class).values()
-        enough = tuple(c.nodes for c in capacities if c.limit >= request.size.units)
-        return _Cached(storage_class, provisioner, driver, version, Provisioning(topology, enough))
+        capacities = self._capacities.by_value(request.storage_class)
+        # kube-scheduler takes any of those that suffice on a node; here it is the first by name.
+        ordered = (capacities[key] for key in sorted(capacities, key="/".join))
+        enough = [c.free for c in ordered if c.limit >= request.size.units]
+        nodes = tuple(free.nodes for free in enough)
+        return _Cached(
+            storage_class, provisioner, driver, version, Provisioning(topology, nodes, CapacityIndex(enough))
+        )
 
     def _read_capacity(self, key: Key) -> _Capacity | None:
         """Return the parsed capacity; None if it does not exist, states no limit or is accessible from no node."""
         source = self._handle.objects[CSI_STORAGE_CAPACITY].get(key)
         limit = None if source is None else volume_limit(source)
         nodes = None if limit is None else _node_topology(source)
-        return None if limit is None or nodes is None else _Capacity(text(source, "storageClassName"), limit, nodes)
+        if limit is None or nodes is None:
+            return None
+        size = amount(field(source, "capacity")).units
+        return _Capacity(text(source, "storageClassName"), limit, FreeCapacity(nodes, size))
 
 
 def volume_limit(capacity: Object) -> int | None:

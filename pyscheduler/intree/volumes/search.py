@@ -1,6 +1,6 @@
 """Nodes on which all volumes of a pod are accessible or can be bound, for VolumeBinding's Filter and Reserve.
 
-Matches FindPodVolumes of kube-scheduler 1.36: bound claims need a volume that is accessible from the node; each other
+Matches FindPodVolumes of kube-scheduler: bound claims need a volume that is accessible from the node; each other
 claim needs a matching volume there or must be provisionable.
 """
 
@@ -18,6 +18,7 @@ from pyscheduler.intree.volumes.assume_cache import VolumeAssumeCache
 from pyscheduler.intree.volumes.claim import DelayedClaim
 from pyscheduler.intree.volumes.csi_topology import in_tree_plugin, is_migrated, migrated_affinity
 from pyscheduler.intree.volumes.match import (
+    NONE,
     ClaimCandidates,
     PersistentVolume,
     VolumeMatcher,
@@ -26,11 +27,11 @@ from pyscheduler.intree.volumes.match import (
     find_matching_volume,
     is_within,
 )
-from pyscheduler.intree.volumes.objects import (
-    Object,
-    Storage,
-)
+from pyscheduler.intree.volumes.objects import Object, Storage, text
 from pyscheduler.intree.volumes.provision import Provisioner
+from pyscheduler.intree.volumes.storage_use import Claimed, StorageUse, Uses, use_of_capacity, use_of_volumes
+
+_MOST = 2**63 - 1
 
 
 class VolumeConflict(enum.IntFlag):
@@ -113,8 +114,8 @@ class PodVolumeSearch:
         that needs what is invalid, if an earlier plugin accepts that node.
         """
         try:
-            begun = tuple((name, self._provision(claim)) for claim, name in self._being_provisioned)
-            others = tuple((c.prebound, c.free, self._provision(c.claim)) for c in self._claim_candidates)
+            begun = tuple((name, self._provision(claim).nodes) for claim, name in self._being_provisioned)
+            others = tuple((c.prebound, c.free, self._provision(c.claim).nodes) for c in self._claim_candidates)
         except StatusError:
             return None
         return tuple(map(self._access_key, self._bound_volumes)), begun, others
@@ -132,16 +133,36 @@ class PodVolumeSearch:
         conflicts = self._bound_conflict(node)
         if any(name != node.name for _, name in self._being_provisioned):
             return PodVolumes(conflicts | VolumeConflict.BIND_CONFLICT)
-        bindings: list[tuple[PersistentVolume, Object]] = []
+        bindings, to_provision = self._choose(node.labels)
+        conflicts |= self._provisioning_conflict(to_provision, node.labels)
+        sources = tuple((volume, claim.source) for volume, claim in bindings)
+        return PodVolumes(conflicts, sources, tuple(claim.source for claim in to_provision))
+
+    def _choose(
+        self, labels: Mapping[str, str]
+    ) -> tuple[list[tuple[PersistentVolume, DelayedClaim]], list[DelayedClaim]]:
+        """Return volumes with the claims to bind to them on a node with these labels, and the claims to provision."""
+        bindings: list[tuple[PersistentVolume, DelayedClaim]] = []
         to_provision = [claim for claim, _ in self._being_provisioned]
         for candidates in self._claim_candidates:
-            volume = find_matching_volume(candidates, node.labels, [taken for taken, _ in bindings])
+            volume = find_matching_volume(candidates, labels, [taken for taken, _ in bindings])
             if volume is None:
                 to_provision.append(candidates.claim)
             else:
-                bindings.append((volume, candidates.claim.source))
-        conflicts |= self._provisioning_conflict(to_provision, node.labels)
-        return PodVolumes(conflicts, tuple(bindings), tuple(claim.source for claim in to_provision))
+                bindings.append((volume, candidates.claim))
+        return bindings, to_provision
+
+    def storage_use(self, node: NodeInfo) -> Uses:
+        """Return the use of storage on a node that fits: of existing volumes if any is bound, else of free capacity."""
+        bindings, to_provision = self._choose(node.labels)
+        if bindings:
+            return use_of_volumes(_claimed_volume(volume, claim) for volume, claim in bindings)
+        sizes = [(claim, self._free(claim, node.labels)) for claim in to_provision]
+        return use_of_capacity(_claimed_capacity(claim, size) for claim, size in sizes if size is not None)
+
+    def _free(self, claim: DelayedClaim, labels: Mapping[str, str]) -> int | None:
+        free = self._provision(claim).free
+        return None if free is None else free.at(labels)
 
     def _bound_conflict(self, node: NodeInfo) -> int:
         for volume in self._bound_volumes:
@@ -201,6 +222,39 @@ class PodVolumeSearch:
                 found[undecided & inside & ~affinity_mask(possible.capacity, nodes)] = VolumeConflict.NOT_ENOUGH_SPACE
         return found
 
+    def storage_uses(self, nodes: NodeTable) -> tuple[Sequence[Uses], Ints]:
+        """Return the distinct results of `storage_use`, and for each node the number of its own."""
+        volumes: list[tuple[PersistentVolume, ...]] = []
+        columns: list[Ints] = []
+        matcher = VolumeMatcher(nodes, len(self._claim_candidates))
+        for candidates in self._claim_candidates:
+            volumes.append((*candidates.prebound, *candidates.free))
+            columns.append(matcher.matching_volumes(candidates))
+        delayed = [claim for claim, _ in self._being_provisioned] + [c.claim for c in self._claim_candidates]
+        for claim in delayed:
+            columns.append(self._free_capacities(claim, nodes))
+        bindable = len(volumes)
+        distinct, numbers = np.unique(np.stack(columns), axis=1, return_inverse=True)
+        uses: list[Uses] = []
+        for chosen in distinct.T.tolist():
+            bound = [
+                _claimed_volume(volumes[i][volume], self._claim_candidates[i].claim)
+                for i, volume in enumerate(chosen[:bindable])
+                if volume != NONE
+            ]
+            sizes = zip(delayed, chosen[bindable:], strict=True)
+            free = (_claimed_capacity(claim, size) for claim, size in sizes if size != NONE)
+            uses.append(use_of_volumes(bound) if bound else use_of_capacity(free))
+        return uses, numbers.reshape(-1)
+
+    def _free_capacities(self, claim: DelayedClaim, nodes: NodeTable) -> Ints:
+        """Return the free capacity for the claim on each node; NONE where it is not known."""
+        free = self._provision(claim).free
+        if free is None:
+            return np.full(len(nodes), NONE, np.int64)
+        sizes = (free.at(node.labels) for node in nodes)
+        return np.fromiter((NONE if size is None else min(size, _MOST) for size in sizes), np.int64, len(nodes))
+
     def _accessible_mask(self, volume: PersistentVolume, nodes: NodeTable, undecided: Mask) -> Mask:
         """Return the mask of nodes from which the volume is accessible; correct for `undecided` nodes only."""
         plugin = in_tree_plugin(volume.source)
@@ -215,6 +269,15 @@ class PodVolumeSearch:
             reached = reached.copy()
             reached[migrated] = affinity_mask(migrated_affinity(volume.source), nodes)[migrated]
         return reached
+
+
+def _claimed_volume(volume: PersistentVolume, claim: DelayedClaim) -> Claimed:
+    storage_class = text(volume.source, "spec", "storageClassName")
+    return Claimed(storage_class, StorageUse(claim.request.size.units, volume.capacity.units))
+
+
+def _claimed_capacity(claim: DelayedClaim, size: int) -> Claimed:
+    return Claimed(claim.request.storage_class, StorageUse(claim.request.size.units, size))
 
 
 def is_accessible_everywhere(volume: PersistentVolume) -> bool:

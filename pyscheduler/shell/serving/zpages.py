@@ -15,8 +15,6 @@ from pyscheduler.shell.serving.http import Page
 from pyscheduler.shell.serving.messages import ServerRequest, ServerResponse
 
 COMPONENT: Final = "pyscheduler"
-EMULATED: Final = "1.36"
-"""Kubernetes version of the scheduler that this one reproduces."""
 _HEAD = """
 {component} {page}
 Warning: This endpoint is not meant to be machine parseable, has no formatting compatibility guarantees and is for \
@@ -34,8 +32,11 @@ def flagz(flags: Callable[[], Mapping[str, Any]]) -> Page:
     return page
 
 
-def statusz(paths: Iterable[str], started: float, wall: Callable[[], float]) -> Page:
-    """Return a page with start time, versions and the served paths; times in seconds since 1970."""
+def statusz(paths: Iterable[str], started: float, wall: Callable[[], float], emulated: str) -> Page:
+    """Return a page with start time, versions and the served paths; times in seconds since 1970.
+
+    `emulated` is the Kubernetes version with the defaults of the feature gates.
+    """
     served = " ".join(sorted(path for path in paths if path.startswith("/")))
 
     def page(_: ServerRequest) -> ServerResponse:
@@ -45,7 +46,7 @@ def statusz(paths: Iterable[str], started: float, wall: Callable[[], float]) -> 
             "Up": _uptime(wall() - started),
             "Python version": platform.python_version(),
             "Binary version": pyscheduler.__version__,
-            "Emulation version": EMULATED,
+            "Emulation version": emulated,
             "Paths": served,
         }
         return _text_response("statusz", ("", *(f"{name}: {value}" for name, value in lines.items())))

@@ -106,9 +106,11 @@ def resize(cluster: GeneratedCluster, pod: Manifest) -> None:
         pod["status"]["initContainerStatuses"] = statuses
         cluster.mark("resize:init-containers")
     cluster.mark("resize:containers")
-    if "resources" in pod["spec"] and cluster.chance(0.6):
-        pod["status"]["resources"] = {"requests": {"cpu": cluster.one("1", "3")}}
-        pod["status"]["allocatedResources"] = {"cpu": cluster.one("1", "2"), "memory": "2Gi"}
+    if cluster.chance(0.6 if "resources" in pod["spec"] else 0.25):
+        if cluster.chance(0.9):
+            pod["status"]["resources"] = {"requests": {"cpu": cluster.one("1", "3")}}
+        if cluster.chance(0.9):
+            pod["status"]["allocatedResources"] = {"cpu": cluster.one("1", "2"), "memory": "2Gi"}
         cluster.mark("resize:pod-level")
     if cluster.chance(0.4):
         reason = cluster.one("Infeasible", "Deferred")

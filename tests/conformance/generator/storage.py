@@ -29,6 +29,9 @@ def before(cluster: GeneratedCluster) -> None:
         cluster.add("storage.k8s.io/v1", "StorageClass", cluster.metadata(name), **fields)
     if cluster.chance(0.6):
         spec = {"storageCapacity": cluster.chance(0.6), "attachRequired": True, "podInfoOnMount": False}
+        if cluster.chance(0.4):
+            spec["preventPodSchedulingIfMissing"] = True
+            cluster.mark("volumes:required-driver")
         cluster.add("storage.k8s.io/v1", "CSIDriver", cluster.metadata(DRIVER), spec=spec)
         for number in range(cluster.number(0, 3) if spec["storageCapacity"] else 0):
             _capacity(cluster, number)
@@ -46,8 +49,8 @@ def _capacity(cluster: GeneratedCluster, number: int) -> None:
         fields["nodeTopology"] = cluster.one({"matchLabels": labels}, {"matchLabels": labels}, {})
     if cluster.chance(0.85):
         fields["capacity"] = cluster.one("2Gi", "7Gi", "100Gi")
-    if cluster.chance(0.3):
-        fields["maximumVolumeSize"] = cluster.one("1Gi", "5Gi")
+        if cluster.chance(0.3):  # alone, it makes kube-scheduler 1.37 panic when it scores the node
+            fields["maximumVolumeSize"] = cluster.one("1Gi", "5Gi")
     cluster.add("storage.k8s.io/v1", "CSIStorageCapacity", cluster.metadata(f"capacity-{number}", "default"), **fields)
     cluster.mark("volumes:capacity")
 

@@ -41,7 +41,7 @@ def resizing(reason: str = "", **fields: Any) -> PodBuilder:
         pytest.param(resizing("Infeasible", containerStatuses=[status("main", {"cpu": "1"})]), 1000, id="infeasible"),
         pytest.param(resizing("Deferred", containerStatuses=[status("main", {"cpu": "1"})]), 2000, id="deferred"),
         pytest.param(
-            resizing(containerStatuses=[status("main", None, {"cpu": "9"})]), 2000, id="no resources in status"
+            resizing(containerStatuses=[status("main", None, {"cpu": "9"})]), 9000, id="allocated, not actuated yet"
         ),
         pytest.param(
             resizing(containerStatuses=[status("other", {"cpu": "9"})]), 2000, id="status of another container"
@@ -55,7 +55,7 @@ def test_effective_requests_of_a_container(of: PodBuilder, milli_cpu: int) -> No
     assert requests.real["cpu"] == 2000
 
 
-def test_resize_counts_for_sidecars_but_not_for_init_containers() -> None:
+def test_resize_counts_for_init_containers() -> None:
     more = {"cpu": "5"}
     resources = {"requests": {"cpu": "1"}}
     plain = pod().init_container(name="init", resources=resources).status(initContainerStatuses=[status("init", more)])
@@ -64,8 +64,36 @@ def test_resize_counts_for_sidecars_but_not_for_init_containers() -> None:
         .init_container(name="init", resources=resources, restartPolicy="Always")
         .status(initContainerStatuses=[status("init", more)])
     )
-    assert plain.build().requests.effective["cpu"] == 1000
+    assert plain.build().requests.effective["cpu"] == 5000
     assert sidecar.build().requests.effective["cpu"] == 5000
+
+
+def test_infeasible_resize_without_any_status_leaves_nothing() -> None:
+    assert resizing("Infeasible").build().requests.effective.get("cpu", 0) == 0
+
+
+def test_maximum_is_that_of_the_sums_over_the_containers() -> None:
+    of = pod().requests(cpu="1").container(name="other", resources={"requests": {"cpu": "3"}})
+    grown = [status("main", {"cpu": "3"}, {"cpu": "3"}), status("other", {"cpu": "1"}, {"cpu": "1"})]
+    assert of.status(containerStatuses=grown).build().requests.effective["cpu"] == 4000
+
+
+@pytest.mark.parametrize(
+    ("fields", "milli_cpu"),
+    [
+        pytest.param({"resources": {"requests": {"cpu": "3"}}, "allocatedResources": {"cpu": "1"}}, 3000, id="both"),
+        pytest.param({"resources": {"requests": {"cpu": "3"}}}, 2000, id="not allocated"),
+        pytest.param({"resources": {}, "allocatedResources": {"cpu": "3"}}, 2000, id="not actuated"),
+    ],
+)
+def test_status_of_the_pod_stands_for_its_containers(fields: dict[str, Any], milli_cpu: int) -> None:
+    assert resizing(**fields).build().requests.effective["cpu"] == milli_cpu
+
+
+def test_status_that_agrees_with_the_spec_does_not_change_the_signature() -> None:
+    stated = {"requests": {"cpu": "2"}}
+    running = resizing(resources=stated, allocatedResources=stated["requests"])
+    assert running.build().signature is resizing().build().signature
 
 
 def test_resize_of_pod_level_requests() -> None:

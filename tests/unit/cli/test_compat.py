@@ -116,7 +116,14 @@ def test_ignored_flag_set_to_false_logs_nothing(starts: list[Start]) -> None:
 
 
 @pytest.mark.parametrize(
-    "flag", ["--emulated-version=1.36", "--emulated-version=kube=v1.36.3", "--min-compatibility-version=1.36", "-v=2"]
+    "flag",
+    [
+        "--emulated-version=1.37",
+        "--emulated-version=1.36",
+        "--emulated-version=kube=v1.36.3",
+        "--min-compatibility-version=1.36",
+        "-v=2",
+    ],
 )
 def test_flag_that_matches_the_behaviour_is_accepted(starts: list[Start], flag: str) -> None:
     assert run(flag).exit_code == 0
@@ -124,9 +131,23 @@ def test_flag_that_matches_the_behaviour_is_accepted(starts: list[Start], flag: 
 
 
 @pytest.mark.parametrize(
+    ("flags", "scoring"),
+    [
+        ([], True),
+        (["--emulated-version=1.37"], True),
+        (["--emulated-version=1.36"], False),
+        (["--emulated-version=1.36", "--feature-gates=StorageCapacityScoring=true"], True),
+    ],
+)
+def test_emulated_version_sets_the_defaults_of_the_gates(starts: list[Start], flags: list[str], scoring: bool) -> None:
+    assert run(*flags).exit_code == 0
+    assert starts[0].config.gates.on("StorageCapacityScoring") is scoring
+
+
+@pytest.mark.parametrize(
     ("flag", "message"),
     [
-        ("--emulated-version=1.35", "1.35 is not supported, only 1.36 is"),
+        ("--emulated-version=1.35", "1.35 is not supported, only 1.36 and 1.37 are"),
         ("--min-compatibility-version=1.30", "1.30 is not supported"),
         ("--tls-sni-cert-key=a.crt,a.key", "SNI certificates are not supported"),
         ("--tls-curve-preferences=CurveP384", "OpenSSL selects the curves"),
@@ -146,13 +167,13 @@ def test_unsupported_or_invalid_flag_is_wrong_usage(starts: list[Start], flag: s
 def test_version_is_printed_and_nothing_started(starts: list[Start]) -> None:
     result = run("--version")
     assert (result.exit_code, starts) == (0, [])
-    assert result.output == f"pyscheduler {pyscheduler.__version__} (Kubernetes v1.36)\n"
+    assert result.output == f"pyscheduler {pyscheduler.__version__} (Kubernetes v1.37)\n"
 
 
 def test_all_flags_are_available_by_name(starts: list[Start]) -> None:
-    run("--secure-port=0", "--leader-elect", "--feature-gates=SchedulerQueueingHints=true")
+    run("--secure-port=0", "--leader-elect", "--feature-gates=PodSchedulingReadiness=true")
     flags = starts[0].flags
     assert (flags["secure-port"], flags["leader-elect"], flags["v"]) == (0, True, 0)
-    assert flags["feature-gates"] == ("SchedulerQueueingHints=true",)
+    assert flags["feature-gates"] == ("PodSchedulingReadiness=true",)
     assert "config" in flags
     assert "version" not in flags

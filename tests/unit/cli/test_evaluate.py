@@ -75,7 +75,7 @@ def test_result_of_a_feasible_pod_has_all_nodes_and_scores() -> None:
 def test_result_of_an_unschedulable_pod_has_reasons_and_preemption() -> None:
     filtered = "0/2 nodes are available: 1 Insufficient cpu, 1 Insufficient memory, 1 node(s) were unschedulable."
     not_helpful = "0/2 nodes are available: 2 Preemption is not helpful for scheduling."
-    preemption = f"no new claims to deallocate, preemption: {not_helpful}"
+    preemption = f"preemption: {not_helpful}"
     result = result_of(
         node("n1", cpu="1", memory="1Gi"), node("n2").unschedulable(), pod("a").requests(cpu="2", memory="2Gi")
     )
@@ -103,7 +103,9 @@ def test_result_has_all_preemption_candidates() -> None:
         "n1": {"victims": ["default/old1"], "pdbViolations": 0},
         "n2": {"victims": ["default/old2"], "pdbViolations": 0},
     }
-    assert result["fit_error_message"] == result["filter_message"] == "0/2 nodes are available: 2 Insufficient cpu."
+    placement = f"preemption: found a potential placement for pod on node {chosen}, preempting 1 victims"
+    assert result["filter_message"] == "0/2 nodes are available: 2 Insufficient cpu."
+    assert result["fit_error_message"] == f"{result['filter_message']} {placement}"
 
 
 def test_gated_pod_is_evaluated_by_preenqueue_only() -> None:

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from pyscheduler.cli import app
 
 HEAD = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
-BOTH = ("--feature-gates", "GenericWorkload=true", "--feature-gates", "GangScheduling=true")
+ON = ("--feature-gates", "GenericWorkload=true")
 MEMBER = {
     "apiVersion": "v1",
     "kind": "Pod",
@@ -19,7 +19,7 @@ MEMBER = {
     "spec": {"containers": [], "schedulingGroup": {"podGroupName": "team"}},
 }
 GROUP = {
-    "apiVersion": "scheduling.k8s.io/v1alpha2",
+    "apiVersion": "scheduling.k8s.io/v1beta1",
     "kind": "PodGroup",
     "metadata": {"name": "team", "namespace": "default"},
     "spec": {"schedulingPolicy": {"gang": {"minCount": 2}}},
@@ -41,19 +41,19 @@ def config_file(tmp_path: Path) -> str:
 def test_config_show_includes_plugins_enabled_by_gates(tmp_path: Path) -> None:
     file = config_file(tmp_path)
     assert "GangScheduling" not in output("config", "show", file)
-    assert "GangScheduling" in output("config", "show", file, *BOTH)
+    assert "GangScheduling" in output("config", "show", file, *ON)
 
 
 def test_config_validate_warns_of_unsupported_parts_of_gates(tmp_path: Path) -> None:
     file = config_file(tmp_path)
     assert "feature gate GenericWorkload: " not in output("config", "validate", file)
-    assert "feature gate GenericWorkload: " in output("config", "validate", file, *BOTH)
+    assert "feature gate GenericWorkload: " in output("config", "validate", file, *ON)
 
 
 def test_evaluate_runs_plugins_enabled_by_gates_with_any_configuration(tmp_path: Path) -> None:
     document: dict[str, Any] = {"id": 1, "objects": [GROUP, MEMBER]}
     both = "\n".join(json.dumps(d) for d in (document, document | {"config": HEAD}))
     rejection = "waiting for minCount pods from a gang to appear in scheduling queue"
-    assert output("evaluate", *BOTH, stdin=both).count(rejection) == 2
-    assert output("evaluate", *BOTH, "--config", config_file(tmp_path), stdin=both).count(rejection) == 2
+    assert output("evaluate", *ON, stdin=both).count(rejection) == 2
+    assert output("evaluate", *ON, "--config", config_file(tmp_path), stdin=both).count(rejection) == 2
     assert rejection not in output("evaluate", stdin=both)

@@ -262,10 +262,10 @@ AFFINITY = (
     ),
 )
 
-_GATED = "unexpected field `shape`, remove it or turn on the feature gate StorageCapacityScoring"
+_DEFAULT_SHAPE = [{"utilization": 0, "score": 10}, {"utilization": 100, "score": 0}]
 
 OTHERS = (
-    accepted("defaults", "VolumeBinding", "", {"bindTimeoutSeconds": 600, "shape": None}),
+    accepted("defaults", "VolumeBinding", "", {"bindTimeoutSeconds": 600, "shape": _DEFAULT_SHAPE}),
     accepted("timeout 0", "VolumeBinding", "bindTimeoutSeconds: 0", {"bindTimeoutSeconds": 0}),
     refused(
         "negative",
@@ -273,13 +273,25 @@ OTHERS = (
         "bindTimeoutSeconds: -1",
         "bindTimeoutSeconds: Invalid value: -1: invalid BindTimeoutSeconds, should not be a negative value",
     ),
-    refused(
+    accepted(
         "shape",
         "VolumeBinding",
         "shape: [{utilization: 0, score: 5}]",
-        f'shape: Invalid value: [{{"Utilization":0,"Score":5}}]: {_GATED}',
+        {"shape": [{"utilization": 0, "score": 5}]},
     ),
-    refused("shape without points", "VolumeBinding", "shape: []", f"shape: Invalid value: []: {_GATED}"),
+    accepted("shape without points", "VolumeBinding", "shape: []", {"shape": _DEFAULT_SHAPE}),
+    refused(
+        "shape in the wrong order",
+        "VolumeBinding",
+        "shape: [{utilization: 5, score: 5}, {utilization: 5, score: 6}]",
+        "shape[1].utilization: Invalid value: 5: values must be sorted in increasing order",
+    ),
+    refused(
+        "shape with a wrong score",
+        "VolumeBinding",
+        "shape: [{utilization: 0, score: 11}]",
+        "shape[0].score: Invalid value: 11: not in valid range [0, 10]",
+    ),
     accepted("defaults", "DynamicResources", "", {"filterTimeout": "10s", "bindingTimeout": "10m0s"}),
     accepted(
         "all fields set",

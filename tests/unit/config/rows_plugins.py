@@ -19,8 +19,8 @@ _SCORES = [
     "ImageLocality",
 ]
 _FILTERS = [
-    "NodeUnschedulable",
     "NodeName",
+    "NodeUnschedulable",
     "TaintToleration",
     "NodeAffinity",
     "NodePorts",
@@ -204,7 +204,7 @@ REFUSED = (
         plugins("score: {enabled: [{name: NodeName}]}"),
         (
             'profiles[0].plugins.score.enabled[0].name: plugin "NodeName" does not extend ScorePlugin plugin;'
-            " it implements filter",
+            " it implements preFilter, filter",
         ),
     ),
     Row(
@@ -215,7 +215,7 @@ REFUSED = (
     Row(
         "plugin twice in multiPoint",
         plugins("multiPoint: {enabled: [{name: NodeName}, {name: NodeName}]}"),
-        ('profiles[0].plugins.multiPoint.enabled[0].name: plugin "NodeName" already registered as "FilterPlugin"',),
+        ('profiles[0].plugins.multiPoint.enabled[0].name: plugin "NodeName" already registered as "PreFilterPlugin"',),
     ),
     Row(
         "* enabled",

@@ -15,8 +15,8 @@ CHATTY, SECOND = "tests.unit.config.plugins:Chatty", "tests.unit.config.plugins:
 KUBE_ORDER = [
     "SchedulingGates",
     "PrioritySort",
-    "NodeUnschedulable",
     "NodeName",
+    "NodeUnschedulable",
     "TaintToleration",
     "NodeAffinity",
     "NodePorts",

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import pytest
 
+from pyscheduler.api import Plugin
 from pyscheduler.config.gates import GATES, FeatureGateError, FeatureGates, FeatureStage, parse
 from pyscheduler.config.load import default, loads, show
+from pyscheduler.config.problems import ConfigError
+from pyscheduler.intree.node_volume_limits import NodeVolumeLimitsByCount
+from pyscheduler.intree.volume_binding import VolumeBindingWithoutScore
 from tests.unit.config.files import names, profile
 
-BOTH = "GenericWorkload=true,GangScheduling=true"
+ON = "GenericWorkload=true"
 ENABLED = profile("plugins: {multiPoint: {enabled: [{name: GangScheduling}]}}")
 
 
@@ -17,12 +21,12 @@ ENABLED = profile("plugins: {multiPoint: {enabled: [{name: GangScheduling}]}}")
     [
         ([], set()),
         ([""], set()),
-        ([BOTH], {"GenericWorkload", "GangScheduling"}),
+        ([ON], {"GenericWorkload"}),
         (["kube:GenericWorkload=true"], {"GenericWorkload"}),
         ([" GenericWorkload = T ,"], {"GenericWorkload"}),
-        (["GangScheduling=1", "GenericWorkload=True"], {"GenericWorkload", "GangScheduling"}),
-        ([BOTH, "GangScheduling=0"], {"GenericWorkload"}),
-        (["SidecarContainers=true,AllAlpha=false"], set()),
+        (["VolumeLimitScaling=0", "GenericWorkload=True"], {"GenericWorkload", "VolumeLimitScaling"}),
+        ([ON, "GenericWorkload=0"], set()),
+        (["PodSchedulingReadiness=true,AllAlpha=false"], set()),
     ],
 )
 def test_gates_are_parsed_like_the_flag_of_kube_scheduler(texts: list[str], on: set[str]) -> None:
@@ -33,14 +37,22 @@ def test_gates_are_parsed_like_the_flag_of_kube_scheduler(texts: list[str], on: 
 @pytest.mark.parametrize(
     ("text", "error"),
     [
-        ("GangSchedulin=true", 'unrecognized feature gate: GangSchedulin; did you mean "GangScheduling"?'),
+        ("GenericWorkloa=true", 'unrecognized feature gate: GenericWorkloa; did you mean "GenericWorkload"?'),
+        (
+            "GangScheduling=true",
+            "unrecognized feature gate: GangScheduling; since Kubernetes 1.37 it is part of GenericWorkload",
+        ),
+        (
+            "SidecarContainers=true",
+            "unrecognized feature gate: SidecarContainers; "
+            "since Kubernetes 1.37 it is always on, so remove the setting",
+        ),
         ("GenericWorkload", "missing bool value for GenericWorkload"),
         ("GenericWorkload=yes", "invalid value of GenericWorkload=yes: must be true or false"),
         (
-            "GangScheduling=true",
-            "GangScheduling is enabled, but depends on features that are disabled: [GenericWorkload]",
+            "NodeDeclaredFeatures=false",
+            "cannot set feature gate NodeDeclaredFeatures to false, feature is locked to true",
         ),
-        ("SidecarContainers=false", "cannot set feature gate SidecarContainers to false, feature is locked to true"),
         (
             "OpportunisticBatching=false",
             "cannot set feature gate OpportunisticBatching to false, this scheduler cannot switch it",
@@ -68,20 +80,50 @@ def test_default_of_each_stage() -> None:
             gate.name
         )
         assert not (gate.locked and gate.served), gate.name
-        assert set(gate.needs) <= set(GATES), gate.name
+
+
+def test_emulated_version_has_the_gates_of_that_version() -> None:
+    before = parse([], "1.36")
+    off = {name for name in before.known if before.on(name) != parse([]).on(name)}
+    assert off == {"DRADeviceTaintRules", "StorageCapacityScoring", "VolumeLimitScaling"}
+    assert parse(["NodeDeclaredFeatures=true"], "1.36").on("NodeDeclaredFeatures")
+    with pytest.raises(FeatureGateError) as caught:
+        parse(["CompositePodGroup=true"], "1.36")
+    assert str(caught.value) == (
+        "cannot set feature gate CompositePodGroup to true, feature is PreAlpha at emulated version 1.36"
+    )
+
+
+@pytest.mark.parametrize(
+    ("gate", "plugin", "off"),
+    [
+        ("StorageCapacityScoring", "VolumeBinding", VolumeBindingWithoutScore),
+        ("VolumeLimitScaling", "NodeVolumeLimits", NodeVolumeLimitsByCount),
+    ],
+)
+def test_plugin_without_its_gate_is_another_one(gate: str, plugin: str, off: type[Plugin]) -> None:
+    assert default(parse([f"{gate}=false"])).registry[plugin].cls is off
+    assert default(parse([], "1.36")).registry[plugin].cls is off
+    assert issubclass(off, default().registry[plugin].cls)
+
+
+def test_shape_is_rejected_while_its_gate_is_off() -> None:
+    text = profile("pluginConfig: [{name: VolumeBinding, args: {shape: [{utilization: 0, score: 5}]}}]")
+    assert loads(text).warnings == ()
+    with pytest.raises(ConfigError, match="unexpected field `shape`, remove it or turn on the feature gate"):
+        loads(text, gates=parse(["StorageCapacityScoring=false"]))
 
 
 def test_gated_plugin_is_last_if_its_gate_is_on() -> None:
-    before, after = default(), default(parse([BOTH]))
+    before, after = default(), default(parse([ON]))
     for point in before.profiles[0].points:
         added = ["GangScheduling"] if point in ("preEnqueue", "permit") else []
         assert names(after, point) == names(before, point) + added, point
     assert "GangScheduling" not in before.registry
-    assert "GangScheduling" not in default(parse(["GenericWorkload=true"])).registry
 
 
 def test_gated_plugin_is_ignored_with_a_warning_if_its_gate_is_off() -> None:
-    off, on = loads(ENABLED), loads(ENABLED, gates=parse([BOTH]))
+    off, on = loads(ENABLED), loads(ENABLED, gates=parse([ON]))
     assert names(off, "permit") == []
     assert any('plugin "GangScheduling" does nothing' in warning for warning in off.warnings)
     assert names(on, "permit") == ["GangScheduling"]
@@ -90,11 +132,11 @@ def test_gated_plugin_is_ignored_with_a_warning_if_its_gate_is_off() -> None:
 
 def test_gated_plugin_can_be_disabled() -> None:
     text = profile("plugins: {multiPoint: {disabled: [{name: GangScheduling}]}}")
-    assert names(loads(text, gates=parse([BOTH])), "permit") == []
+    assert names(loads(text, gates=parse([ON])), "permit") == []
 
 
 def test_shown_configuration_loads_with_the_same_gates() -> None:
-    gates = parse([BOTH])
+    gates = parse([ON])
     loaded = default(gates)
     assert loads(show(loaded), gates=gates).profiles == loaded.profiles
 

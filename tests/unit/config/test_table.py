@@ -1,4 +1,4 @@
-"""Table of fields, defaults and errors of the configuration, compared with kube-scheduler 1.36."""
+"""Table of fields, defaults and errors of the configuration, compared with kube-scheduler 1.37."""
 
 from __future__ import annotations
 

@@ -33,12 +33,12 @@ WAITING = pod("p").requests(cpu="2")
 @pytest.mark.parametrize(
     ("old", "new", "labels"),
     [
-        (WAITING, WAITING.nominated("n"), ["UnschedulablePodUpdate"]),
-        (WAITING, WAITING.label("a", "b"), ["UnschedulablePodUpdatePodLabel"]),
-        (WAITING, WAITING.requests(cpu="1"), ["UnschedulablePodUpdatePodScaleDown"]),
-        (WAITING, WAITING.requests(cpu="3"), ["UnschedulablePodUpdate"]),
-        (WAITING.gate("g"), WAITING, ["UnschedulablePodUpdatePodSchedulingGatesEliminated"]),
-        (WAITING, WAITING.tolerates("a"), ["UnschedulablePodUpdatePodToleration"]),
+        (WAITING, WAITING.nominated("n"), ["UnscheduledPodUpdate"]),
+        (WAITING, WAITING.label("a", "b"), ["UnscheduledPodUpdatePodLabel"]),
+        (WAITING, WAITING.requests(cpu="1"), ["UnscheduledPodUpdatePodScaleDown"]),
+        (WAITING, WAITING.requests(cpu="3"), ["UnscheduledPodUpdatePodScaleUp"]),
+        (WAITING.gate("g"), WAITING, ["UnscheduledPodUpdatePodSchedulingGatesEliminated"]),
+        (WAITING, WAITING.tolerates("a"), ["UnscheduledPodUpdatePodToleration"]),
         (WAITING.on("n"), WAITING.on("n").label("a", "b"), ["AssignedPodUpdatePodLabel"]),
         (WAITING.on("n"), WAITING.on("n").deleting(), ["AssignedPodUpdatePodTerminating"]),
         (WAITING.on("n").deleting(), WAITING.on("n").deleting(), ["AssignedPodUpdate"]),

@@ -280,7 +280,7 @@ async def test_request_with_a_loopback_host_or_origin_is_served(client: Client, 
 
 async def test_health_and_version(client: Client) -> None:
     assert (await client.send("GET", "/healthz")) == (200, "ok")
-    assert (await client.send("GET", "/version"))[1]["gitVersion"].startswith("v1.36")
+    assert (await client.send("GET", "/version"))[1]["gitVersion"].startswith("v1.37")
 
 
 async def test_unexpected_exception_is_an_internal_error(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:

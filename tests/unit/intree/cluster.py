@@ -12,7 +12,7 @@ from pyscheduler.api import (
     ASSIGNED_POD,
     NODE,
     SKIP,
-    UNSCHEDULABLE_POD,
+    UNSCHEDULED_POD,
     Action,
     ClusterEvent,
     Cycle,
@@ -109,12 +109,12 @@ def node_updated(action: Action, old: NodeBuilder, new: NodeBuilder) -> ClusterE
 
 def pod_deleted(old: PodBuilder) -> ClusterEvent:
     pod = old.build()
-    return ClusterEvent(ASSIGNED_POD if pod.node_name else UNSCHEDULABLE_POD, Action.DELETE, pod, None)
+    return ClusterEvent(ASSIGNED_POD if pod.node_name else UNSCHEDULED_POD, Action.DELETE, pod, None)
 
 
 def pod_updated(action: Action, old: PodBuilder, new: PodBuilder) -> ClusterEvent:
     pod = new.build()
-    return ClusterEvent(ASSIGNED_POD if pod.node_name else UNSCHEDULABLE_POD, action, old.build(), pod)
+    return ClusterEvent(ASSIGNED_POD if pod.node_name else UNSCHEDULED_POD, action, old.build(), pod)
 
 
 def requeues(plugin: Plugin, pod: PodBuilder, event: ClusterEvent) -> bool:

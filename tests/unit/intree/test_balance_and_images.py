@@ -96,9 +96,9 @@ def test_invalid_resources_are_rejected(resources: tuple[ResourceSpec, ...], mes
         # two uses of 125 MiB against a maximum of 2000: 100 * (250 - 23) / (2000 - 23)
         pytest.param(pod().image("big:1").container(image="big:1"), 11, id="two containers, twice the maximum"),
         pytest.param(pod().image("none:1").init_container(image="giant:1"), 100, id="init containers count"),
-        # the volume's 500 MiB count, the maximum stays that of one container: 100 * (125 + 500 - 23) / 977
+        # the volume's 500 MiB count, and the maximum is that of two images: 100 * (125 + 500 - 23) / (2000 - 23)
         pytest.param(
-            pod().image("big:1").spec(volumes=[{"name": "v", "image": {"reference": "plain"}}]), 61, id="image volumes"
+            pod().image("big:1").spec(volumes=[{"name": "v", "image": {"reference": "plain"}}]), 30, id="image volumes"
         ),
     ],
 )

@@ -87,7 +87,7 @@ def victims(found: PreemptionSearch) -> list[str]:
         pytest.param([low("a"), low("b", priority=5)], "1", ["a"], id="lowest priority"),
         pytest.param([low("a"), low("b", started=LATE)], "1", ["b"], id="latest start of equal priority"),
         pytest.param([low("a"), low("b")], "1", ["b"], id="last of equal pods"),
-        pytest.param([low("a", started=""), low("b", started="")], "1", ["a"], id="not started: reverse order"),
+        pytest.param([low("a", started=""), low("b", started="")], "1", ["b"], id="not started: in their order"),
         pytest.param([low("a", started=""), low("b", started=LATE)], "1", ["a"], id="not started counts as latest"),
         pytest.param([low("a", started="soon"), low("b", started=LATE)], "1", ["a"], id="invalid start time"),
         pytest.param([low("a", priority=1), low("b", priority=2)], "2", ["b", "a"], id="victims by importance"),
@@ -97,7 +97,8 @@ def victims(found: PreemptionSearch) -> list[str]:
 )
 def test_victims_are_fewest_and_least_important_pods(placed: list[PodBuilder], cpu: str, gone: list[str]) -> None:
     found = search(node("n1", cpu="2"), *placed, of=high(cpu))
-    assert (found.status, found.nominated_node, found.message) == (Code.SUCCESS, "n1", "")
+    message = f"preemption: found a potential placement for pod on node n1, preempting {len(gone)} victims"
+    assert (found.status, found.nominated_node, found.message) == (Code.SUCCESS, "n1", message)
     assert victims(found) == gone
 
 
@@ -235,7 +236,8 @@ def ending(reason: str = "PreemptionByScheduler", priority: int = 0) -> PodBuild
 )
 def test_preemption_eligibility(subject: PodBuilder, placed: PodBuilder, message: str) -> None:
     found = search(node("n1", cpu="1"), placed, of=subject)
-    assert found.message == (f"preemption: {message}" if message else "")
+    placement = "found a potential placement for pod on node n1, preempting 1 victims"
+    assert found.message == f"preemption: {message or placement}"
     assert found.nominated_node == (None if message else "n1"), "a pod that is not eligible keeps its nomination"
 
 

@@ -34,6 +34,9 @@ POINTS: Mapping[type[Plugin], list[str]] = {
     QueueSortPlugin: ["PrioritySort"],
     PreEnqueuePlugin: ["SchedulingGates", "DynamicResources", "DefaultPreemption", "GangScheduling"],
     PreFilterPlugin: [
+        "NodeName",
+        "NodeUnschedulable",
+        "TaintToleration",
         "NodeAffinity",
         "NodePorts",
         "NodeResourcesFit",
@@ -43,8 +46,8 @@ POINTS: Mapping[type[Plugin], list[str]] = {
         "NodeDeclaredFeatures",
     ],
     FilterPlugin: [
-        "NodeUnschedulable",
         "NodeName",
+        "NodeUnschedulable",
         "TaintToleration",
         "NodeAffinity",
         "NodePorts",
@@ -67,7 +70,7 @@ POINTS: Mapping[type[Plugin], list[str]] = {
     ],
     BindPlugin: ["DefaultBinder"],
 }
-"""Kube-scheduler's order (1.36); unsupported plugins are ignored in the comparison."""
+"""Kube-scheduler's order (1.37); unsupported plugins are ignored in the comparison."""
 
 
 @pytest.mark.parametrize(("point", "names"), POINTS.items(), ids=lambda v: getattr(v, "__name__", None))

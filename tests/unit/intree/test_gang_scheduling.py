@@ -10,11 +10,12 @@ from msgspec.structs import replace
 
 from pyscheduler.api import (
     ASSIGNED_POD,
-    UNSCHEDULABLE_POD,
+    UNSCHEDULED_POD,
     Action,
     ClusterEvent,
     QueueingHint,
     Rejection,
+    ResourceKind,
     StatusError,
     Wait,
 )
@@ -23,7 +24,7 @@ from pyscheduler.core.framework.pod_indexer import PodIndexer
 from pyscheduler.core.framework.waiting_pods import WaitingPodState
 from pyscheduler.core.state import ClusterState
 from pyscheduler.core.state.node import NodeRow
-from pyscheduler.intree.gang_scheduling import POD_GROUP, GangScheduling
+from pyscheduler.intree.gang_scheduling import POD_GROUPS, GangScheduling
 from pyscheduler.testing import PodBuilder, pod
 from tests.unit.intree.cluster import cycle
 
@@ -47,11 +48,17 @@ def policy(**policy: Any) -> dict[str, Any]:
 class GangFixture:
     """The plugin with PodGroups, their members, and the members that are placed and wait in Permit."""
 
-    def __init__(self, *groups: dict[str, Any], members: Iterable[PodBuilder] = (), placed: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        *groups: dict[str, Any],
+        members: Iterable[PodBuilder] = (),
+        placed: Iterable[str] = (),
+        version: ResourceKind = POD_GROUPS[0],
+    ) -> None:
         state, by_uid = ClusterState(), {m.build().uid: m.build() for m in members}
         self.handle = replace(empty_handle(), nodes=state, pods=PodIndexer(state, ["default-scheduler"]))
         for group in groups:
-            self.handle.objects.set(POD_GROUP, group)
+            self.handle.objects.set(version, group)
         for each in by_uid.values():
             self.handle.pods.set_pod(None, each)
         for uid in placed:
@@ -133,7 +140,7 @@ def test_permit_raises_if_pod_group_is_deleted() -> None:
     assert str(caught.value) == message
 
 
-@pytest.mark.parametrize("resource", [ASSIGNED_POD, UNSCHEDULABLE_POD])
+@pytest.mark.parametrize("resource", [ASSIGNED_POD, UNSCHEDULED_POD])
 @pytest.mark.parametrize(
     ("waits", "came", "hint"),
     [
@@ -159,11 +166,19 @@ def test_new_pod_group_requeues_its_members(waits: PodBuilder, hint: QueueingHin
 
 @pytest.mark.parametrize(
     ("resource", "action"),
-    [(UNSCHEDULABLE_POD, Action.UPDATE_POD_LABEL), (ASSIGNED_POD, Action.DELETE), ("PodGroup", Action.UPDATE_OTHER)],
+    [(UNSCHEDULED_POD, Action.UPDATE_POD_LABEL), (ASSIGNED_POD, Action.DELETE)],
 )
 def test_other_events_do_not_requeue_members(resource: str, action: Action) -> None:
     event = ClusterEvent(resource, action, member("b").build(), member("b").build())
     assert not any(interest.covers(event) for interest in GangFixture().plugin.events_to_register())
+
+
+@pytest.mark.parametrize("version", POD_GROUPS, ids=lambda kind: kind.version)
+def test_pod_groups_are_read_in_every_version(version: ResourceKind) -> None:
+    fixture = GangFixture(policy(gang={"minCount": 2}), members=THREE[:1], version=version)
+    assert fixture.plugin.pre_enqueue(THREE[0].build()) == Rejection(
+        "waiting for minCount pods from a gang to appear in scheduling queue", resolvable=False
+    )
 
 
 def hints(event: ClusterEvent, waits: PodBuilder) -> list[QueueingHint]:

@@ -223,8 +223,8 @@ IN_A = {"b1": NEAR, "none": NEAR}
         pytest.param(
             term(namespaceSelector=has("team", "NotIn", "blue")),
             BLUE,
-            IN_A,
-            id="selector of unlabelled namespaces selects all",
+            ALL_NEAR,
+            id="selector of unlabelled namespaces selects those only",
         ),
         pytest.param(
             term(namespaceSelector=has("team", "Exists")),

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 from msgspec.structs import replace
 
-from pyscheduler.api import ASSIGNED_POD, NODE, UNSCHEDULABLE_POD, Action, ClusterEvent
+from pyscheduler.api import ASSIGNED_POD, NODE, UNSCHEDULED_POD, Action, ClusterEvent
 from pyscheduler.core.framework.handle import empty_handle
 from pyscheduler.intree import InterPodAffinity
 from pyscheduler.testing import NodeBuilder, PodBuilder, node, pod
@@ -38,7 +38,7 @@ def node_deleted(old: NodeBuilder) -> ClusterEvent:
 
 def added(of: PodBuilder) -> ClusterEvent:
     new = of.build()
-    return ClusterEvent(ASSIGNED_POD if new.node_name else UNSCHEDULABLE_POD, Action.ADD, None, new)
+    return ClusterEvent(ASSIGNED_POD if new.node_name else UNSCHEDULED_POD, Action.ADD, None, new)
 
 
 def relabelled(old: PodBuilder, new: PodBuilder) -> ClusterEvent:

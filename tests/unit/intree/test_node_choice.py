@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pyscheduler.api import SKIP, Action, ClusterEvent
+from pyscheduler.api import SKIP, Action, ClusterEvent, NodeNames
 from pyscheduler.intree import NodeName, NodePorts, NodeUnschedulable
 from pyscheduler.testing import PodBuilder, node, pod
 
@@ -17,7 +17,6 @@ from .cluster import (
     pod_deleted,
     pod_updated,
     reasons,
-    rejections,
     requeues,
     table,
 )
@@ -30,7 +29,9 @@ CORDON_KEY = "node.kubernetes.io/unschedulable"
 def test_pod_with_node_name_fits_that_node_only() -> None:
     nodes = [node("a"), node("b")]
     assert reasons(build(NodeName), pod(), nodes) == [None, None]
-    results = rejections(build(NodeName), pod().on("b"), nodes)
+    plugin, bound, cluster = build(NodeName), pod().on("b").build(), table(nodes)
+    assert plugin.pre_filter(cycle(), bound, cluster) == NodeNames(frozenset({"b"}))
+    results = [plugin.filter(cycle(), bound, each) for each in cluster]
     assert results[1] is None
     assert results[0] is not None
     assert results[0].reasons == ("node(s) didn't match the requested node name",)

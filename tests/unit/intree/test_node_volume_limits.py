@@ -9,6 +9,7 @@ import pytest
 from pyscheduler.api import ASSIGNED_POD, SKIP, SKIP_SIGNATURE_GROUP, Action, ClusterEvent, StatusError
 from pyscheduler.core.framework.handle import empty_handle
 from pyscheduler.intree import NodeVolumeLimits
+from pyscheduler.intree.node_volume_limits import NodeVolumeLimitsByCount
 from pyscheduler.intree.volumes import objects as kinds
 from pyscheduler.testing import PodBuilder, node, pod
 
@@ -60,6 +61,8 @@ def plugin(
     volumes: tuple[Json, ...] = (),
     classes: tuple[Json, ...] = (),
     attachments: tuple[Json, ...] = (),
+    drivers: tuple[Json, ...] = (),
+    of: type[NodeVolumeLimits] = NodeVolumeLimits,
 ) -> NodeVolumeLimits:
     handle = empty_handle()
     given = {
@@ -68,11 +71,12 @@ def plugin(
         kinds.VOLUME: volumes,
         kinds.STORAGE_CLASS: classes,
         kinds.VOLUME_ATTACHMENT: attachments,
+        kinds.CSI_DRIVER: drivers,
     }
     for kind, objects in given.items():
         for one in objects:
             handle.objects.set(kind, one)
-    return NodeVolumeLimits(NodeVolumeLimits.Args(), handle)
+    return of(of.Args(), handle)
 
 
 def using(*claims: str, name: str = "pod") -> PodBuilder:
@@ -344,7 +348,7 @@ FREED = attachment("x", "a", "v1", EBS)
     [
         (MINE, changed("CSINode", Action.ADD, None, csi_node("a")), True),
         (MINE, changed("CSINode", Action.UPDATE_OTHER, csi_node("a", csi_example_com=1), BOTH), True),
-        (MINE, changed("CSINode", Action.UPDATE_OTHER, csi_node("a", csi_example_com=2), BOTH), False),
+        (MINE, changed("CSINode", Action.UPDATE_OTHER, csi_node("a", csi_example_com=2), BOTH), True),
         (MINE, changed("CSINode", Action.UPDATE_OTHER, BOTH, csi_node("a", other=1)), True),
         (MINE, changed("CSINode", Action.DELETE, BOTH, None), True),
         (MINE, changed("CSINode", Action.UPDATE_OTHER, BOTH, BOTH), False),
@@ -383,3 +387,50 @@ FREED = attachment("x", "a", "v1", EBS)
 )
 def test_requeue_of_pod_rejected_by_volume_limits(of: PodBuilder, event: ClusterEvent, requeued: bool) -> None:
     assert requeues(plugin(claims=CLAIMS, volumes=VOLUMES), of, event) is requeued
+
+
+MISSING = (f"{DRIVER} CSI driver is not installed on the node",)
+
+
+def required(value: object = True) -> Json:
+    """Return the CSIDriver of DRIVER."""
+    return named(DRIVER, spec={"preventPodSchedulingIfMissing": value})
+
+
+@pytest.mark.parametrize(
+    ("csi_nodes", "driver", "expected"),
+    [
+        pytest.param([csi_node("a", csi_example_com=None)], required(), [None, MISSING], id="one node has it"),
+        pytest.param([csi_node("a", other=5)], required(), [MISSING, MISSING], id="no node has it"),
+        pytest.param([csi_node("a", csi_example_com=0)], required(), [FULL, MISSING], id="installed, but full"),
+        pytest.param([], required(False), [None, None], id="may be missing"),
+        pytest.param([], named(DRIVER, spec={}), [None, None], id="not stated"),
+        pytest.param([], named("other", spec={"preventPodSchedulingIfMissing": True}), [None, None], id="other driver"),
+    ],
+)
+def test_nodes_without_a_required_driver_are_rejected(
+    csi_nodes: list[Json], driver: Json, expected: list[Reasons]
+) -> None:
+    objects: dict[str, Any] = {"claims": (claim("c1", "v1"),), "volumes": (volume("v1"),), "drivers": (driver,)}
+    assert reasons(plugin(*csi_nodes, **objects), using("c1"), NODES) == expected
+    ungated = plugin(*csi_nodes, **objects, of=NodeVolumeLimitsByCount)
+    assert MISSING not in reasons(ungated, using("c1"), NODES)
+
+
+def test_required_driver_can_be_helped_by_evictions() -> None:
+    """kube-scheduler uses the code Unschedulable."""
+    subject = plugin(claims=(claim("c1", "v1"),), volumes=(volume("v1"),), drivers=(required(),))
+    assert all(each is not None and each.resolvable for each in rejections(subject, using("c1"), NODES))
+
+
+@pytest.mark.parametrize(
+    ("event", "requeued"),
+    [
+        (changed("CSIDriver", Action.UPDATE_OTHER, required(), required(False)), True),
+        (changed("CSIDriver", Action.DELETE, required(), None), True),
+        (changed("CSIDriver", Action.UPDATE_OTHER, required(), required()), False),
+        (changed("CSIDriver", Action.DELETE, required(False), None), False),
+    ],
+)
+def test_pod_is_requeued_when_its_driver_need_not_be_installed(event: ClusterEvent, requeued: bool) -> None:
+    assert requeues(plugin(), using("c1"), event) == requeued

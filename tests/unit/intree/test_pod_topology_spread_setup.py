@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pyscheduler.api import ASSIGNED_POD, NODE, UNSCHEDULABLE_POD, Action, ClusterEvent
+from pyscheduler.api import ASSIGNED_POD, NODE, UNSCHEDULED_POD, Action, ClusterEvent
 from pyscheduler.api.objects import LabelSelector, TopologySpreadConstraint
 from pyscheduler.config.load import loads
 from pyscheduler.config.problems import ConfigError
@@ -24,7 +24,7 @@ HOSTLESS = NodeBuilder({**IN_A.manifest, "metadata": {"name": "a1", "labels": {Z
 
 def pod_added(new: PodBuilder) -> ClusterEvent:
     made = new.build()
-    return ClusterEvent(ASSIGNED_POD if made.node_name else UNSCHEDULABLE_POD, Action.ADD, None, made)
+    return ClusterEvent(ASSIGNED_POD if made.node_name else UNSCHEDULED_POD, Action.ADD, None, made)
 
 
 def node_deleted(old: NodeBuilder) -> ClusterEvent:

@@ -8,6 +8,7 @@ import pytest
 
 from pyscheduler.api import SKIP, SKIP_SIGNATURE_GROUP, Rejection, Skip, StatusError
 from pyscheduler.intree import VolumeBinding
+from pyscheduler.intree._scoring import UtilizationShapePoint
 from pyscheduler.testing import PodBuilder, node, pod
 
 from .cluster import build, cycle
@@ -149,9 +150,8 @@ def test_class_without_binding_mode_raises() -> None:
             "bindTimeoutSeconds: Invalid value: -1: invalid BindTimeoutSeconds, should not be a negative value",
         ),
         (
-            {"shape": ()},
-            "shape: Invalid value: []: unexpected field `shape`, remove it or turn on the feature gate "
-            "StorageCapacityScoring",
+            {"shape": (UtilizationShapePoint(0, 11),)},
+            "shape[0].score: Invalid value: 11: not in valid range [0, 10]",
         ),
     ],
 )
@@ -166,6 +166,9 @@ def test_bind_timeout_may_be_0() -> None:
     assert VolumeBinding.Args(bind_timeout_seconds=0).bind_timeout_seconds == 0
 
 
-def test_pre_score_is_always_skipped() -> None:
+def test_pre_score_is_skipped_without_unbound_claims() -> None:
     cluster = Cluster(bound("pv"), volume(), nodes=[node("a")])
-    assert plugin(cluster).pre_score(cycle(), using("data").build(), cluster.state.table()) is SKIP_SIGNATURE_GROUP
+    subject, attempt, of = plugin(cluster), cycle(), using("data").build()
+    subject.pre_filter(attempt, of, cluster.state.table())
+    assert subject.pre_score(attempt, of, cluster.state.table()) is SKIP
+    assert subject.pre_score(cycle(), pod().build(), cluster.state.table()) is SKIP_SIGNATURE_GROUP

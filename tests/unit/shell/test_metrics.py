@@ -47,7 +47,7 @@ def samples(metrics: Metrics) -> dict[str, float]:
 
 
 def test_metrics_of_a_scheduled_pod(metrics: Metrics, instrument: MetricsInstrument) -> None:
-    instrument.queue_incoming("active", "UnschedulablePodAdd")
+    instrument.queue_incoming("active", "UnscheduledPodAdd")
     instrument.point("Filter", "p").enter()
     instrument.point("PostFilter", "p").enter()
     instrument.point("PostFilter", "p").leave("Unschedulable")
@@ -65,7 +65,7 @@ def test_metrics_of_a_scheduled_pod(metrics: Metrics, instrument: MetricsInstrum
     instrument.preempted(3)
     got = samples(metrics)
     expected = {
-        "scheduler_queue_incoming_pods_total{event=UnschedulablePodAdd,queue=active}": 1,
+        "scheduler_queue_incoming_pods_total{event=UnscheduledPodAdd,queue=active}": 1,
         "scheduler_schedule_attempts_total{profile=p,result=scheduled}": 1,
         "scheduler_scheduling_attempt_duration_seconds_sum{profile=p,result=scheduled}": 7,
         "scheduler_event_handling_duration_seconds_count{event=NodeAdd}": 1,
@@ -254,12 +254,12 @@ def test_recorded_values_are_bounded_between_scrapes(metrics: Metrics, instrumen
 def test_reset_restores_the_initial_samples(metrics: Metrics, instrument: MetricsInstrument) -> None:
     fresh = samples(metrics)
     for _ in range(2):
-        instrument.queue_incoming("active", "UnschedulablePodAdd")
+        instrument.queue_incoming("active", "UnscheduledPodAdd")
         instrument.attempted("p", "scheduled", 0.0)
         instrument.decided(0.5)
         instrument.preemption_attempted()
         counted = samples(metrics)
-        assert counted["scheduler_queue_incoming_pods_total{event=UnschedulablePodAdd,queue=active}"] == 1
+        assert counted["scheduler_queue_incoming_pods_total{event=UnscheduledPodAdd,queue=active}"] == 1
         assert counted["scheduler_schedule_attempts_total{profile=p,result=scheduled}"] == 1
         assert counted["scheduler_scheduling_attempt_duration_seconds_count{profile=p,result=scheduled}"] == 1
         assert counted["scheduler_scheduling_algorithm_duration_seconds_count"] == 1

@@ -28,7 +28,7 @@ def test_flags_are_sorted_and_formatted_as_in_go() -> None:
 
 def test_statusz_has_start_time_versions_and_paths() -> None:
     started = 1_767_326_405.9
-    page = statusz(["/metrics", "DELETE /metrics", "/livez"], started, lambda: started + 7384)
+    page = statusz(["/metrics", "DELETE /metrics", "/livez"], started, lambda: started + 7384, "1.36")
     assert text(page(ServerRequest("/statusz", {}, {}))) == (
         f"\npyscheduler statusz\n{WARNING}\n\nStarted: Fri Jan  2 04:00:05 UTC 2026\nUp: 2 hr 03 min 04 sec\n"
         f"Python version: {platform.python_version()}\nBinary version: {pyscheduler.__version__}\n"

@@ -114,6 +114,14 @@ def sample(folder: Path, proto: str = PROTO) -> Messages:
     return read_package(folder)
 
 
+@pytest.mark.parametrize("tag", [",inline", ""])
+def test_fields_of_an_embedded_struct_are_inlined(tmp_path: Path, tag: str) -> None:
+    (tmp_path / "generated.proto").write_text(PROTO, encoding="utf-8")
+    (tmp_path / "types.go").write_text(GO.replace('json:",inline"', f'json:"{tag}"'), encoding="utf-8")
+    (handler, *_) = read_package(tmp_path)[f"{CORE}.Probe"]
+    assert (handler.name, handler.inline) == ("handler", True)
+
+
 def test_table_is_written_in_its_notation(tmp_path: Path) -> None:
     seen: dict[str, str] = {}
     reachable(sample(tmp_path), [f"{CORE}.Probe", f"{CORE}.Secret"], seen)

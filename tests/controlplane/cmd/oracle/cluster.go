@@ -46,8 +46,8 @@ func newCluster(ctx context.Context, objects []runtime.Object, config *profiles)
 	for _, profile := range sched.Profiles {
 		if plugin := preemptionOf(profile); plugin != nil {
 			// Victims are read from the dry run, which finds the same ones, so that evaluating a pod does not change the cluster.
-			plugin.Executor.PreemptPod = func(context.Context, preemption.Candidate, preemption.ExecutorPreemptor, *v1.Pod, string) error {
-				return nil
+			plugin.Executor.PreemptPod = func(context.Context, preemption.Candidate, preemption.ExecutorPreemptor, *v1.Pod, string) (bool, error) {
+				return true, nil
 			}
 		}
 	}

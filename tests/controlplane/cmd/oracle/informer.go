@@ -2,6 +2,7 @@ package main
 
 import (
 	"reflect"
+	"sort"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -21,7 +22,13 @@ var watchedKinds = []runtime.Object{
 	&v1.PersistentVolume{}, &v1.PersistentVolumeClaim{},
 	&appsv1.ReplicaSet{}, &appsv1.StatefulSet{}, &policyv1.PodDisruptionBudget{},
 	&storagev1.StorageClass{}, &storagev1.CSINode{}, &storagev1.CSIDriver{}, &storagev1.CSIStorageCapacity{}, &storagev1.VolumeAttachment{},
-	&resourcev1.ResourceClaim{}, &resourcev1.ResourceSlice{}, &resourcev1.DeviceClass{},
+	&resourcev1.ResourceClaim{}, &resourcev1.ResourceSlice{}, &resourcev1.DeviceClass{}, &resourcev1.DeviceTaintRule{},
+}
+
+// ordered are the kinds that are listed by name.
+var ordered = map[reflect.Type]bool{
+	reflect.TypeOf(&policyv1.PodDisruptionBudget{}): true,
+	reflect.TypeOf(&storagev1.CSIStorageCapacity{}): true,
 }
 
 // staticInformer is an informer with a fixed set of objects that calls its handlers at once, in the caller's goroutine. Real ones
@@ -30,6 +37,7 @@ var watchedKinds = []runtime.Object{
 type staticInformer struct {
 	cache.SharedIndexInformer
 	objects  []any
+	sorted   bool
 	handlers []cache.ResourceEventHandler
 }
 
@@ -39,7 +47,7 @@ func staticInformers(factory informers.SharedInformerFactory, objects []runtime.
 	for _, example := range watchedKinds {
 		indexers := cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}
 		unstarted := cache.NewSharedIndexInformer(&cache.ListWatch{}, example, 0, indexers)
-		informer := &staticInformer{SharedIndexInformer: unstarted}
+		informer := &staticInformer{SharedIndexInformer: unstarted, sorted: ordered[reflect.TypeOf(example)]}
 		byType[reflect.TypeOf(example)] = informer
 		factory.InformerFor(example, func(clientset.Interface, time.Duration) cache.SharedIndexInformer { return informer })
 	}
@@ -53,6 +61,33 @@ func staticInformers(factory informers.SharedInformerFactory, objects []runtime.
 		}
 	}
 	return byType
+}
+
+// GetIndexer returns an index that lists objects by name where their order decides, which is random in a real informer: VolumeBinding
+// scores the first CSIStorageCapacity that a node has access to, and a pod counts in no budget after the first that it violates.
+func (s *staticInformer) GetIndexer() cache.Indexer {
+	indexer := s.SharedIndexInformer.GetIndexer()
+	if s.sorted {
+		return sortedIndexer{indexer}
+	}
+	return indexer
+}
+
+// sortedIndexer lists objects in the order of their keys.
+type sortedIndexer struct {
+	cache.Indexer
+}
+
+func (s sortedIndexer) List() []any {
+	keys := s.ListKeys()
+	sort.Strings(keys)
+	objects := make([]any, 0, len(keys))
+	for _, key := range keys {
+		if object, exists, err := s.GetByKey(key); exists && err == nil {
+			objects = append(objects, object)
+		}
+	}
+	return objects
 }
 
 // AddEventHandler calls the handler for all existing objects.

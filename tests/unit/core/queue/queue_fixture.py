@@ -31,7 +31,7 @@ PROFILE = "default-scheduler"
 NODE_ADDED = ClusterEvent("Node", Action.ADD)
 NODE_LABELLED = ClusterEvent("Node", Action.UPDATE_NODE_LABEL)
 POD_DELETED = ClusterEvent("AssignedPod", Action.DELETE)
-LABELLED = ClusterEvent("UnschedulablePod", Action.UPDATE_POD_LABEL)
+LABELLED = ClusterEvent("UnscheduledPod", Action.UPDATE_POD_LABEL)
 
 
 class PrioritySort(QueueSortPlugin):

@@ -12,7 +12,7 @@ def test_gated_pod_is_not_popped_and_is_counted_as_gated() -> None:
     fixture.add("p", "free")
     assert fixture.counts() == (1, 0, 0, 1)
     assert fixture.pop_all() == ["free"]
-    assert fixture.report.incoming[0] == ("unschedulable", "UnschedulablePodAdd")
+    assert fixture.report.incoming[0] == ("unschedulable", "UnscheduledPodAdd")
 
 
 def test_gate_runs_again_only_on_events_of_the_gating_plugin() -> None:

@@ -126,7 +126,7 @@ def test_update_of_the_pod_during_the_attempt_is_replayed_on_its_new_version() -
     fixture.add("p")
     pending = fixture.take()
     old, new = pending.pod, pod("p").label("x").build()
-    labelled = ClusterEvent("UnschedulablePod", Action.UPDATE_POD_LABEL, old, new)
+    labelled = ClusterEvent("UnscheduledPod", Action.UPDATE_POD_LABEL, old, new)
     fixture.queue.update(old, new, [labelled], fixture.now)
     assert fixture.counts() == (0, 0, 0, 0)
     fixture.queue.add_unschedulable(pending, new, {"Gate"}, set(), fixture.now)

@@ -54,10 +54,10 @@ def test_rejected_pod_waits_for_its_event_then_backs_off_then_is_active() -> Non
     fixture.pass_to(102.0)
     assert (fixture.counts(), fixture.queue.next_wake()) == ((1, 0, 0, 0), None)
     assert fixture.report.incoming == [
-        ("active", "UnschedulablePodAdd"),
+        ("active", "UnscheduledPodAdd"),
         ("unschedulable", "ScheduleAttemptFailure"),
         ("backoff", "NodeAdd"),
-        ("active", "UnschedulablePodAdd"),
+        ("active", "UnscheduledPodAdd"),
         ("active", "BackoffComplete"),
     ]
 
@@ -160,17 +160,17 @@ def test_update_requeues_a_rejected_pod_if_its_rejector_registered_for_it() -> N
     fixture.add("p")
     fixture.try_and_fail("Gate")
     old, new = pod("p").build(), pod("p").label("x").build()
-    fixture.queue.update(old, new, [ClusterEvent("UnschedulablePod", Action.UPDATE)], fixture.now)
+    fixture.queue.update(old, new, [ClusterEvent("UnscheduledPod", Action.UPDATE)], fixture.now)
     assert fixture.counts() == (0, 0, 1, 0)
     fixture.queue.update(old, new, [LABELLED], fixture.now)
     assert fixture.counts() == (0, 1, 0, 0)
-    assert fixture.report.incoming[-1] == ("backoff", "UnschedulablePodUpdatePodLabel")
+    assert fixture.report.incoming[-1] == ("backoff", "UnscheduledPodUpdatePodLabel")
 
 
 def test_update_of_an_unknown_pod_adds_it() -> None:
     fixture = QueueFixture()
     fixture.queue.update(pod("p").build(), pod("p").build(), [LABELLED], fixture.now)
-    assert fixture.report.incoming == [("active", "UnschedulablePodUpdate")]
+    assert fixture.report.incoming == [("active", "UnscheduledPodAdd")]
 
 
 def test_pod_is_never_in_two_tiers() -> None:

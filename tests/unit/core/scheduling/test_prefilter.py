@@ -1,4 +1,4 @@
-"""Rules of PreFilter in kube-scheduler 1.36: which results end the point, which only narrow it, and the messages."""
+"""Rules of PreFilter in kube-scheduler: which results end the point, which only narrow it, and the messages."""
 
 from __future__ import annotations
 
