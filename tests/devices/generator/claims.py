@@ -73,7 +73,7 @@ def _exactly(draw: Draw) -> Manifest:
     if draw.often("capacity", 0.7):
         request["capacity"] = {"requests": {n: draw.of(AMOUNTS) for n in draw.some(["memory", "cores"], 2)}}
     if draw.often("mistakes", 0.08):
-        draw.of((_spoil_class, _spoil_mode, _spoil_selector, _spoil_count, _derive, _ask_for_much))(request)
+        draw.of((_spoil_class, _spoil_mode, _spoil_selector, _spoil_count, _derive, _exceed_int64))(request)
     return request
 
 
@@ -97,7 +97,7 @@ def _derive(request: Manifest) -> None:
     request["derivedAttributes"] = [{"name": "x"}]
 
 
-def _ask_for_much(request: Manifest) -> None:
+def _exceed_int64(request: Manifest) -> None:
     request["capacity"] = {"requests": {"memory": "9223372036854775808"}}
 
 

@@ -1,4 +1,4 @@
-"""ResourceSlices: pools in all states, devices with everything that a request can ask for."""
+"""ResourceSlices: pools in all states, devices with everything that a request can select."""
 
 from __future__ import annotations
 
@@ -54,14 +54,14 @@ def _generation(draw: Draw, driver: str, name: str, generation: int) -> list[Man
 
 
 def _counter_slices(draw: Draw, driver: str) -> list[Manifest]:
-    sets = [
+    sets: list[Manifest] = [
         {"name": name, "counters": {c: {"value": draw.of(("2", "3", "4", "2Gi"))} for c in ("memory", "slots")}}
         for name in ("set-0", "set-1")
     ]
     if draw.often("invalid", 0.15):
         sets[1]["name"] = draw.of(("set-0", "set-2"))
     if draw.often("invalid", 0.1):
-        del sets[0]["counters"]["slots"]  # type: ignore[attr-defined]
+        del sets[0]["counters"]["slots"]
     nodes = {"nodeName": draw.of(("node-1", "node-2"))} if draw.maybe(0.2) else {"allNodes": True}
     return [{"metadata": {}, "spec": {"driver": driver, **nodes, "sharedCounters": sets}}]
 
