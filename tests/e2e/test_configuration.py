@@ -24,12 +24,10 @@ RECORDED = recorded()
 AT_REST = ("GangScheduling", "TopologyPlacementGenerator", "PodGroupPodsCount")
 """Plugins without effect while their gates are off; kube-scheduler still runs them."""
 NOT_HERE = {
-    ("reserve", "DynamicResources"),
-    ("preBind", "DynamicResources"),
     ("podGroupPostFilter", "DynamicResources"),
     ("podGroupPostFilter", "DefaultPreemption"),
 }
-"""Devices are not allocated yet, so there is none to reserve. Pod groups are preempted for by another part here."""
+"""Devices of pod groups are not deallocated, and another part preempts for pod groups here."""
 NOT_THERE = {("preScore", "ImageLocality")}
 """ImageLocality looks up images once for all nodes."""
 
