@@ -89,8 +89,12 @@ class Program:
 
     def evaluate(self, device: SelectorDevice) -> bool | CelError:
         """Return True if the device matches, or an error with upstream's message."""
-        value, _ = self.run(device)
-        return value if value is True or value is False else to_match(value)
+        return self.match(device)[0]
+
+    def match(self, device: SelectorDevice) -> tuple[bool | CelError, int]:
+        """Return the result of `evaluate`, and its cost in cel-go's units."""
+        value, cost = self.run(device)
+        return (value if value is True or value is False else to_match(value)), cost
 
 
 def compile_selector(expression: str) -> Program:

@@ -49,7 +49,7 @@ from pyscheduler.api import (
 from pyscheduler.api.devices import AllocationResult, ResourceClaim
 from pyscheduler.api.resources import is_extended
 from pyscheduler.intree._problems import invalid, raise_for_problems
-from pyscheduler.intree.devices.allocator import Allocator
+from pyscheduler.intree.devices.allocator import DEFAULT_STEPS, Allocator
 from pyscheduler.intree.devices.cel_selectors import CelSelectors
 from pyscheduler.intree.devices.errors import AllocationError, AllocationTimeoutError, NodeAllocationError
 from pyscheduler.intree.devices.score import allocation_score
@@ -85,6 +85,8 @@ from pyscheduler.intree.resource_claims.pod_claims import ClaimUnusableError, ch
 NOTHING_TO_DEALLOCATE = Rejection()
 """kube-scheduler gives no reason for that since 1.37."""
 _POLL_SECONDS: Final = 5.0
+_STEPS_PER_NODE: Final = 300
+"""Devices that an attempt may try for each node, in addition to what one node may take."""
 _NOT_AVAILABLE = Rejection("resourceclaim not available on the node", resolvable=False)
 _NOT_ALLOCATABLE = Rejection("cannot allocate all claims", resolvable=False)
 
@@ -243,8 +245,11 @@ class DynamicResources(
         state.claims = claims
         state.allocated_nodes = [AllocatedNodes.of(claim.allocation) for claim in claims]
         if any(True for _ in state.to_allocate()):
+            self._selectors.start()
+            inventory, classes = self._devices.inventory, self._classes.by_name
+            steps = DEFAULT_STEPS + _STEPS_PER_NODE * len(nodes)
             state.allocator = Allocator(
-                self._devices.inventory, self._classes.by_name, self._claims.allocated, self._selectors, uuids.next
+                inventory, classes, self._claims.allocated, self._selectors, uuids.next, steps=steps
             )
         return None
 

@@ -30,7 +30,10 @@ class Allocator:
         allocated: AllocatedDevices,
         selectors: Selectors,
         new_share_id: Callable[[], str],
+        steps: int = DEFAULT_STEPS,
     ) -> None:
+        """`steps` is the number of devices and positions that may be tried on all nodes together."""
+        self._steps = steps
         self._inventory = inventory
         self._classes = classes
         self._allocated = allocated
@@ -56,8 +59,12 @@ class Allocator:
         node = NodeDevices(node_name, labels, pools, self._selectors)
         checked = [CheckedClaim(claim, self._classes, node) for claim in claims]
         chosen = ChosenDevices(node, self._allocated, [list(c.constraints) for c in checked], self._new_share_id)
-        search = Search([claim.requests for claim in checked], chosen, steps, prunes)
-        if not search.run():
+        search = Search([claim.requests for claim in checked], chosen, min(steps, self._steps), prunes)
+        try:
+            is_found = search.run()
+        finally:
+            self._steps -= search.tried
+        if not is_found:
             if any(pool.invalid_reason for pool in pools):
                 raise NodeAllocationError("invalid resource pools were encountered")
             return None

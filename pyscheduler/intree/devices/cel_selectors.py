@@ -11,12 +11,17 @@ from pyscheduler.cel import CelError, CelSyntaxError, Program, SelectorDevice, c
 from pyscheduler.cel.functions.semver import parse_semver
 from pyscheduler.cel.quantity import parse_quantity
 from pyscheduler.cel.values import Value
+from pyscheduler.intree.devices.errors import AllocationTimeoutError
 from pyscheduler.intree.devices.selectors import ExpressionCompileError, ExpressionRuntimeError, SelectedDevice
 
 MAX_PROGRAMS: Final = 1024
 """Number of compiled expressions that are kept; any user may create expressions."""
 
 
+MAX_COST: Final = 2_000_000
+"""Cost of all evaluations of one attempt, in cel-go's units: about two seconds of expensive expressions."""
+_CALL_COST: Final = 10
+"""Cost of an evaluation in addition to what cel-go counts."""
 _HINT: Final = (
     ". consider using CEL optional chaining (.? followed by orValue()) or guarding the check with has() "
     "for optional fields"
@@ -29,11 +34,22 @@ class CelSelectors:
     def __init__(self) -> None:
         self._programs: OrderedDict[str, Program | str] = OrderedDict()
         """Compiled expressions, or why one cannot be compiled."""
+        self._cost = 0
         self._devices: WeakKeyDictionary[SelectedDevice, SelectorDevice] = WeakKeyDictionary()
 
+    def start(self) -> None:
+        """Begin an attempt, which may evaluate expressions up to `MAX_COST`."""
+        self._cost = 0
+
     def matches(self, expression: str, device: SelectedDevice) -> bool:
-        """Return the value of the expression. ExpressionCompileError or ExpressionRuntimeError if it has none."""
-        result = self._program(expression).evaluate(self._device(device))
+        """Return the value of the expression. ExpressionCompileError or ExpressionRuntimeError if it has none.
+
+        AllocationTimeoutError if the attempt costs too much. Results are kept, so a later attempt gets further.
+        """
+        if self._cost > MAX_COST:
+            raise AllocationTimeoutError
+        result, cost = self._program(expression).match(self._device(device))
+        self._cost += cost + _CALL_COST
         if isinstance(result, CelError):
             raise ExpressionRuntimeError(with_hint(result.message))
         return result

@@ -51,7 +51,9 @@ class Search:
         """Alternatives of each request of each claim; one alternative without parent for an ordinary request."""
         self._chosen = chosen
         self._steps = steps
-        """Positions and devices that may still be tried."""
+        """Positions and devices that may be tried."""
+        self.tried = 0
+        """Positions and devices that were tried."""
         self._pruning = Pruning(claims, chosen) if prunes else None
         self.alternative: dict[tuple[int, int], int] = {}
         """Chosen alternative of each request, by claim and request."""
@@ -73,8 +75,8 @@ class Search:
         return outcome is SearchOutcome.DONE
 
     def _count(self) -> None:
-        self._steps -= 1
-        if self._steps < 0:
+        self.tried += 1
+        if self.tried > self._steps:
             raise AllocationTimeoutError
 
     def _visit(self, at: Position) -> Step:
