@@ -283,7 +283,7 @@ class RowResults:
         Return False if the scores have to be refreshed.
         """
         rows, feasible = self._dirty_rows, self.feasible
-        if not isinstance(rows, list) or any([feasible[row] for row in rows]):
+        if not isinstance(rows, list) or any(feasible[row] for row in rows):
             return False
         if not self.scores.remove_rows(cycle, pod, rows):
             return False

@@ -153,10 +153,10 @@ class ScoreColumns:
         return True
 
     def remove_rows(self, cycle: Cycle, pod: Pod, rows: list[int]) -> bool:
-        """Drop the totals of rows that have become infeasible. Return False if others may change: nothing is dropped."""
+        """Drop the totals of rows that have become infeasible. Return False, with none dropped, if others may change."""
         if self._volatile or not self._top_scores_current or not self._is_current:
             return False
-        if not all([column.is_same_without_rows(cycle) for column in self._stable]):
+        if not all(column.is_same_without_rows(cycle) for column in self._stable):
             return False
         for row in rows:
             self._sum_row(cycle, pod, row, fits=False)
