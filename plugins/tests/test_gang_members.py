@@ -6,6 +6,7 @@ import pytest
 
 from pyscheduler.testing import node, pod
 from pyscheduler_plugins.pod_group import POD_GROUP
+from tests.scenarios.devices import claim, exactly
 from tests.scenarios.gangs import Cluster, elsewhere, member, slot
 
 
@@ -158,12 +159,13 @@ def test_pending_pod_that_gains_the_label_completes_the_gang() -> None:
     "needs",
     [
         {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "missing"}}]},
-        {"resourceClaims": [{"name": "g", "resourceClaimName": "missing"}]},
+        {"resourceClaims": [{"name": "g", "resourceClaimName": "of-missing-class"}]},
     ],
-    ids=["claim of a volume", "resource claim"],
+    ids=["claim of a volume", "class of a resource claim"],
 )
 def test_no_member_waits_while_another_is_rejected_in_pre_filter(needs: dict[str, object]) -> None:
     cluster = Cluster(slots=3)
+    cluster.apply(claim("of-missing-class", exactly("missing")))
     one, two, three = cluster.gang("a", of=3)
     cluster.add(one, two, three.spec(**needs))
     cluster.run()

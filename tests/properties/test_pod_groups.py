@@ -148,7 +148,7 @@ def _keep_surplus_of_evicted_groups(patch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("plant", "message"),
     [
-        (_ignore_priority_of_groups, "must not be evicted|pods of . have a node"),
+        (_ignore_priority_of_groups, "must not be evicted|pods of . have a node|evicted for nothing"),
         (_evict_without_need, "evicted for nothing"),
         (_never_backtrack, "have a node"),
         (_keep_surplus_of_evicted_groups, "are left|are bound"),

@@ -153,7 +153,7 @@ class ScoreColumns:
         return True
 
     def remove_rows(self, cycle: Cycle, pod: Pod, rows: list[int]) -> bool:
-        """Drop the totals of infeasible rows. Return False, with nothing dropped, if others may change."""
+        """Drop the totals of rows that have become infeasible. Return False, dropping none, if others may change."""
         if self._volatile or not self._top_scores_current or not self._is_current:
             return False
         if not all(column.is_same_without_rows(cycle) for column in self._stable):
