@@ -381,9 +381,9 @@ class DynamicResources(
     # -- reserve -------------------------------------------------------------------------------------------------
 
     def reserve(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:
-        state = cycle[_STATE]
-        if state.allocator is None:
+        if _STATE not in cycle or cycle[_STATE].allocator is None:
             return None
+        state = cycle[_STATE]
         on_node = state.by_node.get(node.name)
         if on_node is None:
             if all(i == state.extended for i in state.to_allocate()):
@@ -416,7 +416,7 @@ class DynamicResources(
     # -- binding -------------------------------------------------------------------------------------------------
 
     def pre_bind_pre_flight(self, cycle: Cycle, pod: Pod, node_name: str) -> Skip | None:
-        return None if cycle[_STATE].claims else SKIP
+        return None if _STATE in cycle and cycle[_STATE].claims else SKIP
 
     async def pre_bind(self, cycle: Cycle, pod: Pod, node_name: str, api: ApiWriter) -> Rejection | None:
         state = cycle[_STATE]

@@ -376,3 +376,24 @@ def test_pods_wait_for_a_class_that_provides_their_resource() -> None:
     harness.apply(device_class(extendedResourceName=GPU))
     harness.advance(10)
     assert harness.bindings == {"default/p": "a"}
+
+
+# -- pod groups --------------------------------------------------------------------------------------------------------
+
+
+def test_members_of_a_pod_group_get_devices_also_on_other_nodes_than_the_best_ones() -> None:
+    """The best node of the small member is the only one that has room for the large one."""
+    harness = Harness("config/batch.yaml")
+    harness.apply(device_class())
+    for name, cpu in (("large", "2"), ("small", "1")):
+        harness.add(node(name, cpu=cpu))
+        harness.apply(resource_slice(name, "g0", "g1"))
+    for i, cpu in enumerate(("1", "2")):
+        harness.apply(claim(f"c{i}"))
+        member = user(f"p{i}", f"c{i}")
+        member["metadata"]["annotations"] = {"pyscheduler.io/pod-group": "g", "pyscheduler.io/pod-group-min-count": "2"}
+        member["spec"]["containers"][0]["resources"] = {"requests": {"cpu": cpu}}
+        harness.apply(member)
+    harness.run()
+    assert harness.bindings == {"default/p0": "small", "default/p1": "large"}
+    assert (devices_of(harness, "c0"), devices_of(harness, "c1")) == (["small/g0"], ["large/g0"])

@@ -284,7 +284,7 @@ class PlacementSearch:
     # -- one member --------------------------------------------------------------------------------------------------
 
     def place(self, queued: QueuedPod, row: int | None = None) -> Failure | None:
-        """Assume a member on the node of a row that fits it, or on its best node. Return why that failed, or None."""
+        """Assume a member on the node of a row, or on its best node. Return why that failed, or None."""
         context, pod = self._context, queued.pod
         if len(self.placed) >= self._within_quota and (
             reason := context.groups.exceeded(self._group, pod.requests.effective)
@@ -292,14 +292,18 @@ class PlacementSearch:
             return quota_exceeded(context.groups.quota_name, reason)
         runtime, nominator = context.runtimes[pod.scheduler_name], context.queue.nominator
         cycle = start_cycle(context, queued, self._now)
+        within = self._within
+        if row is not None:  # also one that is known to fit: Reserve needs what PreFilter and Filter write
+            within = np.zeros(len(runtime.state), np.bool_)
+            within[row] = True
         try:
-            result = schedule_pod(runtime, cycle, pod, self._within) if row is None else None
+            result = schedule_pod(runtime, cycle, pod, within)
         except PluginFailed as failed:
             report_plugin_failure(context, failed)
             return Failure.of_plugin(failed)
         if isinstance(result, Diagnosis):
             return Failure.fit_error(result)
-        node = runtime.state.rows[0 if row is None else row] if result is None else result.node
+        node = result.node
         if node_name := nominator.node_of.get(pod.uid):
             self._nominations[pod.uid] = node_name
         assumed = AssumedPod(queued, pod, node.name, cycle, runtime.profile, runtime.points)
