@@ -1,0 +1,33 @@
+"""Comparison with recorded results of kube-scheduler's allocator."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.devices import ours, records
+from tests.devices.compare import difference
+from tests.devices.generator import FEATURES
+
+FILES = records.files()
+
+
+@pytest.mark.parametrize("prunes", [True, False], ids=["pruned", "exhaustive"])
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_recorded_allocations_agree_with_kube_scheduler(path: Path, prunes: bool) -> None:
+    for recorded in records.read(path):
+        document = recorded["document"]
+        if not prunes and recorded["result"]["steps"] > 2_000:
+            continue  # an exhaustive search takes too long
+        found = difference(recorded["result"], ours.allocate(document, prunes=prunes))
+        assert not found, f"document {document['id']} of {path.name}: {found}"
+
+
+def test_recorded_documents_cover_every_feature() -> None:
+    recorded = [each for path in FILES for each in records.read(path)]
+    assert len(recorded) >= 100
+    assert {feature for each in recorded for feature in each["document"]["features"]} >= set(FEATURES)
+    kinds = {records.kind(each["result"]) for each in recorded}
+    assert {"allocated", "nothing"} < kinds
+    assert len(kinds) > 10
