@@ -120,7 +120,7 @@ def _start_whole_group(
         backfill.end_placed(context, queued, now)
         context.quota_waits.end_placed(queued)
     commands = _start_binding_cycles(context, placed, waits, now)
-    if group.kind is not None:
+    if group.kind is not None or group.subgroups:
         commands += report_group(context, group, {})
     context.queue.end_group_attempt(queued, list(queued.members), _NONE, _NONE, now)
     return commands
