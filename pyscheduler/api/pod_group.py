@@ -104,6 +104,8 @@ class PodGroup(Struct, frozen=True):
     """Type of that condition."""
     failure_condition_type: str = ""
     """Type of the condition that is True if the group cannot be scheduled (Volcano); "" if the other one is False."""
+    accounts: tuple[str, ...] = ()
+    """Users and groups of users that the usage counts toward, by `QuotaPlugin.accounts_of`."""
 
     def shortage(self, roles: Collection[str]) -> str:
         """Return what pods with these roles, one for each pod, lack of the minimums, as text; "" if nothing."""

@@ -15,7 +15,8 @@ import msgspec
 from pyscheduler.api import Pod, PodGroup, PodGroupKey, Rejection
 from pyscheduler.cli.batch_plugins import Queues
 from pyscheduler.core.context import Context
-from pyscheduler.core.pod_groups.manager import SINGLE_POD, PodGroupManager, PodGroupState
+from pyscheduler.core.pod_groups.manager import SINGLE_POD, PodGroupManager
+from pyscheduler.core.pod_groups.state import PodGroupState
 
 GATED: Final = "Gated"
 """State of a group that is not attempted: pods, its PodGroup or an open queue are missing."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -22,6 +22,7 @@ from pyscheduler.api.resources import Amounts
 from pyscheduler_plugins.queues.bundles import Bundle
 from pyscheduler_plugins.queues.drf import next_queue
 from pyscheduler_plugins.queues.hierarchy import Hierarchy, read_hierarchy
+from pyscheduler_plugins.queues.limits import LimitArgs, LimitedUse, accounts_of, read_limits
 from pyscheduler_plugins.queues.order import QueueOrder, UsageOverTime
 from pyscheduler_plugins.queues.quantities import format_amount
 from pyscheduler_plugins.queues.queue import ELASTIC_QUOTA, QUEUE, Declaration, DequeueStrategy, declaration
@@ -40,6 +41,7 @@ class QueuesArgs:
 
     queue_order: str = QueueOrder.SHARE.value
     usage_half_life_seconds: int = 86_400
+    limits: tuple[LimitArgs, ...] = ()
 
     def __post_init__(self) -> None:
         if self.queue_order not in tuple(QueueOrder):
@@ -48,6 +50,7 @@ class QueuesArgs:
         if self.usage_half_life_seconds <= 0:
             value = self.usage_half_life_seconds
             raise ValueError(f"usageHalfLifeSeconds: Invalid value: {value}: must be greater than 0")
+        read_limits(self.limits)
 
 
 class Queues(QuotaPlugin):
@@ -64,6 +67,7 @@ class Queues(QuotaPlugin):
     def __init__(self, args: QueuesArgs, handle: Handle) -> None:
         super().__init__(args, handle)
         self._tree = QueueTree()
+        self._limited = LimitedUse(read_limits(args.limits), self._path)
         self._order = QueueOrder(args.queue_order)
         self._usage = UsageOverTime(self._tree, args.usage_half_life_seconds)
         self.tracks_time = self._order is QueueOrder.USAGE
@@ -75,6 +79,8 @@ class Queues(QuotaPlugin):
         self._resources: set[str] = set()
         self._nodes: tuple[int, int] = (-1, -1)
         self._queues: dict[PodGroupKey, str] = {}
+        self._started: set[PodGroupKey] = set()
+        """Groups that have pods with a node."""
         self._held_back: set[str] = set()
         """Queues of which the last group was held back by a quota, or by claims of others."""
 
@@ -90,18 +96,32 @@ class Queues(QuotaPlugin):
         """Return the queue that the group names, or that of its namespace's ElasticQuota, or the default one."""
         return group.queue or self._by_namespace.get(group.key.namespace, DEFAULT_QUEUE)
 
+    def accounts_of(self, members: Collection[Pod]) -> Sequence[str]:
+        return accounts_of(members) if self._limited else ()
+
+    def set_placed(self, group: PodGroup, count: int) -> None:
+        if count:
+            self._started.add(group.key)
+        else:
+            self._started.discard(group.key)
+
     def set_usage(self, group: PodGroup, allocated: Amounts, pending: Amounts) -> None:
         self._resources.update(allocated, pending)
         self._read_queues()
         before, queue = self._queues.get(group.key), self.queue_of_group(group)
         self._queues[group.key] = queue
         self._tree.set_usage(group.key, queue, Usage(allocated, pending))
+        if self._limited:
+            is_started = group.key in self._started
+            self._limited.set_job(group.key, queue, group.accounts, allocated, is_started=is_started)
         if self.tracks_time:
             for each in {queue, before or queue}:
                 self._usage.record(each)
 
     def remove_usage(self, key: PodGroupKey) -> None:
         self._tree.remove_job(key)
+        self._limited.remove_job(key)
+        self._started.discard(key)
         queue = self._queues.pop(key, None)
         if self.tracks_time and queue is not None:
             self._usage.record(queue)
@@ -124,6 +144,7 @@ class Queues(QuotaPlugin):
             self._hierarchy = read_hierarchy(queues.values(), objects[ELASTIC_QUOTA].values())
             self._by_namespace = {q.namespace: q.name for q in self._hierarchy.queues.values() if q.namespace}
             self._tree.set_queues(self._hierarchy)
+            self._limited.set_queues()
         nodes = self.handle.nodes.table()
         if (nodes.version, len(self._resources)) != self._nodes:
             self._nodes = nodes.version, len(self._resources)
@@ -210,6 +231,20 @@ class Queues(QuotaPlugin):
                 return self._over_deserved(queue, resource, amount)
         self._held_back.discard(queue)
         return ""
+
+    def exceeded_limit(self, group: PodGroup, request: Amounts) -> str:
+        if not group.accounts:
+            return ""
+        self._read_queues()
+        queue = self.queue_of_group(group)
+        exceeded = self._limited.exceeded(group.key, queue, group.accounts, request)
+        if exceeded:
+            self._held_back.add(queue)
+        return exceeded
+
+    def _path(self, queue: str) -> tuple[str, ...]:
+        """Return the queue and those above it, also of one that does not exist."""
+        return self._tree.path(queue) if queue in self._tree else (queue,)
 
     def _claims(self, unmet: Mapping[str, int], resource: str) -> Iterable[int]:
         """Return the claims of queues; none of those that are held back themselves: they would never end."""

@@ -12,15 +12,18 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
+from msgspec.structs import replace
+
 from pyscheduler.api.events import NODE, Action, ClusterEvent
 from pyscheduler.api.outcome import Rejection
 from pyscheduler.api.plugin import Plugin
-from pyscheduler.api.pod import Pod, PodSignature
+from pyscheduler.api.pod import Pod
 from pyscheduler.api.pod_group import EvictionUnit, PodGroup, PodGroupKey
 from pyscheduler.api.pod_group_plugins import PodGroupPlugin, QuotaPlugin
 from pyscheduler.core.framework.plugin_calls import call_guarded
 from pyscheduler.core.framework.plugin_failure import PluginFailed
 from pyscheduler.core.instrument import Instrument
+from pyscheduler.core.pod_groups.state import PodGroupState
 from pyscheduler.core.pod_groups.usage import QueuesInUse, ReportedUsage, UsageByGroup
 
 T = TypeVar("T")
@@ -30,43 +33,6 @@ SINGLE_POD = "Pod"
 _CAPACITY = Action.ADD | Action.DELETE | Action.UPDATE_NODE_ALLOCATABLE
 POD_GROUP, QUOTA = "PodGroup", "Quota"
 """Names of the extension points passed to `Instrument.plugin_failed`."""
-
-
-class PodGroupState:
-    """Members of one group."""
-
-    __slots__ = ("condition", "key", "newest", "placed", "pods", "previous", "requirements", "succeeded")
-
-    def __init__(self, key: PodGroupKey) -> None:
-        self.key = key
-        self.pods: dict[str, Pod] = {}
-        """Pending and assigned pods by UID, without those that are terminating or have ended."""
-        self.placed: set[str] = set()
-        """UIDs of those that are assigned or assumed."""
-        self.succeeded: dict[str, Pod] = {}
-        """Pods that have succeeded and still exist; they count toward the minimum."""
-        self.requirements: PodGroup | Rejection | None = None
-        """Requirements, or the reason why no member can be scheduled; None if they have to be read."""
-        self.previous: PodGroup | None = None
-        """Requirements before the members since then came, if nothing else has changed; None if they are read."""
-        self.newest: PodSignature | None = None
-        """Signature of the last new pod; the requirements do not change with another pod of it."""
-        self.condition = ("", "", "")
-        """Status, reason and message of the condition that was written last."""
-
-    def invalidate(self) -> None:
-        """Read the requirements again when they are needed next."""
-        self.requirements = self.previous = None
-
-    @property
-    def started_count(self) -> int:
-        """Number of members that have a node or have succeeded."""
-        return len(self.placed) + len(self.succeeded)
-
-    @property
-    def started(self) -> list[Pod]:
-        """Members that have a node or have succeeded."""
-        return [*(self.pods[uid] for uid in self.placed), *self.succeeded.values()]
 
 
 class PodGroupManager:
@@ -266,11 +232,13 @@ class PodGroupManager:
         """Return the requirements of a group with members, or the reason why none of them can be scheduled."""
         group = self._groups[key]
         group.previous = None
-        if group.requirements is None and key.api == SINGLE_POD and self.quota is not None:
-            pod = next(iter((group.pods or group.succeeded).values()))
+        if group.requirements is not None:
+            return group.requirements
+        members = [*group.pods.values(), *group.succeeded.values()]
+        if key.api == SINGLE_POD and self.quota is not None:
+            pod = members[0]
             group.requirements = PodGroup(key, 1, queue=self._call("", self.quota, QUOTA, self.quota.queue_of, pod))
-        if group.requirements is None:
-            members = [*group.pods.values(), *group.succeeded.values()]
+        else:
             ours = (pod for pod in members if pod.scheduler_name in self._plugins)
             plugin = self._plugin_of(next(ours, members[0]))
             try:
@@ -278,6 +246,10 @@ class PodGroupManager:
             except PluginFailed as failed:
                 self._instrument.plugin_failed(failed.plugin, failed.point, failed.error)
                 group.requirements = Rejection(f"pod group {key}: {failed}", resolvable=False)
+        if isinstance(group.requirements, PodGroup) and self.quota is not None:
+            accounts = self.call_quota((), lambda quota: tuple(quota.accounts_of(members)))
+            if accounts != group.requirements.accounts:
+                group.requirements = replace(group.requirements, accounts=accounts)
         return group.requirements
 
     def reason_to_wait(self, key: PodGroupKey, pending: Collection[Pod]) -> str:
@@ -326,12 +298,25 @@ class PodGroupManager:
         """Name of the Quota plugin, "" if there is none."""
         return "" if self.quota is None else self.quota.name
 
+    def call_quota(self, default: D, call: Callable[[QuotaPlugin], T]) -> T | D:
+        """Return what a call of the Quota plugin returns; the default if it raises, or if there is none."""
+        return default if self.quota is None else self._call(default, self.quota, QUOTA, call, self.quota)
+
     def exceeded(self, group: PodGroup, request: Mapping[str, int]) -> str:
         """Return why the group's queue may not allocate this much more, "" if it may or there are no queues."""
         if (quota := self.quota) is None:
             return ""
         self.report_usage()
-        return self._call(f"plugin {quota.name} failed", quota, QUOTA, quota.exceeded, group, dict(request))
+        failed = f"plugin {quota.name} failed"
+        exceeded = self._call(failed, quota, QUOTA, quota.exceeded, group, dict(request))
+        return exceeded or self.exceeded_limit(group, request)
+
+    def exceeded_limit(self, group: PodGroup, request: Mapping[str, int]) -> str:
+        """Return which limit of its users the group exceeds with this request, "" if none."""
+        if not group.accounts:
+            return ""
+        self.report_usage()
+        return self.call_quota(f"plugin {self.quota_name} failed", lambda q: q.exceeded_limit(group, dict(request)))
 
     def queue_of(self, group: PodGroup) -> str:
         """Return the queue of the group."""
@@ -425,9 +410,12 @@ class PodGroupManager:
             allocated, pending = usage.reported(self.usage.reserved.get(key, {}))
             if key in self.usage.too_large or not self._has_minimum(group, state):
                 pending = {}  # no share is kept for a group that cannot start
-            self._queues_in_use.set(group, is_used=bool(state.placed))
+            is_started = bool(state.placed)
+            self._queues_in_use.set(group, is_used=is_started)
+            if group.accounts:
+                self._call(None, quota, QUOTA, quota.set_placed, group, len(state.placed))
             self._call(None, quota, QUOTA, quota.set_usage, group, allocated, pending)
-            self._reported.set(key, (group.queue, allocated, pending))
+            self._reported.set(key, (group.queue, allocated, pending, is_started, group.accounts))
 
     def set_time(self, now: float) -> None:
         """Set the time, in seconds since 1970, if the Quota plugin needs it; the changes so far are reported before."""

@@ -16,7 +16,7 @@ available. The next one follows after its attempt, unless the queue refuses that
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from sortedcontainers import SortedDict
@@ -48,6 +48,10 @@ class QuotaWait(NamedTuple):
     permission: Permission
     queue: str
     request: Request
+    accounts: tuple[str, ...] = ()
+    """Users of the group, whose limits are their own."""
+    is_started: bool = False
+    """True for surplus pods of a group with accounts, which add no job to those of its users."""
 
 
 class _Waiting:
@@ -119,7 +123,7 @@ class QuotaWaits:
         return None
 
     def end_attempt(
-        self, queued: QueuedPodGroup, group: PodGroup, refused: Iterable[tuple[Permission, Mapping[str, int]]]
+        self, queued: QueuedPodGroup, group: PodGroup, refused: Collection[tuple[Permission, Mapping[str, int]]]
     ) -> None:
         """Record what the queue of the group refused in its attempt."""
         if not self._waiting:
@@ -127,9 +131,9 @@ class QuotaWaits:
         if self._is_held_back:
             refused = [(Permission.START, {})]
         queue = self._groups.queue_of(group)
-        waits = dict.fromkeys(QuotaWait(what, queue, tuple(sorted(request.items()))) for what, request in refused)
+        waits = dict.fromkeys(self._wait(group, queue, what, request) for what, request in refused)
         order = queued.order
-        if not self._is_held_back and self._groups.has_strict_order(queue) and self._groups.shortage(group, ()):
+        if not self._is_held_back and self._groups.has_strict_order(queue) and self._holds_back_others(group, refused):
             self._first.setdefault(queue, SortedDict())[order] = queued
         for wait in waits:
             self._waiting.setdefault(wait, _Waiting(group)).entries[order] = queued
@@ -140,6 +144,19 @@ class QuotaWaits:
             self._waiting[retried_for].retried = None
             if retried_for not in waits:
                 self._outdated[retried_for] = None
+
+    def _wait(self, group: PodGroup, queue: str, what: Permission, request: Mapping[str, int]) -> QuotaWait:
+        wait = QuotaWait(what, queue, tuple(sorted(request.items())))
+        if what is Permission.START or not group.accounts:
+            return wait
+        state = self._groups.get(group.key)
+        return wait._replace(accounts=group.accounts, is_started=state is not None and bool(state.placed))
+
+    def _holds_back_others(self, group: PodGroup, refused: Iterable[tuple[Permission, Mapping[str, int]]]) -> bool:
+        """Return True unless the group has its minimum, or waits for the use of its own users to fall."""
+        if not self._groups.shortage(group, ()):
+            return False
+        return not any(self._groups.exceeded_limit(group, request) for _, request in refused)
 
     def retry(self, now: float, *, is_idle: bool) -> None:
         """Retry the groups that their queues no longer refuse; if other groups are ready, after every few attempts."""

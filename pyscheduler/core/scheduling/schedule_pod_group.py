@@ -86,7 +86,7 @@ def schedule_pod_group(context: Context, queued: QueuedPodGroup, now: float) -> 
     failures = _failures_of_all(context, group, queued, search)
     set_insufficient(queued, failures.values())
     if context.groups.quota is not None:
-        context.groups.usage.set_too_large(queued.key, is_too_large=_is_too_large(context, group, queued))
+        context.groups.usage.set_too_large(queued.key, is_too_large=_has_no_claim(context, group, queued))
     evictions = [] if placed or not failures else _run_preemption(context, group, queued, failures, now)
     if context.groups.quota is not None:
         failures = backfill.end_attempt(context, group, queued, failures, now, may_start=bool(placed or evictions))
@@ -253,6 +253,13 @@ def _run_preemption(
             context, queued.pod, node_name, victims, plugin, now, by=f"podgroup {group.key}"
         )
     ]
+
+
+def _has_no_claim(context: Context, group: PodGroup, queued: QueuedPodGroup) -> bool:
+    """Return True if no share is kept for the group: it is too large for the cluster, or for a limit of its users."""
+    return bool(group.accounts and context.groups.exceeded_limit(group, context.groups.needed(group, queued.pods))) or (
+        _is_too_large(context, group, queued)
+    )
 
 
 def _is_too_large(context: Context, group: PodGroup, queued: QueuedPodGroup) -> bool:
