@@ -128,9 +128,12 @@ class QuotaPlugin(Plugin):
         """
         return ""
 
-    def min_run_seconds(self, group: PodGroup, other: PodGroup) -> float:  # noqa: ARG002
-        """Return for how many seconds pods of the other group have run before this one may evict them."""
-        return 0.0
+    def min_run_seconds(self, group: PodGroup, others: Sequence[PodGroup]) -> Sequence[float]:  # noqa: ARG002
+        """Return how long the pods of each other group have run, in seconds, before this one may evict them.
+
+        An empty result means that it may evict them at any time.
+        """
+        return ()
 
     def over_quota(self) -> Mapping[str, float]:
         """Return the queues that have allocated more than their quota, and seconds after which pods are evicted.

@@ -162,6 +162,8 @@ class Machine:
             wake = waiting.next_wake if wake is None else min(wake, waiting.next_wake)
         if (stale := self._stale_groups.next_wake()) is not None:
             wake = stale if wake is None else min(wake, stale)
+        if (retry := context.quota_waits.next_wake()) is not None:
+            wake = retry if wake is None else min(wake, retry)
         return wake
 
     def _dispatch(self, event: Event) -> list[Command]:
@@ -199,6 +201,7 @@ class Machine:
                 return resume_with_responses(context, event)
             case Tick():
                 context.queue.tick(event.at)
+                context.quota_waits.wake(event.at)
                 commands = expire_permits(context, event.at) + look_up_unconfirmed(context, event.at)
                 return commands + self._stale_groups.evict(context, event.at)
         return []

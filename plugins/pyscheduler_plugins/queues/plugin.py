@@ -20,12 +20,14 @@ from pyscheduler.api import (
 )
 from pyscheduler.api.resources import Amounts
 from pyscheduler_plugins.queues.bundles import Bundle
+from pyscheduler_plugins.queues.delays import Delays, check_seconds
 from pyscheduler_plugins.queues.drf import next_queue
 from pyscheduler_plugins.queues.hierarchy import Hierarchy, read_hierarchy
 from pyscheduler_plugins.queues.limits import LimitArgs, LimitedUse, accounts_of, read_limits
 from pyscheduler_plugins.queues.order import QueueOrder, UsageOverTime
 from pyscheduler_plugins.queues.quantities import format_amount
 from pyscheduler_plugins.queues.queue import ELASTIC_QUOTA, QUEUE, Declaration, DequeueStrategy, declaration
+from pyscheduler_plugins.queues.queue_delays import QueueDelays
 from pyscheduler_plugins.queues.reclaim import find_victims, is_within_share, may_reclaim
 from pyscheduler_plugins.queues.tree import QueueTree, Usage
 
@@ -42,6 +44,9 @@ class QueuesArgs:
     queue_order: str = QueueOrder.SHARE.value
     usage_half_life_seconds: int = 86_400
     limits: tuple[LimitArgs, ...] = ()
+    reclaim_min_run_seconds: float = 0.0
+    preempt_min_run_seconds: float = 0.0
+    quota_eviction_seconds: float | None = None
 
     def __post_init__(self) -> None:
         if self.queue_order not in tuple(QueueOrder):
@@ -51,6 +56,14 @@ class QueuesArgs:
             value = self.usage_half_life_seconds
             raise ValueError(f"usageHalfLifeSeconds: Invalid value: {value}: must be greater than 0")
         read_limits(self.limits)
+        check_seconds("reclaimMinRunSeconds", self.reclaim_min_run_seconds)
+        check_seconds("preemptMinRunSeconds", self.preempt_min_run_seconds)
+        check_seconds("quotaEvictionSeconds", self.quota_eviction_seconds)
+
+    @property
+    def delays(self) -> Delays:
+        """Times of the queues that set none."""
+        return Delays(self.reclaim_min_run_seconds, self.preempt_min_run_seconds, self.quota_eviction_seconds)
 
 
 class Queues(QuotaPlugin):
@@ -68,6 +81,7 @@ class Queues(QuotaPlugin):
         super().__init__(args, handle)
         self._tree = QueueTree()
         self._limited = LimitedUse(read_limits(args.limits), self._path)
+        self._delays = QueueDelays(self._tree, args.delays)
         self._order = QueueOrder(args.queue_order)
         self._usage = UsageOverTime(self._tree, args.usage_half_life_seconds)
         self.tracks_time = self._order is QueueOrder.USAGE
@@ -145,6 +159,7 @@ class Queues(QuotaPlugin):
             self._by_namespace = {q.namespace: q.name for q in self._hierarchy.queues.values() if q.namespace}
             self._tree.set_queues(self._hierarchy)
             self._limited.set_queues()
+            self._delays.set_queues()
         nodes = self.handle.nodes.table()
         if (nodes.version, len(self._resources)) != self._nodes:
             self._nodes = nodes.version, len(self._resources)
@@ -267,6 +282,12 @@ class Queues(QuotaPlugin):
             f"queue {queue} would be {over} {resource} over its deserved, to which other queues have a claim:"
             f" {amount_text} requested, {allocated_text} allocated, {deserved_text} deserved"
         )
+
+    def min_run_seconds(self, group: PodGroup, others: Sequence[PodGroup]) -> Sequence[float]:
+        self._read_queues()
+        if not self._delays.has_min_run:
+            return ()
+        return self._delays.min_run_seconds(self.queue_of_group(group), map(self.queue_of_group, others))
 
     def may_preempt(self, group: PodGroup, other: PodGroup) -> bool:
         return self.queue_of_group(group) == self.queue_of_group(other)

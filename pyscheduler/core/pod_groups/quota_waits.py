@@ -88,6 +88,8 @@ class QuotaWaits:
         self._is_held_back = False
         """True if the group that is being attempted has to wait for one of them."""
         self._calls = 0
+        self._timers: dict[str, tuple[float, QueuedPodGroup]] = {}
+        """When a group is retried because pods may be evicted for it then, by the UID of its entry."""
 
     def __bool__(self) -> bool:
         return bool(self._waiting)
@@ -95,11 +97,27 @@ class QuotaWaits:
     def clear(self) -> None:
         """Forget all groups: the plugins have changed, and every group is attempted anew."""
         self._waiting, self._waits_of, self._retried_for, self._outdated = {}, {}, {}, {}
-        self._first = {}
+        self._first, self._timers = {}, {}
+
+    def wake_at(self, queued: QueuedPodGroup, at: float) -> None:
+        """Retry a group at a time unless it is attempted before."""
+        self._timers[queued.pod.uid] = at, queued
+
+    def next_wake(self) -> float | None:
+        """Return the time of the next retry; None if there is none."""
+        return min((at for at, _ in self._timers.values()), default=None)
+
+    def wake(self, now: float) -> None:
+        """Retry the groups whose time has come."""
+        for uid in [uid for uid, (at, _) in self._timers.items() if at <= now]:
+            _, queued = self._timers.pop(uid)
+            if self._queue.is_queued(queued):
+                self._queue.requeue(queued.pod, QUOTA_CHANGED, now)
 
     def begin_attempt(self, queued: QueuedPodGroup, group: PodGroup) -> QueuedPodGroup | None:
         """Return the group that has to start before this one; if there is none, it is attempted."""
         self._remove(queued)
+        self._timers.pop(queued.pod.uid, None)
         self._is_held_back = False
         queue = self._groups.queue_of(group)
         if not self._groups.has_strict_order(queue):

@@ -46,10 +46,11 @@ def ends(pod: Pod) -> bool:
 
 
 class PlacementTimes:
-    """When the pods with a declared run time were placed, on the scheduler's clock.
+    """When pods were placed, on the scheduler's clock.
 
-    For a pod that is on a node when the scheduler starts, it is the time at which its kubelet started it, or that of
-    the scheduler's start: the pod ends no later. `epoch` is the scheduler's clock as Unix time at 0.
+    For a pod that declares no run time, it is the time at which its kubelet started it, once that is known. For one
+    that is on a node when the scheduler starts, it is that time too, or the time of the scheduler's start: the pod ends
+    no later. `epoch` is the scheduler's clock as Unix time at 0.
     """
 
     def __init__(self, epoch: float) -> None:
@@ -58,17 +59,23 @@ class PlacementTimes:
 
     def add(self, pod: Pod, now: float) -> None:
         """Record a pod that is assumed."""
-        if run_seconds(pod) is not None:
-            self._at[pod.uid] = now
+        self._at[pod.uid] = now
 
     def add_seen(self, pod: Pod, now: float) -> None:
         """Record an assigned pod, unless it was assumed before."""
-        if pod.uid not in self._at and run_seconds(pod) is not None:
+        if pod.started != math.inf and run_seconds(pod) is None:
+            self._at.pop(pod.uid, None)  # the pod has the time itself, and there may be a million
+        elif pod.uid not in self._at:
             self._at[pod.uid] = self._started(pod, now)
 
     def remove(self, uid: str) -> None:
         """Drop a pod that has left its node."""
         self._at.pop(uid, None)
+
+    def started(self, pod: Pod, now: float) -> float:
+        """Return when a placed pod was placed, or started."""
+        at = self._at.get(pod.uid)
+        return self._started(pod, now) if at is None else at
 
     def declared_end(self, pod: Pod, now: float) -> float:
         """Return when a placed pod ends as declared, maybe in the past; UNKNOWN if it declares no run time."""

@@ -33,7 +33,7 @@ from pyscheduler.core.pod_groups.extension_points import run_pod_group_post_filt
 from pyscheduler.core.pod_groups.manager import SINGLE_POD
 from pyscheduler.core.pod_groups.min_resources import missing_resources
 from pyscheduler.core.pod_groups.placement import PlacementSearch
-from pyscheduler.core.pod_groups.preemption import GroupPreemptionSearch, of_nomination
+from pyscheduler.core.pod_groups.preemption import GroupPreemption, GroupPreemptionSearch, of_nomination
 from pyscheduler.core.pod_groups.quota_waits import Permission
 from pyscheduler.core.pod_groups.refused_binding import refused_before
 from pyscheduler.core.pod_groups.reservation import RESERVATION
@@ -229,10 +229,12 @@ def _run_preemption(
     is_short = bool(context.groups.shortage(group, ()))  # pods above the minimum evict nobody
     if found is None and preemption is not None and is_short and not outcome.is_final:
         members = list(queued.members.values())
-        result = GroupPreemptionSearch(context, group, queued.pod.priority, members, now, queued.insufficient).run(
-            is_over_quota=is_over_quota
-        )
+        search = GroupPreemptionSearch(context, group, queued.pod.priority, members, now, queued.insufficient)
+        result = search.run(is_over_quota=is_over_quota)
         plugin = preemption.name
+        if not isinstance(result, GroupPreemption) and (later := search.first_time()) is not None:
+            context.quota_waits.wake_at(queued, later)
+            result = search.min_run_reason
         if isinstance(result, str):
             reason = f"{reason} {result}".strip()
         else:
