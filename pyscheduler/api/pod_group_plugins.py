@@ -136,9 +136,9 @@ class QuotaPlugin(Plugin):
         return ()
 
     def over_quota(self) -> Mapping[str, float]:
-        """Return the queues that have allocated more than their quota, and seconds after which pods are evicted.
+        """Return the queues that allocate more than their quotas, and the seconds after which pods are evicted for it.
 
-        Called after changes. Queues that only wait until their pods end are left out.
+        Each queue comes after that above it. Queues from which no pods are evicted are left out.
         """
         return {}
 

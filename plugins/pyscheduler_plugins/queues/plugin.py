@@ -6,6 +6,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from msgspec.structs import replace
+
 from pyscheduler.api import (
     ClusterEvent,
     ClusterEventWithHint,
@@ -28,6 +30,7 @@ from pyscheduler_plugins.queues.order import QueueOrder, UsageOverTime
 from pyscheduler_plugins.queues.quantities import format_amount
 from pyscheduler_plugins.queues.queue import ELASTIC_QUOTA, QUEUE, Declaration, DequeueStrategy, declaration
 from pyscheduler_plugins.queues.queue_delays import QueueDelays
+from pyscheduler_plugins.queues.quota_excess import excess, surplus_of
 from pyscheduler_plugins.queues.reclaim import find_victims, is_within_share, may_reclaim
 from pyscheduler_plugins.queues.tree import QueueTree, Usage
 
@@ -288,6 +291,18 @@ class Queues(QuotaPlugin):
         if not self._delays.has_min_run:
             return ()
         return self._delays.min_run_seconds(self.queue_of_group(group), map(self.queue_of_group, others))
+
+    def over_quota(self) -> Mapping[str, float]:
+        self._read_queues()
+        delays = ((queue, self._delays.of(queue).quota_eviction) for queue in self._delays.evicting)
+        return {queue: delay for queue, delay in delays if delay is not None and excess(self._tree, queue)}
+
+    def surplus(self, queue: str, units: Sequence[tuple[EvictionUnit, PodGroup]]) -> Sequence[EvictionUnit]:
+        self._read_queues()
+        of_units = (_bundle(unit, group, self.queue_of_group(group)) for unit, group in units)
+        bundles = [replace(each, job=" ".join(group.key)) for each, (_, group) in zip(of_units, units, strict=True)]
+        chosen = {id(bundle) for bundle in surplus_of(self._tree, queue, bundles)}
+        return [unit for (unit, _), bundle in zip(units, bundles, strict=True) if id(bundle) in chosen]
 
     def may_preempt(self, group: PodGroup, other: PodGroup) -> bool:
         return self.queue_of_group(group) == self.queue_of_group(other)
