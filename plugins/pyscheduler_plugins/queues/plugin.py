@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -40,6 +41,15 @@ QUEUE_ANNOTATION = "scheduling.volcano.sh/queue-name"
 """Annotation with the queue of a pod without a group."""
 
 
+class RunTimes(enum.StrEnum):
+    """Run times that backfill depends on (args.runTimes)."""
+
+    DECLARED = "Declared"
+    """Those that pods declare."""
+    LEARNT = "Learnt"
+    """For pods that declare none, those of earlier runs of their workload."""
+
+
 @dataclass(frozen=True, slots=True)
 class QueuesArgs:
     """Args of Queues. `usage_half_life_seconds` applies if queues are ordered by usage over time."""
@@ -50,11 +60,15 @@ class QueuesArgs:
     reclaim_min_run_seconds: float = 0.0
     preempt_min_run_seconds: float = 0.0
     quota_eviction_seconds: float | None = None
+    run_times: str = RunTimes.DECLARED.value
 
     def __post_init__(self) -> None:
         if self.queue_order not in tuple(QueueOrder):
             supported = ", ".join(f'"{each}"' for each in QueueOrder)
             raise ValueError(f'queueOrder: Unsupported value: "{self.queue_order}": supported values: {supported}')
+        if self.run_times not in tuple(RunTimes):
+            supported = ", ".join(f'"{each}"' for each in RunTimes)
+            raise ValueError(f'runTimes: Unsupported value: "{self.run_times}": supported values: {supported}')
         if self.usage_half_life_seconds <= 0:
             value = self.usage_half_life_seconds
             raise ValueError(f"usageHalfLifeSeconds: Invalid value: {value}: must be greater than 0")
@@ -87,6 +101,7 @@ class Queues(QuotaPlugin):
         self._delays = QueueDelays(self._tree, args.delays)
         self._order = QueueOrder(args.queue_order)
         self._usage = UsageOverTime(self._tree, args.usage_half_life_seconds)
+        self.learns_run_times = args.run_times == RunTimes.LEARNT
         self.tracks_time = self._order is QueueOrder.USAGE
         self._hierarchy = Hierarchy({}, {})
         self._versions = dict.fromkeys(self.watches, -1)

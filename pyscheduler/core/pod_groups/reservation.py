@@ -12,6 +12,7 @@ from typing import NamedTuple
 from msgspec import Struct, field
 
 from pyscheduler.api.pod import Pod
+from pyscheduler.core.pod_groups.learnt_run_times import LearntRunTimes
 from pyscheduler.core.queue.queued_pod_group import QueuedPodGroup
 
 RUN_SECONDS = "pyscheduler.io/run-seconds"
@@ -56,6 +57,8 @@ class PlacementTimes:
     def __init__(self, epoch: float) -> None:
         self._epoch = epoch
         self._at: dict[str, float] = {}
+        self.learnt: LearntRunTimes | None = None
+        """Run times of pods that declare none; None if those are unknown."""
 
     def add(self, pod: Pod, now: float) -> None:
         """Record a pod that is assumed."""
@@ -85,9 +88,22 @@ class PlacementTimes:
         self.add_seen(pod, now)
         return self._at[pod.uid] + seconds
 
+    def expected_end(self, pod: Pod, now: float) -> float:
+        """Return when a placed pod ends, as declared or as learnt; UNKNOWN if neither is known, or it runs longer."""
+        if self.learnt is None or run_seconds(pod) is not None:
+            return self.declared_end(pod, now)
+        seconds = self.learnt.seconds(pod)
+        end = UNKNOWN if seconds is None else self.started(pod, now) + seconds
+        return end if end > now else UNKNOWN
+
     def end(self, pod: Pod, now: float) -> float:
         """Return when a placed pod ends, at the earliest now: for a terminating pod, or one that runs too long."""
-        return now if pod.deleting else max(now, self.declared_end(pod, now))
+        return now if pod.deleting else max(now, self.expected_end(pod, now))
+
+    def ended(self, pod: Pod, now: float) -> None:
+        """Record that a placed pod has ended, or was deleted."""
+        if self.learnt is not None:
+            self.learnt.ended(pod, now - self.started(pod, now))
 
     def _started(self, pod: Pod, now: float) -> float:
         """Return status.startTime on the scheduler's clock; now if it is missing, or later: clocks differ."""

@@ -212,6 +212,5 @@ def test_invalid_time_makes_the_queue_unusable() -> None:
     cluster.submit(job("a", "q", 1))
     cluster.advance_to(5)
     text = 'must be a number of seconds from 0 to 31536000 or "never"'
-    assert f'annotations[pyscheduler.io/quota-eviction-seconds]: Invalid value: "later": {text}' in cluster.message(
-        "a0"
-    )
+    path = "annotations[pyscheduler.io/quota-eviction-seconds]"
+    assert f'{path}: Invalid value: "later": {text}' in cluster.message("a0")
