@@ -25,6 +25,8 @@ YUNIKORN_USER_LABEL = "yunikorn.apache.org/username"
 NOBODY = "nobody"
 """User of the pods that name none, as in YuniKorn."""
 ANY = "*"
+ALL_JOBS = "all jobs"
+"""Account that every job counts toward."""
 _MAX_NAMES = 16
 """Number of users, and of groups of users, of one pod group that count: anyone may create pods with others."""
 _MAX_LENGTH = 253
@@ -32,7 +34,7 @@ _MAX_LENGTH = 253
 
 @dataclass(frozen=True, slots=True)
 class LimitArgs:
-    """Most that each of some users and groups may have in a queue."""
+    """Most that each of some users and groups may have in a queue; without any, most that its jobs have together."""
 
     queue: str = ANY
     users: tuple[str, ...] = ()
@@ -40,12 +42,14 @@ class LimitArgs:
     max_resources: dict[str, str | int] = field(default_factory=dict)
     max_jobs: int | None = None
 
-    def named(self) -> Iterator[tuple[str, int, str, str]]:
-        """Yield the users and groups: field, index, name, and account as `PodGroup.accounts` has it."""
+    def named(self) -> Iterator[tuple[str, str, str]]:
+        """Yield the users and groups: path of the field, name, and account as `PodGroup.accounts` has it."""
+        if not self.users and not self.groups:
+            yield "", "all jobs", ALL_JOBS
         for i, name in enumerate(self.users):
-            yield "users", i, name, user_account(name)
+            yield f".users[{i}]", name, user_account(name)
         for i, name in enumerate(self.groups):
-            yield "groups", i, name, group_account(name)
+            yield f".groups[{i}]", name, group_account(name)
 
 
 class Limit(Struct, frozen=True):
@@ -66,19 +70,17 @@ def read_limits(declared: Collection[LimitArgs]) -> LimitTable:
         path = f"limits[{i}]"
         if not each.queue:
             raise ValueError(f"{path}.queue: Required value")
-        if not each.users and not each.groups:
-            raise ValueError(f"{path}: Required value: users or groups")
         if not each.max_resources and each.max_jobs is None:
             raise ValueError(f"{path}: Required value: maxResources or maxJobs")
         if each.max_jobs is not None and each.max_jobs < 0:
             raise ValueError(f"{path}.maxJobs: Invalid value: {each.max_jobs}: must be greater than or equal to 0")
         limit = Limit(_amounts(each.max_resources, f"{path}.maxResources"), each.max_jobs)
-        for field_name, index, name, account in each.named():
+        for of_field, name, account in each.named():
             if not name:
-                raise ValueError(f"{path}.{field_name}[{index}]: Required value")
+                raise ValueError(f"{path}{of_field}: Required value")
             if (each.queue, account) in table:
                 text = f'Duplicate value: "{name}": queue {each.queue} has a limit for it already'
-                raise ValueError(f"{path}.{field_name}[{index}]: {text}")
+                raise ValueError(f"{path}{of_field}: {text}")
             table[each.queue, account] = limit
     return table
 
@@ -117,6 +119,7 @@ def accounts_of(members: Collection[Pod]) -> tuple[str, ...]:
         names = pod.annotations.get(USER_GROUPS_ANNOTATION, "")
         groups.update(stripped[:_MAX_LENGTH] for name in names.split(",") if (stripped := name.strip()))
     return (
+        ALL_JOBS,
         *map(user_account, sorted(users)[:_MAX_NAMES]),
         *map(group_account, sorted(groups)[:_MAX_NAMES]),
     )
@@ -189,7 +192,7 @@ class LimitedUse:
         for where, account, limit in self._limits_of(queue, accounts):
             use = self._uses.get((where, account)) or _Use({})
             if limit.max_jobs is not None and not is_started and use.jobs >= limit.max_jobs:
-                return f"{account} has {use.jobs} jobs in queue {where}, its limit is {limit.max_jobs}"
+                return _jobs_message(account, where, use.jobs, limit.max_jobs)
             for resource, most in limit.max_resources.items():
                 requested, allocated = request.get(resource, 0), use.allocated.get(resource, 0)
                 if requested > 0 and allocated + requested > most:
@@ -211,11 +214,22 @@ class LimitedUse:
                     yield where, account, limit
 
 
+def _jobs_message(account: str, queue: str, jobs: int, most: int) -> str:
+    subject, where = _subject(account, queue)
+    return f"{subject} has {jobs} jobs{where}, its limit is {most}"
+
+
 def _message(account: str, queue: str, resource: str, amounts: tuple[int, int, int]) -> str:
     most, allocated, requested = amounts
     excess = allocated + requested - most
     texts = [format_amount(resource, each) for each in (most, excess, allocated, requested)]
+    subject, where = _subject(account, queue)
     return (
-        f"{account} would exceed its limit of {texts[0]} in queue {queue} by {texts[1]}:"
+        f"{subject} would exceed its limit of {texts[0]}{where} by {texts[1]}:"
         f" {texts[2]} allocated, {texts[3]} requested"
     )
+
+
+def _subject(account: str, queue: str) -> tuple[str, str]:
+    """Return what a limit is of, and where it holds, as text."""
+    return (f"queue {queue}", "") if account == ALL_JOBS else (account, f" in queue {queue}")

@@ -67,6 +67,19 @@ def test_number_of_jobs_counts_pods_without_requests() -> None:
     assert cluster.members("c") == 1
 
 
+@pytest.mark.parametrize("where", ["q", "above", "*"])
+def test_limit_without_users_is_that_of_all_jobs_of_a_queue(where: str) -> None:
+    config_ = config({"queue": where, "maxJobs": 2})
+    cluster = Cluster(node("n", 10), queue("above"), queue("q", parent="above"), config=config_)
+    for name, user in (("a", "alice"), ("b", "bob"), ("c", "carol")):
+        cluster.submit(job(name, user, 1), runs=60 if name == "a" else 0)
+    cluster.advance_to(59)
+    assert [cluster.members(name) for name in "abc"] == [1, 1, 0]
+    assert f"queue {where.replace('*', 'q')} has 2 jobs, its limit is 2" in cluster.message("c0")
+    cluster.advance_to(61)
+    assert cluster.members("c") == 1
+
+
 def test_surplus_pod_of_a_running_job_is_no_further_job() -> None:
     limit = {"users": ["*"], "maxJobs": 1}
     cluster = Cluster(node("n", 1), queue("q"), config=config(limit))
@@ -239,13 +252,12 @@ def test_thousands_of_users_of_one_group_are_limited() -> None:
     [(key, _)] = cluster.machine.context.groups.items()
     group = cluster.machine.context.groups.requirements(key)
     assert isinstance(group, PodGroup)
-    assert len(group.accounts) == 16
+    assert len(group.accounts) == 17
 
 
 @pytest.mark.parametrize(
     ("limit", "message"),
     [
-        ({"maxJobs": 1}, "limits[0]: Required value: users or groups"),
         ({"users": ["a"]}, "limits[0]: Required value: maxResources or maxJobs"),
         ({"users": ["a"], "maxJobs": -1}, "limits[0].maxJobs: Invalid value: -1: must be greater than or equal to 0"),
         ({"users": [""], "maxJobs": 1}, "limits[0].users[0]: Required value"),
@@ -256,7 +268,7 @@ def test_thousands_of_users_of_one_group_are_limited() -> None:
         ({"users": "a", "maxJobs": 1}, "limits[0].users"),
         ({"user": ["a"], "maxJobs": 1}, "limits[0]"),
     ],
-    ids=["nobody", "nothing", "jobs", "empty", "twice", "queue", "quantity", "negative", "no list", "unknown field"],
+    ids=["nothing", "jobs", "empty", "twice", "queue", "quantity", "negative", "no list", "unknown field"],
 )
 def test_invalid_limit_is_reported_with_its_place(limit: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError) as raised:
