@@ -114,6 +114,8 @@ class PodGroup(Struct, frozen=True):
     """Number of subgroups below which no pod of the group is scheduled."""
     subgroup_of: Callable[[Pod], PodGroupKey | None] | None = None
     """Returns the subgroup that a pod is in; None for a pod in no subgroup. None if there are no subgroups."""
+    accounts: tuple[str, ...] = ()
+    """Users and groups of users that the usage counts toward, by `QuotaPlugin.accounts_of`."""
 
     def shortage(self, roles: Collection[str]) -> str:
         """Return what pods with these roles, one for each pod, lack of the minimums, as text; "" if nothing."""

@@ -48,6 +48,8 @@ class QuotaPlugin(Plugin):
 
     tracks_time: bool = False
     """True if the plugin needs the time of each change of the usage."""
+    learns_run_times: bool = False
+    """True if pods that declare no run time are expected to run as long as earlier pods of the same workload."""
 
     @abstractmethod
     def queue_of(self, pod: Pod) -> str:
@@ -56,6 +58,16 @@ class QuotaPlugin(Plugin):
     def queue_of_group(self, group: PodGroup) -> str:
         """Return the queue of a group."""
         return group.queue
+
+    def accounts_of(self, members: Collection[Pod]) -> Sequence[str]:  # noqa: ARG002
+        """Return the users and groups of users, such as `user alice`, that the pods of a group count toward."""
+        return ()
+
+    def set_placed(self, group: PodGroup, count: int) -> None:
+        """Set how many pods of a group with `accounts` have a node: they may request nothing.
+
+        Called before `set_usage`.
+        """
 
     @abstractmethod
     def set_usage(self, group: PodGroup, allocated: Amounts, pending: Amounts) -> None:
@@ -107,6 +119,32 @@ class QuotaPlugin(Plugin):
         Called before the group is placed with what its minimum needs, then for each pod that is placed. It is called
         again for a group that waits once the usage or a queue has changed, so no events need to be registered for that.
         """
+
+    def exceeded_limit(self, group: PodGroup, request: Amounts) -> str:  # noqa: ARG002
+        """Return which limit of the group's `accounts` the request exceeds, "" if none.
+
+        Called after `exceeded`, for the same. A group that such a limit holds back does not hold back others of a queue
+        with strict order, and no share is kept for it.
+        """
+        return ""
+
+    def min_run_seconds(self, group: PodGroup, others: Sequence[PodGroup]) -> Sequence[float]:  # noqa: ARG002
+        """Return how long the pods of each other group have run, in seconds, before this one may evict them.
+
+        An empty result means that it may evict them at any time.
+        """
+        return ()
+
+    def over_quota(self) -> Mapping[str, float]:
+        """Return the queues that allocate more than their quotas, and the seconds after which pods are evicted for it.
+
+        Each queue comes after that above it. Queues from which no pods are evicted are left out.
+        """
+        return {}
+
+    def surplus(self, queue: str, units: Sequence[tuple[EvictionUnit, PodGroup]]) -> Sequence[EvictionUnit]:  # noqa: ARG002
+        """Return the units to evict so that a queue of `over_quota` is within its quota."""
+        return ()
 
     @abstractmethod
     def may_preempt(self, group: PodGroup, other: PodGroup) -> bool:

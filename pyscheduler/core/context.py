@@ -20,6 +20,7 @@ from pyscheduler.core.extenders.extender import EXTENDER, Extender
 from pyscheduler.core.framework.handle import CoreHandle, build_handle
 from pyscheduler.core.framework.profile import Profile
 from pyscheduler.core.instrument import Instrument
+from pyscheduler.core.pod_groups.learnt_run_times import LearntRunTimes
 from pyscheduler.core.pod_groups.manager import PodGroupManager
 from pyscheduler.core.pod_groups.quota_waits import QuotaWaits
 from pyscheduler.core.pod_groups.reservation import RESERVATION, Reservations
@@ -145,6 +146,8 @@ class Context(msgspec.Struct, eq=False):
         quota = next((p.quota for p in profiles if p.quota is not None), None)
         members = [pod for pod in self.pods.values() if not pod.node_name or self.state.info(pod.node_name) is not None]
         self.groups.use(group_plugins, quota, members, self.assumed)
+        times = self.reservations.times
+        times.learnt = (times.learnt or LearntRunTimes()) if quota is not None and quota.learns_run_times else None
         self.quota_waits.clear()
         for profile in profiles:
             self.handle.pods.index(profile.indexes, self.pods.values())

@@ -41,6 +41,8 @@ def handle_pod_change(context: Context, source: PodObject, now: float) -> None:
         handle_pod_deletion(context, pod.uid, now)
         if source.status.phase == _SUCCEEDED:
             context.groups.add_succeeded(pod)
+            if (learnt := context.reservations.times.learnt) is not None:
+                learnt.succeeded(pod)
         if source.status.phase == _SUCCEEDED and context.handle.pods.keep_succeeded(pod):
             context.wake((ClusterEvent(SUCCEEDED_POD, Action.ADD, None, pod, "SucceededPodAdd"),), now)
         return
@@ -190,6 +192,8 @@ def handle_pod_deletion(context: Context, uid: str, now: float) -> None:
         _forget_assumed(context, assumed)
         context.queue.done(uid)
     placed = context.state.remove(uid) is not None
+    if placed:
+        context.reservations.times.ended(pod, now)
     context.reservations.times.remove(uid)
     context.queue.delete(uid)
     if placed or assumed is not None:

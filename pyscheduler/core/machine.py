@@ -38,6 +38,7 @@ from pyscheduler.core.events import (
 from pyscheduler.core.extenders.schedule_one import schedule_one_with_extenders
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.core.pod_groups.backfill import end_if_gone
+from pyscheduler.core.pod_groups.quota_evictions import QuotaEvictions
 from pyscheduler.core.pod_groups.stale_groups import StaleGroups
 from pyscheduler.core.preemption.executor import clear_nominations
 from pyscheduler.core.queue.queued_pod_group import QueuedPodGroup
@@ -82,6 +83,7 @@ class Machine:
         self.context = Context.build(build_profiles, instrument or Instrument(), settings or Settings())
         self.nodes: Sized = self.context.state.rows
         self._stale_groups = StaleGroups()
+        self._quota_evictions = QuotaEvictions()
 
     def handle(self, event: Event) -> list[Command]:
         """Apply one event. Raises ValueError, with nothing changed, for an object that cannot be parsed."""
@@ -160,8 +162,9 @@ class Machine:
             wake = lookup if wake is None else min(wake, lookup)
         for waiting in context.handle.waiting_pods.by_uid.values():
             wake = waiting.next_wake if wake is None else min(wake, waiting.next_wake)
-        if (stale := self._stale_groups.next_wake()) is not None:
-            wake = stale if wake is None else min(wake, stale)
+        for part in (self._stale_groups, context.quota_waits, self._quota_evictions):
+            if (at := part.next_wake()) is not None:
+                wake = at if wake is None else min(wake, at)
         return wake
 
     def _dispatch(self, event: Event) -> list[Command]:
@@ -199,7 +202,9 @@ class Machine:
                 return resume_with_responses(context, event)
             case Tick():
                 context.queue.tick(event.at)
+                context.quota_waits.wake(event.at)
                 commands = expire_permits(context, event.at) + look_up_unconfirmed(context, event.at)
+                commands += self._quota_evictions.evict(context, event.at)
                 return commands + self._stale_groups.evict(context, event.at)
         return []
 
@@ -216,6 +221,8 @@ class Machine:
             context.processing_waiting_pods = False
         if context.groups.changed:
             self._stale_groups.changed(context.groups.changed, now)
+            if context.groups.quota is not None:
+                self._quota_evictions.changed(now)
             context.queue.update_groups(now)
         if context.reservations.current is not None:
             end_if_gone(context, now)

@@ -37,12 +37,15 @@ class QueueSpec(NamedTuple):
     deserved: int = -1
     capability: int = -1
     reclaimable: bool = True
+    min_run: int = -1
+    """Seconds that its pods run before other queues reclaim them."""
 
     def manifest(self, name: str) -> Manifest:
         amounts = {"guarantee": self.guarantee, "deserved": self.deserved, "capability": self.capability}
         spec: dict[str, Any] = {field: {"cpu": n} for field, n in amounts.items() if n >= 0}
         parent = PARENTS.get(name, "")
-        return queue(name, parent=parent, weight=self.weight, reclaimable=self.reclaimable, **spec)
+        made = queue(name, parent=parent, weight=self.weight, reclaimable=self.reclaimable, **spec)
+        return annotated(made, reclaim_min_run_seconds=str(self.min_run)) if self.min_run >= 0 else made
 
 
 class Job(NamedTuple):
@@ -121,6 +124,7 @@ def queue_specs(draw: st.DrawFn) -> QueueSpec:
         deserved,
         capability,
         draw(st.sampled_from([True, True, False])),
+        draw(st.sampled_from([-1, -1, -1, 0, 6])),
     )
 
 
@@ -271,6 +275,7 @@ class BatchCluster(Cluster):
                 self.running_of(name), key=lambda key: (self.started[key], self.groups[name].keys.index(key))
             )
             rest = len(oldest) - len(keys)
+            self._check_run_times(preemptor, name, keys if rest else oldest[:1])
             assert rest == 0 or rest >= self.jobs[name].minimum, f"{rest} of {self.jobs[name].minimum} {name} are left"
             bundles = [{key} for key in keys]
             if not rest:
@@ -281,6 +286,15 @@ class BatchCluster(Cluster):
                 is_unneeded = self._fits(preemptor, set(victims) - bundle) and not self._frees_quota(preemptor, name)
                 assert not is_unneeded, f"{bundle} are evicted without need"
         self._check_guarantees(self.jobs[preemptor].queue, by_job)
+
+    def _check_run_times(self, preemptor: str, name: str, keys: list[str]) -> None:
+        """Fail if pods are reclaimed before they have run for the time of their queue; start times are full seconds."""
+        in_queue = self.jobs[name].queue
+        if in_queue == self.jobs[preemptor].queue:
+            return
+        least = next((n for each in path(in_queue) if (n := self.specs[each].min_run) >= 0), 0)
+        for key in keys:
+            assert self.time - self.started[key] > least - 1, f"{key} is reclaimed before it has run for {least} s"
 
     def _frees_quota(self, preemptor: str, victim: str) -> bool:
         """Return True if the job cannot start beside this one of its queue, even if there is room."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import enum
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from pyscheduler.api import (
@@ -19,11 +20,15 @@ from pyscheduler.api import (
 )
 from pyscheduler.api.resources import Amounts
 from pyscheduler_plugins.queues.bundles import Bundle
+from pyscheduler_plugins.queues.delays import Delays, check_seconds
 from pyscheduler_plugins.queues.drf import next_queue
 from pyscheduler_plugins.queues.hierarchy import Hierarchy, read_hierarchy
+from pyscheduler_plugins.queues.limits import LimitArgs, LimitedUse, accounts_of, read_limits
 from pyscheduler_plugins.queues.order import QueueOrder, UsageOverTime
 from pyscheduler_plugins.queues.quantities import format_amount
 from pyscheduler_plugins.queues.queue import ELASTIC_QUOTA, QUEUE, ROOT, Declaration, DequeueStrategy, declaration
+from pyscheduler_plugins.queues.queue_delays import QueueDelays
+from pyscheduler_plugins.queues.quota_excess import excess, surplus_of
 from pyscheduler_plugins.queues.reclaim import find_victims, is_within_share, may_reclaim
 from pyscheduler_plugins.queues.tree import QueueTree, Usage
 
@@ -33,20 +38,46 @@ QUEUE_ANNOTATION = "scheduling.volcano.sh/queue-name"
 """Annotation with the queue of a pod without a group."""
 
 
+class RunTimes(enum.StrEnum):
+    """Run times that backfill depends on (args.runTimes)."""
+
+    DECLARED = "Declared"
+    """Those that pods declare."""
+    LEARNT = "Learnt"
+    """For pods that declare none, those of earlier runs of their workload."""
+
+
 @dataclass(frozen=True, slots=True)
 class QueuesArgs:
     """Args of Queues. `usage_half_life_seconds` applies if queues are ordered by usage over time."""
 
     queue_order: str = QueueOrder.SHARE.value
     usage_half_life_seconds: int = 86_400
+    limits: tuple[LimitArgs, ...] = ()
+    reclaim_min_run_seconds: float = 0.0
+    preempt_min_run_seconds: float = 0.0
+    quota_eviction_seconds: float | None = None
+    run_times: str = RunTimes.DECLARED.value
 
     def __post_init__(self) -> None:
         if self.queue_order not in tuple(QueueOrder):
             supported = ", ".join(f'"{each}"' for each in QueueOrder)
             raise ValueError(f'queueOrder: Unsupported value: "{self.queue_order}": supported values: {supported}')
+        if self.run_times not in tuple(RunTimes):
+            supported = ", ".join(f'"{each}"' for each in RunTimes)
+            raise ValueError(f'runTimes: Unsupported value: "{self.run_times}": supported values: {supported}')
         if self.usage_half_life_seconds <= 0:
             value = self.usage_half_life_seconds
             raise ValueError(f"usageHalfLifeSeconds: Invalid value: {value}: must be greater than 0")
+        read_limits(self.limits)
+        check_seconds("reclaimMinRunSeconds", self.reclaim_min_run_seconds)
+        check_seconds("preemptMinRunSeconds", self.preempt_min_run_seconds)
+        check_seconds("quotaEvictionSeconds", self.quota_eviction_seconds)
+
+    @property
+    def delays(self) -> Delays:
+        """Times of the queues that set none."""
+        return Delays(self.reclaim_min_run_seconds, self.preempt_min_run_seconds, self.quota_eviction_seconds)
 
 
 class Queues(QuotaPlugin):
@@ -63,8 +94,11 @@ class Queues(QuotaPlugin):
     def __init__(self, args: QueuesArgs, handle: Handle) -> None:
         super().__init__(args, handle)
         self._tree = QueueTree()
+        self._limited = LimitedUse(read_limits(args.limits), self._path)
+        self._delays = QueueDelays(self._tree, args.delays)
         self._order = QueueOrder(args.queue_order)
         self._usage = UsageOverTime(self._tree, args.usage_half_life_seconds)
+        self.learns_run_times = args.run_times == RunTimes.LEARNT
         self.tracks_time = self._order is QueueOrder.USAGE
         self._hierarchy = Hierarchy({}, {})
         self._versions = dict.fromkeys(self.watches, -1)
@@ -74,6 +108,8 @@ class Queues(QuotaPlugin):
         self._resources: set[str] = set()
         self._nodes: tuple[int, int] = (-1, -1)
         self._queues: dict[PodGroupKey, str] = {}
+        self._started: set[PodGroupKey] = set()
+        """Groups that have pods with a node."""
 
     def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:
         return ()  # the groups that a queue refuses are retried when usage or queues change
@@ -87,18 +123,32 @@ class Queues(QuotaPlugin):
         """Return the queue that the group names, or that of its namespace's ElasticQuota, or the default one."""
         return group.queue or self._by_namespace.get(group.key.namespace, DEFAULT_QUEUE)
 
+    def accounts_of(self, members: Collection[Pod]) -> Sequence[str]:
+        return accounts_of(members) if self._limited else ()
+
+    def set_placed(self, group: PodGroup, count: int) -> None:
+        if count:
+            self._started.add(group.key)
+        else:
+            self._started.discard(group.key)
+
     def set_usage(self, group: PodGroup, allocated: Amounts, pending: Amounts) -> None:
         self._resources.update(allocated, pending)
         self._read_queues()
         before, queue = self._queues.get(group.key), self.queue_of_group(group)
         self._queues[group.key] = queue
         self._tree.set_usage(group.key, queue, Usage(allocated, pending))
+        if self._limited:
+            is_started = group.key in self._started
+            self._limited.set_job(group.key, queue, group.accounts, allocated, is_started=is_started)
         if self.tracks_time:
             for each in {queue, before or queue}:
                 self._usage.record(each)
 
     def remove_usage(self, key: PodGroupKey) -> None:
         self._tree.remove_job(key)
+        self._limited.remove_job(key)
+        self._started.discard(key)
         queue = self._queues.pop(key, None)
         if self.tracks_time and queue is not None:
             self._usage.record(queue)
@@ -121,6 +171,8 @@ class Queues(QuotaPlugin):
             self._hierarchy = read_hierarchy(queues.values(), objects[ELASTIC_QUOTA].values())
             self._by_namespace = {q.namespace: q.name for q in self._hierarchy.queues.values() if q.namespace}
             self._tree.set_queues(self._hierarchy)
+            self._limited.set_queues()
+            self._delays.set_queues()
         nodes = self.handle.nodes.table()
         if (nodes.version, len(self._resources)) != self._nodes:
             self._nodes = nodes.version, len(self._resources)
@@ -202,6 +254,20 @@ class Queues(QuotaPlugin):
         tree.set_held_back(queue, is_held=False)
         return ""
 
+    def exceeded_limit(self, group: PodGroup, request: Amounts) -> str:
+        if not group.accounts:
+            return ""
+        self._read_queues()
+        queue = self.queue_of_group(group)
+        exceeded = self._limited.exceeded(group.key, queue, group.accounts, request)
+        if exceeded:
+            self._tree.set_held_back(queue, is_held=True)
+        return exceeded
+
+    def _path(self, queue: str) -> tuple[str, ...]:
+        """Return the queue and those above it, also of one that does not exist."""
+        return self._tree.path(queue) if queue in self._tree else (queue,)
+
     def _over_deserved(self, queue: str, resource: str, amount: int) -> str:
         deserved, allocated = (
             by_resource.get(resource, 0) for by_resource in (self._tree.deserved(queue), self._tree.allocated(queue))
@@ -213,6 +279,23 @@ class Queues(QuotaPlugin):
             f"queue {queue} would be {over} {resource} over its deserved, to which other queues have a claim:"
             f" {amount_text} requested, {allocated_text} allocated, {deserved_text} deserved"
         )
+
+    def min_run_seconds(self, group: PodGroup, others: Sequence[PodGroup]) -> Sequence[float]:
+        self._read_queues()
+        if not self._delays.has_min_run:
+            return ()
+        return self._delays.min_run_seconds(self.queue_of_group(group), map(self.queue_of_group, others))
+
+    def over_quota(self) -> Mapping[str, float]:
+        self._read_queues()
+        delays = ((queue, self._delays.of(queue).quota_eviction) for queue in self._delays.evicting)
+        return {queue: delay for queue, delay in delays if delay is not None and excess(self._tree, queue)}
+
+    def surplus(self, queue: str, units: Sequence[tuple[EvictionUnit, PodGroup]]) -> Sequence[EvictionUnit]:
+        self._read_queues()
+        bundles = [_bundle(unit, group, self.queue_of_group(group)) for unit, group in units]
+        chosen = {id(bundle) for bundle in surplus_of(self._tree, queue, bundles)}
+        return [unit for (unit, _), bundle in zip(units, bundles, strict=True) if id(bundle) in chosen]
 
     def may_preempt(self, group: PodGroup, other: PodGroup) -> bool:
         return self.queue_of_group(group) == self.queue_of_group(other)
@@ -255,4 +338,4 @@ def _bundle(unit: EvictionUnit, group: PodGroup, queue: str) -> Bundle:
         for resource, amount in pod.requests.effective.items():
             resources[resource] = resources.get(resource, 0) + amount
     names, is_whole = tuple(pod.name for pod in unit.pods), unit.rank is EvictionRank.GROUP
-    return Bundle(group.key.name, queue, names, resources, is_whole, unit.priority, unit.started)
+    return Bundle(" ".join(group.key), queue, names, resources, is_whole, unit.priority, unit.started)

@@ -15,6 +15,7 @@ from msgspec import Struct, field
 from pyscheduler.api import ResourceKind
 from pyscheduler.api.quantity import QuantityError
 from pyscheduler.api.resources import Amounts, amount
+from pyscheduler_plugins.queues.delays import Delays, InvalidDelay, delay_annotations, read_delays
 from pyscheduler_plugins.queues.quantities import format_amount
 
 QUEUE = ResourceKind("scheduling.volcano.sh", "v1beta1", "queues", "Queue", namespaced=False, optional=True)
@@ -70,6 +71,7 @@ class Queue(Struct, frozen=True, kw_only=True):
     priority: int = 0
     dequeue_strategy: DequeueStrategy = DequeueStrategy.TRAVERSE
     state: QueueState = QueueState.OPEN
+    delays: Delays = Delays()
 
 
 class _InvalidField(ValueError):
@@ -91,11 +93,12 @@ def read_queue(queue: Mapping[str, Any]) -> Queue | str:
             priority=_integer(spec, "priority", 0, _MIN_PRIORITY, _MAX_PRIORITY),
             dequeue_strategy=_strategy(spec),
             state=_state(status),
+            delays=read_delays(_mapping(queue, "metadata")),
         )
         _check_order("spec.guarantee.resource", read.guarantee, "deserved", read.deserved)
         _check_order("spec.guarantee.resource", read.guarantee, "capability", read.capability)
         _check_order("spec.deserved", read.deserved, "capability", read.capability)
-    except _InvalidField as error:
+    except (_InvalidField, InvalidDelay) as error:
         return str(error)
     return read
 
@@ -106,11 +109,12 @@ def read_elastic_quota(quota: Mapping[str, Any]) -> Queue | str:
     `min` is guaranteed and may be reclaimed, `max` is the upper limit.
     """
     try:
-        name, namespace = _name(quota), _string(_mapping(quota, "metadata"), "namespace", "metadata.")
+        metadata = _mapping(quota, "metadata")
+        name, namespace, delays = _name(quota), _string(metadata, "namespace", "metadata."), read_delays(metadata)
         spec = _mapping(quota, "spec")
         least, most = _amounts(spec, "min"), _amounts(spec, "max")
         _check_order("spec.min", least, "max", most)
-    except _InvalidField as error:
+    except (_InvalidField, InvalidDelay) as error:
         return str(error)
     if not namespace:
         return "metadata.namespace: Required value"
@@ -121,6 +125,7 @@ def read_elastic_quota(quota: Mapping[str, Any]) -> Queue | str:
         capability=most,
         deserved=least,
         guarantee=dict(least),
+        delays=delays,
     )
 
 
@@ -137,9 +142,10 @@ def elastic_quota_pool(quotas: Iterable[Queue]) -> Queue:
 
 
 def declaration(obj: Mapping[str, Any]) -> Declaration:
-    """Return the spec of an object, the state in its status, and its UID, which changes if it is created anew."""
-    status = obj.get("status")
-    return obj.get("spec"), status.get("state") if isinstance(status, Mapping) else None, obj["metadata"].get("uid")
+    """Return what is read of an object, and its UID, which changes if it is created anew."""
+    status, metadata = obj.get("status"), obj["metadata"]
+    state = status.get("state") if isinstance(status, Mapping) else None
+    return obj.get("spec"), state, metadata.get("uid"), delay_annotations(metadata)
 
 
 def _name(an_object: Mapping[str, Any]) -> str:

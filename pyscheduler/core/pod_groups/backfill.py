@@ -178,7 +178,7 @@ def _is_late(context: Context, assumed: AssumedPod, current: Reservation, now: f
     """Return True if the pod may still run when the head is to start, and requests some of what that needs."""
     if current.resources.isdisjoint(assumed.pod.requests.effective):
         return False
-    end = context.reservations.times.declared_end(assumed.pod, now)
+    end = context.reservations.times.expected_end(assumed.pod, now)
     return end == UNKNOWN or end > current.time
 
 

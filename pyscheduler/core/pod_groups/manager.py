@@ -6,7 +6,7 @@ Requirements are read from the group's object when they are needed first after a
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 
@@ -16,11 +16,12 @@ from pyscheduler.api.events import NODE, Action, ClusterEvent
 from pyscheduler.api.outcome import Rejection
 from pyscheduler.api.pod import Pod
 from pyscheduler.api.pod_group import EvictionUnit, PodGroup, PodGroupKey
+from pyscheduler.api.pod_group_plugins import QuotaPlugin
 from pyscheduler.api.resources import Amounts
 from pyscheduler.core.framework.plugin_calls import call_guarded
 from pyscheduler.core.framework.plugin_failure import PluginFailed
 from pyscheduler.core.pod_groups import subgroups
-from pyscheduler.core.pod_groups.members import POD_GROUP, QUOTA, SINGLE_POD, PodGroupStates
+from pyscheduler.core.pod_groups.members import POD_GROUP, QUOTA, SINGLE_POD, D, PodGroupStates, T
 from pyscheduler.core.pod_groups.pod_group_state import PodGroupState
 from pyscheduler.core.pod_groups.subgroups import SubgroupKeys
 
@@ -38,11 +39,11 @@ class PodGroupManager(PodGroupStates):
         group.previous = None
         if group.requirements is not None:
             return group.requirements
+        members = [*group.pods.values(), *group.succeeded.values()]
         if key.api == SINGLE_POD and self.quota is not None:
-            pod = next(iter((group.pods or group.succeeded).values()))
+            pod = members[0]
             group.requirements = PodGroup(key, 1, queue=self._call("", self.quota, QUOTA, self.quota.queue_of, pod))
-        if group.requirements is None:
-            members = [*group.pods.values(), *group.succeeded.values()]
+        else:
             ours = (pod for pod in members if pod.scheduler_name in self._plugins)
             plugin = self._plugin_of(next(ours, members[0]))
             try:
@@ -50,6 +51,10 @@ class PodGroupManager(PodGroupStates):
             except PluginFailed as failed:
                 self._instrument.plugin_failed(failed.plugin, failed.point, failed.error)
                 group.requirements = Rejection(f"pod group {key}: {failed}", resolvable=False)
+        if isinstance(group.requirements, PodGroup) and self.quota is not None:
+            accounts = self.call_quota((), lambda quota: tuple(quota.accounts_of(members)))
+            if accounts != group.requirements.accounts:
+                group.requirements = replace(group.requirements, accounts=accounts)
         return group.requirements
 
     def reason_to_wait(self, key: PodGroupKey, pending: Collection[Pod]) -> str:
@@ -113,12 +118,25 @@ class PodGroupManager(PodGroupStates):
         """Name of the Quota plugin, "" if there is none."""
         return "" if self.quota is None else self.quota.name
 
+    def call_quota(self, default: D, call: Callable[[QuotaPlugin], T]) -> T | D:
+        """Return what a call of the Quota plugin returns; the default if it raises, or if there is none."""
+        return default if self.quota is None else self._call(default, self.quota, QUOTA, call, self.quota)
+
     def exceeded(self, group: PodGroup, request: Mapping[str, int]) -> str:
         """Return why the group's queue may not allocate this much more, "" if it may or there are no queues."""
         if (quota := self.quota) is None:
             return ""
         self.report_usage()
-        return self._call(f"plugin {quota.name} failed", quota, QUOTA, quota.exceeded, group, dict(request))
+        failed = f"plugin {quota.name} failed"
+        exceeded = self._call(failed, quota, QUOTA, quota.exceeded, group, dict(request))
+        return exceeded or self.exceeded_limit(group, request)
+
+    def exceeded_limit(self, group: PodGroup, request: Mapping[str, int]) -> str:
+        """Return which limit of its users the group exceeds with this request, "" if none."""
+        if not group.accounts:
+            return ""
+        self.report_usage()
+        return self.call_quota(f"plugin {self.quota_name} failed", lambda q: q.exceeded_limit(group, dict(request)))
 
     def queue_of(self, group: PodGroup) -> str:
         """Return the queue of the group."""
@@ -214,9 +232,12 @@ class PodGroupManager(PodGroupStates):
             allocated, pending = usage.reported(self.usage.reserved.get(key, {}))
             if key in self.usage.too_large or not self._has_minimum(group, state):
                 pending = {}  # no share is kept for a group that cannot start
-            self._queues_in_use.set(group, is_used=bool(state.placed))
+            is_started = bool(state.placed)
+            self._queues_in_use.set(group, is_used=is_started)
+            if group.accounts:
+                self._call(None, quota, QUOTA, quota.set_placed, group, len(state.placed))
             self._call(None, quota, QUOTA, quota.set_usage, group, allocated, pending)
-            self._reported.set(key, (group.queue, allocated, pending))
+            self._reported.set(key, (group.queue, allocated, pending, is_started, group.accounts))
 
     def set_time(self, now: float) -> None:
         """Set the time, in seconds since 1970, if the Quota plugin needs it; the changes so far are reported before."""

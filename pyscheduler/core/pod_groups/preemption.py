@@ -24,6 +24,7 @@ from pyscheduler.core.pod_groups.eviction_units import (
     may_fit_without_lower_priority,
 )
 from pyscheduler.core.pod_groups.freed_room import FreedRoom
+from pyscheduler.core.pod_groups.min_run_time import MinRunTime
 from pyscheduler.core.pod_groups.subgroup_placement import placement_search
 from pyscheduler.core.queue.active_by_queue import CRITICAL_PRIORITY
 
@@ -62,6 +63,17 @@ class GroupPreemptionSearch:
         self._now = now
         self._least = dict(insufficient)
         self._is_over_quota = False
+        self._min_run_time = MinRunTime(context, group, now)
+
+    def first_time(self) -> float | None:
+        """Return when enough pods have run for their minimum time to be evicted, after a `run` without victims."""
+        is_over_quota = self._is_over_quota
+        return self._min_run_time.first_time(lambda: isinstance(self.run(is_over_quota=is_over_quota), GroupPreemption))
+
+    @property
+    def min_run_reason(self) -> str:
+        """Reason why the pods are not evicted earlier."""
+        return self._min_run_time.reason
 
     def run(self, *, is_over_quota: bool = False) -> GroupPreemption | str | None:
         """Return the victims and the nodes of the members; None if the group does not fit without any of them.
@@ -94,7 +106,9 @@ class GroupPreemptionSearch:
         units, groups = eviction_units(self._context, self._group.key, self._priority), self._context.groups
         if groups.quota is None:
             return units
-        return [unit for unit, other in self._with_groups(units) if groups.may_preempt(self._group, other)]
+        own = [each for each in self._with_groups(units) if groups.may_preempt(self._group, each[1])]
+        # Critical pods do not wait for pods of a lower priority.
+        return [unit for unit, _ in (own if self._priority >= CRITICAL_PRIORITY else self._min_run_time.evictable(own))]
 
     def _reclaim(self) -> Sequence[EvictionUnit] | str:
         """Return the units of other queues that make room, or why there are none."""
@@ -106,6 +120,7 @@ class GroupPreemptionSearch:
             return ()
         free = self._free(request)
         units = self._with_groups(eviction_units(context, self._group.key, CRITICAL_PRIORITY))
+        units = self._min_run_time.evictable(units)
         found = context.groups.reclaim(self._group, request, free, units)
         if not isinstance(found, str) and found and self._place(found, ()) is None:
             return f"what may be reclaimed leaves no node with enough room for pod group {self._group.key}"

@@ -48,6 +48,10 @@ class QuotaWait(NamedTuple):
     permission: Permission
     queue: str
     request: Request
+    accounts: tuple[str, ...] = ()
+    """Users of the group, whose limits are their own."""
+    is_started: bool = False
+    """True for surplus pods of a group with accounts, which add no job to those of its users."""
 
 
 class _Waiting:
@@ -84,6 +88,8 @@ class QuotaWaits:
         self._is_held_back = False
         """True if the group that is being attempted has to wait for one of them."""
         self._calls = 0
+        self._timers: dict[str, tuple[float, QueuedPodGroup]] = {}
+        """When a group is retried because pods may be evicted for it then, by the UID of its entry."""
 
     def __bool__(self) -> bool:
         return bool(self._waiting)
@@ -91,10 +97,26 @@ class QuotaWaits:
     def clear(self) -> None:
         """Forget all groups: the plugins have changed, and every group is attempted anew."""
         self._waiting, self._waits_of, self._retried_for, self._outdated = {}, {}, {}, {}
-        self._first = {}
+        self._first, self._timers = {}, {}
+
+    def wake_at(self, queued: QueuedPodGroup, at: float) -> None:
+        """Retry a group at a time unless it is attempted before."""
+        self._timers[queued.pod.uid] = at, queued
+
+    def next_wake(self) -> float | None:
+        """Return the time of the next retry; None if there is none."""
+        return min((at for at, _ in self._timers.values()), default=None)
+
+    def wake(self, now: float) -> None:
+        """Retry the groups whose time has come."""
+        for uid in [uid for uid, (at, _) in self._timers.items() if at <= now]:
+            _, queued = self._timers.pop(uid)
+            if self._queue.is_queued(queued):
+                self._queue.requeue(queued.pod, QUOTA_CHANGED, now)
 
     def begin_attempt(self, queued: QueuedPodGroup, group: PodGroup) -> QueuedPodGroup | None:
         """Return the group that has to start before this one; if there is none, it is attempted."""
+        self._timers.pop(queued.pod.uid, None)
         self._is_held_back = False
         if not self._waiting and not self._first:
             return None
@@ -121,15 +143,15 @@ class QuotaWaits:
         return None
 
     def end_attempt(
-        self, queued: QueuedPodGroup, group: PodGroup, refused: Iterable[tuple[Permission, Mapping[str, int]]]
+        self, queued: QueuedPodGroup, group: PodGroup, refused: Collection[tuple[Permission, Mapping[str, int]]]
     ) -> None:
         """Record what the queue of the group refused in its attempt."""
         if self._is_held_back:
             refused = [(Permission.START, {})]
         queue = self._groups.queue_of(group)
-        waits = dict.fromkeys(QuotaWait(what, queue, tuple(sorted(request.items()))) for what, request in refused)
+        waits = dict.fromkeys(self._wait(group, queue, what, request) for what, request in refused)
         order = queued.order
-        if not self._is_held_back and self._groups.has_strict_order(queue) and self._groups.shortage(group, ()):
+        if not self._is_held_back and self._groups.has_strict_order(queue) and self._holds_back_others(group, refused):
             self._first.setdefault(queue, SortedDict())[order] = queued
         if waits and not self._waiting:
             self._groups.take_quota_changes()  # those before matter to no group
@@ -150,6 +172,19 @@ class QuotaWaits:
             self._waiting[retried_for].retried = None
             if retried_for not in waits:
                 self._outdated[retried_for] = None
+
+    def _wait(self, group: PodGroup, queue: str, what: Permission, request: Mapping[str, int]) -> QuotaWait:
+        wait = QuotaWait(what, queue, tuple(sorted(request.items())))
+        if what is Permission.START or not group.accounts:
+            return wait
+        state = self._groups.get(group.key)
+        return wait._replace(accounts=group.accounts, is_started=state is not None and bool(state.placed))
+
+    def _holds_back_others(self, group: PodGroup, refused: Iterable[tuple[Permission, Mapping[str, int]]]) -> bool:
+        """Return True unless the group has its minimum, or waits for the use of its own users to fall."""
+        if not self._groups.shortage(group, ()):
+            return False
+        return not any(self._groups.exceeded_limit(group, request) for _, request in refused)
 
     def retry(self, now: float, *, is_idle: bool) -> None:
         """Retry the groups that their queues no longer refuse; if other groups are ready, after every few attempts."""

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from msgspec import Struct, field
 
 from pyscheduler.api.pod import Pod
+from pyscheduler.core.pod_groups.learnt_run_times import LearntRunTimes
 from pyscheduler.core.queue.queued_pod_group import QueuedPodGroup
 
 RUN_SECONDS = "pyscheduler.io/run-seconds"
@@ -46,29 +47,38 @@ def ends(pod: Pod) -> bool:
 
 
 class PlacementTimes:
-    """When the pods with a declared run time were placed, on the scheduler's clock.
+    """When pods were placed, on the scheduler's clock.
 
-    For a pod that is on a node when the scheduler starts, it is the time at which its kubelet started it, or that of
-    the scheduler's start: the pod ends no later. `epoch` is the scheduler's clock as Unix time at 0.
+    For a pod that declares no run time, it is the time at which its kubelet started it, once that is known. For one
+    that is on a node when the scheduler starts, it is that time too, or the time of the scheduler's start: the pod ends
+    no later. `epoch` is the scheduler's clock as Unix time at 0.
     """
 
     def __init__(self, epoch: float) -> None:
         self._epoch = epoch
         self._at: dict[str, float] = {}
+        self.learnt: LearntRunTimes | None = None
+        """Run times of pods that declare none; None if those are unknown."""
 
     def add(self, pod: Pod, now: float) -> None:
         """Record a pod that is assumed."""
-        if run_seconds(pod) is not None:
-            self._at[pod.uid] = now
+        self._at[pod.uid] = now
 
     def add_seen(self, pod: Pod, now: float) -> None:
         """Record an assigned pod, unless it was assumed before."""
-        if pod.uid not in self._at and run_seconds(pod) is not None:
+        if pod.started != math.inf and run_seconds(pod) is None:
+            self._at.pop(pod.uid, None)  # the pod has the time itself, and there may be a million
+        elif pod.uid not in self._at:
             self._at[pod.uid] = self._started(pod, now)
 
     def remove(self, uid: str) -> None:
         """Drop a pod that has left its node."""
         self._at.pop(uid, None)
+
+    def started(self, pod: Pod, now: float) -> float:
+        """Return when a placed pod was placed, or started."""
+        at = self._at.get(pod.uid)
+        return self._started(pod, now) if at is None else at
 
     def declared_end(self, pod: Pod, now: float) -> float:
         """Return when a placed pod ends as declared, maybe in the past; UNKNOWN if it declares no run time."""
@@ -78,9 +88,22 @@ class PlacementTimes:
         self.add_seen(pod, now)
         return self._at[pod.uid] + seconds
 
+    def expected_end(self, pod: Pod, now: float) -> float:
+        """Return when a placed pod ends, as declared or as learnt; UNKNOWN if neither is known, or it runs longer."""
+        if self.learnt is None or run_seconds(pod) is not None:
+            return self.declared_end(pod, now)
+        seconds = self.learnt.seconds(pod)
+        end = UNKNOWN if seconds is None else self.started(pod, now) + seconds
+        return end if end > now else UNKNOWN
+
     def end(self, pod: Pod, now: float) -> float:
         """Return when a placed pod ends, at the earliest now: for a terminating pod, or one that runs too long."""
-        return now if pod.deleting else max(now, self.declared_end(pod, now))
+        return now if pod.deleting else max(now, self.expected_end(pod, now))
+
+    def ended(self, pod: Pod, now: float) -> None:
+        """Record that a placed pod has ended, or was deleted."""
+        if self.learnt is not None:
+            self.learnt.ended(pod, now - self.started(pod, now))
 
     def _started(self, pod: Pod, now: float) -> float:
         """Return status.startTime on the scheduler's clock; now if it is missing, or later: clocks differ."""

@@ -36,8 +36,8 @@ class GroupUsage:
         return {r: n for r, n in allocated.items() if n > 0}, {r: n for r, n in pending.items() if n > 0}
 
 
-Usage = tuple[str, dict[str, int], dict[str, int]]
-"""Queue, allocated and pending amounts of a group."""
+Usage = tuple[str, dict[str, int], dict[str, int], bool, tuple[str, ...]]
+"""Queue, allocated and pending amounts of a group, whether pods of it have a node, and its accounts."""
 
 
 class ReportedUsage:

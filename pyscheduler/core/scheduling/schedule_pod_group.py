@@ -34,7 +34,7 @@ from pyscheduler.core.pod_groups.extension_points import run_pod_group_post_filt
 from pyscheduler.core.pod_groups.members import SINGLE_POD
 from pyscheduler.core.pod_groups.min_resources import missing_resources
 from pyscheduler.core.pod_groups.placement import PlacementSearch
-from pyscheduler.core.pod_groups.preemption import GroupPreemptionSearch, of_nomination
+from pyscheduler.core.pod_groups.preemption import GroupPreemption, GroupPreemptionSearch, of_nomination
 from pyscheduler.core.pod_groups.quota_waits import Permission
 from pyscheduler.core.pod_groups.refused_binding import refused_before
 from pyscheduler.core.pod_groups.reservation import RESERVATION
@@ -91,7 +91,7 @@ def schedule_pod_group(context: Context, queued: QueuedPodGroup, now: float) -> 
     failures = _failures_of_all(context, group, queued, search)
     set_insufficient(queued, failures.values())
     if context.groups.quota is not None:
-        context.groups.usage.set_too_large(queued.key, is_too_large=_is_too_large(context, group, queued))
+        context.groups.usage.set_too_large(queued.key, is_too_large=_has_no_claim(context, group, queued))
     evictions = [] if placed or not failures else _run_preemption(context, group, queued, failures, now)
     if context.groups.quota is not None:
         failures = backfill.end_attempt(context, group, queued, failures, now, may_start=bool(placed or evictions))
@@ -260,10 +260,12 @@ def _run_preemption(
     is_short = bool(context.groups.shortage(group, ()))  # pods above the minimum evict nobody
     if found is None and preemption is not None and is_short and not outcome.is_final:
         members = list(queued.members.values())
-        result = GroupPreemptionSearch(context, group, queued.pod.priority, members, now, queued.insufficient).run(
-            is_over_quota=is_over_quota
-        )
+        search = GroupPreemptionSearch(context, group, queued.pod.priority, members, now, queued.insufficient)
+        result = search.run(is_over_quota=is_over_quota)
         plugin = preemption.name
+        if not isinstance(result, GroupPreemption) and (later := search.first_time()) is not None:
+            context.quota_waits.wake_at(queued, later)
+            result = search.min_run_reason
         if isinstance(result, str):
             reason = f"{reason} {result}".strip()
         else:
@@ -284,6 +286,13 @@ def _run_preemption(
             context, queued.pod, node_name, victims, plugin, now, by=f"podgroup {group.key}"
         )
     ]
+
+
+def _has_no_claim(context: Context, group: PodGroup, queued: QueuedPodGroup) -> bool:
+    """Return True if no share is kept for the group: it is too large for the cluster, or for a limit of its users."""
+    return bool(group.accounts and context.groups.exceeded_limit(group, context.groups.needed(group, queued.pods))) or (
+        _is_too_large(context, group, queued)
+    )
 
 
 def _is_too_large(context: Context, group: PodGroup, queued: QueuedPodGroup) -> bool:

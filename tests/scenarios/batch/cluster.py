@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,6 +23,13 @@ CONFIG: Final = Path(__file__).parents[3] / "config" / "batch.yaml"
 MAX_COMMANDS: Final = 10_000
 """Maximum number of commands at one instant."""
 _ENDED: Final = ("Succeeded", "Failed")
+
+
+def with_queue_args(**args: Any) -> str:
+    """Return the batch configuration with arguments of the plugin Queues."""
+    text, heading = CONFIG.read_text(encoding="utf-8"), "    pluginConfig:\n"
+    assert heading in text
+    return text.replace(heading, f"{heading}      - name: Queues\n        args: {json.dumps(args)}\n")
 
 
 def pending(reason: str) -> pytest.MarkDecorator:

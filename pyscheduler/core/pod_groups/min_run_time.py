@@ -1,0 +1,73 @@
+"""Minimum run times: pods that have started a short time ago are not evicted for other groups.
+
+A group counts from the start of its oldest pod: its other pods may have been created anew since then. Surplus pods
+count on their own. The group that needs their room is retried at the time at which it can be made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from pyscheduler.api.pod_group import EvictionUnit, PodGroup
+from pyscheduler.core.context import Context
+
+_MOST_SEARCHES = 8
+"""Searches for that time; after them, the group is retried at a time that may be too early."""
+
+
+class MinRunTime:
+    """Eviction units that one group may evict at a time."""
+
+    def __init__(self, context: Context, group: PodGroup, now: float) -> None:
+        self.at = now
+        """Time at which the units are evicted."""
+        self._context, self._group, self._now = context, group, now
+        self._ends: set[float] = set()
+        self._longest = 0.0
+
+    def evictable(self, units: Sequence[tuple[EvictionUnit, PodGroup]]) -> list[tuple[EvictionUnit, PodGroup]]:
+        """Return the units, with their groups, that have run for long enough."""
+        group = self._group
+        least = self._context.groups.call_quota((), lambda q: tuple(q.min_run_seconds(group, [g for _, g in units])))
+        if not least:
+            return list(units)
+        return [each for each, seconds in zip(units, least, strict=True) if self._has_run(each[0], seconds)]
+
+    def _has_run(self, unit: EvictionUnit, seconds: float) -> bool:
+        if seconds <= 0:
+            return True
+        times = self._context.reservations.times
+        end = min(times.started(pod, self._now) for pod in unit.pods) + seconds
+        if end <= self.at:
+            return True
+        self._ends.add(end)
+        self._longest = max(self._longest, seconds)
+        return False
+
+    @property
+    def reason(self) -> str:
+        """Reason why units are left out."""
+        return f"pods are not evicted before they have run for {self._longest:g} s."
+
+    def first_time(self, search: Callable[[], bool]) -> float | None:
+        """Return when enough units may be evicted; None if not even all of them suffice.
+
+        `search` returns True if those that are evictable `at` a time suffice.
+        """
+        ends = sorted(self._ends)
+        if not ends or not self._suffices(search, ends[-1]):
+            return None
+        too_few, enough = -1, len(ends) - 1
+        for _ in range(_MOST_SEARCHES):
+            if enough - too_few <= 1:
+                return ends[enough]
+            middle = (too_few + enough) // 2
+            if self._suffices(search, ends[middle]):
+                enough = middle
+            else:
+                too_few = middle
+        return ends[too_few + 1]
+
+    def _suffices(self, search: Callable[[], bool], at: float) -> bool:
+        self.at = at
+        return search()
