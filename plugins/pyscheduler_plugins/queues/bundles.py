@@ -21,6 +21,7 @@ class Bundle(Struct, frozen=True):
     """Running pods that are evicted together."""
 
     job: str
+    """Key of the job."""
     queue: str
     pods: tuple[str, ...]
     resources: Amounts
@@ -30,10 +31,12 @@ class Bundle(Struct, frozen=True):
     priority: int = 0
     started: float = 0.0
     """Start of the newest pod."""
+    title: str = ""
+    """Name of the job in messages; "" for its key."""
 
     def __str__(self) -> str:
         if self.is_whole and len(self.pods) > 1:
-            return f"gang {self.job} of {len(self.pods)}"
+            return f"gang {self.title or self.job} of {len(self.pods)}"
         return f"pod {self.pods[0]}"
 
 

@@ -338,4 +338,5 @@ def _bundle(unit: EvictionUnit, group: PodGroup, queue: str) -> Bundle:
         for resource, amount in pod.requests.effective.items():
             resources[resource] = resources.get(resource, 0) + amount
     names, is_whole = tuple(pod.name for pod in unit.pods), unit.rank is EvictionRank.GROUP
-    return Bundle(" ".join(group.key), queue, names, resources, is_whole, unit.priority, unit.started)
+    job, title = " ".join(group.key), group.key.name
+    return Bundle(job, queue, names, resources, is_whole, unit.priority, unit.started, title)
