@@ -2,7 +2,8 @@
 
 Binds claims of classes with `volumeBindingMode: WaitForFirstConsumer`; the PV controller binds all others earlier.
 Score prefers nodes with much free storage, of the volumes that the claims would be bound to or of CSIStorageCapacities
-(StorageCapacityScoring, KEP-1845). It is skipped for pods without unbound claims, for which kube-scheduler returns 0.
+(StorageCapacityScoring, KEP-1845). It is skipped where kube-scheduler returns 0 for every node: for pods without
+unbound claims, and if neither volumes nor capacities are known for them.
 """
 
 from __future__ import annotations
@@ -235,14 +236,15 @@ class VolumeBinding(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, 
     def pre_score(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Skip | None:
         if not pod.signature.volume_claims:
             return SKIP_SIGNATURE_GROUP
-        return SKIP if _SEARCH not in cycle or cycle[_SEARCH].all_bound else None
+        if _SEARCH not in cycle or cycle[_SEARCH].all_bound or not cycle[_SEARCH].has_storage_use:
+            return SKIP
+        return None
 
     def score(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> int:
         return self._scorer.score(cycle[_SEARCH].storage_use(node))
 
     def score_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Scores:
-        uses, numbers = cycle[_SEARCH].storage_uses(nodes)
-        return np.array([self._scorer.score(each) for each in uses], np.int64)[numbers]
+        return self._scorer.scores(cycle[_SEARCH].storage_uses(nodes))
 
     # -- binding -------------------------------------------------------------------------------------------------
 

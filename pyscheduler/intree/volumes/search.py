@@ -29,9 +29,15 @@ from pyscheduler.intree.volumes.match import (
 )
 from pyscheduler.intree.volumes.objects import Object, Storage, text
 from pyscheduler.intree.volumes.provision import Provisioner
-from pyscheduler.intree.volumes.storage_use import Claimed, StorageUse, Uses, use_of_capacity, use_of_volumes
-
-_MOST = 2**63 - 1
+from pyscheduler.intree.volumes.storage_use import (
+    MOST,
+    Claimed,
+    StorageUse,
+    UseColumns,
+    Uses,
+    use_of_capacity,
+    use_of_volumes,
+)
 
 
 class VolumeConflict(enum.IntFlag):
@@ -97,6 +103,13 @@ class PodVolumeSearch:
         """Return True if no node can be rejected: each claim is bound to a volume that is accessible everywhere."""
         return self.all_bound and all(
             volume is not None and is_accessible_everywhere(volume) for volume in self._bound_volumes
+        )
+
+    @property
+    def has_storage_use(self) -> bool:
+        """Return False if the size of no volume and no capacity is known, so that every node has the score 0."""
+        return any(c.prebound or c.free for c in self._claim_candidates) or any(
+            self._provision(claim).free is not None for claim in self._delayed
         )
 
     # -- all nodes in common ---------------------------------------------------------------------------------------
@@ -222,38 +235,25 @@ class PodVolumeSearch:
                 found[undecided & inside & ~affinity_mask(possible.capacity, nodes)] = VolumeConflict.NOT_ENOUGH_SPACE
         return found
 
-    def storage_uses(self, nodes: NodeTable) -> tuple[Sequence[Uses], Ints]:
-        """Return the distinct results of `storage_use`, and for each node the number of its own."""
-        volumes: list[tuple[PersistentVolume, ...]] = []
-        columns: list[Ints] = []
+    def storage_uses(self, nodes: NodeTable) -> UseColumns:
+        """Return `storage_use` of each node."""
+        uses, is_bound = UseColumns(len(nodes)), np.zeros(len(nodes), np.bool_)
         matcher = VolumeMatcher(nodes, len(self._claim_candidates))
         for candidates in self._claim_candidates:
-            volumes.append((*candidates.prebound, *candidates.free))
-            columns.append(matcher.matching_volumes(candidates))
+            is_bound |= _add_volumes(uses, candidates, matcher.matching_volumes(candidates))
         delayed = [claim for claim, _ in self._being_provisioned] + [c.claim for c in self._claim_candidates]
-        for claim in delayed:
-            columns.append(self._free_capacities(claim, nodes))
-        bindable = len(volumes)
-        distinct, numbers = np.unique(np.stack(columns), axis=1, return_inverse=True)
-        uses: list[Uses] = []
-        for chosen in distinct.T.tolist():
-            bound = [
-                _claimed_volume(volumes[i][volume], self._claim_candidates[i].claim)
-                for i, volume in enumerate(chosen[:bindable])
-                if volume != NONE
-            ]
-            sizes = zip(delayed, chosen[bindable:], strict=True)
-            free = (_claimed_capacity(claim, size) for claim, size in sizes if size != NONE)
-            uses.append(use_of_volumes(bound) if bound else use_of_capacity(free))
-        return uses, numbers.reshape(-1)
+        for claim in delayed if not is_bound.all() else ():
+            sizes = self._free_capacities(claim, nodes)
+            where = ~is_bound & (sizes != NONE)
+            uses.add_capacity(claim.request.storage_class, where, claim.request.size.units, sizes)
+        return uses
 
     def _free_capacities(self, claim: DelayedClaim, nodes: NodeTable) -> Ints:
         """Return the free capacity for the claim on each node; NONE where it is not known."""
         free = self._provision(claim).free
         if free is None:
             return np.full(len(nodes), NONE, np.int64)
-        sizes = (free.at(node.labels) for node in nodes)
-        return np.fromiter((NONE if size is None else min(size, _MOST) for size in sizes), np.int64, len(nodes))
+        return free.sizes(nodes, NONE)
 
     def _accessible_mask(self, volume: PersistentVolume, nodes: NodeTable, undecided: Mask) -> Mask:
         """Return the mask of nodes from which the volume is accessible; correct for `undecided` nodes only."""
@@ -269,6 +269,23 @@ class PodVolumeSearch:
             reached = reached.copy()
             reached[migrated] = affinity_mask(migrated_affinity(volume.source), nodes)[migrated]
         return reached
+
+
+def _add_volumes(uses: UseColumns, candidates: ClaimCandidates, chosen: Ints) -> Mask:
+    """Add the use of the volumes that are chosen on each node, by number. Return the mask of nodes with one."""
+    volumes = (*candidates.prebound, *candidates.free)
+    capacity_of: Ints = np.zeros(len(volumes) + 1, np.int64)  # the last one is that of NONE
+    numbers_of: dict[str, list[int]] = {}
+    for number in (np.flatnonzero(np.bincount(chosen - NONE)) + NONE).tolist():
+        if number != NONE:
+            storage_class, use = _claimed_volume(volumes[number], candidates.claim)
+            capacity_of[number] = min(use.capacity, MOST)
+            numbers_of.setdefault(storage_class, []).append(number)
+    is_bound: Mask = chosen != NONE
+    for storage_class, numbers in numbers_of.items():
+        where = is_bound if len(numbers_of) == 1 else np.isin(chosen, numbers)
+        uses.add_volumes(storage_class, where, candidates.claim.request.size.units, capacity_of[chosen])
+    return is_bound
 
 
 def _claimed_volume(volume: PersistentVolume, claim: DelayedClaim) -> Claimed:

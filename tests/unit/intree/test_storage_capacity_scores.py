@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pyscheduler.api import Requirement, Selector
+from pyscheduler.api import SKIP, Requirement, Selector
 from pyscheduler.intree import VolumeBinding
 from pyscheduler.intree._scoring import UtilizationShapePoint
 from pyscheduler.intree.volumes.capacity_index import CapacityIndex, FreeCapacity
@@ -93,8 +93,18 @@ def test_shape_may_prefer_full_storage() -> None:
     assert scored(using("data"), *objects, shape=rising) == [25, 0, 0]
 
 
-def test_unknown_capacity_scores_zero() -> None:
-    assert scored(using("data"), storage_class(), claim()) == [0, 0, 0]
+def test_use_of_exabytes_is_rated() -> None:
+    exabytes = [claim(size="2Ei"), capacity("x", "4Ei", "z1"), capacity("y", "9Ei", "z2")]
+    assert scored(using("data"), storage_class(), TRACKED, *exabytes) == [50, 75, 0]
+
+
+@pytest.mark.parametrize("objects", [[], [TRACKED], [capacity("x", "100Gi", "z1")], [TRACKED, volume("used", "1Gi")]])
+def test_score_is_skipped_if_no_capacity_can_be_known(objects: Sequence[Manifest]) -> None:
+    cluster, attempt, pod = Cluster(storage_class(), claim(size="2Gi"), *objects, nodes=NODES), cycle(), using("data")
+    plugin, table = VolumeBinding(VolumeBinding.Args(), cluster.handle), cluster.state.table()
+    plugin.pre_filter(attempt, pod.build(), table)
+    is_known = TRACKED in objects  # a driver that publishes capacities may do so later
+    assert plugin.pre_score(attempt, pod.build(), table) is (None if is_known else SKIP)
 
 
 @pytest.mark.parametrize(
@@ -110,3 +120,9 @@ def test_first_accessible_capacity_is_found(labels: dict[str, str], size: int | 
         [FreeCapacity(only("host", "a"), 1), FreeCapacity(only("host", "a", "b"), 2), FreeCapacity(exists, 3)]
     )
     assert found.at(labels) == size
+    second = node("second")
+    for key, value in labels.items():
+        second = second.label(key, value)
+    nodes = [node("first").label("host", "a"), second, node("third")]
+    for _ in range(2):  # the second time from what is kept
+        assert found.sizes(Cluster(nodes=nodes).state.table(), -1).tolist() == [1, -1 if size is None else size, -1]
