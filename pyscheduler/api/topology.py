@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -179,8 +179,18 @@ class Domains:
         return sums
 
 
-class DomainSums(NamedTuple):
-    """Sums of a PodCount: read-only `numbers` by domain id (0 at NO_DOMAIN) and the `total` over all domains."""
+class DomainSums:
+    """Sums of a PodCount by domain."""
 
-    numbers: NDArray[np.int64]
-    total: int
+    __slots__ = ("_numbers", "total")
+
+    def __init__(self, numbers: Callable[[], NDArray[np.int64]], total: int) -> None:
+        """`numbers` is called each time they are read."""
+        self._numbers = numbers
+        self.total = total
+        """Sum over all domains."""
+
+    @property
+    def numbers(self) -> NDArray[np.int64]:
+        """Sums by domain id, 0 at NO_DOMAIN, as a read-only live view. Those of many domains take long to compute."""
+        return self._numbers()

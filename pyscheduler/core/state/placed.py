@@ -129,7 +129,9 @@ class PlacedPods:
                 counter.update(self, keep=False)
                 return counter
             self._counts[count] = counter
-            while len(self._counts) > _max_counts(16 * n):
+            # The counts of a cluster's pods are of about the same size; the oldest one has reached it.
+            most = _max_counts(next(iter(self._counts.values())).bytes)
+            while len(self._counts) > most:
                 self._drop(self._counts.popitem(last=False)[1])
         elif len(self._counts) > _UNORDERED:
             self._counts.move_to_end(count)

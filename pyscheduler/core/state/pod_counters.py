@@ -123,6 +123,11 @@ class RowCounter(PodCounter[int]):
         """Number of changes that were dropped."""
         self._sums: dict[int, _SumsByDomain] = {}
 
+    @property
+    def bytes(self) -> int:
+        """Memory of the numbers and their sums."""
+        return self.cells.nbytes + sum(sums.bytes for sums in self._sums.values())
+
     def fit(self, n: int) -> None:
         """Extend the column to `n` rows."""
         if n > len(self.cells):
@@ -164,8 +169,8 @@ class RowCounter(PodCounter[int]):
             self._sums = {key: each for key, each in self._sums.items() if len(each.domains.ids) == n}
             while len(self._sums) >= _MAX_SUMS:
                 del self._sums[next(iter(self._sums))]
-            sums = self._sums[id(domains)] = _SumsByDomain(domains)
-        return sums.updated(self)
+            sums = self._sums[id(domains)] = _SumsByDomain(self, domains)
+        return sums.updated()
 
     def _evaluate(self, sets: Sequence[PlacedPodSet]) -> Iterator[tuple[PlacedPodSet, int]]:
         if not self._count.terminating:
@@ -195,31 +200,51 @@ class RowCounter(PodCounter[int]):
 class _SumsByDomain:
     """Sums of a row counter by domain. The reference to `domains` keeps its `id`, the cache key, unique."""
 
-    __slots__ = ("_mark", "_numbers", "_total", "domains")
+    __slots__ = ("_counter", "_mark", "_numbers", "_total", "domains")
 
-    def __init__(self, domains: Domains) -> None:
+    def __init__(self, counter: RowCounter, domains: Domains) -> None:
         self.domains = domains
-        self._numbers: Ints = np.zeros(1, np.int64)
+        self._counter = counter
+        self._numbers: Ints | None = None
+        """Sums by domain id; None until they are read: of hosts, they take as much memory as the counter."""
         self._total = 0
         self._mark = -1
 
-    def updated(self, counter: RowCounter) -> DomainSums:
-        mark = counter.mark
-        if self._mark != mark:
-            changes = counter.since(self._mark) if self._mark >= 0 else None
-            ids = self.domains.ids
-            if changes is None:
-                self._numbers = self.domains.sum(counter.cells[: len(ids)])
-                self._total = int(self._numbers.sum())
-            else:
-                for row, amount in changes:
-                    # A row may have come and gone again, with its pods.
-                    domain = ids.item(row) if row < len(ids) else NO_DOMAIN
-                    if domain != NO_DOMAIN:
+    @property
+    def bytes(self) -> int:
+        """Memory of the sums."""
+        return 0 if self._numbers is None else self._numbers.nbytes
+
+    def updated(self) -> DomainSums:
+        """Return the current sums."""
+        self._update()
+        return DomainSums(self.numbers, self._total)
+
+    def numbers(self) -> Ints:
+        """Return the current sum of each domain."""
+        self._update()
+        if self._numbers is None:
+            self._numbers = self.domains.sum(self._counter.cells[: len(self.domains.ids)])
+        return self._numbers
+
+    def _update(self) -> None:
+        counter, mark = self._counter, self._counter.mark
+        if self._mark == mark:
+            return
+        changes, ids = counter.since(self._mark) if self._mark >= 0 else None, self.domains.ids
+        if changes is None:
+            cells = counter.cells[: len(ids)]
+            self._numbers = None
+            self._total = int(cells.sum()) - int(cells[self.domains.unlabelled].sum())
+        else:
+            for row, amount in changes:
+                # A row may have come and gone again, with its pods.
+                domain = ids.item(row) if row < len(ids) else NO_DOMAIN
+                if domain != NO_DOMAIN:
+                    self._total += amount
+                    if self._numbers is not None:
                         self._numbers[domain] += amount
-                        self._total += amount
-            self._mark = mark
-        return DomainSums(self._numbers, self._total)
+        self._mark = mark
 
 
 class AttributeCounter(PodCounter[Collection[Hashable]]):

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pyscheduler.api import NO_DOMAIN, Domains, Ints, Mask, NodeEquivalence, NodeTable, PodCount
+from pyscheduler.api import NO_DOMAIN, Domains, DomainSums, Ints, Mask, NodeEquivalence, NodeTable, PodCount
 
 Labels = Mapping[str, str]
 Changes = Mapping[tuple[str, int], int]
@@ -17,15 +17,24 @@ _UNCHANGED: Changes = MappingProxyType({})
 
 
 class TopologyCounts(NamedTuple):
-    """Read-only number for each domain of one topology, and their `total`."""
+    """Read-only number for each domain of one topology."""
 
     domains: Domains
-    numbers: Ints
-    total: int
+    sums: DomainSums
     counted: PodCount | None = None
     """The count that was summed; None if the numbers include changes of a dry run."""
     per_node: PodCount | None = None
     """The count if each node is a domain of its own, so that a domain's number is the one of its node's pods."""
+
+    @property
+    def numbers(self) -> Ints:
+        """Number by domain id."""
+        return self.sums.numbers
+
+    @property
+    def total(self) -> int:
+        """Sum of the numbers."""
+        return self.sums.total
 
     def over(self, nodes: NodeTable, key: str) -> Ints:
         """Return the number of each node's domain, for the nodes of a table."""
@@ -100,7 +109,7 @@ class DomainCounts:
         sums = self._sums
         if key not in sums:
             domains = nodes.all_nodes.topology(key)
-            sums = {**sums, key: TopologyCounts(domains, np.zeros(domains.size, np.int64), 0)}
+            sums = {**sums, key: _counts(domains, np.zeros(domains.size, np.int64), 0)}
         place = (key, sums[key].domains.id_of(labels[key]))
         return DomainCounts(sums, {**self._changes, place: self._changes.get(place, 0) + amount})
 
@@ -125,7 +134,7 @@ class DomainCounts:
         mask = np.ones(len(nodes), np.bool_)
         evaluated: set[tuple[int, int]] = set()
         for key, counted in self._with_changes().items():
-            place = (id(counted.domains), id(counted.numbers))  # keys that no node has share one topology
+            place = (id(counted.domains), id(counted.sums))  # keys that no node has share one topology
             if place not in evaluated:
                 evaluated.add(place)
                 mask &= counted.positive_mask(nodes, key)
@@ -171,7 +180,11 @@ def _plus(counted: TopologyCounts, amounts: Mapping[int, int]) -> TopologyCounts
     numbers = counted.numbers.copy()
     for domain, amount in amounts.items():
         numbers[domain] += amount
-    return TopologyCounts(counted.domains, numbers, counted.total + sum(amounts.values()))
+    return _counts(counted.domains, numbers, counted.total + sum(amounts.values()))
+
+
+def _counts(domains: Domains, numbers: Ints, total: int) -> TopologyCounts:
+    return TopologyCounts(domains, DomainSums(lambda: numbers, total))
 
 
 def count_by_topology(nodes: NodeTable, counts: Mapping[str, PodCount]) -> DomainCounts:
@@ -185,6 +198,6 @@ def count_by_topology(nodes: NodeTable, counts: Mapping[str, PodCount]) -> Domai
         identity = (id(count), id(domains))  # keys that no node has share one topology; a pod may name thousands
         if identity not in found:
             per_node = count if domains.is_one_per_node and not count.is_large else None
-            found[identity] = TopologyCounts(domains, *whole.count_by_domain(count, domains), count, per_node)
+            found[identity] = TopologyCounts(domains, whole.count_by_domain(count, domains), count, per_node)
         sums[key] = found[identity]
     return DomainCounts(sums)

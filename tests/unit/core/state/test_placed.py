@@ -282,3 +282,13 @@ def test_lower_priorities_and_terminating_pods_follow_the_pods(world: PlacedPods
     assert placed_pods.nodes_with_terminating_pods() == [low]
     world.state.remove(pod("low").build().uid)
     assert placed_pods.nodes_with_terminating_pods() == []
+
+
+def test_sums_of_hosts_take_no_memory_before_they_are_read(world: PlacedPodsFixture) -> None:
+    table = world.state.table()
+    sums = table.count_by_domain(App("web"), table.topology("kubernetes.io/hostname"))
+    [counter] = world.state.placed._counts.values()
+    total, unread = sums.total, counter.bytes
+    world.place("w9", "web", "n1")
+    assert sums.numbers.sum() == total + 1
+    assert counter.bytes > unread
