@@ -76,6 +76,11 @@ class NodeTable(ABC):
 
     @property
     @abstractmethod
+    def positions(self) -> NDArray[np.intp] | slice:
+        """Position of each node in `all_nodes`, as an index of an array with one entry for each node there."""
+
+    @property
+    @abstractmethod
     def total(self) -> int:
         """Number of nodes in the cluster, also if this table holds a part of them."""
 

@@ -7,8 +7,8 @@ as in flight, and PreBind writes it. Requests for extended resources that a Devi
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Final
 from uuid import UUID
@@ -18,8 +18,8 @@ import numpy as np
 from pyscheduler.api import (
     NODE,
     SKIP,
+    SKIP_SIGNATURE_GROUP,
     TARGET_POD,
-    UNSIGNABLE,
     Action,
     ApiCall,
     ApiWriter,
@@ -31,6 +31,7 @@ from pyscheduler.api import (
     Handle,
     NodeInfo,
     NodeTable,
+    NodeToStatus,
     Pod,
     PodSignatureGroup,
     PostFilterPlugin,
@@ -46,14 +47,11 @@ from pyscheduler.api import (
     StateKey,
     StatusError,
 )
-from pyscheduler.api.devices import AllocationResult, ResourceClaim
-from pyscheduler.api.resources import is_extended
 from pyscheduler.intree._problems import invalid, raise_for_problems
 from pyscheduler.intree.devices.allocator import DEFAULT_STEPS, Allocator
 from pyscheduler.intree.devices.cel_selectors import CelSelectors
-from pyscheduler.intree.devices.errors import AllocationError, AllocationTimeoutError, NodeAllocationError
-from pyscheduler.intree.devices.score import allocation_score
 from pyscheduler.intree.resource_claims import claim_writer
+from pyscheduler.intree.resource_claims.attempt import PodClaims
 from pyscheduler.intree.resource_claims.binding_conditions import (
     DeviceBindingFailedError,
     has_binding_conditions,
@@ -62,16 +60,15 @@ from pyscheduler.intree.resource_claims.binding_conditions import (
 )
 from pyscheduler.intree.resource_claims.claim_cache import ClaimCache
 from pyscheduler.intree.resource_claims.claim_writer import ClaimWriter
-from pyscheduler.intree.resource_claims.device_classes import CLASS_PREFIX, DeviceClasses
+from pyscheduler.intree.resource_claims.claims_on_nodes import ClaimsOnNodes
+from pyscheduler.intree.resource_claims.device_classes import DeviceClasses
 from pyscheduler.intree.resource_claims.device_state import DeviceState
 from pyscheduler.intree.resource_claims.extended_resources import (
-    RequestsOnNode,
     is_in_memory,
     new_claim,
-    requests_on_node,
-    with_requests,
 )
 from pyscheduler.intree.resource_claims.hints import ClaimHints
+from pyscheduler.intree.resource_claims.node_filter import NodeFilter
 from pyscheduler.intree.resource_claims.objects import (
     CLAIM,
     DEVICE_CLASS,
@@ -87,8 +84,6 @@ NOTHING_TO_DEALLOCATE = Rejection()
 _POLL_SECONDS: Final = 5.0
 _STEPS_PER_NODE: Final = 300
 """Devices that an attempt may try for each node, in addition to what one node may take."""
-_NOT_AVAILABLE = Rejection("resourceclaim not available on the node", resolvable=False)
-_NOT_ALLOCATABLE = Rejection("cannot allocate all claims", resolvable=False)
 
 Seconds = Annotated[float, "duration"]
 
@@ -109,53 +104,8 @@ class DynamicResourcesArgs:
         raise_for_problems(problems)
 
 
-@dataclass(slots=True, eq=False)
-class _NodeAllocation:
-    """What a pod's claims get on one node."""
-
-    results: list[AllocationResult]
-    """Results of the claims that are not allocated yet, in their order."""
-    extended: ResourceClaim | None
-    """Claim for extended resources with its requests on this node."""
-    on_node: RequestsOnNode | None
-
-
-@dataclass(slots=True, eq=False)
-class _PodState:
-    """Claims of one pod in one attempt."""
-
-    claims: list[CachedClaim] = field(default_factory=list)
-    extended: int | None = None
-    """Place of the claim for extended resources, which is the last one."""
-    allocated_nodes: list[AllocatedNodes] = field(default_factory=list)
-    """Nodes on which each claim can be used, as far as it is allocated."""
-    allocator: Allocator | None = None
-    """None if all claims are allocated."""
-    by_node: dict[str, _NodeAllocation] = field(default_factory=dict)
-    unavailable: set[int] = field(default_factory=set)
-    """Claims that are allocated and cannot be used on a node that was tried."""
-    reserved: dict[int, AllocationResult] = field(default_factory=dict)
-    """Allocations on the selected node that are not written yet, by claim."""
-    in_flight: list[str] = field(default_factory=list)
-    """UIDs under which these are in flight."""
-
-    def to_allocate(self) -> Iterator[int]:
-        """Yield the claims that are not allocated."""
-        return (i for i, claim in enumerate(self.claims) if claim.allocation is None)
-
-    @property
-    def extended_claim(self) -> CachedClaim | None:
-        """Claim for extended resources."""
-        return None if self.extended is None else self.claims[self.extended]
-
-    @property
-    def has_user_claims(self) -> bool:
-        """True if the pod names claims."""
-        return len(self.claims) > (self.extended is not None)
-
-
-_STATE: StateKey[_PodState] = StateKey("DynamicResources")
-_NO_STATE = _PodState()
+_STATE: StateKey[PodClaims] = StateKey("DynamicResources")
+_NO_STATE = PodClaims()
 """State of all pods without claims."""
 
 
@@ -166,7 +116,10 @@ class DynamicResources(
 
     name = "DynamicResources"
     Args = DynamicResourcesArgs
-    reads = Reads.OWN_NODE  # of pods that can be signed; the results of others are not cached
+    reads = Reads.OWN_NODE  # all else is in the cache key
+    reads_in_dry_run = Reads.OWN_NODE
+    score_reads = Reads.ALL_NODES
+    pre_reads_nodes = False
     reads_labels = False
     reads_claims = False
     reads_match_fields = False
@@ -182,16 +135,15 @@ class DynamicResources(
         self._classes = DeviceClasses(handle)
         self._hints = ClaimHints(self._claims)
         self._selectors = CelSelectors()
+        self._on_nodes = ClaimsOnNodes()
         self._timed_out: set[str] = set()
         """UIDs of claims whose binding conditions were not met in time."""
+        self._nodes = NodeFilter(self._classes, self._on_nodes, self._timed_out)
 
     # -- events --------------------------------------------------------------------------------------------------
 
     def sign_group(self, group: PodSignatureGroup) -> Hashable:
-        """Return UNSIGNABLE for pods with claims: each has claims of its own, and every claim changes the results."""
-        if group.spec.resource_claims or self._needs_devices(group):
-            return UNSIGNABLE
-        return None
+        return bool(group.spec.resource_claims), tuple(self._classes.provided(group.requests.real))
 
     @property
     def signing_version(self) -> int:
@@ -226,8 +178,8 @@ class DynamicResources(
     def pre_filter(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Rejection | Skip | None:
         cycle[_STATE] = _NO_STATE
         if not pod.spec.resource_claims and not self._needs_devices(pod.signature.template):
-            return SKIP
-        state, uuids = _PodState(), _Uuids(cycle)
+            return SKIP_SIGNATURE_GROUP
+        state, uuids = PodClaims(), _Uuids(cycle)
         cycle[_STATE] = state
         try:
             claims = list(claims_of_pod(pod, self._claims))
@@ -244,14 +196,18 @@ class DynamicResources(
             raise StatusError(str(problem)) from None
         state.claims = claims
         state.allocated_nodes = [AllocatedNodes.of(claim.allocation) for claim in claims]
+        state.key = self._nodes.key(state, pod)
         if any(True for _ in state.to_allocate()):
             self._selectors.start()
-            inventory, classes = self._devices.inventory, self._classes.by_name
-            steps = DEFAULT_STEPS + _STEPS_PER_NODE * len(nodes)
-            state.allocator = Allocator(
-                inventory, classes, self._claims.allocated, self._selectors, uuids.next, steps=steps
-            )
+            inventory, devices = self._devices.inventory, self._claims.devices
+            state.version = self._on_nodes.refresh(inventory, devices, self._classes.version, nodes)
+            state.allocator = self._allocator(uuids, DEFAULT_STEPS + _STEPS_PER_NODE * len(nodes))
         return None
+
+    def _allocator(self, uuids: _Uuids, steps: int = DEFAULT_STEPS) -> Allocator:
+        allocated = self._claims.devices.allocated
+        classes = self._classes.by_name
+        return Allocator(self._devices.inventory, classes, allocated, self._selectors, uuids.next, steps=steps)
 
     def _check(self, claim: CachedClaim, is_extended: bool) -> None:
         """Raise ClaimUnusableError if the claim cannot be allocated now."""
@@ -262,78 +218,14 @@ class DynamicResources(
         if not is_extended:
             check_requests(claim, self._classes.by_name)
 
+    def filter_cache_key(self, cycle: Cycle) -> Hashable | None:
+        return cycle[_STATE].key, cycle[_STATE].version
+
     def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:
-        state = cycle[_STATE]
-        on_node = self._requests_on(state, pod, node)
-        if isinstance(on_node, Rejection):
-            return on_node
-        if on_node is None and not state.has_user_claims:
-            return None
-        unavailable = [i for i in range(len(state.claims)) if self._is_unavailable(state, i, node)]
-        extended: ResourceClaim | None = None
-        allocated: list[AllocationResult] | None = None
-        if state.allocator is not None:
-            if on_node is not None and state.extended_claim is not None:
-                extended = with_requests(state.extended_claim, on_node.requests)
-            claims = [
-                extended if i == state.extended and extended is not None else state.claims[i].api
-                for i in state.to_allocate()
-            ]
-            found = self._allocate(state.allocator, claims, node)
-            if isinstance(found, Rejection):
-                return found
-            allocated = found
-        if unavailable:
-            state.unavailable.update(unavailable)
-            return _NOT_AVAILABLE
-        if allocated is not None:
-            state.by_node[node.name] = _NodeAllocation(allocated, extended, on_node)
-        return None
+        return self._nodes.filter(cycle[_STATE], pod, node)
 
-    def _allocate(
-        self, allocator: Allocator, claims: Sequence[ResourceClaim], node: NodeInfo
-    ) -> list[AllocationResult] | Rejection:
-        """Return the allocation on a node, or why there is none. StatusError ends the attempt."""
-        try:
-            allocated = allocator.allocate(node.name, node.labels, claims)
-        except NodeAllocationError as reason:
-            return Rejection(str(reason), resolvable=False)
-        except AllocationTimeoutError:
-            raise StatusError(f"node {node.name}: timed out trying to allocate devices") from None
-        except AllocationError as problem:
-            raise StatusError(str(problem)) from None
-        return _NOT_ALLOCATABLE if allocated is None else allocated
-
-    def _requests_on(self, state: _PodState, pod: Pod, node: NodeInfo) -> RequestsOnNode | Rejection | None:
-        """Return the requests for extended resources that the node has as devices; None if it has none."""
-        claim = state.extended_claim
-        if claim is None:
-            return None
-        if claim.api.spec.devices.requests:
-            return Rejection("cannot schedule extended resource claim", resolvable=False)  # of an earlier attempt
-        resources = []
-        for resource, amount in pod.requests.real.items():
-            if not amount or not (is_extended(resource) or resource.startswith(CLASS_PREFIX)):
-                continue
-            if not node.allocatable.get(resource) and self._classes.of_resource(resource):
-                resources.append(resource)
-            elif resource not in node.allocatable:
-                return Rejection("cannot fit resource", resolvable=False)
-        if not resources and not state.has_user_claims:
-            return None
-        return requests_on_node(pod, resources, self._classes.of_resource)
-
-    def _is_unavailable(self, state: _PodState, index: int, node: NodeInfo) -> bool:
-        """Return True if the claim is allocated and its devices cannot be used on the node, or not at all."""
-        claim = state.claims[index]
-        if not state.allocated_nodes[index].include(node.name, node.labels):
-            return True
-        if claim.allocation is None:
-            return False
-        try:
-            return not is_ready(claim) and claim.uid in self._timed_out
-        except DeviceBindingFailedError:
-            return True
+    def filter_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> NodeToStatus:
+        return self._nodes.filter_all(cycle[_STATE], pod, nodes)
 
     def post_filter(self, cycle: Cycle, pod: Pod, diagnosis: Diagnosis) -> Rejection:
         """Deallocate a claim that prevented the pod from running on some node, so that it can get other devices."""
@@ -344,7 +236,7 @@ class DynamicResources(
         if not state.claims:
             return NOTHING_TO_DEALLOCATE
         extended = state.extended_claim
-        indexes = sorted(state.unavailable)
+        indexes = self._nodes.unavailable(state, diagnosis, self.handle.nodes.table(), self.name)
         cycle.rng().shuffle(indexes)
         for index in indexes:
             claim = state.claims[index]
@@ -362,21 +254,19 @@ class DynamicResources(
 
     def score(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> int:
         """Return how early the chosen alternatives of the claims' requests come."""
+        if _STATE not in cycle or not cycle[_STATE].claims:
+            return 0
         state = cycle[_STATE]
-        return allocation_score(self._allocations(state, node.name)) if state.claims else 0
+        found = self._nodes.allocation_on(state, state.allocator, pod, node)
+        return state.allocated_score + (0 if found is None else found.score)
 
-    def _allocations(self, state: _PodState, node_name: str) -> Iterator[tuple[ResourceClaim, AllocationResult]]:
-        """Yield each claim with its allocation, or the one that it would get on the node."""
-        on_node = state.by_node.get(node_name)
-        for claim in state.claims:
-            if claim.allocation is not None:
-                yield claim.api, claim.allocation
-        if on_node is not None:
-            for i, result in zip(state.to_allocate(), on_node.results, strict=False):
-                yield state.claims[i].api, result
+    def score_cache_key(self, cycle: Cycle) -> Hashable | None:
+        return (cycle[_STATE].key, cycle[_STATE].version) if _STATE in cycle else ()
 
     def score_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Scores:
-        return super().score_all(cycle, pod, nodes) if cycle[_STATE].claims else np.zeros(len(nodes), np.int64)
+        if _STATE not in cycle or not cycle[_STATE].claims:
+            return np.zeros(len(nodes), np.int64)
+        return self._nodes.score_all(cycle[_STATE], pod, nodes)
 
     # -- reserve -------------------------------------------------------------------------------------------------
 
@@ -384,7 +274,9 @@ class DynamicResources(
         if _STATE not in cycle or cycle[_STATE].allocator is None:
             return None
         state = cycle[_STATE]
-        on_node = state.by_node.get(node.name)
+        self._selectors.start()
+        # As in Filter, for this node only. The IDs of shares do not depend on how many other nodes were evaluated.
+        on_node = state.on_node = self._nodes.allocation_on(state, self._allocator(_Uuids(cycle, first=1)), pod, node)
         if on_node is None:
             if all(i == state.extended for i in state.to_allocate()):
                 return None  # a device plugin has the extended resources
@@ -423,7 +315,7 @@ class DynamicResources(
         writer = ClaimWriter(api, pod, api.timestamp)
         for i, claim in enumerate(state.claims):
             if not claim.is_reserved_for(pod):
-                state.claims[i] = await self._bind_claim(state, i, node_name, writer)
+                state.claims[i] = await self._bind_claim(state, i, writer)
         if has_binding_conditions(state.claims):
             await self._wait_for_conditions(state, api)
         for uid in state.in_flight:
@@ -431,12 +323,12 @@ class DynamicResources(
         state.in_flight.clear()
         return None
 
-    async def _bind_claim(self, state: _PodState, index: int, node_name: str, writer: ClaimWriter) -> CachedClaim:
+    async def _bind_claim(self, state: PodClaims, index: int, writer: ClaimWriter) -> CachedClaim:
         """Write the reservation of a claim, and its allocation if it is a new one; return the written claim."""
         claim, allocation = state.claims[index], state.reserved.get(index)
         if index != state.extended:
             return self._claims.assume(await writer.reserve(claim, allocation))
-        on_node = state.by_node.get(node_name)
+        on_node = state.on_node
         if allocation is None or on_node is None or on_node.extended is None or on_node.on_node is None:
             return claim  # a device plugin has the extended resources
         if is_in_memory(claim):
@@ -445,7 +337,7 @@ class DynamicResources(
         await writer.show_extended_resource_claim(claim, on_node.on_node.mappings)
         return claim
 
-    async def _wait_for_conditions(self, state: _PodState, api: ApiWriter) -> None:
+    async def _wait_for_conditions(self, state: PodClaims, api: ApiWriter) -> None:
         """Wait until the drivers have set all binding conditions. StatusError if one fails or the time is over."""
         left = self.args.binding_timeout
         while True:
@@ -468,8 +360,11 @@ class DynamicResources(
 class _Uuids:
     """Random UUIDs that depend on the attempt only, so that a replayed attempt gives the same."""
 
-    def __init__(self, cycle: Cycle) -> None:
+    def __init__(self, cycle: Cycle, first: int = 0) -> None:
+        """Begin with UUID number `first`."""
         self._rng = cycle.rng()
+        for _ in range(first):
+            self.next()
 
     def next(self) -> str:
         """Return the next UUID."""

@@ -144,7 +144,12 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
     # -- events --------------------------------------------------------------------------------------------------
 
     def sign_group(self, group: PodSignatureGroup) -> Hashable:
-        return tuple(group.requests.real.items()), tuple(group.requests.scored.items())
+        requests = group.requests
+        return tuple(requests.real.items()), tuple(requests.scored.items()), tuple(self._classes.provided(requests.real))
+
+    @property
+    def signing_version(self) -> int:
+        return self._classes.version
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         return (

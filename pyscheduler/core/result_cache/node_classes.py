@@ -305,4 +305,4 @@ class NodeClassTable(ClusterTable):
     _property: Any = property(_missing)
     allocatable = requested = non_zero_requested = named = matches_requirement = _method
     by_taints = has_image = by_ports = _method
-    names = generations = allowed_pods = pod_counts = unschedulable = _property
+    names = positions = generations = allowed_pods = pod_counts = unschedulable = _property

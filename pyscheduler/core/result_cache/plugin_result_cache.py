@@ -164,24 +164,18 @@ class PluginResultCache:
         if self._steps is not None and len(self._steps) == 1:
             self.outcome = outcome
 
-    def state_before(self, plugin: Plugin, cycle: Cycle) -> State | None:
-        """Return the cycle's state before the plugin runs if its result can be cached; None otherwise."""
-        return cycle.state() if is_cacheable(plugin) else None
-
-    def store(self, plugin: Plugin, answer: object, cycle: Cycle, before: State | None) -> None:
+    def store(self, plugin: Plugin, answer: object, cycle: Cycle, before: State) -> None:
         """Cache the plugin's result if it is valid for other pods of the signature.
 
-        `before` is the result of `state_before`.
+        `before` is the state of the cycle before the plugin ran.
         """
-        if answer is SKIP_SIGNATURE or answer is SKIP_SIGNATURE_GROUP:
-            written: State = {}
-            self._store(plugin.name, written, skipped=True)
-            self._skip_results[plugin.name] = answer is SKIP_SIGNATURE_GROUP
-        elif before is not None and (answer is None or answer is SKIP):
-            written = {key: value for key, value in cycle.state().items() if before.get(key) is not value}
-            self._store(plugin.name, written, skipped=answer is SKIP)
-        else:
+        holds = answer is SKIP_SIGNATURE or answer is SKIP_SIGNATURE_GROUP
+        if not holds and not (is_cacheable(plugin) and (answer is None or answer is SKIP)):
             return
+        written = {key: value for key, value in cycle.state().items() if before.get(key) is not value}
+        self._store(plugin.name, written, skipped=answer is not None)
+        if holds:
+            self._skip_results[plugin.name] = answer is SKIP_SIGNATURE_GROUP
         if self._shared is not None and plugin.name in self._signed:
             self._shared.put(plugin, self._signed[plugin.name], written, answer)
 
@@ -223,7 +217,7 @@ def run_pre_score(
     for plugin in results.uncached_plugins(plugins, cycle):
         if table is None:
             table = feasible()
-        before = results.state_before(plugin, cycle)
+        before = cycle.state()
         answer = call_plugin(plugin, "PreScore", plugin.pre_score, cycle, pod, table)
         results.store(plugin, answer, cycle, before)
         if isinstance(answer, Skip):

@@ -95,7 +95,7 @@ def run_pre_filter_plugins(
         return result
     result, skipped, table = PreFilterResult(), set(cached.skipped), nodes()
     for plugin in cached.uncached_plugins(plugins, cycle):
-        before = cached.state_before(plugin, cycle)
+        before = cycle.state()
         returned = call_plugin(plugin, "PreFilter", plugin.pre_filter, cycle, pod, table)
         cached.store(plugin, returned, cycle, before)
         if isinstance(returned, Skip):

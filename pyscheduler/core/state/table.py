@@ -147,6 +147,10 @@ class ColumnTable(ClusterTable):
         return [node.name for node in self]
 
     @property
+    def positions(self) -> NDArray[np.intp] | slice:
+        return self._rows
+
+    @property
     def generations(self) -> Ints:
         return self._state.columns.generations.read(self._rows, self.total)
 

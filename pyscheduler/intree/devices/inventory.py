@@ -66,12 +66,14 @@ class NodeReference(NamedTuple):
 class PoolDevice:
     """One device of a prepared slice."""
 
-    __slots__ = ("api", "capacities", "counters", "id", "is_shared", "nodes", "selected", "slice", "taints")
+    __slots__ = ("api", "capacities", "content", "counters", "id", "is_shared", "nodes", "selected", "slice", "taints")
 
     def __init__(self, slice_: ResourceSlice, device: Device, selected: SelectedDevice) -> None:
         self.slice = slice_
         self.api = device
         self.id = DeviceID(slice_.spec.driver, slice_.spec.pool.name, device.name)
+        self.content = _encode((slice_.spec.driver, msgspec.structs.replace(device, name="")))
+        """All fields but the name; equal for devices that no claim can tell apart."""
         self.is_shared = bool(device.allow_multiple_allocations)
         self.capacities: dict[str, ParsedCapacity] = {n: parse_capacity(c) for n, c in (device.capacity or {}).items()}
         self.counters = _counters(device)
@@ -115,6 +117,12 @@ class PreparedSlice:
         except QuantityError as error:
             self.problem = str(error)
 
+    @property
+    def depends_on_labels(self) -> bool:
+        """True if the labels of a node decide whether it can use the slice or one of its devices."""
+        references = [self.nodes, *(device.nodes for device in self.devices if device.nodes is not None)]
+        return any(each.selector is not None for each in references)
+
     def is_relevant(self, name: str, labels: Mapping[str, str]) -> bool:
         """Return True if the slice, or one of its devices, can be used from the node.
 
@@ -154,6 +162,7 @@ class Inventory:
         shared = SharedDevices()
         ready = before.by_name if before else {}
         self.by_name: dict[str, PreparedSlice] = {}
+        """Slices by the name of the object."""
         self.slices: list[PreparedSlice] = []
         self._of_node: dict[str, list[PreparedSlice]] = {}
         self._of_no_node: list[PreparedSlice] = []
@@ -174,6 +183,16 @@ class Inventory:
     def for_node(self, name: str) -> list[PreparedSlice]:
         """Return the slices of the node, then those that name no node: the order decides about ties later on."""
         return [*self._of_node.get(name, ()), *self._of_no_node]
+
+    @property
+    def depends_on_labels(self) -> bool:
+        """True if the labels of a node decide whether it can use a slice or a device."""
+        return any(each.depends_on_labels for each in self._of_no_node)
+
+    def changed_since(self, before: Inventory) -> list[PreparedSlice]:
+        """Return the slices that were added or removed since then; a changed slice was both."""
+        changed = [each for name, each in before.by_name.items() if self.by_name.get(name) is not each]
+        return [*changed, *(each for name, each in self.by_name.items() if before.by_name.get(name) is not each)]
 
     def of_pool(self, pool: PoolID) -> list[PreparedSlice]:
         """Return the slices of all generations of a pool."""

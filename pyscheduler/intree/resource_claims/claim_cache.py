@@ -15,7 +15,7 @@ import msgspec
 from pyscheduler.api import Handle, Pod
 from pyscheduler.api.devices import AllocationResult
 from pyscheduler.intree.devices.allocated import AllocatedDevices
-from pyscheduler.intree.devices.inventory import DeviceID
+from pyscheduler.intree.devices.inventory import DeviceID, PoolID
 from pyscheduler.intree.devices.quantity import parse
 from pyscheduler.intree.resource_claims.objects import CLAIM, CachedClaim, Key, Object, read_claim
 
@@ -54,10 +54,10 @@ class ClaimCache:
         return self._of_pods.get(pod.uid)
 
     @property
-    def allocated(self) -> AllocatedDevices:
+    def devices(self) -> DevicesInUse:
         """Devices in use by all claims, in-flight ones included, as a live view."""
         self._refresh()
-        return self._devices.allocated
+        return self._devices
 
     # -- in flight -----------------------------------------------------------------------------------------------
 
@@ -149,6 +149,13 @@ class DevicesInUse:
         self._consumed: dict[DeviceID, dict[str, int]] = {}
         self.allocated = AllocatedDevices(self._devices.keys(), self._shared.keys(), self._consumed)
         """Live view of all devices in use."""
+        self._changed: dict[PoolID, None] = {}
+
+    def take_changed_pools(self) -> list[PoolID]:
+        """Return the pools with devices in another use than at the last call."""
+        changed = list(self._changed)
+        self._changed.clear()
+        return changed
 
     def use(self, claim: str, allocation: AllocationResult | None) -> None:
         """Set the allocation of a claim, by UID."""
@@ -167,6 +174,7 @@ class DevicesInUse:
             if result.admin_access:
                 continue
             device = DeviceID(result.driver, result.pool, result.device)
+            self._changed[PoolID(result.driver, result.pool)] = None
             if result.share_id is None:
                 _count(self._devices, device, sign)
                 continue

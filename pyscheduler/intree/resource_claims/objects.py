@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
+import numpy as np
 
-from pyscheduler.api import Handle, Pod, ResourceKind
+from pyscheduler.api import Handle, Mask, NodeTable, Pod, ResourceKind
 from pyscheduler.api.devices import AllocationResult, ResourceClaim, ResourceClaimConsumerReference
 from pyscheduler.api.match import NodeTerm, node_terms
 from pyscheduler.api.objects import ObjectMeta
@@ -95,6 +96,15 @@ class AllocatedNodes(NamedTuple):
     def include(self, name: str, labels: Mapping[str, str]) -> bool:
         """Return True if a node with this name and these labels is one of them."""
         return self.terms is None or any(term.matches(name, labels) for term in self.terms)
+
+    def mask(self, nodes: NodeTable) -> Mask:
+        """Return `include` for each node of a table."""
+        if self.terms is None:
+            return np.ones(len(nodes), np.bool_)
+        mask: Mask = np.zeros(len(nodes), np.bool_)
+        for term in self.terms:
+            mask |= nodes.matches_term(term)
+        return mask
 
 
 def read_claim(source: Object) -> CachedClaim:

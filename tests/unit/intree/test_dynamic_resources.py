@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pyscheduler.api import SKIP, UNSIGNABLE, Diagnosis, Rejection, StatusError
+from pyscheduler.api import SKIP_SIGNATURE_GROUP, Diagnosis, Rejection, StatusError
 from pyscheduler.core.framework.handle import empty_handle
 from pyscheduler.intree import DynamicResources
 from pyscheduler.intree.resource_claims.extended_resources import RequestsOnNode, requests_on_node
@@ -45,11 +45,14 @@ def plugin(*classes: dict[str, Any]) -> DynamicResources:
         pytest.param(pod().request("example.com/nic", "1"), False, id="a resource of no class"),
     ],
 )
-def test_only_pods_that_need_devices_are_evaluated_one_by_one(of: PodBuilder, needs_devices: bool) -> None:
+def test_only_pods_that_need_devices_are_filtered(of: PodBuilder, needs_devices: bool) -> None:
     subject = plugin(device_class("gpu", GPU), device_class("plain"), {"metadata": {"name": "bare"}})
-    built = of.build()
-    assert (subject.sign_group(built.signature.template) is UNSIGNABLE) == needs_devices
-    assert (subject.pre_filter(cycle(), built, table([node()])) is SKIP) == (not needs_devices)
+    built, plain = of.build(), pod().build()
+    assert (subject.sign_group(built.signature.template) != subject.sign_group(plain.signature.template)) == (
+        needs_devices
+    )
+    is_skipped = subject.pre_filter(cycle(), built, table([node()])) is SKIP_SIGNATURE_GROUP
+    assert is_skipped == (not needs_devices)
 
 
 def test_pod_is_gated_until_its_claim_exists() -> None:

@@ -1,0 +1,90 @@
+"""Whether the claims of a pod can be allocated on each node: evaluated once for all equivalent nodes, and kept.
+
+The results are those of the allocator on one of the nodes. They hold for all pods with equal claims, as those of one
+template have, until a DeviceClass changes.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from typing import Final, NamedTuple
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from pyscheduler.api import NodeInfo, NodeTable, Rejection
+from pyscheduler.api.devices import ResourceClaim
+from pyscheduler.intree.devices.equivalent_nodes import EquivalentNodes
+from pyscheduler.intree.devices.inventory import Inventory
+from pyscheduler.intree.resource_claims.claim_cache import DevicesInUse
+
+_MAX_KEYS: Final = 256
+"""Distinct sets of claims whose verdicts are kept."""
+
+
+class Verdict(NamedTuple):
+    """Result of an allocation on a node."""
+
+    rejection: Rejection | None
+    score: int = 0
+
+
+Evaluate = Callable[[NodeInfo], Verdict]
+
+
+class ClaimsOnNodes:
+    """Verdicts by what claims request and by number of the node."""
+
+    def __init__(self) -> None:
+        self._nodes = EquivalentNodes()
+        self._epoch = self._nodes.epoch
+        self._classes_version = -1
+        self._verdicts: OrderedDict[Hashable, dict[int, Verdict]] = OrderedDict()
+
+    def refresh(self, inventory: Inventory, devices: DevicesInUse, classes_version: int, nodes: NodeTable) -> int:
+        """Follow the devices and their use. Return a version that changes whenever the verdict of a node may."""
+        self._nodes.refresh(inventory, devices.allocated, devices.take_changed_pools(), nodes.all_nodes)
+        if self._epoch != self._nodes.epoch or self._classes_version != classes_version:
+            self._verdicts.clear()
+            self._epoch, self._classes_version = self._nodes.epoch, classes_version
+        return self._nodes.version
+
+    def groups(
+        self, key: Hashable, nodes: NodeTable, chosen: NDArray[np.intp], evaluate: Evaluate
+    ) -> Iterator[tuple[Verdict, NDArray[np.intp]]]:
+        """Yield each verdict with those of the `chosen` nodes of the table, by place, to which it applies.
+
+        `key` is equal for equal claims. `evaluate` is called for one node of each number that has no verdict yet.
+        """
+        known = self._verdicts.setdefault(key, {})
+        self._verdicts.move_to_end(key)
+        if len(self._verdicts) > _MAX_KEYS:
+            self._verdicts.popitem(last=False)
+        numbers = self._nodes.numbers(nodes)[chosen]
+        if not len(numbers):
+            return
+        verdicts: dict[Verdict, int] = {}
+        verdict_of = np.zeros(int(numbers.max()) + 1, np.intp)
+        first_of = np.zeros(len(verdict_of), np.intp)
+        first_of[numbers[::-1]] = chosen[::-1]
+        for number in np.flatnonzero(np.bincount(numbers)).tolist():
+            verdict = known.get(number)
+            if verdict is None:
+                verdict = known[number] = evaluate(nodes[int(first_of[number])])
+            verdict_of[number] = verdicts.setdefault(verdict, len(verdicts))
+        if len(verdicts) == 1:
+            yield next(iter(verdicts)), chosen
+            return
+        of = verdict_of[numbers]
+        for verdict, index in verdicts.items():
+            yield verdict, chosen[of == index]
+
+
+def claims_key(claims: Sequence[ResourceClaim]) -> Hashable:
+    """Return a key of what the claims request, without their names."""
+    return tuple([_encode(claim.spec) for claim in claims])
+
+
+_encode: Final = msgspec.msgpack.Encoder(order="sorted").encode

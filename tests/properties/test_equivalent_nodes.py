@@ -1,0 +1,134 @@
+"""Nodes that EquivalentNodes gives one number have one outcome of an allocation, whatever their devices are called."""
+
+from __future__ import annotations
+
+import copy
+import random
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pyscheduler.api.devices import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
+from pyscheduler.intree.devices import equivalent_nodes
+from pyscheduler.intree.devices.allocated import AllocatedDevices
+from pyscheduler.intree.devices.allocator import Allocator
+from pyscheduler.intree.devices.equivalent_nodes import EquivalentNodes
+from pyscheduler.intree.devices.errors import AllocationError, AllocationTimeoutError, NodeAllocationError
+from pyscheduler.intree.devices.inventory import DeviceID, Inventory
+from pyscheduler.intree.devices.taints import apply_taint_rules
+from pyscheduler.testing import node
+from tests.devices.expressions import GeneratedExpressions
+from tests.devices.generator import draw
+from tests.devices.ours import in_use
+from tests.properties.profiles import assert_caught, quick
+from tests.unit.intree.cluster import table
+
+Json = dict[str, Any]
+TWIN = "twin-of-"
+SEEDS = st.integers(0, 1_000_000)
+FOCUS = ("", "usage", "capacity", "shared")
+"""Features of documents in turn: what matters here is the use of devices."""
+
+
+def twin(document: Json, rng: random.Random) -> Json:
+    """Return the document with a second node: its own slices once more under other names.
+
+    A device of it may lack something, or not be in use.
+    """
+    name = document["node"]["metadata"]["name"]
+    own = [each for each in document["slices"] if each["spec"].get("nodeName") == name]
+    pools = {(each["spec"]["driver"], each["spec"]["pool"]["name"]) for each in own}
+    made = copy.deepcopy(document)
+    for each in copy.deepcopy(own):
+        each["metadata"]["name"] = TWIN + each["metadata"]["name"]
+        each["spec"]["nodeName"] = TWIN + name
+        each["spec"]["pool"]["name"] = TWIN + each["spec"]["pool"]["name"]
+        for device in each["spec"].get("devices") or []:
+            if rng.random() < 0.1:
+                device.pop(rng.choice(("attributes", "capacity", "taints", "consumesCounters")), None)
+        made["slices"].append(each)
+    usage = made["allocated"]
+    for kind, device_of in (("devices", None), ("shared", None), ("capacity", "device")):
+        for each in [each for each in usage[kind] if tuple((each[device_of] if device_of else each)[:2]) in pools]:
+            if rng.random() < 0.4:
+                continue
+            added = copy.deepcopy(each)
+            device = added[device_of] if device_of else added
+            device[1] = TWIN + device[1]
+            usage[kind].append(added)
+    return made
+
+
+def check(seed: int) -> None:
+    """Check one random document, before and after its use has changed."""
+    rng = random.Random(seed)
+    document = twin(msgspec.to_builtins(draw(seed, FOCUS[seed % len(FOCUS)])), rng)
+    rules = msgspec.convert(document["rules"], list[DeviceTaintRule])
+    slices = [apply_taint_rules(each, rules) for each in msgspec.convert(document["slices"], list[ResourceSlice])]
+    named = {each.spec.node_name for each in slices if each.spec.node_name}
+    names = [document["node"]["metadata"]["name"], *sorted(named)]
+    labels = document["node"]["metadata"].get("labels") or {}
+    nodes = []
+    for name in dict.fromkeys([*names, "bare"]):
+        built = node(name)
+        for key, value in labels.items():
+            built = built.label(key, value)
+        nodes.append(built)
+    columns, equivalent, devices = table(nodes), EquivalentNodes(), Inventory(slices)
+    used = in_use(document["allocated"])
+    empty = AllocatedDevices()
+    equivalent.refresh(devices, empty, (), columns)
+    for allocated in (empty, used):
+        equivalent.refresh(devices, allocated, {each.pool: None for each in devices.slices}, columns)
+        outcomes: dict[int, tuple[str, str]] = {}
+        for number, each in zip(equivalent.numbers(columns).tolist(), columns, strict=True):
+            found = outcome(document, devices, allocated, each.name, each.labels)
+            other, known = outcomes.setdefault(number, (each.name, found))
+            assert known == found, f"{each.name} and {other}: {found} and {known}"
+
+
+def outcome(document: Json, devices: Inventory, allocated: AllocatedDevices, name: str, labels: Any) -> str:
+    """Return what the claims get on a node, without the names of devices."""
+    classes = {each["metadata"]["name"]: msgspec.convert(each, DeviceClass) for each in document["classes"]}
+    allocator = Allocator(devices, classes, allocated, GeneratedExpressions(), lambda: "share")
+    claims = msgspec.convert(document["claims"], list[ResourceClaim])
+    try:
+        results = allocator.allocate(name, labels, claims)
+    except (AllocationTimeoutError, NodeAllocationError, AllocationError) as error:
+        return type(error).__name__
+    return "nothing" if results is None else str([[r.request for r in each.devices.results or ()] for each in results])
+
+
+@quick(150)
+@given(SEEDS)
+def test_equivalent_nodes_have_one_outcome(seed: int) -> None:
+    check(seed)
+
+
+def _no_use(_allocated: AllocatedDevices, _device: DeviceID) -> bool:
+    return False
+
+
+def _no_consumed_amounts(allocated: AllocatedDevices, device: DeviceID) -> bool:
+    return device in allocated.devices
+
+
+def _number_of_devices(self: Any, node_name: str, pool: Any) -> Any:
+    return POOL(self, node_name, pool)._replace(content=len(pool.devices))
+
+
+POOL = EquivalentNodes._pool
+PLANTED = [
+    pytest.param(equivalent_nodes, "_use", _no_use, id="devices in use"),
+    pytest.param(equivalent_nodes, "_use", _no_consumed_amounts, id="consumed capacity"),
+    pytest.param(EquivalentNodes, "_pool", _number_of_devices, id="fields of devices"),
+]
+
+
+@pytest.mark.parametrize(("owner", "name", "bug"), PLANTED)
+def test_property_catches_planted_bug(owner: Any, name: str, bug: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(owner, name, bug)
+    assert_caught(check, SEEDS, AssertionError, examples=1500)
