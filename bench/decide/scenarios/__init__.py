@@ -8,6 +8,7 @@ from bench.decide.scenario import Scenario
 from bench.decide.scenarios.anti_affinity import anti_affinity
 from bench.decide.scenarios.claims import claims
 from bench.decide.scenarios.deployments import deployments
+from bench.decide.scenarios.devices import devices
 from bench.decide.scenarios.full_cluster import full_cluster
 from bench.decide.scenarios.hard_spread import hard_spread
 from bench.decide.scenarios.memory import memory
@@ -36,6 +37,9 @@ PRODUCTION = [
         "anti-affinity-own-app", "200 or 20 apps in turn, each with required anti-affinity to itself", anti_affinity
     ),
     Scenario("claims", "a WaitForFirstConsumer claim and its pod are created, the pod is scheduled", claims),
+    Scenario(
+        "devices", "a pod with a ResourceClaim, or with an extended resource of a DeviceClass, is scheduled", devices
+    ),
     Scenario("full-cluster", "a pod ends and one comes that fits only there, of 1 or 100 shapes", full_cluster),
     Scenario("waiting-retry", "attempt of one of 10,000 waiting pods, which still does not fit", waiting_retry),
     Scenario("waiting-event", "a node's label changes, which helps none of 10,000 waiting pods", waiting_event),
