@@ -222,15 +222,15 @@ class PodGroupManager(PodGroupStates):
         if quota is None:
             return
         for key, usage in self.usage.take_stale():
-            group = self.requirements(key) if usage is not None and key in self._groups else None
-            if usage is None or not isinstance(group, PodGroup):
+            group = self.accounted(key) if usage is not None and key in self._groups else None
+            if usage is None or group is None:
                 self._queues_in_use.remove(key)
                 self._call(None, quota, QUOTA, quota.remove_usage, key)
                 self._reported.set(key, None)
                 continue
             state = self._groups[key]
             allocated, pending = usage.reported(self.usage.reserved.get(key, {}))
-            if key in self.usage.too_large or not self._has_minimum(group, state):
+            if key in self.usage.too_large or state.requirements is not group or not self._has_minimum(group, state):
                 pending = {}  # no share is kept for a group that cannot start
             is_started = bool(state.placed)
             self._queues_in_use.set(group, is_used=is_started)
@@ -238,6 +238,24 @@ class PodGroupManager(PodGroupStates):
                 self._call(None, quota, QUOTA, quota.set_placed, group, len(state.placed))
             self._call(None, quota, QUOTA, quota.set_usage, group, allocated, pending)
             self._reported.set(key, (group.queue, allocated, pending, is_started, group.accounts))
+
+    def accounted(self, key: PodGroupKey) -> PodGroup | None:
+        """Return the group that the usage belongs to; None for an invalid one whose pods have no nodes.
+
+        Pods that run count toward the quota of their queue whatever their owner changes: he could escape it otherwise.
+        """
+        state, group = self._groups[key], self.requirements(key)
+        if isinstance(group, PodGroup):
+            state.accounted = group
+            return group
+        if not state.placed:
+            return None
+        if state.accounted is None and self.quota is not None:
+            pods = [state.pods[uid] for uid in state.placed]
+            queue = self._call("", self.quota, QUOTA, self.quota.queue_of, pods[0])
+            accounts = self._call((), self.quota, QUOTA, self.quota.accounts_of, pods)
+            state.accounted = PodGroup(key, 1, queue=queue, accounts=tuple(accounts))
+        return state.accounted
 
     def set_time(self, now: float) -> None:
         """Set the time, in seconds since 1970, if the Quota plugin needs it; the changes so far are reported before."""

@@ -12,6 +12,7 @@ class PodGroupState:
     """Members of one group."""
 
     __slots__ = (
+        "accounted",
         "condition",
         "key",
         "newest",
@@ -36,6 +37,8 @@ class PodGroupState:
         """Requirements, or the reason why no member can be scheduled; None if they have to be read."""
         self.previous: PodGroup | None = None
         """Requirements before the members since then came, if nothing else has changed; None if they are read."""
+        self.accounted: PodGroup | None = None
+        """Requirements with which the usage was reported last, which count while the current ones are invalid."""
         self.newest: PodSignature | None = None
         """Signature of the last new pod; the requirements do not change with another pod of it."""
         self.condition = ("", "", "")

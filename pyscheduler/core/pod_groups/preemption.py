@@ -142,8 +142,8 @@ class GroupPreemptionSearch:
 
     def _with_groups(self, units: Sequence[EvictionUnit]) -> list[tuple[EvictionUnit, PodGroup]]:
         groups = self._context.groups
-        found = ((unit, groups.requirements(unit.group)) for unit in units if unit.group is not None)
-        return [(unit, group) for unit, group in found if isinstance(group, PodGroup)]
+        found = ((unit, groups.accounted(unit.group)) for unit in units if unit.group is not None)
+        return [(unit, group) for unit, group in found if group is not None]
 
     def _by_disruption(self, units: Sequence[EvictionUnit]) -> list[EvictionUnit]:
         """Return the units, those last that violate a PodDisruptionBudget if all before them are evicted."""
