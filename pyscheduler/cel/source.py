@@ -47,6 +47,8 @@ class Issues:
     def _display(self, offset: int, message: str) -> str:
         if offset == NO_LOCATION:
             return f"ERROR: <input>:-1:0: {message}"
+        if self._lines == [""]:
+            return f"ERROR: <input>:1:0: {message}"  # cel-go finds no place in an empty expression
         number = bisect_right(self._starts, offset, hi=len(self._lines)) - 1
         column = offset - self._starts[number]
         text = f"ERROR: <input>:{number + 1}:{column + 1}: {message}"

@@ -74,6 +74,8 @@ def _all(stage: FeatureStage, default: bool, names: str, *, locked: bool = False
 
 _OF_1_37 = (
     FeatureGate(GENERIC_WORKLOAD, FeatureStage.BETA, False, served=True),
+    # On by default only with --min-compatibility-version 1.37, and that of kube-scheduler is 1.36 by default.
+    FeatureGate("DRAFractionalCapacityRange", FeatureStage.BETA, False, served=True),
     FeatureGate(STORAGE_CAPACITY_SCORING, FeatureStage.BETA, True, served=True),
     FeatureGate(VOLUME_LIMIT_SCALING, FeatureStage.BETA, True, served=True),
     *_all(
@@ -91,7 +93,7 @@ _OF_1_37 = (
         FeatureStage.BETA,
         True,
         "ClearingNominatedNodeNameAfterBinding DRAConsumableCapacity DRADeviceBindingConditions "
-        "DRAFractionalCapacityRange DRAPartitionableDevices DRAResourceClaimGranularStatusAuthorization "
+        "DRAPartitionableDevices DRAResourceClaimGranularStatusAuthorization "
         "DRASchedulerFilterTimeout InPlacePodLevelResourcesVerticalScaling MatchLabelKeysInPodTopologySpread "
         "MatchLabelKeysInPodTopologySpreadSelectorMerge NominatedNodeNameForExpectation OpportunisticBatching "
         "PodLevelResources PodLevelResourcesFixDefaulting PodLevelResourcesFixKubeletQOSClass "
@@ -165,7 +167,9 @@ class FeatureGates(msgspec.Struct, frozen=True):
         return _VERSIONS[self.version]
 
     def on(self, name: str) -> bool:
-        """Return True if the gate is enabled. KeyError if it is unknown."""
+        """Return True if the gate is enabled; one of a later version is not. KeyError if it is unknown."""
+        if name in _NEW_IN_1_37 and name not in self.known:
+            return False
         return self.settings.get(name, self.known[name].default)
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyscheduler.api import Plugin
 from pyscheduler.intree.default_binder import DefaultBinder
 from pyscheduler.intree.default_preemption import DefaultPreemption
-from pyscheduler.intree.dynamic_resources import DynamicResources
+from pyscheduler.intree.dynamic_resources import DynamicResources, DynamicResourcesWithIntegerRanges
 from pyscheduler.intree.gang_scheduling import GangScheduling
 from pyscheduler.intree.image_locality import ImageLocality
 from pyscheduler.intree.inter_pod_affinity import InterPodAffinity
@@ -90,6 +90,7 @@ _WEIGHTS = {
 FEATURE_GATES = {"GangScheduling": "GenericWorkload"}
 """Plugin name to the feature gate that must be on for the plugin to be available."""
 GATED_BEHAVIOUR: tuple[tuple[str, type[Plugin]], ...] = (
+    ("DRAFractionalCapacityRange", DynamicResourcesWithIntegerRanges),
     ("StorageCapacityScoring", VolumeBindingWithoutScore),
     ("VolumeLimitScaling", NodeVolumeLimitsByCount),
 )

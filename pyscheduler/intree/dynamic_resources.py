@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Final
+from typing import Annotated, ClassVar, Final
 from uuid import UUID
 
 import numpy as np
@@ -127,11 +127,13 @@ class DynamicResources(
     normalizer = DefaultNormalizeScore()
     watches = (CLAIM, SLICE, DEVICE_CLASS, *TAINT_RULES)
     is_repeatable = True
+    fractional_ranges: ClassVar[bool] = True
+    """True if the ranges of capacities may have fractions."""
 
     def __init__(self, args: DynamicResourcesArgs, handle: Handle) -> None:
         super().__init__(args, handle)
         self._claims = ClaimCache(handle)
-        self._devices = DeviceState(handle)
+        self._devices = DeviceState(handle, fractional=self.fractional_ranges)
         self._classes = DeviceClasses(handle)
         self._hints = ClaimHints(self._claims)
         self._selectors = CelSelectors()
@@ -355,6 +357,12 @@ class DynamicResources(
         waiting = [each for claim in state.claims for each in progress(claim) if each.pending]
         self._timed_out.update(claim.uid for claim in state.claims if any(True for _ in progress(claim)))
         raise StatusError(f"device binding timeout: {'; '.join(map(str, waiting))}")
+
+
+class DynamicResourcesWithIntegerRanges(DynamicResources):
+    """The plugin while the feature gate DRAFractionalCapacityRange is off."""
+
+    fractional_ranges = False
 
 
 class _Uuids:

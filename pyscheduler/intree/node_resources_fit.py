@@ -145,7 +145,11 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
 
     def sign_group(self, group: PodSignatureGroup) -> Hashable:
         requests = group.requests
-        return tuple(requests.real.items()), tuple(requests.scored.items()), tuple(self._classes.provided(requests.real))
+        return (
+            tuple(requests.real.items()),
+            tuple(requests.scored.items()),
+            tuple(self._classes.provided(requests.real)),
+        )
 
     @property
     def signing_version(self) -> int:

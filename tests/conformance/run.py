@@ -14,7 +14,7 @@ from tests.conformance.minimise import minimised
 from tests.conformance.oracle import Oracle
 
 AHEAD = 4  # documents sent to the oracle ahead of our evaluation
-_REPETITIONS = 16
+_REPETITIONS = 60
 
 
 class Outcome(NamedTuple):

@@ -26,7 +26,7 @@ def allocate(document: dict[str, Any], *, prunes: bool = True, steps: int = 500_
     classes = {each["metadata"]["name"]: msgspec.convert(each, DeviceClass) for each in document["classes"]}
     rules = msgspec.convert(document["rules"], list[DeviceTaintRule])
     slices = msgspec.convert(document["slices"], list[ResourceSlice])
-    inventory = Inventory(apply_taint_rules(each, rules) for each in slices)
+    inventory = Inventory((apply_taint_rules(each, rules) for each in slices), fractional=True)
     allocator = Allocator(
         inventory,
         classes,

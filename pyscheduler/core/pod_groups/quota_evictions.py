@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from pyscheduler.api.pod_group import EvictionUnit, PodGroup, PodGroupKey
+from pyscheduler.api.pod_group import EvictionUnit, PodGroupKey
 from pyscheduler.core.commands import Command, EventType, Evict, Record
 from pyscheduler.core.context import Context
 from pyscheduler.core.pod_groups.eviction_units import eviction_units

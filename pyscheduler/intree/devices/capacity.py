@@ -28,10 +28,14 @@ class ValidRange(msgspec.Struct, frozen=True, gc=False):
     min: DeviceQuantity | None
     max: DeviceQuantity | None
     step: DeviceQuantity | None
+    is_fractional: bool
+    """True if bounds and steps may be fractions (feature gate DRAFractionalCapacityRange)."""
 
     @property
     def uses_milli(self) -> bool:
         """True if arithmetic is in thousandths: all bounds are exact in them, and the step is at least one."""
+        if not self.is_fractional:
+            return False
         bounds = [bound.milli() for bound in (self.min, self.max, self.step) if bound is not None]
         if any(bound is None for bound in bounds):
             return False
@@ -53,10 +57,13 @@ class ParsedCapacity(msgspec.Struct, frozen=True, gc=False):
     policy: CapacityPolicy | None
 
 
-def parse_capacity(capacity: DeviceCapacity) -> ParsedCapacity:
-    """Return the capacity with parsed quantities. QuantityError if one is invalid."""
+def parse_capacity(capacity: DeviceCapacity, *, fractional: bool) -> ParsedCapacity:
+    """Return the capacity with parsed quantities. QuantityError if one is invalid.
+
+    With `fractional`, its range may have fractions.
+    """
     policy = capacity.request_policy
-    return ParsedCapacity(parse(capacity.value), _parse_policy(policy) if policy else None)
+    return ParsedCapacity(parse(capacity.value), _parse_policy(policy, fractional) if policy else None)
 
 
 def consumed_by_request(requested: Amounts, capacities: Mapping[str, ParsedCapacity]) -> Amounts | None:
@@ -164,9 +171,11 @@ def _violates_range(amount: DeviceQuantity, valid: ValidRange) -> bool:
     return step <= 0 or (whole_units(amount.nano) - whole_units(least)) % step != 0
 
 
-def _parse_policy(policy: CapacityRequestPolicy) -> CapacityPolicy:
+def _parse_policy(policy: CapacityRequestPolicy, fractional: bool) -> CapacityPolicy:
     given, values = policy.valid_range, policy.valid_values
-    valid_range = ValidRange(_optional(given.min), _optional(given.max), _optional(given.step)) if given else None
+    valid_range = (
+        ValidRange(_optional(given.min), _optional(given.max), _optional(given.step), fractional) if given else None
+    )
     valid_values = tuple(parse(value) for value in values) if values is not None else None
     return CapacityPolicy(_optional(policy.default), valid_values, valid_range)
 

@@ -68,14 +68,16 @@ class PoolDevice:
 
     __slots__ = ("api", "capacities", "content", "counters", "id", "is_shared", "nodes", "selected", "slice", "taints")
 
-    def __init__(self, slice_: ResourceSlice, device: Device, selected: SelectedDevice) -> None:
+    def __init__(self, slice_: ResourceSlice, device: Device, selected: SelectedDevice, fractional: bool) -> None:
         self.slice = slice_
         self.api = device
         self.id = DeviceID(slice_.spec.driver, slice_.spec.pool.name, device.name)
         self.content = _encode((slice_.spec.driver, msgspec.structs.replace(device, name="")))
         """All fields but the name; equal for devices that no claim can tell apart."""
         self.is_shared = bool(device.allow_multiple_allocations)
-        self.capacities: dict[str, ParsedCapacity] = {n: parse_capacity(c) for n, c in (device.capacity or {}).items()}
+        self.capacities: dict[str, ParsedCapacity] = {
+            name: parse_capacity(each, fractional=fractional) for name, each in (device.capacity or {}).items()
+        }
         self.counters = _counters(device)
         self.taints: tuple[DeviceTaint, ...] = blocking(device.taints)
         self.selected = selected
@@ -99,7 +101,7 @@ class PreparedSlice:
 
     __slots__ = ("api", "counter_sets", "devices", "nodes", "pool", "problem", "uses_groups")
 
-    def __init__(self, slice_: ResourceSlice, shared: SharedDevices) -> None:
+    def __init__(self, slice_: ResourceSlice, shared: SharedDevices, fractional: bool) -> None:
         spec = slice_.spec
         self.api = slice_
         self.pool = PoolID(spec.driver, spec.pool.name)
@@ -109,7 +111,9 @@ class PreparedSlice:
         self.devices: tuple[PoolDevice, ...] = ()
         self.counter_sets: tuple[tuple[str, dict[str, int]], ...] = ()
         try:
-            self.devices = tuple([PoolDevice(slice_, d, shared.of(spec.driver, d)) for d in spec.devices or ()])
+            self.devices = tuple(
+                [PoolDevice(slice_, each, shared.of(spec.driver, each), fractional) for each in spec.devices or ()]
+            )
             self.counter_sets = tuple(
                 (s.name, {n: parse(c.value).nano for n, c in (s.counters or {}).items()})
                 for s in spec.shared_counters or ()
@@ -155,10 +159,13 @@ class SharedDevices:
 class Inventory:
     """All ResourceSlices of the cluster.
 
-    `before` is the inventory of an earlier state: slices that have not changed are not prepared again.
+    `before` is the inventory of an earlier state: slices that have not changed are not prepared again. With
+    `fractional`, the ranges of capacities may have fractions (feature gate DRAFractionalCapacityRange).
     """
 
-    def __init__(self, slices: Iterable[ResourceSlice], before: Inventory | None = None) -> None:
+    def __init__(
+        self, slices: Iterable[ResourceSlice], before: Inventory | None = None, *, fractional: bool = False
+    ) -> None:
         shared = SharedDevices()
         ready = before.by_name if before else {}
         self.by_name: dict[str, PreparedSlice] = {}
@@ -170,7 +177,7 @@ class Inventory:
         for slice_ in slices:
             prepared = ready.get(slice_.metadata.name)
             if prepared is None or prepared.api is not slice_:
-                prepared = PreparedSlice(slice_, shared)
+                prepared = PreparedSlice(slice_, shared, fractional)
             self._add(prepared)
 
     def _add(self, prepared: PreparedSlice) -> None:

@@ -15,7 +15,9 @@ from pyscheduler.intree.volumes.object_index import ObjectIndex
 class DeviceState:
     """Devices of the cluster. A slice that cannot be read is left out, so that its pool is incomplete."""
 
-    def __init__(self, handle: Handle) -> None:
+    def __init__(self, handle: Handle, *, fractional: bool) -> None:
+        """With `fractional`, the ranges of capacities may have fractions."""
+        self._fractional = fractional
         self._slices = ObjectIndex(handle, SLICE, reader(handle, SLICE, ResourceSlice), _no_values)
         self._rules = [
             ObjectIndex(handle, kind, reader(handle, kind, DeviceTaintRule), _no_values) for kind in TAINT_RULES
@@ -31,7 +33,7 @@ class DeviceState:
             rules = self._current_rules()
             slices = self._slices.parsed.values()
             tainted = [apply_taint_rules(each, rules) for each in slices] if rules else slices
-            self._inventory = Inventory(tainted, self._inventory)
+            self._inventory = Inventory(tainted, self._inventory, fractional=self._fractional)
             self._versions = versions
         return self._inventory
 

@@ -105,8 +105,8 @@ def test_every_plugin_starts_with_its_default_args(plugin: type[Plugin]) -> None
 @pytest.mark.parametrize(
     "plugin", [p for p in PLUGINS if issubclass(p, FilterPlugin | ScorePlugin)], ids=lambda p: p.name
 )
-def test_results_are_cacheable_unless_they_depend_on_volumes_or_other_nodes(plugin: Any) -> None:
-    assert is_cacheable(build(plugin)) == (plugin.name not in (*VOLUMES, *PODS))
+def test_results_are_cacheable_unless_they_depend_on_claims_or_other_nodes(plugin: Any) -> None:
+    assert is_cacheable(build(plugin)) == (plugin.name not in (*VOLUMES, *PODS, "DynamicResources"))
 
 
 class BindingApi:
