@@ -121,7 +121,7 @@ class Context(msgspec.Struct, eq=False):
         """Return a context with an empty cluster."""
         in_use: dict[str, Profile] = {}
         state, groups = ClusterState(), PodGroupManager(instrument)
-        nominator = Nominator(groups.effective_priority)
+        nominator = Nominator(groups.effective_priority, groups.queue_of_pod)
         handle = build_handle(state, nominator, in_use)
         profiles = build_profiles(handle)
         queue = SchedulingQueue(

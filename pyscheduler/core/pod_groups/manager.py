@@ -147,6 +147,11 @@ class PodGroupManager(PodGroupStates):
         group = self.requirements(key) if key in self._groups else None
         return self.queue_of(group) if isinstance(group, PodGroup) else ""
 
+    def queue_of_pod(self, pod: Pod) -> str:
+        """Return the queue of the pod's group; "" if there are no queues."""
+        key = None if self.quota is None else self._key_of.get(pod.uid)
+        return "" if key is None else self.queue_of_key(key)
+
     def next_queue(self, requests: Mapping[str, dict[str, int]]) -> str:
         """Return the queue that is served next of those with groups that are ready; "" if the plugin fails."""
         self.report_usage()

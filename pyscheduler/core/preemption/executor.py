@@ -50,7 +50,7 @@ def _clear_lower_nominations(context: Context, preemptor: Pod, node_name: str, n
     update would follow.
     """
     nominator = context.queue.nominator
-    lower = [pod for pod in nominator.pods_on(node_name) if pod.priority < preemptor.priority]
+    lower = nominator.lower_pods(preemptor, node_name)
     for pod in lower:
         if not pod.nominated_node_name:
             nominator.remove(pod.uid)

@@ -24,9 +24,17 @@ class FreedNomination(NamedTuple):
 class Nominator:
     """Nominated pods by UID and by node (kube-scheduler's nominator). A pod is nominated to one node at most."""
 
-    def __init__(self, priority_of: Callable[[Pod], int] = attrgetter("priority")) -> None:
-        """`priority_of` returns the priority of a pod; that of its pod group replaces its own."""
+    def __init__(
+        self,
+        priority_of: Callable[[Pod], int] = attrgetter("priority"),
+        queue_of: Callable[[Pod], str] = lambda _: "",
+    ) -> None:
+        """`priority_of` returns the priority of a pod; that of its pod group replaces its own.
+
+        `queue_of` returns the queue whose share the pod belongs to. Priorities count within a queue only.
+        """
         self._priority_of = priority_of
+        self._queue_of = queue_of
         self.node_of: dict[str, str] = {}
         """Name of the nominated node by pod UID."""
         self._pods_on: dict[str, dict[str, Pod]] = {}
@@ -60,22 +68,32 @@ class Nominator:
     def competing_pods(self, pod: Pod, node_name: str) -> list[Pod]:
         """Return the pods nominated to the node that take precedence over `pod`: the same priority or higher.
 
+        Pods of other queues do so too, since their queues have a claim to what was reclaimed for them.
         What has been reclaimed from pods of a higher priority is held against pods of that priority too: those that
         replace the victims would take it back.
         """
         nominated = self._pods_on.get(node_name)
         if not nominated:
             return []
-        priority = self._priority_of(pod)
-        return [p for p in nominated.values() if p.uid != pod.uid and self._nominated_priority(p) >= priority]
+        priority, queue = self._priority_of(pod), self._queue_of(pod)
+        return [
+            each
+            for each in nominated.values()
+            if each.uid != pod.uid and (self._nominated_priority(each) >= priority or self._queue_of(each) != queue)
+        ]
+
+    def lower_pods(self, pod: Pod, node_name: str) -> list[Pod]:
+        """Return the pods nominated to the node that have a lower priority than `pod`, and are of its queue."""
+        nominated, queue = self.pods_on(node_name), self._queue_of(pod)
+        return [each for each in nominated if each.priority < pod.priority and self._queue_of(each) == queue]
 
     def _nominated_priority(self, pod: Pod) -> float:
         return max(self._priority_of(pod), self._victims_priority.get(pod.uid, -math.inf))
 
-    def competing_pods_version(self, pod: Pod, node_name: str) -> tuple[int, str]:
+    def competing_pods_version(self, pod: Pod, node_name: str) -> tuple[int, str, str]:
         """Return a value that changes whenever `competing_pods` may return other pods, for pods of one priority."""
         own = pod.uid if self.node_of.get(pod.uid) == node_name else ""
-        return self._changed.get(node_name, 0), own
+        return self._changed.get(node_name, 0), own, self._queue_of(pod)
 
     def nodes(self) -> Iterable[str]:
         """Return the names of the nodes with nominated pods."""

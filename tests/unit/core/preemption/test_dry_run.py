@@ -268,6 +268,7 @@ NODE_ONLY_MEMBERS = {
     "matches",
     "matches_term",
     "named",
+    "positions",
     "nodes_with_image",
     "topology",
     "total",
