@@ -139,6 +139,7 @@ class GangScheduling(PreEnqueuePlugin, PermitPlugin, PodGroupPlugin):
             created=meta.get("creationTimestamp") or "",
             uid=meta.get("uid") or "",
             kind=kind,
+            has_kubernetes_messages=True,
             condition_type="PodGroupScheduled" if kind.version == "v1alpha2" else "PodGroupInitiallyScheduled",
         )
 
@@ -201,7 +202,7 @@ def _preemption_policy(pod: Pod) -> str:
 def _disruption_mode(value: object) -> DisruptionMode:
     """Return the disruption mode: an object with one field, in v1alpha2 an enum."""
     is_all = value == "PodGroup" if isinstance(value, str) else isinstance(value, Mapping) and "all" in value
-    return DisruptionMode.ALL if is_all else DisruptionMode.SINGLE
+    return DisruptionMode.ALL if is_all else DisruptionMode.POD
 
 
 def _uid(obj: Mapping[str, Any]) -> object:

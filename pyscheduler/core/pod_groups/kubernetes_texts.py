@@ -1,0 +1,85 @@
+"""Texts of PodGroups that the plugin GangScheduling declares: kube-scheduler's, of schedule_one_podgroup.go (1.37).
+
+The condition of the PodGroup has the reason of the group and the result of preemption. Pods that would fit have the
+same message; the others have their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from msgspec.structs import replace
+
+from pyscheduler.api.pod_group import PodGroup
+from pyscheduler.core.scheduling.failure import SCHEDULER_ERROR, UNSCHEDULABLE, Failure
+
+_PREEMPTION: Final = "pod group preemption: "
+_NEVER: Final = f"{_PREEMPTION}not eligible due to preemptionPolicy=Never."
+_ONGOING: Final = f"{_PREEMPTION}ongoing preemption on nominated nodes"
+_NO_VICTIMS: Final = f"{_PREEMPTION}No preemption victims found for incoming preemptor"
+
+
+def is_used_by(group: PodGroup) -> bool:
+    """Return True if the texts of the group are kube-scheduler's."""
+    return group.has_kubernetes_messages
+
+
+def add_never(group: PodGroup, failures: dict[str, Failure]) -> None:
+    """Add to the failures that the group may not preempt."""
+    _add(group, failures, _NEVER)
+
+
+def add_ongoing(group: PodGroup, failures: dict[str, Failure]) -> None:
+    """Add to the failures that victims are terminating."""
+    _add(group, failures, _ONGOING)
+
+
+def add_result(group: PodGroup, failures: dict[str, Failure], victims: int | None, reason: str) -> None:
+    """Add to the failures what preemption has come to. `victims` is their number, None if there are none.
+
+    `reason` has what the plugins and the queues have returned; without one, kube-scheduler's text is added.
+    """
+    if not is_used_by(group) or reason:
+        failures.update({uid: with_reason(each, reason) for uid, each in failures.items() if reason})
+    elif victims is None:
+        _add(group, failures, _NO_VICTIMS)
+    else:
+        _add(group, failures, f"{_PREEMPTION}found a placement for podgroup, preempting {victims} victims")
+
+
+def _add(group: PodGroup, failures: dict[str, Failure], reason: str) -> None:
+    if is_used_by(group):
+        failures.update({uid: with_reason(each, reason) for uid, each in failures.items() if each.group_message})
+
+
+def failures_of_members(
+    group: PodGroup, members: Iterable[str], failures: Mapping[str, Failure], *, scheduled: int, candidates: int
+) -> dict[str, Failure]:
+    """Return the failure of each member of a group that lacks its minimum.
+
+    `failures` are those of members that fit nowhere, `scheduled` counts those that fit or have a node already.
+    `candidates` is the number of sets of nodes that were tried, 0 if there are none.
+
+    An attempt ends as soon as too few members are left to try, so the number of those is known.
+    """
+    if (error := next((each for each in failures.values() if each.reason == SCHEDULER_ERROR), None)) is not None:
+        text = f"failed to schedule other pod from a pod group: {error.message}"
+        whole = Failure.error(text)
+        return {uid: replace(failures.get(uid, whole), group_message=text) for uid in members}
+    remaining = max(0, group.min_count - 1 - scheduled)
+    text = f"minCount ({group.min_count}) cannot be satisfied: {scheduled} scheduled, {remaining} remaining"
+    if candidates:
+        text = f"0/{candidates} placements are available, first placement status: {text}"
+    plugins = frozenset(plugin for failure in failures.values() for plugin in failure.unschedulable_plugins)
+    whole = Failure(text, UNSCHEDULABLE, plugins, nominate="", group_message=text)
+    return {uid: replace(failures[uid], group_message=text) if uid in failures else whole for uid in members}
+
+
+def with_reason(failure: Failure, reason: str) -> Failure:
+    """Return the failure of a member with what preemption for its group has come to."""
+    if not failure.group_message:
+        return replace(failure, message=f"{failure.message} {reason}")
+    text = f"{failure.group_message}, {reason}"
+    message = text if failure.message == failure.group_message else failure.message
+    return replace(failure, message=message, group_message=text)
