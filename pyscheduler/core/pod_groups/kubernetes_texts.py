@@ -53,6 +53,13 @@ def _add(group: PodGroup, failures: dict[str, Failure], reason: str) -> None:
         failures.update({uid: with_reason(each, reason) for uid, each in failures.items() if each.group_message})
 
 
+def as_whole(group: PodGroup, failures: dict[str, Failure]) -> dict[str, Failure]:
+    """Return the failures of a group that fails as a whole: it has the message of its pods."""
+    if not is_used_by(group):
+        return failures
+    return {uid: replace(each, group_message=each.message) for uid, each in failures.items()}
+
+
 def failures_of_members(
     group: PodGroup, members: Iterable[str], failures: Mapping[str, Failure], *, scheduled: int, candidates: int
 ) -> dict[str, Failure]:

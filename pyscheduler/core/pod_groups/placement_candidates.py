@@ -29,6 +29,7 @@ from pyscheduler.core.scheduling.failure_handler import report_plugin_failure
 
 PLACEMENT_GENERATE: Final = "PlacementGenerate"
 PLACEMENT_SCORE: Final = "PlacementScore"
+NORMALIZE: Final = "NormalizePlacementScore"
 _MAX_TRIED: Final = 32
 """Number of candidates that are tried: each costs an attempt to place all members."""
 
@@ -124,7 +125,7 @@ def by_total_score(profile: Profile, group: PodGroup, placements: Sequence[Score
     totals = [0] * len(placements)
     for i, each in enumerate(profile.placement_score):
         raw = [placement.scores[i] for placement in placements]
-        scores = call_guarded(each.plugin.name, PLACEMENT_SCORE, _normalized, each.plugin, group, raw)
+        scores = call_guarded(each.plugin.name, NORMALIZE, _normalized, each.plugin, group, raw)
         totals = [total + each.weight * score for total, score in zip(totals, scores, strict=True)]
     order = sorted(range(len(placements)), key=lambda i: -totals[i])
     return [placements[i] for i in order]

@@ -221,7 +221,7 @@ def _failures_of_all(
     placed = {assumed.pod.uid for assumed in search.placed}
     failures = {uid: search.failures[uid] for uid in queued.members if uid not in placed and uid in search.failures}
     if search.is_failed_as_a_whole or group.key.api == SINGLE_POD or not context.groups.shortage(group, ()):
-        return failures
+        return kubernetes_texts.as_whole(group, failures) if search.is_failed_as_a_whole else failures
     if kubernetes_texts.is_used_by(group):
         scheduled = search.fitting + context.groups[group.key].started_count
         return kubernetes_texts.failures_of_members(
@@ -247,6 +247,8 @@ def _run_preemption(
     pods = queued.pods
     reasons = {failure.reason for failure in failures.values()}
     is_over_quota = QUOTA_EXCEEDED in reasons
+    if SCHEDULER_ERROR in reasons and kubernetes_texts.is_used_by(group):
+        return []
     if ROOM_RESERVED in reasons or (is_over_quota and not _is_over_quota(context, group, pods)):
         return []
     profile = context.profiles[pods[0].scheduler_name]
