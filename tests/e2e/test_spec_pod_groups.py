@@ -24,6 +24,7 @@ SERVED = "--runtime-config=scheduling.k8s.io/v1beta1=true"
 VERSION, CONDITION = "scheduling.k8s.io/v1beta1", "PodGroupInitiallyScheduled"
 SEAT, RACK = "example.com/seat", "example.com/rack"
 NO_SEAT = f"0/1 nodes are available: 1 Insufficient {SEAT}."
+ERROR = "pod group is unschedulable"
 NO_VICTIMS = "pod group preemption: No preemption victims found for incoming preemptor"
 
 
@@ -125,9 +126,10 @@ async def test_gang_without_room_has_the_condition_and_holds_no_node(story: Stor
     await story.node("a", extra={SEAT: "1"})
     await create_group(story, "g", 2)
     await create_members(story, "g", "p1", "p2")
-    message = f"minCount (2) cannot be satisfied: 1 scheduled, 0 remaining, {NO_VICTIMS}"
+    why = f"minCount (2) cannot be satisfied: 1 scheduled, 0 remaining, {NO_VICTIMS}"
+    message = f"{ERROR}, 0/1 placements are available, first placement status: {why}"
     await until_condition(story, "g", "False", "Unschedulable", message)
-    await until_messages(story, message, NO_SEAT)
+    await until_messages(story, f"{ERROR}, {message}", NO_SEAT)
     await story.pod("single", story.spec({SEAT: "1"}))
     assert await story.bound("single") == "a", "the gang holds no node"
     await story.node("b", extra={SEAT: "2"})
@@ -222,15 +224,15 @@ async def test_gang_that_fits_in_no_domain_has_the_condition(story: Story) -> No
     await create_group(story, "g", 3, schedulingConstraints=TOPOLOGY)
     await create_members(story, "g", "p1", "p2", "p3")
     why = f"minCount (3) cannot be satisfied: 2 scheduled, 0 remaining, {NO_VICTIMS}"
-    message = f"0/2 placements are available, first placement status: {why}"
+    message = f"{ERROR}, 0/2 placements are available, first placement status: {why}"
     await until_condition(story, "g", "False", "Unschedulable", message)
-    await until_messages(story, message, message, NO_SEAT)
+    await until_messages(story, f"{ERROR}, {message}", f"{ERROR}, {message}", NO_SEAT)
 
 
 async def test_gang_with_an_unknown_topology_has_no_placement(story: Story) -> None:
     await story.node("a", extra={SEAT: "2"})
     await create_group(story, "g", 2, schedulingConstraints={"topology": [{"key": "example.com/none"}]})
     await create_members(story, "g", "p1", "p2")
-    message = f"no feasible placements found, {NO_VICTIMS}"
-    await until_condition(story, "g", "False", "Unschedulable", message)
+    message = "no feasible placements found"
+    await until_condition(story, "g", "False", "Unschedulable", f"{message}, {NO_VICTIMS}")
     await until_messages(story, message, message)

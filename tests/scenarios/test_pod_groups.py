@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -67,7 +68,8 @@ def test_no_member_is_bound_while_one_of_three_fits_no_node() -> None:
 def test_messages_are_those_of_kube_scheduler() -> None:
     harness = incomplete_gang()
     whole = f"minCount (3) cannot be satisfied: 2 scheduled, 0 remaining, {NO_VICTIMS}"
-    assert sorted(map(harness.pending_message, "abc")) == sorted([NO_CPU, whole, whole])
+    fits = f"pod group is unschedulable, {whole}"
+    assert sorted(map(harness.pending_message, "abc")) == sorted([NO_CPU, fits, fits])
     not_scheduled = {"type": "PodGroupInitiallyScheduled", "status": "False", "reason": "Unschedulable"}
     assert condition(harness) == {**not_scheduled, "message": whole}
     harness.add(node("n2", cpu="1"))
@@ -80,8 +82,10 @@ def test_attempt_ends_as_soon_as_too_few_members_are_left() -> None:
     add_group(harness, min_count=4)
     harness.add(*map(member, "abcde"))
     harness.run()
-    whole = f"minCount (4) cannot be satisfied: 2 scheduled, 1 remaining, {NO_VICTIMS}"
-    assert sorted(map(harness.pending_message, "abcde")) == sorted([NO_CPU, NO_CPU, whole, whole, whole])
+    whole = "minCount (4) cannot be satisfied: 2 scheduled, 1 remaining"
+    fits = f"pod group is unschedulable, {whole}, {NO_VICTIMS}"
+    messages = Counter(map(harness.pending_message, "abcde"))
+    assert messages == {fits: 2, NO_CPU: 2, whole: 1}
 
 
 def test_group_that_never_preempts_has_the_reason() -> None:
@@ -296,7 +300,10 @@ def test_group_that_fits_in_no_domain_has_the_number_of_those() -> None:
     harness.add(*map(member, "abc"))
     harness.run()
     why = f"minCount (3) cannot be satisfied: 2 scheduled, 0 remaining, {NO_VICTIMS}"
-    assert condition(harness)["message"] == f"0/2 placements are available, first placement status: {why}"
+    assert condition(harness)["message"] == (
+        f"pod group is unschedulable, 0/2 placements are available, first placement status: {why}"
+    )
+    assert NO_CPU in map(harness.pending_message, "abc"), "the nodes of the placement are counted"
 
 
 def test_group_without_any_domain_waits_for_the_label() -> None:

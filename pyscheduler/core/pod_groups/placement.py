@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
+from msgspec.structs import replace
 
 from pyscheduler.api.diagnosis import Diagnosis
 from pyscheduler.api.nodes import Mask, NodeTable
@@ -66,6 +67,8 @@ class PlacementSearch:
         """Why the other members have none, by UID; without those that were not tried."""
         self.is_failed_as_a_whole = False
         """True if `failures` have the reason of the whole group."""
+        self.fitting_members: frozenset[str] = frozenset()
+        """UIDs of the members that had a node when the first search failed."""
         self.fitting = 0
         """Number of members that had a node when the first search failed."""
         self.candidate_count = 0
@@ -76,6 +79,8 @@ class PlacementSearch:
         """Mask of the rows that the group may be placed on; None: all."""
         self._within: Mask | None = None
         """Mask of the rows to place members on; None: all."""
+        self._candidate_size: int | None = None
+        """Number of nodes of the current candidate of a PlacementGenerate plugin; None: all nodes are counted."""
         self._infeasible: Failure | None = None
         """Why a plugin has rejected a whole placement; None if none has."""
         self._is_uniform = False
@@ -131,11 +136,12 @@ class PlacementSearch:
         """Place the members on the candidate with the best score. Return True if enough are placed; else none is."""
         context, group = self._context, self._group
         pods, needed = [queued.pod for queued in members], context.groups.needed_count(group)
-        first: tuple[dict[str, Failure], int, str] | None = None
+        first: tuple[dict[str, Failure], frozenset[str], int, str] | None = None
         found: list[ScoredPlacement] = []
         for candidate, mask in tightest_first(candidates, context.state.table(), pods, needed):
+            self._candidate_size = len(candidate.nodes)
             if not self._place_within(members, mask):
-                first = first or (self.failures, self.fitting, self.missing)
+                first = first or (self.failures, self.fitting_members, self.fitting, self.missing)
                 continue
             if len(candidates) == 1 or not profile.placement_score:
                 return True
@@ -152,8 +158,9 @@ class PlacementSearch:
             if first is None:  # all lack resources: one is tried for the reasons
                 within = np.zeros(len(context.state), np.bool_)
                 within[candidates[0].nodes] = True
+                self._candidate_size = len(candidates[0].nodes)
                 return self._place_within(members, within)
-            self.failures, self.fitting, self.missing = first
+            self.failures, self.fitting_members, self.fitting, self.missing = first
             return False
         try:
             ranked = by_total_score(profile, group, found) if len(found) > 1 else found
@@ -206,6 +213,7 @@ class PlacementSearch:
         if self._place_by_score(largest_first) and self._is_feasible(largest_first):
             return True
         self.fitting, self.missing = len(self.placed), self._missing_resources(largest_first)
+        self.fitting_members = frozenset(assumed.pod.uid for assumed in self.placed)
         self.undo()
         if self._is_uniform:
             return False  # equal pods: another order or another node leaves no more room
@@ -377,7 +385,8 @@ class PlacementSearch:
             report_plugin_failure(context, failed)
             return Failure.of_plugin(failed)
         if isinstance(result, Diagnosis):
-            return Failure.fit_error(result)
+            size = self._candidate_size  # kube-scheduler's snapshot has the nodes of the placement only
+            return Failure.fit_error(result if size is None else replace(result, total_nodes=size))
         node = result.node
         if node_name := nominator.node_of.get(pod.uid):
             self._nominations[pod.uid] = node_name

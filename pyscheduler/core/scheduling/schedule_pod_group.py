@@ -223,9 +223,9 @@ def _failures_of_all(
     if search.is_failed_as_a_whole or group.key.api == SINGLE_POD or not context.groups.shortage(group, ()):
         return kubernetes_texts.as_whole(group, failures) if search.is_failed_as_a_whole else failures
     if kubernetes_texts.is_used_by(group):
-        scheduled = search.fitting + context.groups[group.key].started_count
+        started = context.groups[group.key].started_count
         return kubernetes_texts.failures_of_members(
-            group, queued.members, search.failures, scheduled=scheduled, candidates=search.candidate_count
+            group, queued.members, search.failures, search.fitting_members, started, search.candidate_count
         )
     uid, first = next(iter(search.failures.items()))
     name, started = queued.members[uid].pod.name, context.groups[group.key].started_count
