@@ -116,6 +116,8 @@ class PodGroup(Struct, frozen=True):
     """Number of subgroups below which no pod of the group is scheduled."""
     subgroup_of: Callable[[Pod], PodGroupKey | None] | None = None
     """Returns the subgroup that a pod is in; None for a pod in no subgroup. None if there are no subgroups."""
+    error: str = ""
+    """Why no pod of the group can be scheduled: each attempt ends in this error. "" if they can."""
     has_kubernetes_messages: bool = False
     """True if the messages of the group and of its pods are those of kube-scheduler's pod group cycle."""
     accounts: tuple[str, ...] = ()

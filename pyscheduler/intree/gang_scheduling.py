@@ -124,8 +124,6 @@ class GangScheduling(PreEnqueuePlugin, PermitPlugin, PodGroupPlugin):
         obj = self.handle.objects[kind][key.namespace, key.name]
         spec, meta = _mapping(obj, "spec"), _mapping(obj, "metadata")
         priority = spec.get("priority") or 0
-        if text := _mismatch(members, priority):
-            return Rejection(text, resolvable=False)
         min_count = _min_count(obj)
         constraints = _mapping(spec, "schedulingConstraints").get("topology") or ()
         return PodGroup(
@@ -139,6 +137,7 @@ class GangScheduling(PreEnqueuePlugin, PermitPlugin, PodGroupPlugin):
             created=meta.get("creationTimestamp") or "",
             uid=meta.get("uid") or "",
             kind=kind,
+            error=_mismatch(members, priority),
             has_kubernetes_messages=True,
             condition_type="PodGroupScheduled" if kind.version == "v1alpha2" else "PodGroupInitiallyScheduled",
         )

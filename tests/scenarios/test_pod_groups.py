@@ -30,7 +30,9 @@ def member(name: str, group: str = "team") -> PodBuilder:
 
 def add_group(harness: Harness, name: str = "team", min_count: int = 3, **fields: Any) -> None:
     spec = {"schedulingPolicy": {"gang": {"minCount": min_count}}, **fields}
-    harness.add_object(POD_GROUPS[0], {"metadata": {"namespace": "default", "name": name}, "spec": spec})
+    harness.add_object(
+        POD_GROUPS[0], {"metadata": {"namespace": "default", "name": name, "uid": f"uid-of-{name}"}, "spec": spec}
+    )
 
 
 def room_for_two() -> Harness:
@@ -238,6 +240,59 @@ def test_result_of_preemption_is_in_the_condition() -> None:
     written = [command.message for command in harness.commands if isinstance(command, PatchPodGroup)]
     reason = "pod group preemption: found a placement for podgroup, preempting 1 victims"
     assert written[0] == f"minCount (2) cannot be satisfied: 1 scheduled, 0 remaining, {reason}"
+
+
+def test_event_of_a_victim_names_the_group() -> None:
+    harness = room_for_two()
+    harness.add(pod("low").requests(cpu="2"))
+    harness.run()
+    add_group(harness, min_count=2, priority=100)
+    harness.add(*(member(name).priority(100) for name in "ab"))
+    harness.run()
+    assert ("Preempted", "Preempted by podgroup uid-of-team on node cluster") in harness.events("low")
+
+
+def test_group_of_pods_with_another_priority_fails_with_the_error() -> None:
+    harness = room_for_two()
+    add_group(harness, min_count=2)
+    harness.add(member("a"), member("b").priority(7))
+    harness.run()
+    text = "all pods in a single pod group should have the same priority as the pod group's priority, got 7 and 0"
+    assert harness.assignments == {}
+    assert {harness.pending_message(name) for name in "ab"} == {text}
+    assert condition(harness) == {
+        "type": "PodGroupInitiallyScheduled",
+        "status": "False",
+        "reason": "SchedulerError",
+        "message": text,
+    }
+    harness.delete_pod("b")
+    harness.add(member("c"))
+    harness.advance(15)
+    assert set(harness.assignments) == {"a", "c"}
+
+
+def test_pending_pods_of_another_scheduler_do_not_count() -> None:
+    harness = room_for_two()
+    add_group(harness)
+    harness.add(member("a"), member("b"), member("c").scheduler("theirs"))
+    harness.run()
+    assert harness.assignments == {}
+    harness.add(node("n2"), member("c").scheduler("theirs").on("n2"))
+    harness.advance(15)
+    assert condition(harness)["reason"] == "SchedulerError", "it differs from the others, as in kube-scheduler"
+
+
+def test_group_without_its_object_starts_again_once_it_is_there() -> None:
+    harness = room_for_two()
+    add_group(harness, min_count=2)
+    harness.add(member("a"), member("b"))
+    harness.remove_object(POD_GROUPS[0], "team")
+    harness.advance(30)
+    assert harness.assignments == {}
+    add_group(harness, min_count=2)
+    harness.advance(15)
+    assert harness.assignments == {"a": "n1", "b": "n1"}
 
 
 # -- topology ----------------------------------------------------------------------------------------------------------

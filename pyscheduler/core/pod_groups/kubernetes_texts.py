@@ -27,6 +27,13 @@ def is_used_by(group: PodGroup) -> bool:
     return group.has_kubernetes_messages
 
 
+def preemptor(group: PodGroup, node_name: str) -> str:
+    """Return the name of the group and its node for the events of its victims; kube-scheduler has one for all nodes."""
+    if is_used_by(group):
+        return f"podgroup {group.uid} on node cluster"
+    return f"podgroup {group.key} on node {node_name}"
+
+
 def add_never(group: PodGroup, failures: dict[str, Failure]) -> None:
     """Add to the failures that the group may not preempt."""
     _add(group, failures, _NEVER)

@@ -129,6 +129,9 @@ def _start_whole_group(
 def _place(context: Context, search: PlacementSearch, group: PodGroup, queued: QueuedPodGroup, now: float) -> Waits:
     """Place the members and run Permit. Otherwise none is placed, and the search has the reasons."""
     groups = context.groups
+    if group.error:
+        search.fail(queued.members, Failure.error(group.error))
+        return {}
     if context.reservations.is_vacant:
         backfill.begin_attempt(context, queued, now)
     if groups.quota is not None and (before := context.quota_waits.begin_attempt(queued, group)) is not None:
@@ -293,7 +296,7 @@ def _run_preemption(
         command
         for node_name, victims in found.victims.items()
         for command in prepare_candidate(
-            context, queued.pod, node_name, victims, plugin, now, by=f"podgroup {group.key}"
+            context, queued.pod, node_name, victims, plugin, now, by=kubernetes_texts.preemptor(group, node_name)
         )
     ]
 

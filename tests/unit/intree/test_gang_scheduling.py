@@ -249,8 +249,8 @@ SAME = "all pods in a single pod group should have the same"
     ],
     ids=["scheduler", "priority", "preemption policy"],
 )
-def test_group_of_different_pods_is_rejected_in_kube_schedulers_words(members: list[PodBuilder], text: str) -> None:
-    assert group_with(members) == unresolvable(text)
+def test_group_of_different_pods_has_the_error_of_kube_scheduler(members: list[PodBuilder], text: str) -> None:
+    assert group_with(members).error == text
 
 
 def test_members_of_a_missing_group_wait() -> None:
