@@ -19,7 +19,8 @@ from tests.e2e.workloads import placed, unscheduled
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
-GATES = "--feature-gates=GenericWorkload=true,TopologyAwareWorkloadScheduling=true"
+GENERIC_WORKLOAD = "--feature-gates=GenericWorkload=true"
+TOPOLOGY_AWARE = f"{GENERIC_WORKLOAD},TopologyAwareWorkloadScheduling=true"
 SERVED = "--runtime-config=scheduling.k8s.io/v1beta1=true"
 VERSION, CONDITION = "scheduling.k8s.io/v1beta1", "PodGroupInitiallyScheduled"
 SEAT, RACK = "example.com/seat", "example.com/rack"
@@ -28,23 +29,29 @@ ERROR = "pod group is unschedulable"
 NO_VICTIMS = "pod group preemption: No preemption victims found for incoming preemptor"
 
 
+@pytest.fixture(scope="module", params=[GENERIC_WORKLOAD, TOPOLOGY_AWARE], ids=["workload", "topology"])
+def gates(request: pytest.FixtureRequest) -> str:
+    """Feature gates of the control plane and of both schedulers."""
+    return str(request.param)
+
+
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def gated_plane(request: pytest.FixtureRequest) -> AsyncIterator[Plane]:
+async def gated_plane(request: pytest.FixtureRequest, gates: str) -> AsyncIterator[Plane]:
     """The real control plane with the feature gates of pod groups."""
     if request.config.getoption("--control-plane", default="") != REAL:
         pytest.skip("needs the real control plane: pytest tests/e2e --control-plane=real")
-    extra = dict.fromkeys(("kube-controller-manager", "kube-scheduler"), (GATES,))
-    async with real(request.config, Options(extra={**extra, "kube-apiserver": (GATES, SERVED)})) as plane:
+    extra = dict.fromkeys(("kube-controller-manager", "kube-scheduler"), (gates,))
+    async with real(request.config, Options(extra={**extra, "kube-apiserver": (gates, SERVED)})) as plane:
         yield plane
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session", params=CONTENDERS)
 async def gated_contender(
-    request: pytest.FixtureRequest, gated_plane: Plane, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest, gated_plane: Plane, gates: str, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[str]:
     """Each of the two schedulers in turn."""
     name: str = request.param
-    async with contending(name, gated_plane, tmp_path_factory.mktemp(name), [GATES]):
+    async with contending(name, gated_plane, tmp_path_factory.mktemp(name), [gates]):
         yield name
 
 
@@ -78,6 +85,14 @@ async def until_condition(story: Story, group: str, status: str, reason: str, me
 
     expected = {"status": status, "reason": reason, "message": message}
     await story.api.until(f"{story.at(VERSION, 'podgroups')}/{group}", lambda found: shown(found) == expected)
+
+
+async def until_condition_with(story: Story, group: str, words: str) -> None:
+    """Wait until the message of the PodGroup's condition contains these words."""
+    path = f"{story.at(VERSION, 'podgroups')}/{group}"
+    await story.api.until(
+        path, lambda found: any(words in each["message"] for each in found.get("status", {}).get("conditions") or ())
+    )
 
 
 async def until_messages(story: Story, *messages: str) -> None:
@@ -122,12 +137,13 @@ async def test_pods_of_a_basic_group_start_one_by_one(story: Story) -> None:
     await story.unschedulable_with("p3", NO_SEAT)
 
 
-async def test_gang_without_room_has_the_condition_and_holds_no_node(story: Story) -> None:
+async def test_gang_without_room_has_the_condition_and_holds_no_node(story: Story, gates: str) -> None:
     await story.node("a", extra={SEAT: "1"})
     await create_group(story, "g", 2)
     await create_members(story, "g", "p1", "p2")
     why = f"minCount (2) cannot be satisfied: 1 scheduled, 0 remaining, {NO_VICTIMS}"
-    message = f"{ERROR}, 0/1 placements are available, first placement status: {why}"
+    placements = f"{ERROR}, 0/1 placements are available, first placement status: "
+    message = f"{placements if gates == TOPOLOGY_AWARE else ''}{why}"
     await until_condition(story, "g", "False", "Unschedulable", message)
     await until_messages(story, f"{ERROR}, {message}", NO_SEAT)
     await story.pod("single", story.spec({SEAT: "1"}))
@@ -194,6 +210,36 @@ async def test_gang_evicts_nothing_if_it_would_not_fit(story: Story) -> None:
     assert "deletionTimestamp" not in found["metadata"]
 
 
+async def test_victim_of_a_group_has_an_event(story: Story) -> None:
+    await story.node("a", extra={SEAT: "1"})
+    low, high = await story.priority("low", 100), await story.priority("high", 1000)
+    await story.pod("victim", story.spec({SEAT: "1"}, priorityClassName=low))
+    await story.bound("victim")
+    await create_group(story, "g", 1, priorityClassName=high)
+    await create_members(story, "g", "p1", priority=high)
+    assert await story.bound("p1") == "a"
+    [event] = await story.events("victim", "Preempted")
+    group = await story.api.get(f"{story.at(VERSION, 'podgroups')}/g")
+    assert event["note"] == f"Preempted by podgroup {group['metadata']['uid']} on node cluster"
+
+
+async def test_group_of_pods_with_another_priority_has_the_error(story: Story) -> None:
+    await story.node("a", extra={SEAT: "2"})
+    await create_group(story, "g", 2)
+    high = await story.priority("high", 1000)
+    await create_members(story, "g", "p1", "p2", priority=high)
+    message = "all pods in a single pod group should have the same priority as the pod group's priority, got 1000 and 0"
+    await until_condition(story, "g", "False", "SchedulerError", message)
+    await until_messages(story, message, message)
+
+
+async def test_attempt_ends_once_too_few_pods_are_left(story: Story) -> None:
+    await story.node("a", extra={SEAT: "2"})
+    await create_group(story, "g", 4)
+    await create_members(story, "g", "p1", "p2", "p3", "p4")
+    await until_condition_with(story, "g", "minCount (4) cannot be satisfied: 2 scheduled, 1 remaining")
+
+
 async def racks(story: Story, **seats: int) -> None:
     """Create a node for each rack, with this many seats."""
     for name, count in seats.items():
@@ -203,6 +249,7 @@ async def racks(story: Story, **seats: int) -> None:
 TOPOLOGY = {"topology": [{"key": RACK}]}
 
 
+@pytest.mark.parametrize("gates", [TOPOLOGY_AWARE], ids=["topology"], indirect=True)
 async def test_gang_is_placed_in_the_domain_with_room(story: Story) -> None:
     await racks(story, r1=2, r2=3, r3=2)
     await create_group(story, "g", 3, schedulingConstraints=TOPOLOGY)
@@ -212,6 +259,7 @@ async def test_gang_is_placed_in_the_domain_with_room(story: Story) -> None:
     await story.unschedulable("p4")
 
 
+@pytest.mark.parametrize("gates", [TOPOLOGY_AWARE], ids=["topology"], indirect=True)
 async def test_domain_in_which_most_pods_fit_is_preferred(story: Story) -> None:
     await racks(story, r1=2, r2=4, r3=3)
     await create_members(story, "g", "p1", "p2", "p3", "p4")
@@ -219,6 +267,7 @@ async def test_domain_in_which_most_pods_fit_is_preferred(story: Story) -> None:
     assert await story.places(4) == {"r2": 4}
 
 
+@pytest.mark.parametrize("gates", [TOPOLOGY_AWARE], ids=["topology"], indirect=True)
 async def test_gang_that_fits_in_no_domain_has_the_condition(story: Story) -> None:
     await racks(story, r1=2, r2=2)
     await create_group(story, "g", 3, schedulingConstraints=TOPOLOGY)
@@ -229,6 +278,7 @@ async def test_gang_that_fits_in_no_domain_has_the_condition(story: Story) -> No
     await until_messages(story, f"{ERROR}, {message}", f"{ERROR}, {message}", NO_SEAT)
 
 
+@pytest.mark.parametrize("gates", [TOPOLOGY_AWARE], ids=["topology"], indirect=True)
 async def test_gang_with_an_unknown_topology_has_no_placement(story: Story) -> None:
     await story.node("a", extra={SEAT: "2"})
     await create_group(story, "g", 2, schedulingConstraints={"topology": [{"key": "example.com/none"}]})
