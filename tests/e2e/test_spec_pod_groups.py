@@ -95,6 +95,15 @@ async def until_condition_with(story: Story, group: str, words: str) -> None:
     )
 
 
+async def until_messages_with(story: Story, words: str, count: int) -> None:
+    """Wait until so many pods without a node have a PodScheduled message with these words."""
+
+    def have(found: Json) -> bool:
+        return sum(words in unscheduled(each) for each in found["items"] if "nodeName" not in each["spec"]) == count
+
+    await story.api.until(story.pods, have)
+
+
 async def until_messages(story: Story, *messages: str) -> None:
     """Wait until the pods without a node have these PodScheduled messages, in any order."""
 
@@ -238,6 +247,47 @@ async def test_attempt_ends_once_too_few_pods_are_left(story: Story) -> None:
     await create_group(story, "g", 4)
     await create_members(story, "g", "p1", "p2", "p3", "p4")
     await until_condition_with(story, "g", "minCount (4) cannot be satisfied: 2 scheduled, 1 remaining")
+
+
+async def test_group_is_nominated_while_its_victims_terminate(story: Story) -> None:
+    node = await story.node("a", extra={SEAT: "2"})
+    low, high = await story.priority("low", 100), await story.priority("high", 1000)
+    await story.pod("victim", story.spec({SEAT: "1"}, priorityClassName=low))
+    await story.bound("victim")
+    story.stop_kubelet("a")
+    await create_group(story, "g", 2, priorityClassName=high)
+    await create_members(story, "g", "p1", "p2", priority=high)
+    for name in ("p1", "p2"):
+        await story.api.until(f"{story.pods}/{name}", lambda found: found["status"].get("nominatedNodeName") == node)
+    await until_condition_with(story, "g", "pod group preemption: ")
+    await until_messages_with(story, "pod group preemption: ", 1)
+    await story.delete_pod("victim")
+    assert await story.places(2) == {"a": 2}
+    await until_condition(story, "g", "True", "Scheduled", "")
+
+
+async def test_group_that_never_preempts_has_the_reason(story: Story) -> None:
+    await story.node("a", extra={SEAT: "1"})
+    never = await story.priority("never", 1000, preemptionPolicy="Never")
+    await create_group(story, "g", 2, priorityClassName=never)
+    await create_members(story, "g", "p1", "p2", priority=never)
+    await until_condition_with(story, "g", "pod group preemption: not eligible due to preemptionPolicy=Never.")
+
+
+async def test_disruption_budget_is_violated_last(story: Story) -> None:
+    await story.node("a", extra={SEAT: "2"})
+    low, high = await story.priority("low", 100), await story.priority("high", 1000)
+    for name in ("kept", "evicted"):
+        await story.pod(name, story.spec({SEAT: "1"}, priorityClassName=low), {"app": name})
+        await story.bound(name)
+    budget = {"selector": {"matchLabels": {"app": "kept"}}, "minAvailable": 1}
+    await story.api.create(story.at("policy/v1", "poddisruptionbudgets"), {"metadata": {"name": "b"}, "spec": budget})
+    budgets = f"{story.at('policy/v1', 'poddisruptionbudgets')}/b"
+    await story.api.until(budgets, lambda found: found.get("status", {}).get("observedGeneration") == 1)
+    await create_group(story, "g", 1, priorityClassName=high)
+    await create_members(story, "g", "p1", priority=high)
+    assert await story.bound("p1") == "a"
+    await story.exactly({"kept", "p1"})
 
 
 async def racks(story: Story, **seats: int) -> None:

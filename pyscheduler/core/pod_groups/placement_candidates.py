@@ -18,12 +18,18 @@ from pyscheduler.api.normalize import MAX_NODE_SCORE
 from pyscheduler.api.outcome import Rejection
 from pyscheduler.api.pod import Pod
 from pyscheduler.api.pod_group import PodGroup
-from pyscheduler.api.pod_group_cycle import Placement, PlacementCandidate, PlacementScorePlugin
+from pyscheduler.api.pod_group_cycle import (
+    Placement,
+    PlacementCandidate,
+    PlacementGeneratePlugin,
+    PlacementScorePlugin,
+)
 from pyscheduler.api.return_values import InvalidReturnValue
 from pyscheduler.core.context import Context
 from pyscheduler.core.framework.plugin_calls import call_guarded
 from pyscheduler.core.framework.plugin_failure import PluginFailed
 from pyscheduler.core.framework.profile import Profile
+from pyscheduler.core.framework.result_checks import check_result
 from pyscheduler.core.scheduling.failure import UNSCHEDULABLE, Failure
 from pyscheduler.core.scheduling.failure_handler import report_plugin_failure
 
@@ -40,14 +46,8 @@ def generate_placements(context: Context, profile: Profile, group: PodGroup) -> 
     nodes = context.state.table()
     with context.instrument.point(PLACEMENT_GENERATE, profile.name) as point:
         try:
-            result = call_guarded(
-                plugin.name,
-                PLACEMENT_GENERATE,
-                plugin.generate_placements,
-                group,
-                scheduled_members(context, group),
-                nodes,
-            )
+            scheduled = scheduled_members(context, group)
+            result = call_guarded(plugin.name, PLACEMENT_GENERATE, _generated, plugin, group, scheduled, nodes)
         except PluginFailed as failed:
             report_plugin_failure(context, failed)
             return Failure.of_plugin(failed)
@@ -58,6 +58,24 @@ def generate_placements(context: Context, profile: Profile, group: PodGroup) -> 
         message = result.message if isinstance(result, Rejection) else "no feasible placements found"
         point.status = "Unschedulable"
         return Failure(message, UNSCHEDULABLE, frozenset({plugin.name}), nominate="")
+
+
+def _generated(
+    plugin: PlacementGeneratePlugin, group: PodGroup, scheduled: Sequence[tuple[Pod, NodeInfo]], nodes: NodeTable
+) -> Sequence[PlacementCandidate] | Rejection | None:
+    """Return the result of the plugin. InvalidReturnValue if it is not valid."""
+    method = plugin.generate_placements
+    result = method(group, scheduled, nodes)
+    check_result(PLACEMENT_GENERATE, method, result)
+    for candidate in () if result is None or isinstance(result, Rejection) else result:
+        if not isinstance(candidate, PlacementCandidate):
+            raise InvalidReturnValue(method, candidate, "PlacementCandidates")
+        rows: object = candidate.nodes
+        if not isinstance(rows, np.ndarray) or rows.dtype.kind not in "iu" or rows.ndim != 1:
+            raise InvalidReturnValue(method, rows, "candidates with an array of indexes")
+        if len(rows) and not 0 <= rows.min() <= rows.max() < len(nodes):
+            raise InvalidReturnValue(method, rows, f"indexes below {len(nodes)}", shown=f"index {rows.max()}")
+    return result
 
 
 def scheduled_members(context: Context, group: PodGroup) -> list[tuple[Pod, NodeInfo]]:
