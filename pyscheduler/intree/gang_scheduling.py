@@ -123,9 +123,12 @@ class GangScheduling(PreEnqueuePlugin, PermitPlugin, PodGroupPlugin):
             return _missing(key.name)
         obj = self.handle.objects[kind][key.namespace, key.name]
         spec, meta = _mapping(obj, "spec"), _mapping(obj, "metadata")
-        priority = spec.get("priority") or 0
-        min_count = _min_count(obj)
-        constraints = _mapping(spec, "schedulingConstraints").get("topology") or ()
+        priority, min_count = spec.get("priority") or 0, _min_count(obj)
+        topology = _mapping(spec, "schedulingConstraints").get("topology") or ()
+        if not isinstance(priority, int):
+            return _invalid(key, "priority", priority)
+        if not isinstance(topology, Sequence) or not all(_has_key(each) for each in topology):
+            return _invalid(key, "schedulingConstraints.topology", topology)
         return PodGroup(
             key=key,
             min_count=1 if min_count is None else max(1, min_count),
@@ -133,7 +136,7 @@ class GangScheduling(PreEnqueuePlugin, PermitPlugin, PodGroupPlugin):
             # Of all members the same, as checked before.
             may_preempt=all(pod.spec.preemption_policy != "Never" for pod in members),
             disruption_mode=_disruption_mode(spec.get("disruptionMode")),
-            topology=tuple(TopologyConstraint(str(each["key"])) for each in constraints),
+            topology=tuple(TopologyConstraint(each["key"]) for each in topology),
             created=meta.get("creationTimestamp") or "",
             uid=meta.get("uid") or "",
             kind=kind,
@@ -178,6 +181,15 @@ def _group_of(pod: Pod) -> tuple[str, str] | None:
 def _missing(name: str) -> Rejection:
     """Return the Rejection of the pods of a PodGroup that does not exist, in kube-scheduler's words."""
     return Rejection(f'waiting for pods\'s pod group "{name}" to appear in scheduling queue', resolvable=False)
+
+
+def _invalid(key: PodGroupKey, field: str, value: object) -> Rejection:
+    """Return the Rejection of a PodGroup that the API server of Kubernetes would not have accepted."""
+    return Rejection(f"PodGroup {key}: spec.{field}: Invalid value: {str(value)[:100]}", resolvable=False)
+
+
+def _has_key(constraint: object) -> bool:
+    return isinstance(constraint, Mapping) and isinstance(constraint.get("key"), str)
 
 
 def _mismatch(members: Collection[Pod], priority: int) -> str:

@@ -253,6 +253,30 @@ def test_group_of_different_pods_has_the_error_of_kube_scheduler(members: list[P
     assert group_with(members).error == text
 
 
+@pytest.mark.parametrize(
+    ("spec", "text"),
+    [
+        ({"priority": "high"}, "spec.priority: Invalid value: high"),
+        ({"schedulingConstraints": {"topology": 3}}, "spec.schedulingConstraints.topology: Invalid value: 3"),
+        ({"schedulingConstraints": {"topology": [{}]}}, "spec.schedulingConstraints.topology: Invalid value: [{}]"),
+        (
+            {"schedulingConstraints": {"topology": ["rack"]}},
+            "spec.schedulingConstraints.topology: Invalid value: ['rack']",
+        ),
+    ],
+)
+def test_field_that_only_a_custom_resource_may_have_is_named(spec: dict[str, Any], text: str) -> None:
+    assert group_with(**spec) == unresolvable(f"PodGroup default/team: {text}")
+
+
+@pytest.mark.parametrize("spec", [None, {}, {"schedulingPolicy": 3}, {"schedulingPolicy": {"gang": {"minCount": "3"}}}])
+def test_group_without_a_valid_policy_needs_one_pod(spec: object) -> None:
+    broken = {"metadata": {"namespace": "default", "name": "team"}, "spec": spec}
+    found = GangFixture(broken, members=THREE).plugin.pod_group(KEY, [THREE[0].build()])
+    assert isinstance(found, PodGroup)
+    assert found.min_count == 1
+
+
 def test_members_of_a_missing_group_wait() -> None:
     assert GangFixture().plugin.pod_group(KEY, [THREE[0].build()]) == unresolvable(NO_GROUP)
 
