@@ -84,7 +84,15 @@ from pyscheduler.api.pod_group import (
     PodGroupKey,
     TopologyConstraint,
 )
-from pyscheduler.api.pod_group_cycle import NominateGroup, Placement, PlacementFeasiblePlugin, PodGroupPostFilterPlugin
+from pyscheduler.api.pod_group_cycle import (
+    NominateGroup,
+    Placement,
+    PlacementCandidate,
+    PlacementFeasiblePlugin,
+    PlacementGeneratePlugin,
+    PlacementScorePlugin,
+    PodGroupPostFilterPlugin,
+)
 from pyscheduler.api.pod_group_plugins import PodGroupPlugin, QuotaPlugin
 from pyscheduler.api.preemption import Candidate, PreemptionPlugin, PreemptionSearch, found_placement
 from pyscheduler.api.qos import QoSClass
@@ -159,7 +167,10 @@ __all__ = [
     "PendingEvictions",
     "PermitPlugin",
     "Placement",
+    "PlacementCandidate",
     "PlacementFeasiblePlugin",
+    "PlacementGeneratePlugin",
+    "PlacementScorePlugin",
     "Plugin",
     "Pod",
     "PodAttributes",

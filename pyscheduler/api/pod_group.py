@@ -30,7 +30,9 @@ class DisruptionMode(enum.StrEnum):
     """Which pods of a group preemption may evict (spec.disruptionMode)."""
 
     SINGLE = "Single"
-    """Any number of them."""
+    """Each pod above the minimum by itself; those that the group needs together."""
+    POD = "Pod"
+    """Each pod by itself, also those that the group needs, as in kube-scheduler."""
     ALL = "All"
     """All or none."""
 
@@ -114,6 +116,10 @@ class PodGroup(Struct, frozen=True):
     """Number of subgroups below which no pod of the group is scheduled."""
     subgroup_of: Callable[[Pod], PodGroupKey | None] | None = None
     """Returns the subgroup that a pod is in; None for a pod in no subgroup. None if there are no subgroups."""
+    error: str = ""
+    """Why no pod of the group can be scheduled: each attempt ends in this error. "" if they can."""
+    has_kubernetes_messages: bool = False
+    """True if the messages of the group and of its pods are those of kube-scheduler's pod group cycle."""
     accounts: tuple[str, ...] = ()
     """Users and groups of users that the usage counts toward, by `QuotaPlugin.accounts_of`."""
 

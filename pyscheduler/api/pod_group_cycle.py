@@ -1,4 +1,4 @@
-"""Extension points in the scheduling cycle of a pod group, as in kube-scheduler 1.37 (KEP-4671, KEP-6076)."""
+"""Extension points in the scheduling cycle of a pod group, as in kube-scheduler 1.37 (KEP-4671, KEP-5732, KEP-6076)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from pyscheduler.api.nodes import NodeInfo
+from pyscheduler.api.nodes import Ints, NodeInfo, NodeTable
 from pyscheduler.api.outcome import Rejection
 from pyscheduler.api.plugin import Plugin
 from pyscheduler.api.pod import Pod
@@ -22,6 +22,40 @@ class Placement(Struct, frozen=True, eq=False):
     """Pods with the node that each has already, or would get. They are counted on it."""
     remaining: Sequence[Pod]
     """Pods that would get no node."""
+
+
+class PlacementCandidate(Struct, frozen=True, eq=False):
+    """Nodes among which all pods of a group may be placed."""
+
+    name: str
+    """Name for messages, such as the value of a node label."""
+    nodes: Ints
+    """Indexes of the nodes in the table of `generate_placements`."""
+
+
+class PlacementGeneratePlugin(Plugin):
+    """Choice of the sets of nodes that are tried for a group. The first plugin of a profile runs."""
+
+    @abstractmethod
+    def generate_placements(
+        self, group: PodGroup, scheduled: Sequence[tuple[Pod, NodeInfo]], nodes: NodeTable
+    ) -> Sequence[PlacementCandidate] | Rejection | None:
+        """Return the candidates, or why there are none; None leaves the choice to the scheduler.
+
+        `scheduled` are the pods of the group with their nodes, `nodes` are all nodes of the cluster.
+        """
+
+
+class PlacementScorePlugin(Plugin):
+    """Score of a whole placement. It runs if a group fits more than one candidate of a PlacementGenerate plugin."""
+
+    @abstractmethod
+    def score_placement(self, placement: Placement, nodes: NodeTable) -> int:
+        """Return the score of a placement, 0 to 100 unless it is normalized. `nodes` are those of the candidate."""
+
+    def normalize_placement_scores(self, group: PodGroup, scores: Sequence[int]) -> Sequence[int]:  # noqa: ARG002
+        """Return the scores of all candidates that fit, 0 to 100, in the same order."""
+        return scores
 
 
 class PlacementFeasiblePlugin(Plugin):

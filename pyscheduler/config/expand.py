@@ -23,11 +23,8 @@ from pyscheduler.core.framework.registry import POINTS, PluginRegistration
 
 _MAX_INT64 = 2**63 - 1
 _ALL = "*"
-_PLACEMENT_POINTS = {
-    "placementGenerate": ("PlacementGeneratePlugin", ("TopologyPlacementGenerator",)),
-    "placementScore": ("PlacementScorePlugin", ("NodeResourcesFit", "PodGroupPodsCount")),
-}
-"""Interfaces and in-tree plugins of kube-scheduler at the extension points behind alpha feature gates."""
+_WEIGHTED = ("score", "placementScore")
+"""Extension points with weights."""
 _SETS = {f.key: f.name for f in fields_of(Plugins)}
 
 
@@ -86,8 +83,6 @@ class _Expansion:
         self._path = path
 
     def spec(self, percentage: int | None) -> ProfileSpec:
-        for point in _PLACEMENT_POINTS:
-            self._check_placement(point)
         multi = self._merged()
         points = {point: self._expanded(point, multi) for point in POINTS}
         # Errors that follow from a reported one are not reported.
@@ -124,7 +119,11 @@ class _Expansion:
         spread = self._once((e for e in expanded if e.name not in explicit_names), point)
         first = [e for e in explicit if e.name in both]
         last = [e for e in explicit if e.name not in both]
-        return tuple(self._with_weight(e, point) for e in (*first, *spread, *last))
+        entries = [*first, *spread, *last]
+        if point == "podGroup" and not all(e.plugin.in_tree for e in entries):
+            # A plugin of the user, such as PodGroups, replaces GangScheduling: a profile has one.
+            entries = [e for e in entries if not e.plugin.in_tree]
+        return tuple(self._with_weight(e, point) for e in entries)
 
     def _explicit(self, point: str) -> list[_Entry]:
         implementing = []
@@ -146,7 +145,7 @@ class _Expansion:
         return list(unique.values())
 
     def _with_weight(self, entry: _Entry, point: str) -> _Entry:
-        if point != "score":
+        if point not in _WEIGHTED:
             return msgspec.structs.replace(entry, weight=0)
         # The default weight is 1 for in-tree plugins; other plugins may define their own.
         default = 1 if entry.plugin.in_tree else getattr(entry.plugin.cls, "weight", 1)
@@ -186,25 +185,6 @@ class _Expansion:
             self._report.add(path, self._catalogue.explain_unknown(name) or unknown)
         return plugin
 
-    def _check_placement(self, point: str) -> None:
-        """Report plugins that kube-scheduler would reject at an extension point that this scheduler does not run."""
-        kind, implementing = _PLACEMENT_POINTS[point]
-        names: set[str] = set()
-        for i, ref in enumerate(self._set(point).enabled):
-            path = f"{self._path}.plugins.{point}.enabled[{i}].name"
-            name = self._catalogue.name_of(ref.name)
-            if self._report.has_related_problem(path):
-                continue
-            if name in names:
-                self._report.add(path, f'plugin "{name}" already registered as "{kind}"')
-            elif name in implementing:
-                self._report.warn(f'{path}: plugin "{name}" does nothing: the feature gates that it needs are off')
-            elif name in self._catalogue.registry or name in self._catalogue.unimplemented:
-                self._report.add(path, f'plugin "{name}" does not extend {kind} plugin')
-            else:
-                self._report.add(path, f'{kind} "{name}" does not exist{self._catalogue.hint(name)}')
-            names.add(name)
-
     def _check(self, points: Mapping[str, tuple[_Entry, ...]]) -> None:
         name = self._profile.scheduler_name
         sorts = [e.name for e in points["queueSort"]]
@@ -216,10 +196,12 @@ class _Expansion:
         if not points["bind"]:
             text = f'at least one bind plugin is needed for profile with scheduler name "{name}"'
             self._report.add(f"{self._path}.plugins.bind", text)
-        weights = [e.weight for e in points["score"]]
-        # kube-scheduler reports this text for negative weights, too.
-        if min(weights, default=0) < 0 or sum(weights) * MAX_NODE_SCORE > _MAX_INT64:
-            self._report.add(f"{self._path}.plugins.score", "total score of Score plugins could overflow")
+        for point in _WEIGHTED:
+            weights = [e.weight for e in points[point]]
+            # kube-scheduler reports this text for negative weights, too.
+            if min(weights, default=0) < 0 or sum(weights) * MAX_NODE_SCORE > _MAX_INT64:
+                kind = POINTS[point].__name__.removesuffix("Plugin")
+                self._report.add(f"{self._path}.plugins.{point}", f"total score of {kind} plugins could overflow")
 
     def _args(self, used: Iterable[PluginRegistration]) -> dict[str, Any]:
         """Return the args of all enabled plugins; those of other plugins are validated only."""

@@ -18,6 +18,7 @@ from pyscheduler.config.problems import did_you_mean
 TARGET = "1.37"
 """Kubernetes version of the kube-scheduler that this scheduler matches."""
 GENERIC_WORKLOAD = "GenericWorkload"
+TOPOLOGY_AWARE_WORKLOADS = "TopologyAwareWorkloadScheduling"
 STORAGE_CAPACITY_SCORING = "StorageCapacityScoring"
 VOLUME_LIMIT_SCALING = "VolumeLimitScaling"
 
@@ -32,10 +33,6 @@ _REMOVED = {
 _TRUE = ("1", "t", "T", "TRUE", "true", "True")
 _FALSE = ("0", "f", "F", "FALSE", "false", "False")
 _COMPONENT = "kube:"
-_ONE_BY_ONE = (
-    f"feature gate {GENERIC_WORKLOAD}: the pods of a pod group are scheduled one by one; "
-    "there is no scheduling cycle for whole pod groups"
-)
 
 
 class FeatureGateError(ValueError):
@@ -76,6 +73,7 @@ _OF_1_37 = (
     FeatureGate(GENERIC_WORKLOAD, FeatureStage.BETA, False, served=True),
     # On by default only with --min-compatibility-version 1.37, and that of kube-scheduler is 1.36 by default.
     FeatureGate("DRAFractionalCapacityRange", FeatureStage.BETA, False, served=True),
+    FeatureGate(TOPOLOGY_AWARE_WORKLOADS, FeatureStage.ALPHA, False, served=True),
     FeatureGate(STORAGE_CAPACITY_SCORING, FeatureStage.BETA, True, served=True),
     FeatureGate(VOLUME_LIMIT_SCALING, FeatureStage.BETA, True, served=True),
     *_all(
@@ -84,7 +82,7 @@ _OF_1_37 = (
         "AllAlpha CompositePodGroup DRADerivedAttributes DRADeviceCompatibilityGroups DRAListTypeAttributes "
         "DRANodeAllocatableResources DRAOptionalNodeOperations DRAPartitionableDevicesType "
         "InPlacePodVerticalScalingSchedulerPreemption InterPodAffinityHostnameFastPath PodGroupPreemptionPolicy "
-        "SchedulerPreQueueingHints TaintTolerationComparisonOperators TopologyAwareWorkloadScheduling WorkloadWithJob",
+        "SchedulerPreQueueingHints TaintTolerationComparisonOperators WorkloadWithJob",
     ),
     *_all(
         FeatureStage.BETA, False, "AllBeta CoordinatedLeaderElection DRAWorkloadResourceClaims SchedulerAsyncAPICalls"
@@ -172,11 +170,6 @@ class FeatureGates(msgspec.Struct, frozen=True):
             return False
         return self.settings.get(name, self.known[name].default)
 
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """Limitations of the enabled gates."""
-        return (_ONE_BY_ONE,) if self.on(GENERIC_WORKLOAD) else ()
-
 
 DEFAULTS = FeatureGates({})
 
@@ -191,7 +184,13 @@ def parse(texts: Iterable[str], version: str = TARGET) -> FeatureGates:
         for setting in filter(None, text.split(",")):
             name, value = _setting(setting, version)
             settings[name] = value
-    return FeatureGates(settings, version)
+    gates = FeatureGates(settings, version)
+    if gates.on(TOPOLOGY_AWARE_WORKLOADS) and not gates.on(GENERIC_WORKLOAD):
+        # The text is component-base's.
+        raise FeatureGateError(
+            f"{TOPOLOGY_AWARE_WORKLOADS} is enabled, but depends on features that are disabled: [{GENERIC_WORKLOAD}]"
+        )
+    return gates
 
 
 def _setting(text: str, version: str) -> tuple[str, bool]:

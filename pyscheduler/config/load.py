@@ -98,7 +98,7 @@ def _with_election(document: Document, election: Mapping[str, Any]) -> Document:
 
 def _loaded(documents: list[Document], source: str, gates: FeatureGates) -> LoadedConfig:
     problems = [p for d in documents for p in d.problems]
-    warnings = [*gates.warnings]
+    warnings: list[str] = []
     by_kind = _by_kind(documents, problems)
     kube, ours = Report(_lines(by_kind, KUBE_KIND)), Report(_lines(by_kind, PY_KIND))
     configuration = _with_names(_body(KubeSchedulerConfiguration, KUBE_KIND, by_kind, kube))

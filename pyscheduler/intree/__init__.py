@@ -17,10 +17,12 @@ from pyscheduler.intree.node_resources_balanced_allocation import NodeResourcesB
 from pyscheduler.intree.node_resources_fit import NodeResourcesFit
 from pyscheduler.intree.node_unschedulable import NodeUnschedulable
 from pyscheduler.intree.node_volume_limits import NodeVolumeLimits, NodeVolumeLimitsByCount
+from pyscheduler.intree.pod_group_pods_count import PodGroupPodsCount
 from pyscheduler.intree.pod_topology_spread import PodTopologySpread
 from pyscheduler.intree.priority_sort import PrioritySort
 from pyscheduler.intree.scheduling_gates import SchedulingGates
 from pyscheduler.intree.taint_toleration import TaintToleration
+from pyscheduler.intree.topology_placement_generator import TopologyPlacementGenerator
 from pyscheduler.intree.volume_binding import VolumeBinding, VolumeBindingWithoutScore
 from pyscheduler.intree.volume_restrictions import VolumeRestrictions
 from pyscheduler.intree.volume_zone import VolumeZone
@@ -30,7 +32,6 @@ __all__ = [
     "FEATURE_GATES",
     "GATED_BEHAVIOUR",
     "PLUGINS",
-    "UNSUPPORTED_PLUGINS",
     "DefaultBinder",
     "DefaultPreemption",
     "DynamicResources",
@@ -45,10 +46,12 @@ __all__ = [
     "NodeResourcesFit",
     "NodeUnschedulable",
     "NodeVolumeLimits",
+    "PodGroupPodsCount",
     "PodTopologySpread",
     "PrioritySort",
     "SchedulingGates",
     "TaintToleration",
+    "TopologyPlacementGenerator",
     "VolumeBinding",
     "VolumeRestrictions",
     "VolumeZone",
@@ -76,6 +79,8 @@ PLUGINS: tuple[type[Plugin], ...] = (
     DefaultBinder,
     NodeDeclaredFeatures,
     GangScheduling,
+    TopologyPlacementGenerator,
+    PodGroupPodsCount,
 )
 """All in-tree plugins, in the order of kube-scheduler's default MultiPoint list (1.37)."""
 
@@ -85,9 +90,14 @@ _WEIGHTS = {
     "PodTopologySpread": 2,
     "InterPodAffinity": 2,
     "DynamicResources": 2,
+    "PodGroupPodsCount": 1,
 }
 
-FEATURE_GATES = {"GangScheduling": "GenericWorkload"}
+FEATURE_GATES = {
+    "GangScheduling": "GenericWorkload",
+    "TopologyPlacementGenerator": "TopologyAwareWorkloadScheduling",
+    "PodGroupPodsCount": "TopologyAwareWorkloadScheduling",
+}
 """Plugin name to the feature gate that must be on for the plugin to be available."""
 GATED_BEHAVIOUR: tuple[tuple[str, type[Plugin]], ...] = (
     ("DRAFractionalCapacityRange", DynamicResourcesWithIntegerRanges),
@@ -101,9 +111,3 @@ DEFAULT_MULTIPOINT: tuple[tuple[str, int], ...] = tuple((p.name, _WEIGHTS.get(p.
 
 A weight of 0 means that kube-scheduler's default list states no weight, which counts as 1.
 """
-
-UNSUPPORTED_PLUGINS: tuple[str, ...] = (
-    "TopologyPlacementGenerator",
-    "PodGroupPodsCount",
-)
-"""Plugins of kube-scheduler's alpha feature gates that are not implemented here; a configuration may name them."""

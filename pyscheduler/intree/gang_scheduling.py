@@ -1,8 +1,8 @@
-"""GangScheduling: hold the pods of a PodGroup until enough of them can start together (KEP-4671, GenericWorkload)."""
+"""GangScheduling: start the pods of a PodGroup together (KEP-4671, feature gate GenericWorkload)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from pyscheduler.api import (
@@ -12,24 +12,27 @@ from pyscheduler.api import (
     ClusterEvent,
     ClusterEventWithHint,
     Cycle,
-    Diagnosis,
-    Handle,
+    DisruptionMode,
     NodeInfo,
-    Nominate,
     PermitPlugin,
     Pod,
+    PodGroup,
+    PodGroupKey,
+    PodGroupPlugin,
     PreEnqueuePlugin,
     QueueingHint,
     Rejection,
     ResourceKind,
     StatusError,
+    TopologyConstraint,
     Wait,
     WaitingPod,
 )
 from pyscheduler.intree._hints import queue_if
 
+API_GROUP = "scheduling.k8s.io"
 POD_GROUPS = tuple(
-    ResourceKind("scheduling.k8s.io", version, "podgroups", "PodGroup", optional=True)
+    ResourceKind(API_GROUP, version, "podgroups", "PodGroup", optional=True)
     for version in ("v1beta1", "v1alpha3", "v1alpha2")
 )
 """PodGroups in the versions that Kubernetes 1.37 and 1.36 (v1alpha2) serve; the fields read here are the same."""
@@ -37,28 +40,20 @@ PERMIT_TIMEOUT = 5 * 60.0
 """Seconds that a member waits in Permit for the others."""
 
 
-class GangScheduling(PreEnqueuePlugin, PermitPlugin):
-    """Start the pods of a group (spec.schedulingGroup) once spec.schedulingPolicy.gang.minCount of them have a node.
+class GangScheduling(PreEnqueuePlugin, PermitPlugin, PodGroupPlugin):
+    """Schedule the pods of a PodGroup (spec.schedulingGroup) in one cycle, as its schedulingPolicy says.
 
-    PreEnqueue gates members until their PodGroup and minCount members exist. Permit makes each member wait, its node
-    reserved, until minCount members are reserved. Pods of groups with the basic policy are scheduled as any other pod.
+    PreEnqueue gates members until their PodGroup and spec.schedulingPolicy.gang.minCount members exist. The group is
+    scheduled once minCount of them fit; a group with the basic policy once one of them fits. Permit holds members that
+    are fewer, because another plugin has rejected some.
 
-    Members are scheduled one by one. Kube-scheduler's pod group cycle, topology placement and preemption for pod groups
-    are not implemented: a group that fits only in part holds its reservations until the first member has waited for 5
-    minutes, and two such groups can block each other for that long.
-
-    Differences to kube-scheduler: succeeded members count (kubernetes#142330), waiting members are rejected when
-    their PodGroup is deleted, and no pod is evicted for a member before minCount members can start.
+    Differences to kube-scheduler: succeeded members count (kubernetes#142330), and waiting members are rejected when
+    their PodGroup is deleted.
     """
 
     name = "GangScheduling"
     watches = POD_GROUPS
     counts_succeeded = True
-
-    def __init__(self, args: Any, handle: Handle) -> None:
-        super().__init__(args, handle)
-        self._unschedulable: dict[tuple[str, str], set[str]] = {}
-        """Members found unschedulable since a member of their group last reached Permit."""
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         # The group of a pod is immutable; minCount of a PodGroup may be lowered.
@@ -84,8 +79,7 @@ class GangScheduling(PreEnqueuePlugin, PermitPlugin):
             return None
         pod_group = self._pod_group(group)
         if pod_group is None:
-            text = f'waiting for pods\'s pod group "{group[1]}" to appear in scheduling queue'
-            return Rejection(text, resolvable=False)
+            return _missing(group[1])
         min_count = _min_count(pod_group)
         if min_count is not None and len(self.handle.pods.by_pod_group(*group)) < min_count:
             text = "waiting for minCount pods from a gang to appear in scheduling queue"
@@ -111,63 +105,63 @@ class GangScheduling(PreEnqueuePlugin, PermitPlugin):
         min_count = _min_count(pod_group)
         if min_count is None:
             return None
-        self._unschedulable.pop(group, None)
-        placed = self._placed(group)
-        if len(placed) < min_count:
-            self._activate(group, placed)
+        if self._placed_count(group) < min_count:
             return Wait(PERMIT_TIMEOUT, "waiting for minCount pods from a gang to be scheduled")
         for waiting in self._waiting(group):
             waiting.allow(self.name)
         return None
 
-    def handle_unschedulable(
-        self, cycle: Cycle, pod: Pod, diagnosis: Diagnosis, nominated: Nominate | None
-    ) -> Rejection | None:
-        """Allow preemption for a member once minCount members have a node or a nomination."""
-        group = _group_of(pod)
-        pod_group = None if group is None else self._pod_group(group)
-        min_count = None if pod_group is None else _min_count(pod_group)
-        if group is None or min_count is None:
-            return None
-        if nominated is None:
-            self._clear_nominations_if_unstartable(group, min_count, pod)
-            return None
-        members, startable = self.handle.pods.by_pod_group(*group), self._placed(group) | {pod.uid}
-        startable |= {uid for uid, member in members.items() if self.handle.nominator.nominated_node(member)}
-        if len(startable) < min_count:
-            self._activate(group, startable)
-            return Rejection("waiting for minCount pods from a gang to find room before pods are evicted")
-        # Members nominated in memory only, without a nominated node in their status, have yet to preempt.
-        self.handle.activate(
-            m for uid, m in members.items() if uid in startable - {pod.uid} and not m.nominated_node_name
-        )
-        return None
+    # -- requirements ------------------------------------------------------------------------------------------------
 
-    def _clear_nominations_if_unstartable(self, group: tuple[str, str], min_count: int, pod: Pod) -> None:
-        """Record the pod as unschedulable; clear the group's nominations if too few members can still start."""
-        members = self.handle.pods.by_pod_group(*group)
-        unschedulable = self._unschedulable.setdefault(group, set())
-        unschedulable.add(pod.uid)
-        if len(members.keys() - unschedulable) < min_count:
-            del self._unschedulable[group]
-            self.handle.nominator.clear(members.values())
+    def group_of(self, pod: Pod) -> PodGroupKey | None:
+        group = _group_of(pod)
+        return None if group is None else PodGroupKey(*group, API_GROUP)
+
+    def pod_group(self, key: PodGroupKey, members: Collection[Pod]) -> PodGroup | Rejection:
+        kind = next((k for k in POD_GROUPS if self.handle.objects[k].get((key.namespace, key.name)) is not None), None)
+        if kind is None:
+            return _missing(key.name)
+        obj = self.handle.objects[kind][key.namespace, key.name]
+        spec, meta = _mapping(obj, "spec"), _mapping(obj, "metadata")
+        priority, min_count = spec.get("priority") or 0, _min_count(obj)
+        topology = _mapping(spec, "schedulingConstraints").get("topology") or ()
+        if not isinstance(priority, int):
+            return _invalid(key, "priority", priority)
+        if not isinstance(topology, Sequence) or not all(_has_key(each) for each in topology):
+            return _invalid(key, "schedulingConstraints.topology", topology)
+        return PodGroup(
+            key=key,
+            min_count=1 if min_count is None else max(1, min_count),
+            priority=priority,
+            # Of all members the same, as checked before.
+            may_preempt=all(pod.spec.preemption_policy != "Never" for pod in members),
+            disruption_mode=_disruption_mode(spec.get("disruptionMode")),
+            topology=tuple(TopologyConstraint(each["key"]) for each in topology),
+            created=meta.get("creationTimestamp") or "",
+            uid=meta.get("uid") or "",
+            kind=kind,
+            error=_mismatch(members, priority),
+            has_kubernetes_messages=True,
+            condition_type="PodGroupScheduled" if kind.version == "v1alpha2" else "PodGroupInitiallyScheduled",
+        )
+
+    def changed_groups(self, event: ClusterEvent) -> Iterable[PodGroupKey]:
+        meta = _mapping(event.new or event.old, "metadata")
+        old, new = event.old, event.new
+        if old and new and old.get("spec") == new.get("spec") and _uid(old) == _uid(new):
+            return ()
+        return (PodGroupKey(meta.get("namespace", ""), meta.get("name", ""), API_GROUP),)
 
     def _pod_group(self, group: tuple[str, str]) -> Mapping[str, Any] | None:
         """Return the PodGroup in the newest version that the API server has it in; None if there is none."""
         found = (self.handle.objects[kind].get(group) for kind in POD_GROUPS)
         return next((pod_group for pod_group in found if pod_group is not None), None)
 
-    def _placed(self, group: tuple[str, str]) -> set[str]:
-        """Return the members that count as started: bound, assumed or succeeded."""
+    def _placed_count(self, group: tuple[str, str]) -> int:
+        """Return the number of members that count as started: bound, assumed or succeeded."""
         members = self.handle.pods.by_pod_group(*group)
-        return {
-            uid
-            for uid, member in members.items()
-            if member.phase == "Succeeded" or self.handle.pods.is_assigned_or_assumed(uid)
-        }
-
-    def _activate(self, group: tuple[str, str], placed: Set[str]) -> None:
-        self.handle.activate(m for uid, m in self.handle.pods.by_pod_group(*group).items() if uid not in placed)
+        is_placed = self.handle.pods.is_assigned_or_assumed
+        return sum(member.phase == "Succeeded" or is_placed(uid) for uid, member in members.items())
 
     def _waiting(self, group: tuple[str, str]) -> list[WaitingPod]:
         found = (self.handle.waiting_pods.get(uid) for uid in self.handle.pods.by_pod_group(*group))
@@ -182,6 +176,48 @@ def _group_of(pod: Pod) -> tuple[str, str] | None:
     """Return (namespace, name) of the pod's PodGroup, None if it has none."""
     group = pod.spec.scheduling_group
     return None if group is None or not group.pod_group_name else (pod.namespace, group.pod_group_name)
+
+
+def _missing(name: str) -> Rejection:
+    """Return the Rejection of the pods of a PodGroup that does not exist, in kube-scheduler's words."""
+    return Rejection(f'waiting for pods\'s pod group "{name}" to appear in scheduling queue', resolvable=False)
+
+
+def _invalid(key: PodGroupKey, field: str, value: object) -> Rejection:
+    """Return the Rejection of a PodGroup that the API server of Kubernetes would not have accepted."""
+    return Rejection(f"PodGroup {key}: spec.{field}: Invalid value: {str(value)[:100]}", resolvable=False)
+
+
+def _has_key(constraint: object) -> bool:
+    return isinstance(constraint, Mapping) and isinstance(constraint.get("key"), str)
+
+
+def _mismatch(members: Collection[Pod], priority: int) -> str:
+    """Return how the pods of a group differ from each other or from it, as validatePodGroup reports it; "" if not."""
+    same = "all pods in a single pod group should have the same"
+    first = next(iter(members))
+    for pod in members:
+        if pod.scheduler_name != first.scheduler_name:
+            return f'{same} .spec.schedulerName set, got: "{pod.scheduler_name}" and "{first.scheduler_name}"'
+        if pod.priority != priority:
+            return f"{same} priority as the pod group's priority, got {pod.priority} and {priority}"
+        if _preemption_policy(pod) != _preemption_policy(first):
+            return f"{same} preemption policy, got {_preemption_policy(pod)} and {_preemption_policy(first)}"
+    return ""
+
+
+def _preemption_policy(pod: Pod) -> str:
+    return pod.spec.preemption_policy or "PreemptLowerPriority"
+
+
+def _disruption_mode(value: object) -> DisruptionMode:
+    """Return the disruption mode: an object with one field, in v1alpha2 an enum."""
+    is_all = value == "PodGroup" if isinstance(value, str) else isinstance(value, Mapping) and "all" in value
+    return DisruptionMode.ALL if is_all else DisruptionMode.POD
+
+
+def _uid(obj: Mapping[str, Any]) -> object:
+    return _mapping(obj, "metadata").get("uid")
 
 
 def _min_count(pod_group: Mapping[str, Any]) -> int | None:

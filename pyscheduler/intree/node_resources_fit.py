@@ -28,6 +28,8 @@ from pyscheduler.api import (
     NodeObject,
     NodeTable,
     NodeToStatus,
+    Placement,
+    PlacementScorePlugin,
     Pod,
     PodSignatureGroup,
     PreFilterPlugin,
@@ -120,8 +122,11 @@ class _PreScoreState(NamedTuple):
 _PRE_SCORE_STATE: StateKey[_PreScoreState] = StateKey("NodeResourcesFit score")
 
 
-class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
-    """Reject nodes without room for the pod's requests; score nodes by their utilization with the pod."""
+class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PlacementScorePlugin, PreScorePlugin, ScorePlugin):
+    """Reject nodes without room for the pod's requests; score nodes by their utilization with the pod.
+
+    Of the placements of a pod group, those with the highest utilization of all their nodes are preferred.
+    """
 
     name = "NodeResourcesFit"
     Args = NodeResourcesFitArgs
@@ -140,6 +145,7 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         self._rate = _scoring.rating(strategy)
         self._strategy = _scoring.for_columns(strategy)
         self._capacities = _scoring.Capacities()
+        self._rate_placement = _scoring.rating(_scoring.ScoringStrategy(_scoring.MOST_ALLOCATED))
 
     # -- events --------------------------------------------------------------------------------------------------
 
@@ -273,6 +279,24 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         scores = np.empty(len(nodes), np.int64)
         kernels.allocation_scores(scores, tuple(columns), *self._strategy)
         return scores
+
+    # -- pod groups ----------------------------------------------------------------------------------------------
+
+    def score_placement(self, placement: Placement, nodes: NodeTable) -> int:
+        """Return the score by MostAllocated, whatever the strategy for nodes (resource_allocation.go scorePlacement).
+
+        Resources that none of the pods without a node before requests count for cpu, memory and storage only.
+        """
+        requested = {resource for pod, _ in placement.members for resource in pod.requests.scored}
+        resources = []
+        for resource, weight in ((r.name, r.weight) for r in self._resources):
+            if is_scalar(resource) and resource not in requested:
+                continue
+            capacity = int(nodes.allocatable(resource).sum())
+            used_of = nodes.non_zero_requested if resource in (CPU, MEMORY) else nodes.requested
+            if capacity:
+                resources.append((min(int(used_of(resource).sum()), capacity), capacity, weight))
+        return self._rate_placement(resources)
 
 
 def _is_counted(resource: str) -> bool:

@@ -31,7 +31,8 @@ from tests.conformance.compare import Difference, compare
 from tests.conformance.coverage import subjects
 from tests.conformance.generator.generated_cluster import Manifest
 
-NAMES = {plugin.name for plugin in PLUGINS} - {"PrioritySort", "DefaultBinder", "GangScheduling"}
+_NOT_OF_SINGLE_PODS = {"GangScheduling", "TopologyPlacementGenerator", "PodGroupPodsCount"}
+NAMES = {plugin.name for plugin in PLUGINS} - {"PrioritySort", "DefaultBinder"} - _NOT_OF_SINGLE_PODS
 """All plugins that influence where a single pod is placed."""
 
 

@@ -38,10 +38,9 @@ def names(cell: str) -> set[str]:
     return {name.strip() for name in cell.split(",")}
 
 
-def test_readme_lists_the_plugins_and_those_that_are_missing() -> None:
+def test_readme_lists_the_plugins() -> None:
     documented = {row[0]: row[1] for row in rows("README.md", "What works, and what does not yet")}
     assert names(documented["kube-scheduler's plugins"]) == {plugin.name for plugin in intree.PLUGINS}
-    assert names(documented["**not yet: plugins**"]) == set(intree.UNSUPPORTED_PLUGINS)
 
 
 def test_guide_lists_every_extension_point_with_its_methods() -> None:

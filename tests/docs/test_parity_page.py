@@ -13,7 +13,7 @@ TABLE = {name: (points, args, parity) for name, points, args, parity in rows("do
 
 
 def test_every_plugin_of_kube_scheduler_is_in_the_table() -> None:
-    assert list(TABLE) == [*(plugin.name for plugin in intree.PLUGINS), *intree.UNSUPPORTED_PLUGINS]
+    assert list(TABLE) == [plugin.name for plugin in intree.PLUGINS]
 
 
 def test_table_has_the_points_and_args_of_each_plugin() -> None:
@@ -22,7 +22,3 @@ def test_table_has_the_points_and_args_of_each_plugin() -> None:
         assert points.split(", ") == list(points_of(plugin)), plugin.name
         assert words_in_code(args) == [camel(field.name) for field in dataclasses.fields(plugin.Args)], plugin.name
         assert parity
-
-
-def test_unsupported_plugins_are_marked() -> None:
-    assert all(TABLE[name][2].startswith("not there") for name in intree.UNSUPPORTED_PLUGINS)

@@ -135,10 +135,15 @@ async def scheduler(
 
 @asynccontextmanager
 async def scheduler_with(
-    plane: Plane, config: Path, folder: Path, python_path: Path | None = None, kubeconfig: Path | None = None
+    plane: Plane,
+    config: Path,
+    folder: Path,
+    python_path: Path | None = None,
+    kubeconfig: Path | None = None,
+    flags: Sequence[str] = (),
 ) -> AsyncIterator[SchedulerProcess]:
     """Run the scheduler with a configuration file, and optionally another user than the manifests' service account."""
-    running = await _started(plane, config, folder, python_path, kubeconfig)
+    running = await _started(plane, config, folder, python_path, kubeconfig, flags)
     try:
         await _ready(running, plane.api)
         yield running
@@ -163,7 +168,12 @@ async def replica(
 
 
 async def _started(
-    plane: Plane, config: Path, folder: Path, python_path: Path | None = None, kubeconfig: Path | None = None
+    plane: Plane,
+    config: Path,
+    folder: Path,
+    python_path: Path | None = None,
+    kubeconfig: Path | None = None,
+    flags: Sequence[str] = (),
 ) -> SchedulerProcess:
     folder, config, kubeconfig = _from_anywhere(folder, config, kubeconfig or await kubeconfig_of(plane))
     log, (port,) = folder / "scheduler.log", free_ports(1)
@@ -173,7 +183,7 @@ async def _started(
     with log.open("wb") as out:
         process = await asyncio.create_subprocess_exec(
             *map(str, command),
-            *("--bind-address", "127.0.0.1", "--secure-port", str(port), "--v", "1", *serving),
+            *("--bind-address", "127.0.0.1", "--secure-port", str(port), "--v", "1", *serving, *flags),
             stdout=out,
             stderr=out,
             cwd=folder,

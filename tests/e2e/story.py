@@ -31,8 +31,8 @@ HOSTNAME, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 
 
 @asynccontextmanager
-async def contending(contender: str, plane: Plane, folder: Path) -> AsyncIterator[None]:
-    """Run one of the contenders as the only scheduler."""
+async def contending(contender: str, plane: Plane, folder: Path, flags: Sequence[str] = ()) -> AsyncIterator[None]:
+    """Run one of the contenders as the only scheduler. `flags` are ours: kube-scheduler has those of the plane."""
     assert plane.real is not None
     await _wait_for_other_tests(plane.api)
     document = Configured(NAME).document()
@@ -42,7 +42,7 @@ async def contending(contender: str, plane: Plane, folder: Path) -> AsyncIterato
         return
     config = folder / "config.yaml"
     config.write_text(document)
-    async with scheduler_with(plane, config, folder, kubeconfig=plane.real.kubeconfig_for(USER)):
+    async with scheduler_with(plane, config, folder, kubeconfig=plane.real.kubeconfig_for(USER), flags=flags):
         yield
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import pytest
 
 from pyscheduler.config.gates import parse
-from pyscheduler.config.load import default
+from pyscheduler.config.load import default, loads
 from pyscheduler.core.commands import Evict
 from pyscheduler.core.queue.inflight import MOST_EVENTS
 from pyscheduler.intree.gang_scheduling import POD_GROUPS
@@ -15,6 +15,7 @@ from pyscheduler.testing import Harness, NodeBuilder, PodBuilder, node, pod
 from pyscheduler_plugins.pod_group import POD_GROUP as OUR_POD_GROUP
 from pyscheduler_plugins.pod_group import POD_GROUP_LABEL
 from tests.hostile.pod_fixture import HostilePodFixture, cpu, plain
+from tests.unit.config.files import config
 
 GANGS = default(parse(["GenericWorkload=true"]))
 OUR_GANGS = """
@@ -214,7 +215,9 @@ def test_invalid_pod_group_affects_only_its_own_pods(spec: object) -> None:
 
 
 def test_events_while_a_gang_waits_are_bounded() -> None:
-    harness = Harness(GANGS)
+    # Without the cycle for groups, members are attempted one by one, and wait in Permit.
+    text = config("profiles: [{plugins: {podGroup: {disabled: [{name: GangScheduling}]}}}]")
+    harness = Harness(loads(text, gates=parse(["GenericWorkload=true"])))
     harness.add(node("n1", cpu="2", pods="1000"), node("n2", cpu="100", pods="1000").taint("theirs"))
     spec = {"schedulingPolicy": {"gang": {"minCount": 3}}}
     harness.add_object(POD_GROUPS[0], {"metadata": {"namespace": "default", "name": "g"}, "spec": spec})

@@ -1,17 +1,25 @@
-"""Pods with spec.schedulingGroup and the gate GangScheduling: all members are bound, or none."""
+"""Pods with spec.schedulingGroup and the feature gate GenericWorkload: the pods of a group are bound together."""
 
 from __future__ import annotations
 
 import itertools
+from collections import Counter
+from typing import Any
 
 import pytest
 
 from pyscheduler.config.gates import parse
-from pyscheduler.config.load import LoadedConfig, default
+from pyscheduler.config.load import LoadedConfig, default, loads
+from pyscheduler.core.commands import PatchPodGroup
 from pyscheduler.intree.gang_scheduling import POD_GROUPS
 from pyscheduler.testing import Harness, PodBuilder, node, pod
+from tests.unit.config.files import config
 
 ON = default(parse(["GenericWorkload=true"]))
+TOPOLOGY_AWARE = default(parse(["GenericWorkload=true,TopologyAwareWorkloadScheduling=true"]))
+RACK = "example.com/rack"
+NO_VICTIMS = "pod group preemption: No preemption victims found for incoming preemptor"
+NO_CPU = "0/1 nodes are available: 1 Insufficient cpu."
 
 
 def member(name: str, group: str = "team") -> PodBuilder:
@@ -20,9 +28,11 @@ def member(name: str, group: str = "team") -> PodBuilder:
     return builder
 
 
-def add_group(harness: Harness, name: str = "team", min_count: int = 3) -> None:
-    spec = {"schedulingPolicy": {"gang": {"minCount": min_count}}}
-    harness.add_object(POD_GROUPS[0], {"metadata": {"namespace": "default", "name": name}, "spec": spec})
+def add_group(harness: Harness, name: str = "team", min_count: int = 3, **fields: Any) -> None:
+    spec = {"schedulingPolicy": {"gang": {"minCount": min_count}}, **fields}
+    harness.add_object(
+        POD_GROUPS[0], {"metadata": {"namespace": "default", "name": name, "uid": f"uid-of-{name}"}, "spec": spec}
+    )
 
 
 def room_for_two() -> Harness:
@@ -32,7 +42,7 @@ def room_for_two() -> Harness:
 
 
 def incomplete_gang() -> Harness:
-    """Return a cluster in which two members of a gang wait in Permit, and the third fits no node."""
+    """Return a cluster in which two members of a gang of three would fit."""
     harness = room_for_two()
     add_group(harness)
     harness.add(member("a"), member("b"), member("c"))
@@ -40,21 +50,53 @@ def incomplete_gang() -> Harness:
     return harness
 
 
-def waiting_in(harness: Harness) -> set[str]:
-    return {waiting.pod.name for waiting in harness.handle.waiting_pods}
+def condition(harness: Harness, name: str = "team") -> dict[str, str]:
+    """Return the condition of the PodGroup without its times."""
+    found = harness.object(POD_GROUPS[0], name, "default")
+    assert found is not None
+    (only,) = found["status"]["conditions"]
+    return {key: only[key] for key in ("type", "status", "reason", "message")}
 
 
 def test_no_member_is_bound_while_one_of_three_fits_no_node() -> None:
     harness = incomplete_gang()
     harness.advance(60)
     assert harness.assignments == {}
-    waiting = waiting_in(harness)
-    assert len(waiting) == 2
-    (left,) = {"a", "b", "c"} - waiting
-    assert harness.pending_message(left).startswith("0/1 nodes are available: 1 Insufficient cpu.")
     harness.add(pod("other").requests(cpu="1"))
     harness.run()
-    assert harness.assignments == {}, "waiting members are counted on their nodes"
+    assert harness.assignments == {"other": "n1"}, "the gang holds no node"
+
+
+def test_messages_are_those_of_kube_scheduler() -> None:
+    harness = incomplete_gang()
+    whole = f"minCount (3) cannot be satisfied: 2 scheduled, 0 remaining, {NO_VICTIMS}"
+    fits = f"pod group is unschedulable, {whole}"
+    assert sorted(map(harness.pending_message, "abc")) == sorted([NO_CPU, fits, fits])
+    not_scheduled = {"type": "PodGroupInitiallyScheduled", "status": "False", "reason": "Unschedulable"}
+    assert condition(harness) == {**not_scheduled, "message": whole}
+    harness.add(node("n2", cpu="1"))
+    harness.advance(15)
+    assert condition(harness) == {**not_scheduled, "status": "True", "reason": "Scheduled", "message": ""}
+
+
+def test_attempt_ends_as_soon_as_too_few_members_are_left() -> None:
+    harness = room_for_two()
+    add_group(harness, min_count=4)
+    harness.add(*map(member, "abcde"))
+    harness.run()
+    whole = "minCount (4) cannot be satisfied: 2 scheduled, 1 remaining"
+    fits = f"pod group is unschedulable, {whole}, {NO_VICTIMS}"
+    messages = Counter(map(harness.pending_message, "abcde"))
+    assert messages == {fits: 2, NO_CPU: 2, whole: 1}
+
+
+def test_group_that_never_preempts_has_the_reason() -> None:
+    harness = room_for_two()
+    add_group(harness)
+    harness.add(*(member(name).spec(preemptionPolicy="Never") for name in "abc"))
+    harness.run()
+    reason = "pod group preemption: not eligible due to preemptionPolicy=Never."
+    assert condition(harness)["message"] == f"minCount (3) cannot be satisfied: 2 scheduled, 0 remaining, {reason}"
 
 
 def test_all_members_are_bound_once_the_last_one_fits() -> None:
@@ -91,46 +133,14 @@ def test_gated_members_cause_no_attempts_and_no_commands() -> None:
 def test_bound_members_count() -> None:
     harness = room_for_two()
     add_group(harness)
-    harness.add(member("a").on("elsewhere"), member("b"), member("c"))
+    harness.add(node("elsewhere").unschedulable(), member("a").on("elsewhere"), member("b"), member("c"))
     harness.run()
     assert {"b": "n1", "c": "n1"}.items() <= harness.assignments.items()
 
 
-def test_pending_members_of_another_scheduler_do_not_count() -> None:
-    harness = room_for_two()
-    add_group(harness)
-    harness.add(member("a"), member("b"), member("c").scheduler("theirs"))
-    harness.run()
-    assert waiting_in(harness) == set()
-    harness.add(member("c").scheduler("theirs").on("elsewhere"))
-    harness.run()
-    assert {"a", "b"} <= set(harness.assignments)
-
-
-def test_waiting_members_are_bound_when_another_scheduler_binds_the_missing_one() -> None:
-    harness = incomplete_gang()
-    (left,) = {"a", "b", "c"} - waiting_in(harness)
-    harness.add(member(left).on("elsewhere"))
-    harness.run()
-    assert {name for name, at in harness.assignments.items() if at == "n1"} == {"a", "b", "c"} - {left}
-
-
-def test_waiting_members_are_rejected_after_five_minutes_and_wait_again() -> None:
-    harness = incomplete_gang()
-    first = waiting_in(harness)
-    harness.advance(299)
-    assert waiting_in(harness) == first
-    harness.advance(1)
-    waited = "rejected due to timeout after waiting 5m0s at plugin GangScheduling"
-    for name in first:
-        assert ("FailedScheduling", f"0/1 nodes are available: 1 {waited}.") in harness.events(name)
-    assert len(waiting_in(harness)) == 2
-    assert harness.assignments == {}
-
-
 def test_new_member_replaces_a_deleted_one() -> None:
     harness = incomplete_gang()
-    harness.delete_pod(min(waiting_in(harness)))
+    harness.delete_pod("a")
     harness.add(member("d"))
     harness.advance(15)
     assert harness.assignments == {}
@@ -147,20 +157,6 @@ def test_members_beyond_min_count_are_bound_at_once() -> None:
     harness.add(member("d"))
     harness.run()
     assert set(harness.assignments) == {"a", "b", "c", "d"}
-
-
-def test_members_of_a_deleted_group_fail_once_and_are_gated_until_it_is_created_again() -> None:
-    harness = room_for_two()
-    add_group(harness, min_count=2)
-    harness.add(member("a"), member("b"))
-    harness.remove_object(POD_GROUPS[0], "team")
-    harness.advance(30)
-    not_found = 'failed to get podGroup default/team: podgroup.scheduling.k8s.io "team" not found'
-    for name in ("a", "b"):
-        assert harness.events(name) == [("FailedScheduling", f'running Permit plugin "GangScheduling": {not_found}')]
-    add_group(harness, min_count=2)
-    harness.advance(15)
-    assert harness.assignments == {"a": "n1", "b": "n1"}
 
 
 def test_pod_with_a_group_is_scheduled_alone_without_the_gate() -> None:
@@ -197,7 +193,7 @@ def test_no_pod_is_evicted_for_a_group_that_would_still_not_fit() -> None:
     harness = room_for_two()
     harness.add(pod("low0").requests(cpu="1"), pod("low1").requests(cpu="1"))
     harness.run()
-    add_group(harness)
+    add_group(harness, priority=100)
     harness.add(*(member(name).priority(100) for name in "abc"))
     harness.run()
     harness.advance(600)
@@ -209,7 +205,7 @@ def test_group_preempts_pods_if_all_members_fit_afterwards() -> None:
     harness = room_for_two()
     harness.add(pod("low0").requests(cpu="1"), pod("low1").requests(cpu="1"))
     harness.run()
-    add_group(harness)
+    add_group(harness, priority=100)
     harness.add(*(member(name).priority(100) for name in "abc"), node("n2", cpu="1"))
     harness.run()
     harness.advance(15)
@@ -217,11 +213,182 @@ def test_group_preempts_pods_if_all_members_fit_afterwards() -> None:
     assert {"a", "b", "c"} <= set(harness.assignments)
 
 
-def test_waiting_members_are_rejected_when_their_group_is_deleted() -> None:
-    harness = incomplete_gang()
+@pytest.mark.parametrize(("mode", "evicted"), [("single", 1), ("all", 2)])
+@pytest.mark.parametrize("is_group", [True, False], ids=["by a group", "by a pod"])
+def test_disruption_mode_decides_how_many_pods_of_a_group_are_evicted(mode: str, evicted: int, is_group: bool) -> None:
+    harness = room_for_two()
+    add_group(harness, min_count=2, disruptionMode={mode: {}})
+    harness.add(member("a"), member("b"))
+    harness.run()
+    assert len(harness.assignments) == 2
+    if is_group:
+        add_group(harness, "urgent", 1, priority=100)
+    harness.add((member("high", "urgent") if is_group else pod("high").requests(cpu="1")).priority(100))
+    harness.run()
+    harness.advance(15)
+    assert len(harness.evicted()) == evicted
+    assert harness.assignments["high"] == "n1"
+
+
+def test_result_of_preemption_is_in_the_condition() -> None:
+    harness = room_for_two()
+    harness.add(pod("low").requests(cpu="1"))
+    harness.run()
+    add_group(harness, min_count=2, priority=100)
+    harness.add(*(member(name).priority(100) for name in "ab"))
+    harness.run()
+    written = [command.message for command in harness.commands if isinstance(command, PatchPodGroup)]
+    reason = "pod group preemption: found a placement for podgroup, preempting 1 victims"
+    assert written[0] == f"minCount (2) cannot be satisfied: 1 scheduled, 0 remaining, {reason}"
+
+
+def test_event_of_a_victim_names_the_group() -> None:
+    harness = room_for_two()
+    harness.add(pod("low").requests(cpu="2"))
+    harness.run()
+    add_group(harness, min_count=2, priority=100)
+    harness.add(*(member(name).priority(100) for name in "ab"))
+    harness.run()
+    assert ("Preempted", "Preempted by podgroup uid-of-team on node cluster") in harness.events("low")
+
+
+def test_group_of_pods_with_another_priority_fails_with_the_error() -> None:
+    harness = room_for_two()
+    add_group(harness, min_count=2)
+    harness.add(member("a"), member("b").priority(7))
+    harness.run()
+    text = "all pods in a single pod group should have the same priority as the pod group's priority, got 7 and 0"
+    assert harness.assignments == {}
+    assert {harness.pending_message(name) for name in "ab"} == {text}
+    assert condition(harness) == {
+        "type": "PodGroupInitiallyScheduled",
+        "status": "False",
+        "reason": "SchedulerError",
+        "message": text,
+    }
+    harness.delete_pod("b")
+    harness.add(member("c"))
+    harness.advance(15)
+    assert set(harness.assignments) == {"a", "c"}
+
+
+def test_pending_pods_of_another_scheduler_do_not_count() -> None:
+    harness = room_for_two()
+    add_group(harness)
+    harness.add(member("a"), member("b"), member("c").scheduler("theirs"))
+    harness.run()
+    assert harness.assignments == {}
+    harness.add(node("n2"), member("c").scheduler("theirs").on("n2"))
+    harness.advance(15)
+    assert condition(harness)["reason"] == "SchedulerError", "it differs from the others, as in kube-scheduler"
+
+
+def test_group_without_its_object_starts_again_once_it_is_there() -> None:
+    harness = room_for_two()
+    add_group(harness, min_count=2)
+    harness.add(member("a"), member("b"))
     harness.remove_object(POD_GROUPS[0], "team")
+    harness.advance(30)
+    assert harness.assignments == {}
+    add_group(harness, min_count=2)
+    harness.advance(15)
+    assert harness.assignments == {"a": "n1", "b": "n1"}
+
+
+# -- topology ----------------------------------------------------------------------------------------------------------
+
+
+def racks(**cpus: str) -> Harness:
+    """Return a cluster with one node for each rack."""
+    harness = Harness(TOPOLOGY_AWARE)
+    harness.add(*(node(name, cpu=cpu).label(RACK, name) for name, cpu in cpus.items()))
+    return harness
+
+
+IN_ONE_RACK = {"topology": [{"key": RACK}]}
+
+
+def test_group_is_placed_in_a_domain_with_room_for_all() -> None:
+    harness = racks(r1="2", r2="3", r3="2")
+    add_group(harness, schedulingConstraints=IN_ONE_RACK)
+    harness.add(*map(member, "abc"))
     harness.run()
-    assert waiting_in(harness) == set()
-    harness.add(pod("other").requests(cpu="2"))
+    assert set(harness.assignments.values()) == {"r2"}
+    harness.add(member("d"))
     harness.run()
-    assert set(harness.assignments) == {"other"}
+    assert "d" not in harness.assignments, "the domain of the others is full"
+    harness.delete_pod("a")
+    harness.advance(60)
+    assert harness.assignments["d"] == "r2"
+
+
+def test_domain_in_which_most_pods_fit_is_preferred() -> None:
+    harness = racks(r1="2", r2="4", r3="3")
+    harness.add(*map(member, "abcd"))
+    add_group(harness, min_count=2, schedulingConstraints=IN_ONE_RACK)
+    harness.run()
+    assert list(harness.assignments.values()) == ["r2"] * 4
+
+
+def test_fuller_domain_is_preferred_if_as_many_pods_fit() -> None:
+    harness = racks(r1="8", r2="4", r3="6")
+    harness.add(*map(member, "ab"))
+    add_group(harness, min_count=2, schedulingConstraints=IN_ONE_RACK)
+    harness.run()
+    assert set(harness.assignments.values()) == {"r2"}
+
+
+@pytest.mark.parametrize("disabled", ["PodGroupPodsCount", "NodeResourcesFit"])
+def test_placement_score_plugins_can_be_disabled(disabled: str) -> None:
+    gates = parse(["GenericWorkload=true,TopologyAwareWorkloadScheduling=true"])
+    plugins = f"plugins: {{placementScore: {{disabled: [{{name: {disabled}}}]}}}}"
+    harness = Harness(loads(config(f"profiles: [{{{plugins}}}]"), gates=gates))
+    harness.add(node("r1", cpu="2").label(RACK, "r1"), node("r2", cpu="12").label(RACK, "r2"), *map(member, "abc"))
+    add_group(harness, min_count=2, schedulingConstraints=IN_ONE_RACK)
+    harness.run()
+    assert set(harness.assignments.values()) == {"r1" if disabled == "PodGroupPodsCount" else "r2"}
+
+
+def test_group_that_fits_in_no_domain_has_the_number_of_those() -> None:
+    harness = racks(r1="2", r2="2")
+    add_group(harness, schedulingConstraints=IN_ONE_RACK)
+    harness.add(*map(member, "abc"))
+    harness.run()
+    why = f"minCount (3) cannot be satisfied: 2 scheduled, 0 remaining, {NO_VICTIMS}"
+    assert condition(harness)["message"] == (
+        f"pod group is unschedulable, 0/2 placements are available, first placement status: {why}"
+    )
+    assert NO_CPU in map(harness.pending_message, "abc"), "the nodes of the placement are counted"
+
+
+def test_group_without_any_domain_waits_for_the_label() -> None:
+    harness = Harness(TOPOLOGY_AWARE)
+    harness.add(node("n1", cpu="4"))
+    add_group(harness, schedulingConstraints=IN_ONE_RACK)
+    harness.add(*map(member, "abc"))
+    harness.run()
+    assert condition(harness)["message"] == f"no feasible placements found, {NO_VICTIMS}"
+    harness.add(node("n1", cpu="4").label(RACK, "r1"))
+    harness.advance(15)
+    assert len(harness.assignments) == 3
+
+
+def test_group_with_pods_in_two_domains_fails_with_the_error() -> None:
+    harness = racks(r1="4", r2="4")
+    add_group(harness, schedulingConstraints=IN_ONE_RACK)
+    harness.add(member("a").on("r1"), member("b").on("r2"), member("c"))
+    harness.run()
+    text = "cannot determine domain for already scheduled pods: more than 1 domain found for pod group: r1, r2"
+    assert text in harness.pending_message("c")
+
+
+def test_gang_preempts_in_one_domain() -> None:
+    harness = racks(r1="2", r2="2")
+    harness.add(pod("low1").requests(cpu="1").node_selector(**{RACK: "r1"}), pod("low2").requests(cpu="1").on("r2"))
+    harness.run()
+    add_group(harness, min_count=2, priority=100, schedulingConstraints=IN_ONE_RACK)
+    harness.add(*(member(name).priority(100) for name in "ab"))
+    harness.run()
+    harness.advance(15)
+    assert len(harness.evicted()) == 1
+    assert len({harness.assignments["a"], harness.assignments["b"]}) == 1

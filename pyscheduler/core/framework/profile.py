@@ -26,7 +26,12 @@ from pyscheduler.api.plugin import (
     ScorePlugin,
 )
 from pyscheduler.api.pod import PodSignature
-from pyscheduler.api.pod_group_cycle import PlacementFeasiblePlugin, PodGroupPostFilterPlugin
+from pyscheduler.api.pod_group_cycle import (
+    PlacementFeasiblePlugin,
+    PlacementGeneratePlugin,
+    PlacementScorePlugin,
+    PodGroupPostFilterPlugin,
+)
 from pyscheduler.api.pod_group_plugins import PodGroupPlugin, QuotaPlugin
 from pyscheduler.api.preemption import PreemptionPlugin
 from pyscheduler.api.return_values import InvalidReturnValue
@@ -44,6 +49,13 @@ class Weighted(msgspec.Struct, frozen=True):
     weight: int
 
 
+class WeightedPlacementScore(msgspec.Struct, frozen=True):
+    """A PlacementScore plugin with its weight in this profile."""
+
+    plugin: PlacementScorePlugin
+    weight: int
+
+
 class Profile(msgspec.Struct, frozen=True, eq=False, dict=True):
     """The plugins and settings of one `schedulerName`."""
 
@@ -55,7 +67,9 @@ class Profile(msgspec.Struct, frozen=True, eq=False, dict=True):
     pre_filter: tuple[PreFilterPlugin, ...] = ()
     filter: tuple[FilterPlugin, ...] = ()
     post_filter: tuple[PostFilterPlugin, ...] = ()
+    placement_generate: tuple[PlacementGeneratePlugin, ...] = ()
     placement_feasible: tuple[PlacementFeasiblePlugin, ...] = ()
+    placement_score: tuple[WeightedPlacementScore, ...] = ()
     pod_group_post_filter: tuple[PodGroupPostFilterPlugin, ...] = ()
     pre_score: tuple[PreScorePlugin, ...] = ()
     score: tuple[Weighted, ...] = ()
@@ -79,7 +93,9 @@ class Profile(msgspec.Struct, frozen=True, eq=False, dict=True):
             self.pre_filter,
             self.filter,
             self.post_filter,
+            self.placement_generate,
             self.placement_feasible,
+            tuple(s.plugin for s in self.placement_score),
             self.pod_group_post_filter,
             self.pre_score,
             tuple(s.plugin for s in self.score),
@@ -265,6 +281,9 @@ def compile_profile(name: str, points: Mapping[str, Sequence[tuple[Plugin, int]]
         text = f'the quota plugin needs a pod group plugin in the profile with scheduler name "{name}"'
         raise ValueError(text if len(quotas) == 1 else f"{text}, and only one quota plugin can be enabled")
     score = tuple(Weighted(p, w) for p, w in points.get("score", ()) if isinstance(p, ScorePlugin))
+    placement_score = tuple(
+        WeightedPlacementScore(p, w) for p, w in points.get("placementScore", ()) if isinstance(p, PlacementScorePlugin)
+    )
     pre_score = at("preScore", PreScorePlugin)
     # A configuration may enable a plugin at Score only; its PreScore runs all the same.
     unprepared = (s.plugin for s in score if isinstance(s.plugin, PreScorePlugin) and s.plugin not in pre_score)
@@ -277,7 +296,9 @@ def compile_profile(name: str, points: Mapping[str, Sequence[tuple[Plugin, int]]
         pre_filter=at("preFilter", PreFilterPlugin),
         filter=at("filter", FilterPlugin),
         post_filter=at("postFilter", PostFilterPlugin),
+        placement_generate=at("placementGenerate", PlacementGeneratePlugin),
         placement_feasible=at("placementFeasible", PlacementFeasiblePlugin),
+        placement_score=placement_score,
         pod_group_post_filter=at("podGroupPostFilter", PodGroupPostFilterPlugin),
         pre_score=(*pre_score, *unprepared),
         score=score,

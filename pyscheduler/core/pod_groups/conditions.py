@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pyscheduler.api.pod_group import PodGroup
 from pyscheduler.core.commands import Command, PatchPodGroup
 from pyscheduler.core.context import Context
-from pyscheduler.core.pod_groups import subgroups
+from pyscheduler.core.pod_groups import kubernetes_texts, subgroups
 from pyscheduler.core.scheduling.failure import Failure
 
 _Condition = tuple[str, str, str]
@@ -52,12 +52,14 @@ def _report_subgroups(context: Context, group: PodGroup, failures: Mapping[str, 
 
 
 def _scheduled(group: PodGroup) -> _Condition:
+    if kubernetes_texts.is_used_by(group):
+        return "True", "Scheduled", ""
     needs = f"{group.min_subgroups} groups" if group.min_subgroups else f"{group.min_count} pods"
     return "True", "Scheduled", f"the {needs} that it needs have a node"
 
 
 def _failed(failure: Failure) -> _Condition:
-    return "False", failure.reason, failure.message
+    return "False", failure.reason, failure.group_message or failure.message
 
 
 def _changed(group: PodGroup, before: _Condition, condition: _Condition | None) -> Iterator[Command]:

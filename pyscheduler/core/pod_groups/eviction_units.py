@@ -24,6 +24,8 @@ def _is_whole_without(context: Context, key: PodGroupKey, uids: Set[str]) -> boo
     group = groups.requirements(key)
     if not isinstance(group, PodGroup) or groups.shortage(group, ()) or uids >= state.placed:
         return True
+    if group.disruption_mode is DisruptionMode.POD:
+        return True
     if group.subgroups:
         return may_lose(context, group, uids)
     roles = [groups.role_of(pod) for pod in state.started if pod.uid not in uids]
@@ -90,6 +92,8 @@ def _units_of_group(context: Context, key: PodGroupKey, pods: list[Pod], priorit
     newest_first = sorted(pods, key=lambda pod: (-pod.started, -arrivals[pod.uid]))
     if not isinstance(group, PodGroup) or context.groups.shortage(group, ()):
         return [EvictionUnit((pod,), priority, EvictionRank.SURPLUS, pod.started, key) for pod in newest_first]
+    if group.disruption_mode is DisruptionMode.POD:
+        return [EvictionUnit((pod,), priority, EvictionRank.GROUP, pod.started, key) for pod in newest_first]
     surplus = [] if group.disruption_mode is DisruptionMode.ALL else _surplus(context, group, newest_first)
     units = [EvictionUnit(unit, priority, EvictionRank.SURPLUS, unit[0].started, key) for unit in surplus]
     if sum(map(len, surplus)) == len(pods):

@@ -15,6 +15,7 @@ from pyscheduler.core.context import Context
 from pyscheduler.core.framework.plugin_calls import call_guarded
 from pyscheduler.core.framework.plugin_failure import PluginFailed
 from pyscheduler.core.pod_groups.members import SINGLE_POD
+from pyscheduler.core.pod_groups.placement_candidates import scheduled_members
 from pyscheduler.core.scheduling.failure import UNSCHEDULABLE, Failure
 from pyscheduler.core.scheduling.failure_handler import report_plugin_failure
 
@@ -30,8 +31,7 @@ def check_placement(context: Context, group: PodGroup, pending: Collection[Pod])
     profile = context.profiles[next(iter(pending)).scheduler_name]
     if not profile.placement_feasible:
         return None
-    nodes = ((pod, context.state.node_of(uid)) for uid, pod in state.pods.items() if uid in state.placed)
-    members = [(pod, node) for pod, node in nodes if node is not None and node.row >= 0]
+    members = scheduled_members(context, group)
     placement = Placement(group, members, [pod for pod in pending if pod.uid not in state.placed])
     with context.instrument.point(PLACEMENT_FEASIBLE, profile.name) as point:
         for plugin in profile.placement_feasible:

@@ -2,6 +2,7 @@
 
     PlacementSearch.run
         _candidate_domains         topology.py: with topology constraints, the domains to try
+        _place_in_best             or placement_candidates.py: with a PlacementGenerate plugin, the best that fits
         _place_by_score            larger members first, each on its best node
         _place_with_backtracking   if that fails and the members differ: each on the tightest node, with alternatives
     PlacementSearch.undo
@@ -16,16 +17,27 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
+from msgspec.structs import replace
 
 from pyscheduler.api.diagnosis import Diagnosis
 from pyscheduler.api.nodes import Mask, NodeTable
 from pyscheduler.api.pod import Pod, PodSignature
 from pyscheduler.api.pod_group import PodGroup
+from pyscheduler.api.pod_group_cycle import PlacementCandidate
 from pyscheduler.api.queued import QueuedPod
 from pyscheduler.api.resources import quantity
 from pyscheduler.core.context import AssumedPod, Context
 from pyscheduler.core.framework.plugin_failure import PluginFailed
+from pyscheduler.core.framework.profile import Profile
 from pyscheduler.core.pod_groups.extension_points import check_placement
+from pyscheduler.core.pod_groups.members import SINGLE_POD
+from pyscheduler.core.pod_groups.placement_candidates import (
+    ScoredPlacement,
+    by_total_score,
+    generate_placements,
+    score_placement,
+    tightest_first,
+)
 from pyscheduler.core.pod_groups.topology import candidate_domains
 from pyscheduler.core.queue.queued_pod_group import MemberPods
 from pyscheduler.core.scheduling.binding import assume, forget_pod
@@ -55,14 +67,20 @@ class PlacementSearch:
         """Why the other members have none, by UID; without those that were not tried."""
         self.is_failed_as_a_whole = False
         """True if `failures` have the reason of the whole group."""
+        self.fitting_members: frozenset[str] = frozenset()
+        """UIDs of the members that had a node when the first search failed."""
         self.fitting = 0
         """Number of members that had a node when the first search failed."""
+        self.candidate_count = 0
+        """Number of candidates of a PlacementGenerate plugin, of which none fits; 0 if no such plugin has run."""
         self.missing = ""
         """Resources that the first member without a node lacked then, such as `1 cpu on node n2`."""
         self._allowed: Mask | None = None
         """Mask of the rows that the group may be placed on; None: all."""
         self._within: Mask | None = None
         """Mask of the rows to place members on; None: all."""
+        self._candidate_size: int | None = None
+        """Number of nodes of the current candidate of a PlacementGenerate plugin; None: all nodes are counted."""
         self._infeasible: Failure | None = None
         """Why a plugin has rejected a whole placement; None if none has."""
         self._is_uniform = False
@@ -93,6 +111,14 @@ class PlacementSearch:
 
     def _place_in_any(self, largest_first: Sequence[QueuedPod]) -> bool:
         """Place the members in one domain, or anywhere. Return True if enough are placed; otherwise none is."""
+        profile = self._context.profiles[largest_first[0].pod.scheduler_name] if largest_first else None
+        if profile is not None and profile.placement_generate and self._group.key.api != SINGLE_POD:
+            candidates = generate_placements(self._context, profile, self._group)
+            if isinstance(candidates, Failure):
+                self.fail([queued.pod.uid for queued in largest_first], candidates)
+                return False
+            if candidates:
+                return self._place_in_best(largest_first, profile, candidates)
         if not self._group.topology:
             return self._place_within(largest_first, None)
         for mask in self._candidate_domains(largest_first):
@@ -102,6 +128,62 @@ class PlacementSearch:
             keys = ", ".join(constraint.key for constraint in self._group.topology if constraint.required)
             pods = [queued.pod.uid for queued in largest_first]
             self.fail(pods, Failure(f"pod group {self._group.key} fits into no single domain of {keys}", nominate=""))
+        return False
+
+    def _place_in_best(
+        self, members: Sequence[QueuedPod], profile: Profile, candidates: Sequence[PlacementCandidate]
+    ) -> bool:
+        """Place the members on the candidate with the best score. Return True if enough are placed; else none is."""
+        context, group = self._context, self._group
+        pods, needed = [queued.pod for queued in members], context.groups.needed_count(group)
+        first: tuple[dict[str, Failure], frozenset[str], int, str] | None = None
+        found: list[ScoredPlacement] = []
+        for candidate, mask in tightest_first(candidates, context.state.table(), pods, needed):
+            self._candidate_size = len(candidate.nodes)
+            if not self._place_within(members, mask):
+                first = first or (self.failures, self.fitting_members, self.fitting, self.missing)
+                continue
+            if len(candidates) == 1 or not profile.placement_score:
+                return True
+            try:
+                scores = score_placement(context, profile, group, pods, candidate.nodes)
+            except PluginFailed as failed:
+                return self._fail_by_plugin(members, failed)
+            nodes = ((each.pod.uid, context.state.info(each.node_name)) for each in self.placed)
+            rows = {uid: node.row for uid, node in nodes if node is not None}
+            found.append(ScoredPlacement(rows, self.failures, scores))
+            self.undo()
+        if not found:
+            self.candidate_count = len(candidates)
+            if first is None:  # all lack resources: one is tried for the reasons
+                within = np.zeros(len(context.state), np.bool_)
+                within[candidates[0].nodes] = True
+                self._candidate_size = len(candidates[0].nodes)
+                return self._place_within(members, within)
+            self.failures, self.fitting_members, self.fitting, self.missing = first
+            return False
+        try:
+            ranked = by_total_score(profile, group, found) if len(found) > 1 else found
+        except PluginFailed as failed:
+            return self._fail_by_plugin(members, failed)
+        return any(self._repeat(members, each) for each in ranked)
+
+    def _repeat(self, members: Iterable[QueuedPod], placement: ScoredPlacement) -> bool:
+        """Place the members as they were before. Return False if one does not fit any more; then none is placed."""
+        by_uid = {queued.pod.uid: queued for queued in members}
+        self.failures = dict(placement.failures)
+        for uid, row in placement.nodes.items():
+            if (failure := self.place(by_uid[uid], row)) is not None:
+                self.failures[uid] = failure
+                self.undo()
+                return False
+        return True
+
+    def _fail_by_plugin(self, members: Iterable[QueuedPod], failed: PluginFailed) -> bool:
+        """Undo the placement because a plugin failed, and return False."""
+        report_plugin_failure(self._context, failed)
+        self.undo()
+        self.fail([queued.pod.uid for queued in members], Failure.of_plugin(failed))
         return False
 
     def _needed_roles_first(self, members: Iterable[QueuedPod]) -> list[QueuedPod]:
@@ -131,6 +213,7 @@ class PlacementSearch:
         if self._place_by_score(largest_first) and self._is_feasible(largest_first):
             return True
         self.fitting, self.missing = len(self.placed), self._missing_resources(largest_first)
+        self.fitting_members = frozenset(assumed.pod.uid for assumed in self.placed)
         self.undo()
         if self._is_uniform:
             return False  # equal pods: another order or another node leaves no more room
@@ -302,7 +385,8 @@ class PlacementSearch:
             report_plugin_failure(context, failed)
             return Failure.of_plugin(failed)
         if isinstance(result, Diagnosis):
-            return Failure.fit_error(result)
+            size = self._candidate_size  # kube-scheduler's snapshot has the nodes of the placement only
+            return Failure.fit_error(result if size is None else replace(result, total_nodes=size))
         node = result.node
         if node_name := nominator.node_of.get(pod.uid):
             self._nominations[pod.uid] = node_name

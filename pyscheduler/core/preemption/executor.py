@@ -19,7 +19,7 @@ def prepare_candidate(
 ) -> list[Command]:
     """Return the commands that evict the victims from the node and clear lower nominations; skips terminating pods.
 
-    `by` names a preemptor that is not a pod in the events of the victims.
+    `by` names a preemptor that is not a pod, and its node, in the events of the victims.
     """
     living = [victim for victim in victims if not victim.deleting]
     if not living:
@@ -27,7 +27,7 @@ def prepare_candidate(
     context.instrument.preempted(len(victims))
     commands = _clear_lower_nominations(context, preemptor, node_name, now)
     for victim in living:
-        note = f"Preempted by {by or f'pod {preemptor.uid}'} on node {node_name}"
+        note = f"Preempted by {by or f'pod {preemptor.uid} on node {node_name}'}"
         commands.append(_evict(context, preemptor, note, victim, plugin))
     return commands
 

@@ -30,6 +30,10 @@ class Failure(msgspec.Struct, frozen=True):
     nominate: str | None = None
     in_memory: bool = False
     """True if the nomination is not written to the pod's status, because its victims are not evicted yet."""
+    group_message: str = ""
+    """Message of the pod's group, if that of the pod is another one; "" for the same."""
+    fits: bool = False
+    """True if the pod itself would fit; only the rest of its group does not."""
 
     @staticmethod
     def fit_error(diagnosis: Diagnosis, nominate: str | None = None, *, in_memory: bool = False) -> Failure:

@@ -28,7 +28,7 @@ from pyscheduler.api.pod_group import PodGroup
 from pyscheduler.core.commands import Command
 from pyscheduler.core.context import AssumedPod, Context
 from pyscheduler.core.framework.plugin_failure import PluginFailed, is_external
-from pyscheduler.core.pod_groups import backfill
+from pyscheduler.core.pod_groups import backfill, kubernetes_texts
 from pyscheduler.core.pod_groups.conditions import report_group
 from pyscheduler.core.pod_groups.extension_points import run_pod_group_post_filter
 from pyscheduler.core.pod_groups.members import SINGLE_POD
@@ -129,6 +129,9 @@ def _start_whole_group(
 def _place(context: Context, search: PlacementSearch, group: PodGroup, queued: QueuedPodGroup, now: float) -> Waits:
     """Place the members and run Permit. Otherwise none is placed, and the search has the reasons."""
     groups = context.groups
+    if group.error:
+        search.fail(queued.members, Failure.error(group.error))
+        return {}
     if context.reservations.is_vacant:
         backfill.begin_attempt(context, queued, now)
     if groups.quota is not None and (before := context.quota_waits.begin_attempt(queued, group)) is not None:
@@ -221,7 +224,12 @@ def _failures_of_all(
     placed = {assumed.pod.uid for assumed in search.placed}
     failures = {uid: search.failures[uid] for uid in queued.members if uid not in placed and uid in search.failures}
     if search.is_failed_as_a_whole or group.key.api == SINGLE_POD or not context.groups.shortage(group, ()):
-        return failures
+        return kubernetes_texts.as_whole(group, failures) if search.is_failed_as_a_whole else failures
+    if kubernetes_texts.is_used_by(group):
+        started = context.groups[group.key].started_count
+        return kubernetes_texts.failures_of_members(
+            group, queued.members, search.failures, search.fitting_members, started, search.candidate_count
+        )
     uid, first = next(iter(search.failures.items()))
     name, started = queued.members[uid].pod.name, context.groups[group.key].started_count
     text = (
@@ -242,17 +250,21 @@ def _run_preemption(
     pods = queued.pods
     reasons = {failure.reason for failure in failures.values()}
     is_over_quota = QUOTA_EXCEEDED in reasons
+    if SCHEDULER_ERROR in reasons and kubernetes_texts.is_used_by(group):
+        return []
     if ROOM_RESERVED in reasons or (is_over_quota and not _is_over_quota(context, group, pods)):
         return []
     profile = context.profiles[pods[0].scheduler_name]
     preemption = profile.preemption
     if not group.may_preempt or all(pod.spec.preemption_policy == "Never" for pod in pods):
         preemption = None
+        kubernetes_texts.add_never(group, failures)
     if preemption is None and not profile.pod_group_post_filter:
         return []
     if _waits_for_victims(context, pods):
         context.groups.reserve(queued.key, [pod for pod in pods if context.queue.nominator.nominated_node(pod)])
         failures.update({uid: replace(failure, nominate=None) for uid, failure in failures.items()})
+        kubernetes_texts.add_ongoing(group, failures)
         return []
     outcome = run_pod_group_post_filter(context, group, pods, next(iter(failures.values())).message)
     found = of_nomination(context, outcome.nominated)
@@ -270,8 +282,9 @@ def _run_preemption(
             reason = f"{reason} {result}".strip()
         else:
             found = result
-    if reason:
-        failures.update({uid: replace(each, message=f"{each.message} {reason}") for uid, each in failures.items()})
+    victims_count = None if found is None else sum(map(len, found.victims.values()))
+    if preemption is not None or reason:
+        kubernetes_texts.add_result(group, failures, victims_count, reason)
     if found is None:
         return []
     context.groups.reserve(queued.key, [pod for pod in pods if pod.uid in found.nodes])
@@ -283,7 +296,7 @@ def _run_preemption(
         command
         for node_name, victims in found.victims.items()
         for command in prepare_candidate(
-            context, queued.pod, node_name, victims, plugin, now, by=f"podgroup {group.key}"
+            context, queued.pod, node_name, victims, plugin, now, by=kubernetes_texts.preemptor(group, node_name)
         )
     ]
 

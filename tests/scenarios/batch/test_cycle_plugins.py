@@ -1,16 +1,22 @@
-"""PlacementFeasible and PodGroupPostFilter plugins in the cycle of a pod group."""
+"""PlacementGenerate, PlacementScore, PlacementFeasible and PodGroupPostFilter plugins in the cycle of a pod group."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
+import numpy as np
 import pytest
 
 from pyscheduler.api import (
+    NodeInfo,
+    NodeTable,
     NominateGroup,
     Placement,
+    PlacementCandidate,
     PlacementFeasiblePlugin,
+    PlacementGeneratePlugin,
+    PlacementScorePlugin,
     Pod,
     PodGroup,
     PodGroupPostFilterPlugin,
@@ -40,6 +46,38 @@ class BrokenCheck(PlacementFeasiblePlugin):
 
     def placement_feasible(self, placement: Placement) -> Rejection | None:
         raise RuntimeError("no check")
+
+
+class EachNode(PlacementGeneratePlugin):
+    """Generates a candidate for each node, or what a test sets."""
+
+    name = "EachNode"
+    instead: ClassVar[object] = None
+    scheduled: ClassVar[list[list[str]]] = []
+
+    def generate_placements(self, group: PodGroup, scheduled: Sequence[tuple[Pod, NodeInfo]], nodes: NodeTable) -> Any:
+        self.scheduled.append([pod.name for pod, _ in scheduled])
+        if self.instead is not None:
+            return self.instead
+        return [PlacementCandidate(name, np.array([i])) for i, name in enumerate(nodes.names)]
+
+
+class LastByName(PlacementScorePlugin):
+    """Prefers the last node by name, or returns what a test sets."""
+
+    name = "LastByName"
+    score: ClassVar[Any] = None
+    normalized: ClassVar[Any] = None
+    calls: ClassVar[list[tuple[int, list[str]]]] = []
+
+    def score_placement(self, placement: Placement, nodes: NodeTable) -> Any:
+        self.calls.append((len(placement.members), list(nodes.names)))
+        return int(nodes.names[0].removeprefix("n")) if self.score is None else self.score
+
+    def normalize_placement_scores(self, group: PodGroup, scores: Sequence[int]) -> Any:
+        if self.score == "raise":
+            raise RuntimeError("no scores")
+        return scores if self.normalized is None else self.normalized
 
 
 class EvictVictims(PodGroupPostFilterPlugin):
@@ -79,6 +117,9 @@ class BrokenPostFilter(PodGroupPostFilterPlugin):
 @pytest.fixture(autouse=True)
 def no_placements() -> None:
     NotInRackOne.placements.clear()
+    EachNode.scheduled.clear()
+    LastByName.calls.clear()
+    EachNode.instead = LastByName.score = LastByName.normalized = None
 
 
 def config(*plugins: type) -> str:
@@ -140,6 +181,94 @@ def test_plugin_that_raises_holds_its_group_only() -> None:
     assert set(cluster.bindings) == {"default/single"}
     assert cluster.reason("a0") == "SchedulerError"
     assert "BrokenCheck" in cluster.message("a0")
+
+
+def roomy(*names: str) -> list[dict[str, object]]:
+    return [node(name, 3) for name in names]
+
+
+def test_group_is_placed_on_the_candidate_with_the_best_score() -> None:
+    cluster = Cluster(*roomy("n1", "n3", "n2"), config=config(EachNode, LastByName))
+    cluster.submit(gang("a", 2), pod("single"))
+    placed = [node for key, node in cluster.bindings.items() if key.startswith("default/a")]
+    assert placed == ["n3", "n3"]
+    assert sorted(LastByName.calls) == [(2, ["n1"]), (2, ["n2"]), (2, ["n3"])], "no call for the single pod"
+
+
+def test_pods_of_a_group_that_run_are_given_to_the_generator() -> None:
+    cluster = Cluster(*roomy("n1", "n2"), config=config(EachNode))
+    group = gang("a", 1, 2)
+    cluster.submit(*group.objects, group.pods[0])
+    cluster.submit(group.pods[1])
+    assert EachNode.scheduled == [[], ["a0"]]
+
+
+def test_candidates_without_room_are_not_tried_and_at_most_32_are() -> None:
+    names = [f"n{i}" for i in range(50)]
+    cluster = Cluster(
+        *(node(name, 2 if i >= 10 else 1) for i, name in enumerate(names)), config=config(EachNode, LastByName)
+    )
+    cluster.submit(gang("a", 2))
+    tried = {name for _, (name,) in LastByName.calls}
+    assert len(tried) == 32
+    assert tried <= set(names[10:])
+
+
+def test_group_for_which_no_candidate_is_generated_waits_with_the_reason() -> None:
+    EachNode.instead = Rejection("no rack is reserved for it")
+    cluster = Cluster(*roomy("n1"), config=config(EachNode))
+    cluster.submit(gang("a", 2))
+    assert cluster.bindings == {}
+    assert cluster.reason("a0") == "Unschedulable"
+    assert "no rack is reserved for it" in cluster.message("a0")
+
+
+@pytest.mark.parametrize(
+    ("score", "normalized", "text"),
+    [
+        pytest.param("high", None, "score_placement returned str, expected an integer", id="no number"),
+        pytest.param(1, [1], "expected a sequence of 2 scores", id="too few"),
+        pytest.param(1, [1, 101], "returned 101, expected scores from 0 to 100", id="too high"),
+        pytest.param("raise", None, "expected an integer", id="not normalized"),
+    ],
+)
+def test_wrong_score_holds_the_group_with_the_reason(score: object, normalized: object, text: str) -> None:
+    LastByName.score, LastByName.normalized = score, normalized
+    cluster = Cluster(*roomy("n1", "n2"), config=config(EachNode, LastByName))
+    cluster.submit(gang("a", 2), pod("single"))
+    cluster.advance(5)
+    assert set(cluster.bindings) == {"default/single"}
+    assert cluster.reason("a0") == "SchedulerError"
+    assert "LastByName" in cluster.message("a0")
+    assert text in cluster.message("a0")
+
+
+def test_wrong_candidates_hold_the_group_with_the_reason() -> None:
+    EachNode.instead = "n1"
+    cluster = Cluster(*roomy("n1"), config=config(EachNode))
+    cluster.submit(gang("a", 2), pod("single"))
+    cluster.advance(5)
+    assert set(cluster.bindings) == {"default/single"}
+    assert "expected PlacementCandidates, Rejection or None" in cluster.message("a0")
+
+
+@pytest.mark.parametrize(
+    "candidates",
+    [
+        pytest.param(["n1"], id="a name"),
+        pytest.param([PlacementCandidate("a", np.array([7]))], id="no such node"),
+        pytest.param([PlacementCandidate("a", np.array([True]))], id="a mask"),
+        pytest.param([PlacementCandidate("a", [0])], id="a list"),  # type: ignore[arg-type]
+    ],
+)
+def test_candidates_of_something_else_than_rows_hold_the_group(candidates: object) -> None:
+    EachNode.instead = candidates
+    cluster = Cluster(*roomy("n1"), config=config(EachNode))
+    cluster.submit(gang("a", 2), pod("single"))
+    cluster.advance(5)
+    assert set(cluster.bindings) == {"default/single"}
+    assert "EachNode" in cluster.message("a0")
+    assert "generate_placements" in cluster.message("a0")
 
 
 def test_post_filter_plugin_evicts_and_nominates() -> None:

@@ -44,12 +44,6 @@ def test_config_show_includes_plugins_enabled_by_gates(tmp_path: Path) -> None:
     assert "GangScheduling" in output("config", "show", file, *ON)
 
 
-def test_config_validate_warns_of_unsupported_parts_of_gates(tmp_path: Path) -> None:
-    file = config_file(tmp_path)
-    assert "feature gate GenericWorkload: " not in output("config", "validate", file)
-    assert "feature gate GenericWorkload: " in output("config", "validate", file, *ON)
-
-
 def test_evaluate_runs_plugins_enabled_by_gates_with_any_configuration(tmp_path: Path) -> None:
     document: dict[str, Any] = {"id": 1, "objects": [GROUP, MEMBER]}
     both = "\n".join(json.dumps(d) for d in (document, document | {"config": HEAD}))

@@ -56,7 +56,9 @@ MERGING = (
             "profiles[0].plugins.podGroup": [],
             "profiles[0].plugins.filter": _FILTERS,
             "profiles[0].plugins.postFilter": ["DynamicResources", "DefaultPreemption"],
+            "profiles[0].plugins.placementGenerate": [],
             "profiles[0].plugins.placementFeasible": [],
+            "profiles[0].plugins.placementScore": ["NodeResourcesFit"],
             "profiles[0].plugins.podGroupPostFilter": [],
             "profiles[0].plugins.score": _SCORES,
             "profiles[0].plugins.permit": [],
@@ -307,7 +309,7 @@ REFUSED = (
         plugins("placementGenerate: {enabled: [{name: NodeName}]}"),
         (
             'profiles[0].plugins.placementGenerate.enabled[0].name: plugin "NodeName" does not extend '
-            "PlacementGeneratePlugin plugin",
+            "PlacementGeneratePlugin plugin; it implements preFilter, filter",
         ),
     ),
     Row(

@@ -59,7 +59,7 @@ def test_default_profile_is_that_of_kube_scheduler() -> None:
 
 
 def test_every_default_plugin_is_implemented_or_listed_as_unsupported() -> None:
-    assert set(KUBE_ORDER) <= {cls.name for cls in intree.PLUGINS} | set(intree.UNSUPPORTED_PLUGINS)
+    assert set(KUBE_ORDER) <= {cls.name for cls in intree.PLUGINS}
 
 
 def test_multi_point_plugin_runs_after_the_defaults_at_each_of_its_points() -> None:

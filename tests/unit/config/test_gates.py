@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pyscheduler.api import Plugin
-from pyscheduler.config.gates import GATES, FeatureGateError, FeatureGates, FeatureStage, parse
+from pyscheduler.config.gates import GATES, FeatureGateError, FeatureStage, parse
 from pyscheduler.config.load import default, loads, show
 from pyscheduler.config.problems import ConfigError
 from pyscheduler.intree.node_volume_limits import NodeVolumeLimitsByCount
@@ -117,7 +117,7 @@ def test_shape_is_rejected_while_its_gate_is_off() -> None:
 def test_gated_plugin_is_last_if_its_gate_is_on() -> None:
     before, after = default(), default(parse([ON]))
     for point in before.profiles[0].points:
-        added = ["GangScheduling"] if point in ("preEnqueue", "permit") else []
+        added = ["GangScheduling"] if point in ("preEnqueue", "podGroup", "permit") else []
         assert names(after, point) == names(before, point) + added, point
     assert "GangScheduling" not in before.registry
 
@@ -141,7 +141,23 @@ def test_shown_configuration_loads_with_the_same_gates() -> None:
     assert loads(show(loaded), gates=gates).profiles == loaded.profiles
 
 
-def test_limitation_of_generic_workload_is_one_warning() -> None:
-    assert default().warnings == ()
-    (warning,) = default(FeatureGates({"GenericWorkload": True})).warnings
-    assert warning.startswith("feature gate GenericWorkload: ")
+def test_topology_plugins_run_with_their_gate() -> None:
+    loaded = default(parse([f"{ON},TopologyAwareWorkloadScheduling=true"]))
+    assert names(loaded, "placementGenerate") == ["TopologyPlacementGenerator"]
+    assert names(loaded, "placementScore") == ["NodeResourcesFit", "PodGroupPodsCount"]
+    assert names(default(parse([ON])), "placementGenerate") == []
+
+
+def test_gate_that_depends_on_a_disabled_one_is_rejected() -> None:
+    with pytest.raises(FeatureGateError) as caught:
+        parse(["TopologyAwareWorkloadScheduling=true"])
+    assert str(caught.value) == (
+        "TopologyAwareWorkloadScheduling is enabled, but depends on features that are disabled: [GenericWorkload]"
+    )
+
+
+def test_pod_group_plugin_of_the_user_replaces_gang_scheduling() -> None:
+    text = profile("plugins: {multiPoint: {enabled: [{name: PodGroups}]}}")
+    loaded = loads(text, gates=parse([ON]))
+    assert names(loaded, "podGroup") == ["PodGroups"]
+    assert names(loaded, "permit") == ["GangScheduling"]

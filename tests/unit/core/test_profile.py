@@ -179,5 +179,5 @@ def test_registry_rejects_a_second_class_with_the_same_name() -> None:
 
 def test_extension_points_have_the_names_of_the_configuration() -> None:
     assert points_of(Both) == ("filter", "score")
-    assert points_of(NodeResourcesFit) == ("preFilter", "filter", "preScore", "score")
+    assert points_of(NodeResourcesFit) == ("preFilter", "filter", "placementScore", "preScore", "score")
     assert POINTS["queueSort"] is QueueSortPlugin

@@ -13,6 +13,8 @@ from pyscheduler.api import (
     ClusterEventWithHint,
     Cycle,
     FilterPlugin,
+    PlacementGeneratePlugin,
+    PlacementScorePlugin,
     Plugin,
     Pod,
     PostFilterPlugin,
@@ -23,7 +25,7 @@ from pyscheduler.api import (
     ScorePlugin,
 )
 from pyscheduler.core.framework.profile import is_cacheable
-from pyscheduler.intree import DEFAULT_MULTIPOINT, PLUGINS, UNSUPPORTED_PLUGINS, DefaultBinder
+from pyscheduler.intree import DEFAULT_MULTIPOINT, PLUGINS, DefaultBinder
 from pyscheduler.testing import pod
 
 from .cluster import build
@@ -68,16 +70,16 @@ POINTS: Mapping[type[Plugin], list[str]] = {
         "NodeResourcesBalancedAllocation",
         "ImageLocality",
     ],
+    PlacementGeneratePlugin: ["TopologyPlacementGenerator"],
+    PlacementScorePlugin: ["NodeResourcesFit", "PodGroupPodsCount"],
     BindPlugin: ["DefaultBinder"],
 }
-"""Kube-scheduler's order (1.37); unsupported plugins are ignored in the comparison."""
+"""Kube-scheduler's order (1.37)."""
 
 
 @pytest.mark.parametrize(("point", "names"), POINTS.items(), ids=lambda v: getattr(v, "__name__", None))
 def test_plugin_order_equals_kube_schedulers(point: type[Plugin], names: list[str]) -> None:
-    assert [p.name for p in PLUGINS if issubclass(p, point)] == [
-        name for name in names if name not in UNSUPPORTED_PLUGINS
-    ]
+    assert [p.name for p in PLUGINS if issubclass(p, point)] == names
 
 
 def test_pre_score_plugins_of_kube_scheduler_have_pre_score() -> None:
@@ -86,15 +88,15 @@ def test_pre_score_plugins_of_kube_scheduler_have_pre_score() -> None:
 
 
 def test_default_weights_equal_kube_schedulers() -> None:
-    stated = {"TaintToleration": 3, "NodeAffinity": 2, "DynamicResources": 2} | dict.fromkeys(PODS, 2)
-    assert {n: w for n, w in DEFAULT_MULTIPOINT if w} == {
-        n: w for n, w in stated.items() if n not in UNSUPPORTED_PLUGINS
-    }
+    stated = {"TaintToleration": 3, "NodeAffinity": 2, "DynamicResources": 2, "PodGroupPodsCount": 1} | dict.fromkeys(
+        PODS, 2
+    )
+    assert {n: w for n, w in DEFAULT_MULTIPOINT if w} == stated
     assert [n for n, _ in DEFAULT_MULTIPOINT] == [p.name for p in PLUGINS]
 
 
-def test_every_kube_scheduler_plugin_is_present_or_listed_as_unsupported() -> None:
-    assert len({p.name for p in PLUGINS} | set(UNSUPPORTED_PLUGINS)) == 23 == len(PLUGINS) + len(UNSUPPORTED_PLUGINS)
+def test_every_kube_scheduler_plugin_is_present() -> None:
+    assert len({p.name for p in PLUGINS}) == 23 == len(PLUGINS)
 
 
 @pytest.mark.parametrize("plugin", PLUGINS, ids=lambda p: p.name)

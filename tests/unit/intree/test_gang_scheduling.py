@@ -13,10 +13,14 @@ from pyscheduler.api import (
     UNSCHEDULED_POD,
     Action,
     ClusterEvent,
+    DisruptionMode,
+    PodGroup,
+    PodGroupKey,
     QueueingHint,
     Rejection,
     ResourceKind,
     StatusError,
+    TopologyConstraint,
     Wait,
 )
 from pyscheduler.core.framework.handle import empty_handle
@@ -67,10 +71,6 @@ class GangFixture:
             self.handle.waiting_pods.by_uid[uid] = waiting
         self.plugin = GangScheduling(GangScheduling.Args(), self.handle)
 
-    @property
-    def activated(self) -> list[str]:
-        return [p.name for p in self.handle.activated.take()]
-
     def is_decided(self, uid: str) -> bool:
         return self.handle.waiting_pods.by_uid[uid].is_decided
 
@@ -109,10 +109,9 @@ def test_pre_enqueue_gates_members_until_group_and_min_count_exist(
     assert GangFixture(*groups, members=known).plugin.pre_enqueue(of.build()) == rejection
 
 
-def test_permit_waits_for_min_count_and_activates_unplaced_members() -> None:
+def test_permit_waits_for_min_count() -> None:
     fixture = GangFixture(policy(gang={"minCount": 3}), members=THREE, placed=["a", "b"])
     assert fixture.plugin.permit(cycle(), THREE[1].build(), NODE) == Wait(300.0, QUORUM)
-    assert fixture.activated == ["c"]
     assert not fixture.is_decided("a")
 
 
@@ -120,7 +119,6 @@ def test_permit_allows_all_waiting_members_at_min_count() -> None:
     fixture = GangFixture(policy(gang={"minCount": 2}), members=THREE, placed=["a", "b"])
     assert fixture.plugin.permit(cycle(), THREE[1].build(), NODE) is None
     assert fixture.is_decided("a")
-    assert fixture.activated == []
 
 
 @pytest.mark.parametrize(
@@ -128,9 +126,7 @@ def test_permit_allows_all_waiting_members_at_min_count() -> None:
     [(pod("alone"), []), (member("a"), [policy(basic={})]), (member("a"), [policy(gang={"minCount": 0})])],
 )
 def test_permit_passes_pods_without_gang(of: PodBuilder, groups: list[dict[str, Any]]) -> None:
-    fixture = GangFixture(*groups)
-    assert fixture.plugin.permit(cycle(), of.build(), NODE) is None
-    assert fixture.activated == []
+    assert GangFixture(*groups).plugin.permit(cycle(), of.build(), NODE) is None
 
 
 def test_permit_raises_if_pod_group_is_deleted() -> None:
@@ -185,3 +181,110 @@ def hints(event: ClusterEvent, waits: PodBuilder) -> list[QueueingHint]:
     """Return the results of the hints that cover the event."""
     relevant = [i.hint for i in GangFixture().plugin.events_to_register() if i.covers(event) and i.hint is not None]
     return [hint(waits.build(), event) for hint in relevant]
+
+
+# -- requirements ------------------------------------------------------------------------------------------------------
+
+KEY = PodGroupKey("default", "team", "scheduling.k8s.io")
+
+
+def group_with(members: Iterable[PodBuilder] = THREE, version: ResourceKind = POD_GROUPS[0], **spec: Any) -> Any:
+    """Return the requirements of a group of three with these fields."""
+    whole = policy(gang={"minCount": 3})
+    whole["metadata"] |= {"uid": "u1", "creationTimestamp": "2026-01-01T00:00:00Z"}
+    fixture = GangFixture(whole | {"spec": whole["spec"] | spec}, members=members, version=version)
+    return fixture.plugin.pod_group(KEY, [each.build() for each in members])
+
+
+def test_requirements_are_those_of_the_pod_group() -> None:
+    topology = {"topology": [{"key": "rack"}]}
+    assert group_with(schedulingConstraints=topology, disruptionMode={"all": {}}) == PodGroup(
+        KEY,
+        3,
+        priority=0,
+        disruption_mode=DisruptionMode.ALL,
+        topology=(TopologyConstraint("rack"),),
+        created="2026-01-01T00:00:00Z",
+        uid="u1",
+        kind=POD_GROUPS[0],
+        condition_type="PodGroupInitiallyScheduled",
+        has_kubernetes_messages=True,
+    )
+
+
+@pytest.mark.parametrize(
+    ("spec", "field", "value"),
+    [
+        ({}, "disruption_mode", DisruptionMode.POD),
+        ({"disruptionMode": {"single": {}}}, "disruption_mode", DisruptionMode.POD),
+        ({"disruptionMode": "PodGroup"}, "disruption_mode", DisruptionMode.ALL),
+        ({"disruptionMode": "Pod"}, "disruption_mode", DisruptionMode.POD),
+        ({"schedulingPolicy": {"basic": {}}}, "min_count", 1),
+        ({}, "may_preempt", True),
+    ],
+)
+def test_field_of_the_pod_group(spec: dict[str, Any], field: str, value: object) -> None:
+    assert getattr(group_with(**spec), field) == value
+
+
+def test_condition_of_the_old_version_has_its_old_type() -> None:
+    assert group_with(version=POD_GROUPS[2]).condition_type == "PodGroupScheduled"
+
+
+SAME = "all pods in a single pod group should have the same"
+
+
+@pytest.mark.parametrize(
+    ("members", "text"),
+    [
+        (
+            [member("a"), member("b").scheduler("b")],
+            f'{SAME} .spec.schedulerName set, got: "b" and "default-scheduler"',
+        ),
+        ([member("a").priority(7)], f"{SAME} priority as the pod group's priority, got 7 and 0"),
+        (
+            [member("a"), member("b").spec(preemptionPolicy="Never")],
+            f"{SAME} preemption policy, got Never and PreemptLowerPriority",
+        ),
+    ],
+    ids=["scheduler", "priority", "preemption policy"],
+)
+def test_group_of_different_pods_has_the_error_of_kube_scheduler(members: list[PodBuilder], text: str) -> None:
+    assert group_with(members).error == text
+
+
+@pytest.mark.parametrize(
+    ("spec", "text"),
+    [
+        ({"priority": "high"}, "spec.priority: Invalid value: high"),
+        ({"schedulingConstraints": {"topology": 3}}, "spec.schedulingConstraints.topology: Invalid value: 3"),
+        ({"schedulingConstraints": {"topology": [{}]}}, "spec.schedulingConstraints.topology: Invalid value: [{}]"),
+        (
+            {"schedulingConstraints": {"topology": ["rack"]}},
+            "spec.schedulingConstraints.topology: Invalid value: ['rack']",
+        ),
+    ],
+)
+def test_field_that_only_a_custom_resource_may_have_is_named(spec: dict[str, Any], text: str) -> None:
+    assert group_with(**spec) == unresolvable(f"PodGroup default/team: {text}")
+
+
+@pytest.mark.parametrize("spec", [None, {}, {"schedulingPolicy": 3}, {"schedulingPolicy": {"gang": {"minCount": "3"}}}])
+def test_group_without_a_valid_policy_needs_one_pod(spec: object) -> None:
+    broken = {"metadata": {"namespace": "default", "name": "team"}, "spec": spec}
+    found = GangFixture(broken, members=THREE).plugin.pod_group(KEY, [THREE[0].build()])
+    assert isinstance(found, PodGroup)
+    assert found.min_count == 1
+
+
+def test_members_of_a_missing_group_wait() -> None:
+    assert GangFixture().plugin.pod_group(KEY, [THREE[0].build()]) == unresolvable(NO_GROUP)
+
+
+def test_group_is_read_again_if_its_spec_changes_only() -> None:
+    changed = GangFixture().plugin.changed_groups
+    old = policy(gang={"minCount": 3})
+    status = old | {"status": {"conditions": []}}
+    assert list(changed(ClusterEvent("PodGroup", Action.UPDATE, old, status))) == []
+    assert list(changed(ClusterEvent("PodGroup", Action.UPDATE, old, policy(gang={"minCount": 2})))) == [KEY]
+    assert list(changed(ClusterEvent("PodGroup", Action.DELETE, old, None))) == [KEY]
