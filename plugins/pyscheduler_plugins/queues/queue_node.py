@@ -208,8 +208,11 @@ class QueueNode:
                 for resource, amount in own.items():
                     sums[resource] = sums.get(resource, 0) + amount
 
-    def add(self, resource: str, allocated: int) -> None:
-        """Add an allocated amount to the path to the root, and bring the demand on it up to date."""
+    def add(self, resource: str, allocated: int, *, is_started: bool = False) -> None:
+        """Add an allocated amount to the path to the root, and bring the demand on it up to date.
+
+        `is_started` is True if as much was pending here before.
+        """
         if allocated:
             for each in self._path:
                 each.order = None
@@ -219,6 +222,8 @@ class QueueNode:
                     parent.columns.set_allocated(each.position, resource, amount)
             if self.children:
                 self.stale.add(resource)  # own jobs reduce what there is to divide
+        if is_started and self.queue.state is QueueState.OPEN:
+            return  # pods that get a node, the most frequent change, leave the sum of the demand as it is
         node = self
         while (difference := node._update_demand(resource)) and node.parent is not None:
             node = node.parent

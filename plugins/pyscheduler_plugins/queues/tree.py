@@ -138,7 +138,7 @@ class QueueTree:
             if pending:
                 totals.pending[resource] = totals.pending.get(resource, 0) + pending
             if node is not None and (allocated or pending):
-                node.add(resource, allocated)
+                node.add(resource, allocated, is_started=allocated == -pending)
 
     # -- reading -------------------------------------------------------------------------------------------------
 
