@@ -96,6 +96,11 @@ class Plugin(ABC):
     labels.
     """
 
+    reads_annotations: ClassVar[bool] = True
+    """True if results may depend on the pod's annotations, False if only its labels matter of the two.
+
+    Without effect if `reads_labels` is False.
+    """
     reads_claims: ClassVar[bool] = True
     """True if results may depend on the names of the pod's PersistentVolumeClaims, unique for each StatefulSet pod."""
     reads_match_fields: ClassVar[bool] = True

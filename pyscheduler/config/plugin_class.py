@@ -84,6 +84,7 @@ _ATTRIBUTES: Mapping[str, tuple[Callable[[object], bool], str]] = MappingProxyTy
         "reads_identity": (_is(bool), "True or False"),
         "hints_read_identity": (_is(bool), "True or False"),
         "reads_labels": (_is(bool), "True or False"),
+        "reads_annotations": (_is(bool), "True or False"),
         "reads_claims": (_is(bool), "True or False"),
         "reads_match_fields": (_is(bool), "True or False"),
         "pre_reads_nodes": (_is(bool), "True or False"),

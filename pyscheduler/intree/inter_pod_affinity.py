@@ -197,6 +197,7 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
     Args = InterPodAffinityArgs
     watches = (NAMESPACE,)
     reads = Reads.DOMAINS
+    reads_annotations = False
     reads_claims = False
     reads_match_fields = False
     pre_reads_nodes = False

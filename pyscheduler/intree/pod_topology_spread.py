@@ -98,6 +98,7 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
     name = "PodTopologySpread"
     Args = PodTopologySpreadArgs
     reads = Reads.DOMAINS
+    reads_annotations = False
     reads_claims = False
     pre_reads_nodes = False
     normalizer = SpreadNormalizer()

@@ -280,10 +280,10 @@ def _divide_once(node: Any) -> None:
         node.stale = type("Never", (set,), {"add": lambda *_: None})()
 
 
-def _add_to_the_queue_only(node: Any, resource: str, allocated: int) -> None:
-    parent, node.parent = node.parent, None
-    _add(node, resource, allocated)
-    node.parent = parent
+def _add_to_the_queue_only(node: Any, resource: str, allocated: int, *, is_started: bool = False) -> None:
+    (parent, node.parent), (path, node._path) = (node.parent, None), (node._path, (node,))
+    _add(node, resource, allocated, is_started=is_started)
+    node.parent, node._path = parent, path
 
 
 def _forget_capability(node: Any, resource: str) -> int:

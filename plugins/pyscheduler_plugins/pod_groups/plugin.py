@@ -48,10 +48,20 @@ class PodGroups(PodGroupPlugin):
         self._stale_grace = args.stale_grace_period_seconds
         self._hyper_nodes = HyperNodes(handle)
         self._composites = CompositePodGroups(handle)
+        self._signature: PodSignature | None = None
+        self._key: PodGroupKey | None = None
+        """Group that pods of this signature declare: members mostly come one after the other."""
 
     def group_of(self, pod: Pod) -> PodGroupKey | None:
-        key = membership.group_of(pod)
-        return self._composites.root_of(key) if key is not None and key.api == native.GROUP else key
+        signature = pod.signature
+        if signature is not self._signature:
+            self._key, self._signature = membership.group_of(pod), signature
+        key = self._key
+        if key is None:
+            return None
+        if key.api == membership.INVALID:
+            return PodGroupKey(pod.namespace, pod.name, membership.INVALID)
+        return self._composites.root_of(key) if key.api == native.GROUP else key
 
     def role_of(self, pod: Pod) -> str:
         return membership.role_of(pod)

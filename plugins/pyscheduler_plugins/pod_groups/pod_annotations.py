@@ -22,6 +22,8 @@ REQUIRED_TOPOLOGY: Final = "pyscheduler.io/pod-group-required-topology"
 PREFERRED_TOPOLOGY: Final = "pyscheduler.io/pod-group-preferred-topology"
 """Node labels, the narrowest first, of one of which all pods should have the same value. For groups of any API."""
 
+_ADDITIONS: Final = frozenset({QUEUE, REQUIRED_TOPOLOGY, PREFERRED_TOPOLOGY})
+"""Annotations that add to the requirements of a group of any API."""
 ALL: Final = frozenset({GROUP_NAME, MIN_COUNT, QUEUE, ROLE})
 _LABELS_OF_CONTROLLERS: Final = (
     ("JobSet", ("jobset.sigs.k8s.io/jobset-name",), "jobset.sigs.k8s.io/jobset-uid"),
@@ -80,6 +82,8 @@ def read(key: PodGroupKey, members: Collection[Pod]) -> PodGroup | Rejection:
 
 def with_annotations(group: PodGroup, members: Collection[Pod]) -> PodGroup | Rejection:
     """Return a group of any API with the queue and the topologies that annotations of its pods add to it."""
+    if all(map(_ADDITIONS.isdisjoint, [pod.signature.annotations for pod in members])):
+        return group  # most groups: they are read for each group of a single pod
     queue = common_value(QUEUE, members)
     if isinstance(queue, Rejection):
         return queue

@@ -246,8 +246,9 @@ class Queues(QuotaPlugin):
             return str(quota)
         if self._order is QueueOrder.DRF:
             return ""  # it divides what is free by dominant shares, not each resource on its own
+        capacity, allocated = tree.capacity(), tree.allocated(ROOT)
         for resource, amount in request.items():
-            free = tree.capacity().get(resource, 0) - tree.allocated(ROOT).get(resource, 0)
+            free = capacity.get(resource, 0) - allocated.get(resource, 0)
             if 0 < amount <= free and amount > tree.left_by_claims(queue, resource):
                 tree.set_held_back(queue, is_held=True)
                 return self._over_deserved(queue, resource, amount)

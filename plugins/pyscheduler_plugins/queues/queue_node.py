@@ -6,7 +6,7 @@ to divide, or a changed claim of a child, are marked, for the resources that cha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 
 from pyscheduler.api.resources import Amounts
 from pyscheduler_plugins.queues import child_columns
@@ -34,6 +34,7 @@ class QueueNode:
     __slots__ = (
         "_claims",
         "_deserved",
+        "_path",
         "allocated",
         "children",
         "claimed_by_children",
@@ -53,6 +54,7 @@ class QueueNode:
 
     def __init__(self, queue: Queue, parent: QueueNode | None, own: JobTotals) -> None:
         self.queue, self.parent, self.own = queue, parent, own
+        self._path: tuple[QueueNode, ...] = (self,) if parent is None else (self, *parent._path)
         self.children: list[QueueNode] = []
         self.guarantee: Amounts = {}
         """At least the sum of the children's."""
@@ -86,7 +88,7 @@ class QueueNode:
             self.demand[resource] = after
             self.order = None
             self._claims.pop(resource, None)
-            if (columns := self._columns_of_parent) is not None:
+            if self.parent is not None and (columns := self.parent.columns) is not None:
                 columns.claim_changed(self.position, resource)
         return after - before
 
@@ -190,12 +192,9 @@ class QueueNode:
         names = [(child, child.queue.name) for child in self.children]
         return min((child for child, name in names if name in these or name in those), key=key)
 
-    def path(self) -> Iterator[QueueNode]:
-        """Yield this node and all above it, up to the root."""
-        node: QueueNode | None = self
-        while node is not None:
-            yield node
-            node = node.parent
+    def path(self) -> Sequence[QueueNode]:
+        """Return this node and all above it, up to the root."""
+        return self._path
 
     def sum_guarantees(self) -> None:
         """Compute guarantee and nominal, and add them to the parent's; called for children before their parent."""
@@ -209,16 +208,22 @@ class QueueNode:
                 for resource, amount in own.items():
                     sums[resource] = sums.get(resource, 0) + amount
 
-    def add(self, resource: str, allocated: int) -> None:
-        """Add an allocated amount to the path to the root, and bring the demand on it up to date."""
+    def add(self, resource: str, allocated: int, *, is_started: bool = False) -> None:
+        """Add an allocated amount to the path to the root, and bring the demand on it up to date.
+
+        `is_started` is True if as much was pending here before.
+        """
         if allocated:
-            for each in self.path():
+            for each in self._path:
                 each.order = None
                 amount = each.allocated[resource] = each.allocated.get(resource, 0) + allocated
-                if (columns := each._columns_of_parent) is not None:
-                    columns.set_allocated(each.position, resource, amount)
+                parent = each.parent
+                if parent is not None and parent.columns is not None:
+                    parent.columns.set_allocated(each.position, resource, amount)
             if self.children:
                 self.stale.add(resource)  # own jobs reduce what there is to divide
+        if is_started and self.queue.state is QueueState.OPEN:
+            return  # pods that get a node, the most frequent change, leave the sum of the demand as it is
         node = self
         while (difference := node._update_demand(resource)) and node.parent is not None:
             node = node.parent

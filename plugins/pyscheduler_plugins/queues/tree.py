@@ -57,6 +57,7 @@ class QueueTree:
         self._totals: dict[str, JobTotals] = {}
         self._jobs: dict[Hashable, tuple[str, Usage]] = {}
         self._nodes: dict[str, QueueNode] = {}
+        self._root: QueueNode
         self._parents: dict[str, str] = {}
         """Names of the parents of all queues; "" for the root."""
         self._held_back: set[str] = set()
@@ -71,7 +72,9 @@ class QueueTree:
             parent = self._nodes[queue.parent] if self._nodes else None
             node = QueueNode(queue, parent, self._totals.setdefault(queue.name, JobTotals()))
             self._nodes[queue.name] = node
-            if parent is not None:
+            if parent is None:
+                self._root = node
+            else:
                 parent.add_child(node)
         self._parents = {name: node.parent.queue.name if node.parent else "" for name, node in self._nodes.items()}
         for node in self._nodes.values():
@@ -135,7 +138,7 @@ class QueueTree:
             if pending:
                 totals.pending[resource] = totals.pending.get(resource, 0) + pending
             if node is not None and (allocated or pending):
-                node.add(resource, allocated)
+                node.add(resource, allocated, is_started=allocated == -pending)
 
     # -- reading -------------------------------------------------------------------------------------------------
 
@@ -181,7 +184,7 @@ class QueueTree:
     def _divided(self, queue: str) -> QueueNode:
         """Return a queue after the division of all queues above it."""
         node = self._nodes[queue]
-        for above in reversed(list(node.path())[1:]):
+        for above in reversed(node.path()[1:]):
             above.divide()
         return node
 
@@ -228,8 +231,9 @@ class QueueTree:
     def left_by_claims(self, queue: str, resource: str) -> int:
         """Return how much the queue may allocate of what is free: its share, or what others have no claim to."""
         room = self._root.deserved.get(resource, 0) - self._root.allocated.get(resource, 0)
-        for parent, child in pairwise(reversed(list(self._nodes[queue].path()))):
-            parent.divide()
+        for parent, child in pairwise(reversed(self._nodes[queue].path())):
+            if parent.stale:
+                parent.divide()
             room = max(child.unmet(resource), room - others_claim(parent, child, resource))
         return room
 
@@ -271,7 +275,3 @@ class QueueTree:
         if node.children:
             return f"queue {queue} has child queues; jobs belong into one of them"
         return ""
-
-    @property
-    def _root(self) -> QueueNode:
-        return next(iter(self._nodes.values()))

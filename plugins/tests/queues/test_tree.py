@@ -280,6 +280,20 @@ def test_pending_jobs_of_a_closed_queue_have_no_share(state: QueueState) -> None
     assert deserved(t, "a", "b") == [0, 10]
 
 
+@pytest.mark.parametrize(
+    ("state", "before"),
+    [pytest.param(QueueState.OPEN, [5, 5], id="open"), pytest.param(QueueState.CLOSING, [0, 8], id="closing")],
+)
+def test_pods_that_start_count_in_queues_of_any_state(state: QueueState, before: list[float]) -> None:
+    t = tree(queue("a", state=state), queue("b"), cpu=10)
+    run(t, "b", pending=8)
+    run(t, "a", pending=5)
+    assert deserved(t, "a", "b") == before
+    run(t, "a", allocated=5)
+    assert (t.requested("a"), t.requested("root")) == (cores(5), cores(13))
+    assert deserved(t, "a", "b") == [5, 5]
+
+
 def test_jobs_may_start_in_open_queues_without_children() -> None:
     t = tree(queue("a"), queue("b", parent="a"))
     assert t.unavailable("b") == ""

@@ -25,7 +25,7 @@ class ObjectStore:
         return self._readable(kind).objects
 
     def version(self, kind: ResourceKind) -> int:
-        return self._readable(kind).version
+        return (self._stores.get(kind) or self._readable(kind)).version  # plugins compare it in every attempt
 
     def changed_since(self, kind: ResourceKind, version: int) -> Collection[_Key] | None:
         return self._readable(kind).changed_since(version)

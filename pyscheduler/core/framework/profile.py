@@ -119,6 +119,11 @@ class Profile(msgspec.Struct, frozen=True, eq=False, dict=True):
         return frozenset(plugin.name for plugin in self.plugins if plugin.reads_labels)
 
     @cached_property
+    def annotation_readers(self) -> frozenset[str]:
+        """Names of the plugins with cached results that depend on the pod's annotations."""
+        return frozenset(plugin.name for plugin in self.signers if plugin.reads_labels and plugin.reads_annotations)
+
+    @cached_property
     def claim_readers(self) -> frozenset[str]:
         """Names of the plugins with results that depend on the pod's claims."""
         return frozenset(plugin.name for plugin in self.plugins if plugin.reads_claims)
@@ -131,8 +136,10 @@ class Profile(msgspec.Struct, frozen=True, eq=False, dict=True):
     def readers_of_difference(self, last: PodSignature, signature: PodSignature) -> frozenset[str]:
         """Return the names of the plugins with results that may differ between two signatures of one group."""
         readers: frozenset[str] = frozenset()
-        if last.labels != signature.labels or last.annotations != signature.annotations:
+        if last.labels != signature.labels:
             readers = self.label_readers
+        elif last.annotations != signature.annotations:
+            readers = self.annotation_readers
         if last.spec is signature.spec:
             return readers
         if last.spec.volumes != signature.spec.volumes:

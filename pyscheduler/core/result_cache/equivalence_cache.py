@@ -117,8 +117,9 @@ class EquivalenceCache:
         if last is None:
             return  # no results yet
         readers = self._profile.readers_of_difference(last, signature)
-        self._pre_filter.invalidate(readers)
-        self._pre_score.invalidate(readers)
+        if readers:
+            self._pre_filter.invalidate(readers)
+            self._pre_score.invalidate(readers)
         self.with_nominated_pods.clear()
 
     # -- Filter --------------------------------------------------------------------------------------------------------
