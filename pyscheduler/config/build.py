@@ -29,11 +29,18 @@ def build_profiles(
         raise ConfigError(problems)
     specs, cached = config.profiles, config.python.result_cache
     profiles = tuple(_profile(spec, plugins, cached) for spec, plugins in zip(specs, instances, strict=True))
-    quotas = [profile.quota.name for profile in profiles if profile.quota is not None]
-    if quotas and config.configuration.extenders:
-        # Every pod is in a group then, and extenders are not called for groups.
-        raise ConfigError([Problem("extenders", f"cannot be combined with the quota plugin {quotas[0]}")])
+    for i, profile in enumerate(profiles):
+        if profile.quota is not None and config.configuration.extenders:
+            raise ConfigError([Problem("extenders", _extenders_beside(profile.quota.name, i))])
     return profiles
+
+
+def _extenders_beside(quota: str, profile: int) -> str:
+    return (
+        f"cannot be combined with the quota plugin {quota} of profiles[{profile}], which schedules each pod as a pod "
+        f"group; extenders are not called for pod groups. Remove the extenders or disable {quota}, or run a second "
+        "scheduler with another schedulerName for the pods that need extenders"
+    )
 
 
 def _profile(spec: ProfileSpec, instances: Mapping[str, Plugin], caches_results: bool) -> Profile:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from pyscheduler.config.build import build_profiles
 from pyscheduler.config.extenders import build_extenders
 from pyscheduler.config.load import loads
 from pyscheduler.config.loaded import LoadedConfig
+from pyscheduler.config.problems import ConfigError
 from pyscheduler.core.extenders.extender import Extender
 from pyscheduler.core.framework.handle import empty_handle
 from pyscheduler.intree import NodeResourcesFit
@@ -62,3 +65,22 @@ def test_ignored_managed_resources_replace_those_of_node_resources_fit() -> None
 def test_node_resources_fit_keeps_its_ignored_resources_without_managed_ones() -> None:
     args = fit_args(extenders('{urlPrefix: "http://a", filterVerb: f}', more=OWN))
     assert args.ignored_resources == ("example.com/own",)
+
+
+def test_extenders_beside_a_quota_plugin_are_an_error_with_reason_and_remedy() -> None:
+    queues = "{schedulerName: batch, plugins: {multiPoint: {enabled: [{name: Queues}, {name: PodGroups}]}}}"
+    loaded = extenders(
+        '{urlPrefix: "http://a", filterVerb: f}', more=f"profiles: [{{schedulerName: default-scheduler}}, {queues}]"
+    )
+    with pytest.raises(ConfigError) as error:
+        build_profiles(loaded, empty_handle())
+    assert [str(problem) for problem in error.value.problems] == [
+        "extenders: cannot be combined with the quota plugin Queues of profiles[1], which schedules each pod as a pod "
+        "group; extenders are not called for pod groups. Remove the extenders or disable Queues, or run a second "
+        "scheduler with another schedulerName for the pods that need extenders"
+    ]
+
+
+def test_quota_plugin_without_extenders_is_built() -> None:
+    loaded = loads(config("profiles: [{plugins: {multiPoint: {enabled: [{name: Queues}, {name: PodGroups}]}}}]"))
+    assert [profile.quota is not None for profile in build_profiles(loaded, empty_handle())] == [True]
