@@ -426,6 +426,8 @@ class DynamicResources(
                 state.claims[i] = await self._bind_claim(state, i, node_name, writer)
         self._timed_out.difference_update(state.claims[i].uid for i in state.reserved)  # of an earlier allocation
         if has_binding_conditions(state.claims):
+            note = f"waiting for binding conditions for device on node {node_name}"
+            api.record(pod, "BindingConditionsPending", "Scheduling", note)
             await self._wait_for_conditions(state, api)
         for uid in state.in_flight:
             self._claims.remove_in_flight(uid, is_written=True)

@@ -294,6 +294,7 @@ def test_pod_is_bound_once_the_driver_has_attached_its_device() -> None:
     apply(harness, claim("c"), user("p", "c"))
     harness.advance(20)
     assert (harness.bindings, users_of(harness, "c")) == ({}, ["p"])
+    assert harness.events("p") == [("BindingConditionsPending", "waiting for binding conditions for device on node a")]
     set_devices(harness, attached("True"))
     harness.advance(5)
     assert harness.bindings == {"default/p": "a"}
