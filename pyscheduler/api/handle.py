@@ -244,6 +244,9 @@ class ApiWriter(Protocol):
     def timestamp(self) -> str:
         """Return the current time as API objects have it (RFC 3339, whole seconds, UTC)."""
 
+    def record(self, pod: Pod, reason: str, action: str, note: str) -> None:
+        """Queue a Normal Event about the pod, to be written later; it may be lost (kube-scheduler's EventRecorder)."""
+
 
 ApiCall = Callable[[ApiWriter], Awaitable[None]]
 """Makes API requests with the client that it is given."""

@@ -55,8 +55,8 @@ from pyscheduler.intree.resource_claims.attempt import PodClaims
 from pyscheduler.intree.resource_claims.binding_conditions import (
     DeviceBindingFailedError,
     has_binding_conditions,
+    has_timed_out,
     is_ready,
-    progress,
 )
 from pyscheduler.intree.resource_claims.claim_cache import ClaimCache
 from pyscheduler.intree.resource_claims.claim_writer import ClaimWriter
@@ -318,7 +318,10 @@ class DynamicResources(
         for i, claim in enumerate(state.claims):
             if not claim.is_reserved_for(pod):
                 state.claims[i] = await self._bind_claim(state, i, writer)
+        self._timed_out.difference_update(state.claims[i].uid for i in state.reserved)  # of an earlier allocation
         if has_binding_conditions(state.claims):
+            note = f"waiting for binding conditions for device on node {node_name}"
+            api.record(pod, "BindingConditionsPending", "Scheduling", note)
             await self._wait_for_conditions(state, api)
         for uid in state.in_flight:
             self._claims.remove_in_flight(uid, is_written=True)
@@ -340,23 +343,28 @@ class DynamicResources(
         return claim
 
     async def _wait_for_conditions(self, state: PodClaims, api: ApiWriter) -> None:
-        """Wait until the drivers have set all binding conditions. StatusError if one fails or the time is over."""
+        """Wait until the drivers have set all binding conditions. StatusError if one fails or the time is over.
+
+        The time counts from the allocation, also if another pod or an earlier process made it, and from now.
+        """
         left = self.args.binding_timeout
         while True:
             state.claims = [self._claims.get(*claim.key) or claim for claim in state.claims]
             try:
-                if all(is_ready(claim) for claim in state.claims if claim.allocation is not None):
-                    self._timed_out.difference_update(claim.uid for claim in state.claims)
-                    return
+                waiting = next((each for each in state.claims if not is_in_memory(each) and not is_ready(each)), None)
             except DeviceBindingFailedError as failed:
                 raise StatusError(str(failed)) from None
+            if waiting is None:
+                self._timed_out.difference_update(claim.uid for claim in state.claims)
+                return
+            if has_timed_out(waiting, self.args.binding_timeout, api.timestamp()):
+                self._timed_out.add(waiting.uid)
+                raise StatusError(f"device binding timeout: claim={waiting.key[1]}")
             if left <= 0:
-                break
+                self._timed_out.update(claim.uid for claim in state.claims if has_binding_conditions((claim,)))
+                raise StatusError("device binding timeout: context deadline exceeded")
             await api.sleep(min(_POLL_SECONDS, left))
             left -= _POLL_SECONDS
-        waiting = [each for claim in state.claims for each in progress(claim) if each.pending]
-        self._timed_out.update(claim.uid for claim in state.claims if any(True for _ in progress(claim)))
-        raise StatusError(f"device binding timeout: {'; '.join(map(str, waiting))}")
 
 
 class DynamicResourcesWithIntegerRanges(DynamicResources):

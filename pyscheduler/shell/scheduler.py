@@ -405,4 +405,5 @@ def _api_clients(connections: Connections, clock: Clock, metrics: Metrics) -> Ap
     """Create the writers: bindings and statuses on one connection, Events on the other with lower priority."""
     in_flight = InFlightCounter()
     recorder = Recorder(connections.events, clock, in_flight, dropped=metrics.count_dropped_event)
-    return ApiClients(KubeWriter(connections.calls, clock), StatusWriter(connections.calls, clock), recorder, in_flight)
+    writer = KubeWriter(connections.calls, clock, recorder.record)
+    return ApiClients(writer, StatusWriter(connections.calls, clock), recorder, in_flight)

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from pyscheduler.api.events import ResourceKind
 from pyscheduler.api.handle import ApiError
 from pyscheduler.api.pod import Pod
+from pyscheduler.core.commands import Command, EventType, Record
 from pyscheduler.testing.kinds import PathTarget
 from pyscheduler.testing.objects import timestamp
 
@@ -22,6 +23,7 @@ class HarnessState(Protocol):
     """The objects and the time of a harness."""
 
     nodes: dict[str, Object]
+    commands: list[Command]
     now: float
 
     def target(self, path: str) -> PathTarget: ...
@@ -91,6 +93,9 @@ class HarnessApiWriter:
 
     def timestamp(self) -> str:
         return timestamp(self._harness.now)
+
+    def record(self, pod: Pod, reason: str, action: str, note: str) -> None:
+        self._harness.commands.append(Record(EventType.NORMAL, reason, action, note, pod))
 
     def _find(self, target: PathTarget) -> Object | None:
         """Return an object, or None if the harness has no such kind. ApiError 404 if it is missing."""

@@ -294,6 +294,7 @@ def test_pod_is_bound_once_the_driver_has_attached_its_device() -> None:
     apply(harness, claim("c"), user("p", "c"))
     harness.advance(20)
     assert (harness.bindings, users_of(harness, "c")) == ({}, ["p"])
+    assert harness.events("p") == [("BindingConditionsPending", "waiting for binding conditions for device on node a")]
     set_devices(harness, attached("True"))
     harness.advance(5)
     assert harness.bindings == {"default/p": "a"}
@@ -316,6 +317,27 @@ def test_device_that_is_not_attached_in_time_is_given_back() -> None:
     harness.add(node("b"))
     harness.advance(700)
     assert (harness.bindings, devices_of(harness, "c")) == ({"default/p": "b"}, ["b/spare"])
+
+
+def test_time_to_attach_a_device_counts_from_its_allocation_also_after_a_restart() -> None:
+    harness = cluster(a=[conditional()], b=["spare"])
+    harness.add(node("b").unschedulable())
+    apply(harness, claim("c"), user("p", "c"))
+    harness.add(node("b"))
+    harness.advance(500)
+    harness.restart()
+    harness.advance(90)
+    assert devices_of(harness, "c") == ["a/g0"]
+    harness.advance(60)
+    assert (harness.bindings, devices_of(harness, "c")) == ({"default/p": "b"}, ["b/spare"])
+
+
+def test_pod_of_a_claim_that_is_deallocated_while_it_waits_is_not_bound() -> None:
+    harness = cluster(a=[conditional()])
+    apply(harness, claim("c"), user("p", "c"))
+    harness.apply({**stored(harness, "c"), "status": {"allocation": None, "reservedFor": None}})
+    harness.advance(60)
+    assert harness.bindings == {}
 
 
 # -- extended resources ------------------------------------------------------------------------------------------------

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from datetime import datetime
+from typing import Any
 
 from pyscheduler.api.devices import DeviceRequestAllocationResult
 from pyscheduler.intree.resource_claims.objects import CachedClaim
@@ -11,19 +12,6 @@ from pyscheduler.intree.resource_claims.objects import CachedClaim
 
 class DeviceBindingFailedError(Exception):
     """The driver reports that a device cannot be used."""
-
-
-class DeviceProgress(NamedTuple):
-    """Conditions of one device that are not as they have to be."""
-
-    device: DeviceRequestAllocationResult
-    pending: tuple[str, ...]
-    failed: tuple[str, ...]
-
-    def __str__(self) -> str:
-        text = f"<driver={self.device.driver}, pool={self.device.pool}> {self.device.device}"
-        failed = f" failed=[{','.join(self.failed)}]" if self.failed else ""
-        return f"{text}{failed}" + (f" pending=[{','.join(self.pending)}]" if self.pending else "")
 
 
 def has_binding_conditions(claims: Iterable[CachedClaim]) -> bool:
@@ -54,14 +42,19 @@ def is_ready(claim: CachedClaim) -> bool:
     return True
 
 
-def progress(claim: CachedClaim) -> Iterator[DeviceProgress]:
-    """Yield the progress of each device that has binding conditions."""
-    for result in _conditional(claim):
-        found = _conditions(claim, result) or {}
-        true = {name for name, condition in found.items() if condition.get("status") == "True"}
-        pending = tuple(name for name in result.binding_conditions or () if name not in true)
-        failed = tuple(name for name in result.binding_failure_conditions or () if name in true)
-        yield DeviceProgress(result, pending, failed)
+def has_timed_out(claim: CachedClaim, timeout: float, now: str) -> bool:
+    """Return True if devices with binding conditions were allocated more than `timeout` seconds before `now`.
+
+    The time counts from the allocation timestamp (isClaimTimeout), so that a restart does not extend it. Times are as
+    in API objects, with whole seconds.
+    """
+    allocated = claim.allocation.allocation_timestamp if claim.allocation else None
+    if allocated is None or not has_binding_conditions((claim,)):
+        return False
+    try:
+        return (datetime.fromisoformat(now) - datetime.fromisoformat(allocated)).total_seconds() > timeout
+    except (ValueError, TypeError):  # only an API server that does not validate timestamps stores such a one
+        return False
 
 
 def _conditional(claim: CachedClaim) -> Iterator[DeviceRequestAllocationResult]:

@@ -117,6 +117,10 @@ class BindingClient(ApiWriter):
     def timestamp(self) -> str:
         return self._api.timestamp()
 
+    def record(self, pod: Pod, reason: str, action: str, note: str) -> None:
+        if not self.is_cancelled:
+            self._api.record(pod, reason, action, note)
+
     def _check(self) -> None:
         if self.is_cancelled:
             raise ApiError(0, CANCELLED, "the binding cycle was cancelled")

@@ -16,6 +16,7 @@ import msgspec
 
 from pyscheduler.api import ApiError, ApiWriter, Pod, PodObject
 from pyscheduler.clock import Clock, SystemClock, rfc3339
+from pyscheduler.core.commands import EventType, Record
 from pyscheduler.kube import paths
 from pyscheduler.kube.connection import MERGE_PATCH, Connection, unanswered
 from pyscheduler.kube.http1 import PROTOBUF
@@ -36,11 +37,14 @@ _decode_object = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 class KubeWriter(ApiWriter):
-    """Makes calls; the connection limits how many are in flight."""
+    """Makes calls; the connection limits how many are in flight. Events are passed to `recorder`."""
 
-    def __init__(self, connection: Connection, clock: Clock | None = None) -> None:
+    def __init__(
+        self, connection: Connection, clock: Clock | None = None, recorder: Callable[[Record], None] = lambda _: None
+    ) -> None:
         self._connection = connection
         self._clock = clock or SystemClock()
+        self._recorder = recorder
 
     async def bind(self, pod: Pod, node_name: str) -> None:
         """Create the binding. Some failed calls are retried, since the API server binds a pod only once."""
@@ -82,6 +86,9 @@ class KubeWriter(ApiWriter):
 
     def timestamp(self) -> str:
         return rfc3339(self._clock.wall())
+
+    def record(self, pod: Pod, reason: str, action: str, note: str) -> None:
+        self._recorder(Record(EventType.NORMAL, reason, action, note, pod))
 
 
 def _pause_before_retry(problem: ApiError, tries: int) -> float | None:

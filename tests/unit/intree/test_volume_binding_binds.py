@@ -53,6 +53,9 @@ class VolumeApi(ApiWriter):
     def timestamp(self) -> str:
         return "2026-01-01T00:00:00Z"
 
+    def record(self, pod: Pod, reason: str, action: str, note: str) -> None:
+        raise AssertionError("VolumeBinding records no Events")
+
     async def sleep(self, seconds: float) -> None:
         assert seconds == 1.0
         self.seconds += 1

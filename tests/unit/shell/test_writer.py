@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pyscheduler.api import ApiError
+from pyscheduler.core.commands import EventType, Record
 from pyscheduler.kube.connection import MERGE_PATCH, Connection
 from pyscheduler.shell.writers.writer import KubeWriter
 from pyscheduler.testing import pod
@@ -27,6 +28,12 @@ async def test_binding_contains_pod_uid_and_node(api: FakeApi, connection: Conne
         "metadata": {"namespace": "default", "name": "a", "uid": "a"},
         "target": {"apiVersion": "v1", "kind": "Node", "name": "n1"},
     }
+
+
+async def test_events_of_plugins_are_passed_to_the_recorder(connection: Connection) -> None:
+    recorded: list[Record] = []
+    KubeWriter(connection, recorder=recorded.append).record(A, "Waiting", "Scheduling", "for a device")
+    assert recorded == [Record(EventType.NORMAL, "Waiting", "Scheduling", "for a device", A)]
 
 
 async def test_binding_without_a_response_is_sent_again(api: FakeApi, connection: Connection) -> None:
