@@ -55,7 +55,7 @@ def _compare(options: argparse.Namespace, oracle: Oracle, second: Oracle) -> Cov
     """Compare all cases; `second` minimises disagreements while the first oracle works on the cases ahead."""
     coverage = Coverage()
     reported = started = time.monotonic()
-    for outcome in outcomes(_cases(options), oracle):
+    for outcome in outcomes(_cases(options), oracle, second):
         coverage.add(outcome.case, outcome.theirs, outcome.found)
         if outcome.found and sum(coverage.disagreements.values()) <= options.limit:
             small = smallest(outcome, second)

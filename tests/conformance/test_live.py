@@ -40,8 +40,8 @@ def test_new_random_cases_agree_with_kube_scheduler(
 ) -> None:
     """The failure message has the command that repeats it."""
     first = random.SystemRandom().randrange(10**9)
-    with Oracle(oracle_program) as oracle:
-        for outcome in outcomes((make(seed) for seed in range(first, first + number)), oracle):
+    with Oracle(oracle_program) as oracle, Oracle(oracle_program) as second:
+        for outcome in outcomes((make(seed) for seed in range(first, first + number)), oracle, second):
             seed = outcome.case.document["id"]
             differences = "\n".join(str(difference) for difference in outcome.found)
             assert not outcome.found, f"python -m tests.conformance --{option} 1 --seed {seed}\n{differences}"

@@ -73,7 +73,7 @@ class CelSelectors:
     def _device(self, device: SelectedDevice) -> SelectorDevice:
         found = self._devices.get(device)
         if found is None:
-            attributes = {name: _value(each) for name, each in device.attributes.items()}
+            attributes = {name: _value(name, each) for name, each in device.attributes.items()}
             capacity = {name: parse_quantity(str(each.value)) for name, each in device.capacity.items()}
             found = SelectorDevice(device.driver, attributes, capacity, device.allow_multiple_allocations)
             self._devices[device] = found
@@ -85,12 +85,14 @@ def with_hint(message: str) -> str:
     return message + _HINT if "no such key:" in message else message
 
 
-def _value(attribute: DeviceAttribute) -> Value:
-    """Return the attribute as a value of CEL."""
+def _value(name: str, attribute: DeviceAttribute) -> Value:
+    """Return the attribute as a value of CEL. ExpressionRuntimeError for a type of a later API version."""
     if attribute.version_value is not None:
         return parse_semver(attribute.version_value)
     if attribute.int_value is not None:
         return attribute.int_value
     if attribute.bool_value is not None:
         return attribute.bool_value
-    return attribute.string_value or ""
+    if attribute.string_value is None:
+        raise ExpressionRuntimeError(f"attribute {name}: unsupported attribute value")
+    return attribute.string_value

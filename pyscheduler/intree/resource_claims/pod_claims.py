@@ -33,7 +33,7 @@ def claims_of_pod(pod: Pod, claims: ClaimCache) -> Iterator[CachedClaim]:
             continue
         claim = claims.get(pod.namespace, name)
         if claim is None:
-            raise ClaimUnusableError(f'resourceclaim.resource.k8s.io "{name}" not found')
+            raise ClaimUnusableError(f'could not find ResourceClaim "{pod.namespace}/{name}"')
         if claim.is_deleting:
             raise ClaimUnusableError(f'resourceclaim "{name}" is being deleted')
         if from_template and not claim.is_owned_by(pod):

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from tests.conformance.generator import (
+    devices,
     disks,
     gates,
     images,
@@ -58,6 +59,7 @@ GROUPS: dict[str, Group] = {
     "nominated": Group(after=preemption.nominations),
     "terminating": Group(pod=gates.terminating, weight=3),
     "gates": Group(pod=gates.scheduling_gates, weight=1),
+    "devices": Group(pod=devices.extended_in_pod, after=devices.after, weight=8),
     "declared": Group(node=gates.declared_on_node, pod=gates.declared_in_pod, weight=2),
 }
 """In the order of their application: resizes read the containers that other features added."""
