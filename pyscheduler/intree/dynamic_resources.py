@@ -449,9 +449,9 @@ class DynamicResources(
         """Wait until the drivers have set all binding conditions. StatusError if one fails or the time is over."""
         left = self.args.binding_timeout
         while True:
-            state.claims = [self._claims.get(*claim.key) or claim for claim in state.claims]
+            state.claims = [self._current(claim) for claim in state.claims]
             try:
-                if all(is_ready(claim) for claim in state.claims if claim.allocation is not None):
+                if all(is_ready(claim) for claim in state.claims if not is_in_memory(claim)):
                     self._timed_out.difference_update(claim.uid for claim in state.claims)
                     return
             except DeviceBindingFailedError as failed:
@@ -463,6 +463,13 @@ class DynamicResources(
         waiting = [each for claim in state.claims for each in progress(claim) if each.pending]
         self._timed_out.update(claim.uid for claim in state.claims if any(True for _ in progress(claim)))
         raise StatusError(f"device binding timeout: {'; '.join(map(str, waiting))}")
+
+    def _current(self, claim: CachedClaim) -> CachedClaim:
+        """Return the claim as it is now. StatusError if it is deleted. One that was not created stays as it is."""
+        current = claim if is_in_memory(claim) else self._claims.get(*claim.key)
+        if current is None:
+            raise StatusError(f'could not find ResourceClaim "{claim.name}"')
+        return current
 
 
 class _Uuids:

@@ -91,6 +91,7 @@ class _RecordedWrites:
     def __init__(self) -> None:
         self._claims: dict[str, Manifest] = {}
         self._extended: Manifest | None = None
+        self._version = 1
 
     def binding(self) -> Manifest:
         """Return the last state of each written claim, in the order of the first writes, and the status of the pod."""
@@ -111,6 +112,8 @@ class _RecordedWrites:
         return {}
 
     def _stored(self, claim: Manifest) -> Manifest:
+        self._version += 1
+        claim["metadata"]["resourceVersion"] = str(self._version)
         self._claims[claim["metadata"]["name"]] = claim
         return copy.deepcopy(claim)
 

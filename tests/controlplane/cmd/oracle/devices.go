@@ -4,10 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"reflect"
 	"strings"
 
 	resourcev1 "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
@@ -76,6 +78,7 @@ func (e *evaluation) bindDevices(ctx context.Context, feasible []fwk.NodeInfo) e
 // bindDevicesTo starts with PreFilter, since PreBind changes the plugin's state. The context of PreBind is cancelled: it ends the
 // waits for drivers and for watches, and nothing else reads it.
 func (e *evaluation) bindDevicesTo(ctx context.Context, plugin *dynamicresources.DynamicResources, node fwk.NodeInfo) (*deviceBinding, error) {
+	var created []runtime.Object
 	state, name, pod := newState(), node.Node().Name, e.pod.DeepCopy()
 	if _, status, _ := e.profile.RunPreFilterPlugins(ctx, state, pod); !status.IsSuccess() {
 		return nil, errors.New("oracle: PreFilter has another result when repeated: " + status.Message())
@@ -83,7 +86,11 @@ func (e *evaluation) bindDevicesTo(ctx context.Context, plugin *dynamicresources
 	if status := e.profile.RunFilterPluginsWithNominatedPods(ctx, state, pod, node); !status.IsSuccess() {
 		return nil, errors.New("oracle: Filter has another result when repeated: " + status.Message())
 	}
-	*e.writes = recordedWrites{}
+	informer := e.informers[reflect.TypeOf(&resourcev1.ResourceClaim{})]
+	*e.writes = recordedWrites{created: func(claim runtime.Object) {
+		informer.add(claim)
+		created = append(created, claim)
+	}}
 	status := plugin.Reserve(ctx, state, pod, name)
 	if status.IsSuccess() {
 		cancelled, cancel := context.WithCancel(ctx)
@@ -96,6 +103,9 @@ func (e *evaluation) bindDevicesTo(ctx context.Context, plugin *dynamicresources
 		if claim, ok := written.(*resourcev1.ResourceClaim); ok {
 			e.profile.SharedDRAManager().ResourceClaims().AssumedClaimRestore(claim.Namespace, claim.Name)
 		}
+	}
+	for _, claim := range created {
+		informer.remove(claim)
 	}
 	*e.writes = recordedWrites{}
 	return binding, nil

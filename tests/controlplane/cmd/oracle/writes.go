@@ -16,6 +16,7 @@ type recordedWrites struct {
 	updated  []runtime.Object       // ResourceClaims that were created, allocated or deallocated
 	patched  []types.NamespacedName // pods with a cleared nomination: the only status patch while PostFilter runs
 	extended json.RawMessage        // status of a pod's claim for extended resources
+	created  func(runtime.Object)   // is called with each created ResourceClaim
 }
 
 func (w *recordedWrites) client() *fake.Clientset {
@@ -26,6 +27,10 @@ func (w *recordedWrites) client() *fake.Clientset {
 			object := action.GetObject().DeepCopyObject()
 			if claim, ok := object.(*resourcev1.ResourceClaim); ok && claim.Name == "" {
 				claim.Name, claim.UID = claim.GenerateName+"created", types.UID("uid:created") // by the API server
+				claim.ResourceVersion = "1"
+				if w.created != nil {
+					w.created(claim.DeepCopy())
+				}
 			}
 			w.updated = append(w.updated, object)
 			return true, object.DeepCopyObject(), nil
