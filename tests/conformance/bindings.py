@@ -10,12 +10,10 @@ import json
 from collections.abc import Coroutine, Mapping
 from typing import Any
 
-from pyscheduler.api import ApiError, Cycle, Pod, StatusError
-from pyscheduler.api.outcome import Rejection
+from pyscheduler.api import ApiError, Cycle, Pod, Rejection, StatusError
 from pyscheduler.cli.evaluate import Evaluator
 from pyscheduler.core.context import Context
 from pyscheduler.core.instrument import Instrument
-from pyscheduler.core.scheduling.extension_points import PreFilterResult
 from pyscheduler.core.scheduling.profile_runtime import ProfileRuntime
 from pyscheduler.core.scheduling.schedule_pod import (
     evaluate_nominated_node,
@@ -64,11 +62,11 @@ def _binding(evaluator: Evaluator, document: Manifest, key: str, node_name: str)
     return {**api.binding(), "message": message}
 
 
-def _filter(context: Context, cycle: Cycle, pod: Pod) -> PreFilterResult:
-    runtime = ProfileRuntime.of(context.profiles[pod.scheduler_name], context.state, context.queue.nominator, Instrument())
+def _filter(context: Context, cycle: Cycle, pod: Pod) -> None:
+    profile = context.profiles[pod.scheduler_name]
+    runtime = ProfileRuntime.of(profile, context.state, context.queue.nominator, Instrument())
     pre = run_pre_filter(runtime, cycle, pod, None)
     find_nodes_that_pass_filters(runtime, cycle, pod, pre, None, evaluate_nominated_node(runtime, cycle, pod))
-    return pre
 
 
 def _result(steps: Coroutine[Any, Any, Rejection | None]) -> Rejection | None:

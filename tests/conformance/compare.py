@@ -182,7 +182,7 @@ _RANDOM = ("shareID", "allocationTimestamp")
 
 
 def _written(value: Any) -> Any:
-    """Return a written value without empty fields, which are absent in the API, and with random ones as the same text."""
+    """Return a written value without empty fields, which the API leaves out, and with random ones as the same text."""
     if isinstance(value, dict):
         known = {key: key if key in _RANDOM and each else _written(each) for key, each in value.items()}
         return {key: each for key, each in known.items() if each not in (None, "", [], {})}
