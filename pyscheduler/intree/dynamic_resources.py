@@ -349,7 +349,7 @@ class DynamicResources(
         """
         left = self.args.binding_timeout
         while True:
-            state.claims = [self._claims.get(*claim.key) or claim for claim in state.claims]
+            state.claims = [self._current(claim) for claim in state.claims]
             try:
                 waiting = next((each for each in state.claims if not is_in_memory(each) and not is_ready(each)), None)
             except DeviceBindingFailedError as failed:
@@ -365,6 +365,14 @@ class DynamicResources(
                 raise StatusError("device binding timeout: context deadline exceeded")
             await api.sleep(min(_POLL_SECONDS, left))
             left -= _POLL_SECONDS
+
+
+    def _current(self, claim: CachedClaim) -> CachedClaim:
+        """Return the claim as it is now. StatusError if it is deleted. One that was not created stays as it is."""
+        current = claim if is_in_memory(claim) else self._claims.get(*claim.key)
+        if current is None:
+            raise StatusError(f'could not find ResourceClaim "{claim.name}"')
+        return current
 
 
 class DynamicResourcesWithIntegerRanges(DynamicResources):

@@ -55,6 +55,8 @@ def differences(theirs: Answer, ours: Answer) -> Found:
     yield from _by_name("scores", _without_idle_scores(theirs, ours), ours, _scores)
     yield from _by_name("total", theirs, ours, _value)
     yield from _plain("choice", theirs, ours, ("choice",))
+    if "bindings" in theirs:  # not in results that were recorded before the oracle returned them
+        yield from _by_name("bindings", theirs, ours, _binding)
     yield from _plain("message", theirs, ours, ("filter_message",))
     yield from _preemption(theirs.get("preemption"), ours.get("preemption"))
     chosen = (ours.get("preemption") or {}).get("nominatedNode") or ""
@@ -161,6 +163,30 @@ def _describe(answer: Answer) -> str:
 def _scores(part: str, plugin: str, theirs: Mapping[str, int], ours: Mapping[str, int]) -> Found:
     for node in sorted({*theirs, *ours}):
         yield from _value(f"{part} {plugin}", node, theirs.get(node), ours.get(node))
+
+
+def _binding(part: str, node: str, theirs: Any, ours: Any) -> Found:
+    """Compare what is written to bind a pod to a node, claim by claim in the order of the writes."""
+    yield from _plain(part, theirs, ours, ("message", "waits"))
+    yield from _value(part, f"{node} status of the pod", _written(theirs.get("pod")), _written(ours.get("pod")))
+    yield from _value(part, f"{node} number of claims", len(theirs["claims"]), len(ours["claims"]))
+    for their, our in zip(theirs["claims"], ours["claims"], strict=False):
+        left, right = _written(their), _written(our)
+        for field in sorted({*left, *right}):
+            if left.get(field) != right.get(field):
+                where = f"{node} {field} of {left['name']}"
+                yield Difference(part, f"{where}: theirs {left.get(field)!r}, ours {right.get(field)!r}")
+
+
+_RANDOM = ("shareID", "allocationTimestamp")
+
+
+def _written(value: Any) -> Any:
+    """Return a written value without empty fields, which the API leaves out, and with random ones as the same text."""
+    if isinstance(value, dict):
+        known = {key: key if key in _RANDOM and each else _written(each) for key, each in value.items()}
+        return {key: each for key, each in known.items() if each not in (None, "", [], {})}
+    return [_written(each) for each in value] if isinstance(value, list) else value
 
 
 def _preemption(theirs: Answer | None, ours: Answer | None) -> Found:

@@ -10,6 +10,7 @@ from zlib import crc32
 
 from pyscheduler.cli.evaluate import Evaluator
 from pyscheduler.core.result_cache import filter_columns
+from tests.conformance.bindings import bindings
 from tests.conformance.generator.generated_cluster import Manifest
 from tests.conformance.replay import schedule
 
@@ -32,7 +33,10 @@ def evaluate(document: Manifest, limit: int | None = None) -> list[Any]:
     if limit is None:
         limit = (PLAIN, NUMPY)[crc32(str(document["id"]).encode()) % 2]
     with _per_node_form_up_to(limit):
-        return [json.loads(json.dumps(answer)) for answer in _EVALUATOR.line(json.dumps(document))]
+        answers = [json.loads(json.dumps(answer)) for answer in _EVALUATOR.line(json.dumps(document))]
+        for answer in answers:
+            answer["bindings"] = bindings(_EVALUATOR, document, answer)
+        return answers
 
 
 @contextmanager

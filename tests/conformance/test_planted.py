@@ -59,6 +59,11 @@ def _elsewhere(plugin: str, bug: str, name: str, value: Any) -> Plant:
     return Plant(plugin, bug, {name: value})
 
 
+def _claims(bug: str, name: str, value: Any) -> Plant:
+    """Return a plant in DynamicResources; `name` is relative to the package of its claims."""
+    return Plant("DynamicResources", bug, {f"intree.resource_claims.{name}": value})
+
+
 def _counted_in_every_budget(budgets: Iterable[Any], pod: Pod, left: dict[Any, int]) -> bool:
     covering = [budget for budget in budgets if budget.covers(pod)]
     for budget in covering:
@@ -342,6 +347,20 @@ PLANTS = (
         **{"DynamicResources.post_filter": lambda *_: Rejection()},
     ),
     _plant("DynamicResources", "empty reason", NOTHING_TO_DEALLOCATE=Rejection("")),
+    _plant("DynamicResources", "alternatives score the same", allocation_score=lambda _: 0),
+    _plant(
+        "DynamicResources",
+        "extended resources need no devices",
+        **{"DynamicResources._needs_devices": lambda *_: False},
+    ),
+    _plant("DynamicResources", "drivers set no conditions", has_binding_conditions=lambda _: False),
+    _claims("claims of other pods can be used", "objects.CachedClaim.is_owned_by", lambda *_: True),
+    _claims("deleted claims can be used", "objects.CachedClaim.is_deleting", property(lambda _: False)),
+    _claims("claims are reserved twice", "objects.CachedClaim.is_reserved_for", lambda *_: False),
+    _claims("devices are usable on every node", "objects.AllocatedNodes.include", lambda *_: True),
+    _claims("written claims have no finalizer", "claim_writer.FINALIZER", "example.com/other"),
+    _claims("names of classes are no resources", "device_classes.CLASS_PREFIX", "example.com/none/"),
+    _claims("init containers share no devices", "extended_resources.is_sidecar", lambda _: True),
     _elsewhere(
         "DefaultPreemption",
         "budgets are ignored",

@@ -192,15 +192,15 @@ class DryRunner:
         return rejected
 
     def _filter_all(self, plugin: FilterPlugin, cycle: Cycle, pod: Pod, table: NodeTable) -> NodeToStatus | None:
-        """Return the filter's result for all nodes; None if it cannot parse an object that it reads.
+        """Return the filter's result for all nodes; None if it fails for one, as where it cannot parse an object.
 
-        The dry runs that follow report the node with that object.
+        The dry runs that follow report that node, if the filters before this one accept it.
         """
         self.profiles[cycle.profile].evaluations.filter[plugin.name].n += len(table)
         try:
             return run_filter_on_table(plugin, cycle, pod, table)
         except PluginFailed as failed:
-            if isinstance(failed.error, StatusError) and plugin.reads_in_dry_run is not None:
+            if isinstance(failed.error, StatusError):
                 return None
             raise
 

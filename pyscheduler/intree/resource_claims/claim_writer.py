@@ -76,6 +76,9 @@ class ClaimWriter:
 
     async def show_extended_resource_claim(self, claim: CachedClaim, mappings: tuple[ContainerRequest, ...]) -> None:
         """Write to the pod's status which request of the claim serves which container."""
+        if not mappings:  # the pod requests the resource, but no container does
+            text = f"nil or empty request mappings, no update of pod {self._pod.key} ExtendedResourceClaimStatus"
+            raise StatusError(text)
         shown = {"resourceClaimName": claim.key[1], "requestMappings": to_json(mappings)}
         path = f"/api/v1/namespaces/{self._pod.namespace}/pods/{self._pod.name}/status"
         try:

@@ -27,6 +27,7 @@ type report struct {
 	FilterMessage   string                      `json:"filter_message,omitempty"`
 	FitErrorMessage string                      `json:"fit_error_message,omitempty"`
 	Preemption      *preemptionReport           `json:"preemption,omitempty"`
+	Bindings        map[string]*deviceBinding   `json:"bindings,omitzero"`
 }
 
 type verdict struct {
@@ -109,7 +110,10 @@ func (c *cluster) evaluateInto(ctx context.Context, pod *v1.Pod, result *report)
 	if len(feasible) == 0 {
 		return e.explainUnfit(ctx)
 	}
-	return e.score(ctx, feasible)
+	if err := e.score(ctx, feasible); err != nil {
+		return err
+	}
+	return e.bindDevices(ctx, feasible)
 }
 
 func newState() fwk.CycleState {

@@ -109,6 +109,13 @@ func (s *staticInformer) AddEventHandlerWithOptions(handler cache.ResourceEventH
 	return s.AddEventHandler(handler)
 }
 
+func (s *staticInformer) add(object any) {
+	_ = s.GetIndexer().Add(object)
+	for _, handler := range s.handlers {
+		handler.OnAdd(object, false)
+	}
+}
+
 func (s *staticInformer) update(from, to any) {
 	_ = s.GetIndexer().Update(to)
 	for _, handler := range s.handlers {
