@@ -168,6 +168,8 @@ class DynamicResources(
 
     def pre_enqueue(self, pod: Pod) -> Rejection | None:
         """Gate a pod until its claims exist."""
+        if not pod.spec.resource_claims:
+            return None
         try:
             for _ in claims_of_pod(pod, self._claims):
                 pass

@@ -13,23 +13,82 @@ from collections.abc import Sequence
 import numpy as np
 
 from pyscheduler.api.cycle import Cycle
-from pyscheduler.api.nodes import Mask
-from pyscheduler.api.normalize import Scores
-from pyscheduler.api.plugin import Reads
+from pyscheduler.api.nodes import Mask, NodeInfo, NodeTable
+from pyscheduler.api.normalize import MAX_NODE_SCORE, Scores
+from pyscheduler.api.plugin import Reads, ScorePlugin
 from pyscheduler.api.pod import Pod
-from pyscheduler.core.framework.evaluation_counts import CountersByPlugin
+from pyscheduler.api.return_values import check_score
+from pyscheduler.core.framework.evaluation_counts import CountersByPlugin, EvaluationCounter
+from pyscheduler.core.framework.plugin_failure import raise_plugin_failed
 from pyscheduler.core.framework.profile import Weighted, reads_of
 from pyscheduler.core.result_cache.filter_columns import NO_COLUMNS_BY_CHANGE, are_few, columns_by_change, select_rows
-from pyscheduler.core.result_cache.invalidation import ATTEMPT, NODE, USAGE, Change, DirtyRows
-from pyscheduler.core.result_cache.score_column import ScoreColumn
+from pyscheduler.core.result_cache.invalidation import (
+    ATTEMPT,
+    NODE,
+    USAGE,
+    Change,
+    DirtyRows,
+    Scope,
+    invalidation_scopes,
+)
+from pyscheduler.core.result_cache.score_column import ScoreColumn, check_range, out_of_range, scores_of
 from pyscheduler.core.result_cache.top_scores import NO_SCORES, TopScores
-from pyscheduler.core.result_cache.uncached_score import UncachedScore
 from pyscheduler.core.state.cluster import ClusterState
 from pyscheduler.core.state.columns import grown
 from pyscheduler.kernels import Rows
 
 INFEASIBLE = -(1 << 61)
 """Total of an infeasible node; below 0 whatever volatile columns add."""
+
+
+class UncachedScore:
+    """A plugin that is not normalised and reads the node and its pods only: computed at each use, never cached.
+
+    Reading a cache would cost more: with hundreds of signatures its entries are no longer in the CPU caches when used.
+    """
+
+    __slots__ = ("evaluations", "plugin", "weight")
+
+    def __init__(self, weighted: Weighted, evaluations: EvaluationCounter) -> None:
+        self.plugin = weighted.plugin
+        self.weight = weighted.weight
+        self.evaluations = evaluations
+
+    @staticmethod
+    def applies_to(plugin: ScorePlugin) -> bool:
+        """Return True if the plugin's scores should not be cached."""
+        is_not_normalized = plugin.normalizer is None and type(plugin).normalize is ScorePlugin.normalize
+        reach = invalidation_scopes(plugin, plugin.score_reads)
+        return is_not_normalized and reach[USAGE] is Scope.ROWS and reach[ATTEMPT] is Scope.NOWHERE
+
+    def of(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> int:
+        """Return the weighted score of one node. PluginFailed if the plugin raises or the score is out of range."""
+        self.evaluations.n += 1
+        plugin, observer = self.plugin, cycle.call_observer
+        try:
+            if observer is None:
+                score = plugin.score(cycle, pod, node)
+            else:
+                score = observer(plugin.name, "Score", plugin.score, cycle, pod, node)
+            if type(score) is not int:
+                check_score(plugin.score, score)
+                score = int(score)
+            if not 0 <= score <= MAX_NODE_SCORE:
+                raise out_of_range(plugin, score)
+        except BaseException as error:
+            raise_plugin_failed(plugin.name, "Score", error)
+        return score * self.weight
+
+    def of_all(self, cycle: Cycle, pod: Pod, table: NodeTable) -> Scores:
+        """Return the weighted scores of many nodes. PluginFailed as for one node."""
+        plugin = self.plugin
+        self.evaluations.n += len(table)
+        try:
+            scores = scores_of(plugin, cycle, pod, table)
+        except BaseException as error:
+            raise_plugin_failed(plugin.name, "Score", error)
+        check_range(plugin, scores)
+        return scores if self.weight == 1 else scores * self.weight
 
 
 class ScoreColumns:
