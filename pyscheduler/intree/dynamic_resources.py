@@ -368,7 +368,6 @@ class DynamicResources(
             await api.sleep(min(_POLL_SECONDS, left))
             left -= _POLL_SECONDS
 
-
     def _current(self, claim: CachedClaim) -> CachedClaim:
         """Return the claim as it is now. StatusError if it is deleted. One that was not created stays as it is."""
         current = claim if is_in_memory(claim) else self._claims.get(*claim.key)
