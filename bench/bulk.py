@@ -65,6 +65,16 @@ class BulkClient:
         """Merge into an object."""
         await self._call("PATCH", path, body, _MERGE)
 
+    async def merge_each(self, paths: Iterable[str], body: bytes) -> None:
+        """Merge the same into these objects."""
+        left = iter(paths)
+
+        async def worker() -> None:
+            for path in left:
+                await self.merge(path, body)
+
+        await _run_concurrently(worker)
+
     async def delete_one(self, path: str) -> None:
         """Delete an object at once; a missing one is ignored."""
         await self._call("DELETE", path, _NOW, _JSON, allowed=404)

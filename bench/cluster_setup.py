@@ -74,14 +74,23 @@ class ClusterSetup:
             await self.bulk.create(each.batch, each.numbers)
 
     async def clear(self, pods: Sequence[Batch], namespaces: Sequence[str]) -> None:
-        """Delete these pods, and all Events."""
+        """Delete these pods, all Events, and the claims that the contender has allocated or created."""
         for batch in pods:
             await self._remove(batch)
+        if any(batch.path == collection("DeviceClass") for batch in self._shared):
+            for namespace in namespaces:
+                await self._remove_claims(collection("ResourceClaim", namespace))
         for namespace in namespaces:
             await self.deleter.delete_all(f"/apis/events.k8s.io/v1/namespaces/{namespace}/events")
 
     async def _remove(self, batch: Batch) -> None:
         await self.deleter.delete_each(f"{batch.path}/{name}" for name in batch.names())
+
+    async def _remove_claims(self, path: str) -> None:
+        """Delete all claims of a namespace. No controller runs that would remove the finalizer of allocated ones."""
+        paths = [f"{path}/{name}" for name in await self.bulk.names(path)]
+        await self.bulk.merge_each(paths, b'{"metadata":{"finalizers":null}}')
+        await self.deleter.delete_each(paths)
 
     async def _create_namespaces(self, wanted: Mapping[str, Mapping[str, str]]) -> None:
         """Create namespaces with their labels, and the service account that pods need."""

@@ -17,7 +17,7 @@ LABEL = "{{.LabelValue}}"
 GROUP = "{{.Group}}"
 GROUP_SIZE = "{{.GroupSize}}"
 
-_CORE, _STORAGE = "/api/v1", "/apis/storage.k8s.io/v1"
+_CORE, _STORAGE, _DEVICES = "/api/v1", "/apis/storage.k8s.io/v1", "/apis/resource.k8s.io/v1"
 _CLUSTERED = {
     "Node": f"{_CORE}/nodes",
     "Namespace": f"{_CORE}/namespaces",
@@ -25,12 +25,15 @@ _CLUSTERED = {
     "PriorityClass": "/apis/scheduling.k8s.io/v1/priorityclasses",
     "StorageClass": f"{_STORAGE}/storageclasses",
     "CSINode": f"{_STORAGE}/csinodes",
+    "DeviceClass": f"{_DEVICES}/deviceclasses",
+    "ResourceSlice": f"{_DEVICES}/resourceslices",
 }
 _NAMESPACED = {
     "Pod": f"{_CORE}/namespaces/{{}}/pods",
     "Service": f"{_CORE}/namespaces/{{}}/services",
     "Secret": f"{_CORE}/namespaces/{{}}/secrets",
     "PersistentVolumeClaim": f"{_CORE}/namespaces/{{}}/persistentvolumeclaims",
+    "ResourceClaim": f"{_DEVICES}/namespaces/{{}}/resourceclaims",
     "ReplicaSet": "/apis/apps/v1/namespaces/{}/replicasets",
     "ServiceAccount": f"{_CORE}/namespaces/{{}}/serviceaccounts",
 }
