@@ -89,9 +89,6 @@ async def test_pods_get_the_devices_of_their_claims_until_none_is_left(
         # The claim that is deleted with its pod frees the device for the pod that waits.
         await api.delete(f"{pods}/{bound[0]}", gracePeriodSeconds=0)
         await api.delete(f"{claims}/c{bound[0][1:]}")
-        if control_plane.real is None:  # nobody removes the finalizer there
-            patch = {"metadata": {"finalizers": None}}
-            await api.patch(f"{claims}/c{bound[0][1:]}", patch)
         await api.until(f"{pods}/{waiting}", is_bound)
 
 
@@ -123,8 +120,6 @@ async def test_extended_resource_is_served_by_devices(control_plane: Plane, name
 async def test_claims_are_created_from_a_template_and_end_with_their_pods(
     control_plane: Plane, namespace: str, tmp_path: Path
 ) -> None:
-    if control_plane.real is None:
-        pytest.skip("needs the real control plane, whose controller creates claims: --control-plane=real")
     api = control_plane.api
     pods, claims = f"/api/v1/namespaces/{namespace}/pods", f"{GROUP}/namespaces/{namespace}/resourceclaims"
     async with (

@@ -9,7 +9,9 @@ from typing import Self
 from pyscheduler.api import ResourceKind
 from pyscheduler.clock import Clock
 from pyscheduler.embedded.client import CRONJOBS, DEPLOYMENTS, JOBS, REPLICASETS, Informer, Tasks
+from pyscheduler.embedded.client.kinds import RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS
 from pyscheduler.embedded.objects import Json
+from pyscheduler.embedded.workloads.claim_controller import ClaimController
 from pyscheduler.embedded.workloads.controllers import CRONJOB, DEPLOYMENT, JOB, REPLICASET, WorkloadControllers
 from pyscheduler.embedded.workloads.node_lifecycle import NodeLifecycle
 from pyscheduler.kube.connection import Connection
@@ -46,8 +48,10 @@ class ControllerManager:
             JOB: _informer(JOBS),
             CRONJOB: _informer(CRONJOBS),
         }
-        self._informers = [pods, nodes, leases, *main.values()]
+        claims, templates = _informer(RESOURCE_CLAIMS), _informer(RESOURCE_CLAIM_TEMPLATES)
+        self._informers = [pods, nodes, leases, claims, templates, *main.values()]
         self._workloads = WorkloadControllers(client, clock, pods, main, settings.job_backoff_seconds)
+        self._claims = ClaimController(client, clock, pods, claims, templates)
         self._nodes = NodeLifecycle(client, clock, pods, nodes, leases, settings.node_grace_seconds)
 
     async def __aenter__(self) -> Self:
@@ -67,11 +71,13 @@ class ControllerManager:
         for number in range(WORKERS):
             self._tasks.spawn(self._workloads.queue.work(self._workloads.reconcile), f"workload controllers: {number}")
         self._tasks.spawn(self._nodes.queue.work(self._nodes.reconcile), "node lifecycle")
+        self._tasks.spawn(self._claims.queue.work(self._claims.reconcile), "resource claims")
 
     async def stop(self) -> None:
         """Stop at once."""
         self._workloads.queue.close()
         self._nodes.queue.close()
+        self._claims.queue.close()
         await self._tasks.stop()
 
 
