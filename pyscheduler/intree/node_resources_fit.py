@@ -237,9 +237,13 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PlacementScorePlugin, PreS
             return super().filter_all(cycle, pod, nodes)
         amounts = []
         for resource, amount, may_be_devices in requests:
-            if amount > MAX_INT64 or may_be_devices:
+            if amount > MAX_INT64:
                 return super().filter_all(cycle, pod, nodes)
-            amounts.append((amount, nodes.allocatable(resource), nodes.requested(resource)))
+            allocatable, requested = nodes.allocatable(resource), nodes.requested(resource)
+            if may_be_devices:  # where the node has none, devices are DynamicResources' to check
+                has_none = allocatable == 0
+                allocatable, requested = np.where(has_none, amount, allocatable), np.where(has_none, 0, requested)
+            amounts.append((amount, allocatable, requested))
         if kernels.has_room(nodes.pod_counts, nodes.allowed_pods, tuple(amounts)):
             return NodeToStatus(len(nodes))
         # One bit per reason; bit 0 means that evicting pods would not help.

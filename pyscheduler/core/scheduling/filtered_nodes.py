@@ -127,6 +127,9 @@ def filter_nodes(runtime: ProfileRuntime, cycle: Cycle, pod: Pod, nodes: Sequenc
     status.
     """
     nominator, few = runtime.nominator, are_few(nodes)
+    if not few and not nominator.node_of:
+        rows = np.fromiter((node.row for node in nodes), np.intp, len(nodes))
+        return rejected_rows(runtime.profile, runtime.state, cycle, pod, rows, cycle.skipped)
     rejections: dict[int, Status] = {}
     other_rows: list[int] = []
     for node in nodes:

@@ -98,7 +98,7 @@ def test_unused_parameter_is_an_error(tmp_path: Path) -> None:
         ),
         pytest.param(
             "{opcode: createAny, template: {kind: Lease}}",
-            "a template of kind 'Lease'; supported are CSINode, Name",
+            "a template of kind 'Lease'; supported are CSINode, DeviceClass",
             id="kind",
         ),
         pytest.param("{opcode: sleep, duration: 2 hours}", 'duration: "2 hours" is not a duration', id="duration"),
