@@ -24,14 +24,14 @@ _MAX_KEYS: Final = 256
 """Distinct sets of claims whose verdicts are kept."""
 
 
-class Verdict(NamedTuple):
+class NodeVerdict(NamedTuple):
     """Result of an allocation on a node."""
 
     rejection: Rejection | None
     score: int = 0
 
 
-Evaluate = Callable[[NodeInfo], Verdict]
+Evaluate = Callable[[NodeInfo], NodeVerdict]
 
 
 class ClaimsOnNodes:
@@ -41,7 +41,7 @@ class ClaimsOnNodes:
         self._nodes = EquivalentNodes()
         self._epoch = self._nodes.epoch
         self._classes_version = -1
-        self._verdicts: OrderedDict[Hashable, dict[int, Verdict]] = OrderedDict()
+        self._verdicts: OrderedDict[Hashable, dict[int, NodeVerdict]] = OrderedDict()
 
     def refresh(self, inventory: Inventory, devices: DevicesInUse, classes_version: int, nodes: NodeTable) -> int:
         """Follow the devices and their use. Return a version that changes whenever the verdict of a node may."""
@@ -53,7 +53,7 @@ class ClaimsOnNodes:
 
     def groups(
         self, key: Hashable, nodes: NodeTable, chosen: NDArray[np.intp], evaluate: Evaluate
-    ) -> Iterator[tuple[Verdict, NDArray[np.intp]]]:
+    ) -> Iterator[tuple[NodeVerdict, NDArray[np.intp]]]:
         """Yield each verdict with those of the `chosen` nodes of the table, by place, to which it applies.
 
         `key` is equal for equal claims. `evaluate` is called for one node of each number that has no verdict yet.
@@ -65,7 +65,7 @@ class ClaimsOnNodes:
         numbers = self._nodes.numbers(nodes)[chosen]
         if not len(numbers):
             return
-        verdicts: dict[Verdict, int] = {}
+        verdicts: dict[NodeVerdict, int] = {}
         verdict_of = np.zeros(int(numbers.max()) + 1, np.intp)
         first_of = np.zeros(len(verdict_of), np.intp)
         first_of[numbers[::-1]] = chosen[::-1]

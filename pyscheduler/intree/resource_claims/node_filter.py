@@ -16,7 +16,7 @@ from pyscheduler.intree.devices.allocator import Allocator
 from pyscheduler.intree.devices.errors import AllocationError, AllocationTimeoutError, NodeAllocationError
 from pyscheduler.intree.resource_claims.attempt import NodeAllocation, PodClaims
 from pyscheduler.intree.resource_claims.binding_conditions import DeviceBindingFailedError, is_ready
-from pyscheduler.intree.resource_claims.claims_on_nodes import ClaimsOnNodes, Verdict, claims_key
+from pyscheduler.intree.resource_claims.claims_on_nodes import ClaimsOnNodes, NodeVerdict, claims_key
 from pyscheduler.intree.resource_claims.device_classes import CLASS_PREFIX, DeviceClasses
 from pyscheduler.intree.resource_claims.extended_resources import RequestsOnNode, requests_on_node, with_requests
 from pyscheduler.intree.resource_claims.objects import CachedClaim
@@ -135,15 +135,15 @@ class NodeFilter:
 
     def _verdicts(
         self, state: PodClaims, on_node: RequestsOnNode | None, nodes: NodeTable, places: Places
-    ) -> Iterator[tuple[Verdict, Places]]:
+    ) -> Iterator[tuple[NodeVerdict, Places]]:
         allocator = state.allocator
         assert allocator is not None, "claims are to be allocated"
 
-        def evaluate(node: NodeInfo) -> Verdict:
+        def evaluate(node: NodeInfo) -> NodeVerdict:
             found = self._allocate(state, allocator, on_node, node)
             if isinstance(found, Rejection):
-                return Verdict(found)
-            return Verdict(None, found.score)
+                return NodeVerdict(found)
+            return NodeVerdict(None, found.score)
 
         key = state.key, None if on_node is None else _encoded(on_node.requests)
         return self._on_nodes.groups(key, nodes, places, evaluate)
