@@ -42,7 +42,7 @@ def test_second_nomination_replaces_the_first_and_an_empty_one_ends_it() -> None
 def test_rivals_version_changes_with_the_rivals() -> None:
     nominator, other = Nominator(), pod("other").build()
 
-    def read(by: Pod) -> tuple[tuple[int, str], list[str]]:
+    def read(by: Pod) -> tuple[tuple[int, str, str], list[str]]:
         return nominator.competing_pods_version(by, "n1"), [rival.uid for rival in nominator.competing_pods(by, "n1")]
 
     reads = [read(other)]
