@@ -347,7 +347,7 @@ PLANTS = (
         **{"DynamicResources.post_filter": lambda *_: Rejection()},
     ),
     _plant("DynamicResources", "empty reason", NOTHING_TO_DEALLOCATE=Rejection("")),
-    _plant("DynamicResources", "alternatives score the same", allocation_score=lambda _: 0),
+    _claims("alternatives score the same", "attempt.allocation_score", lambda _: 0),
     _plant(
         "DynamicResources",
         "extended resources need no devices",

@@ -35,7 +35,7 @@ def devices(cluster: Cluster) -> Iterator[Row]:
     for i in range(cluster.size.nodes):
         cluster.apply("ResourceSlice", _slice(f"node-{i}"))
     numbers = count()
-    most = max(1, min(cluster.size.pods, cluster.size.nodes * PER_NODE // 8 // cluster.size.rounds))
+    most = max(1, min(cluster.size.pods, cluster.size.nodes * PER_NODE // (32 * cluster.size.rounds)))
     finish = partial(_write_allocations, cluster)
     selected = {"selectors": [{"cel": {"expression": f'device.attributes["{DRIVER}"].model == "b"'}}]}
     for name, create in (
@@ -43,11 +43,11 @@ def devices(cluster: Cluster) -> Iterator[Row]:
         ("claims with a selector", partial(_with_claim, selected)),
         ("extended resource", _with_resource),
     ):
-        yield Row(name, partial(_prepare, cluster, create, numbers), finish, 10, most)
+        yield Row(name, partial(_prepare, cluster, create, numbers), finish, 2, most)
     for i in range(cluster.size.nodes * PER_NODE // 2):
         node, device = f"node-{i % cluster.size.nodes}", PER_NODE - 1 - i // cluster.size.nodes
         cluster.apply("ResourceClaim", _claim(f"other-{i}", {}, _allocation(node, f"device-{device}")))
-    yield Row("half in use", partial(_prepare, cluster, partial(_with_claim, {}), numbers), finish, 10, most)
+    yield Row("half in use", partial(_prepare, cluster, partial(_with_claim, {}), numbers), finish, 2, most)
 
 
 def _slice(node: str) -> Json:

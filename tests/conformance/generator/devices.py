@@ -9,7 +9,7 @@ import json
 from typing import Any
 
 from pyscheduler.intree.resource_claims.device_classes import CLASS_PREFIX
-from tests.conformance.generator.generated_cluster import GeneratedCluster, Manifest, is_assigned
+from tests.conformance.generator.generated_cluster import GeneratedCluster, Manifest, is_assigned, put
 from tests.conformance.generator.resources import FPGA, GPU
 from tests.devices import ours
 from tests.devices.generator.base import Draw
@@ -207,7 +207,8 @@ def extended_in_pod(cluster: GeneratedCluster, pod: Manifest) -> None:
     resource = cluster.one(
         GPU, FPGA, "deviceclass.resource.kubernetes.io/gpu", "deviceclass.resource.kubernetes.io/nic"
     )
-    container = cluster.one(*pod["spec"]["containers"])
-    for side in ("requests", "limits"):
-        container["resources"][side] = {**container["resources"].get(side, {}), resource: cluster.one("1", "1", "2")}
+    for container in cluster.some([*pod["spec"].get("initContainers", ()), *pod["spec"]["containers"]], 1):
+        amount = cluster.one("1", "1", "2")
+        for side in ("requests", "limits"):
+            put(container, f"resources.{side}", {**container.get("resources", {}).get(side, {}), resource: amount})
     cluster.mark("devices:resource-of-class" if CLASS_PREFIX in resource else "devices:resource")
