@@ -60,10 +60,24 @@ def _takes_too_long(cluster: GeneratedCluster, pod: Manifest) -> bool:
         return False
     document = {"slices": kinds["ResourceSlice"], "classes": kinds["DeviceClass"], "rules": [], "claims": claims}
     for node in cluster.nodes:
-        attempt = {**document, "node": node, "allocated": {"devices": [], "shared": [], "capacity": []}}
+        attempt = {**document, "node": node, "allocated": _allocated(kinds["ResourceClaim"])}
         if ours.allocate(attempt, prunes=False, steps=_MOST_STEPS).get("timedOut"):
             return True
     return False
+
+
+def _allocated(claims: list[Manifest]) -> Manifest:
+    """Return the devices in use in the form of tests/devices."""
+    found: Manifest = {"devices": [], "shared": [], "capacity": []}
+    for claim in claims:
+        for result in claim["status"].get("allocation", {}).get("devices", {}).get("results", ()):
+            device = [result["driver"], result["pool"], result["device"]]
+            if "shareID" not in result:
+                found["devices"].append(device)
+                continue
+            found["shared"].append([*device, result["shareID"]])
+            found["capacity"].append({"device": device, "consumed": result.get("consumedCapacity", {})})
+    return found
 
 
 def _classes(cluster: GeneratedCluster, draw: Draw) -> None:
