@@ -297,7 +297,7 @@ class BatchCluster(Cluster):
             assert self.time - self.started[key] > least - 1, f"{key} is reclaimed before it has run for {least} s"
 
     def _frees_quota(self, preemptor: str, victim: str) -> bool:
-        """Return True if the job cannot start beside this one of its queue, even if there is room."""
+        """Return True if a limit of a queue that both jobs belong to keeps the job from starting beside this one."""
         job, quota = self.jobs[preemptor], self.machine.context.groups.quota
         assert isinstance(quota, Queues)
         needed = max(1, job.minimum - len(self.running_of(preemptor))) * job.cpu * MILLI
@@ -308,9 +308,8 @@ class BatchCluster(Cluster):
             # Above its share, a queue leaves to others what they have a claim to.
             limits[job.queue] = min(limits.get(job.queue, HUGE), quota.tree.deserved(job.queue).get("cpu", 0))
         allocated = self.allocated()
-        return self.jobs[victim].queue == job.queue and any(
-            allocated[name] + needed > limit for name, limit in limits.items()
-        )
+        shared = path(self.jobs[victim].queue)
+        return any(name in shared and allocated[name] + needed > limit for name, limit in limits.items())
 
     def _fits(self, preemptor: str, removed: set[str]) -> bool:
         """Return True if the job's minimum fits once these pods are gone, and all that are terminating."""
