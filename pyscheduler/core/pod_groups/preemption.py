@@ -210,10 +210,12 @@ class GroupPreemptionSearch:
         """Return the node of each member that is placed without these pods; None if the group does not fit."""
         state, groups = self._context.state, self._context.groups
         gone = [*terminating, *_pods_of(removed)]
-        with state.dry_run(), groups.without_usage(gone if self._is_over_quota else ()):
+        has_queue = groups.quota is not None and self._group.key is not _NO_GROUP
+        with state.dry_run(), groups.without_usage(gone if has_queue else ()):
             for pod in gone:
                 state.remove(pod.uid)
-            if self._is_over_quota and groups.exceeded(self._group, groups.needed(self._group, self._pods)):
+            # As in the attempt that follows: otherwise others would get the room, and it would be evicted for again.
+            if has_queue and groups.exceeded(self._group, groups.needed(self._group, self._pods)):
                 return None
             search = placement_search(self._context, self._group, self._now)
             try:

@@ -92,3 +92,18 @@ def test_no_more_is_reclaimed_than_is_requested() -> None:
     cluster.submit(*(job(f"y{i}", "qb", 1, 1) for i in range(4)))
     cluster.advance_to(HOUR)
     assert (len(cluster.evictions), cluster.members(running)) == (6, 6)
+
+
+def test_group_that_the_claims_of_another_queue_would_hold_back_evicts_nobody() -> None:
+    """Otherwise the room would be given to others, and evicted for again, without end."""
+    cluster = Cluster(node("n", 5), queue("a", weight=1), queue("b", weight=1))
+    low, other = gang("low", 2, api=VOLCANO, queue="a"), gang("other", 2, api=VOLCANO, queue="b")
+    cluster.submit(low)
+    cluster.submit(other)
+    more = gang("more", 3, api=VOLCANO, queue="b")
+    high = gang("high", 3, [pod(f"high{i}", priority=10) for i in range(3)], api=VOLCANO, queue="a")
+    cluster.submit(more)
+    cluster.submit(high)
+    cluster.advance(600)
+    assert cluster.evictions == []
+    assert (cluster.members(low), cluster.members(other)) == (2, 2)
