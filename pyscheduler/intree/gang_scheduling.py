@@ -41,7 +41,7 @@ PERMIT_TIMEOUT = 5 * 60.0
 
 
 class GangScheduling(PreEnqueuePlugin, PermitPlugin, PodGroupPlugin):
-    """Schedule the pods of a PodGroup (spec.schedulingGroup) in one cycle, as its schedulingPolicy says.
+    """Schedule the pods of a PodGroup (spec.schedulingGroup) in one cycle, according to its schedulingPolicy.
 
     PreEnqueue gates members until their PodGroup and spec.schedulingPolicy.gang.minCount members exist. The group is
     scheduled once minCount of them fit; a group with the basic policy once one of them fits. Permit holds members that

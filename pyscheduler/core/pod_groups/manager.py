@@ -245,7 +245,7 @@ class PodGroupManager(PodGroupStates):
             self._reported.set(key, (group.queue, allocated, pending, is_started, group.accounts))
 
     def accounted(self, key: PodGroupKey) -> PodGroup | None:
-        """Return the group that the usage belongs to; None for an invalid one whose pods have no nodes.
+        """Return the group whose queue the usage counts toward; None if it is invalid and no pod of it has a node.
 
         Pods that run count toward the quota of their queue whatever their owner changes: he could escape it otherwise.
         """

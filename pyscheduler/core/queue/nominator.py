@@ -31,7 +31,7 @@ class Nominator:
     ) -> None:
         """`priority_of` returns the priority of a pod; that of its pod group replaces its own.
 
-        `queue_of` returns the queue whose share the pod belongs to. Priorities count within a queue only.
+        `queue_of` returns the pod's queue. Priorities are compared within one queue only.
         """
         self._priority_of = priority_of
         self._queue_of = queue_of

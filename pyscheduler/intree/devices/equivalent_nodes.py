@@ -1,8 +1,7 @@
-"""Equivalent nodes: their devices are equal and in equal use, so that claims fit on all of them or on none.
+"""Equivalence classes of nodes by their devices: a claim can be allocated on all nodes of a class or on none.
 
-In a cluster of thousands of nodes with eight devices each there are about as many kinds of nodes as ways to use eight
-devices, so the allocator runs on a few nodes instead of thousands. The names of pools and devices do not count: a claim
-cannot tell them apart.
+Nodes are equivalent if their devices have equal fields and equal allocations, whatever the names of pools and devices.
+Thousands of nodes with eight devices each form a few classes, and the allocator runs once for each class.
 """
 
 from __future__ import annotations
@@ -28,11 +27,11 @@ class _NodePool(NamedTuple):
     content: int
     """Number of its content; pools with equal devices have the same."""
     devices: tuple[DeviceID, ...]
-    """Devices whose use counts, in the order of the content; the same object for all nodes that see the same."""
+    """Devices whose allocations matter, in the order of the content; interned."""
 
 
 class _Node(NamedTuple):
-    """What the pools of a node were read from."""
+    """Pools of a node, with the name and the labels for which they were gathered."""
 
     name: str
     labels: Mapping[str, str] | None
@@ -44,7 +43,7 @@ _UNREAD: Final = _Node("", None, ())
 
 
 class EquivalentNodes:
-    """Number of each node of the cluster, equal for equivalent nodes; updated with what has changed."""
+    """Class number of each node of the cluster, updated incrementally."""
 
     def __init__(self) -> None:
         self.version = 0
@@ -162,7 +161,7 @@ class EquivalentNodes:
 
 
 def _use(allocated: AllocatedDevices, device: DeviceID) -> Hashable:
-    """Return what a claim can see of the use of a device."""
+    """Return a key of the allocations of a device."""
     if device in allocated.consumed:
         return frozenset(allocated.consumed[device].items()), device in allocated.devices
     return device in allocated.devices, device in allocated.shared

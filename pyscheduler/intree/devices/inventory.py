@@ -73,7 +73,7 @@ class PoolDevice:
         self.api = device
         self.id = DeviceID(slice_.spec.driver, slice_.spec.pool.name, device.name)
         self.content = _encode((slice_.spec.driver, msgspec.structs.replace(device, name="")))
-        """All fields but the name; equal for devices that no claim can tell apart."""
+        """Encoded fields without the name; equal for devices that match the same requests."""
         self.is_shared = bool(device.allow_multiple_allocations)
         self.capacities: dict[str, ParsedCapacity] = {
             name: parse_capacity(each, fractional=fractional) for name, each in (device.capacity or {}).items()

@@ -1,4 +1,4 @@
-"""Claims of one pod in one scheduling attempt, and what they get on a node."""
+"""Claims of one pod in one scheduling attempt, and their allocation on a node."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pyscheduler.intree.resource_claims.objects import AllocatedNodes, CachedCla
 
 @dataclass(slots=True, eq=False)
 class NodeAllocation:
-    """What a pod's claims get on one node."""
+    """Allocation of a pod's claims on one node."""
 
     results: list[AllocationResult]
     """Results of the claims that are not allocated yet, in their order."""
@@ -47,7 +47,7 @@ class PodClaims:
     version: int = 0
     """Version of the devices and their use."""
     on_node: NodeAllocation | None = None
-    """What the claims get on the selected node."""
+    """Allocation on the selected node."""
     reserved: dict[int, AllocationResult] = field(default_factory=dict)
     """Allocations on the selected node that are not written yet, by claim."""
     in_flight: list[str] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""Whether the claims of a pod can be allocated on each node: evaluated once for all equivalent nodes, and kept.
+"""Cached results of allocating the claims of a pod, by equivalence class of nodes.
 
 The results are those of the allocator on one of the nodes. They hold for all pods with equal claims, as those of one
 template have, until a DeviceClass changes.
@@ -21,7 +21,7 @@ from pyscheduler.intree.devices.inventory import Inventory
 from pyscheduler.intree.resource_claims.claim_cache import DevicesInUse
 
 _MAX_KEYS: Final = 256
-"""Distinct sets of claims whose verdicts are kept."""
+"""Maximum number of distinct sets of claims with cached results."""
 
 
 class NodeVerdict(NamedTuple):
@@ -84,7 +84,8 @@ class ClaimsOnNodes:
 
 def claims_key(claims: Sequence[ResourceClaim]) -> Hashable:
     """Return a key of what the claims request, without their names."""
-    return tuple([_encode(claim.spec) for claim in claims])
+    return tuple([encoded(claim.spec) for claim in claims])
 
 
-_encode: Final = msgspec.msgpack.Encoder(order="sorted").encode
+encoded: Final = msgspec.msgpack.Encoder(order="sorted").encode
+"""Encodes an API object as a cache key."""

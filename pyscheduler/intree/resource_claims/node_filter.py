@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Container, Hashable, Iterator
 from typing import Final
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -16,7 +15,7 @@ from pyscheduler.intree.devices.allocator import Allocator
 from pyscheduler.intree.devices.errors import AllocationError, AllocationTimeoutError, NodeAllocationError
 from pyscheduler.intree.resource_claims.attempt import NodeAllocation, PodClaims
 from pyscheduler.intree.resource_claims.binding_conditions import DeviceBindingFailedError, is_ready
-from pyscheduler.intree.resource_claims.claims_on_nodes import ClaimsOnNodes, NodeVerdict, claims_key
+from pyscheduler.intree.resource_claims.claims_on_nodes import ClaimsOnNodes, NodeVerdict, claims_key, encoded
 from pyscheduler.intree.resource_claims.device_classes import CLASS_PREFIX, DeviceClasses
 from pyscheduler.intree.resource_claims.extended_resources import RequestsOnNode, requests_on_node, with_requests
 from pyscheduler.intree.resource_claims.objects import CachedClaim
@@ -39,7 +38,7 @@ class NodeFilter:
     def key(self, state: PodClaims, pod: Pod) -> Hashable:
         """Return a key of everything that results depend on besides the node, the devices and their use."""
         allocated = [
-            (i, _encoded(claim.allocation), self._is_bindable(claim))
+            (i, encoded(claim.allocation), self._is_bindable(claim))
             for i, claim in enumerate(state.claims)
             if claim.allocation is not None
         ]
@@ -47,13 +46,14 @@ class NodeFilter:
         if state.extended_claim is not None:
             provided = requests_on_node(pod, self._classes.provided(pod.requests.real), self._classes.of_resource)
             has_requests = bool(state.extended_claim.api.spec.devices.requests)
-            requests = has_requests, _encoded(provided.requests), tuple(pod.requests.real.items())
+            requests = has_requests, encoded(provided.requests), tuple(pod.requests.real.items())
         new = claims_key([state.claims[i].api for i in state.to_allocate()])
         return new, tuple(allocated), requests, self._classes.version
 
     # -- filter -------------------------------------------------------------------------------------------------
 
     def filter(self, state: PodClaims, pod: Pod, node: NodeInfo) -> Rejection | None:
+        """Return why the claims cannot be used on the node, None if they can. StatusError ends the attempt."""
         on_node = self._requests_on(state, pod, node)
         if isinstance(on_node, Rejection):
             return on_node
@@ -67,6 +67,7 @@ class NodeFilter:
         return _NOT_AVAILABLE if is_unavailable else None
 
     def filter_all(self, state: PodClaims, pod: Pod, nodes: NodeTable) -> NodeToStatus:
+        """Return `filter` for each node of a table."""
         statuses = NodeToStatus(len(nodes))
         for on_node, places in self._by_requests(state, pod, nodes):
             if isinstance(on_node, Rejection):
@@ -145,7 +146,7 @@ class NodeFilter:
                 return NodeVerdict(found)
             return NodeVerdict(None, found.score)
 
-        key = state.key, None if on_node is None else _encoded(on_node.requests)
+        key = state.key, None if on_node is None else encoded(on_node.requests)
         return self._on_nodes.groups(key, nodes, places, evaluate)
 
     def _allocate(
@@ -219,6 +220,3 @@ def _mask(nodes: NodeTable, places: Places) -> Mask:
     mask: Mask = np.zeros(len(nodes), np.bool_)
     mask[places] = True
     return mask
-
-
-_encoded: Final = msgspec.msgpack.Encoder(order="sorted").encode
