@@ -107,6 +107,11 @@ class Plugin(ABC):
     """True if results may depend on `matchFields` of the required node affinity, unique for each DaemonSet pod."""
     hints_read_identity: ClassVar[bool] = False
     """True if queueing hints read more of a pod than its cached results depend on; they are called for each pod."""
+    skip_includes_reserve: ClassVar[bool] = False
+    """True if a pod that the plugin's PreFilter skips needs no Reserve and no PreBind by the plugin either.
+
+    They are not called then. Otherwise SKIP applies to Filter only, as in kube-scheduler.
+    """
     pre_reads_nodes: ClassVar[bool] = True
     """True if cached results of PreFilter or PreScore may depend on node objects, which change all the time.
 
@@ -186,6 +191,11 @@ class _ByLess:
 class PreEnqueuePlugin(Plugin):
     """Gate before the active queue (kube-scheduler's PreEnqueue, KEP-3521)."""
 
+    pre_enqueue_field: ClassVar[str] = ""
+    """Attribute of `pod.spec` without which a pod is not gated: the plugin is called only for pods that have it.
+
+    "", the default, calls the plugin for every pod.
+    """
     reports_gating: ClassVar[bool] = False
     """Write the rejection into the PodScheduled condition with reason SchedulingGated, which autoscalers ignore.
 

@@ -90,7 +90,8 @@ class Machine:
         suspended = self.context.suspended
         if suspended is not None and suspended.paused:
             suspended.is_stale = True
-        self.context.groups.set_time(event.at + self.context.settings.epoch)
+        if self.context.groups.quota is not None:
+            self.context.groups.set_time(event.at + self.context.settings.epoch)
         commands = self._dispatch(event)
         commands += self._process_backlog(event.at)
         if self.context.cancelled_bindings:
@@ -110,8 +111,8 @@ class Machine:
         suspended = context.suspended
         if suspended is not None and step is CycleStep.RESUME:
             return resume(context, suspended, now) + self._process_backlog(now)
-        context.groups.set_time(now + context.settings.epoch)
-        if context.quota_waits:
+        if context.groups.quota is not None:
+            context.groups.set_time(now + context.settings.epoch)
             context.quota_waits.retry(now, is_idle=not context.queue.active.entries)
         queued = context.queue.pop(now) if suspended is None else drop_stale_attempt(context, now)
         if queued is None:
@@ -162,9 +163,10 @@ class Machine:
             wake = lookup if wake is None else min(wake, lookup)
         for waiting in context.handle.waiting_pods.by_uid.values():
             wake = waiting.next_wake if wake is None else min(wake, waiting.next_wake)
-        for part in (self._stale_groups, context.quota_waits, self._quota_evictions):
-            if (at := part.next_wake()) is not None:
-                wake = at if wake is None else min(wake, at)
+        if context.groups.is_enabled:
+            for part in (self._stale_groups, context.quota_waits, self._quota_evictions):
+                if (at := part.next_wake()) is not None:
+                    wake = at if wake is None else min(wake, at)
         return wake
 
     def _dispatch(self, event: Event) -> list[Command]:

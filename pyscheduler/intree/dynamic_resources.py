@@ -115,6 +115,8 @@ class DynamicResources(
     """Place a pod where all devices of its claims can be allocated."""
 
     name = "DynamicResources"
+    pre_enqueue_field = "resource_claims"
+    skip_includes_reserve = True
     Args = DynamicResourcesArgs
     reads = Reads.OWN_NODE  # all else is in the cache key
     reads_in_dry_run = Reads.OWN_NODE

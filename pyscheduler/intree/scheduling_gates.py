@@ -21,6 +21,7 @@ class SchedulingGates(PreEnqueuePlugin):
     """Keep a pod out of the active queue until its spec.schedulingGates are empty."""
 
     name = "SchedulingGates"
+    pre_enqueue_field = "scheduling_gates"
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         return (ClusterEventWithHint(POD, Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED, self._own_gates_removed),)

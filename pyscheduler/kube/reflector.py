@@ -191,7 +191,7 @@ class Reflector(Generic[T]):
         self._lacks_first_list = watched.version is not None
         """True until the first list: objects that are not stored may exist."""
         self._watched_from = 0
-        """Numeric version at which the watch began; 0 if it is not a number."""
+        """Numeric version at which the watch began, until a later event; 0 if it is not a number."""
         self._failures = 0
         self._scope = asyncio.timeout(None)
         """Scope of the running list or watch; only `list_again` ends it."""
@@ -333,8 +333,10 @@ class Reflector(Generic[T]):
         identity = line.item.identity
         if line.type == ERROR:
             raise ApiError(line.code, "WatchError", line.message)
-        if 0 < (natural(identity.version) or 0) <= self._watched_from and line.type != BOOKMARK:
-            return  # from before the start of the watch, when it was listed: versions are ordered (KEP-5504)
+        if self._watched_from and line.type != BOOKMARK:
+            if 0 < (natural(identity.version) or 0) <= self._watched_from:
+                return  # from before the start of the watch, when it was listed: versions are ordered (KEP-5504)
+            self._watched_from = 0
         if line.type in (ADDED, MODIFIED):
             self._upsert(line.item)
         elif line.type == DELETED:

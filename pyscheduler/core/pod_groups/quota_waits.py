@@ -91,9 +91,6 @@ class QuotaWaits:
         self._timers: dict[str, tuple[float, QueuedPodGroup]] = {}
         """When a group is retried because pods may be evicted for it then, by the UID of its entry."""
 
-    def __bool__(self) -> bool:
-        return bool(self._waiting)
-
     def clear(self) -> None:
         """Forget all groups: the plugins have changed, and every group is attempted anew."""
         self._waiting, self._waits_of, self._retried_for, self._outdated = {}, {}, {}, {}
@@ -188,6 +185,8 @@ class QuotaWaits:
 
     def retry(self, now: float, *, is_idle: bool) -> None:
         """Retry the groups that their queues no longer refuse; if other groups are ready, after every few attempts."""
+        if not self._waiting:
+            return
         self._calls += 1
         if not is_idle and self._calls % _ATTEMPTS:
             return

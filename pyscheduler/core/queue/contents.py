@@ -30,12 +30,6 @@ class QueueContents:
         previous = self._tiers.previous
         return uid in self._tiers.index or (previous is not None and uid in previous)
 
-    @property
-    def needs_events(self) -> bool:
-        """Return True if any pod is unschedulable, in flight or waiting in Permit; otherwise events may be dropped."""
-        unschedulable = self._tiers.unschedulable
-        return unschedulable.rejected > 0 or unschedulable.gated > 0 or bool(self._in_flight.pods)
-
     def get(self, uid: str) -> QueuedPod | None:
         """Return the pod if it is in one of the tiers, or None."""
         return self._tiers.get(uid)

@@ -95,8 +95,10 @@ class Gates:
         self, plugins: Sequence[PreEnqueuePlugin], queued: QueuedPod, observer: CallObserver | None
     ) -> Code | None:
         """Return the status code of the first plugin that gates the pod, or None."""
-        pod = queued.pod
+        pod, spec = queued.pod, queued.pod.spec
         for plugin in plugins:
+            if (field := plugin.pre_enqueue_field) and observer is None and not getattr(spec, field):
+                continue
             try:
                 # As in `call_guarded`, inlined because it runs for every pod.
                 if observer is not None:

@@ -110,15 +110,16 @@ class SchedulingQueue(QueueContents):
         self._set_profiles(profiles, backoff, previous := self._tiers)
         self.backlog.restart(now, previous.drain())
 
-    def take_gate_reports(self) -> list[tuple[Pod, str]]:
-        """Return the pods that were gated since the last call, with the reasons to report."""
-        return self.gates.take_reports()
+    @property
+    def needs_events(self) -> bool:
+        """Return True if any pod is unschedulable, in flight or waiting in Permit; otherwise events may be dropped."""
+        return bool(self._unschedulable.rejected or self._unschedulable.gated or self._in_flight.pods)
 
     # Pods are added, updated and deleted
 
     def add(self, pod: Pod, now: float) -> None:
         """Add a pending pod of one of the profiles; a pod that is already in is updated."""
-        if pod.uid in self or pod.uid in self._in_flight.pods:
+        if pod.uid in self.tier_of or pod.uid in self._in_flight.pods or (self._tiers.previous and pod.uid in self):
             self.update(pod, pod, (), now)
         else:
             self._enter(QueuedPod(pod, now), labels.POD_ADD, now)
@@ -221,7 +222,8 @@ class SchedulingQueue(QueueContents):
         """End the attempt of a pod: events need not be recorded for it any more."""
         if uid in self._in_flight.pods:
             self._in_flight.done(uid)
-            self._rejections.remove(uid)
+            if uid in self._rejections.by_uid:
+                self._rejections.remove(uid)
 
     def _count_failure(self, queued: QueuedPod) -> None:
         if queued.unschedulable_plugins or queued.pending_plugins:

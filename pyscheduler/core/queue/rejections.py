@@ -38,23 +38,23 @@ class RejectionCounts:
     """Counts of pending pods by rejector, updated with each pod: a scrape must not iterate over 100,000 pods."""
 
     def __init__(self) -> None:
-        self._rejectors: dict[str, tuple[ProfilePlugin, ...]] = {}
-        """Rejectors by the UID of the pod."""
+        self.by_uid: dict[str, tuple[ProfilePlugin, ...]] = {}
+        """Rejectors of each counted pod, by its UID."""
         self._pods: Counter[tuple[ProfilePlugin, ...]] = Counter()
         """Number of pods by their rejectors."""
 
     def set(self, queued: QueuedPod) -> None:
         """Count a pod by its rejectors, which have changed."""
         uid, rejectors = queued.pod.uid, rejectors_of(queued)
-        if self._rejectors.get(uid) is not rejectors:
+        if self.by_uid.get(uid) is not rejectors:
             self.remove(uid)
             if rejectors:
-                self._rejectors[uid] = rejectors
+                self.by_uid[uid] = rejectors
                 self._pods[rejectors] += 1
 
     def remove(self, uid: str) -> None:
         """Stop counting a pod; pods not counted are ignored."""
-        rejectors = self._rejectors.pop(uid, None)
+        rejectors = self.by_uid.pop(uid, None)
         if rejectors is not None:
             self._pods[rejectors] -= 1
             if not self._pods[rejectors]:
@@ -63,7 +63,7 @@ class RejectionCounts:
     def counts(self, excluded: Iterable[str]) -> Mapping[tuple[str, ...], int]:
         """Return the number of pods by (plugin, scheduler name), without those with the excluded UIDs."""
         pods = self._pods.copy()
-        pods.subtract(self._rejectors[uid] for uid in excluded if uid in self._rejectors)
+        pods.subtract(self.by_uid[uid] for uid in excluded if uid in self.by_uid)
         counts: Counter[tuple[str, ...]] = Counter()
         for rejectors, number in pods.items():
             for profile, plugin in rejectors:

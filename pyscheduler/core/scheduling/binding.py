@@ -40,8 +40,10 @@ def run_pre_bind_pre_flights(context: Context, assumed: AssumedPod) -> BindingPl
     """Return the profile's binding plan without the PreBind plugins that skip the pod."""
     plan, cycle, pod, node_name = assumed.profile.plan, assumed.cycle, assumed.pod, assumed.node_name
     point, needed = assumed.points.pre_bind_pre_flight, []
-    point.began = point.clock()
+    point.began, skipped = point.clock(), () if cycle.call_observer is not None else cycle.skipped
     for plugin in plan.pre_bind:
+        if plugin.name in skipped and plugin.skip_includes_reserve:
+            continue
         try:
             result = call_plugin(plugin, _PRE_FLIGHT, plugin.pre_bind_pre_flight, cycle, pod, node_name)
         except PluginFailed as failed:

@@ -240,8 +240,10 @@ def run_reserve_plugins(
     """Return the first rejection by a Reserve plugin. PluginFailed if one raises."""
     if not plugins:
         return None
-    point.began = point.clock()
+    point.began, skipped = point.clock(), () if cycle.call_observer is not None else cycle.skipped
     for plugin in plugins:
+        if plugin.name in skipped and plugin.skip_includes_reserve:
+            continue
         rejection = call_plugin(plugin, RESERVE, plugin.reserve, cycle, pod, node)
         if rejection is not None:
             point.leave(rejection.code.camel)

@@ -53,7 +53,7 @@ def report_gated(context: Context) -> list[Command]:
     """Return a condition patch for each newly gated pod of a PreEnqueue plugin with `reports_gating`, and for members
     of pod groups that cannot be scheduled yet.
     """
-    reports = context.queue.take_gate_reports()
+    reports = context.queue.gates.take_reports()
     commands: list[Command] = []
     for pod, message in reports:
         nominated = None

@@ -84,7 +84,8 @@ class PodSignatures:
 
     def _signature(self, source: PodObject) -> PodSignature | LargeSignature:
         meta, status = source.metadata, source.status
-        resize = resized(source) if may_be_resized(status) else None
+        has_status = status.conditions or status.container_statuses or status.init_container_statuses
+        resize = resized(source) if (has_status or status.resources) and may_be_resized(status) else None
         if resize is not None and not affects_requests(source.spec, resize):
             resize = None
         owner = _controller(meta.owner_references) if meta.owner_references else None
