@@ -1,14 +1,13 @@
 """Scoring strategies of NodeResourcesFit and the args that select them.
 
 A strategy rates each resource of a node from its use and its capacity; the score is the weighted mean. Use is capped at
-the capacity first, which changes no rating and keeps columns from overflowing.
+the capacity first, which changes no rating and keeps columns from overflowing. The ratings of one node are in
+`node_resources_fit.py`, those of all nodes in `kernels.allocation_scores`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import partial
 from typing import Annotated
 
 import numpy as np
@@ -25,11 +24,6 @@ _TYPES = (LEAST_ALLOCATED, MOST_ALLOCATED, REQUESTED_TO_CAPACITY_RATIO)
 _MAX_POINTS = 10
 """Highest score of a shape point in the args; node scores go up to MAX_NODE_SCORE."""
 _ALL_USED = 100
-
-Utilization = tuple[int, int, int]
-"""Use (at most the capacity), capacity (above 0) and weight of one resource of a node."""
-Rating = Callable[[Iterable[Utilization]], int]
-"""Function of the utilization of a node that returns its score, 0..100."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,13 +106,6 @@ def shape_problems(shape: tuple[UtilizationShapePoint, ...], path: str) -> list[
     return problems
 
 
-def rating(strategy: ScoringStrategy) -> Rating:
-    """Return the strategy as a function of one node's utilization."""
-    if strategy.requested_to_capacity_ratio is None:
-        return _least_allocated if strategy.type == LEAST_ALLOCATED else _most_allocated
-    return partial(_by_shape, ratings_of_shape(strategy.requested_to_capacity_ratio.shape))
-
-
 def for_columns(strategy: ScoringStrategy) -> tuple[int, Ints]:
     """Return the strategy as arguments of `kernels.allocation_scores`."""
     if strategy.requested_to_capacity_ratio is None:
@@ -129,37 +116,6 @@ def for_columns(strategy: ScoringStrategy) -> tuple[int, Ints]:
 def ratings_of_shape(shape: tuple[UtilizationShapePoint, ...]) -> tuple[int, ...]:
     """Scores at 0, 1, … 100 percent."""
     return tuple(_on_line(shape, percent) for percent in range(_ALL_USED + 1))
-
-
-def _least_allocated(resources: Iterable[Utilization]) -> int:
-    total = weights = 0
-    for used, capacity, weight in resources:
-        total += (capacity - used) * MAX_NODE_SCORE // capacity * weight
-        weights += weight
-    return total // weights if weights else 0
-
-
-def _most_allocated(resources: Iterable[Utilization]) -> int:
-    total = weights = 0
-    for used, capacity, weight in resources:
-        total += used * MAX_NODE_SCORE // capacity * weight
-        weights += weight
-    return total // weights if weights else 0
-
-
-def _by_shape(ratings: tuple[int, ...], resources: Iterable[Utilization]) -> int:
-    total = weights = 0
-    for used, capacity, weight in resources:
-        rated = ratings[used * 100 // capacity]
-        if rated:
-            total += rated * weight
-            weights += weight
-    return _rounded(total, weights) if weights else 0
-
-
-def _rounded(total: int, weights: int) -> int:
-    """Divide and round half up, where the other strategies truncate."""
-    return (2 * total + weights) // (2 * weights)
 
 
 class Capacities:

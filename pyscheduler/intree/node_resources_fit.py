@@ -6,15 +6,16 @@ not count in the score there.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 import numpy as np
 
 from pyscheduler import kernels
 from pyscheduler.api import (
+    MAX_NODE_SCORE,
     NODE,
     POD,
     Action,
@@ -56,6 +57,11 @@ TOO_MANY_PODS = "Too many pods"
 _MAX_RATED = MAX_INT64 // 100
 """Largest capacity that can be multiplied by 100 within int64."""
 _MAX_BITS = 12
+
+Utilization = tuple[int, int, int]
+"""Use (at most the capacity), capacity (above 0) and weight of one resource of a node."""
+Rating = Callable[[Iterable[Utilization]], int]
+"""Function of the utilization of a node that returns its score, 0..100."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,10 +148,10 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PlacementScorePlugin, PreS
         self._classes = DeviceClasses(handle)
         strategy = args.scoring_strategy or _scoring.ScoringStrategy(_scoring.LEAST_ALLOCATED)
         self._resources = tuple(r for r in strategy.resources if _is_counted(r.name))
-        self._rate = _scoring.rating(strategy)
+        self._rate = _rating(strategy)
         self._strategy = _scoring.for_columns(strategy)
         self._capacities = _scoring.Capacities()
-        self._rate_placement = _scoring.rating(_scoring.ScoringStrategy(_scoring.MOST_ALLOCATED))
+        self._rate_placement = _rating(_scoring.ScoringStrategy(_scoring.MOST_ALLOCATED))
 
     # -- events --------------------------------------------------------------------------------------------------
 
@@ -347,3 +353,44 @@ def _statuses(failed: Ints, reasons: tuple[str, ...]) -> NodeToStatus:
 @lru_cache(maxsize=1024)
 def _rejection(reasons: tuple[str, ...], resolvable: bool) -> Rejection:
     return Rejection(*reasons, resolvable=resolvable)
+
+
+# -- Score of one node -----------------------------------------------------------------------------------------------
+
+
+def _rating(strategy: _scoring.ScoringStrategy) -> Rating:
+    """Return the strategy as a function of one node's utilization."""
+    if strategy.requested_to_capacity_ratio is None:
+        return _least_allocated if strategy.type == _scoring.LEAST_ALLOCATED else _most_allocated
+    return partial(_by_shape, _scoring.ratings_of_shape(strategy.requested_to_capacity_ratio.shape))
+
+
+def _least_allocated(resources: Iterable[Utilization]) -> int:
+    total = weights = 0
+    for used, capacity, weight in resources:
+        total += (capacity - used) * MAX_NODE_SCORE // capacity * weight
+        weights += weight
+    return total // weights if weights else 0
+
+
+def _most_allocated(resources: Iterable[Utilization]) -> int:
+    total = weights = 0
+    for used, capacity, weight in resources:
+        total += used * MAX_NODE_SCORE // capacity * weight
+        weights += weight
+    return total // weights if weights else 0
+
+
+def _by_shape(ratings: tuple[int, ...], resources: Iterable[Utilization]) -> int:
+    total = weights = 0
+    for used, capacity, weight in resources:
+        rated = ratings[used * 100 // capacity]
+        if rated:
+            total += rated * weight
+            weights += weight
+    return _rounded(total, weights) if weights else 0
+
+
+def _rounded(total: int, weights: int) -> int:
+    """Divide and round half up, where the other strategies truncate."""
+    return (2 * total + weights) // (2 * weights)

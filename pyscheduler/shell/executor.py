@@ -7,7 +7,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from msgspec import Struct
 
@@ -20,6 +21,7 @@ from pyscheduler.core.commands import (
     CallExtenders,
     CancelBinding,
     Command,
+    Evict,
     GetPod,
     PatchPodGroup,
     PatchStatus,
@@ -71,17 +73,27 @@ class Executor:
         binding_timeout: float,
     ) -> None:
         in_flight = clients.in_flight
-        self._emit = emit
-        self._call_extenders = call_extenders
         self._recorder = clients.recorder
         self._clock = clock
         self._patcher = Patcher(clients.status, in_flight, clock)
-        ports = BindingPorts(emit, clients.recorder.record, self._patcher.withdraw, instrument)
+        ports = BindingPorts(emit, clients.recorder.record, self._patcher, instrument)
         self.bindings = Bindings(clients.api, in_flight, clock, limit, ports, binding_timeout)
         self._lookup = PodLookup(clients.api, clock, emit)
         self._pod_groups = PodGroupConditionWriter(clients.api, clock)
         self._api_calls = PluginApiCaller(clients.api)
         self._evictor = Evictor(clients.status, clients.recorder, in_flight, clock, emit, instrument)
+        self.handlers: Mapping[type[Command], Callable[[Any], None]] = {
+            Bind: self.bindings.begin,
+            Record: clients.recorder.record,
+            PatchStatus: self._patcher.add,
+            PatchPodGroup: self._pod_groups.add,
+            CallApi: self._api_calls.add,
+            CallExtenders: lambda command: call_extenders(command, emit),
+            GetPod: self._lookup.add,
+            CancelBinding: lambda command: self.bindings.cancel(command.uid),
+            Evict: self._evict,
+        }
+        """What starts a command of each type."""
 
     @property
     def unfinished(self) -> int:
@@ -90,23 +102,10 @@ class Executor:
 
     def execute(self, command: Command) -> None:
         """Start a command; its result, if it has one, is emitted as an event."""
-        if isinstance(command, Bind):
-            self.bindings.begin(command)
-        elif isinstance(command, Record):
-            self._recorder.record(command)
-        elif isinstance(command, PatchStatus):
-            self._patcher.add(command)
-        elif isinstance(command, PatchPodGroup):
-            self._pod_groups.add(command)
-        elif isinstance(command, CallApi):
-            self._api_calls.add(command)
-        elif isinstance(command, CallExtenders):
-            self._call_extenders(command, self._emit)
-        elif isinstance(command, GetPod):
-            self._lookup.add(command)
-        elif isinstance(command, CancelBinding):
-            self.bindings.cancel(command.uid)
-        elif not self.bindings.preempt(command):
+        self.handlers[type(command)](command)
+
+    def _evict(self, command: Evict) -> None:
+        if not self.bindings.preempt(command):
             self._evictor.add(command)
 
     async def run(self) -> None:

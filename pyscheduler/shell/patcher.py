@@ -36,6 +36,8 @@ class Patcher:
         self._writing: dict[str, asyncio.Event] = {}
         """Pods with a write in flight, by UID; the event is set when it ends."""
         self._due = asyncio.Event()
+        self.pods: set[str] = set()
+        """UIDs of the pods with a queued write, or one in flight."""
 
     @property
     def left(self) -> int:
@@ -46,11 +48,13 @@ class Patcher:
         """Queue a status write."""
         waiting = self._waiting.get(command.pod.uid)
         self._waiting[command.pod.uid] = command if waiting is None else command.after(waiting)
+        self.pods.add(command.pod.uid)
         self._due.set()
 
     def withdraw(self, uid: str) -> asyncio.Event | None:
         """Drop the queued write of a pod; return an event that is set when a write in flight ends, None without one."""
         self._waiting.pop(uid, None)
+        self._forget_if_written(uid)
         return self._writing.get(uid)
 
     async def run(self) -> None:
@@ -80,4 +84,9 @@ class Patcher:
             log.warning("Failed to write the status of a pod", problem, pod=command.pod.key)
         finally:
             del self._writing[command.pod.uid]
+            self._forget_if_written(command.pod.uid)
             written.set()
+
+    def _forget_if_written(self, uid: str) -> None:
+        if uid not in self._waiting and uid not in self._writing:
+            self.pods.discard(uid)

@@ -22,14 +22,7 @@ from pyscheduler.config.problems import ConfigError, Problem
 from pyscheduler.config.rebuild import rebuild_profiles
 from pyscheduler.core.context import Settings
 from pyscheduler.core.events import (
-    NodeChanged,
-    NodeGone,
-    ObjectChanged,
-    ObjectGone,
-    PodChanged,
-    PodGone,
     Reconfigured,
-    SucceededPodGone,
 )
 from pyscheduler.core.extenders.extender import Extender
 from pyscheduler.core.framework.handle import CoreHandle
@@ -38,7 +31,7 @@ from pyscheduler.core.machine import TOPOLOGY_KEYS, Machine
 from pyscheduler.kube.connection import Connection
 from pyscheduler.kube.decode import ObjectDecoder, Refusals
 from pyscheduler.kube.paths import LIVE_PODS, NODES, PODS, SUCCEEDED_PODS
-from pyscheduler.kube.reflector import Change, Deleted, Reflector, Watched
+from pyscheduler.kube.reflector import Change, Reflector, Watched
 from pyscheduler.shell import gc_tuning
 from pyscheduler.shell.binding.concurrency import ConcurrencyLimit, InFlightCounter
 from pyscheduler.shell.executor import ApiClients, Executor
@@ -46,7 +39,7 @@ from pyscheduler.shell.extenders.registry import ExtenderRegistry
 from pyscheduler.shell.gauges import register_gauges
 from pyscheduler.shell.instrument import MetricsInstrument
 from pyscheduler.shell.leadership import ALWAYS_LEADER, Leadership, Work
-from pyscheduler.shell.loop import Loop
+from pyscheduler.shell.loop import ChangeHandlers, Loop
 from pyscheduler.shell.metrics import Metrics
 from pyscheduler.shell.writers.recorder import Recorder
 from pyscheduler.shell.writers.status import StatusWriter
@@ -126,6 +119,7 @@ class Scheduler:
         self.executor = self.loop.executor
         register_gauges(metrics, self.machine.context, self.executor, config.gates)
         self._refusals = Refusals(metrics.count_decode_failure)
+        self._handlers = ChangeHandlers(self.loop, clock, self._refusals, self._extenders.raw_objects)
         self._rng = random.Random()
         profiles = self.machine.context.profiles.values()
         self.kinds = sorted({kind for p in profiles for kind in p.watches}, key=lambda k: (k.group, k.plural))
@@ -237,7 +231,7 @@ class Scheduler:
         """List and watch additional kinds and succeeded pods; returns when all are listed."""
         self.machine.context.handle.pods.count_succeeded(succeeded)
         more: list[Reflector[Any]] = [self._succeeded_reflector(key) for key in sorted(succeeded)]
-        more += [self._reflector(_Source(Watched(kind), dict[str, Any], self._object_of(kind))) for kind in kinds]
+        more += [self._reflector(_Source(Watched(kind), dict[str, Any], self._handlers.of(kind))) for kind in kinds]
         if self._watches is not None and more:
             tasks = [self._watches.start(reflector.run()) for reflector in more]
             try:
@@ -270,9 +264,9 @@ class Scheduler:
         return {r.name: len(r) for r in self.reflectors}
 
     def _reflectors(self) -> list[Reflector[Any]]:
-        pods = _Source(Watched(PODS, LIVE_PODS), PodObject, self._pod)
-        nodes = _Source(Watched(NODES), NodeObject, self._node)
-        others = [_Source(Watched(kind), dict[str, Any], self._object_of(kind)) for kind in self.kinds]
+        pods = _Source(Watched(PODS, LIVE_PODS), PodObject, self._handlers.pod)
+        nodes = _Source(Watched(NODES), NodeObject, self._handlers.node)
+        others = [_Source(Watched(kind), dict[str, Any], self._handlers.of(kind)) for kind in self.kinds]
         succeeded = [self._succeeded_reflector(key) for key in sorted(self._succeeded)]
         return [*(self._reflector(source) for source in (nodes, *others)), *succeeded, self._reflector(pods)]
 
@@ -280,7 +274,7 @@ class Scheduler:
         """Return a reflector of the succeeded pods with a label key, of all for ""."""
         watched = Watched(PODS, SUCCEEDED_PODS, label_selector=label)
         decoder: ObjectDecoder[Any] = ObjectDecoder(PODS.plural, PodObject, self._refusals)
-        return Reflector(self._connection, watched, decoder, self._succeeded_pod, self._clock, self._rng)
+        return Reflector(self._connection, watched, decoder, self._handlers.succeeded_pod, self._clock, self._rng)
 
     def _reflector(self, source: _Source) -> Reflector[Any]:
         kind = source.watched.kind
@@ -288,46 +282,6 @@ class Scheduler:
         if (cache := self._extenders.raw_objects.of(kind)) is not None:
             cache.fill_from(decoder)
         return Reflector(self._connection, source.watched, decoder, source.emit, self._clock, self._rng)
-
-    def _pod(self, change: Change[Any]) -> None:
-        now = self._clock.now()
-        if isinstance(change, Deleted):
-            self._extenders.raw_objects.pods.drop(change.uid, change.name, change.namespace)
-            self.loop.handle_event(PodGone(now, change.namespace, change.name, change.uid))
-            return
-        pod: PodObject = change.object
-        # Any tenant may create an invalid pod; it must not keep other pods from being scheduled.
-        refused = partial(self._refusals.report, "pods", pod.metadata.namespace, pod.metadata.name)
-        self.loop.handle_event(PodChanged(now, pod), refused)
-
-    def _succeeded_pod(self, change: Change[Any]) -> None:
-        if isinstance(change, Deleted):
-            self.loop.handle_event(SucceededPodGone(self._clock.now(), change.uid))
-        else:
-            self._pod(change)
-
-    def _node(self, change: Change[Any]) -> None:
-        now = self._clock.now()
-        if isinstance(change, Deleted):
-            self._extenders.raw_objects.nodes.drop(change.uid, change.name)
-            self.loop.handle_event(NodeGone(now, change.name))
-            return
-        node: NodeObject = change.object
-        self.loop.handle_event(NodeChanged(now, node), partial(self._refusals.report, "nodes", "", node.metadata.name))
-
-    def _object_of(self, kind: ResourceKind) -> Callable[[Change[Any]], None]:
-        def emit(change: Change[Any]) -> None:
-            now = self._clock.now()
-            if isinstance(change, Deleted):
-                self.loop.handle_event(ObjectGone(now, kind, change.namespace, change.name))
-                return
-            try:
-                self.loop.handle_event(ObjectChanged(now, kind, change.object))
-            except Exception as problem:
-                metadata = change.object["metadata"]
-                self._refusals.report(kind.plural, metadata.get("namespace", ""), metadata.get("name", ""), problem)
-
-        return emit
 
 
 class _Source(msgspec.Struct, frozen=True):

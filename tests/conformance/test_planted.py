@@ -164,18 +164,8 @@ PLANTS = (
         "rejection is always resolvable",
         _rejection=lambda reasons, resolvable: Rejection(*reasons),
     ),
-    _elsewhere(
-        "NodeResourcesFit",
-        "mean is truncated",
-        "intree._scoring._rounded",
-        lambda total, weights: total // weights,
-    ),
-    _elsewhere(
-        "NodeResourcesFit",
-        "scores are rounded up",
-        "intree._scoring._least_allocated",
-        _rounded_up,
-    ),
+    _plant("NodeResourcesFit", "mean is truncated", _rounded=lambda total, weights: total // weights),
+    _plant("NodeResourcesFit", "scores are rounded up", _least_allocated=_rounded_up),
     _elsewhere("NodeResourcesFit", "sidecars count as init containers", "api.resources.is_sidecar", lambda _: False),
     _plant(
         "NodeResourcesBalancedAllocation",

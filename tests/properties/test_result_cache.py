@@ -24,7 +24,7 @@ from pyscheduler.core.result_cache.top_scores import TopScores
 from pyscheduler.core.scheduling import node_order, schedule_pod
 from pyscheduler.core.scheduling.profile_runtime import ProfileRuntime
 from pyscheduler.core.state import ClusterState
-from pyscheduler.core.state.changelog import ChangeLog
+from pyscheduler.core.state.node_columns import ChangeLog
 from pyscheduler.intree import (
     InterPodAffinity,
     NodeAffinity,

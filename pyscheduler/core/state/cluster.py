@@ -19,11 +19,10 @@ from pyscheduler.api.events import ResourceKind
 from pyscheduler.api.objects import NodeObject
 from pyscheduler.api.pod import Pod
 from pyscheduler.api.topology import Domains
-from pyscheduler.core.state.changelog import ChangeLog
 from pyscheduler.core.state.columns import CategoricalColumn
 from pyscheduler.core.state.image_rows import ImageRows
 from pyscheduler.core.state.node import NodeRow
-from pyscheduler.core.state.node_columns import NodeColumns
+from pyscheduler.core.state.node_columns import ChangeLog, NodeColumns
 from pyscheduler.core.state.node_order import NodeOrder
 from pyscheduler.core.state.placed import PlacedPods
 from pyscheduler.core.state.shared_node_fields import NO_IMAGES, NO_NODE, SharedNodeFields

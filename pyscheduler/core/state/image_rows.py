@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from pyscheduler.core.state.changelog import ChangeLog
 from pyscheduler.core.state.node import NodeRow
+from pyscheduler.core.state.node_columns import ChangeLog
 from pyscheduler.kernels import Rows
 
 _MAX_IMAGES = 4096

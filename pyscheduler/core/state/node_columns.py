@@ -1,8 +1,11 @@
-"""Columns of the cluster state by name."""
+"""Columns of the cluster state by name, and the log of changed rows, by which results per node are refreshed."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
 
 from pyscheduler.api.objects import Taint
 from pyscheduler.api.pod import HostPort
@@ -13,6 +16,8 @@ from pyscheduler.core.state.node import NodeRow
 _MAX_COLUMNS = 256
 """Number of columns of a kind, a power of two, above which unused ones are dropped: pods may name any resource and any
 label."""
+_LOGGED = 1 << 16
+"""Least number of changed rows that a log holds once it has had so many."""
 
 
 class NodeColumns:
@@ -110,3 +115,34 @@ class NodeColumns:
                     del columns[name]
             column = columns[resource] = IntColumn()
         return column
+
+
+class ChangeLog:
+    """Rows in the order of their changes; the oldest entries are dropped.
+
+    Readers store a mark; `since(mark)` returns the rows changed after it. A reader that is too far behind gets None and
+    must start over.
+    """
+
+    __slots__ = ("_base", "_rows", "mark")
+
+    def __init__(self) -> None:
+        self._rows: NDArray[np.intp] = np.empty(2 * _LOGGED, np.intp)
+        self._base = 0
+        self.mark = 0
+        """Position after the newest entry."""
+
+    def append(self, row: int) -> None:
+        """Record a change of the row."""
+        position = self.mark - self._base
+        if position == 2 * _LOGGED:
+            self._rows[:_LOGGED] = self._rows[_LOGGED:]
+            self._base += _LOGGED
+            position = _LOGGED
+        self._rows[position] = row
+        self.mark += 1
+
+    def since(self, mark: int) -> NDArray[np.intp] | None:
+        """Return the rows changed after `mark`, with repetitions; None if older entries were dropped."""
+        start = mark - self._base
+        return None if start < 0 else self._rows[start : self.mark - self._base].copy()

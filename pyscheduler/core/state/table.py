@@ -13,11 +13,10 @@ from pyscheduler.api.nodes import Ints, Mask, NodeInfo, NodeTable
 from pyscheduler.api.objects import Taint
 from pyscheduler.api.pod import HostPort
 from pyscheduler.api.topology import AttributeCounts, Domains, DomainSums, PodAttributes, PodCount
-from pyscheduler.core.state.changelog import ChangeLog
 from pyscheduler.core.state.columns import CategoricalColumn, IntColumn, Rows
 from pyscheduler.core.state.image_rows import ImageRows
 from pyscheduler.core.state.node import NodeRow
-from pyscheduler.core.state.node_columns import NodeColumns
+from pyscheduler.core.state.node_columns import ChangeLog, NodeColumns
 from pyscheduler.core.state.placed import PlacedPods
 from pyscheduler.kernels import gather
 

@@ -5,16 +5,18 @@ the watches. A pod that waits there was placed on a cluster that has changed sin
 loop while the concurrency limit is reached. PreBind may take minutes (volumes), so pods with PreBind plugins run in
 their own task until they can be bound.
 
-Slow cycles are checked every second: a slow plugin is logged, its worker is replaced by a new one, and after the
-binding timeout the cycle is cancelled. The cycle of a deleted or preempted pod is cancelled too.
+Slow cycles are checked every second: a slow plugin is logged, its worker is detached and replaced by a new one, so that
+other pods do not wait for it, and after the binding timeout the cycle is cancelled. A worker that waits for the API
+server is not detached: a burst opens no more connections than there are workers. The cycle of a deleted or preempted
+pod is cancelled too.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
-from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, Final
+from collections import Counter, deque
+from collections.abc import Awaitable, Callable, Coroutine, Sequence, Set
+from typing import Any, Final, Protocol
 
 from msgspec import Struct
 
@@ -25,10 +27,8 @@ from pyscheduler.core.commands import Bind, Evict, Record
 from pyscheduler.core.events import BindFailed, Bound, Event, Tick
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.shell.binding.cancellation import resolve_outcome, wait_until_stopped
-from pyscheduler.shell.binding.client import BindingClient
 from pyscheduler.shell.binding.concurrency import TOO_LONG, ConcurrencyLimit, InFlightCounter
-from pyscheduler.shell.binding.cycle import BIND, POST_BIND, PRE_BIND, bind, prepare
-from pyscheduler.shell.binding.worker_pool import WorkerPool, cancel_and_wait
+from pyscheduler.shell.binding.cycle import BIND, POST_BIND, PRE_BIND, BindingClient, bind, prepare
 
 LONG: Final = 5.0
 """Seconds that a plugin may block a worker, without the binding call itself, before the worker is replaced.
@@ -38,7 +38,20 @@ Divided by one more than the number of pods that the plugin blocks already.
 SLOW_PRE_BIND: Final = 120.0
 """Seconds before a PreBind plugin is reported as slow; provisioning a volume may take a minute."""
 _CHECK_EVERY: Final = 1.0
+STOPPING: Final = 2.0
+"""Seconds that cancelled plugins have to stop."""
 log = logs.get("bindings")
+
+
+class StatusWrites(Protocol):
+    """Status writes, which a binding of the same pod must not overtake."""
+
+    @property
+    def pods(self) -> Set[str]:
+        """UIDs of the pods with a queued write, or one in flight."""
+
+    def withdraw(self, uid: str) -> asyncio.Event | None:
+        """Drop the queued write of a pod; return an event that is set when a write in flight ends, None without one."""
 
 
 class BindingPorts(Struct, frozen=True):
@@ -48,8 +61,7 @@ class BindingPorts(Struct, frozen=True):
     """Receives the outcome of each binding cycle."""
     record: Callable[[Record], None]
     """Receives the Kubernetes Events of preempted pods."""
-    withdraw: Callable[[str], asyncio.Event | None]
-    """Drops the pending status write of a pod, by UID; returns what is set when a write in flight ends."""
+    statuses: StatusWrites
     instrument: Instrument
 
 
@@ -199,8 +211,8 @@ class Bindings:
         client.start(command, began)
         self._in_flight.begin()
         try:
-            written = self._ports.withdraw(command.pod.uid)
-            if written is not None:
+            statuses, uid = self._ports.statuses, command.pod.uid
+            if uid in statuses.pods and (written := statuses.withdraw(uid)) is not None:
                 client.point, client.plugin = BIND, ""  # no plugin is running yet
                 await client.wait_for_write(written)
                 if client.is_cancelled:
@@ -259,3 +271,96 @@ class Bindings:
 
 def _long(point: str) -> float:
     return SLOW_PRE_BIND if point == PRE_BIND else LONG
+
+
+# -- Workers ---------------------------------------------------------------------------------------------------------
+
+
+class WorkerPool:
+    """Run `work` for each queued pod, in at most `size` workers at once, detached ones not counted."""
+
+    def __init__(self, api: ApiWriter, work: Callable[[BindingClient, Bind], Awaitable[None]], size: int) -> None:
+        self.pod_count = 0
+        """Number of pods in the queue and in workers that are not detached."""
+        self.clients: set[BindingClient] = set()
+        """Clients of all running workers, detached ones included."""
+        self._api = api
+        self._work = work
+        self._size = size
+        self._queue: deque[Bind] = deque()
+        self._idle: list[asyncio.Future[None]] = []
+        self._crashed: asyncio.Future[None] | None = None
+
+    def put(self, command: Bind) -> None:
+        """Queue a pod for binding."""
+        self.pod_count += 1
+        self._queue.append(command)
+        while self._idle:
+            turn = self._idle.pop()
+            if not turn.done():
+                turn.set_result(None)
+                return
+
+    def remove(self, uid: str) -> bool:
+        """Remove a pod from the queue. Return True if it was there."""
+        for i, command in enumerate(self._queue):
+            if command.pod.uid == uid:
+                del self._queue[i]
+                self.pod_count -= 1
+                return True
+        return False
+
+    def replace(self, client: BindingClient) -> None:
+        """Detach a worker, which ends after its current pod, and start a new one."""
+        client.is_detached = True
+        self.pod_count -= 1
+        self._start_worker()
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        self._crashed = asyncio.get_running_loop().create_future()
+        for _ in range(self._size):
+            self._start_worker()
+        try:
+            await self._crashed
+        finally:
+            await cancel_and_wait({client.task for client in self.clients if client.task is not None})
+
+    def _start_worker(self) -> None:
+        client = BindingClient(self._api)
+        client.task = asyncio.create_task(self._run_worker(client))
+        client.task.add_done_callback(lambda task: self._worker_ended(client, task))
+        self.clients.add(client)
+
+    def _worker_ended(self, client: BindingClient, task: asyncio.Task[None]) -> None:
+        self.clients.discard(client)
+        error = None if task.cancelled() else task.exception()
+        if error is not None and self._crashed is not None and not self._crashed.done():
+            self._crashed.set_exception(error)
+
+    async def _run_worker(self, client: BindingClient) -> None:
+        while not client.is_detached:
+            while not self._queue:
+                turn = asyncio.get_running_loop().create_future()
+                self._idle.append(turn)
+                await turn
+            await self._work(client, self._queue.popleft())
+            client.command = None
+            if not client.is_detached:
+                self.pod_count -= 1
+
+
+async def cancel_and_wait(tasks: set[asyncio.Task[None]]) -> None:
+    """Cancel tasks and wait until they have ended; log and abandon those that do not stop in time.
+
+    Asyncio would otherwise wait for the abandoned tasks when the process exits.
+    """
+    for task in tasks:
+        task.cancel()
+    if not tasks:
+        return
+    _, running = await asyncio.wait(tasks, timeout=STOPPING)
+    for task in running:
+        asyncio._unregister_task(task)
+    if running:
+        log.error("Plugins ignored their cancellation, abandoning their tasks", tasks=len(running))

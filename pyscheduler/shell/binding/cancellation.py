@@ -19,7 +19,7 @@ from pyscheduler.core.commands import Bind
 from pyscheduler.core.events import BindFailed, Bound
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.kube import paths
-from pyscheduler.shell.binding.client import BindingClient
+from pyscheduler.shell.binding.cycle import BindingClient
 
 PATIENCE: Final = 2.0
 """Seconds that a cancelled plugin has to stop."""

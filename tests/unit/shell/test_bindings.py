@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Set
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -15,7 +15,8 @@ from pyscheduler.api import ApiError, ApiWriter, BindPlugin, Cycle, Pod, PostBin
 from pyscheduler.core.commands import Bind, BindingPlan, EventType, Evict, Record
 from pyscheduler.core.events import BindFailed, Bound, Event, Tick
 from pyscheduler.core.framework.handle import empty_handle
-from pyscheduler.shell.binding import cancellation, worker_pool
+from pyscheduler.shell.binding import bindings as bindings_module
+from pyscheduler.shell.binding import cancellation
 from pyscheduler.shell.binding.bindings import LONG, BindingPorts, Bindings
 from pyscheduler.shell.binding.concurrency import SMALL, ConcurrencyLimit, InFlightCounter
 from pyscheduler.shell.instrument import MetricsInstrument
@@ -98,6 +99,20 @@ class Acts(PreBindPlugin, BindPlugin, PostBindPlugin):
                     self.late.append(problem)
 
 
+class StatusWritesInFlight:
+    """Status writes that end when their events are set."""
+
+    def __init__(self) -> None:
+        self.written: dict[str, asyncio.Event] = {}
+
+    @property
+    def pods(self) -> Set[str]:
+        return self.written.keys()
+
+    def withdraw(self, uid: str) -> asyncio.Event | None:
+        return self.written.pop(uid)
+
+
 @dataclass
 class BindingFixture:
     """Bindings with a fake server, a manual clock, and the emitted events."""
@@ -109,8 +124,7 @@ class BindingFixture:
     recorded: list[Record] = field(default_factory=list)
     in_flight: InFlightCounter = field(default_factory=InFlightCounter)
     acts: Acts = field(default_factory=Acts)
-    status_write: asyncio.Event | None = None
-    """Set when the write of a pod's status that is in flight ends."""
+    statuses: StatusWritesInFlight = field(default_factory=lambda: StatusWritesInFlight())
 
     def begin(self, name: str, at: str = "", how: str = "hangs") -> None:
         subject = pod(name).label("at", at).label("how", how).build()
@@ -152,7 +166,7 @@ async def running_bindings() -> AsyncIterator[BindingFixture]:
     made.server.answers.set()
     api, limit = cast(ApiWriter, made.server), ConcurrencyLimit(WORKERS)
     instrument = MetricsInstrument(made.metrics, made.clock.now)
-    ports = BindingPorts(made.emitted.append, made.recorded.append, lambda _: made.status_write, instrument)
+    ports = BindingPorts(made.emitted.append, made.recorded.append, made.statuses, instrument)
     bindings = made._bindings = Bindings(api, made.in_flight, made.clock, limit, ports)
     work = asyncio.create_task(bindings.run())
     try:
@@ -219,7 +233,7 @@ async def test_binding_that_waits_for_a_status_write_is_not_detached() -> None:
     """The server is slow then, not a plugin."""
     async with running_bindings() as fixture:
         written = asyncio.Event()
-        fixture.status_write = written
+        fixture.statuses.written = {pod(f"p{i}").build().uid: written for i in range(WORKERS)}
         for i in range(WORKERS):
             fixture.begin(f"p{i}")
         await settle()
@@ -395,7 +409,7 @@ async def test_victim_in_pre_bind_that_is_preempted_twice_is_cancelled_once() ->
 def test_plugin_that_ignores_cancellation_does_not_keep_the_process_alive(
     at: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker_pool, "STOPPING", 0.01)
+    monkeypatch.setattr(bindings_module, "STOPPING", 0.01)
 
     async def run() -> None:
         async with running_bindings() as fixture:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sized
+from collections.abc import AsyncIterator, Callable, Mapping, Sized
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from math import inf
@@ -87,8 +87,9 @@ class FakeExecutor:
     def is_full(self, waiting: int, nodes: int) -> bool:
         return waiting < self.room_from or nodes > self.room_to
 
-    def execute(self, command: Command) -> None:
-        raise AssertionError(f"unexpected command {command}")
+    @property
+    def handlers(self) -> Mapping[type[Command], Callable[[Command], None]]:
+        return {}  # the fake machine returns no commands
 
 
 @asynccontextmanager

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyscheduler.core.state.changelog import ChangeLog
+from pyscheduler.core.state.node_columns import ChangeLog
 
 
 def since(log: ChangeLog, mark: int) -> list[int] | None:
