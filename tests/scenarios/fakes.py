@@ -121,6 +121,25 @@ class EveryExtensionPoint(
         calls.append(("PostBind", pod.name))
 
 
+class License(PreFilterPlugin, ReservePlugin, PreBindPlugin):
+    """Reserves a license for pods with the label, and has nothing to do for others."""
+
+    name = "License"
+    skip_includes_reserve = True
+
+    def pre_filter(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Skip | None:
+        return None if "license" in pod.labels else SKIP
+
+    def reserve(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> None:
+        calls.append(("Reserve", pod.name))
+
+    def unreserve(self, cycle: Cycle, pod: Pod, node_name: str) -> None:
+        calls.append(("Unreserve", pod.name))
+
+    async def pre_bind(self, cycle: Cycle, pod: Pod, node_name: str, api: ApiWriter) -> None:
+        calls.append(("PreBind", pod.name))
+
+
 class OnlyNode(PreFilterPlugin, FilterPlugin):
     """Restricts every pod with a `node` label to that node."""
 

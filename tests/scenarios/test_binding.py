@@ -241,3 +241,12 @@ def test_lookup_without_a_reply_is_repeated_every_minute_and_the_pod_stays_assum
     assert lookups(harness) == 3
     assert bindings(harness) == ["n1"]
     validate(harness.machine.context)
+
+
+def test_reserve_and_prebind_are_not_called_for_pods_that_the_plugin_skips_in_prefilter() -> None:
+    fakes.calls.clear()
+    harness = Harness(config("License"))
+    harness.add(node("n1"), pod("licensed").label("license"), pod("plain"))
+    harness.run()
+    assert harness.assignments == {"licensed": "n1", "plain": "n1"}
+    assert fakes.calls == [("Reserve", "licensed"), ("PreBind", "licensed")]

@@ -170,3 +170,16 @@ def test_pre_enqueue_plugin_may_activate_another_pod_during_a_move() -> None:
     fixture.fail(b, "Affinity")
     assert fixture.move(NODE_ADDED) == 1
     assert fixture.counts() == (1, 1, 0, 0)
+
+
+class GateOfGpuPods(Gate):
+    pre_enqueue_field = "resource_claims"
+
+
+def test_plugin_with_a_field_is_called_only_for_pods_that_have_the_field() -> None:
+    gate = GateOfGpuPods(closed_to=["plain", "trainer"])
+    claim = {"name": "gpu", "resourceClaimName": "gpu"}
+    fixture = QueueFixture(gates=(gate,))
+    fixture.queue.add(pod("plain").build(), fixture.now)
+    fixture.queue.add(pod("trainer").spec(resourceClaims=[claim]).build(), fixture.now)
+    assert (gate.calls, fixture.pop_all()) == (["trainer"], ["plain"])
