@@ -41,6 +41,7 @@ from pyscheduler.api import (
     Reads,
     Rejection,
     ReservePlugin,
+    ResourceKind,
     ScorePlugin,
     Scores,
     Skip,
@@ -129,11 +130,13 @@ class DynamicResources(
     is_repeatable = True
     fractional_ranges: ClassVar[bool] = True
     """True if the ranges of capacities may have fractions."""
+    taint_rules: ClassVar[tuple[ResourceKind, ...]] = TAINT_RULES
+    """Kinds of DeviceTaintRules that are read."""
 
     def __init__(self, args: DynamicResourcesArgs, handle: Handle) -> None:
         super().__init__(args, handle)
         self._claims = ClaimCache(handle)
-        self._devices = DeviceState(handle, fractional=self.fractional_ranges)
+        self._devices = DeviceState(handle, self.taint_rules, fractional=self.fractional_ranges)
         self._classes = DeviceClasses(handle)
         self._hints = ClaimHints(self._claims)
         self._selectors = CelSelectors()
@@ -163,7 +166,7 @@ class DynamicResources(
             ClusterEventWithHint(TARGET_POD, Action.UPDATE_POD_GENERATED_RESOURCE_CLAIM, self._hints.pod_updated),
             ClusterEventWithHint(DEVICE_CLASS.kind, changes),
             ClusterEventWithHint(SLICE.kind, changes),
-            ClusterEventWithHint(TAINT_RULES[0].kind, changes | Action.DELETE),
+            *(ClusterEventWithHint(kind.kind, changes | Action.DELETE) for kind in self.taint_rules[:1]),
         )
 
     def pre_enqueue(self, pod: Pod) -> Rejection | None:
@@ -380,6 +383,17 @@ class DynamicResourcesWithIntegerRanges(DynamicResources):
     """The plugin while the feature gate DRAFractionalCapacityRange is off."""
 
     fractional_ranges = False
+
+
+class DynamicResourcesWithoutTaintRules(DynamicResources):
+    """DynamicResources without the feature gate DRADeviceTaintRules: only taints in slices count."""
+
+    watches = (CLAIM, SLICE, DEVICE_CLASS)
+    taint_rules = ()
+
+
+class DynamicResourcesOf136(DynamicResourcesWithIntegerRanges, DynamicResourcesWithoutTaintRules):
+    """DynamicResources without both gates, which are off in Kubernetes 1.36."""
 
 
 class _Uuids:
