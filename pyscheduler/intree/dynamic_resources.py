@@ -51,10 +51,11 @@ from pyscheduler.api import (
 from pyscheduler.intree._problems import invalid, raise_for_problems
 from pyscheduler.intree.devices.allocator import DEFAULT_STEPS, Allocator
 from pyscheduler.intree.devices.cel_selectors import CelSelectors
-from pyscheduler.intree.resource_claims import claim_writer
+from pyscheduler.intree.resource_claims import claim_writer, metrics
 from pyscheduler.intree.resource_claims.attempt import PodClaims
 from pyscheduler.intree.resource_claims.binding_conditions import (
     DeviceBindingFailedError,
+    DeviceBindingTimeoutError,
     has_binding_conditions,
     has_timed_out,
     is_ready,
@@ -327,7 +328,7 @@ class DynamicResources(
         if has_binding_conditions(state.claims):
             note = f"waiting for binding conditions for device on node {node_name}"
             api.record(pod, "BindingConditionsPending", "Scheduling", note)
-            await self._wait_for_conditions(state, api)
+            await self._wait_for_conditions(state, api, cycle.profile)
         for uid in state.in_flight:
             self._claims.remove_in_flight(uid, is_written=True)
         state.in_flight.clear()
@@ -347,29 +348,40 @@ class DynamicResources(
         await writer.show_extended_resource_claim(claim, on_node.on_node.mappings)
         return claim
 
-    async def _wait_for_conditions(self, state: PodClaims, api: ApiWriter) -> None:
+    async def _wait_for_conditions(self, state: PodClaims, api: ApiWriter, profile: str) -> None:
         """Wait until the drivers have set all binding conditions. StatusError if one fails or the time is over.
 
         The time counts from the allocation, also if another pod or an earlier process made it, and from now.
         """
-        left = self.args.binding_timeout
-        while True:
-            state.claims = [self._current(claim) for claim in state.claims]
-            try:
-                waiting = next((each for each in state.claims if not is_in_memory(each) and not is_ready(each)), None)
-            except DeviceBindingFailedError as failed:
-                raise StatusError(str(failed)) from None
-            if waiting is None:
-                self._timed_out.difference_update(claim.uid for claim in state.claims)
-                return
-            if has_timed_out(waiting, self.args.binding_timeout, api.timestamp()):
-                self._timed_out.add(waiting.uid)
-                raise StatusError(f"device binding timeout: claim={waiting.key[1]}")
-            if left <= 0:
-                self._timed_out.update(claim.uid for claim in state.claims if has_binding_conditions((claim,)))
-                raise StatusError("device binding timeout: context deadline exceeded")
-            await api.sleep(min(_POLL_SECONDS, left))
-            left -= _POLL_SECONDS
+        left, status = self.args.binding_timeout, metrics.ERROR
+        try:
+            while not self._are_ready(state, api):
+                if left <= 0:
+                    self._timed_out.update(claim.uid for claim in state.claims if has_binding_conditions((claim,)))
+                    raise DeviceBindingTimeoutError("context deadline exceeded")
+                await api.sleep(min(_POLL_SECONDS, left))
+                left -= _POLL_SECONDS
+            status = metrics.SUCCESS
+        except DeviceBindingFailedError as failed:
+            status = metrics.FAILURE
+            raise StatusError(str(failed)) from None
+        except DeviceBindingTimeoutError as timeout:
+            status = metrics.TIMEOUT
+            raise StatusError(f"device binding timeout: {timeout}") from None
+        finally:
+            seconds = self.args.binding_timeout - max(left, 0)
+            metrics.count_wait(api, profile, state.claims, status, seconds)
+
+    def _are_ready(self, state: PodClaims, api: ApiWriter) -> bool:
+        """Return True if all binding conditions are set. DeviceBindingTimeoutError if an allocation is too old."""
+        state.claims = [self._current(claim) for claim in state.claims]
+        waiting = next((each for each in state.claims if not is_in_memory(each) and not is_ready(each)), None)
+        if waiting is None:
+            self._timed_out.difference_update(claim.uid for claim in state.claims)
+        elif has_timed_out(waiting, self.args.binding_timeout, api.timestamp()):
+            self._timed_out.add(waiting.uid)
+            raise DeviceBindingTimeoutError(f"claim={waiting.key[1]}")
+        return waiting is None
 
     def _current(self, claim: CachedClaim) -> CachedClaim:
         """Return the claim as it is now. StatusError if it is deleted. One that was not created stays as it is."""

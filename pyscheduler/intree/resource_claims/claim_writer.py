@@ -10,6 +10,7 @@ from typing import Any, Final, TypeVar
 
 from pyscheduler.api import ApiError, ApiWriter, Pod, StatusError
 from pyscheduler.api.devices import AllocationResult, ResourceClaim
+from pyscheduler.intree.resource_claims import metrics
 from pyscheduler.intree.resource_claims.extended_resources import ContainerRequest
 from pyscheduler.intree.resource_claims.objects import CLAIM, CachedClaim, Object, to_json
 
@@ -69,10 +70,13 @@ class ClaimWriter:
         meta = {name: value for name, value in source["metadata"].items() if name not in ("name", "uid")}
         body = {"apiVersion": "resource.k8s.io/v1", "kind": CLAIM.kind, "metadata": meta, "spec": to_json(claim.spec)}
         try:
-            return await self._api.create(_path(self._pod.namespace), body)
+            created = await self._api.create(_path(self._pod.namespace), body)
         except ApiError as error:
+            metrics.count_creation(self._api, metrics.FAILURE)
             text = f"create claim for extended resources {self._pod.namespace}/: {error}"
             raise StatusError(text) from None
+        metrics.count_creation(self._api, metrics.SUCCESS)
+        return created
 
     async def show_extended_resource_claim(self, claim: CachedClaim, mappings: tuple[ContainerRequest, ...]) -> None:
         """Write to the pod's status which request of the claim serves which container."""

@@ -11,6 +11,7 @@ from collections.abc import Coroutine, Mapping
 from typing import Any, Final
 
 from pyscheduler.api.handle import ApiError, ApiWriter
+from pyscheduler.api.metrics import PluginMetric
 from pyscheduler.api.pod import Pod
 from pyscheduler.core.commands import Bind
 
@@ -120,6 +121,9 @@ class BindingClient(ApiWriter):
     def record(self, pod: Pod, reason: str, action: str, note: str) -> None:
         if not self.is_cancelled:
             self._api.record(pod, reason, action, note)
+
+    def observe(self, metric: PluginMetric, labels: tuple[str, ...] = (), value: float = 1) -> None:
+        self._api.observe(metric, labels, value)
 
     def _check(self) -> None:
         if self.is_cancelled:

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from pyscheduler.api import ApiError, ApiWriter, Pod, PodObject
+from pyscheduler.api import ApiError, ApiWriter, PluginMetric, Pod, PodObject
 from pyscheduler.clock import Clock, SystemClock, rfc3339
 from pyscheduler.core.commands import EventType, Record
 from pyscheduler.kube import paths
@@ -38,14 +38,19 @@ _decode_object = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 class KubeWriter(ApiWriter):
-    """Makes calls; the connection limits how many are in flight. Events are passed to `recorder`."""
+    """Makes calls; the connection limits how many are in flight. Events go to `recorder`, metrics to `observer`."""
 
     def __init__(
-        self, connection: Connection, clock: Clock | None = None, recorder: Callable[[Record], None] = lambda _: None
+        self,
+        connection: Connection,
+        clock: Clock | None = None,
+        recorder: Callable[[Record], None] = lambda _: None,
+        observer: Callable[[PluginMetric, tuple[str, ...], float], None] = lambda *_: None,
     ) -> None:
         self._connection = connection
         self._clock = clock or SystemClock()
         self._recorder = recorder
+        self._observer = observer
 
     async def bind(self, pod: Pod, node_name: str) -> None:
         """Create the binding. Some failed calls are retried, since the API server binds a pod only once."""
@@ -112,6 +117,9 @@ class KubeWriter(ApiWriter):
 
     def record(self, pod: Pod, reason: str, action: str, note: str) -> None:
         self._recorder(Record(EventType.NORMAL, reason, action, note, pod))
+
+    def observe(self, metric: PluginMetric, labels: tuple[str, ...] = (), value: float = 1) -> None:
+        self._observer(metric, labels, value)
 
 
 def _pause_before_retry(problem: ApiError, tries: int) -> float | None:
