@@ -33,6 +33,8 @@ from pyscheduler.api import (
     NodeTable,
     NodeToStatus,
     Pod,
+    PodGroup,
+    PodGroupPostFilterPlugin,
     PodSignatureGroup,
     PostFilterPlugin,
     PreBindPlugin,
@@ -112,7 +114,14 @@ _NO_STATE = PodClaims()
 
 
 class DynamicResources(
-    PreEnqueuePlugin, PreFilterPlugin, FilterPlugin, PostFilterPlugin, ScorePlugin, ReservePlugin, PreBindPlugin
+    PreEnqueuePlugin,
+    PreFilterPlugin,
+    FilterPlugin,
+    PostFilterPlugin,
+    PodGroupPostFilterPlugin,
+    ScorePlugin,
+    ReservePlugin,
+    PreBindPlugin,
 ):
     """Place a pod where all devices of its claims can be allocated."""
 
@@ -128,6 +137,7 @@ class DynamicResources(
     hints_read_identity = True
     normalizer = DefaultNormalizeScore()
     watches = (CLAIM, SLICE, DEVICE_CLASS, *TAINT_RULES)
+    makes_room = False
     is_repeatable = True
     fractional_ranges: ClassVar[bool] = True
     """True if the ranges of capacities may have fractions."""
@@ -257,6 +267,39 @@ class DynamicResources(
             self._call_later(partial(claim_writer.delete, extended))
             return Rejection("deletion of ResourceClaim completed")
         return NOTHING_TO_DEALLOCATE
+
+    def pod_group_post_filter(self, group: PodGroup, pods: Sequence[Pod], message: str) -> Rejection:
+        """Deallocate for each pod of the group a claim that is unavailable on some node, as PostFilter for one pod.
+
+        The reason is always the same, as in kube-scheduler; groups with other messages have it only if it is true.
+        """
+        if group.has_kubernetes_messages and group.topology:
+            return NOTHING_TO_DEALLOCATE  # kube-scheduler does not support it
+        table, seen = self.handle.nodes.table(), set[str]()
+        calls = [call for pod in pods if (call := self._deallocation_for(pod, table, seen)) is not None]
+        for call in calls:
+            self._call_later(call)
+        if calls or group.has_kubernetes_messages:
+            return Rejection("deallocation and deletion of ResourceClaims completed")
+        return NOTHING_TO_DEALLOCATE
+
+    def _deallocation_for(self, pod: Pod, nodes: NodeTable, seen: set[str]) -> ApiCall | None:
+        """Return the call that frees a claim of the pod. `seen` has the UIDs of claims with a call, and gets its."""
+        extended = self._claims.extended_resource_claim(pod) if self._needs_devices(pod.signature.template) else None
+        if not pod.spec.resource_claims and extended is None:
+            return None
+        try:
+            claims = list(claims_of_pod(pod, self._claims))
+        except ClaimUnusableError:
+            return None
+        for claim in claims:
+            is_free = not claim.reserved_for or (len(claim.reserved_for) == 1 and claim.is_reserved_for(pod))
+            if claim.allocation is None or not is_free or claim.uid in seen:
+                continue
+            if claim.uid in self._timed_out or not AllocatedNodes.of(claim.allocation).mask(nodes).all():
+                seen.add(claim.uid)
+                return partial(claim_writer.deallocate, claim)
+        return None if extended is None else partial(claim_writer.delete, extended)
 
     # -- score ---------------------------------------------------------------------------------------------------
 

@@ -15,6 +15,8 @@ from pyscheduler.intree.gang_scheduling import POD_GROUPS
 from pyscheduler.testing import Harness, PodBuilder, node, pod
 from tests.unit.config.files import config
 
+from .devices import DRIVER, claim, device_class, devices_of, resource_slice, user
+
 ON = default(parse(["GenericWorkload=true"]))
 TOPOLOGY_AWARE = default(parse(["GenericWorkload=true,TopologyAwareWorkloadScheduling=true"]))
 RACK = "example.com/rack"
@@ -95,8 +97,38 @@ def test_group_that_never_preempts_has_the_reason() -> None:
     add_group(harness)
     harness.add(*(member(name).spec(preemptionPolicy="Never") for name in "abc"))
     harness.run()
-    reason = "pod group preemption: not eligible due to preemptionPolicy=Never."
-    assert condition(harness)["message"] == f"minCount (3) cannot be satisfied: 2 scheduled, 0 remaining, {reason}"
+    reasons = (
+        "minCount (3) cannot be satisfied: 2 scheduled, 0 remaining",
+        "deallocation and deletion of ResourceClaims completed",
+        "pod group preemption: not eligible due to preemptionPolicy=Never.",
+    )
+    assert condition(harness)["message"] == ", ".join(reasons)
+
+
+@pytest.mark.parametrize(
+    ("users", "nodes"),
+    [
+        pytest.param([], {"p": "n2", "q": "n2"}, id="free"),
+        pytest.param(["uid-of-another"], {}, id="reserved for another pod"),
+    ],
+)
+def test_claim_that_no_pod_of_the_group_can_use_is_deallocated(users: list[str], nodes: dict[str, str]) -> None:
+    harness = Harness(ON)
+    harness.apply(device_class())
+    for name in ("n1", "n2"):
+        harness.add(node(name).unschedulable() if name == "n1" else node(name))
+        harness.apply(resource_slice(name, "gpu"))
+    here = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]}
+    result = {"request": "r", "driver": DRIVER, "pool": "n1", "device": "gpu"}
+    allocation = {"devices": {"results": [result]}, "nodeSelector": {"nodeSelectorTerms": [here]}}
+    reserved = [{"resource": "pods", "name": uid, "uid": uid} for uid in users]
+    harness.apply({**claim("c"), "status": {"allocation": allocation, "reservedFor": reserved}})
+    add_group(harness, min_count=2)
+    for name in "pq":
+        harness.apply(user(name, "c", schedulingGroup={"podGroupName": "team"}))
+    harness.advance(30)
+    assert harness.assignments == nodes
+    assert devices_of(harness, "c") == (["n2/gpu"] if nodes else ["n1/gpu"])
 
 
 def test_all_members_are_bound_once_the_last_one_fits() -> None:
