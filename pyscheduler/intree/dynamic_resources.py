@@ -50,6 +50,7 @@ from pyscheduler.api import (
     StateKey,
     StatusError,
 )
+from pyscheduler.api.devices import AllocationResult
 from pyscheduler.intree._problems import invalid, raise_for_problems
 from pyscheduler.intree.devices.allocator import DEFAULT_STEPS, Allocator
 from pyscheduler.intree.devices.cel_selectors import CelSelectors
@@ -81,7 +82,12 @@ from pyscheduler.intree.resource_claims.objects import (
     AllocatedNodes,
     CachedClaim,
 )
-from pyscheduler.intree.resource_claims.pod_claims import ClaimUnusableError, check_requests, claims_of_pod
+from pyscheduler.intree.resource_claims.pod_claims import (
+    ClaimUnusableError,
+    check_requests,
+    claims_of_pod,
+    pod_group_of,
+)
 
 NOTHING_TO_DEALLOCATE = Rejection()
 """kube-scheduler gives no reason for that since 1.37."""
@@ -207,7 +213,7 @@ class DynamicResources(
             if not claims:
                 return SKIP
             for i, claim in enumerate(claims):
-                self._check(claim, is_extended=i == state.extended)
+                claims[i] = self._usable(state, i, claim, pod)
         except ClaimUnusableError as reason:
             return Rejection(str(reason), resolvable=False)
         except ValueError as problem:
@@ -227,14 +233,19 @@ class DynamicResources(
         classes = self._classes.by_name
         return Allocator(self._devices.inventory, classes, allocated, self._selectors, uuids.next, steps=steps)
 
-    def _check(self, claim: CachedClaim, is_extended: bool) -> None:
-        """Raise ClaimUnusableError if the claim cannot be allocated now."""
+    def _usable(self, state: PodClaims, index: int, claim: CachedClaim, pod: Pod) -> CachedClaim:
+        """Return the claim, with the allocation of another pod of its group. ClaimUnusableError if it has to wait."""
         if claim.allocation is not None:
-            return
-        if self._claims.in_flight(claim.uid) is not None:
+            return claim
+        allocation = self._claims.in_flight(claim.uid)
+        if allocation is not None and self._claims.in_flight_group(claim.uid) == pod_group_of(pod) is not None:
+            state.shared[index] = allocation
+            return claim.with_allocation(allocation)
+        if allocation is not None:
             raise ClaimUnusableError(f"resource claim {claim.name} is in the process of being allocated")
-        if not is_extended:
+        if index != state.extended:
             check_requests(claim, self._classes.by_name)
+        return claim
 
     def filter_cache_key(self, cycle: Cycle) -> Hashable | None:
         return cycle[_STATE].key, cycle[_STATE].version
@@ -322,9 +333,13 @@ class DynamicResources(
     # -- reserve -------------------------------------------------------------------------------------------------
 
     def reserve(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:
-        if _STATE not in cycle or cycle[_STATE].allocator is None:
+        if _STATE not in cycle:
             return None
         state = cycle[_STATE]
+        for i, shared in state.shared.items():
+            self._add_in_flight(state, i, shared, pod)
+        if state.allocator is None:
+            return None
         self._selectors.start()
         # As in Filter, for this node only. The IDs of shares do not depend on how many other nodes were evaluated.
         on_node = state.on_node = self._nodes.allocation_on(state, self._allocator(_Uuids(cycle, first=1)), pod, node)
@@ -333,11 +348,14 @@ class DynamicResources(
                 return None  # a device plugin has the extended resources
             raise StatusError("claim allocation not found for node")
         for i, result in zip(state.to_allocate(), on_node.results, strict=True):
-            state.reserved[i] = result
-            uid = state.claims[i].uid
-            self._claims.add_in_flight(uid, result)
-            state.in_flight.append(uid)
+            self._add_in_flight(state, i, result, pod)
         return None
+
+    def _add_in_flight(self, state: PodClaims, index: int, allocation: AllocationResult, pod: Pod) -> None:
+        uid = state.claims[index].uid
+        state.reserved[index] = allocation
+        self._claims.add_in_flight(uid, allocation, pod_group_of(pod))
+        state.in_flight.append(uid)
 
     def unreserve(self, cycle: Cycle, pod: Pod, node_name: str) -> None:
         if _STATE not in cycle:
@@ -381,7 +399,8 @@ class DynamicResources(
         """Write the reservation of a claim, and its allocation if it is a new one; return the written claim."""
         claim, allocation = state.claims[index], state.reserved.get(index)
         if index != state.extended:
-            return self._claims.assume(await writer.reserve(claim, allocation))
+            is_shared = pod_group_of(writer.pod) is not None
+            return self._claims.assume(await writer.reserve(claim, allocation, is_shared=is_shared))
         on_node = state.on_node
         if allocation is None or on_node is None or on_node.extended is None or on_node.on_node is None:
             return claim  # a device plugin has the extended resources

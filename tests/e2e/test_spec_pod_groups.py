@@ -270,6 +270,19 @@ async def test_group_that_never_preempts_has_the_reason(story: Story, gates: str
     await until_condition(story, "g", "False", "Unschedulable", message)
 
 
+async def test_claim_is_shared_by_the_pods_of_a_group(story: Story) -> None:
+    driver = Driver(story)
+    for name in ("a", "b"):
+        await story.node(name)
+    await driver.publish("b", "gpu")
+    await driver.claim("c", exactly(await driver.device_class()))
+    await create_group(story, "g", 3)
+    for name in ("p1", "p2", "p3"):
+        await driver.pod(name, "c", schedulingGroup={"podGroupName": "g"})
+    assert await story.places(3) == {"b": 3}
+    await driver.until_reserved_for("c", "p1", "p2", "p3")
+
+
 async def test_claim_of_a_group_is_deallocated_on_a_node_that_its_pod_cannot_use(story: Story) -> None:
     driver = Driver(story)
     for name in ("a", "b"):
