@@ -32,6 +32,7 @@ slow: $(VENV)/.dev ## What `make test` leaves out: stories in real time on the e
 
 e2e: $(VENV)/.dev ## Build and start the real Kubernetes control plane, run the end-to-end suite against it
 	@$(BIN)/python -m tests.controlplane.build
+	@$(BIN)/python -m tests.controlplane.build --release 1.36
 	@$(BIN)/python -m tests.controlplane.build oracle
 	@$(BIN)/python -m tools.protobuf --check
 	@$(BIN)/pytest -q tests/e2e tests/conformance tests/cel tests/devices --control-plane=real

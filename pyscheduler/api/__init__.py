@@ -38,6 +38,7 @@ from pyscheduler.api.handle import (
     WatchedObjects,
 )
 from pyscheduler.api.match import NodeTerm, Requirement, Selector
+from pyscheduler.api.metrics import PluginMetric
 from pyscheduler.api.nodes import Images, Ints, Mask, NodeInfo, NodeTable
 from pyscheduler.api.normalize import MAX_NODE_SCORE, DefaultNormalizeScore, Normalizer, Scores
 from pyscheduler.api.objects import NodeObject, PodObject, Taint, Toleration
@@ -172,6 +173,7 @@ __all__ = [
     "PlacementGeneratePlugin",
     "PlacementScorePlugin",
     "Plugin",
+    "PluginMetric",
     "Pod",
     "PodAttributes",
     "PodCount",

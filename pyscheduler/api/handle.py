@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from pyscheduler.api.cycle import Cycle
 from pyscheduler.api.events import ResourceKind
+from pyscheduler.api.metrics import PluginMetric
 from pyscheduler.api.nodes import Mask, NodeTable
 from pyscheduler.api.outcome import NodeToStatus, Status
 from pyscheduler.api.pod import Pod
@@ -246,6 +247,12 @@ class ApiWriter(Protocol):
 
     def record(self, pod: Pod, reason: str, action: str, note: str) -> None:
         """Queue a Normal Event about the pod, to be written later; it may be lost (kube-scheduler's EventRecorder)."""
+
+    def observe(self, metric: PluginMetric, labels: tuple[str, ...] = (), value: float = 1) -> None:
+        """Add `value` to a counter, or to a histogram as one observation. ValueError if the labels do not match.
+
+        A metric exists from its first observation. Its name must not be that of another metric.
+        """
 
 
 ApiCall = Callable[[ApiWriter], Awaitable[None]]

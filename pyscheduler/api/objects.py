@@ -152,6 +152,12 @@ class ContainerRestartRule(ApiObject, frozen=True):
     action: str = ""
 
 
+class VolumeMount(ApiObject, frozen=True):
+    """Mount of a volume; scheduling reads the options only."""
+
+    bind_mount_options: tuple[str, ...] | None = None
+
+
 class Container(ApiObject, frozen=True):
     name: str = ""
     image: str = ""
@@ -159,6 +165,7 @@ class Container(ApiObject, frozen=True):
     ports: tuple[ContainerPort, ...] | None = None
     restart_policy: str | None = None
     restart_policy_rules: tuple[ContainerRestartRule, ...] | None = None
+    volume_mounts: tuple[VolumeMount, ...] | None = None
 
 
 class PodSchedulingGate(ApiObject, frozen=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 from msgspec import Struct
 
@@ -80,6 +81,9 @@ class NominateGroup(Struct, frozen=True):
 
 class PodGroupPostFilterPlugin(Plugin):
     """Attempt to make a group schedulable that does not fit. The plugins run in order, before preemption."""
+
+    makes_room: ClassVar[bool] = True
+    """False if the plugin makes no room on nodes; then groups without enough are not retried for it."""
 
     @abstractmethod
     def pod_group_post_filter(self, group: PodGroup, pods: Sequence[Pod], message: str) -> NominateGroup | Rejection:

@@ -81,7 +81,7 @@ def installed(report: Report, gates: FeatureGates = DEFAULTS) -> Catalogue:
     disabled = {plugin for plugin, gate in intree.FEATURE_GATES.items() if not gates.on(gate)}
     registry = Registry(lambda: _add_entry_points(catalogue, report))
     catalogue = Catalogue(registry, frozenset(disabled))
-    instead = {cls.name: cls for gate, cls in intree.GATED_BEHAVIOUR if not gates.on(gate)}
+    instead = {cls.name: cls for off, cls in intree.GATED_BEHAVIOUR if not any(map(gates.on, off))}
     for cls in intree.PLUGINS:
         if cls.name not in disabled:
             chosen = instead.get(cls.name, cls)

@@ -21,6 +21,7 @@ GENERIC_WORKLOAD = "GenericWorkload"
 TOPOLOGY_AWARE_WORKLOADS = "TopologyAwareWorkloadScheduling"
 STORAGE_CAPACITY_SCORING = "StorageCapacityScoring"
 VOLUME_LIMIT_SCALING = "VolumeLimitScaling"
+DEVICE_TAINT_RULES = "DRADeviceTaintRules"
 
 _UNCONDITIONAL = "since Kubernetes 1.37 it is always on, so remove the setting"
 _REMOVED = {
@@ -97,7 +98,8 @@ _OF_1_37 = (
         "PodLevelResources PodLevelResourcesFixDefaulting PodLevelResourcesFixKubeletQOSClass "
         "SchedulerAsyncPreemption SchedulerPopFromBackoffQ",
     ),
-    *_all(FeatureStage.GA, True, "DRADeviceTaintRules DRADeviceTaints"),
+    FeatureGate(DEVICE_TAINT_RULES, FeatureStage.GA, True, served=True),
+    *_all(FeatureStage.GA, True, "DRADeviceTaints"),
     *_all(
         FeatureStage.GA,
         True,
@@ -117,7 +119,7 @@ _CHANGED_SINCE_1_36 = (
     FeatureGate(STORAGE_CAPACITY_SCORING, FeatureStage.ALPHA, False, served=True),
     FeatureGate(VOLUME_LIMIT_SCALING, FeatureStage.ALPHA, False, served=True),
     *_all(FeatureStage.ALPHA, False, "DRAWorkloadResourceClaims"),
-    *_all(FeatureStage.BETA, False, "DRADeviceTaintRules"),
+    FeatureGate(DEVICE_TAINT_RULES, FeatureStage.BETA, False, served=True),
     *_all(
         FeatureStage.BETA,
         True,

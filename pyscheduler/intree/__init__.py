@@ -5,7 +5,12 @@ from __future__ import annotations
 from pyscheduler.api import Plugin
 from pyscheduler.intree.default_binder import DefaultBinder
 from pyscheduler.intree.default_preemption import DefaultPreemption
-from pyscheduler.intree.dynamic_resources import DynamicResources, DynamicResourcesWithIntegerRanges
+from pyscheduler.intree.dynamic_resources import (
+    DynamicResources,
+    DynamicResourcesOf136,
+    DynamicResourcesWithIntegerRanges,
+    DynamicResourcesWithoutTaintRules,
+)
 from pyscheduler.intree.gang_scheduling import GangScheduling
 from pyscheduler.intree.image_locality import ImageLocality
 from pyscheduler.intree.inter_pod_affinity import InterPodAffinity
@@ -99,12 +104,14 @@ FEATURE_GATES = {
     "PodGroupPodsCount": "TopologyAwareWorkloadScheduling",
 }
 """Plugin name to the feature gate that must be on for the plugin to be available."""
-GATED_BEHAVIOUR: tuple[tuple[str, type[Plugin]], ...] = (
-    ("DRAFractionalCapacityRange", DynamicResourcesWithIntegerRanges),
-    ("StorageCapacityScoring", VolumeBindingWithoutScore),
-    ("VolumeLimitScaling", NodeVolumeLimitsByCount),
+GATED_BEHAVIOUR: tuple[tuple[tuple[str, ...], type[Plugin]], ...] = (
+    (("DRAFractionalCapacityRange",), DynamicResourcesWithIntegerRanges),
+    (("DRADeviceTaintRules",), DynamicResourcesWithoutTaintRules),
+    (("DRAFractionalCapacityRange", "DRADeviceTaintRules"), DynamicResourcesOf136),
+    (("StorageCapacityScoring",), VolumeBindingWithoutScore),
+    (("VolumeLimitScaling",), NodeVolumeLimitsByCount),
 )
-"""Feature gates with the plugin that replaces the one of the same name while the gate is off."""
+"""Feature gates with the plugin of the same name that is used while all of them are off; the last one counts."""
 
 DEFAULT_MULTIPOINT: tuple[tuple[str, int], ...] = tuple((p.name, _WEIGHTS.get(p.name, 0)) for p in PLUGINS)
 """Default plugins of a profile, as (name, weight); those with a disabled feature gate are left out later.

@@ -33,6 +33,8 @@ from pyscheduler.api import (
     NodeTable,
     NodeToStatus,
     Pod,
+    PodGroup,
+    PodGroupPostFilterPlugin,
     PodSignatureGroup,
     PostFilterPlugin,
     PreBindPlugin,
@@ -41,19 +43,22 @@ from pyscheduler.api import (
     Reads,
     Rejection,
     ReservePlugin,
+    ResourceKind,
     ScorePlugin,
     Scores,
     Skip,
     StateKey,
     StatusError,
 )
+from pyscheduler.api.devices import AllocationResult
 from pyscheduler.intree._problems import invalid, raise_for_problems
 from pyscheduler.intree.devices.allocator import DEFAULT_STEPS, Allocator
 from pyscheduler.intree.devices.cel_selectors import CelSelectors
-from pyscheduler.intree.resource_claims import claim_writer
+from pyscheduler.intree.resource_claims import claim_writer, metrics
 from pyscheduler.intree.resource_claims.attempt import PodClaims
 from pyscheduler.intree.resource_claims.binding_conditions import (
     DeviceBindingFailedError,
+    DeviceBindingTimeoutError,
     has_binding_conditions,
     has_timed_out,
     is_ready,
@@ -77,7 +82,12 @@ from pyscheduler.intree.resource_claims.objects import (
     AllocatedNodes,
     CachedClaim,
 )
-from pyscheduler.intree.resource_claims.pod_claims import ClaimUnusableError, check_requests, claims_of_pod
+from pyscheduler.intree.resource_claims.pod_claims import (
+    ClaimUnusableError,
+    check_requests,
+    claims_of_pod,
+    pod_group_of,
+)
 
 NOTHING_TO_DEALLOCATE = Rejection()
 """kube-scheduler gives no reason for that since 1.37."""
@@ -110,7 +120,14 @@ _NO_STATE = PodClaims()
 
 
 class DynamicResources(
-    PreEnqueuePlugin, PreFilterPlugin, FilterPlugin, PostFilterPlugin, ScorePlugin, ReservePlugin, PreBindPlugin
+    PreEnqueuePlugin,
+    PreFilterPlugin,
+    FilterPlugin,
+    PostFilterPlugin,
+    PodGroupPostFilterPlugin,
+    ScorePlugin,
+    ReservePlugin,
+    PreBindPlugin,
 ):
     """Place a pod where all devices of its claims can be allocated."""
 
@@ -128,14 +145,17 @@ class DynamicResources(
     hints_read_identity = True
     normalizer = DefaultNormalizeScore()
     watches = (CLAIM, SLICE, DEVICE_CLASS, *TAINT_RULES)
+    makes_room = False
     is_repeatable = True
     fractional_ranges: ClassVar[bool] = True
     """True if the ranges of capacities may have fractions."""
+    taint_rules: ClassVar[tuple[ResourceKind, ...]] = TAINT_RULES
+    """Kinds of DeviceTaintRules that are read."""
 
     def __init__(self, args: DynamicResourcesArgs, handle: Handle) -> None:
         super().__init__(args, handle)
         self._claims = ClaimCache(handle)
-        self._devices = DeviceState(handle, fractional=self.fractional_ranges)
+        self._devices = DeviceState(handle, self.taint_rules, fractional=self.fractional_ranges)
         self._classes = DeviceClasses(handle)
         self._hints = ClaimHints(self._claims)
         self._selectors = CelSelectors()
@@ -165,7 +185,7 @@ class DynamicResources(
             ClusterEventWithHint(TARGET_POD, Action.UPDATE_POD_GENERATED_RESOURCE_CLAIM, self._hints.pod_updated),
             ClusterEventWithHint(DEVICE_CLASS.kind, changes),
             ClusterEventWithHint(SLICE.kind, changes),
-            ClusterEventWithHint(TAINT_RULES[0].kind, changes | Action.DELETE),
+            *(ClusterEventWithHint(kind.kind, changes | Action.DELETE) for kind in self.taint_rules[:1]),
         )
 
     def pre_enqueue(self, pod: Pod) -> Rejection | None:
@@ -195,7 +215,7 @@ class DynamicResources(
             if not claims:
                 return SKIP
             for i, claim in enumerate(claims):
-                self._check(claim, is_extended=i == state.extended)
+                claims[i] = self._usable(state, i, claim, pod)
         except ClaimUnusableError as reason:
             return Rejection(str(reason), resolvable=False)
         except ValueError as problem:
@@ -215,14 +235,19 @@ class DynamicResources(
         classes = self._classes.by_name
         return Allocator(self._devices.inventory, classes, allocated, self._selectors, uuids.next, steps=steps)
 
-    def _check(self, claim: CachedClaim, is_extended: bool) -> None:
-        """Raise ClaimUnusableError if the claim cannot be allocated now."""
+    def _usable(self, state: PodClaims, index: int, claim: CachedClaim, pod: Pod) -> CachedClaim:
+        """Return the claim, with the allocation of another pod of its group. ClaimUnusableError if it has to wait."""
         if claim.allocation is not None:
-            return
-        if self._claims.in_flight(claim.uid) is not None:
+            return claim
+        allocation = self._claims.in_flight(claim.uid)
+        if allocation is not None and self._claims.in_flight_group(claim.uid) == pod_group_of(pod) is not None:
+            state.shared[index] = allocation
+            return claim.with_allocation(allocation)
+        if allocation is not None:
             raise ClaimUnusableError(f"resource claim {claim.name} is in the process of being allocated")
-        if not is_extended:
+        if index != state.extended:
             check_requests(claim, self._classes.by_name)
+        return claim
 
     def filter_cache_key(self, cycle: Cycle) -> Hashable | None:
         return cycle[_STATE].key, cycle[_STATE].version
@@ -256,6 +281,39 @@ class DynamicResources(
             return Rejection("deletion of ResourceClaim completed")
         return NOTHING_TO_DEALLOCATE
 
+    def pod_group_post_filter(self, group: PodGroup, pods: Sequence[Pod], message: str) -> Rejection:
+        """Deallocate for each pod of the group a claim that is unavailable on some node, as PostFilter for one pod.
+
+        The reason is always the same, as in kube-scheduler; groups with other messages have it only if it is true.
+        """
+        if group.has_kubernetes_messages and group.topology:
+            return NOTHING_TO_DEALLOCATE  # kube-scheduler does not support it
+        table, seen = self.handle.nodes.table(), set[str]()
+        calls = [call for pod in pods if (call := self._deallocation_for(pod, table, seen)) is not None]
+        for call in calls:
+            self._call_later(call)
+        if calls or group.has_kubernetes_messages:
+            return Rejection("deallocation and deletion of ResourceClaims completed")
+        return NOTHING_TO_DEALLOCATE
+
+    def _deallocation_for(self, pod: Pod, nodes: NodeTable, seen: set[str]) -> ApiCall | None:
+        """Return the call that frees a claim of the pod. `seen` has the UIDs of claims with a call, and gets its."""
+        extended = self._claims.extended_resource_claim(pod) if self._needs_devices(pod.signature.template) else None
+        if not pod.spec.resource_claims and extended is None:
+            return None
+        try:
+            claims = list(claims_of_pod(pod, self._claims))
+        except ClaimUnusableError:
+            return None
+        for claim in claims:
+            is_free = not claim.reserved_for or (len(claim.reserved_for) == 1 and claim.is_reserved_for(pod))
+            if claim.allocation is None or not is_free or claim.uid in seen:
+                continue
+            if claim.uid in self._timed_out or not AllocatedNodes.of(claim.allocation).mask(nodes).all():
+                seen.add(claim.uid)
+                return partial(claim_writer.deallocate, claim)
+        return None if extended is None else partial(claim_writer.delete, extended)
+
     # -- score ---------------------------------------------------------------------------------------------------
 
     def score(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> int:
@@ -277,9 +335,13 @@ class DynamicResources(
     # -- reserve -------------------------------------------------------------------------------------------------
 
     def reserve(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:
-        if _STATE not in cycle or cycle[_STATE].allocator is None:
+        if _STATE not in cycle:
             return None
         state = cycle[_STATE]
+        for i, shared in state.shared.items():
+            self._add_in_flight(state, i, shared, pod)
+        if state.allocator is None:
+            return None
         self._selectors.start()
         # As in Filter, for this node only. The IDs of shares do not depend on how many other nodes were evaluated.
         on_node = state.on_node = self._nodes.allocation_on(state, self._allocator(_Uuids(cycle, first=1)), pod, node)
@@ -288,11 +350,14 @@ class DynamicResources(
                 return None  # a device plugin has the extended resources
             raise StatusError("claim allocation not found for node")
         for i, result in zip(state.to_allocate(), on_node.results, strict=True):
-            state.reserved[i] = result
-            uid = state.claims[i].uid
-            self._claims.add_in_flight(uid, result)
-            state.in_flight.append(uid)
+            self._add_in_flight(state, i, result, pod)
         return None
+
+    def _add_in_flight(self, state: PodClaims, index: int, allocation: AllocationResult, pod: Pod) -> None:
+        uid = state.claims[index].uid
+        state.reserved[index] = allocation
+        self._claims.add_in_flight(uid, allocation, pod_group_of(pod))
+        state.in_flight.append(uid)
 
     def unreserve(self, cycle: Cycle, pod: Pod, node_name: str) -> None:
         if _STATE not in cycle:
@@ -326,7 +391,7 @@ class DynamicResources(
         if has_binding_conditions(state.claims):
             note = f"waiting for binding conditions for device on node {node_name}"
             api.record(pod, "BindingConditionsPending", "Scheduling", note)
-            await self._wait_for_conditions(state, api)
+            await self._wait_for_conditions(state, api, cycle.profile)
         for uid in state.in_flight:
             self._claims.remove_in_flight(uid, is_written=True)
         state.in_flight.clear()
@@ -336,7 +401,8 @@ class DynamicResources(
         """Write the reservation of a claim, and its allocation if it is a new one; return the written claim."""
         claim, allocation = state.claims[index], state.reserved.get(index)
         if index != state.extended:
-            return self._claims.assume(await writer.reserve(claim, allocation))
+            is_shared = pod_group_of(writer.pod) is not None
+            return self._claims.assume(await writer.reserve(claim, allocation, is_shared=is_shared))
         on_node = state.on_node
         if allocation is None or on_node is None or on_node.extended is None or on_node.on_node is None:
             return claim  # a device plugin has the extended resources
@@ -346,29 +412,40 @@ class DynamicResources(
         await writer.show_extended_resource_claim(claim, on_node.on_node.mappings)
         return claim
 
-    async def _wait_for_conditions(self, state: PodClaims, api: ApiWriter) -> None:
+    async def _wait_for_conditions(self, state: PodClaims, api: ApiWriter, profile: str) -> None:
         """Wait until the drivers have set all binding conditions. StatusError if one fails or the time is over.
 
         The time counts from the allocation, also if another pod or an earlier process made it, and from now.
         """
-        left = self.args.binding_timeout
-        while True:
-            state.claims = [self._current(claim) for claim in state.claims]
-            try:
-                waiting = next((each for each in state.claims if not is_in_memory(each) and not is_ready(each)), None)
-            except DeviceBindingFailedError as failed:
-                raise StatusError(str(failed)) from None
-            if waiting is None:
-                self._timed_out.difference_update(claim.uid for claim in state.claims)
-                return
-            if has_timed_out(waiting, self.args.binding_timeout, api.timestamp()):
-                self._timed_out.add(waiting.uid)
-                raise StatusError(f"device binding timeout: claim={waiting.key[1]}")
-            if left <= 0:
-                self._timed_out.update(claim.uid for claim in state.claims if has_binding_conditions((claim,)))
-                raise StatusError("device binding timeout: context deadline exceeded")
-            await api.sleep(min(_POLL_SECONDS, left))
-            left -= _POLL_SECONDS
+        left, status = self.args.binding_timeout, metrics.ERROR
+        try:
+            while not self._are_ready(state, api):
+                if left <= 0:
+                    self._timed_out.update(claim.uid for claim in state.claims if has_binding_conditions((claim,)))
+                    raise DeviceBindingTimeoutError("context deadline exceeded")
+                await api.sleep(min(_POLL_SECONDS, left))
+                left -= _POLL_SECONDS
+            status = metrics.SUCCESS
+        except DeviceBindingFailedError as failed:
+            status = metrics.FAILURE
+            raise StatusError(str(failed)) from None
+        except DeviceBindingTimeoutError as timeout:
+            status = metrics.TIMEOUT
+            raise StatusError(f"device binding timeout: {timeout}") from None
+        finally:
+            seconds = self.args.binding_timeout - max(left, 0)
+            metrics.count_wait(api, profile, state.claims, status, seconds)
+
+    def _are_ready(self, state: PodClaims, api: ApiWriter) -> bool:
+        """Return True if all binding conditions are set. DeviceBindingTimeoutError if an allocation is too old."""
+        state.claims = [self._current(claim) for claim in state.claims]
+        waiting = next((each for each in state.claims if not is_in_memory(each) and not is_ready(each)), None)
+        if waiting is None:
+            self._timed_out.difference_update(claim.uid for claim in state.claims)
+        elif has_timed_out(waiting, self.args.binding_timeout, api.timestamp()):
+            self._timed_out.add(waiting.uid)
+            raise DeviceBindingTimeoutError(f"claim={waiting.key[1]}")
+        return waiting is None
 
     def _current(self, claim: CachedClaim) -> CachedClaim:
         """Return the claim as it is now. StatusError if it is deleted. One that was not created stays as it is."""
@@ -382,6 +459,17 @@ class DynamicResourcesWithIntegerRanges(DynamicResources):
     """The plugin while the feature gate DRAFractionalCapacityRange is off."""
 
     fractional_ranges = False
+
+
+class DynamicResourcesWithoutTaintRules(DynamicResources):
+    """DynamicResources without the feature gate DRADeviceTaintRules: only taints in slices count."""
+
+    watches = (CLAIM, SLICE, DEVICE_CLASS)
+    taint_rules = ()
+
+
+class DynamicResourcesOf136(DynamicResourcesWithIntegerRanges, DynamicResourcesWithoutTaintRules):
+    """DynamicResources without both gates, which are off in Kubernetes 1.36."""
 
 
 class _Uuids:

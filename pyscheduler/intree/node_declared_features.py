@@ -35,6 +35,8 @@ RESTART_ALL = "RestartAllContainersOnContainerExits"
 """The exit of one container restarts the whole pod (restartPolicyRules, KEP-5532)."""
 HOST_NETWORK = "UserNamespacesHostNetworkSupport"
 """User namespaces together with the host network (hostUsers and hostNetwork, KEP-5607)."""
+BIND_MOUNT_OPTIONS = "VolumeBindMountOptions"
+"""Options of bind mounts (bindMountOptions of a volume mount)."""
 LACKS_FEATURE = Rejection("node(s) didn't match Pod's required features", resolvable=False)
 
 _NEEDED = StateKey[frozenset[str]]("NodeDeclaredFeatures needed")
@@ -43,7 +45,7 @@ _NEEDED = StateKey[frozenset[str]]("NodeDeclaredFeatures needed")
 class NodeDeclaredFeatures(PreFilterPlugin, FilterPlugin):
     """Reject nodes that do not declare a feature that the pod's spec uses (status.declaredFeatures).
 
-    Of the features that kubelets declare, only these two decide where a new pod can run.
+    Of the features that kubelets declare, only these three decide where a new pod can run.
     """
 
     name = "NodeDeclaredFeatures"
@@ -86,6 +88,8 @@ def needed_features(spec: PodSpec) -> frozenset[str]:
     needed = set()
     if any(rule.action == "RestartAllContainers" for c in containers for rule in c.restart_policy_rules or ()):
         needed.add(RESTART_ALL)
+    if any(mount.bind_mount_options for c in containers for mount in c.volume_mounts or ()):
+        needed.add(BIND_MOUNT_OPTIONS)
     if spec.host_network and spec.host_users is False:
         needed.add(HOST_NETWORK)
     return frozenset(needed)

@@ -217,7 +217,7 @@ class Connection:
                     response = await self._transport.call(call, await self._authorize(method))
                     return self._body(call, response, attempts.number > 0)
                 except RequestError as problem:
-                    if call.content_type == PROTOBUF and problem.status in _WRONG_CONTENT_TYPE:
+                    if callable(body) and call.content_type == PROTOBUF and problem.status in _WRONG_CONTENT_TYPE:
                         self._sends_protobuf = False
                         call, attempts = self._encoded(method, path, body, content_type), _Attempts()
                         continue

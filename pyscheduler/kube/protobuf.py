@@ -24,16 +24,22 @@ def is_message(body: bytes) -> bool:
 def status(body: bytes) -> tuple[str, str, int]:
     """Return message, reason and details.retryAfterSeconds of a v1 Status. ValueError if it is not one."""
     try:
-        content = dict(_fields(dict(_fields(body[len(_MAGIC) :]))[UnknownFields.RAW]))
-        details = dict(_fields(content.get(StatusFields.DETAILS, b"")))
+        content = dict(fields(raw(body)))
+        details = dict(fields(content.get(StatusFields.DETAILS, b"")))
         message, reason = (content.get(field, b"").decode() for field in (StatusFields.MESSAGE, StatusFields.REASON))
         return message, reason, int(details.get(StatusDetailsFields.RETRY_AFTER_SECONDS, 0))
     except (IndexError, KeyError, TypeError, AttributeError) as problem:
         raise ValueError(f"not a Status: {problem!r}") from None
 
 
-def _fields(message: bytes) -> Iterator[tuple[int, Any]]:
-    """Yield each field's number and value: bytes or an int."""
+def raw(body: bytes) -> bytes:
+    """Return the object in a message. KeyError or IndexError if there is none."""
+    content: bytes = dict(fields(body[len(_MAGIC) :]))[UnknownFields.RAW]
+    return content
+
+
+def fields(message: bytes) -> Iterator[tuple[int, Any]]:
+    """Yield each field's number and value: bytes or an int. KeyError or IndexError if it cannot be read."""
     at = 0
     while at < len(message):
         tag, at = _read_varint(message, at)
@@ -44,7 +50,7 @@ def _fields(message: bytes) -> Iterator[tuple[int, Any]]:
         elif tag & 7 == 0:
             yield tag >> 3, value
         else:
-            raise KeyError(tag)  # a Status has no other wire types
+            raise KeyError(tag)  # what is read here has no other wire types
 
 
 def _read_varint(message: bytes, at: int) -> tuple[int, int]:

@@ -117,3 +117,28 @@ class EventSeriesFields:
 
     COUNT: Final = 1
     LAST_OBSERVED_TIME: Final = 2
+
+
+class ResourceClaimFields:
+    """Field numbers of ResourceClaim."""
+
+    METADATA: Final = 1
+    SPEC: Final = 2
+    STATUS: Final = 3
+
+
+class ResourceClaimStatusFields:
+    """Field numbers of ResourceClaimStatus."""
+
+    ALLOCATION: Final = 1
+    RESERVED_FOR: Final = 2
+    DEVICES: Final = 4
+
+
+class ResourceClaimConsumerReferenceFields:
+    """Field numbers of ResourceClaimConsumerReference."""
+
+    API_GROUP: Final = 1
+    RESOURCE: Final = 3
+    NAME: Final = 4
+    UID: Final = 5

@@ -35,7 +35,7 @@ class Counter:
 
     def __init__(self, name: str, help: str, labels: Labels = ()) -> None:
         self.name, self.help, self.labels = name, help, labels
-        self.counts: defaultdict[Labels, int] = defaultdict(int)
+        self.counts: defaultdict[Labels, float] = defaultdict(int)
         self.read: Reading = lambda: self.counts
         if not labels:
             self.counts[()] = 0

@@ -8,6 +8,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
+from pyscheduler.api import PluginMetric
 from pyscheduler.shell.counting import Counter, Gauges, Histogram, Metric, buckets
 
 if TYPE_CHECKING:
@@ -210,6 +211,7 @@ class Metrics(AttemptMetrics, QueueMetrics, PluginMetrics, ProcessMetrics, Threa
     """All metrics and the registry that serves them. Gauges have no values until their `read` is set."""
 
     def __init__(self) -> None:
+        self._of_plugins: dict[PluginMetric, Counter | Histogram] = {}
         ThreadMetrics.__init__(self)
         self.of_threads: Final = self.all
         """Metrics that are safe to read in any thread; the others belong to the loop."""
@@ -218,6 +220,35 @@ class Metrics(AttemptMetrics, QueueMetrics, PluginMetrics, ProcessMetrics, Threa
         PluginMetrics.__init__(self)
         ProcessMetrics.__init__(self)
         self._histograms = [metric for metric in self.all if isinstance(metric, Histogram)]
+        self._names = {metric.name for metric in self.all}
+
+    @property
+    def all(self) -> list[Metric]:
+        """All metrics: those of the scheduler, then those of plugins that have been observed."""
+        return [*super().all, *self._of_plugins.values()]
+
+    def observe(self, metric: PluginMetric, labels: tuple[str, ...], value: float) -> None:
+        """Add a value to a plugin's metric. ValueError if its name is in use, or the labels are not those of it."""
+        if len(labels) != len(metric.labels):
+            raise ValueError(f"metric {metric.name} has {len(metric.labels)} labels, not {len(labels)}")
+        known = self._of_plugins.get(metric) or self._add(metric)
+        if isinstance(known, Histogram):
+            known.observed[labels].append(value)
+        else:
+            known.counts[labels] += value
+
+    def _add(self, metric: PluginMetric) -> Counter | Histogram:
+        if metric.name in self._names:
+            raise ValueError(f"the name of metric {metric.name} is in use")
+        created: Counter | Histogram
+        if metric.buckets:
+            created = Histogram(metric.name, metric.help, metric.buckets, metric.labels)
+            self._histograms.append(created)
+        else:
+            created = Counter(metric.name, metric.help, metric.labels)
+        self._names.add(metric.name)
+        self._of_plugins[metric] = created
+        return created
 
     @cached_property
     def registry(self) -> CollectorRegistry:

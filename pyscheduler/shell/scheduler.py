@@ -359,5 +359,5 @@ def _api_clients(connections: Connections, clock: Clock, metrics: Metrics) -> Ap
     """Create the writers: bindings and statuses on one connection, Events on the other with lower priority."""
     in_flight = InFlightCounter()
     recorder = Recorder(connections.events, clock, in_flight, dropped=metrics.count_dropped_event)
-    writer = KubeWriter(connections.calls, clock, recorder.record)
+    writer = KubeWriter(connections.calls, clock, recorder.record, metrics.observe)
     return ApiClients(writer, StatusWriter(connections.calls, clock), recorder, in_flight)

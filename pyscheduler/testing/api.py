@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from pyscheduler.api.events import ResourceKind
 from pyscheduler.api.handle import ApiError
+from pyscheduler.api.metrics import PluginMetric
 from pyscheduler.api.pod import Pod
 from pyscheduler.core.commands import Command, EventType, Record
 from pyscheduler.testing.kinds import PathTarget
@@ -24,6 +25,7 @@ class HarnessState(Protocol):
 
     nodes: dict[str, Object]
     commands: list[Command]
+    observed: list[tuple[str, tuple[str, ...], float]]
     now: float
 
     def target(self, path: str) -> PathTarget: ...
@@ -96,6 +98,9 @@ class HarnessApiWriter:
 
     def record(self, pod: Pod, reason: str, action: str, note: str) -> None:
         self._harness.commands.append(Record(EventType.NORMAL, reason, action, note, pod))
+
+    def observe(self, metric: PluginMetric, labels: tuple[str, ...] = (), value: float = 1) -> None:
+        self._harness.observed.append((metric.name, labels, value))
 
     def _find(self, target: PathTarget) -> Object | None:
         """Return an object, or None if the harness has no such kind. ApiError 404 if it is missing."""

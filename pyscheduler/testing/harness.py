@@ -91,6 +91,7 @@ class Harness(HarnessResults):
         self._objects = Objects(self._kinds)
         self._start()
         self.commands = []
+        self.observed: list[tuple[str, tuple[str, ...], float]] = []
         self.binding_error: Callable[[Pod, str], str] = lambda _pod, _node: ""
         """Callback that returns the API server's error for a binding (pod, node name); "" binds the pod."""
         self.complete_bindings = True

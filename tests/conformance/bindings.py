@@ -10,7 +10,7 @@ import json
 from collections.abc import Coroutine, Mapping
 from typing import Any
 
-from pyscheduler.api import ApiError, Cycle, Pod, Rejection, StatusError
+from pyscheduler.api import ApiError, Cycle, PluginMetric, Pod, Rejection, StatusError
 from pyscheduler.cli.evaluate import Evaluator
 from pyscheduler.core.context import Context
 from pyscheduler.core.instrument import Instrument
@@ -111,6 +111,9 @@ class _RecordedWrites:
 
     def record(self, pod: Pod, reason: str, action: str, note: str) -> None:
         """Events are not compared."""
+
+    def observe(self, metric: PluginMetric, labels: tuple[str, ...] = (), value: float = 1) -> None:
+        """Metrics are not compared."""
 
     def _stored(self, claim: Manifest) -> Manifest:
         self._version += 1

@@ -20,10 +20,11 @@ class Options:
     because nodes of `create_nodes` have no kubelet that renews a lease. `controllers` excludes the one that annotates
     every node for kubelets each time the cluster grows. `taint_new_nodes` is the API server's own default; without it
     `create_nodes` is three times as fast. `extra` adds flags per program: {"kube-apiserver":
-    ["--runtime-config=api/alpha=true"]}.
+    ["--runtime-config=api/alpha=true"]}. `release` is another release than that of go.mod, without kube-scheduler.
     """
 
     scheduler: bool = False
+    release: str = ""
     controllers: str = "*,-ttl-controller"
     node_monitor_grace: float = HOUR
     taint_new_nodes: bool = True

@@ -2,7 +2,7 @@
 
 Binaries are cached outside the checkout, in a folder named by a hash of their sources, and built only when missing.
 A folder in KUBEBUILDER_ASSETS is used instead, as envtest and kubebuilder users expect.
-Run as `python -m tests.controlplane.build [NAME ...]`; the last line printed is the folder.
+Run as `python -m tests.controlplane.build [--release 1.36] [NAME ...]`; the last line printed is the folder.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ from pathlib import Path
 MODULE = Path(__file__).parent
 REQUIRED = ("etcd", "kube-apiserver", "kube-controller-manager")
 CONTROL_PLANE = (*REQUIRED, "kube-scheduler")
+PREVIOUS = "1.36"
+"""The other release that is served; `kubernetes-1.36.mod` has its modules."""
 FIRST_TIME = {  # with an empty Go cache on two cores; the first program also compiles the shared packages
     "etcd": "a minute",
     "kube-apiserver": "3 minutes",
@@ -48,39 +50,40 @@ def to_stderr(line: str) -> None:
     sys.stderr.flush()
 
 
-def kubernetes_version(module: Path = MODULE) -> str:
-    """Return the release that go.mod requires, as `v1.37.2`."""
-    found = re.search(r"^\tk8s\.io/kubernetes (v\S+)", (module / "go.mod").read_text(), re.MULTILINE)
+def kubernetes_version(module: Path = MODULE, release: str = "") -> str:
+    """Return the version that go.mod, or the file of another release, requires, as `v1.37.2`."""
+    path = module / _modules(release)[0]
+    found = re.search(r"^\tk8s\.io/kubernetes (v\S+)", path.read_text(), re.MULTILINE)
     if not found:
-        raise BuildError(f"{module / 'go.mod'}: no line requires k8s.io/kubernetes; restore the file from git")
+        raise BuildError(f"{path}: no line requires k8s.io/kubernetes; restore the file from git")
     return found[1]
 
 
-def binaries(names: Sequence[str] = CONTROL_PLANE, progress: Progress = to_stderr) -> Path:
+def binaries(names: Sequence[str] = CONTROL_PLANE, progress: Progress = to_stderr, release: str = "") -> Path:
     """Return the folder with the named programs, building missing ones.
 
-    `names` are folders under `cmd/`. BuildError if a program cannot be built.
+    `names` are folders under `cmd/`, `release` is that of go.mod by default. BuildError if a program cannot be built.
     """
     assets = os.environ.get("KUBEBUILDER_ASSETS")
-    if assets and set(names) <= set(CONTROL_PLANE):
+    if assets and not release and set(names) <= set(CONTROL_PLANE):
         return _checked_assets(Path(assets))
-    folder = cache_folder(names)
+    folder = cache_folder(names, release)
     if not _missing(folder, names):
         return folder
     with _locked(folder, progress):
         for number, name in enumerate(names, 1):
             if _missing(folder, [name]):
-                _build(name, folder, f"({number}/{len(names)})", progress)
+                _build(name, folder, f"({number}/{len(names)})", progress, release)
     return folder
 
 
-def cache_folder(names: Sequence[str] = CONTROL_PLANE) -> Path:
+def cache_folder(names: Sequence[str] = CONTROL_PLANE, release: str = "") -> Path:
     """Return the cache folder of these programs; it depends on the module, its sources, the flags and the platform."""
     digest = hashlib.sha256()
     sources = [path for name in names for path in sorted((MODULE / "cmd" / name).glob("**/*.go"))]
-    for path in (MODULE / "go.mod", MODULE / "go.sum", *sources):
+    for path in (*(MODULE / name for name in _modules(release)), *sources):
         digest.update(path.relative_to(MODULE).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
-    digest.update(repr((list(names), _flags(), platform.system(), platform.machine())).encode())
+    digest.update(repr((list(names), _flags(release), platform.system(), platform.machine())).encode())
     base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return base / "pyscheduler" / "controlplane" / digest.hexdigest()[:16]
 
@@ -111,7 +114,13 @@ def _locked(folder: Path, progress: Progress) -> Iterator[None]:
         yield
 
 
-def _build(name: str, folder: Path, position: str, progress: Progress) -> None:
+def _modules(release: str) -> tuple[str, str]:
+    """Return the names of the files with the modules of a release and their checksums."""
+    base = f"kubernetes-{release}." if release else "go."
+    return f"{base}mod", f"{base}sum"
+
+
+def _build(name: str, folder: Path, position: str, progress: Progress, release: str) -> None:
     go = shutil.which("go")
     if not go:
         raise ToolchainMissing(
@@ -123,7 +132,7 @@ def _build(name: str, folder: Path, position: str, progress: Progress) -> None:
     progress(f"building {name} {position}, about {FIRST_TIME.get(name, 'a minute')} the first time")
     started = time.monotonic()
     unfinished = folder / f".{name}.unfinished"
-    command = [go, "build", *_flags(), "-o", str(unfinished), f"./cmd/{name}"]
+    command = [go, "build", *_flags(release), "-o", str(unfinished), f"./cmd/{name}"]
     done = subprocess.run(
         command, cwd=MODULE, env={**os.environ, "CGO_ENABLED": "0"}, capture_output=True, text=True, check=False
     )
@@ -139,20 +148,22 @@ def _programs() -> list[str]:
     return [path.name for path in (MODULE / "cmd").iterdir() if path.is_dir() and not (path / "go.mod").exists()]
 
 
-def _flags() -> list[str]:
+def _flags(release: str) -> list[str]:
     """Return the flags of `go build`: small binaries, and the version variables of Kubernetes' release builds."""
-    version = kubernetes_version()
+    version = kubernetes_version(MODULE, release)
     major, minor = version.lstrip("v").split(".")[:2]
     values = {"gitVersion": version, "gitMajor": major, "gitMinor": minor, "gitCommit": "", "gitTreeState": "archive"}
     packages = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
     settings = " ".join(f"-X {package}.{key}={value}" for package in packages for key, value in values.items())
-    return ["-trimpath", "-buildvcs=false", "-ldflags", f"-s -w {settings}"]
+    modules = [f"-modfile={_modules(release)[0]}"] if release else []
+    return [*modules, "-trimpath", "-buildvcs=false", "-ldflags", f"-s -w {settings}"]
 
 
 def main(arguments: Sequence[str]) -> int:
     """Build the named programs, or the control plane, and print their folder. Return the exit code."""
+    release, names = (arguments[1], arguments[2:]) if arguments[:1] == ["--release"] else ("", arguments)
     try:
-        sys.stdout.write(f"{binaries(arguments or CONTROL_PLANE)}\n")
+        sys.stdout.write(f"{binaries(names or (REQUIRED if release else CONTROL_PLANE), release=release)}\n")
     except BuildError as error:
         to_stderr(f"error: {error}")
         return 1

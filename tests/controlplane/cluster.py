@@ -17,7 +17,7 @@ from typing import Self
 from tests.controlplane import arguments, workspace
 from tests.controlplane.access import ADMIN_GROUP, Access
 from tests.controlplane.arguments import LOOPBACK, Options, Ports
-from tests.controlplane.build import BuildError, binaries, to_stderr
+from tests.controlplane.build import CONTROL_PLANE, REQUIRED, BuildError, binaries, to_stderr
 from tests.controlplane.process import Process, ProcessFailed, free_ports
 from tests.controlplane.scheduler import KubeScheduler, config_document, is_healthy
 from tests.e2e.client import ApiClient
@@ -67,7 +67,8 @@ class ControlPlane:
         return self._folder / "logs"
 
     async def __aenter__(self) -> Self:
-        self._binaries = await asyncio.to_thread(binaries)
+        release = self.options.release
+        self._binaries = await asyncio.to_thread(binaries, REQUIRED if release else CONTROL_PLANE, release=release)
         try:
             await self._start()
         except ProcessFailed as error:

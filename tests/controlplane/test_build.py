@@ -34,6 +34,13 @@ def test_cached_binaries_are_not_built_again(cache: Path) -> None:
     assert build.cache_folder().is_relative_to(cache / "pyscheduler" / "controlplane")
 
 
+def test_previous_release_has_modules_and_a_cache_of_its_own(cache: Path) -> None:
+    assert build.kubernetes_version(release=build.PREVIOUS).startswith(f"v{build.PREVIOUS}.")
+    assert not build.kubernetes_version().startswith(f"v{build.PREVIOUS}.")
+    folders = {build.cache_folder(build.REQUIRED, release) for release in ("", build.PREVIOUS)}
+    assert len(folders) == 2
+
+
 def test_missing_go_is_reported_in_one_line(cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert build.main([]) == 1
 

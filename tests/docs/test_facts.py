@@ -12,6 +12,7 @@ from pyscheduler import intree
 from pyscheduler.api import Plugin, Reads
 from pyscheduler.config.load import loads
 from pyscheduler.core.framework.registry import POINTS
+from pyscheduler.intree.resource_claims import metrics as device_metrics
 from pyscheduler.shell.counting import Metric
 from pyscheduler.shell.metrics import Metrics
 from pyscheduler.shell.prometheus_text import to_metric_family
@@ -73,8 +74,11 @@ def test_metrics_page_lists_each_with_its_type_and_labels() -> None:
         documented[words_in_code(name)[0]] = (kind, names(labels) - {""})
     process = {name for name in documented if name.startswith("process_")}
     assert process == {"process_cpu_seconds_total"}
+    metrics = Metrics()
+    for metric in device_metrics.ALL:
+        metrics.observe(metric, metric.labels, 1)
     assert {name: documented[name] for name in documented.keys() - process - {"pyscheduler_build_info"}} == dict(
-        map(exposed, Metrics().all)
+        map(exposed, metrics.all)
     )
 
 

@@ -7,7 +7,15 @@ import re
 from tests.docs.pages import ROOT, rows, words_in_code
 
 PAGE = "docs/specs.md"
-HEADINGS = ("Filtering and scoring", "Preemption", "Pod groups", "Events and conditions", "Workloads", "Volumes")
+HEADINGS = (
+    "Filtering and scoring",
+    "Preemption",
+    "Pod groups",
+    "Devices",
+    "Events and conditions",
+    "Workloads",
+    "Volumes",
+)
 
 
 def test_tables_name_every_spec_test() -> None:

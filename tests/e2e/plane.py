@@ -18,7 +18,7 @@ import pytest
 from pyscheduler.embedded.cluster import ClusterSettings, EmbeddedCluster
 from pyscheduler.embedded.workloads import ControllerSettings
 from tests.controlplane.arguments import Options
-from tests.controlplane.build import BuildError, ToolchainMissing, binaries
+from tests.controlplane.build import CONTROL_PLANE, REQUIRED, BuildError, ToolchainMissing, binaries
 from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.process import ProcessFailed
 from tests.e2e.client import ApiClient
@@ -55,7 +55,7 @@ async def _embedded() -> AsyncIterator[Plane]:
 @asynccontextmanager
 async def real(config: pytest.Config, options: Options | None = None) -> AsyncIterator[Plane]:
     """Run a real control plane, built first if needed."""
-    build_in_view(config)
+    build_in_view(config, options.release if options else "")
     plane = ControlPlane(options)
     try:
         await plane.__aenter__()
@@ -73,15 +73,16 @@ async def new_namespace(api: ApiClient, name: str) -> None:
     await api.until(f"/api/v1/namespaces/{name}/serviceaccounts/default", bool)
 
 
-def build_in_view(config: pytest.Config) -> None:
+def build_in_view(config: pytest.Config, release: str = "") -> None:
     """Build missing binaries; this takes minutes, so progress is shown outside pytest's capture."""
     capture = config.pluginmanager.getplugin("capturemanager")
+    names = REQUIRED if release else CONTROL_PLANE
     try:
         if capture is None:
-            binaries()
+            binaries(names, release=release)
         else:
             with capture.global_and_fixture_disabled():
-                binaries()
+                binaries(names, release=release)
     except ToolchainMissing as error:
         if os.environ.get("CI", "").lower() in {"true", "1"}:
             _fail(error)

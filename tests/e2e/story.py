@@ -31,11 +31,16 @@ HOSTNAME, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 
 
 @asynccontextmanager
-async def contending(contender: str, plane: Plane, folder: Path, flags: Sequence[str] = ()) -> AsyncIterator[None]:
-    """Run one of the contenders as the only scheduler. `flags` are ours: kube-scheduler has those of the plane."""
+async def contending(
+    contender: str, plane: Plane, folder: Path, flags: Sequence[str] = (), args: Sequence[Json] = ()
+) -> AsyncIterator[None]:
+    """Run one of the contenders as the only scheduler, with args of plugins.
+
+    `flags` are ours: kube-scheduler has those of the plane.
+    """
     assert plane.real is not None
     await _wait_for_other_tests(plane.api)
-    document = Configured(NAME).document()
+    document = Configured(NAME, args=args).document()
     if contender == KUBE_SCHEDULER:
         async with plane.real.kube_scheduler(document):
             yield

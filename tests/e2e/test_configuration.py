@@ -23,11 +23,8 @@ from tests.unit.config.table import ACCEPTED, KUBE, ROWS, SAMPLES, recorded
 RECORDED = recorded()
 AT_REST = ("GangScheduling", "TopologyPlacementGenerator", "PodGroupPodsCount")
 """Plugins without effect while their gates are off; kube-scheduler still runs them."""
-NOT_HERE = {
-    ("podGroupPostFilter", "DynamicResources"),
-    ("podGroupPostFilter", "DefaultPreemption"),
-}
-"""Devices of pod groups are not deallocated, and another part preempts for pod groups here."""
+NOT_HERE = {("podGroupPostFilter", "DefaultPreemption")}
+"""Another part preempts for pod groups here."""
 NOT_THERE = {("preScore", "ImageLocality")}
 """ImageLocality looks up images once for all nodes."""
 

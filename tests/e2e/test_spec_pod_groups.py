@@ -13,6 +13,7 @@ import pytest_asyncio
 
 from tests.controlplane.arguments import Options
 from tests.e2e.client import Json
+from tests.e2e.devices import Driver, exactly
 from tests.e2e.plane import REAL, Plane, real
 from tests.e2e.story import CONTENDERS, Story, alive, contending, new_story
 from tests.e2e.workloads import placed, unscheduled
@@ -26,6 +27,7 @@ VERSION, CONDITION = "scheduling.k8s.io/v1beta1", "PodGroupInitiallyScheduled"
 SEAT, RACK = "example.com/seat", "example.com/rack"
 NO_SEAT = f"0/1 nodes are available: 1 Insufficient {SEAT}."
 ERROR = "pod group is unschedulable"
+FREED = "deallocation and deletion of ResourceClaims completed"
 NO_VICTIMS = "pod group preemption: No preemption victims found for incoming preemptor"
 
 
@@ -256,12 +258,45 @@ async def test_group_is_nominated_while_its_victims_terminate(story: Story) -> N
     await until_condition(story, "g", "True", "Scheduled", "")
 
 
-async def test_group_that_never_preempts_has_the_reason(story: Story) -> None:
+async def test_group_that_never_preempts_has_the_reason(story: Story, gates: str) -> None:
     await story.node("a", extra={SEAT: "1"})
     never = await story.priority("never", 1000, preemptionPolicy="Never")
     await create_group(story, "g", 2, priorityClassName=never)
     await create_members(story, "g", "p1", "p2", priority=never)
-    await until_condition_with(story, "g", "pod group preemption: not eligible due to preemptionPolicy=Never.")
+    why = "minCount (2) cannot be satisfied: 1 scheduled, 0 remaining"
+    reasons = f"{why}, {FREED}, pod group preemption: not eligible due to preemptionPolicy=Never."
+    placements = "0/1 placements are available, first placement status: "
+    message = f"{ERROR}, {placements}{reasons}" if gates == TOPOLOGY_AWARE else reasons
+    await until_condition(story, "g", "False", "Unschedulable", message)
+
+
+async def test_claim_is_shared_by_the_pods_of_a_group(story: Story) -> None:
+    driver = Driver(story)
+    for name in ("a", "b"):
+        await story.node(name)
+    await driver.publish("b", "gpu")
+    await driver.claim("c", exactly(await driver.device_class()))
+    await create_group(story, "g", 3)
+    for name in ("p1", "p2", "p3"):
+        await driver.pod(name, "c", schedulingGroup={"podGroupName": "g"})
+    assert await story.places(3) == {"b": 3}
+    await driver.until_reserved_for("c", "p1", "p2", "p3")
+
+
+async def test_claim_of_a_group_is_deallocated_on_a_node_that_its_pod_cannot_use(story: Story) -> None:
+    driver = Driver(story)
+    for name in ("a", "b"):
+        await story.node(name)
+        await driver.publish(name, "gpu")
+    await driver.claim("c", exactly(await driver.device_class()))
+    result = {"request": "r", "driver": driver.name, "pool": story.full_name("a"), "device": "gpu"}
+    here = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [story.full_name("a")]}]}
+    allocation = {"devices": {"results": [result]}, "nodeSelector": {"nodeSelectorTerms": [here]}}
+    await story.api.patch(f"{driver.claims}/c/status", {"status": {"allocation": allocation}})
+    await create_group(story, "g", 1)
+    await driver.pod("p", "c", on="b", schedulingGroup={"podGroupName": "g"})
+    assert await story.bound("p") == "b"
+    assert await driver.results("c") == [("r", "b", "gpu")]
 
 
 async def test_disruption_budget_is_violated_last(story: Story) -> None:

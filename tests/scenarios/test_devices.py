@@ -275,6 +275,10 @@ def test_claim_that_another_scheduler_allocates_meanwhile_is_left_as_it_is() -> 
 # -- binding conditions ------------------------------------------------------------------------------------------------
 
 
+ALLOCATED = "scheduler_dra_bindingconditions_allocations"
+WAITED = "scheduler_dra_bindingconditions_wait_duration_seconds"
+
+
 def attached(status: str, condition: str = "Attached") -> list[dict[str, Any]]:
     conditions = [{"type": condition, "status": status, "reason": "R", "message": "M"}]
     return [{"driver": DRIVER, "pool": "a", "device": "g0", "conditions": conditions}]
@@ -298,6 +302,8 @@ def test_pod_is_bound_once_the_driver_has_attached_its_device() -> None:
     set_devices(harness, attached("True"))
     harness.advance(5)
     assert harness.bindings == {"default/p": "a"}
+    labels = ("default-scheduler", DRIVER, "success")
+    assert harness.observed == [(WAITED, labels, 25.0), (ALLOCATED, labels, 1)]
 
 
 def test_device_that_cannot_be_attached_is_replaced_by_another() -> None:
@@ -308,6 +314,7 @@ def test_device_that_cannot_be_attached_is_replaced_by_another() -> None:
     set_devices(harness, attached("True", "Failed"))
     harness.advance(120)
     assert (harness.bindings, devices_of(harness, "c")) == ({"default/p": "b"}, ["b/spare"])
+    assert [(name, labels[-1]) for name, labels, _ in harness.observed] == [(WAITED, "failure"), (ALLOCATED, "failure")]
 
 
 def test_device_that_is_not_attached_in_time_is_given_back() -> None:
@@ -317,6 +324,8 @@ def test_device_that_is_not_attached_in_time_is_given_back() -> None:
     harness.add(node("b"))
     harness.advance(700)
     assert (harness.bindings, devices_of(harness, "c")) == ({"default/p": "b"}, ["b/spare"])
+    assert [(name, labels[-1]) for name, labels, _ in harness.observed] == [(WAITED, "timeout"), (ALLOCATED, "timeout")]
+    assert harness.observed[0][2] == 600.0
 
 
 def test_time_to_attach_a_device_counts_from_its_allocation_also_after_a_restart() -> None:
@@ -370,6 +379,8 @@ def test_requests_for_an_extended_resource_become_a_claim() -> None:
     (name,) = claims_of(harness)
     assert (devices_of(harness, name), users_of(harness, name)) == (["a/g0", "a/g1"], ["p"])
     assert stored(harness, name)["spec"]["devices"]["requests"][0]["name"] == "container-0-request-0"
+    created = "dynamic_resource_allocation_resourceclaim_creates"
+    assert harness.observed == [(created, ("success", "false", "", "Pod"), 1)]
     apply(harness, requesting("q"))
     assert NOT_ALLOCATABLE in message(harness, "q")
 

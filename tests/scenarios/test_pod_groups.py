@@ -15,6 +15,8 @@ from pyscheduler.intree.gang_scheduling import POD_GROUPS
 from pyscheduler.testing import Harness, PodBuilder, node, pod
 from tests.unit.config.files import config
 
+from .devices import DRIVER, claim, device_class, devices_of, resource_slice, user, users_of
+
 ON = default(parse(["GenericWorkload=true"]))
 TOPOLOGY_AWARE = default(parse(["GenericWorkload=true,TopologyAwareWorkloadScheduling=true"]))
 RACK = "example.com/rack"
@@ -95,8 +97,81 @@ def test_group_that_never_preempts_has_the_reason() -> None:
     add_group(harness)
     harness.add(*(member(name).spec(preemptionPolicy="Never") for name in "abc"))
     harness.run()
-    reason = "pod group preemption: not eligible due to preemptionPolicy=Never."
-    assert condition(harness)["message"] == f"minCount (3) cannot be satisfied: 2 scheduled, 0 remaining, {reason}"
+    reasons = (
+        "minCount (3) cannot be satisfied: 2 scheduled, 0 remaining",
+        "deallocation and deletion of ResourceClaims completed",
+        "pod group preemption: not eligible due to preemptionPolicy=Never.",
+    )
+    assert condition(harness)["message"] == ", ".join(reasons)
+
+
+@pytest.mark.parametrize(
+    ("users", "nodes"),
+    [
+        pytest.param([], {"p": "n2", "q": "n2"}, id="free"),
+        pytest.param(["uid-of-another"], {}, id="reserved for another pod"),
+    ],
+)
+def test_claim_that_no_pod_of_the_group_can_use_is_deallocated(users: list[str], nodes: dict[str, str]) -> None:
+    harness = Harness(ON)
+    harness.apply(device_class())
+    for name in ("n1", "n2"):
+        harness.add(node(name).unschedulable() if name == "n1" else node(name))
+        harness.apply(resource_slice(name, "gpu"))
+    here = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]}
+    result = {"request": "r", "driver": DRIVER, "pool": "n1", "device": "gpu"}
+    allocation = {"devices": {"results": [result]}, "nodeSelector": {"nodeSelectorTerms": [here]}}
+    reserved = [{"resource": "pods", "name": uid, "uid": uid} for uid in users]
+    harness.apply({**claim("c"), "status": {"allocation": allocation, "reservedFor": reserved}})
+    add_group(harness, min_count=2)
+    for name in "pq":
+        harness.apply(user(name, "c", schedulingGroup={"podGroupName": "team"}))
+    harness.advance(30)
+    assert harness.assignments == nodes
+    assert devices_of(harness, "c") == (["n2/gpu"] if nodes else ["n1/gpu"])
+
+
+def sharing(*names: str, group: str = "team") -> Harness:
+    """Return a cluster with one device, whose claim is shared by these pods of a group."""
+    harness = Harness(ON)
+    harness.apply(device_class())
+    harness.add(node("n1"), node("n2"))
+    harness.apply(resource_slice("n2", "gpu"))
+    harness.apply(claim("c"))
+    add_group(harness, group, min_count=len(names))
+    for name in names:
+        harness.apply(user(name, "c", schedulingGroup={"podGroupName": group}))
+    return harness
+
+
+def test_pods_of_a_group_share_a_claim_that_is_allocated_for_the_first_of_them() -> None:
+    harness = sharing("p", "q", "r")
+    harness.advance(1)  # pods write the claim at the same time, so that some read it again
+    assert harness.assignments == {"p": "n2", "q": "n2", "r": "n2"}
+    assert (devices_of(harness, "c"), sorted(users_of(harness, "c"))) == (["n2/gpu"], ["p", "q", "r"])
+
+
+def test_shared_claim_is_allocated_for_the_others_if_the_binding_of_the_first_is_refused() -> None:
+    harness = sharing("p", "q")
+    harness.binding_error = lambda pod, _node: "refused" if pod.name == "p" else ""
+    harness.run()
+    assert (harness.assignments, users_of(harness, "c")) == ({"q": "n2"}, ["q"])
+    harness.binding_error = lambda _pod, _node: ""
+    harness.advance(60)
+    assert harness.assignments == {"p": "n2", "q": "n2"}
+    assert sorted(users_of(harness, "c")) == ["p", "q"]
+
+
+@pytest.mark.parametrize("group", ["", "other"])
+def test_pod_outside_the_group_waits_until_the_claim_is_allocated(group: str) -> None:
+    harness = sharing("p", "q")
+    harness.complete_bindings = False
+    harness.run()
+    if group:
+        add_group(harness, group, min_count=1)
+    harness.apply(user("z", "c", **({"schedulingGroup": {"podGroupName": group}} if group else {})))
+    harness.run()
+    assert "resource claim default/c is in the process of being allocated" in harness.pending_message("z")
 
 
 def test_all_members_are_bound_once_the_last_one_fits() -> None:

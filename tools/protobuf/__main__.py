@@ -42,6 +42,7 @@ _ENCODED = (
     *(f"{_META}.{name}" for name in ("ObjectMeta", "MicroTime", "Status", "StatusDetails")),
     *(f"{_CORE}.{name}" for name in ("ObjectReference", "Binding")),
     *(f"k8s.io.api.events.v1.{name}" for name in ("Event", "EventSeries")),
+    *(f"k8s.io.api.resource.v1.ResourceClaim{name}" for name in ("", "Status", "ConsumerReference")),
 )
 """Messages that the scheduler encodes or decodes."""
 _TITLES = {

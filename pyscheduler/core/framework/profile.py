@@ -114,6 +114,11 @@ class Profile(msgspec.Struct, frozen=True, eq=False, dict=True):
         return tuple({p.name: p for p in (*self.pre_filter, *self.filter, *self.pre_score, *score)}.values())
 
     @cached_property
+    def may_make_room_for_groups(self) -> bool:
+        """True if a PodGroupPostFilter plugin may make room on nodes."""
+        return any(plugin.makes_room for plugin in self.pod_group_post_filter)
+
+    @cached_property
     def label_readers(self) -> frozenset[str]:
         """Names of the plugins with results that depend on the pod's labels or annotations."""
         return frozenset(plugin.name for plugin in self.plugins if plugin.reads_labels)

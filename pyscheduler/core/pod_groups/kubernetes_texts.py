@@ -34,9 +34,14 @@ def preemptor(group: PodGroup, node_name: str) -> str:
     return f"podgroup {group.key} on node {node_name}"
 
 
-def add_never(group: PodGroup, failures: dict[str, Failure]) -> None:
-    """Add to the failures that the group may not preempt."""
-    _add(group, failures, _NEVER)
+def never(group: PodGroup, is_forbidden: bool) -> tuple[str, ...]:
+    """Return the reason that preemption is forbidden, if it is; the texts of other groups have none."""
+    return (_NEVER,) if is_forbidden and is_used_by(group) else ()
+
+
+def without_plugins(group: PodGroup, reason: str) -> str:
+    """Return the reason once preemption was tried: kube-scheduler drops those of the plugins before it."""
+    return "" if is_used_by(group) else reason
 
 
 def add_ongoing(group: PodGroup, failures: dict[str, Failure]) -> None:

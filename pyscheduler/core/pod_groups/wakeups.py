@@ -47,7 +47,7 @@ class GroupWakeups:
         if not isinstance(group, PodGroup) or self._room(queued.insufficient) >= groups.needed_count(group):
             return True
         profile = self._context.profiles[queued.pod.scheduler_name]
-        if profile.pod_group_post_filter or may_reserve(self._context, queued):
+        if profile.may_make_room_for_groups or may_reserve(self._context, queued):
             return True
         return group.may_preempt and (self._may_take_from_others(group) or self._may_preempt(queued, group))
 

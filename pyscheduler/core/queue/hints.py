@@ -13,7 +13,6 @@ from functools import lru_cache
 
 from pyscheduler.api.events import (
     ANY_RESOURCE,
-    NODE,
     Action,
     ClusterEvent,
     ClusterEventWithHint,
@@ -81,8 +80,7 @@ class Hints:
         self._scopes = scopes or {}
         self.scope_of = lru_cache(_CACHED_SCOPES)(self._scope_of)
         """The widest scope of the hints of these plugins."""
-        registered = list(events_to_register)
-        self._interests = registered + list(_taints_with_node_add(registered))
+        self._interests = list(events_to_register)
         self._by_kind: dict[tuple[str, int], Mapping[str, HintFunctions]] = {}
 
     def _scope_of(self, plugins: frozenset[str]) -> HintScope:
@@ -159,16 +157,3 @@ def for_pod(pod: Pod, label: str) -> ClusterEvent:
 
 def _is_for(event: ClusterEvent, pod: Pod) -> bool:
     return event.new is None or (isinstance(event.new, Pod) and event.new.uid == pod.uid)
-
-
-def _taints_with_node_add(
-    events_to_register: Iterable[tuple[str, ClusterEventWithHint]],
-) -> Iterable[tuple[str, ClusterEventWithHint]]:
-    """Return Node/UpdateNodeTaint for every plugin with Node/Add but not taints, as kube-scheduler registers it."""
-    on_nodes: dict[str, Action] = {}
-    for plugin, interest in events_to_register:
-        if interest.resource == NODE:
-            on_nodes[plugin] = on_nodes.get(plugin, Action(0)) | interest.actions
-    for plugin, actions in on_nodes.items():
-        if Action.ADD in actions and Action.UPDATE_NODE_TAINT not in actions:
-            yield plugin, ClusterEventWithHint(NODE, Action.UPDATE_NODE_TAINT)

@@ -30,7 +30,7 @@ from pyscheduler.core.context import AssumedPod, Context
 from pyscheduler.core.framework.plugin_failure import PluginFailed, is_external
 from pyscheduler.core.pod_groups import backfill, kubernetes_texts
 from pyscheduler.core.pod_groups.conditions import report_group
-from pyscheduler.core.pod_groups.extension_points import run_pod_group_post_filter
+from pyscheduler.core.pod_groups.extension_points import PostFilterOutcome, run_pod_group_post_filter
 from pyscheduler.core.pod_groups.members import SINGLE_POD
 from pyscheduler.core.pod_groups.min_resources import missing_resources
 from pyscheduler.core.pod_groups.placement import PlacementSearch
@@ -256,20 +256,20 @@ def _run_preemption(
         return []
     profile = context.profiles[pods[0].scheduler_name]
     preemption = profile.preemption
-    if not group.may_preempt or all(pod.spec.preemption_policy == "Never" for pod in pods):
+    never = not group.may_preempt or all(pod.spec.preemption_policy == "Never" for pod in pods)
+    if never:
         preemption = None
-        kubernetes_texts.add_never(group, failures)
-    if preemption is None and not profile.pod_group_post_filter:
-        return []
-    if _waits_for_victims(context, pods):
+    if (preemption is not None or profile.may_make_room_for_groups) and _waits_for_victims(context, pods):
         context.groups.reserve(queued.key, [pod for pod in pods if context.queue.nominator.nominated_node(pod)])
         failures.update({uid: replace(failure, nominate=None) for uid, failure in failures.items()})
         kubernetes_texts.add_ongoing(group, failures)
         return []
-    outcome = run_pod_group_post_filter(context, group, pods, next(iter(failures.values())).message)
-    found = of_nomination(context, outcome.nominated)
-    reason, plugin = ", ".join(outcome.reasons), outcome.plugin
     is_short = bool(context.groups.shortage(group, ()))  # pods above the minimum evict nobody
+    outcome = PostFilterOutcome()
+    if is_short:
+        outcome = run_pod_group_post_filter(context, group, pods, next(iter(failures.values())).message)
+    found = of_nomination(context, outcome.nominated)
+    reason, plugin = ", ".join((*outcome.reasons, *kubernetes_texts.never(group, never))), outcome.plugin
     if found is None and preemption is not None and is_short and not outcome.is_final:
         members = list(queued.members.values())
         search = GroupPreemptionSearch(context, group, queued.pod.priority, members, now, queued.insufficient)
@@ -282,6 +282,7 @@ def _run_preemption(
             reason = f"{reason} {result}".strip()
         else:
             found = result
+            reason = kubernetes_texts.without_plugins(group, reason)
     victims_count = None if found is None else sum(map(len, found.victims.values()))
     if preemption is not None or reason:
         kubernetes_texts.add_result(group, failures, victims_count, reason)

@@ -50,6 +50,8 @@ class PodClaims:
     """Allocation on the selected node."""
     reserved: dict[int, AllocationResult] = field(default_factory=dict)
     """Allocations on the selected node that are not written yet, by claim."""
+    shared: dict[int, AllocationResult] = field(default_factory=dict)
+    """Allocations, not written yet, that another pod of the group has reserved, by claim."""
     in_flight: list[str] = field(default_factory=list)
     """UIDs under which these are in flight."""
 

@@ -14,9 +14,13 @@ class DeviceBindingFailedError(Exception):
     """The driver reports that a device cannot be used."""
 
 
+class DeviceBindingTimeoutError(Exception):
+    """The driver has not set the binding conditions in time."""
+
+
 def has_binding_conditions(claims: Iterable[CachedClaim]) -> bool:
     """Return True if an allocated device of the claims has binding conditions."""
-    return any(True for claim in claims for _ in _conditional(claim))
+    return any(True for claim in claims for _ in with_binding_conditions(claim))
 
 
 def is_ready(claim: CachedClaim) -> bool:
@@ -26,7 +30,7 @@ def is_ready(claim: CachedClaim) -> bool:
     """
     if claim.allocation is None:
         return False
-    for result in _conditional(claim):
+    for result in with_binding_conditions(claim):
         conditions = _conditions(claim, result)
         if conditions is None:
             return False
@@ -57,7 +61,8 @@ def has_timed_out(claim: CachedClaim, timeout: float, now: str) -> bool:
         return False
 
 
-def _conditional(claim: CachedClaim) -> Iterator[DeviceRequestAllocationResult]:
+def with_binding_conditions(claim: CachedClaim) -> Iterator[DeviceRequestAllocationResult]:
+    """Yield the allocated devices of a claim that have binding conditions."""
     allocation = claim.allocation
     for result in (allocation.devices.results or ()) if allocation else ():
         if result.binding_conditions:

@@ -26,6 +26,8 @@ class _InFlight(msgspec.Struct):
     allocation: AllocationResult
     pods: int
     """Number of pods that have reserved it."""
+    group: Key | None
+    """PodGroup of the first pod: pods of the same group share the allocation."""
 
 
 class ClaimCache:
@@ -66,13 +68,18 @@ class ClaimCache:
         found = self._in_flight.get(uid)
         return None if found is None else found.allocation
 
-    def add_in_flight(self, uid: str, allocation: AllocationResult) -> None:
+    def in_flight_group(self, uid: str) -> Key | None:
+        """Return the PodGroup of the pods for which a claim is being allocated."""
+        found = self._in_flight.get(uid)
+        return None if found is None else found.group
+
+    def add_in_flight(self, uid: str, allocation: AllocationResult, group: Key | None) -> None:
         """Store the allocation of a claim for a pod. A second pod that shares the claim is only counted."""
         found = self._in_flight.get(uid)
         if found is not None:
             found.pods += 1
             return
-        self._in_flight[uid] = _InFlight(allocation, 1)
+        self._in_flight[uid] = _InFlight(allocation, 1, group)
         self._devices.use(uid, allocation)
 
     def remove_in_flight(self, uid: str, *, is_written: bool = False) -> None:

@@ -10,6 +10,7 @@ from typing import Any, Final, TypeVar
 
 from pyscheduler.api import ApiError, ApiWriter, Pod, StatusError
 from pyscheduler.api.devices import AllocationResult, ResourceClaim
+from pyscheduler.intree.resource_claims import metrics
 from pyscheduler.intree.resource_claims.extended_resources import ContainerRequest
 from pyscheduler.intree.resource_claims.objects import CLAIM, CachedClaim, Object, to_json
 
@@ -30,22 +31,34 @@ class ClaimWriter:
     def __init__(self, api: ApiWriter, pod: Pod, now: Now) -> None:
         self._api, self._pod, self._now = api, pod, now
 
-    async def reserve(self, claim: CachedClaim, allocation: AllocationResult | None) -> Object:
+    @property
+    def pod(self) -> Pod:
+        """The pod."""
+        return self._pod
+
+    async def reserve(
+        self, claim: CachedClaim, allocation: AllocationResult | None, *, is_shared: bool = False
+    ) -> Object:
         """Write the allocation, if there is one, and the reservation for the pod; return the written claim.
 
-        A claim that has changed is read again. StatusError if it is deleted, allocated or deallocated meanwhile.
+        A claim that has changed is read again. StatusError if it is deleted, allocated or deallocated meanwhile. With
+        `is_shared`, another pod may have written the same allocation.
         """
 
         async def write(is_retry: bool) -> Object:
             source = await self._read(claim) if is_retry else claim.source
-            return await self._reserve_once(source, claim.name, allocation)
+            return await self._reserve_once(source, claim.name, allocation, is_shared=is_shared)
 
         return await self._retry_on_conflict(write)
 
-    async def _reserve_once(self, source: Object, name: str, allocation: AllocationResult | None) -> Object:
+    async def _reserve_once(
+        self, source: Object, name: str, allocation: AllocationResult | None, *, is_shared: bool
+    ) -> Object:
         meta, status = source.get("metadata") or {}, dict(source.get("status") or {})
         if meta.get("deletionTimestamp"):
             raise StatusError(f"claim {name} got deleted in the meantime")
+        if is_shared and allocation is not None and _has_devices(status, allocation):
+            allocation = None
         if allocation is not None:
             if status.get("allocation"):
                 raise StatusError(f"claim {name} got allocated elsewhere in the meantime")
@@ -69,10 +82,13 @@ class ClaimWriter:
         meta = {name: value for name, value in source["metadata"].items() if name not in ("name", "uid")}
         body = {"apiVersion": "resource.k8s.io/v1", "kind": CLAIM.kind, "metadata": meta, "spec": to_json(claim.spec)}
         try:
-            return await self._api.create(_path(self._pod.namespace), body)
+            created = await self._api.create(_path(self._pod.namespace), body)
         except ApiError as error:
+            metrics.count_creation(self._api, metrics.FAILURE)
             text = f"create claim for extended resources {self._pod.namespace}/: {error}"
             raise StatusError(text) from None
+        metrics.count_creation(self._api, metrics.SUCCESS)
+        return created
 
     async def show_extended_resource_claim(self, claim: CachedClaim, mappings: tuple[ContainerRequest, ...]) -> None:
         """Write to the pod's status which request of the claim serves which container."""
@@ -172,6 +188,16 @@ async def _patched(api: ApiWriter, claim: CachedClaim, meta: Object, status: dic
             raise
         return False
     return True
+
+
+def _has_devices(status: Object, allocation: AllocationResult) -> bool:
+    """Return True if the status of a claim has the devices of an allocation."""
+    written = status.get("allocation")
+    if written is None:
+        return False
+    results = (written.get("devices") or {}).get("results") or []
+    devices = [(each.get("request"), each.get("driver"), each.get("pool"), each.get("device")) for each in results]
+    return devices == [(each.request, each.driver, each.pool, each.device) for each in allocation.devices.results or ()]
 
 
 def _path(namespace: str, name: str = "") -> str:

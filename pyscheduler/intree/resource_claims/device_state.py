@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 
-from pyscheduler.api import Handle
+from pyscheduler.api import Handle, ResourceKind
 from pyscheduler.api.devices import DeviceTaintRule, ResourceSlice
 from pyscheduler.intree.devices.inventory import Inventory
 from pyscheduler.intree.devices.taints import apply_taint_rules
-from pyscheduler.intree.resource_claims.objects import SLICE, TAINT_RULES, reader
+from pyscheduler.intree.resource_claims.objects import SLICE, reader
 from pyscheduler.intree.volumes.object_index import ObjectIndex
 
 
 class DeviceState:
     """Devices of the cluster. A slice that cannot be read is left out, so that its pool is incomplete."""
 
-    def __init__(self, handle: Handle, *, fractional: bool) -> None:
-        """With `fractional`, the ranges of capacities may have fractions."""
+    def __init__(self, handle: Handle, taint_rules: tuple[ResourceKind, ...], *, fractional: bool) -> None:
+        """`taint_rules` are the versions of DeviceTaintRules to read; with `fractional`, ranges may have fractions."""
         self._fractional = fractional
         self._slices = ObjectIndex(handle, SLICE, reader(handle, SLICE, ResourceSlice), _no_values)
         self._rules = [
-            ObjectIndex(handle, kind, reader(handle, kind, DeviceTaintRule), _no_values) for kind in TAINT_RULES
+            ObjectIndex(handle, kind, reader(handle, kind, DeviceTaintRule), _no_values) for kind in taint_rules
         ]
         self._inventory: Inventory | None = None
         self._versions: tuple[int, ...] = ()

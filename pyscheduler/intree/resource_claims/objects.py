@@ -58,6 +58,11 @@ class CachedClaim(msgspec.Struct, frozen=True, eq=False):
         """The allocation in its status."""
         return self.api.status.allocation
 
+    def with_allocation(self, allocation: AllocationResult) -> CachedClaim:
+        """Return the claim as it will be once this allocation is written."""
+        status = msgspec.structs.replace(self.api.status, allocation=allocation)
+        return CachedClaim(self.source, msgspec.structs.replace(self.api, status=status), self.problem)
+
     @property
     def is_deleting(self) -> bool:
         return self.api.metadata.deletion_timestamp is not None

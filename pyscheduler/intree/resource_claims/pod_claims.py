@@ -43,6 +43,13 @@ def claims_of_pod(pod: Pod, claims: ClaimCache) -> Iterator[CachedClaim]:
         yield claim
 
 
+def pod_group_of(pod: Pod) -> tuple[str, str] | None:
+    """Return namespace and name of the pod's PodGroup, None if it has none."""
+    group = pod.spec.scheduling_group
+    name = None if group is None else group.pod_group_name
+    return (pod.namespace, name) if name else None
+
+
 def check_requests(claim: CachedClaim, classes: Mapping[str, DeviceClass]) -> None:
     """Raise ClaimUnusableError if a request of the claim names no existing class; ValueError if it names none."""
     for request in claim.api.spec.devices.requests or ():

@@ -14,6 +14,7 @@ from typing import Any, Final, TypeVar
 from pyscheduler import logs
 from pyscheduler.api.cycle import Cycle
 from pyscheduler.api.handle import ApiError, ApiWriter
+from pyscheduler.api.metrics import PluginMetric
 from pyscheduler.api.outcome import SKIP, Code, Rejection, Skip, StatusError
 from pyscheduler.api.plugin import BindPlugin
 from pyscheduler.api.pod import Pod
@@ -137,6 +138,9 @@ class BindingClient(ApiWriter):
     def record(self, pod: Pod, reason: str, action: str, note: str) -> None:
         if not self.is_cancelled:
             self._api.record(pod, reason, action, note)
+
+    def observe(self, metric: PluginMetric, labels: tuple[str, ...] = (), value: float = 1) -> None:
+        self._api.observe(metric, labels, value)
 
     def _check(self) -> None:
         if self.is_cancelled:

@@ -14,17 +14,18 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from pyscheduler.api import ApiError, ApiWriter, Pod, PodObject
+from pyscheduler.api import ApiError, ApiWriter, PluginMetric, Pod, PodObject
 from pyscheduler.clock import Clock, SystemClock, rfc3339
 from pyscheduler.core.commands import EventType, Record
 from pyscheduler.kube import paths
 from pyscheduler.kube.connection import MERGE_PATCH, Connection, unanswered
 from pyscheduler.kube.http1 import PROTOBUF
+from pyscheduler.kube.protobuf import is_message
 from pyscheduler.kube.sanitize import sanitize
-from pyscheduler.shell.writers import protobuf
+from pyscheduler.shell.writers import claim_update, protobuf
 
 T = TypeVar("T")
-_CONFLICT = 409
+_CONFLICT, _INVALID = 409, 422
 _SERVER_ERRORS = (500, 503)
 _SERVER_TIMEOUT = "ServerTimeout"
 _BIND_TRIES = 3
@@ -37,14 +38,19 @@ _decode_object = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 class KubeWriter(ApiWriter):
-    """Makes calls; the connection limits how many are in flight. Events are passed to `recorder`."""
+    """Makes calls; the connection limits how many are in flight. Events go to `recorder`, metrics to `observer`."""
 
     def __init__(
-        self, connection: Connection, clock: Clock | None = None, recorder: Callable[[Record], None] = lambda _: None
+        self,
+        connection: Connection,
+        clock: Clock | None = None,
+        recorder: Callable[[Record], None] = lambda _: None,
+        observer: Callable[[PluginMetric, tuple[str, ...], float], None] = lambda *_: None,
     ) -> None:
         self._connection = connection
         self._clock = clock or SystemClock()
         self._recorder = recorder
+        self._observer = observer
 
     async def bind(self, pod: Pod, node_name: str) -> None:
         """Create the binding. Some failed calls are retried, since the API server binds a pod only once."""
@@ -73,7 +79,29 @@ class KubeWriter(ApiWriter):
         return _object(path, await self._connection.request("POST", path, _encode(body)))
 
     async def replace(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        return _object(path, await self._connection.request("PUT", path, _encode(body)))
+        try:
+            return _object(path, await self._connection.request("PUT", path, _encode(body)))
+        except ApiError as problem:
+            if problem.status != _INVALID or body.get("kind") != claim_update.KIND:
+                raise
+            if not await self._extend_claim(path, body):
+                raise
+        return await self.get(path)
+
+    async def _extend_claim(self, path: str, body: Mapping[str, Any]) -> bool:
+        """Append finalizers and consumers to a claim in protobuf. Return False if `body` has other changes."""
+        claim = path.removesuffix("/status")
+        if not claim_update.extends(await self.get(claim), body):
+            return False
+        stored = await self._connection.request("GET", claim, content_type=PROTOBUF)
+        if not is_message(stored):
+            return False
+        try:
+            message = claim_update.extended(stored, body)
+        except ValueError:
+            return False
+        await self._connection.request("PUT", path, message, PROTOBUF)
+        return True
 
     async def merge(self, path: str, patch: Mapping[str, Any]) -> dict[str, Any]:
         return _object(path, await self._connection.request("PATCH", path, _encode(patch), MERGE_PATCH))
@@ -89,6 +117,9 @@ class KubeWriter(ApiWriter):
 
     def record(self, pod: Pod, reason: str, action: str, note: str) -> None:
         self._recorder(Record(EventType.NORMAL, reason, action, note, pod))
+
+    def observe(self, metric: PluginMetric, labels: tuple[str, ...] = (), value: float = 1) -> None:
+        self._observer(metric, labels, value)
 
 
 def _pause_before_retry(problem: ApiError, tries: int) -> float | None:

@@ -6,6 +6,7 @@ from tests.conformance.generator.base import delete
 from tests.conformance.generator.generated_cluster import GeneratedCluster, Manifest, containers, is_assigned
 
 _RESTART, _USERNS = "RestartAllContainersOnContainerExits", "UserNamespacesHostNetworkSupport"
+_MOUNTS = "VolumeBindMountOptions"
 
 
 def scheduling_gates(cluster: GeneratedCluster, pod: Manifest) -> None:
@@ -31,7 +32,7 @@ def terminating(cluster: GeneratedCluster, pod: Manifest) -> None:
 
 
 def declared_on_node(cluster: GeneratedCluster, node: Manifest) -> None:
-    features = cluster.some((_RESTART, _USERNS))
+    features = cluster.some((_RESTART, _USERNS, _MOUNTS))
     if features:
         node["status"]["declaredFeatures"] = features
 
@@ -45,3 +46,9 @@ def declared_in_pod(cluster: GeneratedCluster, pod: Manifest) -> None:
     if cluster.chance(0.3):
         pod["spec"].update({"hostNetwork": True, "hostUsers": cluster.one(False, False, True)})
         cluster.mark("declared:host-users")
+    if cluster.chance(0.3):
+        owner = cluster.one(*containers(pod), *pod["spec"].get("initContainers", ()))
+        options = cluster.one({}, {"bindMountOptions": ["noexec"]}, {"bindMountOptions": ["noexec"]})
+        mounts = [*owner.get("volumeMounts", ()), {"name": "scratch", "mountPath": "/scratch", **options}]
+        owner["volumeMounts"] = mounts
+        cluster.mark("declared:bind-mount-options")

@@ -59,7 +59,7 @@ MERGING = (
             "profiles[0].plugins.placementGenerate": [],
             "profiles[0].plugins.placementFeasible": [],
             "profiles[0].plugins.placementScore": ["NodeResourcesFit"],
-            "profiles[0].plugins.podGroupPostFilter": [],
+            "profiles[0].plugins.podGroupPostFilter": ["DynamicResources"],
             "profiles[0].plugins.score": _SCORES,
             "profiles[0].plugins.permit": [],
             "profiles[0].plugins.bind": ["DefaultBinder"],

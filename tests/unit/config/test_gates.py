@@ -8,6 +8,7 @@ from pyscheduler.api import Plugin
 from pyscheduler.config.gates import GATES, FeatureGateError, FeatureStage, parse
 from pyscheduler.config.load import default, loads, show
 from pyscheduler.config.problems import ConfigError
+from pyscheduler.intree.dynamic_resources import DynamicResourcesOf136
 from pyscheduler.intree.node_volume_limits import NodeVolumeLimitsByCount
 from pyscheduler.intree.volume_binding import VolumeBindingWithoutScore
 from tests.unit.config.files import names, profile
@@ -99,6 +100,7 @@ def test_emulated_version_has_the_gates_of_that_version() -> None:
     [
         ("StorageCapacityScoring", "VolumeBinding", VolumeBindingWithoutScore),
         ("VolumeLimitScaling", "NodeVolumeLimits", NodeVolumeLimitsByCount),
+        ("DRADeviceTaintRules", "DynamicResources", DynamicResourcesOf136),
     ],
 )
 def test_plugin_without_its_gate_is_another_one(gate: str, plugin: str, off: type[Plugin]) -> None:

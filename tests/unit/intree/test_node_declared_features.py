@@ -15,6 +15,8 @@ from .cluster import build, cycle, node_added, node_updated, pod_updated, reject
 RESTART, NETWORK = "RestartAllContainersOnContainerExits", "UserNamespacesHostNetworkSupport"
 RULES: dict[str, Any] = {"restartPolicyRules": [{"action": "Restart"}, {"action": "RestartAllContainers"}]}
 RESTARTS = pod("me").container(**RULES)
+MOUNTS = "VolumeBindMountOptions"
+NO_EXEC: dict[str, Any] = {"volumeMounts": [{"name": "a", "mountPath": "/a", "bindMountOptions": ["noexec"]}]}
 OWN_USERS = pod("me").spec(hostNetwork=True, hostUsers=False)
 
 
@@ -23,15 +25,20 @@ def declares(*features: str) -> NodeBuilder:
 
 
 NODES = [node("silent"), declares("Other"), declares(RESTART), declares(NETWORK), declares(NETWORK, "Other", RESTART)]
+NODES.append(declares(MOUNTS))
 
 
 @pytest.mark.parametrize(
     ("of", "fits"),
     [
-        pytest.param(RESTARTS, [False, False, True, False, True], id="a container restarts all"),
-        pytest.param(pod().init_container(**RULES), [False, False, True, False, True], id="an init container does"),
-        pytest.param(OWN_USERS, [False, False, False, True, True], id="user namespace with host network"),
-        pytest.param(OWN_USERS.container(**RULES), [False, False, False, False, True], id="both"),
+        pytest.param(RESTARTS, [False, False, True, False, True, False], id="a container restarts all"),
+        pytest.param(
+            pod().init_container(**RULES), [False, False, True, False, True, False], id="an init container does"
+        ),
+        pytest.param(OWN_USERS, [False, False, False, True, True, False], id="user namespace with host network"),
+        pytest.param(pod().container(**NO_EXEC), [False] * 5 + [True], id="a container mounts with options"),
+        pytest.param(pod().init_container(**NO_EXEC), [False] * 5 + [True], id="an init container does"),
+        pytest.param(OWN_USERS.container(**RULES), [False, False, False, False, True, False], id="both"),
     ],
 )
 def test_node_must_declare_every_needed_feature(of: PodBuilder, fits: list[bool]) -> None:
@@ -47,6 +54,8 @@ def test_node_must_declare_every_needed_feature(of: PodBuilder, fits: list[bool]
         pytest.param(pod(), id="nothing"),
         pytest.param(pod().container(restartPolicyRules=[{"action": "Restart"}]), id="a container restarts itself"),
         pytest.param(pod().container(restartPolicyRules=[{}]), id="empty rule"),
+        pytest.param(pod().container(volumeMounts=[{"name": "a", "mountPath": "/a"}]), id="mount without options"),
+        pytest.param(pod().container(volumeMounts=[{"name": "a", "bindMountOptions": []}]), id="mount with no option"),
         pytest.param(pod().spec(hostNetwork=True), id="host network, hostUsers unset"),
         pytest.param(pod().spec(hostNetwork=True, hostUsers=True), id="host network and host users"),
         pytest.param(pod().spec(hostUsers=False), id="user namespace, pod network"),

@@ -14,6 +14,7 @@ from pyscheduler.api import (
     ApiWriter,
     Cycle,
     NodeInfo,
+    PluginMetric,
     Pod,
     Rejection,
     StatusError,
@@ -55,6 +56,9 @@ class VolumeApi(ApiWriter):
 
     def record(self, pod: Pod, reason: str, action: str, note: str) -> None:
         raise AssertionError("VolumeBinding records no Events")
+
+    def observe(self, metric: PluginMetric, labels: tuple[str, ...] = (), value: float = 1) -> None:
+        raise AssertionError("VolumeBinding has no metrics")
 
     async def sleep(self, seconds: float) -> None:
         assert seconds == 1.0

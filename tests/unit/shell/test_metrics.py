@@ -7,7 +7,7 @@ import pytest
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from pyscheduler.api import SKIP, ClearNomination, Rejection, StatusError, Wait
+from pyscheduler.api import SKIP, ClearNomination, PluginMetric, Rejection, StatusError, Wait
 from pyscheduler.shell.counting import Histogram, buckets
 from pyscheduler.shell.instrument import OBSERVED_EVERY, MetricsInstrument, RestClientMetrics
 from pyscheduler.shell.metrics import Metrics
@@ -288,3 +288,54 @@ def test_buckets_are_exponential() -> None:
 )
 def test_bounds_are_formatted_as_in_go(bound: float, text: str) -> None:
     assert bound_as_go_prints(bound) == text
+
+
+COUNTED = PluginMetric("example_pods", "Pods.", ("kind",))
+TIMED = PluginMetric("example_seconds", "Seconds.", buckets=(1.0, 2.0))
+
+
+def test_metrics_of_plugins_are_served_once_they_have_a_value(metrics: Metrics) -> None:
+    assert "example_seconds_count" not in samples(metrics)
+    for seconds in (0.5, 1.5):
+        metrics.observe(TIMED, (), seconds)
+    metrics.observe(COUNTED, ("a",), 1)
+    metrics.observe(COUNTED, ("a",), 2)
+    found = samples(metrics)
+    assert found["example_pods_total{kind=a}"] == 3.0
+    assert (found["example_seconds_count"], found["example_seconds_sum"]) == (2.0, 2.0)
+    metrics.reset()
+    assert not any(value for key, value in samples(metrics).items() if key.startswith("example_"))
+
+
+@pytest.mark.parametrize(
+    ("metric", "labels", "error"),
+    [
+        (COUNTED, (), "metric example_pods has 1 labels, not 0"),
+        (PluginMetric("scheduler_pending_pods", "Pods."), (), "the name of metric scheduler_pending_pods is in use"),
+        (PluginMetric("example_pods", "Others."), (), "the name of metric example_pods is in use"),
+    ],
+)
+def test_observation_of_a_wrong_metric_is_an_error(
+    metrics: Metrics, metric: PluginMetric, labels: tuple[str, ...], error: str
+) -> None:
+    metrics.observe(COUNTED, ("a",), 1)
+    with pytest.raises(ValueError, match=error):
+        metrics.observe(metric, labels, 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "labels", "bounds"),
+    [
+        ("with space", (), ()),
+        ("pods_total", (), ()),
+        ("pods", ("a", "a"), ()),
+        ("pods", ("le",), (1.0,)),
+        ("pods", ("__a",), ()),
+        ("pods", (), (2.0, 1.0)),
+    ],
+)
+def test_metric_that_prometheus_would_reject_is_an_error(
+    name: str, labels: tuple[str, ...], bounds: tuple[float, ...]
+) -> None:
+    with pytest.raises(ValueError, match=name):
+        PluginMetric(name, "", labels, bounds)

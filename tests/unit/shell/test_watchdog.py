@@ -113,7 +113,7 @@ class WatchdogFixture:
                 self.heartbeat.at = self.clock.at
             self.watchdog.check()
 
-    def blocks(self) -> dict[tuple[str, ...], int]:
+    def blocks(self) -> dict[tuple[str, ...], float]:
         return dict(self.metrics.loop_blocks.counts)
 
 
