@@ -340,6 +340,11 @@ class ScorePlugin(Plugin):
     """Scope on which raw scores depend, if wider than the `reads` of the plugin's Filter."""
     reads_identity: ClassVar[bool] = False
     """True if scores depend on more of the pod than its signature (name, UID …); they are not cached."""
+    has_score_key: bool = False
+    """True if `score_cache_key` counts for a plugin that reads its own node only, and the pods on it.
+
+    For scores that depend on watched objects too. Their rows are then cached, and all are stale with another key.
+    """
     weight: ClassVar[int] = 1
     """Weight if the configuration gives none."""
     normalizer: ClassVar[Normalizer | None] = None

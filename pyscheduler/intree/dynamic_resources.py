@@ -62,7 +62,7 @@ from pyscheduler.intree.resource_claims.claim_cache import ClaimCache
 from pyscheduler.intree.resource_claims.claim_writer import ClaimWriter
 from pyscheduler.intree.resource_claims.claims_on_nodes import ClaimsOnNodes
 from pyscheduler.intree.resource_claims.device_classes import DeviceClasses
-from pyscheduler.intree.resource_claims.device_state import DeviceState
+from pyscheduler.intree.resource_claims.device_state import with_fractional_ranges, with_integer_ranges
 from pyscheduler.intree.resource_claims.extended_resources import (
     is_in_memory,
     new_claim,
@@ -132,9 +132,9 @@ class DynamicResources(
 
     def __init__(self, args: DynamicResourcesArgs, handle: Handle) -> None:
         super().__init__(args, handle)
-        self._claims = ClaimCache(handle)
-        self._devices = DeviceState(handle, fractional=self.fractional_ranges)
-        self._classes = DeviceClasses(handle)
+        self._claims = handle.shared(ClaimCache)
+        self._devices = handle.shared(with_fractional_ranges if self.fractional_ranges else with_integer_ranges)
+        self._classes = handle.shared(DeviceClasses)
         self._hints = ClaimHints(self._claims)
         self._selectors = CelSelectors()
         self._on_nodes = ClaimsOnNodes()

@@ -65,10 +65,17 @@ class EquivalentNodes:
         return self._of[nodes.positions]
 
     def refresh(
-        self, inventory: Inventory, allocated: AllocatedDevices, changed: Iterable[PoolID], nodes: NodeTable
+        self, inventory: Inventory, allocated: AllocatedDevices, changed: Iterable[PoolID] | None, nodes: NodeTable
     ) -> None:
-        """Update the numbers of all nodes of the cluster. `changed` are the pools with devices in another use."""
-        stale = {position for pool in changed for position in self._nodes_of.get(pool, ())}
+        """Update the numbers of all nodes of the cluster. `changed` are the pools with devices in another use.
+
+        None for `changed` stands for all pools.
+        """
+        stale = {
+            position
+            for pool in (self._nodes_of if changed is None else changed)
+            for position in self._nodes_of.get(pool, ())
+        }
         if inventory is not self._inventory or nodes.version != self._nodes_version:
             stale |= self._read_nodes(inventory, nodes)
         if stale:

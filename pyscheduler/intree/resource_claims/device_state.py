@@ -26,6 +26,11 @@ class DeviceState:
         self._versions: tuple[int, ...] = ()
 
     @property
+    def version(self) -> int:
+        """Number that changes with any slice or rule."""
+        return self._slices.version + sum(rules.version for rules in self._rules)
+
+    @property
     def inventory(self) -> Inventory:
         """All devices. The same object as long as no slice and no rule changes."""
         versions = (self._slices.version, *(rules.version for rules in self._rules))
@@ -40,6 +45,16 @@ class DeviceState:
     def _current_rules(self) -> list[DeviceTaintRule]:
         """Return the rules of the newest version that the API server serves."""
         return next((list(rules.parsed.values()) for rules in self._rules if rules.parsed), [])
+
+
+def with_integer_ranges(handle: Handle) -> DeviceState:
+    """Return the devices while the feature gate DRAFractionalCapacityRange is off."""
+    return DeviceState(handle, fractional=False)
+
+
+def with_fractional_ranges(handle: Handle) -> DeviceState:
+    """Return the devices while the feature gate DRAFractionalCapacityRange is on."""
+    return DeviceState(handle, fractional=True)
 
 
 def _no_values(_: object) -> Iterable[Hashable]:
