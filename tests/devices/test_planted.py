@@ -10,8 +10,6 @@ import msgspec
 import pytest
 
 from pyscheduler.intree.devices import capacity as capacity_module
-from pyscheduler.intree.devices import chosen as chosen_module
-from pyscheduler.intree.devices import matching as matching_module
 from pyscheduler.intree.devices import pools as pools_module
 from pyscheduler.intree.devices import requests as requests_module
 from pyscheduler.intree.devices import results as results_module
@@ -23,6 +21,7 @@ from pyscheduler.intree.devices.errors import AllocationError, NodeAllocationErr
 from pyscheduler.intree.devices.inventory import NodeReference, PoolID
 from pyscheduler.intree.devices.quantity import parse
 from pyscheduler.intree.devices.search import Search, SearchOutcome
+from pyscheduler.intree.devices.selectors import matches
 from tests.devices import ours, records
 from tests.devices.compare import difference
 
@@ -101,9 +100,9 @@ RESULT_FIELDS = ("admin_access", "tolerations", "binding_conditions", "share_id"
 _matches, _complete, _build = NodeReference.matches, pools_module._complete, pools_module._build
 _is_duplicate, _visit = pools_module._duplicate, Search._visit
 _choose_all, _expressions = ChosenDevices.choose_all, requests_module.Request._expressions
-_init_counters, _fits, _value = PoolCounters.__init__, chosen_module.fits, Constraint.value
+_init_counters, _fits, _value = PoolCounters.__init__, capacity_module.fits, Constraint.value
 _consumed, _device_result, _tolerates = (
-    matching_module.consumed_by_request,
+    capacity_module.consumed_by_request,
     results_module._device_result,
     ChosenDevices.tolerates,
 )
@@ -184,9 +183,7 @@ def _request_first(self: Any, spec: Any) -> Any:
 
 
 def _on_any_node(self: Any, request: Any, device: Any) -> bool:
-    return all(
-        matching_module.matches(self._selectors, expression, device.selected) for _, expression in request.expressions
-    )
+    return all(matches(self._selectors, expression, device.selected) for _, expression in request.expressions)
 
 
 def _counters_of_node(self: Any, pool: Any, allocated: Any) -> None:

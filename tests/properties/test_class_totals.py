@@ -65,7 +65,7 @@ def counted(
     for slice_ in slices:
         for device in slice_.spec.devices or ():
             fields = device if slice_.spec.per_device_node_selection else slice_.spec
-            terms = fields.node_selector.node_selector_terms if fields.node_selector else ()
+            terms = (fields.node_selector.node_selector_terms or ()) if fields.node_selector else ()
             wanted = [value for term in terms for e in term.match_expressions or () for value in e.values or ()]
             is_set = fields.node_name or fields.all_nodes or wanted
             if not (
