@@ -204,6 +204,14 @@ class PreEnqueuePlugin(Plugin):
         """
         return None
 
+    def gate_object(self, pod: Pod) -> tuple[str, str, str] | None:  # noqa: ARG002
+        """Return kind, namespace and name of the object without which the pod stays gated.
+
+        Only events of this object and of the pod itself are then evaluated for it. Called when the pod has been gated,
+        and after each evaluation. None, the default, evaluates all events for which the plugin is registered.
+        """
+        return None
+
 
 class PreFilterPlugin(Plugin):
     """Computation once per pod, before any node is filtered (kube-scheduler's PreFilter).

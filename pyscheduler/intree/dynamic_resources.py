@@ -177,6 +177,15 @@ class DynamicResources(
             return Rejection(str(reason), resolvable=False)
         return None
 
+    def gate_object(self, pod: Pod) -> tuple[str, str, str] | None:
+        """Return the claim that the pod lacks: thousands of pods may be there before their claims are."""
+        try:
+            for _ in claims_of_pod(pod, self._claims):
+                pass
+        except ClaimUnusableError as reason:
+            return CLAIM.kind, pod.namespace, reason.claim
+        return None
+
     # -- filter --------------------------------------------------------------------------------------------------
 
     def pre_filter(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Rejection | Skip | None:
