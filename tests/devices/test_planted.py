@@ -130,7 +130,7 @@ def _slices_reversed(pool: Any, slices: list[Any], elsewhere: Any) -> Any:
 
 
 def _duplicate_of(kind: str) -> Any:
-    return lambda asked, names: _is_duplicate(asked, names) if asked == kind else ""
+    return lambda requested, names: _is_duplicate(requested, names) if requested == kind else ""
 
 
 def _sorted_backwards(values: Any, key: Any = None) -> list[Any]:
@@ -343,7 +343,11 @@ PLANTS_BY_RULE: dict[str, list[Plant]] = {
         Plant("the default of a policy is ignored", "capacity._consumed", _without_default),
         Plant("without a request nothing is consumed", "capacity._consumed", _nothing_by_default),
         Plant("policies are ignored", "capacity._violates", lambda amount, policy: False),
-        Plant("requests are not rounded to ranges", "capacity._rounded_to_range", lambda asked, least, valid: asked),
+        Plant(
+            "requests are not rounded to ranges",
+            "capacity._rounded_to_range",
+            lambda requested, least, valid: requested,
+        ),
         Plant("requests are not rounded to values", "capacity._consumed", _not_rounded_to_values),
         Plant("thousandths are not used", "capacity.ValidRange.uses_milli", FALSE),
     ],

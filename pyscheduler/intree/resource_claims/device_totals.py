@@ -7,7 +7,7 @@ import numpy as np
 from pyscheduler.api import Handle, Ints, NodeInfo, NodeTable
 from pyscheduler.api.resources import is_extended
 from pyscheduler.intree.devices.cel_selectors import CelSelectors
-from pyscheduler.intree.devices.class_totals import ClassTotals
+from pyscheduler.intree.devices.device_class_totals import DeviceClassTotals
 from pyscheduler.intree.resource_claims.claim_cache import ClaimCache
 from pyscheduler.intree.resource_claims.device_classes import CLASS_PREFIX, DeviceClasses
 from pyscheduler.intree.resource_claims.device_state import with_integer_ranges
@@ -31,7 +31,7 @@ class DeviceTotals:
         self._devices = handle.shared(with_integer_ranges)
         self._classes = handle.shared(DeviceClasses)
         self._selectors = CelSelectors()
-        self._by_class: dict[str, ClassTotals] = {}
+        self._by_class: dict[str, DeviceClassTotals] = {}
         self._versions: dict[str, tuple[int, int, int]] = {}
         """Versions of the use of devices, of the devices and of the nodes, as of the last refresh of a class."""
 
@@ -54,7 +54,7 @@ class DeviceTotals:
         devices, allocated = totals.of(nodes)
         return np.where(has_none, devices, allocatable), np.where(has_none, allocated, requested)
 
-    def _totals(self, resource: str) -> ClassTotals | None:
+    def _totals(self, resource: str) -> DeviceClassTotals | None:
         """Return the current totals of the class that provides the resource; None if there is none."""
         name = self._classes.of_resource(resource)
         if name is None:
@@ -62,7 +62,7 @@ class DeviceTotals:
         device_class, nodes, in_use = self._classes.by_name[name], self._nodes.table(), self._claims.devices
         totals = self._by_class.get(name)
         if totals is None or totals.device_class is not device_class:
-            totals = self._by_class[name] = ClassTotals(device_class, self._selectors)
+            totals = self._by_class[name] = DeviceClassTotals(device_class, self._selectors)
             self._versions.pop(name, None)
         before, versions = self._versions.get(name), (in_use.version, self._devices.version, nodes.version)
         if before != versions:

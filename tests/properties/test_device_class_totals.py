@@ -1,4 +1,4 @@
-"""ClassTotals, which is incremental, equals a count of all slices for every node."""
+"""DeviceClassTotals, which is incremental, equals a count of all slices for every node."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from pyscheduler.api import NodeInfo
 from pyscheduler.api.devices import DeviceClass, ResourceSlice
-from pyscheduler.intree.devices import class_totals
+from pyscheduler.intree.devices import device_class_totals
 from pyscheduler.intree.devices.allocated import AllocatedDevices
 from pyscheduler.intree.devices.cel_selectors import CelSelectors
-from pyscheduler.intree.devices.class_totals import ClassTotals
-from pyscheduler.intree.devices.inventory import DeviceID, Inventory, PoolID
+from pyscheduler.intree.devices.device_class_totals import DeviceClassTotals
+from pyscheduler.intree.devices.inventory import DeviceID, Inventory, PoolID, PreparedSlice
 from pyscheduler.testing import NodeBuilder, node
 from tests.properties.profiles import assert_caught, quick
 from tests.unit.intree.cluster import state_of
@@ -91,7 +91,7 @@ def check(seed: int) -> None:
     slices = {name: drawn_slice(rng, name) for name in ("s0", "s1", "s2")}
     has_selector = rng.random() < 0.7
     spec: Json = {"selectors": [{"cel": {"expression": MODEL}}]} if has_selector else {}
-    subject = ClassTotals(msgspec.convert({"metadata": {"name": "c"}, "spec": spec}, DeviceClass), CelSelectors())
+    subject = DeviceClassTotals(msgspec.convert({"metadata": {"name": "c"}, "spec": spec}, DeviceClass), CelSelectors())
     used: set[DeviceID] = set()
     shared: set[DeviceID] = set()
     inventory, in_use = Inventory(slices.values()), AllocatedDevices(used, shared)
@@ -124,11 +124,15 @@ def test_totals_equal_a_count_of_all_slices(seed: int) -> None:
     check(seed)
 
 
+def _all_devices(slice_: PreparedSlice) -> list[Any]:
+    return [(slice_.nodes, list(slice_.devices))]
+
+
 PLANTED = [
-    pytest.param(class_totals, "_by_nodes", lambda each: [(each.nodes, list(each.devices))], id="nodes of devices"),
-    pytest.param(ClassTotals, "_count", lambda *_: None, id="devices in use"),
-    pytest.param(ClassTotals, "_matches", lambda *_: True, id="selectors"),
-    pytest.param(ClassTotals, "_read_slices", lambda *_: None, id="removed slices"),
+    pytest.param(device_class_totals, "_by_nodes", _all_devices, id="nodes of devices"),
+    pytest.param(DeviceClassTotals, "_count", lambda *_: None, id="devices in use"),
+    pytest.param(DeviceClassTotals, "_matches", lambda *_: True, id="selectors"),
+    pytest.param(DeviceClassTotals, "_read_slices", lambda *_: None, id="removed slices"),
 ]
 
 

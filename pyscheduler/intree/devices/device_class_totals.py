@@ -36,7 +36,7 @@ class _Part:
         """Nodes to which the part was added."""
 
 
-class ClassTotals:
+class DeviceClassTotals:
     """Totals of one class for each node of the cluster, by position."""
 
     def __init__(self, device_class: DeviceClass, selectors: CelSelectors) -> None:
