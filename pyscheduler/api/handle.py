@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,8 @@ from pyscheduler.api.nodes import Mask, NodeTable
 from pyscheduler.api.outcome import NodeToStatus, Status
 from pyscheduler.api.pod import Pod
 from pyscheduler.api.victims import PotentialVictims, Reprieve
+
+T = TypeVar("T")
 
 
 class WaitingPod(Protocol):
@@ -210,6 +212,12 @@ class Handle(Protocol):
     @property
     def api_dispatcher(self) -> ApiDispatcher:
         """API calls that no extension point waits for, such as the release of a claim in Unreserve."""
+
+    def shared(self, factory: Callable[[Handle], T]) -> T:
+        """Return what `factory` returns for this handle; it is called once for all plugins of all profiles.
+
+        For state that must be one for the cluster, as kube-scheduler's SharedDRAManager. `factory` is usually a class.
+        """
 
     def activate(self, pods: Iterable[Pod]) -> None:
         """Move pending pods to the active queue without backoff. Unknown pods are ignored.

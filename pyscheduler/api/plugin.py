@@ -214,6 +214,14 @@ class PreEnqueuePlugin(Plugin):
         """
         return None
 
+    def gate_object(self, pod: Pod) -> tuple[str, str, str] | None:  # noqa: ARG002
+        """Return kind, namespace and name of the object without which the pod stays gated.
+
+        Only events of this object and of the pod itself are then evaluated for it. Called when the pod has been gated,
+        and after each evaluation. None, the default, evaluates all events for which the plugin is registered.
+        """
+        return None
+
 
 class PreFilterPlugin(Plugin):
     """Computation once per pod, before any node is filtered (kube-scheduler's PreFilter).
@@ -350,6 +358,11 @@ class ScorePlugin(Plugin):
     """Scope on which raw scores depend, if wider than the `reads` of the plugin's Filter."""
     reads_identity: ClassVar[bool] = False
     """True if scores depend on more of the pod than its signature (name, UID …); they are not cached."""
+    has_score_key: bool = False
+    """True if `score_cache_key` counts for a plugin that reads its own node only, and the pods on it.
+
+    For scores that depend on watched objects too. Their rows are then cached, and all are stale with another key.
+    """
     weight: ClassVar[int] = 1
     """Weight if the configuration gives none."""
     normalizer: ClassVar[Normalizer | None] = None

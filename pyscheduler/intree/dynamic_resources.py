@@ -67,7 +67,7 @@ from pyscheduler.intree.resource_claims.claim_cache import ClaimCache
 from pyscheduler.intree.resource_claims.claim_writer import ClaimWriter
 from pyscheduler.intree.resource_claims.claims_on_nodes import ClaimsOnNodes
 from pyscheduler.intree.resource_claims.device_classes import DeviceClasses
-from pyscheduler.intree.resource_claims.device_state import DeviceState
+from pyscheduler.intree.resource_claims.device_state import devices_of
 from pyscheduler.intree.resource_claims.extended_resources import (
     is_in_memory,
     new_claim,
@@ -154,9 +154,9 @@ class DynamicResources(
 
     def __init__(self, args: DynamicResourcesArgs, handle: Handle) -> None:
         super().__init__(args, handle)
-        self._claims = ClaimCache(handle)
-        self._devices = DeviceState(handle, self.taint_rules, fractional=self.fractional_ranges)
-        self._classes = DeviceClasses(handle)
+        self._claims = handle.shared(ClaimCache)
+        self._devices = handle.shared(devices_of(self.taint_rules, fractional=self.fractional_ranges))
+        self._classes = handle.shared(DeviceClasses)
         self._hints = ClaimHints(self._claims)
         self._selectors = CelSelectors()
         self._on_nodes = ClaimsOnNodes()
@@ -197,6 +197,15 @@ class DynamicResources(
                 pass
         except ClaimUnusableError as reason:
             return Rejection(str(reason), resolvable=False)
+        return None
+
+    def gate_object(self, pod: Pod) -> tuple[str, str, str] | None:
+        """Return the claim that the pod lacks: thousands of pods may be there before their claims are."""
+        try:
+            for _ in claims_of_pod(pod, self._claims):
+                pass
+        except ClaimUnusableError as reason:
+            return CLAIM.kind, pod.namespace, reason.claim
         return None
 
     # -- filter --------------------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from pyscheduler.api import (
     MAX_NODE_SCORE,
     SKIP,
     Cycle,
+    Handle,
     NodeInfo,
     NodeTable,
     Pod,
@@ -29,6 +30,7 @@ from pyscheduler.api.quantity import MAX_INT64
 from pyscheduler.api.resources import CPU, EPHEMERAL_STORAGE, MEMORY, is_scalar
 from pyscheduler.intree._problems import duplicate, invalid, raise_for_problems
 from pyscheduler.intree._scoring import CPU_AND_MEMORY, ResourceSpec
+from pyscheduler.intree.resource_claims.device_totals import DEVICE_KINDS, DeviceTotals, is_device_resource
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +52,14 @@ class NodeResourcesBalancedAllocationArgs:
 
 
 class _RequestedAmounts(NamedTuple):
-    """Amounts that the pod adds to each resource; `too_big` if one exceeds int64."""
+    """Amounts that the pod adds to each resource; `too_big` if one exceeds int64.
+
+    `may_be_devices` is True if a DeviceClass may provide one of the resources.
+    """
 
     each: tuple[tuple[str, int], ...]
     too_big: bool
+    may_be_devices: bool
 
 
 _PRE_SCORE_STATE: StateKey[_RequestedAmounts] = StateKey("NodeResourcesBalancedAllocation")
@@ -62,8 +68,8 @@ _PRE_SCORE_STATE: StateKey[_RequestedAmounts] = StateKey("NodeResourcesBalancedA
 class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
     """Score a node by how much the pod makes the use of its resources more even.
 
-    Counts real requests, without defaults. Extended resources that a DeviceClass maps to devices are counted like any
-    other resource.
+    Counts real requests, without defaults. Of extended resources that a DeviceClass provides, the devices count on
+    nodes that have none allocatable.
     """
 
     name = "NodeResourcesBalancedAllocation"
@@ -73,6 +79,12 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
     reads_claims = False
     reads_match_fields = False
     pre_reads_nodes = False
+    watches = DEVICE_KINDS
+
+    def __init__(self, args: NodeResourcesBalancedAllocationArgs, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self._devices = handle.shared(DeviceTotals)
+        self.has_score_key = any(is_device_resource(r.name) for r in args.resources)
 
     def sign_group(self, group: PodSignatureGroup) -> Hashable:
         return tuple(group.requests.effective.items())
@@ -83,27 +95,40 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
         if not any(requests.get(name, 0) for name in names):
             return SKIP
         each = tuple((n, requests.get(n, 0)) for n in names if _is_counted(n, requests.get(n, 0)))
-        cycle[_PRE_SCORE_STATE] = _RequestedAmounts(each, any(amount > MAX_INT64 for _, amount in each))
+        has_devices = any(is_device_resource(name) for name, _ in each)
+        cycle[_PRE_SCORE_STATE] = _RequestedAmounts(each, any(amount > MAX_INT64 for _, amount in each), has_devices)
         return None
 
     def score(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> int:
         allocatable, requested = node.allocatable, node.requested
         before, after = [], []
-        for resource, amount in cycle[_PRE_SCORE_STATE].each:
-            capacity = allocatable.get(resource, 0)
+        each, _, has_devices = cycle[_PRE_SCORE_STATE]
+        for resource, amount in each:
+            capacity, used = allocatable.get(resource, 0), requested.get(resource, 0)
+            if not capacity and has_devices and is_device_resource(resource):
+                capacity, used = self._devices.on_node(resource, node)
             if capacity:
-                # Go divides floats; dividing Python's ints would round differently.
-                used, whole = requested.get(resource, 0), float(capacity)
+                whole = float(capacity)  # Go divides floats; dividing Python's ints would round differently.
                 before.append(used / whole if used < capacity else 1.0)
                 used += amount
                 after.append(used / whole if used < capacity else 1.0)
         return _gain(_evenness(after), _evenness(before))
 
+    def score_cache_key(self, cycle: Cycle) -> Hashable:
+        return self._devices.version if cycle[_PRE_SCORE_STATE].may_be_devices else ()
+
     def score_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Scores:
-        each, too_big = cycle[_PRE_SCORE_STATE]
+        each, too_big, has_devices = cycle[_PRE_SCORE_STATE]
         if too_big:
             return super().score_all(cycle, pod, nodes)
         columns = tuple([(amount, nodes.allocatable(name), nodes.requested(name)) for name, amount in each])
+        if has_devices:
+            columns = tuple(
+                [
+                    (amount, *self._devices.replaced(name, nodes, allocatable, used))
+                    for (name, _), (amount, allocatable, used) in zip(each, columns, strict=True)
+                ]
+            )
         scores = np.empty(len(nodes), np.int64)
         kernels.balance_scores(scores, columns)
         return scores

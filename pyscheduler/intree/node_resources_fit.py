@@ -1,7 +1,7 @@
 """NodeResourcesFit: place a pod only where its requests fit, and score by how full the node gets.
 
-Extended resources that a DeviceClass provides are left to DynamicResources on nodes that have none allocatable. They do
-not count in the score there.
+Extended resources that a DeviceClass provides are left to DynamicResources on nodes that have none allocatable. In the
+score, the devices of the class count there.
 """
 
 from __future__ import annotations
@@ -50,6 +50,7 @@ from pyscheduler.intree._hints import occupied_node, queue_if
 from pyscheduler.intree._label_selectors import key_rules
 from pyscheduler.intree._problems import invalid, raise_for_problems
 from pyscheduler.intree.resource_claims.device_classes import CLASS_PREFIX, DeviceClasses
+from pyscheduler.intree.resource_claims.device_totals import DEVICE_KINDS, DeviceTotals, is_device_resource
 from pyscheduler.intree.resource_claims.objects import DEVICE_CLASS
 
 TOO_MANY_PODS = "Too many pods"
@@ -107,22 +108,29 @@ class _ScoredResource(NamedTuple):
     amount: int
     weight: int
     with_defaults: bool
+    may_be_devices: bool
+    """True if a DeviceClass may provide the resource."""
 
 
 _REQUESTS: StateKey[tuple[_Request, ...]] = StateKey("NodeResourcesFit filter")
 
 
 class _PreScoreState(NamedTuple):
-    """The scored resources, their names, and `too_big` if an amount exceeds int64."""
+    """The scored resources, their names, and flags.
+
+    `too_big` is True if an amount exceeds int64, `may_be_devices` if a DeviceClass may provide one of the resources.
+    """
 
     each: tuple[_ScoredResource, ...]
     resources: tuple[str, ...]
     too_big: bool
+    may_be_devices: bool
 
     @staticmethod
     def of(rated: Iterable[_ScoredResource]) -> _PreScoreState:
         each = tuple(rated)
-        return _PreScoreState(each, tuple(r.resource for r in each), any(r.amount > MAX_INT64 for r in each))
+        too_big, may_be_devices = any(r.amount > MAX_INT64 for r in each), any(r.may_be_devices for r in each)
+        return _PreScoreState(each, tuple(r.resource for r in each), too_big, may_be_devices)
 
 
 _PRE_SCORE_STATE: StateKey[_PreScoreState] = StateKey("NodeResourcesFit score")
@@ -141,16 +149,18 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PlacementScorePlugin, PreS
     reads_claims = False
     reads_match_fields = False
     pre_reads_nodes = False
-    watches = (DEVICE_CLASS,)
+    watches = DEVICE_KINDS
 
     def __init__(self, args: NodeResourcesFitArgs, handle: Handle) -> None:
         super().__init__(args, handle)
-        self._classes = DeviceClasses(handle)
+        self._classes = handle.shared(DeviceClasses)
+        self._devices = handle.shared(DeviceTotals)
         strategy = args.scoring_strategy or _scoring.ScoringStrategy(_scoring.LEAST_ALLOCATED)
         self._resources = tuple(r for r in strategy.resources if _is_counted(r.name))
         self._rate = _rating(strategy)
         self._strategy = _scoring.for_columns(strategy)
         self._capacities = _scoring.Capacities()
+        self.has_score_key = any(is_device_resource(r.name) for r in self._resources)
         self._rate_placement = _rating(_scoring.ScoringStrategy(_scoring.MOST_ALLOCATED))
 
     # -- events --------------------------------------------------------------------------------------------------
@@ -267,25 +277,37 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PlacementScorePlugin, PreS
         for name, weight in ((r.name, r.weight) for r in self._resources):
             amount = requested.get(name, 0)
             if amount or not is_scalar(name):
-                yield _ScoredResource(name, amount, weight, with_defaults=name in (CPU, MEMORY))
+                yield _ScoredResource(name, amount, weight, name in (CPU, MEMORY), is_device_resource(name))
 
     def score(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> int:
         allocatable, resources = node.allocatable, []
-        for resource, amount, weight, with_defaults in cycle[_PRE_SCORE_STATE].each:
+        for resource, amount, weight, with_defaults, may_be_devices in cycle[_PRE_SCORE_STATE].each:
             capacity = allocatable.get(resource, 0)
-            if capacity:
+            if not capacity and may_be_devices:
+                capacity, used = self._devices.on_node(resource, node)
+                if capacity:
+                    resources.append((min(used + amount, capacity), capacity, weight))
+            elif capacity:
                 used = amount + (node.non_zero_requested if with_defaults else node.requested).get(resource, 0)
                 resources.append((used if used < capacity else capacity, capacity, weight))
         return self._rate(resources)
 
+    def score_cache_key(self, cycle: Cycle) -> Hashable:
+        return self._devices.version if cycle[_PRE_SCORE_STATE].may_be_devices else ()
+
     def score_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Scores:
-        each, resources, too_big = cycle[_PRE_SCORE_STATE]
+        each, resources, too_big, has_devices = cycle[_PRE_SCORE_STATE]
         if too_big or self._capacities.greatest(nodes, resources) > _MAX_RATED:
             return super().score_all(cycle, pod, nodes)
         columns = [
             (amount, weight, nodes.allocatable(name), (nodes.non_zero_requested if defaults else nodes.requested)(name))
-            for name, amount, weight, defaults in each
+            for name, amount, weight, defaults, _ in each
         ]
+        if has_devices:
+            columns = [
+                (amount, weight, *self._devices.replaced(name, nodes, allocatable, used))
+                for (name, *_), (amount, weight, allocatable, used) in zip(each, columns, strict=True)
+            ]
         scores = np.empty(len(nodes), np.int64)
         kernels.allocation_scores(scores, tuple(columns), *self._strategy)
         return scores

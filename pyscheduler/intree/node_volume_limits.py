@@ -199,7 +199,7 @@ class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
                     statuses.reject(at, rejection)
                 for driver in incoming.required:
                     statuses.reject(at & ~nodes.named(self._installed.nodes_with(driver)), not_installed(driver))
-        full = self._full_nodes(with_csi_node, nodes)
+        full = self._full_nodes(with_csi_node, nodes, statuses)
         if full:
             mask = np.zeros(len(nodes), np.bool_)
             mask[full] = True
@@ -210,9 +210,14 @@ class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
         known = self.handle.objects[kinds.CSI_NODE]
         return np.fromiter((("", name) in known for name in names), np.bool_, len(names))
 
-    def _full_nodes(self, incoming: _IncomingVolumes, nodes: NodeTable) -> list[int]:
-        """Return the indexes of the nodes without attachments left. StatusError if a pod's volumes are invalid."""
+    def _full_nodes(self, incoming: _IncomingVolumes, nodes: NodeTable, before: NodeToStatus) -> list[int]:
+        """Return the indexes of the nodes without attachments left. StatusError if a pod's volumes are invalid.
+
+        Nodes rejected `before` are left out: kube-scheduler does not look up the volumes of their pods.
+        """
         close = self._nodes_close_to_limit(incoming, nodes)
+        if before.rejections:
+            close = [i for i in close if not before.codes[i]]
         if not close:
             return []
         attached = self._attached

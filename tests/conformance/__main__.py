@@ -64,8 +64,9 @@ def _compare(options: argparse.Namespace, oracle: Oracle, second: Oracle) -> Cov
             _show(f"  recorded in {path}")
         if time.monotonic() - reported > _EVERY_SECONDS:
             reported = time.monotonic()
-            bad = sum(coverage.disagreements.values())
-            _show(f"{coverage.cases} cases in {reported - started:.0f} s, {bad} disagreements")
+            bad, skipped = sum(coverage.disagreements.values()), len(coverage.skipped)
+            seconds = reported - started
+            _show(f"{coverage.cases} cases in {seconds:.0f} s, {bad} disagreements, {skipped} skipped")
     return coverage
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from tests.conformance.compare import Difference
 from tests.conformance.generator import Case
+from tests.conformance.oracle import is_skipped, panic
 
 _NAMED = re.compile(r'"[^"]*"|(?<=PVC )\S+|(?<=ResourceClaim )\S+|(?<=[Pp]od )\S+/\S+|\[[^\]]*\]')
 
@@ -66,10 +67,22 @@ class Coverage:
         self.subjects: Counter[str] = Counter()
         self.unfit = 0
         self.disagreements: Counter[str] = Counter()
+        self.panics: Counter[str] = Counter()
+        """Panics of kube-scheduler by text."""
+        self.panicked: list[object] = []
+        """Ids of the cases in which it panicked."""
+        self.skipped: list[object] = []
+        """Ids of the cases for which it took too long."""
 
     def add(self, case: Case, theirs: Iterable[Mapping[str, Any]], found: Sequence[Difference]) -> None:
         """Add a case with kube-scheduler's results and our differences; the first difference counts."""
         answers = list(theirs)
+        if is_skipped(answers):
+            self.skipped.append(case.document["id"])
+            return
+        texts = [text for text in map(panic, answers) if text]
+        self.panics.update(texts)
+        self.panicked += [case.document["id"]] if texts else []
         self.cases += 1
         self.pods += len(answers)
         self.feature_cases.update(case.features)
@@ -92,3 +105,7 @@ class Coverage:
         yield f"\ndisagreements: {sum(self.disagreements.values())}"
         for kind, number in self.disagreements.most_common():
             yield f"{kind:<44}{number:>8}"
+        yield f"\npanics of kube-scheduler: {sum(self.panics.values())}, in cases {self.panicked}"
+        for text, number in self.panics.most_common():
+            yield f"{number:>8}  {text}"
+        yield f"\nskipped, because kube-scheduler took too long: {len(self.skipped)}, cases {self.skipped}"

@@ -6,6 +6,7 @@ import json
 import subprocess
 import threading
 from collections import deque
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from queue import SimpleQueue
 from types import TracebackType
@@ -24,6 +25,17 @@ class OracleFailed(Exception):
 def program() -> Path:
     """Return the built program. Raises BuildError, or ToolchainMissing without Go."""
     return binaries([PROGRAM]) / PROGRAM
+
+
+def is_skipped(answers: Sequence[Mapping[str, Any]]) -> bool:
+    """Return True if the oracle did not evaluate the document within its deadline."""
+    return any(answer.get("skipped") for answer in answers)
+
+
+def panic(answer: Mapping[str, Any]) -> str:
+    """Return the text with which kube-scheduler panicked for a pod or a document; "" if it did not."""
+    text = str(answer.get("error") or "")
+    return text if text.startswith("panic: ") else ""
 
 
 class Oracle:

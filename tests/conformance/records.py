@@ -18,7 +18,7 @@ from typing import Any
 from tests.conformance.coverage import subjects
 from tests.conformance.generator import Case
 from tests.conformance.generator.generated_cluster import Manifest
-from tests.conformance.oracle import Oracle
+from tests.conformance.oracle import Oracle, is_skipped, panic
 
 FOLDER = Path(__file__).parent / "recorded"
 _OFTEN = 3  # recorded cases per feature and reason, if as many were drawn
@@ -59,12 +59,20 @@ def renew(name: str, cases: Iterable[Case], oracle: Oracle, least: int) -> int:
 
 def renew_sequences(cases: Iterable[Case], oracle: Oracle, wanted: int) -> int:
     """Record sequences again: the smallest with preemptions, every third with many nodes."""
-    drawn = [(case, oracle.evaluate(case.document)) for case in cases]
+    drawn = list(_evaluated(cases, oracle))
     preempting = [pair for pair in drawn if any(attempt["victims"] for attempt in pair[1][0]["attempts"])]
     preempting.sort(key=lambda pair: _size(*pair))
     many = [pair for pair in preempting if "sequence:many-nodes" in pair[0].features][: wanted // 3]
     few = [pair for pair in preempting if "sequence:few-nodes" in pair[0].features][: wanted - len(many)]
     return _write("sequences", [_recorded(*pair) for pair in (*few, *many)])
+
+
+def _evaluated(cases: Iterable[Case], oracle: Oracle) -> Iterator[tuple[Case, list[Any]]]:
+    """Yield the cases with kube-scheduler's results, without those for which it takes too long or panics."""
+    for case in cases:
+        answers = oracle.evaluate(case.document)
+        if not is_skipped(answers) and not any(map(panic, answers)):
+            yield case, answers
 
 
 def _write(name: str, recorded: list[Manifest]) -> int:
@@ -79,7 +87,7 @@ def _write(name: str, recorded: list[Manifest]) -> int:
 
 def _chosen(cases: Iterable[Case], oracle: Oracle, least: int) -> Iterator[tuple[Case, list[Any]]]:
     """Yield small cases in which many features meet many reasons, scores and preemptions; then cases of rare ones."""
-    drawn = [(case, oracle.evaluate(case.document)) for case in cases]
+    drawn = list(_evaluated(cases, oracle))
     tested = [_tested(case, answers) for case, answers in drawn]
     sizes = [_size(case, answers) for case, answers in drawn]
     chosen = _by_new_pairs(

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from tests.conformance.compare import compare
+from tests.conformance.coverage import Coverage
+from tests.conformance.generator import Case
 
 FITS = {"feasible": True, "plugin": "", "code": "Success", "reasons": []}
 FULL = {"feasible": False, "plugin": "NodeResourcesFit", "code": "Unschedulable", "reasons": ["Insufficient cpu", "b"]}
@@ -146,3 +148,24 @@ def test_sequence_is_compared_up_to_first_error() -> None:
     theirs = answer("running PreScore plugin: no", "a")
     assert compare(theirs, answer('running "A" filter plugin: bad', "b")) == []
     assert [d.kind for d in compare(theirs, answer("0/1 nodes are available", "a"))] == ["sequence message"]
+
+
+PANIC = {"id": 1, "pod": "default/q", "error": "panic: nil pointer"}
+
+
+def test_pods_for_which_kube_scheduler_panicked_are_not_compared() -> None:
+    ours = {**PLACED, "pod": "default/q"}
+    assert not compare([PANIC, PLACED], [ours, PLACED])
+    assert compare([PANIC, PLACED], [ours, UNFIT])
+    assert not compare([{"id": 1, "error": "panic: nil pointer"}], [PLACED])
+    assert compare([{**PANIC, "error": "another error"}], [ours])
+
+
+def test_panics_and_skipped_cases_are_counted() -> None:
+    coverage = Coverage()
+    coverage.add(Case({"id": 1}, ()), [PANIC, PLACED], [])
+    coverage.add(Case({"id": 2}, ()), [{"id": 2, "error": "took longer than the deadline", "skipped": True}], [])
+    assert (coverage.cases, coverage.skipped) == (1, [2])
+    table = "\n".join(coverage.table())
+    assert "panics of kube-scheduler: 1, in cases [1]\n       1  panic: nil pointer" in table
+    assert table.endswith("took too long: 1, cases [2]")

@@ -120,6 +120,7 @@ limits_of, fit_why_not = csi_nodes.limits_of, fit._insufficient_resources
 utilization, image_uses = storage_use._utilization, image_locality._image_uses
 skew_of = spread_counts.Skew.of
 NOTHING: Mapping[str, Any] = {}
+_TOTALS = "intree.resource_claims.device_totals.DeviceTotals"
 
 PLANTS = (
     _plant("SchedulingGates", "only one gate is named", **{"SchedulingGates.pre_enqueue": _first_named}),
@@ -351,6 +352,8 @@ PLANTS = (
     _claims("written claims have no finalizer", "claim_writer.FINALIZER", "example.com/other"),
     _claims("names of classes are no resources", "device_classes.CLASS_PREFIX", "example.com/none/"),
     _claims("init containers share no devices", "extended_resources.is_sidecar", lambda _: True),
+    _elsewhere("NodeResourcesFit", "devices do not score", f"{_TOTALS}._totals", lambda *_: None),
+    _elsewhere("NodeResourcesBalancedAllocation", "devices do not score", f"{_TOTALS}._totals", lambda *_: None),
     _elsewhere(
         "DefaultPreemption",
         "budgets are ignored",

@@ -74,4 +74,4 @@ def test_coverage_counts_by_feature_and_first_difference() -> None:
     assert lines[0][:4] == ["2", "cases,", "4", "pods,"]
     assert ["ports", "2", "4"] in lines
     assert ["taints", "1", "3"] in lines
-    assert lines[-1] == ["nodes", "NodePorts", "1"]
+    assert ["nodes", "NodePorts", "1"] in lines

@@ -19,12 +19,12 @@ from pyscheduler.intree.devices.equivalent_nodes import EquivalentNodes
 from pyscheduler.intree.devices.errors import AllocationError, AllocationTimeoutError, NodeAllocationError
 from pyscheduler.intree.devices.inventory import DeviceID, Inventory
 from pyscheduler.intree.devices.taints import apply_taint_rules
-from pyscheduler.testing import node
+from pyscheduler.testing import NodeBuilder, node
 from tests.devices.expressions import GeneratedExpressions
 from tests.devices.generator import draw
 from tests.devices.ours import in_use
 from tests.properties.profiles import assert_caught, quick
-from tests.unit.intree.cluster import table
+from tests.unit.intree.cluster import state_of
 
 Json = dict[str, Any]
 TWIN = "twin-of-"
@@ -71,23 +71,34 @@ def check(seed: int) -> None:
     named = {each.spec.node_name for each in slices if each.spec.node_name}
     names = [document["node"]["metadata"]["name"], *sorted(named)]
     labels = document["node"]["metadata"].get("labels") or {}
-    nodes = []
-    for name in dict.fromkeys([*names, "bare"]):
-        built = node(name)
-        for key, value in labels.items():
-            built = built.label(key, value)
-        nodes.append(built)
-    columns, equivalent, devices = table(nodes), EquivalentNodes(), Inventory(slices)
+    names = list(dict.fromkeys([*names, "bare", "bare-too"]))
+    state, equivalent, devices = state_of([_node(name, labels) for name in names]), EquivalentNodes(), Inventory(slices)
+    columns = state.table()
     used = in_use(document["allocated"])
     empty = AllocatedDevices()
     equivalent.refresh(devices, empty, (), columns)
-    for allocated in (empty, used):
-        equivalent.refresh(devices, allocated, {each.pool: None for each in devices.slices}, columns)
-        outcomes: dict[int, tuple[str, str]] = {}
+    outcomes: dict[int, tuple[str, str]] = {}
+    epoch = -1
+    for allocated in (empty, used, used):
+        pools = {each.pool: None for each in devices.slices}
+        equivalent.refresh(devices, allocated, rng.choice((pools, None)), columns)
+        if equivalent.epoch != epoch:
+            epoch, outcomes = equivalent.epoch, {}
         for number, each in zip(equivalent.numbers(columns).tolist(), columns, strict=True):
             found = outcome(document, devices, allocated, each.name, each.labels)
             other, known = outcomes.setdefault(number, (each.name, found))
             assert known == found, f"{each.name} and {other}: {found} and {known}"
+        for name in names:  # an outcome that is known for a number holds for nodes that get it later
+            if rng.random() < 0.5:
+                state.set_node(_node(name, {} if rng.random() < 0.5 else labels).build())
+        columns = state.table()
+
+
+def _node(name: str, labels: dict[str, str]) -> NodeBuilder:
+    built = node(name)
+    for key, value in labels.items():
+        built = built.label(key, value)
+    return built
 
 
 def outcome(document: Json, devices: Inventory, allocated: AllocatedDevices, name: str, labels: Any) -> str:
@@ -116,8 +127,8 @@ def _no_consumed_amounts(allocated: AllocatedDevices, device: DeviceID) -> bool:
     return device in allocated.devices
 
 
-def _number_of_devices(self: Any, node_name: str, pool: Any) -> Any:
-    return POOL(self, node_name, pool)._replace(content=len(pool.devices))
+def _number_of_devices(self: Any, pool: Any, usable_of: Any) -> Any:
+    return POOL(self, pool, usable_of)._replace(content=len(pool.devices))
 
 
 POOL = EquivalentNodes._pool
@@ -125,6 +136,7 @@ PLANTED = [
     pytest.param(equivalent_nodes, "_use", _no_use, id="devices in use"),
     pytest.param(equivalent_nodes, "_use", _no_consumed_amounts, id="consumed capacity"),
     pytest.param(EquivalentNodes, "_pool", _number_of_devices, id="fields of devices"),
+    pytest.param(equivalent_nodes, "_usable", lambda *_: (), id="nodes of devices"),
 ]
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
 
 import msgspec
 
-from pyscheduler.api.handle import DryRuns
+from pyscheduler.api.handle import DryRuns, Handle
 from pyscheduler.api.pod import Pod
 from pyscheduler.core.framework.evictions import Evictions
 from pyscheduler.core.framework.object_store import ObjectStore
@@ -17,6 +18,8 @@ from pyscheduler.core.framework.waiting_pods import WaitingPodMap
 from pyscheduler.core.preemption.dry_run import DryRunner
 from pyscheduler.core.queue.nominator import Nominator
 from pyscheduler.core.state.cluster import ClusterState
+
+T = TypeVar("T")
 
 
 class CoreHandle(msgspec.Struct, frozen=True, eq=False):
@@ -31,6 +34,13 @@ class CoreHandle(msgspec.Struct, frozen=True, eq=False):
     dry_runs: DryRuns
     activated: PluginRequests
     api_dispatcher: PluginApiCalls
+    shared_by_factory: dict[Callable[[Handle], Any], Any] = msgspec.field(default_factory=dict)
+
+    def shared(self, factory: Callable[[Handle], T]) -> T:
+        if factory not in self.shared_by_factory:
+            self.shared_by_factory[factory] = factory(self)
+        found: T = self.shared_by_factory[factory]
+        return found
 
     def activate(self, pods: Iterable[Pod]) -> None:
         self.activated.add(pods)

@@ -58,7 +58,7 @@ class EventEvaluator:
         if move.plugins is not None:
             for plugin in move.plugins:
                 helped: list[tuple[int, QueuedPod, QueueingStrategy | None]] = []
-                for group in pods.groups_held_by(plugin):
+                for group in pods.groups_held_by(plugin, move.event):
                     if group.key in move.strategies:
                         continue  # a group of another plugin, too
                     strategy = self._shared_strategy(group, move)

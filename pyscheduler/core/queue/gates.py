@@ -18,6 +18,7 @@ from pyscheduler.core.framework.plugin_failure import PluginFailed, raise_plugin
 from pyscheduler.core.framework.result_checks import check_result
 from pyscheduler.core.instrument import SUCCESS, Instrument
 from pyscheduler.core.queue.rejections import shared
+from pyscheduler.core.queue.unschedulable import GateObject
 
 PRE_ENQUEUE = "PreEnqueue"
 
@@ -78,6 +79,14 @@ class Gates:
             return gated
         except PluginFailed:
             return False  # `admit` calls the plugin again and reports the failure
+
+    def gate_object(self, queued: QueuedPod) -> GateObject | None:
+        """Return the object without which a pod stays gated; None if it may be any, or the plugin raises."""
+        gate, *_ = self._gate_first(queued.pod.scheduler_name, queued.gating_plugin)
+        try:
+            return call_guarded(gate.name, "GateObject", gate.gate_object, queued.pod)
+        except PluginFailed:
+            return None
 
     def _gate_first(self, profile: str, gate: str) -> Sequence[PreEnqueuePlugin]:
         plugins = self._orders.get((profile, gate))

@@ -95,7 +95,7 @@ class SchedulingQueue(QueueContents):
         )
         self.gates = Gates({name: profile.pre_enqueue for name, profile in profiles.items()}, instrument)
         self._backoff_policy = backoff
-        self._tiers = Tiers(first, instrument, self._events.scope_of, self._groups, previous)
+        self._tiers = Tiers(first, instrument, self._events.scope_of, self.gates.gate_object, self._groups, previous)
         self.tier_of = self._tiers.index
         """The tier of every pod by UID; after a reconfiguration, of every pod that is readmitted."""
         self.active, self._backoff_queue = self._tiers.active, self._tiers.backoff
@@ -438,6 +438,7 @@ class SchedulingQueue(QueueContents):
             queued.flushed, queued.last_flush = True, move.at
         # Checked first, since hundreds of gated preemptors may wait, each with the events of all others' victims.
         if queued.gating_plugin and self.gates.is_still_gated(queued, move.gate_results):
+            self._unschedulable.update_gate(group)
             return False
         if how is None:
             how = self._events.strategy_in_group(queued, group, move)
@@ -457,6 +458,7 @@ class SchedulingQueue(QueueContents):
         """Requeue a gated pod if it is admitted now; it keeps its position if the same plugin still gates it."""
         gate, admitted = queued.gating_plugin, self.gates.admit(queued)
         if not admitted and queued.gating_plugin == gate:
+            self._unschedulable.update_gate(self._unschedulable.group_of(queued.pod.uid))
             self._instrument.queue_incoming(_UNSCHEDULABLE, label)
             return False
         if not self._unschedulable.discard(queued):

@@ -15,7 +15,7 @@ from pyscheduler.core.queue.ordered import ActiveQueue
 from pyscheduler.core.queue.pod_groups import PodGroupMembers
 from pyscheduler.core.queue.profile import QueueProfile
 from pyscheduler.core.queue.queued_pod_group import pods_of
-from pyscheduler.core.queue.unschedulable import HintGroup, UnschedulablePods
+from pyscheduler.core.queue.unschedulable import GateObject, HintGroup, UnschedulablePods
 
 
 class Tiers:
@@ -29,6 +29,7 @@ class Tiers:
         profile: QueueProfile,
         instrument: Instrument,
         scope_of: Callable[[QueuedPod], HintScope],
+        gate_object: Callable[[QueuedPod], GateObject | None],
         groups: PodGroupManager,
         previous: Tiers | None = None,
     ) -> None:
@@ -40,7 +41,7 @@ class Tiers:
             ActiveByQueue(sort, instrument, index, groups) if by_queue else ActiveQueue(sort, instrument, index)
         )
         self.backoff = BackoffQueue(sort, instrument, index)
-        self.unschedulable = UnschedulablePods(self.index, scope_of)
+        self.unschedulable = UnschedulablePods(self.index, scope_of, gate_object)
         self.members = PodGroupMembers(self.index, groups)
         self.previous = previous
 

@@ -60,9 +60,9 @@ class ScoreColumn(CachedColumn):
         self.weight = weighted.weight
         self._overrides_normalize = type(self.plugin).normalize is not ScorePlugin.normalize
         self.normalizer: Normalizer | None = None if self._overrides_normalize else self.plugin.normalizer
-        self._has_cache_key = (self.plugin.score_reads or self.plugin.reads) is Reads.ALL_NODES and type(
-            self.plugin
-        ).score_cache_key is not ScorePlugin.score_cache_key
+        reads_all_nodes = (self.plugin.score_reads or self.plugin.reads) is Reads.ALL_NODES
+        is_overridden = type(self.plugin).score_cache_key is not ScorePlugin.score_cache_key
+        self._has_cache_key = is_overridden and (reads_all_nodes or self.plugin.has_score_key)
         self._cache_key: Hashable | None = None
         """Cache key of the raw scores of a plugin that reads all nodes."""
         if self._has_cache_key:

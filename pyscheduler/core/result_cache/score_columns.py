@@ -57,6 +57,8 @@ class UncachedScore:
     @staticmethod
     def applies_to(plugin: ScorePlugin) -> bool:
         """Return True if the plugin's scores should not be cached."""
+        if plugin.has_score_key:
+            return False
         is_not_normalized = plugin.normalizer is None and type(plugin).normalize is ScorePlugin.normalize
         reach = invalidation_scopes(plugin, plugin.score_reads)
         return is_not_normalized and reach[USAGE] is Scope.ROWS and reach[ATTEMPT] is Scope.NOWHERE

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from pyscheduler.api import NodeTable
 from pyscheduler.intree.devices.allocated import AllocatedDevices
-from pyscheduler.intree.devices.inventory import DeviceID, Inventory, PoolDevice, PoolID
-from pyscheduler.intree.devices.pools import DevicePool, gather_pools
+from pyscheduler.intree.devices.inventory import DeviceID, Inventory, PoolDevice, PoolID, PreparedSlice
+from pyscheduler.intree.devices.pools import DevicePool, pools_of
 
 _SPARE: Final = 4096
 
@@ -30,16 +30,29 @@ class _NodePool(NamedTuple):
     """Devices whose allocations matter, in the order of the content; interned."""
 
 
+class _PoolSet:
+    """Pools of all nodes to which the same slices are relevant."""
+
+    __slots__ = ("pools", "positions")
+
+    def __init__(self, pools: tuple[_NodePool, ...]) -> None:
+        self.pools = pools
+        self.positions: set[int] = set()
+        """Positions of the nodes."""
+
+
 class _Node(NamedTuple):
     """Pools of a node, with the name and the labels for which they were gathered."""
 
     name: str
     labels: Mapping[str, str] | None
     """None if no slice depends on labels."""
-    pools: tuple[_NodePool, ...]
+    pools: _PoolSet | None
 
 
-_UNREAD: Final = _Node("", None, ())
+_UNREAD: Final = _Node("", None, None)
+_Usable = tuple[bool, ...]
+"""For each device of a slice that leaves the nodes to its devices: True if the node can use it."""
 
 
 class EquivalentNodes:
@@ -53,8 +66,9 @@ class EquivalentNodes:
         self._inventory = Inventory(())
         self._nodes_version = -1
         self._nodes: list[_Node] = []
-        self._nodes_of: dict[PoolID, set[int]] = {}
-        """Positions of the nodes that have devices of a pool."""
+        self._sets: dict[Hashable, _PoolSet] = {}
+        """Pools by the slices from which they were gathered, of the current inventory."""
+        self._sets_of: dict[PoolID, set[_PoolSet]] = {}
         self._contents: dict[Hashable, int] = {}
         self._devices: dict[tuple[DeviceID, ...], tuple[DeviceID, ...]] = {}
         self._numbers: dict[Hashable, int] = {}
@@ -65,47 +79,60 @@ class EquivalentNodes:
         return self._of[nodes.positions]
 
     def refresh(
-        self, inventory: Inventory, allocated: AllocatedDevices, changed: Iterable[PoolID], nodes: NodeTable
+        self, inventory: Inventory, allocated: AllocatedDevices, changed: Iterable[PoolID] | None, nodes: NodeTable
     ) -> None:
-        """Update the numbers of all nodes of the cluster. `changed` are the pools with devices in another use."""
-        stale = {position for pool in changed for position in self._nodes_of.get(pool, ())}
+        """Update the numbers of all nodes of the cluster. `changed` are the pools with devices in another use.
+
+        None for `changed` stands for all pools.
+        """
         if inventory is not self._inventory or nodes.version != self._nodes_version:
-            stale |= self._read_nodes(inventory, nodes)
-        if stale:
-            self._renumber(allocated, stale)
+            read = self._read_nodes(inventory, nodes)
+        else:
+            read = set()
+        stale = {
+            each for pool in (self._sets_of if changed is None else changed) for each in self._sets_of.get(pool, ())
+        }
+        if stale or read:
+            self._renumber(allocated, stale | read)
 
     # -- pools of nodes --------------------------------------------------------------------------------------------
 
-    def _read_nodes(self, inventory: Inventory, nodes: NodeTable) -> set[int]:
-        """Read the pools of the nodes that are new, or may have other pools. Return their positions."""
+    def _read_nodes(self, inventory: Inventory, nodes: NodeTable) -> set[_PoolSet]:
+        """Read the pools of the nodes that are new, or may have other pools. Return the pools that were read."""
         has_labels = inventory.depends_on_labels
         stale = self._nodes_with_changed_slices(inventory, len(nodes))
         if len(self._contents) > _SPARE + 4 * len(nodes):
             self._contents.clear()  # most are of earlier states
             self._devices.clear()
+            self._sets.clear()
             self._start_epoch()
             stale = range(len(nodes))
-        size = len(self._nodes)
-        for position in range(len(nodes), size):
-            self._forget(position)
-        del self._nodes[len(nodes) :]
-        self._nodes += [_UNREAD] * (len(nodes) - size)
-        grown: NDArray[np.int64] = np.full(len(nodes), -1, np.int64)
-        grown[: min(size, len(nodes))] = self._of[: len(nodes)]
-        self._of = grown
-        read = set[int]()
+        if inventory is not self._inventory or len(self._sets) > _SPARE + 2 * len(nodes):
+            self._sets.clear()
+        self._resize(len(nodes))
+        read = set[_PoolSet]()
         for position, node in enumerate(nodes):
             known = self._nodes[position]
             labels = node.labels if has_labels else None
             if position in stale or known.name != node.name or known.labels is not labels:
                 self._forget(position)
-                pools = tuple([self._pool(node.name, each) for each in gather_pools(inventory, node.name, node.labels)])
+                pools = self._pools(inventory, node.name, node.labels)
+                pools.positions.add(position)
                 self._nodes[position] = _Node(node.name, labels, pools)
-                for pool in pools:
-                    self._nodes_of.setdefault(pool.id, set()).add(position)
-                read.add(position)
+                read.add(pools)
         self._inventory, self._nodes_version = inventory, nodes.version
         return read
+
+    def _resize(self, count: int) -> None:
+        """Adapt to the number of nodes."""
+        size = len(self._nodes)
+        for position in range(count, size):
+            self._forget(position)
+        del self._nodes[count:]
+        self._nodes += [_UNREAD] * (count - size)
+        grown: NDArray[np.int64] = np.full(count, -1, np.int64)
+        grown[: min(size, count)] = self._of[:count]
+        self._of = grown
 
     def _nodes_with_changed_slices(self, inventory: Inventory, count: int) -> set[int] | range:
         """Return the positions of the nodes that may have other pools with this inventory."""
@@ -113,51 +140,84 @@ class EquivalentNodes:
         if any(not each.api.spec.node_name for each in changed):
             return range(count)
         names = {each.api.spec.node_name for each in changed}
-        stale = {position for each in changed for position in self._nodes_of.get(each.pool, ())}
+        sets = {pools for each in changed for pools in self._sets_of.get(each.pool, ())}
+        stale = {position for pools in sets for position in pools.positions}
         return stale | {position for position, node in enumerate(self._nodes) if names and node.name in names}
 
     def _forget(self, position: int) -> None:
-        for pool in self._nodes[position].pools:
-            positions = self._nodes_of.get(pool.id, set())
-            positions.discard(position)
-            if not positions:
-                self._nodes_of.pop(pool.id, None)
+        pools, self._nodes[position] = self._nodes[position].pools, _UNREAD
+        if pools is None:
+            return
+        pools.positions.discard(position)
+        for pool in () if pools.positions else pools.pools:
+            sets = self._sets_of.get(pool.id, set())
+            sets.discard(pools)
+            if not sets:
+                self._sets_of.pop(pool.id, None)
 
-    def _pool(self, node_name: str, pool: DevicePool) -> _NodePool:
+    def _pools(self, inventory: Inventory, name: str, labels: Mapping[str, str]) -> _PoolSet:
+        """Return the pools of a node; the same for all nodes with the same slices, of which there may be many."""
+        relevant = tuple(
+            [
+                (each, _usable(each, name, labels))
+                for each in (*inventory.named_for(name), *inventory.of_some_nodes)
+                if each.is_relevant(name, labels)
+            ]
+        )
+        found = self._sets.get(relevant)
+        if found is None:
+            usable_of = {id(each.api): usable for each, usable in relevant if usable}
+            slices = (*(each for each, _ in relevant), *inventory.of_all_nodes)
+            gathered = [self._pool(each, usable_of) for each in pools_of(slices, inventory)]
+            found = self._sets[relevant] = _PoolSet(tuple(gathered))
+        if not found.positions:
+            for pool in found.pools:
+                self._sets_of.setdefault(pool.id, set()).add(found)
+        return found
+
+    def _pool(self, pool: DevicePool, usable_of: Mapping[int, _Usable]) -> _NodePool:
         others: Sequence[PoolDevice] = pool.elsewhere if pool.counters else ()
         content: Hashable = (pool.is_incomplete, bool(pool.invalid_reason))
         if pool.is_usable:
             devices = tuple([each.content for each in pool.devices])
             # Each node may use others of the devices that have nodes of their own.
-            name = node_name if any(each.nodes is not None for each in pool.devices) else None
-            content = devices, tuple([each.counters for each in others]), tuple(sorted(pool.counters.items())), name
+            slices = dict.fromkeys(id(each.slice) for each in pool.devices) if usable_of else ()
+            usable = tuple([usable_of[each] for each in slices if each in usable_of])
+            content = devices, tuple([each.counters for each in others]), tuple(sorted(pool.counters.items())), usable
         number = self._contents.setdefault(content, len(self._contents))
         ids = tuple([each.id for each in (*pool.devices, *others)])
         return _NodePool(pool.id, number, self._devices.setdefault(ids, ids))
 
     # -- numbers -----------------------------------------------------------------------------------------------------
 
-    def _renumber(self, allocated: AllocatedDevices, stale: Iterable[int]) -> None:
+    def _renumber(self, allocated: AllocatedDevices, stale: Iterable[_PoolSet]) -> None:
         if len(self._numbers) > _SPARE + 2 * len(self._nodes):
             self._start_epoch()  # most are of earlier states
-            stale = range(len(self._nodes))
+            stale = {node.pools for node in self._nodes if node.pools is not None}
         use_of: dict[int, Hashable] = {}
-        for position in stale:
+        for pools in stale:
             key = []
-            for pool in self._nodes[position].pools:
+            for pool in pools.pools:
                 use = use_of.get(id(pool.devices))
                 if use is None:
                     use = use_of[id(pool.devices)] = tuple([_use(allocated, device) for device in pool.devices])
                 key.append((pool.content, use))
             number = self._numbers.setdefault(tuple(key), len(self._numbers))
-            if self._of[position] != number:
-                self._of[position] = number
-                self.version += 1
+            for position in pools.positions:
+                if self._of.item(position) != number:
+                    self._of[position] = number
+                    self.version += 1
 
     def _start_epoch(self) -> None:
         self._numbers.clear()
         self.epoch += 1
         self.version += 1
+
+
+def _usable(slice_: PreparedSlice, name: str, labels: Mapping[str, str]) -> _Usable:
+    if not slice_.api.spec.per_device_node_selection:
+        return ()
+    return tuple([each.nodes is None or each.nodes.matches(name, labels) for each in slice_.devices])
 
 
 def _use(allocated: AllocatedDevices, device: DeviceID) -> Hashable:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -173,6 +173,10 @@ class Inventory:
         self.slices: list[PreparedSlice] = []
         self._of_node: dict[str, list[PreparedSlice]] = {}
         self._of_no_node: list[PreparedSlice] = []
+        self.of_all_nodes: list[PreparedSlice] = []
+        """Slices that can be used from every node."""
+        self.of_some_nodes: list[PreparedSlice] = []
+        """Slices that name no node, and cannot be used from every one."""
         self._of_pool: dict[PoolID, list[PreparedSlice]] = {}
         for slice_ in slices:
             prepared = ready.get(slice_.metadata.name)
@@ -185,16 +189,23 @@ class Inventory:
         self.slices.append(prepared)
         node_name = prepared.api.spec.node_name
         (self._of_node.setdefault(node_name, []) if node_name else self._of_no_node).append(prepared)
+        if not node_name:
+            is_of_all = prepared.nodes.all_nodes and not prepared.api.spec.per_device_node_selection
+            (self.of_all_nodes if is_of_all else self.of_some_nodes).append(prepared)
         self._of_pool.setdefault(prepared.pool, []).append(prepared)
 
     def for_node(self, name: str) -> list[PreparedSlice]:
         """Return the slices of the node, then those that name no node: the order decides about ties later on."""
         return [*self._of_node.get(name, ()), *self._of_no_node]
 
+    def named_for(self, name: str) -> Sequence[PreparedSlice]:
+        """Return the slices that name the node."""
+        return self._of_node.get(name, ())
+
     @property
     def depends_on_labels(self) -> bool:
         """True if the labels of a node decide whether it can use a slice or a device."""
-        return any(each.depends_on_labels for each in self._of_no_node)
+        return any(each.depends_on_labels for each in self.of_some_nodes)
 
     def changed_since(self, before: Inventory) -> list[PreparedSlice]:
         """Return the slices that were added or removed since then; a changed slice was both."""

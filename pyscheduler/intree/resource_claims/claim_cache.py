@@ -8,7 +8,8 @@ assumed until the informer has it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from typing import Final
 
 import msgspec
 
@@ -18,6 +19,9 @@ from pyscheduler.intree.devices.allocated import AllocatedDevices
 from pyscheduler.intree.devices.inventory import DeviceID, PoolID
 from pyscheduler.intree.devices.quantity import parse
 from pyscheduler.intree.resource_claims.objects import CLAIM, CachedClaim, Key, Object, read_claim
+
+_KEEP: Final = 1 << 12
+"""Minimum number of changes of devices that are kept for readers."""
 
 
 class _InFlight(msgspec.Struct):
@@ -156,13 +160,23 @@ class DevicesInUse:
         self._consumed: dict[DeviceID, dict[str, int]] = {}
         self.allocated = AllocatedDevices(self._devices.keys(), self._shared.keys(), self._consumed)
         """Live view of all devices in use."""
-        self._changed: dict[PoolID, None] = {}
+        self.version = 0
+        """Number of changes so far."""
+        self._changed: list[PoolID] = []
+        """Pools of the last changes."""
 
-    def take_changed_pools(self) -> list[PoolID]:
-        """Return the pools with devices in another use than at the last call."""
-        changed = list(self._changed)
-        self._changed.clear()
-        return changed
+    def changed_since(self, version: int) -> Collection[PoolID] | None:
+        """Return the pools with devices in another use than at that version; None if older changes were dropped."""
+        count = self.version - version
+        if count > len(self._changed):
+            return None
+        return dict.fromkeys(self._changed[-count:]) if count else ()
+
+    def _record(self, pool: PoolID) -> None:
+        self.version += 1
+        self._changed.append(pool)
+        if len(self._changed) > 2 * _KEEP:
+            del self._changed[:_KEEP]
 
     def use(self, claim: str, allocation: AllocationResult | None) -> None:
         """Set the allocation of a claim, by UID."""
@@ -181,7 +195,7 @@ class DevicesInUse:
             if result.admin_access:
                 continue
             device = DeviceID(result.driver, result.pool, result.device)
-            self._changed[PoolID(result.driver, result.pool)] = None
+            self._record(PoolID(result.driver, result.pool))
             if result.share_id is None:
                 _count(self._devices, device, sign)
                 continue

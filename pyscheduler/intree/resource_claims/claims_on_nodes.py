@@ -41,11 +41,13 @@ class ClaimsOnNodes:
         self._nodes = EquivalentNodes()
         self._epoch = self._nodes.epoch
         self._classes_version = -1
+        self._devices_version = 0
         self._verdicts: OrderedDict[Hashable, dict[int, NodeVerdict]] = OrderedDict()
 
     def refresh(self, inventory: Inventory, devices: DevicesInUse, classes_version: int, nodes: NodeTable) -> int:
         """Follow the devices and their use. Return a version that changes whenever the verdict of a node may."""
-        self._nodes.refresh(inventory, devices.allocated, devices.take_changed_pools(), nodes.all_nodes)
+        self._nodes.refresh(inventory, devices.allocated, devices.changed_since(self._devices_version), nodes.all_nodes)
+        self._devices_version = devices.version
         if self._epoch != self._nodes.epoch or self._classes_version != classes_version:
             self._verdicts.clear()
             self._epoch, self._classes_version = self._nodes.epoch, classes_version

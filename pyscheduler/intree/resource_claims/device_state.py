@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
+from functools import cache, partial
 
 from pyscheduler.api import Handle, ResourceKind
 from pyscheduler.api.devices import DeviceTaintRule, ResourceSlice
@@ -26,6 +27,11 @@ class DeviceState:
         self._versions: tuple[int, ...] = ()
 
     @property
+    def version(self) -> int:
+        """Number that changes with any slice or rule."""
+        return self._slices.version + sum(rules.version for rules in self._rules)
+
+    @property
     def inventory(self) -> Inventory:
         """All devices. The same object as long as no slice and no rule changes."""
         versions = (self._slices.version, *(rules.version for rules in self._rules))
@@ -40,6 +46,12 @@ class DeviceState:
     def _current_rules(self) -> list[DeviceTaintRule]:
         """Return the rules of the newest version that the API server serves."""
         return next((list(rules.parsed.values()) for rules in self._rules if rules.parsed), [])
+
+
+@cache
+def devices_of(taint_rules: tuple[ResourceKind, ...], *, fractional: bool) -> Callable[[Handle], DeviceState]:
+    """Return what creates the devices of a cluster with these settings; the same function for the same settings."""
+    return partial(DeviceState, taint_rules=taint_rules, fractional=fractional)
 
 
 def _no_values(_: object) -> Iterable[Hashable]:

@@ -11,7 +11,14 @@ from pyscheduler.intree.resource_claims.objects import CachedClaim
 
 
 class ClaimUnusableError(Exception):
-    """The pod has to wait; the text is the reason that it is shown."""
+    """The pod has to wait; the text is the reason that it is shown.
+
+    `claim` is the name of the claim that has to change, empty if the pod itself has to.
+    """
+
+    def __init__(self, text: str, claim: str = "") -> None:
+        super().__init__(text)
+        self.claim = claim
 
 
 def claims_of_pod(pod: Pod, claims: ClaimCache) -> Iterator[CachedClaim]:
@@ -33,13 +40,14 @@ def claims_of_pod(pod: Pod, claims: ClaimCache) -> Iterator[CachedClaim]:
             continue
         claim = claims.get(pod.namespace, name)
         if claim is None:
-            raise ClaimUnusableError(f'could not find ResourceClaim "{pod.namespace}/{name}"')
+            raise ClaimUnusableError(f'could not find ResourceClaim "{pod.namespace}/{name}"', name)
         if claim.is_deleting:
-            raise ClaimUnusableError(f'resourceclaim "{name}" is being deleted')
+            raise ClaimUnusableError(f'resourceclaim "{name}" is being deleted', name)
         if from_template and not claim.is_owned_by(pod):
-            raise ClaimUnusableError(f"ResourceClaim {claim.name} was not created for Pod {pod.key} (Pod is not owner)")
+            problem = f"ResourceClaim {claim.name} was not created for Pod {pod.key} (Pod is not owner)"
+            raise ClaimUnusableError(problem, name)
         if claim.problem:
-            raise ClaimUnusableError(f'resourceclaim "{name}" cannot be read: {claim.problem}')
+            raise ClaimUnusableError(f'resourceclaim "{name}" cannot be read: {claim.problem}', name)
         yield claim
 
 

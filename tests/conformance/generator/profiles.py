@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from pyscheduler.intree.resource_claims.device_classes import CLASS_PREFIX
 from tests.conformance.generator.generated_cluster import HOSTNAME, REGION, ZONE, GeneratedCluster, Manifest
 from tests.conformance.generator.node_affinity import node_affinity
 from tests.conformance.generator.resources import FPGA, GPU
@@ -48,7 +49,7 @@ def args(plugin: str, **fields: object) -> Manifest:
 
 
 def _resources(cluster: GeneratedCluster) -> list[Manifest]:
-    named = cluster.some(("cpu", "memory", GPU, FPGA, "ephemeral-storage"), 1)
+    named = cluster.some(("cpu", "memory", GPU, FPGA, "ephemeral-storage", f"{CLASS_PREFIX}gpu"), 1)
     return [{"name": name, "weight": cluster.one(1, 1, 2, 5, 100)} for name in named]
 
 

@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/kubernetes/pkg/scheduler"
 	schedulerconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
@@ -54,6 +56,17 @@ func tryAllCandidates(config *profiles) {
 		for _, plugin := range profile.PluginConfig {
 			if args, ok := plugin.Args.(*schedulerconfig.DefaultPreemptionArgs); ok {
 				args.MinCandidateNodesPercentage = 100
+			}
+		}
+	}
+}
+
+// setFilterTimeout limits how long DynamicResources searches for devices of one node.
+func setFilterTimeout(config *profiles, timeout time.Duration) {
+	for _, profile := range config.Profiles {
+		for _, plugin := range profile.PluginConfig {
+			if args, ok := plugin.Args.(*schedulerconfig.DynamicResourcesArgs); ok {
+				args.FilterTimeout = &metav1.Duration{Duration: timeout}
 			}
 		}
 	}

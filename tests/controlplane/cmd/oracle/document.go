@@ -3,10 +3,12 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"sort"
 	"sync"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -22,6 +24,12 @@ type document struct {
 	Config   json.RawMessage   `json:"config"`
 }
 
+// sequenceFactor is how many times longer than other documents a sequence may take.
+const sequenceFactor = 10
+
+// errSkipped ends a document that takes longer than its deadline.
+var errSkipped = errors.New("took longer than the deadline")
+
 const noPod = "there is no such pod among the objects"
 
 // failure is the result of a document, or of one of its pods, that cannot be evaluated.
@@ -29,10 +37,12 @@ type failure struct {
 	ID    json.RawMessage `json:"id"`
 	Pod   string          `json:"pod,omitempty"`
 	Error string          `json:"error"`
+	// Skipped documents are not evaluated: nothing follows for a comparison.
+	Skipped bool `json:"skipped,omitempty"`
 }
 
 // process returns the output lines of a document; it never panics.
-func process(line []byte) (results []any) {
+func process(line []byte, deadline time.Duration) (results []any) {
 	var doc document
 	defer func() {
 		if panicked := recover(); panicked != nil {
@@ -42,9 +52,12 @@ func process(line []byte) (results []any) {
 	if err := json.Unmarshal(line, &doc); err != nil {
 		return []any{failure{ID: salvagedID(line), Error: fmt.Sprintf("invalid document: %v", err)}}
 	}
-	results, err := doc.results()
+	if doc.Sequence != nil {
+		deadline *= sequenceFactor
+	}
+	results, err := doc.results(deadline)
 	if err != nil {
-		return []any{failure{ID: doc.ID, Error: err.Error()}}
+		return []any{failure{ID: doc.ID, Error: err.Error(), Skipped: errors.Is(err, errSkipped)}}
 	}
 	return results
 }
@@ -58,7 +71,9 @@ func salvagedID(line []byte) json.RawMessage {
 	return named.ID
 }
 
-func (doc *document) results() ([]any, error) {
+// results evaluates the document. DynamicResources gets the whole deadline as its timeout for a single node: in a document that has
+// met the deadline, no search for devices was cut short.
+func (doc *document) results(deadline time.Duration) ([]any, error) {
 	objects, err := decodeObjects(doc.Objects)
 	if err != nil {
 		return nil, err
@@ -68,8 +83,17 @@ func (doc *document) results() ([]any, error) {
 		return nil, err
 	}
 	tryAllCandidates(config)
-	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), klog.Background()))
+	setFilterTimeout(config, deadline)
+	ctx, cancel := context.WithTimeout(klog.NewContext(context.Background(), klog.Background()), deadline)
 	defer cancel()
+	results, err := doc.evaluatedAll(ctx, objects, config)
+	if ctx.Err() != nil {
+		return nil, errSkipped
+	}
+	return results, err
+}
+
+func (doc *document) evaluatedAll(ctx context.Context, objects []runtime.Object, config *profiles) ([]any, error) {
 	if doc.Sequence != nil {
 		return doc.sequence(ctx, objects, config)
 	}
@@ -84,6 +108,9 @@ func (doc *document) results() ([]any, error) {
 	}
 	var results []any
 	for _, name := range names {
+		if ctx.Err() != nil {
+			break
+		}
 		results = append(results, doc.evaluated(ctx, cluster, name))
 	}
 	return results, nil

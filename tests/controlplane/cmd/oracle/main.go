@@ -2,7 +2,8 @@
 //
 // Each line of standard input is a document: objects, and either pods to evaluate each by itself or a sequence of pods to
 // schedule one after the other. Results are JSON lines on standard output: one for each evaluated pod, one for each sequence.
-// An invalid document results in a line with "error"; then the next one is read.
+// An invalid document results in a line with "error"; then the next one is read. So does one that takes longer than the deadline,
+// with "skipped".
 package main
 
 import (
@@ -13,6 +14,7 @@ import (
 	"io"
 	"os"
 	"runtime/debug"
+	"time"
 
 	"github.com/go-logr/logr"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
@@ -26,12 +28,13 @@ const longestLine = 1 << 30
 
 func main() {
 	verbosity := flag.Int("v", -1, "log kube-scheduler's own lines up to this level to standard error; -1 for none")
+	deadline := flag.Duration("deadline", 5*time.Second, "skip a document that takes longer; a sequence may take ten times as long")
 	flag.Parse()
 	if err := prepare(*verbosity); err != nil {
 		fmt.Fprintln(os.Stderr, "error:", err)
 		os.Exit(1)
 	}
-	if err := processAll(os.Stdin, os.Stdout); err != nil {
+	if err := processAll(os.Stdin, os.Stdout, *deadline); err != nil {
 		fmt.Fprintln(os.Stderr, "error:", err)
 		os.Exit(1)
 	}
@@ -60,7 +63,7 @@ func setLogLevel(verbosity int) error {
 }
 
 // processAll processes documents until the end of the input; the results of one are written before the next is read.
-func processAll(in io.Reader, out io.Writer) error {
+func processAll(in io.Reader, out io.Writer, deadline time.Duration) error {
 	lines := bufio.NewScanner(in)
 	lines.Buffer(make([]byte, 1<<20), longestLine)
 	buffered := bufio.NewWriterSize(out, 1<<20)
@@ -70,7 +73,7 @@ func processAll(in io.Reader, out io.Writer) error {
 		if len(lines.Bytes()) == 0 {
 			continue
 		}
-		for _, result := range process(lines.Bytes()) {
+		for _, result := range process(lines.Bytes(), deadline) {
 			if err := encoder.Encode(result); err != nil {
 				return err
 			}

@@ -39,7 +39,7 @@ var firstStart = time.Date(2026, time.April, 1, 0, 0, 0, 0, time.UTC)
 func (c *cluster) scheduleInOrder(ctx context.Context, names []string) ([]attempt, error) {
 	attempts := []attempt{}
 	for _, name := range names {
-		for try := 0; try < 2; try++ {
+		for try := 0; try < 2 && ctx.Err() == nil; try++ {
 			pod, ok := c.pod(name)
 			if !ok {
 				attempts = append(attempts, attempt{Pod: name, Message: noPod, Victims: []string{}, Ties: []string{}})
