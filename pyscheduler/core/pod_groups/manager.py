@@ -165,6 +165,23 @@ class PodGroupManager(PodGroupStates):
         self.report_usage()
         return "" if self.quota is None else self._call("", self.quota, QUOTA, self.quota.next_queue, requests)
 
+    @property
+    def orders_groups(self) -> bool:
+        """True if the groups of a queue are ordered by their shares."""
+        return self.quota is not None and self.quota.orders_groups
+
+    def is_ordered_by_share(self, group: PodGroup) -> bool:
+        """Return True if the groups of this one's queue are ordered by their shares: not those of a strict order."""
+        return self.orders_groups and not self.has_strict_order(self.queue_of(group))
+
+    def group_share(self, key: PodGroupKey) -> float:
+        """Return the key by which the group is ordered within its queue and priority; 0 for all in other orders."""
+        group = self.requirements(key) if self.orders_groups and key in self._groups else None
+        if not isinstance(group, PodGroup) or not self.is_ordered_by_share(group):
+            return 0.0
+        self.report_usage()
+        return self.call_quota(0.0, lambda quota: quota.group_share(group))
+
     def has_strict_order(self, queue: str) -> bool:
         """Return True if the first group of the queue that cannot be scheduled holds back the others."""
         return self.quota is not None and self._call(False, self.quota, QUOTA, self.quota.has_strict_order, queue)

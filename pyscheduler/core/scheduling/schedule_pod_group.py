@@ -19,6 +19,7 @@ matter.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import islice
 
 from msgspec.structs import replace
 
@@ -176,12 +177,35 @@ def _run_search(
 ) -> bool:
     """Place the members that are not gated. Return True if enough are placed."""
     if not gated:
-        return search.run(queued.members.values())
+        return (
+            _run_without_surplus(search, group, queued, groups)
+            if groups.is_ordered_by_share(group)
+            else (search.run(queued.members.values()))
+        )
     held = {pod.uid: quota_exceeded(groups.quota_name, groups.exceeded(group, pod.requests.effective)) for pod in gated}
     is_placed = len(held) < len(queued.members) and search.run(
         member for uid, member in queued.members.items() if uid not in held
     )
     search.failures.update(held)
+    return is_placed
+
+
+def _run_without_surplus(
+    search: PlacementSearch, group: PodGroup, queued: QueuedPodGroup, groups: PodGroupManager
+) -> bool:
+    """Place the minimum, or one member above it, so that the other groups of the queue are served in between."""
+    members = queued.members
+    if group.min_count_by_role or group.subgroups or len(members) == 1:
+        return search.run(members.values())
+    needed, equal = groups.needed_count(group), len({each.pod.signature for each in members.values()}) == 1
+    is_placed = search.run(islice(members.values(), needed) if equal else members.values())
+    while len(search.placed) > needed:
+        search.forget(search.placed[-1])
+    if equal and search.failures and not search.is_failed_as_a_whole:
+        failure = next(iter(search.failures.values()))
+        search.failures = {uid: search.failures.get(uid, failure) for uid in members}
+    elif search.is_failed_as_a_whole and search.failures:
+        search.fail(members, next(iter(search.failures.values())))
     return is_placed
 
 
