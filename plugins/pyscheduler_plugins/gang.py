@@ -10,6 +10,7 @@ memory only. Then all of them evict.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -39,7 +40,7 @@ from pyscheduler.api import (
     WaitingPod,
 )
 from pyscheduler_plugins.gang_resources import missing, unused
-from pyscheduler_plugins.gang_state import FailedAttempt, FreeCapacity, GangState, GangStates
+from pyscheduler_plugins.gang_state import ACTIVATION_PAUSE, FailedAttempt, FreeCapacity, GangState, GangStates
 from pyscheduler_plugins.pod_group import (
     POD_GROUP,
     POD_GROUP_LABEL,
@@ -235,6 +236,8 @@ class Gang(PreEnqueuePlugin, PreFilterPlugin, ReservePlugin, PermitPlugin):
                 room=FreeCapacity.measure(cycle[_NODES], resources, waiting),
                 why=why.rstrip("."),
             )
+        if waiting and _NODES not in cycle:
+            progress.released_at = cycle.now
         self._reject_waiting(group, progress, f"pod group {group} does not fit as a whole: no place for {pod.name}")
         if not waiting:
             return None
@@ -296,12 +299,15 @@ class Gang(PreEnqueuePlugin, PreFilterPlugin, ReservePlugin, PermitPlugin):
                 waiting.allow(self.name)
             return None
         if not any(self._waiting(progress)):
+            progress.activates_at = progress.released_at + ACTIVATION_PAUSE
+        if cycle.now >= progress.activates_at:
+            progress.activates_at = math.inf
             self._activate_siblings(group, placed)
         remaining = progress.deadlines.setdefault(pod.uid, cycle.now + terms.timeout) - cycle.now
         if remaining <= 0 and not self._is_evicting(group, progress):
             return Rejection(f"rejected due to timeout after waiting {terms.timeout:g}s at plugin {self.name}")
         progress_text = f"{len(placed)} of {terms.min_member} required pods are reserved or running"
-        recheck = remaining if remaining > 0 else _RECHECK
+        recheck = min(remaining if remaining > 0 else _RECHECK, progress.activates_at - cycle.now)
         return Wait(LONGEST_WAIT, f"pod group {group} waits for more pods: {progress_text}", recheck_every=recheck)
 
     def _is_evicting(self, group: GroupKey, progress: GangState) -> bool:

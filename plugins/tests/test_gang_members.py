@@ -6,7 +6,7 @@ import pytest
 
 from pyscheduler.testing import node, pod
 from pyscheduler_plugins.pod_group import POD_GROUP
-from tests.scenarios.devices import claim, exactly
+from tests.scenarios.devices import claim, device_class, exactly, resource_slice
 from tests.scenarios.gangs import Cluster, elsewhere, member, slot
 
 
@@ -172,6 +172,30 @@ def test_no_member_waits_while_another_is_rejected_in_pre_filter(needs: dict[str
     for _ in range(600):
         assert cluster.waiting == set()
         cluster.advance(1)
+
+
+# -- members that share a claim ----------------------------------------------------------------------------------------
+
+
+def test_members_that_share_a_claim_are_not_attempted_without_end() -> None:
+    """The claim of the first member is allocated once all are: the others cannot use it before."""
+    cluster = Cluster(slots=0)
+    for each in (device_class(), resource_slice("big", "d"), claim("shared", exactly())):
+        cluster.apply(each)
+    cluster.add(node("big", cpu="4"))
+    needs = [{"name": "g", "resourceClaimName": "shared"}]
+    cluster.add(*(each.spec(resourceClaims=needs) for each in cluster.gang("a", of=3)))
+    attempts = 0
+    for _ in range(30):
+        while (commands := cluster.machine.cycle(cluster.now)) is not None:
+            cluster._execute(commands)
+            attempts += 1
+            assert attempts < 300
+        cluster.advance(1)
+    assert cluster.members("a") == 0
+    cluster.add(pod("other").requests(cpu="1"))
+    cluster.run()
+    assert cluster.members("other") == 1
 
 
 # -- condition reasons for cluster-autoscaler ------------------------------------------------------------------------
