@@ -93,6 +93,8 @@ class GangState:
     """Subset of `preempting` for which pods are being evicted because enough members can start."""
     lacks_resources: bool = False
     """True if the cluster has less free than minResources."""
+    has_gated_members: bool = False
+    """True if members wait because other plugins gate too many of the rest in PreEnqueue."""
     last_failure: FailedAttempt | None = None
     released_at: float = -math.inf
     """Time at which waiting members were last rejected because a plugin rejected another one before Filter."""

@@ -133,6 +133,7 @@ class Context(msgspec.Struct, eq=False):
             settings.max_in_unschedulable,
             settings.slice_pods,
         )
+        handle.gated.use(queue.get)
         waits, reservations = QuotaWaits(groups, queue), Reservations(settings.epoch)
         context = Context(in_use, handle, instrument, settings, queue, state, groups, waits, reservations)
         context.use_profiles(profiles)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
 from pyscheduler.api.handle import DryRuns
 from pyscheduler.api.pod import Pod
+from pyscheduler.api.queued import QueuedPod
 from pyscheduler.core.framework.evictions import Evictions
 from pyscheduler.core.framework.object_store import ObjectStore
 from pyscheduler.core.framework.pod_indexer import PodIndexer
@@ -17,6 +18,22 @@ from pyscheduler.core.framework.waiting_pods import WaitingPodMap
 from pyscheduler.core.preemption.dry_run import DryRunner
 from pyscheduler.core.queue.nominator import Nominator
 from pyscheduler.core.state.cluster import ClusterState
+
+
+class GatedPods:
+    """Gating plugins of pending pods by UID. Without a queue, no pod is gated."""
+
+    def __init__(self) -> None:
+        self._find: Callable[[str], QueuedPod | None] | None = None
+
+    def use(self, find: Callable[[str], QueuedPod | None]) -> None:
+        """Read from the queue, which is built after the handle; `find` returns the pending pod of a UID."""
+        self._find = find
+
+    def plugin_of(self, uid: str) -> str:
+        """Return the name of the gating plugin, or ""."""
+        queued = None if self._find is None else self._find(uid)
+        return "" if queued is None else queued.gating_plugin
 
 
 class CoreHandle(msgspec.Struct, frozen=True, eq=False):
@@ -31,9 +48,13 @@ class CoreHandle(msgspec.Struct, frozen=True, eq=False):
     dry_runs: DryRuns
     activated: PluginRequests
     api_dispatcher: PluginApiCalls
+    gated: GatedPods
 
     def activate(self, pods: Iterable[Pod]) -> None:
         self.activated.add(pods)
+
+    def gating_plugin(self, pod: Pod) -> str:
+        return self.gated.plugin_of(pod.uid)
 
 
 def build_handle(state: ClusterState, nominator: Nominator, profiles: Mapping[str, Profile]) -> CoreHandle:
@@ -48,6 +69,7 @@ def build_handle(state: ClusterState, nominator: Nominator, profiles: Mapping[st
         dry_runs=DryRunner(profiles, state, nominator),
         activated=PluginRequests(),
         api_dispatcher=PluginApiCalls(),
+        gated=GatedPods(),
     )
 
 
