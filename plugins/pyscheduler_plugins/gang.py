@@ -10,6 +10,7 @@ memory only. Then all of them evict.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -39,7 +40,7 @@ from pyscheduler.api import (
     WaitingPod,
 )
 from pyscheduler_plugins.gang_resources import missing, unused
-from pyscheduler_plugins.gang_state import FailedAttempt, FreeCapacity, GangState, GangStates
+from pyscheduler_plugins.gang_state import ACTIVATION_PAUSE, FailedAttempt, FreeCapacity, GangState, GangStates
 from pyscheduler_plugins.pod_group import (
     POD_GROUP,
     POD_GROUP_LABEL,
@@ -142,7 +143,7 @@ class Gang(PreEnqueuePlugin, PreFilterPlugin, ReservePlugin, PermitPlugin):
 
     def pre_enqueue(self, pod: Pod) -> Rejection | None:
         group = group_of(pod)
-        return None if group is None else self._incomplete(group)
+        return None if group is None else self._incomplete(group, pod.uid)
 
     def gate_key(self, pod: Pod) -> GroupKey | None:
         return group_of(pod)
@@ -157,10 +158,14 @@ class Gang(PreEnqueuePlugin, PreFilterPlugin, ReservePlugin, PermitPlugin):
         terms = self._terms(group)
         if isinstance(terms, Rejection):
             return terms
-        incomplete = self._incomplete(group)
+        incomplete = self._incomplete(group, pod.uid)
         if incomplete is not None:
             return incomplete
         progress = self._states.open(group)
+        if progress.has_gated_members:
+            # No event of this plugin says that another plugin gates a member no longer.
+            progress.has_gated_members = False
+            self._activate_siblings(group, self._placed(group))
         last_failure = progress.last_failure
         if last_failure is not None and last_failure.still_applies(pod, cycle.now, terms.min_member, nodes):
             return Rejection(last_failure.why, resolvable=False)
@@ -171,15 +176,23 @@ class Gang(PreEnqueuePlugin, PreFilterPlugin, ReservePlugin, PermitPlugin):
         cycle[_NODES] = nodes
         return None
 
-    def _incomplete(self, group: GroupKey) -> Rejection | None:
-        """Return the reason why no member can be scheduled, stable while that holds, or None."""
+    def _incomplete(self, group: GroupKey, uid: str = "") -> Rejection | None:
+        """Return the reason why no member can be scheduled, stable while that holds, or None.
+
+        `uid` is the member for which this is evaluated: other plugins admit it, whatever gated it before.
+        """
         terms = self._terms(group)
         if isinstance(terms, Rejection):
             return terms
         members = self._members(group)
         # Called for each member that is created: compare the total count first, which is cheap.
-        if len(members) >= terms.min_member and sum(map(is_ready, members.values())) >= terms.min_member:
-            return None
+        ready = [m for m in members.values() if is_ready(m)] if len(members) >= terms.min_member else []
+        if len(ready) >= terms.min_member:
+            progress = self._states.find(group)
+            held = progress.placed if progress is not None else ()
+            if sum(m.uid == uid or m.uid in held or not self._is_gated(m) for m in ready) >= terms.min_member:
+                return None
+            self._states.open(group).has_gated_members = True
         short = f"pod group {group} has fewer than the {terms.min_member} pods that it needs"
         return Rejection(short, resolvable=False)
 
@@ -235,6 +248,8 @@ class Gang(PreEnqueuePlugin, PreFilterPlugin, ReservePlugin, PermitPlugin):
                 room=FreeCapacity.measure(cycle[_NODES], resources, waiting),
                 why=why.rstrip("."),
             )
+        if waiting and _NODES not in cycle:
+            progress.released_at = cycle.now
         self._reject_waiting(group, progress, f"pod group {group} does not fit as a whole: no place for {pod.name}")
         if not waiting:
             return None
@@ -258,7 +273,12 @@ class Gang(PreEnqueuePlugin, PreFilterPlugin, ReservePlugin, PermitPlugin):
 
     def _count_candidates(self, group: GroupKey, progress: GangState) -> int:
         """Return the number of members that are reserved or may still be schedulable."""
-        return sum(is_ready(m) and uid not in progress.unschedulable for uid, m in self._members(group).items())
+        members = self._members(group).items()
+        return sum(is_ready(m) and uid not in progress.unschedulable and not self._is_gated(m) for uid, m in members)
+
+    def _is_gated(self, member: Pod) -> bool:
+        """Return True if another plugin gates the member, such as DynamicResources until its claims exist."""
+        return not member.node_name and self.handle.gating_plugin(member) not in ("", self.name)
 
     # -- reserve -------------------------------------------------------------------------------------------------
 
@@ -296,12 +316,15 @@ class Gang(PreEnqueuePlugin, PreFilterPlugin, ReservePlugin, PermitPlugin):
                 waiting.allow(self.name)
             return None
         if not any(self._waiting(progress)):
+            progress.activates_at = progress.released_at + ACTIVATION_PAUSE
+        if cycle.now >= progress.activates_at:
+            progress.activates_at = math.inf
             self._activate_siblings(group, placed)
         remaining = progress.deadlines.setdefault(pod.uid, cycle.now + terms.timeout) - cycle.now
         if remaining <= 0 and not self._is_evicting(group, progress):
             return Rejection(f"rejected due to timeout after waiting {terms.timeout:g}s at plugin {self.name}")
         progress_text = f"{len(placed)} of {terms.min_member} required pods are reserved or running"
-        recheck = remaining if remaining > 0 else _RECHECK
+        recheck = min(remaining if remaining > 0 else _RECHECK, progress.activates_at - cycle.now)
         return Wait(LONGEST_WAIT, f"pod group {group} waits for more pods: {progress_text}", recheck_every=recheck)
 
     def _is_evicting(self, group: GroupKey, progress: GangState) -> bool:

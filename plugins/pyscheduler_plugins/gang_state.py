@@ -5,6 +5,7 @@ The state is in memory only. After a restart it is empty, and bound members are 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
@@ -15,6 +16,11 @@ RETRY_DELAY = 10.0
 """Seconds for which a gang that did not fit is not retried in an unchanged cluster: kube-scheduler's maximum backoff.
 
 It also bounds the delay after a change that `FreeCapacity` does not include, such as a removed taint.
+"""
+ACTIVATION_PAUSE = 1.0
+"""Seconds for which members do not activate others after a plugin has rejected one before Filter.
+
+That may be because of those that wait: of members that share a claim, the first is having it allocated.
 """
 
 _FIRST_SWEEP = 64
@@ -87,7 +93,13 @@ class GangState:
     """Subset of `preempting` for which pods are being evicted because enough members can start."""
     lacks_resources: bool = False
     """True if the cluster has less free than minResources."""
+    has_gated_members: bool = False
+    """True if members wait because other plugins gate too many of the rest in PreEnqueue."""
     last_failure: FailedAttempt | None = None
+    released_at: float = -math.inf
+    """Time at which waiting members were last rejected because a plugin rejected another one before Filter."""
+    activates_at: float = math.inf
+    """Time at which the waiting members activate the others; infinity if they have done so."""
 
     @property
     def held(self) -> dict[str, None]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from pyscheduler.testing import node, pod
+from pyscheduler.testing import PodBuilder, node, pod
 from pyscheduler_plugins.pod_group import POD_GROUP
-from tests.scenarios.devices import claim, exactly
+from tests.scenarios.devices import claim, device_class, exactly, resource_slice
 from tests.scenarios.gangs import Cluster, elsewhere, member, slot
 
 
@@ -172,6 +172,91 @@ def test_no_member_waits_while_another_is_rejected_in_pre_filter(needs: dict[str
     for _ in range(600):
         assert cluster.waiting == set()
         cluster.advance(1)
+
+
+# -- members that share a claim ----------------------------------------------------------------------------------------
+
+
+def test_members_that_share_a_claim_are_not_attempted_without_end() -> None:
+    """The claim of the first member is allocated once all are: the others cannot use it before."""
+    cluster = Cluster(slots=0)
+    for each in (device_class(), resource_slice("big", "d"), claim("shared", exactly())):
+        cluster.apply(each)
+    cluster.add(node("big", cpu="4"))
+    needs = [{"name": "g", "resourceClaimName": "shared"}]
+    cluster.add(*(each.spec(resourceClaims=needs) for each in cluster.gang("a", of=3)))
+    attempts = 0
+    for _ in range(30):
+        while (commands := cluster.machine.cycle(cluster.now)) is not None:
+            cluster._execute(commands)
+            attempts += 1
+            assert attempts < 300
+        cluster.advance(1)
+    assert cluster.members("a") == 0
+    cluster.add(pod("other").requests(cpu="1"))
+    cluster.run()
+    assert cluster.members("other") == 1
+
+
+# -- members that other plugins gate in PreEnqueue --------------------------------------------------------------------
+
+
+def needs_claim(of: PodBuilder, name: str = "missing") -> PodBuilder:
+    """Return a member that DynamicResources gates until the claim exists."""
+    return of.spec(resourceClaims=[{"name": "g", "resourceClaimName": name}])
+
+
+def with_devices(slots: int, *nodes: str) -> Cluster:
+    """Return a cluster with a device on each of `nodes`."""
+    cluster = Cluster(slots=slots)
+    for each in (device_class(), *(resource_slice(name, "d") for name in nodes)):
+        cluster.apply(each)
+    return cluster
+
+
+def test_no_member_waits_for_one_whose_claim_is_missing() -> None:
+    cluster = with_devices(3, "slot0", "slot1", "slot2")
+    one, two, three = cluster.gang("a", of=3)
+    cluster.add(one, two, needs_claim(three))
+    cluster.run()
+    for _ in range(200):
+        assert cluster.waiting == set()
+        cluster.advance(1)
+    assert [cluster.reason(name) for name in ("a0", "a1")] == ["SchedulingGated"] * 2
+    cluster.apply(claim("missing", exactly()))
+    cluster.run()
+    assert cluster.members("a") == 3
+
+
+def test_members_start_when_the_last_of_several_missing_claims_exists() -> None:
+    cluster = with_devices(3, "slot0", "slot1", "slot2")
+    one, two, three = cluster.gang("a", of=3)
+    cluster.add(one, needs_claim(two, "first"), needs_claim(three, "second"))
+    cluster.apply(claim("first", exactly()))
+    cluster.run()
+    assert (cluster.waiting, cluster.members("a")) == (set(), 0)
+    cluster.apply(claim("second", exactly()))
+    cluster.run()
+    assert cluster.members("a") == 3
+
+
+def test_members_above_the_minimum_do_not_hold_back_the_others() -> None:
+    cluster = Cluster(slots=3)
+    one, two, three = cluster.gang("a", of=3, min_member=2)
+    cluster.add(one, two, needs_claim(three))
+    cluster.run()
+    assert set(cluster.assignments) == {"a0", "a1"}
+
+
+def test_members_lack_room_after_the_claim_exists_and_are_unschedulable() -> None:
+    cluster = with_devices(2, "slot0", "slot1")
+    one, two, three = cluster.gang("a", of=3)
+    cluster.add(one, two, needs_claim(three))
+    cluster.run()
+    cluster.apply(claim("missing", exactly()))
+    cluster.advance(60)
+    assert [cluster.reason(f"a{i}") for i in range(3)] == ["Unschedulable"] * 3
+    assert cluster.waiting == set()
 
 
 # -- condition reasons for cluster-autoscaler ------------------------------------------------------------------------

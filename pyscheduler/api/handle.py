@@ -225,6 +225,13 @@ class Handle(Protocol):
         kube-scheduler's Handle.Activate.
         """
 
+    def gating_plugin(self, pod: Pod) -> str:
+        """Return the name of the PreEnqueue plugin that gates a pending pod, "" if none does.
+
+        GatingPlugin of kube-scheduler's QueuedPodInfo. While an event is evaluated, pods that it has not reached yet
+        still have the plugin that gated them before.
+        """
+
 
 class ApiWriter(Protocol):
     """API client of PreBind, Bind and PostBind plugins. Every method raises ApiError if the request fails."""

@@ -50,6 +50,8 @@ class QuotaPlugin(Plugin):
     """True if the plugin needs the time of each change of the usage."""
     learns_run_times: bool = False
     """True if pods that declare no run time are expected to run as long as earlier pods of the same workload."""
+    orders_groups: bool = False
+    """True if `group_share` orders the groups of a queue. Its pods above the minimum are then placed one by one."""
 
     @abstractmethod
     def queue_of(self, pod: Pod) -> str:
@@ -103,6 +105,13 @@ class QuotaPlugin(Plugin):
         QueueSort orders the groups. A plugin without this method leaves their order to QueueSort.
         """
         return ""
+
+    def group_share(self, group: PodGroup) -> float:  # noqa: ARG002
+        """Return the key, at least 0, by which the groups of a queue with one priority are ordered before QueueSort.
+
+        Called if `orders_groups` is True, whenever the group may be attempted again.
+        """
+        return 0.0
 
     def has_strict_order(self, queue: str) -> bool:  # noqa: ARG002
         """Return True if no group of the queue may start before the first one, by priority and time, has started."""

@@ -18,6 +18,7 @@ from pyscheduler.core.context import Context
 from pyscheduler.core.pod_groups.manager import PodGroupManager
 from pyscheduler.core.pod_groups.members import SINGLE_POD
 from pyscheduler.core.pod_groups.pod_group_state import PodGroupState
+from pyscheduler.core.pod_groups.queue_gate import has_other_gates
 
 GATED: Final = "Gated"
 """State of a group that is not attempted: pods, its PodGroup or an open queue are missing."""
@@ -127,8 +128,12 @@ class _Group:
         self._key, self._state, self._is_whole = key, state, is_whole
         self._declared = self._groups.requirements(key)
         unplaced = [pod for uid, pod in state.pods.items() if uid not in state.placed]
-        self._pending = [pod for pod in unplaced if not pod.spec.scheduling_gates]
-        self._gated = [pod for pod in unplaced if pod.spec.scheduling_gates]
+        self._gated = [pod for pod in unplaced if self._is_gated(pod)]
+        self._pending = [pod for pod in unplaced if not self._is_gated(pod)]
+
+    def _is_gated(self, pod: Pod) -> bool:
+        """Return True if the pod has a gate that its queue does not remove."""
+        return has_other_gates(pod) if self._quota is not None else bool(pod.spec.scheduling_gates)
 
     def row(self) -> GroupRow:
         group = self._declared if isinstance(self._declared, PodGroup) else None

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pyscheduler.api.events import ASSIGNED_POD, NODE, UNSCHEDULED_POD, Action, ClusterEvent
 from pyscheduler.api.objects import NodeCondition, NodeObject
 from pyscheduler.api.pod import Pod
+from pyscheduler.core.pod_groups.queue_gate import has_other_gates
 
 
 def node_events(old: NodeObject, new: NodeObject) -> list[ClusterEvent]:
@@ -59,7 +60,9 @@ def _pod_actions(old: Pod, new: Pod) -> Iterator[Action]:
         yield Action.UPDATE_POD_SCALE_DOWN
     if _scaled_down(new, old):
         yield Action.UPDATE_POD_SCALE_UP
-    if old.spec.scheduling_gates and not new.spec.scheduling_gates:
+    if old.spec.scheduling_gates and (
+        not new.spec.scheduling_gates or (has_other_gates(old) and not has_other_gates(new))
+    ):
         yield Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED
     if old.claim_statuses != new.claim_statuses:
         yield Action.UPDATE_POD_GENERATED_RESOURCE_CLAIM

@@ -135,6 +135,8 @@ class CallApi(Struct, frozen=True):
 
     plugin: str
     call: ApiCall
+    retries: bool = False
+    """True if a call that fails is made again after a pause, until it succeeds."""
 
 
 IN_MEMORY = " (in kube-scheduler memory)."

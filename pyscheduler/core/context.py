@@ -133,6 +133,7 @@ class Context(msgspec.Struct, eq=False):
             settings.max_in_unschedulable,
             settings.slice_pods,
         )
+        handle.gated.use(queue.get)
         waits, reservations = QuotaWaits(groups, queue), Reservations(settings.epoch)
         context = Context(in_use, handle, instrument, settings, queue, state, groups, waits, reservations)
         context.use_profiles(profiles)
@@ -224,7 +225,8 @@ class Context(msgspec.Struct, eq=False):
 def queue_profiles(profiles: Sequence[Profile], settings: Settings) -> dict[str, QueueProfile]:
     """Return the queue's part of each profile. Any event may help a pod that an extender or a reservation rejects."""
     extender = ((EXTENDER, ANYTHING),) if settings.extenders else ()
-    reservation = ((RESERVATION, ANYTHING),) if any(p.quota is not None for p in profiles) else ()
+    has_queues = any(p.quota is not None for p in profiles)
+    reservation = ((RESERVATION, ANYTHING),) if has_queues else ()
     orders_queues = any(p.quota and type(p.quota).next_queue is not QuotaPlugin.next_queue for p in profiles)
     return {
         p.name: QueueProfile(
@@ -233,6 +235,7 @@ def queue_profiles(profiles: Sequence[Profile], settings: Settings) -> dict[str,
             (*p.events_to_register, *extender, *reservation),
             {plugin.name: HintScope.of(plugin) for plugin in p.plugins},
             orders_queues,
+            has_queues,
         )
         for p in profiles
     }

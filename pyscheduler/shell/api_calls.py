@@ -12,10 +12,12 @@ from pyscheduler.core.commands import CallApi
 
 log = logs.get("api-calls")
 _CONCURRENCY: Final = 8
+RETRY_SECONDS: Final = 5.0
+"""Seconds after which a failed call is made again, if its command says so."""
 
 
 class PluginApiCaller:
-    """Makes calls in the order in which they were added, some at a time; a failure is logged and costs no other."""
+    """Makes calls in the order in which they were added, some at a time; a failure is logged and delays no other."""
 
     def __init__(self, api: ApiWriter) -> None:
         self._api = api
@@ -44,3 +46,5 @@ class PluginApiCaller:
                 await command.call(self._api)
             except Exception as problem:
                 log.warning("Failed to make an API call of a plugin", problem, plugin=command.plugin)
+                if command.retries:
+                    asyncio.get_running_loop().call_later(RETRY_SECONDS, self.add, command)

@@ -12,11 +12,15 @@ from pyscheduler.api.events import ResourceKind
 from pyscheduler.api.handle import ApiError
 from pyscheduler.api.metrics import PluginMetric
 from pyscheduler.api.pod import Pod
-from pyscheduler.core.commands import Command, EventType, Record
+from pyscheduler.core.commands import CallApi, Command, EventType, Record
+from pyscheduler.kube.paths import PODS
+from pyscheduler.testing.builders import PodBuilder
 from pyscheduler.testing.kinds import PathTarget
 from pyscheduler.testing.objects import timestamp
 
 _MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
+_RETRY_SECONDS = 5.0
+"""Seconds after which a failed call is made again, as in the shell."""
 Object = dict[str, Any]
 
 
@@ -43,6 +47,11 @@ class HarnessState(Protocol):
     def bind_conflict(self, pod: Pod, node_name: str) -> str: ...
 
     def accept_binding(self, pod: Pod, node_name: str) -> None: ...
+
+    @property
+    def patch_error(self) -> Callable[[str], str]: ...
+
+    def add(self, *objects: PodBuilder) -> None: ...
 
     async def sleep(self, seconds: float) -> None: ...
 
@@ -79,9 +88,18 @@ class HarnessApiWriter:
     async def merge(self, path: str, patch: Mapping[str, Any]) -> Object:
         target = self._harness.target(path)
         current = self._find(target)
-        if current is None or target.kind is None:
+        if error := self._harness.patch_error(path):
+            raise ApiError(403, "Forbidden", error)
+        if current is None or (target.kind is None and target.plural != "pods"):
             return {"path": path, **patch}
-        return self._write(target.kind, _merged(current, patch))
+        uid = (patch.get("metadata") or {}).get("uid", current["metadata"].get("uid"))
+        if uid != current["metadata"].get("uid"):
+            raise ApiError(409, "Conflict", f"Precondition failed: UID in precondition: {uid}")
+        merged: Object = _merged(current, patch)
+        if target.kind is not None and target.kind != PODS:
+            return self._write(target.kind, merged)
+        self._harness.add(PodBuilder(merged))
+        return merged
 
     async def delete(self, path: str) -> None:
         target = self._harness.target(path)
@@ -128,6 +146,17 @@ class HarnessApiWriter:
         written = self._harness.versioned(body)
         self._harness.add_object(kind, written)
         return written
+
+
+async def call_api(command: CallApi, api: HarnessApiWriter) -> None:
+    """Make the call of a command, again after each failure if the command says so."""
+    while True:
+        try:
+            return await command.call(api)
+        except ApiError:
+            if not command.retries:
+                raise
+        await api.sleep(_RETRY_SECONDS)
 
 
 class HarnessClock:

@@ -64,7 +64,7 @@ from pyscheduler.core.machine import Machine
 from pyscheduler.kube.paths import NODES, PODS
 from pyscheduler.shell.binding.cycle import run_binding
 from pyscheduler.testing.admission import Admission, grace_seconds, started
-from pyscheduler.testing.api import HarnessApiWriter, HarnessClock
+from pyscheduler.testing.api import HarnessApiWriter, HarnessClock, call_api
 from pyscheduler.testing.binding_cycles import BindingCycles
 from pyscheduler.testing.builders import NodeBuilder, PodBuilder
 from pyscheduler.testing.kinds import DEFINITIONS, Kinds, PathTarget
@@ -104,6 +104,8 @@ class Harness(HarnessResults):
         """Callback that returns the API server's error for an eviction; "" evicts the pod."""
         self.complete_evictions = True
         """False drops evictions before they reach the API server."""
+        self.patch_error: Callable[[str], str] = lambda _path: ""
+        """Callback that returns the API server's error for a merge patch by its path; "" patches the object."""
         self.apply_patches = True
         """False drops status patches, and with them nominations."""
         self.graceful = False
@@ -348,7 +350,7 @@ class Harness(HarnessResults):
 
     def _call_api(self, command: CallApi) -> None:
         """Start an API call of a plugin in virtual time."""
-        self._cycles.start(command, command.call(HarnessApiWriter(self)))
+        self._cycles.start(command, call_api(command, HarnessApiWriter(self)))
         self._run_bindings()
 
     def _call_extenders(self, command: CallExtenders) -> None:

@@ -455,3 +455,23 @@ async def test_pods_of_a_deleted_group_leave_the_room_to_others(cluster: Scenari
         assert "waiting for PodGroup" in message
     await cluster.submit(pod("single0"), pod("single1"))
     await cluster.until_members("single", 2)
+
+
+async def test_gates_are_removed_when_the_quota_admits_the_group(cluster: Scenario) -> None:
+    await cluster.submit(*slots(4), queue("gated", capability={"cpu": 2}))
+    first, second = (gang(each, 2, gated(each, 2), api=VOLCANO, queue="gated") for each in ("a", "b"))
+    await cluster.submit(first)
+    await cluster.until_members(first, 2)
+    await cluster.submit(second)
+    await cluster.until_reported(second)
+    assert await cluster.members(second) == 0
+    await cluster.delete(first)
+    await cluster.until_members(second, 2)
+
+
+def gated(name: str, count: int) -> list[Manifest]:
+    """Return pods with the scheduling gate of queues."""
+    pods = [pod(f"{name}{i}") for i in range(count)]
+    for each in pods:
+        each["spec"]["schedulingGates"] = [{"name": "pyscheduler.io/queue-admission"}]
+    return pods

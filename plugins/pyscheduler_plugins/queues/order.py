@@ -25,6 +25,15 @@ class QueueOrder(enum.StrEnum):
     """The smallest usage over time first."""
 
 
+class JobOrder(enum.StrEnum):
+    """Order of the jobs of a queue that have one priority (args.jobOrder)."""
+
+    TIME = "time"
+    """By QueueSort: the time at which they became pending."""
+    DRF = "drf"
+    """The smallest dominant share first."""
+
+
 class UsageOverTime:
     """Decayed usage of all queues."""
 

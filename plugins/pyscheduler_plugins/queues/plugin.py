@@ -21,10 +21,10 @@ from pyscheduler.api import (
 from pyscheduler.api.resources import Amounts
 from pyscheduler_plugins.queues.bundles import Bundle
 from pyscheduler_plugins.queues.delays import Delays, check_seconds
-from pyscheduler_plugins.queues.drf import next_queue
+from pyscheduler_plugins.queues.drf import dominant_share, next_queue
 from pyscheduler_plugins.queues.hierarchy import Hierarchy, read_hierarchy
 from pyscheduler_plugins.queues.limits import LimitArgs, LimitedUse, accounts_of, read_limits
-from pyscheduler_plugins.queues.order import QueueOrder, UsageOverTime
+from pyscheduler_plugins.queues.order import JobOrder, QueueOrder, UsageOverTime
 from pyscheduler_plugins.queues.quantities import format_amount
 from pyscheduler_plugins.queues.queue import ELASTIC_QUOTA, QUEUE, ROOT, Declaration, DequeueStrategy, declaration
 from pyscheduler_plugins.queues.queue_delays import QueueDelays
@@ -52,6 +52,7 @@ class QueuesArgs:
     """Args of Queues. `usage_half_life_seconds` applies if queues are ordered by usage over time."""
 
     queue_order: str = QueueOrder.SHARE.value
+    job_order: str = JobOrder.TIME.value
     usage_half_life_seconds: int = 86_400
     limits: tuple[LimitArgs, ...] = ()
     reclaim_min_run_seconds: float = 0.0
@@ -60,12 +61,9 @@ class QueuesArgs:
     run_times: str = RunTimes.DECLARED.value
 
     def __post_init__(self) -> None:
-        if self.queue_order not in tuple(QueueOrder):
-            supported = ", ".join(f'"{each}"' for each in QueueOrder)
-            raise ValueError(f'queueOrder: Unsupported value: "{self.queue_order}": supported values: {supported}')
-        if self.run_times not in tuple(RunTimes):
-            supported = ", ".join(f'"{each}"' for each in RunTimes)
-            raise ValueError(f'runTimes: Unsupported value: "{self.run_times}": supported values: {supported}')
+        _check_supported("queueOrder", self.queue_order, QueueOrder)
+        _check_supported("jobOrder", self.job_order, JobOrder)
+        _check_supported("runTimes", self.run_times, RunTimes)
         if self.usage_half_life_seconds <= 0:
             value = self.usage_half_life_seconds
             raise ValueError(f"usageHalfLifeSeconds: Invalid value: {value}: must be greater than 0")
@@ -78,6 +76,12 @@ class QueuesArgs:
     def delays(self) -> Delays:
         """Times of the queues that set none."""
         return Delays(self.reclaim_min_run_seconds, self.preempt_min_run_seconds, self.quota_eviction_seconds)
+
+
+def _check_supported(name: str, value: str, values: type[enum.StrEnum]) -> None:
+    if value not in tuple(values):
+        supported = ", ".join(f'"{each}"' for each in values)
+        raise ValueError(f'{name}: Unsupported value: "{value}": supported values: {supported}')
 
 
 class Queues(QuotaPlugin):
@@ -98,6 +102,7 @@ class Queues(QuotaPlugin):
         self._delays = QueueDelays(self._tree, args.delays)
         self._order = QueueOrder(args.queue_order)
         self._usage = UsageOverTime(self._tree, args.usage_half_life_seconds)
+        self.orders_groups = args.job_order == JobOrder.DRF
         self.learns_run_times = args.run_times == RunTimes.LEARNT
         self.tracks_time = self._order is QueueOrder.USAGE
         self._hierarchy = Hierarchy({}, {})
@@ -225,6 +230,11 @@ class Queues(QuotaPlugin):
             return self._usage.next_queue(set(requests))
         chosen = next_queue(self._tree, dict(requests), self._free()) if self._order is QueueOrder.DRF else None
         return chosen or self._tree.next_queue(set(requests))
+
+    def group_share(self, group: PodGroup) -> float:
+        self._read_queues()
+        allocated, capacity = self._tree.usage(group.key).allocated, self.handle.nodes.table()
+        return float(dominant_share(allocated, {r: int(capacity.allocatable(r).sum()) for r in allocated}))
 
     def _free(self) -> Amounts:
         nodes = self.handle.nodes.table()

@@ -169,6 +169,10 @@ class QueueTree:
         """Return the allocated amounts of the queue and all queues below it."""
         return self._nodes[queue].allocated
 
+    def usage(self, job: Hashable) -> Usage:
+        """Return the usage of a job; nothing for an unknown one."""
+        return self._jobs.get(job, ("", Usage()))[1]
+
     def requested(self, queue: str) -> Mapping[str, int]:
         """Return the allocated and pending amounts of the subtree, as far as its capabilities allow."""
         return self._nodes[queue].demand

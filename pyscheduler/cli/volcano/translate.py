@@ -120,16 +120,21 @@ def _queues(plugin: VolcanoPlugin, draft: Draft) -> Iterable[str]:
 
 
 def _drf(plugin: VolcanoPlugin, draft: Draft) -> Iterable[str]:
-    """Translate the order of queues; that of the jobs in a queue has no counterpart."""
-    if plugin.flags.get("enableHierarchy") is not True:
-        text = "Jobs of one priority and queue are served by the time at which they became pending."
-        draft.add("plugin drf", Result.MISSING, text)
-        return ()
+    """Translate the order of the jobs in a queue, and that of queues."""
+    has_hierarchy, orders_jobs = plugin.flags.get("enableHierarchy") is True, plugin.enables("enableJobOrder")
+    if not has_hierarchy and not orders_jobs:
+        draft.add("plugin drf", Result.MISSING, "It has no other effect than an order.")
+        return ("enableJobOrder",)
     draft.enable("Queues")
     draft.enable("PodGroups")
-    draft.set_args("Queues", {"queueOrder": "drf"})
-    draft.add("plugin drf", Result.DIFFERS, "Queues are ordered by dominant shares, the jobs in a queue by time.")
-    return ("enableHierarchy",)
+    args = ({"queueOrder": "drf"} if has_hierarchy else {}) | ({"jobOrder": "drf"} if orders_jobs else {})
+    draft.set_args("Queues", args)
+    jobs = "The jobs of a queue are ordered by dominant shares" if orders_jobs else "Jobs are ordered by time"
+    text = f"{jobs}, and so are queues." if has_hierarchy and orders_jobs else f"{jobs}."
+    if has_hierarchy and not orders_jobs:
+        text = "Queues are ordered by dominant shares, the jobs in a queue by time."
+    draft.add("plugin drf", Result.DIFFERS, text)
+    return "enableHierarchy", "enableJobOrder"
 
 
 def _predicates(plugin: VolcanoPlugin, draft: Draft) -> Iterable[str]:

@@ -9,6 +9,7 @@ import msgspec
 
 from pyscheduler.api.handle import DryRuns, Handle
 from pyscheduler.api.pod import Pod
+from pyscheduler.api.queued import QueuedPod
 from pyscheduler.core.framework.evictions import Evictions
 from pyscheduler.core.framework.object_store import ObjectStore
 from pyscheduler.core.framework.pod_indexer import PodIndexer
@@ -20,6 +21,22 @@ from pyscheduler.core.queue.nominator import Nominator
 from pyscheduler.core.state.cluster import ClusterState
 
 T = TypeVar("T")
+
+
+class GatedPods:
+    """Gating plugins of pending pods by UID. Without a queue, no pod is gated."""
+
+    def __init__(self) -> None:
+        self._find: Callable[[str], QueuedPod | None] | None = None
+
+    def use(self, find: Callable[[str], QueuedPod | None]) -> None:
+        """Read from the queue, which is built after the handle; `find` returns the pending pod of a UID."""
+        self._find = find
+
+    def plugin_of(self, uid: str) -> str:
+        """Return the name of the gating plugin, or ""."""
+        queued = None if self._find is None else self._find(uid)
+        return "" if queued is None else queued.gating_plugin
 
 
 class CoreHandle(msgspec.Struct, frozen=True, eq=False):
@@ -34,6 +51,7 @@ class CoreHandle(msgspec.Struct, frozen=True, eq=False):
     dry_runs: DryRuns
     activated: PluginRequests
     api_dispatcher: PluginApiCalls
+    gated: GatedPods
     shared_by_factory: dict[Callable[[Handle], Any], Any] = msgspec.field(default_factory=dict)
 
     def shared(self, factory: Callable[[Handle], T]) -> T:
@@ -44,6 +62,9 @@ class CoreHandle(msgspec.Struct, frozen=True, eq=False):
 
     def activate(self, pods: Iterable[Pod]) -> None:
         self.activated.add(pods)
+
+    def gating_plugin(self, pod: Pod) -> str:
+        return self.gated.plugin_of(pod.uid)
 
 
 def build_handle(state: ClusterState, nominator: Nominator, profiles: Mapping[str, Profile]) -> CoreHandle:
@@ -58,6 +79,7 @@ def build_handle(state: ClusterState, nominator: Nominator, profiles: Mapping[st
         dry_runs=DryRunner(profiles, state, nominator),
         activated=PluginRequests(),
         api_dispatcher=PluginApiCalls(),
+        gated=GatedPods(),
     )
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 
 from msgspec.structs import replace
@@ -23,6 +23,7 @@ from pyscheduler.core.framework.plugin_failure import PluginFailed
 from pyscheduler.core.pod_groups import subgroups
 from pyscheduler.core.pod_groups.members import POD_GROUP, QUOTA, SINGLE_POD, D, PodGroupStates, T
 from pyscheduler.core.pod_groups.pod_group_state import PodGroupState
+from pyscheduler.core.pod_groups.queue_gate import QUEUE_GATE
 from pyscheduler.core.pod_groups.subgroups import SubgroupKeys
 
 _CAPACITY = Action.ADD | Action.DELETE | Action.UPDATE_NODE_ALLOCATABLE
@@ -69,6 +70,8 @@ class PodGroupManager(PodGroupStates):
             return f"pod group {key} has only {short} that it needs"
         if (awaited := self._awaited.get(key)) is not None:
             return f"pod group {key} waits for the binding of {awaited.name}, which was refused before"
+        if key in self.gate_removals:
+            return f"queue {self.queue_of(requirements)} admits the pod; its gate {QUEUE_GATE} is being removed"
         if (quota := self.quota) is None:
             return ""
         return self._call(f"plugin {quota.name} failed", quota, QUOTA, quota.unavailable, requirements)
@@ -126,10 +129,15 @@ class PodGroupManager(PodGroupStates):
         """Return why the group's queue may not allocate this much more, "" if it may or there are no queues."""
         if (quota := self.quota) is None:
             return ""
-        self.report_usage()
         failed = f"plugin {quota.name} failed"
-        exceeded = self._call(failed, quota, QUOTA, quota.exceeded, group, dict(request))
-        return exceeded or self.exceeded_limit(group, request)
+        with self._own_reservation_left_out(group):
+            self.report_usage()
+            exceeded = self._call(failed, quota, QUOTA, quota.exceeded, group, dict(request))
+            return exceeded or self.exceeded_limit(group, request)
+
+    def _own_reservation_left_out(self, group: PodGroup) -> AbstractContextManager[None]:
+        """Leave out within a `with` block what is reserved for the group: it is part of what it requests."""
+        return self.usage.without_reserved(group.key) if group.key in self.usage.reserved else nullcontext()
 
     def exceeded_limit(self, group: PodGroup, request: Mapping[str, int]) -> str:
         """Return which limit of its users the group exceeds with this request, "" if none."""
@@ -157,21 +165,42 @@ class PodGroupManager(PodGroupStates):
         self.report_usage()
         return "" if self.quota is None else self._call("", self.quota, QUOTA, self.quota.next_queue, requests)
 
+    @property
+    def orders_groups(self) -> bool:
+        """True if the groups of a queue are ordered by their shares."""
+        return self.quota is not None and self.quota.orders_groups
+
+    def is_ordered_by_share(self, group: PodGroup) -> bool:
+        """Return True if the groups of this one's queue are ordered by their shares: not those of a strict order."""
+        return self.orders_groups and not self.has_strict_order(self.queue_of(group))
+
+    def group_share(self, key: PodGroupKey) -> float:
+        """Return the key by which the group is ordered within its queue and priority; 0 for all in other orders."""
+        group = self.requirements(key) if self.orders_groups and key in self._groups else None
+        if not isinstance(group, PodGroup) or not self.is_ordered_by_share(group):
+            return 0.0
+        self.report_usage()
+        return self.call_quota(0.0, lambda quota: quota.group_share(group))
+
     def has_strict_order(self, queue: str) -> bool:
         """Return True if the first group of the queue that cannot be scheduled holds back the others."""
         return self.quota is not None and self._call(False, self.quota, QUOTA, self.quota.has_strict_order, queue)
 
     def is_within_share(self, group: PodGroup, request: Mapping[str, int]) -> bool:
         """Return True if the group's queue would not be above its share with this request, or there are no queues."""
-        self.report_usage()
-        quota = self.quota
-        return quota is None or self._call(True, quota, QUOTA, quota.is_within_share, group, dict(request))
+        if (quota := self.quota) is None:
+            return True
+        with self._own_reservation_left_out(group):
+            self.report_usage()
+            return self._call(True, quota, QUOTA, quota.is_within_share, group, dict(request))
 
     def may_reclaim(self, group: PodGroup, request: Mapping[str, int]) -> bool:
         """Return True if the group's queue may evict pods of other queues for the request."""
-        self.report_usage()
-        quota = self.quota
-        return quota is not None and self._call(False, quota, QUOTA, quota.may_reclaim, group, dict(request))
+        if (quota := self.quota) is None:
+            return False
+        with self._own_reservation_left_out(group):
+            self.report_usage()
+            return self._call(False, quota, QUOTA, quota.may_reclaim, group, dict(request))
 
     def take_quota_changes(self) -> bool:
         """Return True if the usage of a group, or what limits the queues, has changed since the last call."""
@@ -234,13 +263,15 @@ class PodGroupManager(PodGroupStates):
                 self._reported.set(key, None)
                 continue
             state = self._groups[key]
-            allocated, pending = usage.reported(self.usage.reserved.get(key, {}))
-            if key in self.usage.too_large or state.requirements is not group or not self._has_minimum(group, state):
+            may_start = state.requirements is group and self._has_minimum(group, state)
+            reserved: Mapping[str, int] = self.usage.reserved.get(key, {}) if may_start else {}
+            allocated, pending = usage.reported(reserved)
+            if key in self.usage.too_large or not may_start:
                 pending = {}  # no share is kept for a group that cannot start
-            is_started = bool(state.placed)
-            self._queues_in_use.set(group, is_used=is_started)
+            is_started = bool(state.placed or reserved)
+            self._queues_in_use.set(group, is_used=bool(state.placed))
             if group.accounts:
-                self._call(None, quota, QUOTA, quota.set_placed, group, len(state.placed))
+                self._call(None, quota, QUOTA, quota.set_placed, group, len(state.placed) or int(is_started))
             self._call(None, quota, QUOTA, quota.set_usage, group, allocated, pending)
             self._reported.set(key, (group.queue, allocated, pending, is_started, group.accounts))
 

@@ -17,6 +17,7 @@ from pyscheduler.api.pod_group_plugins import PodGroupPlugin, QuotaPlugin
 from pyscheduler.core.framework.plugin_failure import PluginFailed, raise_plugin_failed
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.core.pod_groups.pod_group_state import PodGroupState
+from pyscheduler.core.pod_groups.queue_gate import GateRemovals, is_admitted
 from pyscheduler.core.pod_groups.usage import QueuesInUse, ReportedUsage, UsageByGroup
 
 T = TypeVar("T")
@@ -44,6 +45,7 @@ class PodGroupStates:
         """UIDs of pods that an object has moved to another group, and the queue has not yet."""
         self._awaited: dict[PodGroupKey, Pod] = {}
         """Members that have to be bound before others of their groups, since their bindings were refused before."""
+        self.gate_removals = GateRemovals()
         self.quota: QuotaPlugin | None = None
         """The plugin that divides the cluster among queues, or None."""
         self.usage, self._reported = UsageByGroup(), ReportedUsage()
@@ -128,8 +130,18 @@ class PodGroupStates:
             if known is not None:
                 self.usage.remove(key, known, placed=was_placed)
             self.usage.add(key, pod, placed=is_placed)
+            self._set_gate(key, known, pod, is_placed=is_placed)
         if is_new_signature:
             self._set_signature(group, known, pod)
+
+    def _set_gate(self, key: PodGroupKey, known: Pod | None, pod: Pod, *, is_placed: bool) -> None:
+        """Record that the gate of a pod was removed, now or before the scheduler started: its quota is kept for it."""
+        if self.gate_removals and not pod.spec.scheduling_gates:
+            self.gate_removals.end(key, pod.uid)
+        if is_placed:
+            self.usage.unreserve(key, pod)
+        elif known is None and is_admitted(pod) and pod.scheduler_name in self._plugins:
+            self.usage.reserve_more(key, pod)
 
     def _set_signature(self, group: PodGroupState, known: Pod | None, pod: Pod) -> None:
         """Invalidate the requirements of a group with a new pod, or a pod with another signature."""
@@ -150,8 +162,11 @@ class PodGroupStates:
             return
         group = self._groups[key]
         pod = group.pods.pop(uid, None)
+        self.gate_removals.end(key, uid)
         if pod is not None:
             if self.quota is not None:
+                if uid not in group.placed:
+                    self.usage.unreserve(key, pod)
                 self.usage.remove(key, pod, placed=uid in group.placed)
             group.placed.discard(uid)
         else:

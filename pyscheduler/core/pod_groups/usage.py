@@ -92,6 +92,29 @@ class UsageByGroup:
         elif self.reserved.pop(key, None) is not None:
             self.touch(key)
 
+    def reserve_more(self, key: PodGroupKey, pod: Pod) -> None:
+        """Count another pending pod of a group as allocated."""
+        reserved = self.reserved.setdefault(key, Counter())
+        reserved.update(pod.requests.effective)
+        self.touch(key)
+
+    def unreserve(self, key: PodGroupKey, pod: Pod) -> None:
+        """Drop a pod from what is reserved for its group, if anything is."""
+        reserved = self.reserved.get(key)
+        if reserved is not None:
+            reserved.subtract(pod.requests.effective)
+            self.reserve(key, +reserved)  # without amounts below 1
+
+    @contextmanager
+    def without_reserved(self, key: PodGroupKey) -> Iterator[None]:
+        """Leave out what is reserved for a group within a `with` block."""
+        reserved = self.reserved.get(key)
+        self.reserve(key, None)
+        try:
+            yield
+        finally:
+            self.reserve(key, reserved)
+
     def add(self, key: PodGroupKey, pod: Pod, *, placed: bool) -> None:
         """Add a pod of a group."""
         usage = self._groups.get(key)

@@ -53,7 +53,10 @@ class ActiveByQueue:
         """Add a pod that is not in yet, as the latest arrival of its queue."""
         queue, uid = self._queue_of(queued), queued.pod.uid
         if queue not in self._by_queue:
-            self._by_queue[queue] = ActiveQueue(self._sort, self._instrument, {})
+            first = _by_share if self._groups.orders_groups else None
+            self._by_queue[queue] = ActiveQueue(self._sort, self._instrument, {}, first)
+        if isinstance(queued, QueuedPodGroup) and self._groups.orders_groups:
+            queued.share = self._groups.group_share(queued.key)
         self._by_queue[queue].add(queued)
         self.entries[uid] = queue
         self._index[uid] = self
@@ -113,6 +116,13 @@ class ActiveByQueue:
         first = self._by_queue[queue].first()
         assert first is not None, "no queue is empty"
         return by_priority_and_time(first)
+
+
+def _by_share(queued: QueuedPod) -> tuple[int, float]:
+    """Return the sort key that precedes that of QueueSort."""
+    if not isinstance(queued, QueuedPodGroup):
+        return -queued.pod.priority, 0.0
+    return -queued.pod.priority, -1.0 if queued.is_incomplete else queued.share
 
 
 class _FirstRequests(Mapping[str, dict[str, int]]):

@@ -17,6 +17,7 @@ from pyscheduler.core.framework.plugin_calls import call_guarded
 from pyscheduler.core.framework.plugin_failure import PluginFailed, raise_plugin_failed
 from pyscheduler.core.framework.result_checks import check_result
 from pyscheduler.core.instrument import SUCCESS, Instrument
+from pyscheduler.core.pod_groups.queue_gate import has_only_queue_gate, without_gates
 from pyscheduler.core.queue.rejections import shared
 from pyscheduler.core.queue.unschedulable import GateObject
 
@@ -26,8 +27,12 @@ PRE_ENQUEUE = "PreEnqueue"
 class Gates:
     """PreEnqueue plugins by scheduler name."""
 
-    def __init__(self, plugins: Mapping[str, Sequence[PreEnqueuePlugin]], instrument: Instrument) -> None:
+    def __init__(
+        self, plugins: Mapping[str, Sequence[PreEnqueuePlugin]], instrument: Instrument, *, has_queues: bool = False
+    ) -> None:
+        """Create the gates. With `has_queues`, a pod is admitted that only its queue still gates."""
         self._plugins = plugins
+        self._has_queues = has_queues
         self._orders: dict[tuple[str, str], Sequence[PreEnqueuePlugin]] = {}
         """Plugins in calling order for gated pods, by profile and by the plugin that gated the pod last."""
         self._instrument = instrument
@@ -68,13 +73,14 @@ class Gates:
         gate, *_ = self._gate_first(queued.pod.scheduler_name, queued.gating_plugin)
         if gate.name != queued.gating_plugin:
             return False
+        pod = self._as_read_by_plugins(queued.pod)
         try:
-            key = call_guarded(gate.name, "GateKey", gate.gate_key, queued.pod)
+            key = call_guarded(gate.name, "GateKey", gate.gate_key, pod)
             if key is None:
-                return call_guarded(gate.name, PRE_ENQUEUE, gate.pre_enqueue, queued.pod) is not None
+                return call_guarded(gate.name, PRE_ENQUEUE, gate.pre_enqueue, pod) is not None
             gated = gate_results.get((id(gate), key))
             if gated is None:
-                rejection = call_guarded(gate.name, PRE_ENQUEUE, gate.pre_enqueue, queued.pod)
+                rejection = call_guarded(gate.name, PRE_ENQUEUE, gate.pre_enqueue, pod)
                 gated = gate_results[id(gate), key] = rejection is not None
             return gated
         except PluginFailed:
@@ -87,6 +93,10 @@ class Gates:
             return call_guarded(gate.name, "GateObject", gate.gate_object, queued.pod)
         except PluginFailed:
             return None
+
+    def _as_read_by_plugins(self, pod: Pod) -> Pod:
+        """Return the pod, without the gate that its queue removes if it has no other one."""
+        return without_gates(pod) if self._has_queues and has_only_queue_gate(pod) else pod
 
     def _gate_first(self, profile: str, gate: str) -> Sequence[PreEnqueuePlugin]:
         plugins = self._orders.get((profile, gate))
@@ -104,7 +114,8 @@ class Gates:
         self, plugins: Sequence[PreEnqueuePlugin], queued: QueuedPod, observer: CallObserver | None
     ) -> Code | None:
         """Return the status code of the first plugin that gates the pod, or None."""
-        pod, spec = queued.pod, queued.pod.spec
+        pod = self._as_read_by_plugins(queued.pod)
+        spec = pod.spec
         for plugin in plugins:
             if (field := plugin.pre_enqueue_field) and observer is None and not getattr(spec, field):
                 continue

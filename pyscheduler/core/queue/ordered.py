@@ -234,9 +234,12 @@ class OrderedPods:
 class ActiveQueue(OrderedPods):
     """kube-scheduler's activeQ; pods with equal sort keys are in the order of their arrival."""
 
-    def __init__(self, sort: QueueSortPlugin, instrument: Instrument, index: TierIndex) -> None:
+    def __init__(
+        self, sort: QueueSortPlugin, instrument: Instrument, index: TierIndex, first: SortKey | None = None
+    ) -> None:
+        """Sort by the plugin, or by the key `first` before."""
         super().__init__(
-            key=sort.sort_key,
+            key=sort.sort_key if first is None else lambda queued: (first(queued), sort.sort_key(queued)),
             fallback=by_priority_and_time,
             failed=lambda error: instrument.plugin_failed(sort.name, QUEUE_SORT, error),
             index=index,

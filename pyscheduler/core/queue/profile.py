@@ -24,3 +24,5 @@ class QueueProfile:
     """Scopes of the pod fields that a plugin's hints read, by plugin name; other hints are called for each pod."""
     orders_queues: bool = False
     """True if a Quota plugin chooses the queue that is served next."""
+    has_queues: bool = False
+    """True if there is a Quota plugin, which removes the scheduling gate of queues."""

@@ -93,7 +93,7 @@ class SchedulingQueue(QueueContents):
         self._events = EventEvaluator(
             {name: Hints(each.events_to_register, instrument, each.hint_scopes) for name, each in profiles.items()}
         )
-        self.gates = Gates({name: profile.pre_enqueue for name, profile in profiles.items()}, instrument)
+        self.gates = Gates({n: p.pre_enqueue for n, p in profiles.items()}, instrument, has_queues=first.has_queues)
         self._backoff_policy = backoff
         self._tiers = Tiers(first, instrument, self._events.scope_of, self.gates.gate_object, self._groups, previous)
         self.tier_of = self._tiers.index
@@ -235,17 +235,15 @@ class SchedulingQueue(QueueContents):
     def _replay(self, queued: QueuedPod) -> QueueingStrategy:
         """Return the effect of the events since the pod was popped, now that its rejectors are set."""
         events = self._in_flight.events_since_start(queued.pod.uid)
-        if events is None or not (queued.unschedulable_plugins or queued.pending_plugins):
+        if events is None or not queued.rejectors:
             return _AFTER_BACKOFF
         strategy = _SKIP
         for event in events:
             how = self._events.strategy(queued, event)
-            if how is QueueingStrategy.IMMEDIATELY:
+            if how is _IMMEDIATELY or (how is _AFTER_BACKOFF and not queued.pending_plugins):
                 return how
             if how is _AFTER_BACKOFF:
                 strategy = how
-                if not queued.pending_plugins:
-                    break
         return strategy
 
     # Pod groups
@@ -302,6 +300,11 @@ class SchedulingQueue(QueueContents):
             self._requeue_or_hold(group, _IMMEDIATELY, labels.POD_GROUP_CHANGED, now)
         elif group.members:
             self._requeue_rejected(group, rejected, pending, now)
+        self._in_flight.done(group.pod.uid)
+
+    def end_admission(self, group: QueuedPodGroup, now: float) -> None:
+        """End the attempt of a pod group whose queue has admitted it: it is held until its gates are removed."""
+        self._requeue_or_hold(group, _IMMEDIATELY, labels.POD_GROUP_CHANGED, now)
         self._in_flight.done(group.pod.uid)
 
     def hold(self, queued: QueuedPod) -> None:

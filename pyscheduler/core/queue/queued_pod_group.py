@@ -37,6 +37,8 @@ class QueuedPodGroup(QueuedPod):
     """True if the last attempt failed because the group would delay the one for which nodes are reserved."""
     lacks_room: bool = False
     """True if the last attempt failed for lack of room, so that nodes may be reserved for the group."""
+    share: float = 0.0
+    """Key by which a Quota plugin orders the groups of a queue, computed when the group became ready last."""
     arrival: int = field(default_factory=count().__next__)
     """Number of the entry in the order in which they came."""
     insufficient: tuple[tuple[str, int], ...] = ()
@@ -94,10 +96,15 @@ class QueuedPodGroup(QueuedPod):
             self.pod = _stand_in(self.pod.uid, self.key, lowest, priority)
 
     @property
-    def order(self) -> tuple[int, float, int]:
+    def order(self) -> tuple[int, float, float, int]:
         """Sort key of groups: failures do not change it, and incomplete groups are first in their priority."""
         first = math.inf if self.initial_attempt is None else self.initial_attempt
-        return -self.pod.priority, 0.0 if self.timestamp == 0.0 else first, self.arrival
+        return -self.pod.priority, *((-1.0, 0.0) if self.is_incomplete else (self.share, first)), self.arrival
+
+    @property
+    def is_incomplete(self) -> bool:
+        """True if some pods of the group have a node, but fewer than it needs."""
+        return self.timestamp == 0.0
 
     @property
     def title(self) -> str:

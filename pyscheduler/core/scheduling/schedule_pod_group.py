@@ -19,6 +19,7 @@ matter.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import islice
 
 from msgspec.structs import replace
 
@@ -31,10 +32,12 @@ from pyscheduler.core.framework.plugin_failure import PluginFailed, is_external
 from pyscheduler.core.pod_groups import backfill, kubernetes_texts
 from pyscheduler.core.pod_groups.conditions import report_group
 from pyscheduler.core.pod_groups.extension_points import PostFilterOutcome, run_pod_group_post_filter
+from pyscheduler.core.pod_groups.manager import PodGroupManager
 from pyscheduler.core.pod_groups.members import SINGLE_POD
 from pyscheduler.core.pod_groups.min_resources import missing_resources
 from pyscheduler.core.pod_groups.placement import PlacementSearch
 from pyscheduler.core.pod_groups.preemption import GroupPreemption, GroupPreemptionSearch, of_nomination
+from pyscheduler.core.pod_groups.queue_admission import admit, admitted_members, gated_members, reserve_admitted
 from pyscheduler.core.pod_groups.quota_waits import Permission
 from pyscheduler.core.pod_groups.refused_binding import refused_before
 from pyscheduler.core.pod_groups.reservation import RESERVATION
@@ -73,9 +76,9 @@ def schedule_pod_group(context: Context, queued: QueuedPodGroup, now: float) -> 
     context.groups.usage.reserve(queued.key, None)
     for member in queued.members.values():
         member.attempts, member.last_attempt = member.attempts + 1, now
-    search = placement_search(context, group, now)
+    search, admitted = placement_search(context, group, now), list[Pod]()
     try:
-        waits = _place(context, search, group, queued, now)
+        waits = _place(context, search, group, queued, now, admitted)
     except BaseException as error:
         search.undo()
         if is_external(error):
@@ -84,6 +87,8 @@ def schedule_pod_group(context: Context, queued: QueuedPodGroup, now: float) -> 
         failed = Failure.error(f"the attempt failed: {error!r}")
         search.fail(queued.members, failed)
         waits = {}
+    if admitted:
+        return [*admit(context, group, queued, admitted, now)]
     _bind_refused_member_first(context, group, search)
     placed = search.placed
     if len(placed) == len(queued.members):
@@ -94,6 +99,7 @@ def schedule_pod_group(context: Context, queued: QueuedPodGroup, now: float) -> 
         context.groups.usage.set_too_large(queued.key, is_too_large=_has_no_claim(context, group, queued))
     evictions = [] if placed or not failures else _run_preemption(context, group, queued, failures, now)
     if context.groups.quota is not None:
+        reserve_admitted(context, queued, failures)
         failures = backfill.end_attempt(context, group, queued, failures, now, may_start=bool(placed or evictions))
         refused = [] if placed or evictions else _refused_by_queue(context, group, queued, failures)
         context.quota_waits.end_attempt(queued, group, refused)
@@ -126,8 +132,13 @@ def _start_whole_group(
     return commands
 
 
-def _place(context: Context, search: PlacementSearch, group: PodGroup, queued: QueuedPodGroup, now: float) -> Waits:
-    """Place the members and run Permit. Otherwise none is placed, and the search has the reasons."""
+def _place(
+    context: Context, search: PlacementSearch, group: PodGroup, queued: QueuedPodGroup, now: float, admitted: list[Pod]
+) -> Waits:
+    """Place the members and run Permit. Otherwise none is placed, and the search has the reasons.
+
+    If gates are to be removed before, their members are added to `admitted`, and none is placed.
+    """
     groups = context.groups
     if group.error:
         search.fail(queued.members, Failure.error(group.error))
@@ -141,19 +152,61 @@ def _place(context: Context, search: PlacementSearch, group: PodGroup, queued: Q
     if groups.quota is not None and (exceeded := groups.exceeded(group, groups.needed(group, queued.pods))):
         search.fail(queued.members, quota_exceeded(groups.quota_name, exceeded))
         return {}
+    gated = gated_members(queued) if groups.quota is not None else []
+    if gated:
+        admitted += admitted_members(context, group, queued.pods, gated)
+    if admitted:
+        return {}
     missing = missing_resources(context, group, queued.pod.priority) if group.min_resources else ""
     plugin = context.profiles[queued.pod.scheduler_name].pod_group
     if missing and plugin is not None:
         text = f"pod group {group.key} needs {missing}"
         search.fail(queued.members, Failure(text, UNSCHEDULABLE, frozenset({plugin.name}), nominate=""))
         return {}
-    if not search.run(queued.members.values()):
+    if not _run_search(search, group, queued, gated, groups):
         return {}
     has_reservation = context.reservations.current is not None
     if has_reservation and (reason := backfill.check_reservation(context, queued, search, now)):
         search.fail(queued.members, room_reserved(RESERVATION, reason))
         return {}
     return _run_permit_plugins(context, search, group)
+
+
+def _run_search(
+    search: PlacementSearch, group: PodGroup, queued: QueuedPodGroup, gated: Sequence[Pod], groups: PodGroupManager
+) -> bool:
+    """Place the members that are not gated. Return True if enough are placed."""
+    if not gated:
+        return (
+            _run_without_surplus(search, group, queued, groups)
+            if groups.is_ordered_by_share(group)
+            else (search.run(queued.members.values()))
+        )
+    held = {pod.uid: quota_exceeded(groups.quota_name, groups.exceeded(group, pod.requests.effective)) for pod in gated}
+    is_placed = len(held) < len(queued.members) and search.run(
+        member for uid, member in queued.members.items() if uid not in held
+    )
+    search.failures.update(held)
+    return is_placed
+
+
+def _run_without_surplus(
+    search: PlacementSearch, group: PodGroup, queued: QueuedPodGroup, groups: PodGroupManager
+) -> bool:
+    """Place the minimum, or one member above it, so that the other groups of the queue are served in between."""
+    members = queued.members
+    if group.min_count_by_role or group.subgroups or len(members) == 1:
+        return search.run(members.values())
+    needed, equal = groups.needed_count(group), len({each.pod.signature for each in members.values()}) == 1
+    is_placed = search.run(islice(members.values(), needed) if equal else members.values())
+    while len(search.placed) > needed:
+        search.forget(search.placed[-1])
+    if equal and search.failures and not search.is_failed_as_a_whole:
+        failure = next(iter(search.failures.values()))
+        search.failures = {uid: search.failures.get(uid, failure) for uid in members}
+    elif search.is_failed_as_a_whole and search.failures:
+        search.fail(members, next(iter(search.failures.values())))
+    return is_placed
 
 
 def _run_permit_plugins(context: Context, search: PlacementSearch, group: PodGroup) -> Waits:

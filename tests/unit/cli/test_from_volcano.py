@@ -76,7 +76,10 @@ def test_default_configuration() -> None:
             "postFilter": NO_PREEMPTION,
             "multiPoint": {"enabled": [{"name": "PodGroups"}, {"name": "Queues"}, {"name": "BinPack", "weight": 1}]},
         },
-        "pluginConfig": [{"name": "BinPack", "args": CPU_AND_MEMORY}],
+        "pluginConfig": [
+            {"name": "Queues", "args": {"jobOrder": "drf"}},
+            {"name": "BinPack", "args": CPU_AND_MEMORY},
+        ],
     }
     assert rows(DEFAULT) == {
         "action enqueue": Result.DIFFERS,
@@ -89,7 +92,7 @@ def test_default_configuration() -> None:
         "gang: enablePreemptable: false": Result.DIFFERS,
         "plugin conformance": Result.DIFFERS,
         "plugin overcommit": Result.MISSING,
-        "plugin drf": Result.MISSING,
+        "plugin drf": Result.DIFFERS,
         "drf: enablePreemptable: false": Result.MISSING,
         "plugin predicates": Result.BUILT_IN,
         "plugin proportion": Result.DIFFERS,
@@ -260,7 +263,9 @@ def test_without_nodeorder_no_score_of_kube_scheduler_counts() -> None:
         pytest.param(
             "- name: proportion\n  enableHierarchy: true", ("proportion: enableHierarchy: true", "built in"), id="tree"
         ),
+        pytest.param("- name: drf", ("plugin drf", "differs"), id="DRF"),
         pytest.param("- name: drf\n  enableHierarchy: true", ("plugin drf", "differs"), id="HDRF"),
+        pytest.param("- name: drf\n  enableJobOrder: false", ("plugin drf", "missing"), id="DRF without order"),
         pytest.param("- name: pdb", ("plugin pdb", "built in"), id="pdb"),
         pytest.param(
             "- name: overcommit\n  arguments: {overcommit-factor: 1.2}",
@@ -333,3 +338,17 @@ def test_command_writes_the_configuration_and_the_table(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["config", "from-volcano", str(file), "--scheduler-name", "batch"])
     assert loads(result.stdout).profiles[0].scheduler_name == "batch"
     assert re.search(r"^plugin overcommit +missing +No job waits", result.stderr, re.M)
+
+
+@pytest.mark.parametrize(
+    ("plugin", "expected"),
+    [
+        ("- name: drf", {"jobOrder": "drf"}),
+        ("- name: drf\n  enableHierarchy: true", {"queueOrder": "drf", "jobOrder": "drf"}),
+        ("- name: drf\n  enableHierarchy: true\n  enableJobOrder: false", {"queueOrder": "drf"}),
+    ],
+    ids=["jobs", "jobs and queues", "queues"],
+)
+def test_order_by_dominant_shares(plugin: str, expected: dict[str, str]) -> None:
+    [args] = [each["args"] for each in profile(conf(plugin))["pluginConfig"] if each["name"] == "Queues"]
+    assert args == expected
