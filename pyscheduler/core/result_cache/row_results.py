@@ -57,6 +57,15 @@ class RowResults:
         self._fitting_rows: Rows | slice | None = None
         """The feasible rows; None if they are to be listed again."""
 
+    def copy_without(self, plugins: frozenset[str]) -> RowResults:
+        """Return results for pods that all plugins but these sign alike; those of `plugins` are stale."""
+        twin = RowResults.__new__(RowResults)
+        twin.__dict__.update(self.__dict__)
+        twin.filters, twin.scores, twin.feasible = self.filters.copy(), self.scores.copy(), self.feasible.copy()
+        twin._dirty_rows = None
+        twin._invalidate_plugins(plugins)
+        return twin
+
     @property
     def bytes(self) -> int:
         """Memory of all columns in bytes."""
@@ -82,9 +91,12 @@ class RowResults:
             return  # no results yet
         readers = self._profile.readers_of_difference(last, signature)
         if readers:
-            self._signature_changed |= self.filters.invalidate_plugins(readers)
-            if self.scores.invalidate_plugins(readers):
-                self._dirty_rows = None
+            self._invalidate_plugins(readers)
+
+    def _invalidate_plugins(self, plugins: frozenset[str]) -> None:
+        self._signature_changed |= self.filters.invalidate_plugins(plugins)
+        if self.scores.invalidate_plugins(plugins):
+            self._dirty_rows = None
 
     # -- filter ------------------------------------------------------------------------------------------------------
 
