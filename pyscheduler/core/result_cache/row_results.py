@@ -59,10 +59,14 @@ class RowResults:
 
     def copy_without(self, plugins: frozenset[str]) -> RowResults:
         """Return results for pods that all plugins but these sign alike; those of `plugins` are stale."""
-        twin = RowResults.__new__(RowResults)
-        twin.__dict__.update(self.__dict__)
+        twin = RowResults(self._profile, self._state)
+        # Not by __dict__: CPython reads attributes more slowly once that has been used.
         twin.filters, twin.scores, twin.feasible = self.filters.copy(), self.scores.copy(), self.feasible.copy()
-        twin._dirty_rows = None
+        twin._signature, twin._size, twin._signature_changed = self._signature, self._size, self._signature_changed
+        twin._node_mark, twin._usage_mark = self._node_mark, self._usage_mark
+        twin._usage_dirty_rows = self._usage_dirty_rows
+        twin.feasible_count, twin._feasible_changed = self.feasible_count, self._feasible_changed
+        twin.excluded, twin._fitting_rows = self.excluded, self._fitting_rows
         twin._invalidate_plugins(plugins)
         return twin
 
