@@ -28,21 +28,13 @@ from pyscheduler.core.state.cluster import ClusterState
 class EquivalenceCache:
     """Cached results of one profile for the signatures of one group. After any exception drop it and reset `rows`."""
 
-    def __init__(
-        self,
-        profile: Profile,
-        state: ClusterState,
-        rows: RowResults | None = None,
-        pre_filter: PluginResultCache | None = None,
-        pre_score: PluginResultCache | None = None,
-    ) -> None:
-        """`rows` may be shared; `pre_filter` and `pre_score` may have results that hold for the group."""
+    def __init__(self, profile: Profile, state: ClusterState, rows: RowResults) -> None:
+        """Create a cache without results but those in `rows`, which it may share with others."""
         self._profile = profile
         self._signature: PodSignature | None = None
         self._state = state
-        self._pre_filter = pre_filter or PluginResultCache()
-        self._pre_score = pre_score or PluginResultCache()
-        self.rows = rows or RowResults(profile, state)
+        self._pre_filter, self._pre_score = PluginResultCache(), PluginResultCache()
+        self.rows = rows
         self._classes = ClassResults(profile, state)
         self._skipped_filters, self._skipped_scores = frozenset[str](), frozenset[str]()
         """Plugins that PreFilter and PreScore skipped."""
@@ -59,6 +51,18 @@ class EquivalenceCache:
         self._nodes_version = state.nodes_version
         self._objects_version = state.objects_version
         self._templates_version = state.placed.templates_version
+
+    def copy_without(self, plugins: frozenset[str], rows: RowResults) -> EquivalenceCache:
+        """Return a cache for a group that all plugins but these sign alike, with the results that hold for it too."""
+        twin = EquivalenceCache(self._profile, self._state, rows)
+        twin._signature = self._signature
+        twin._pre_filter, twin._pre_score = (
+            self._pre_filter.copy_without(plugins),
+            self._pre_score.copy_without(plugins),
+        )
+        twin._nodes_version, twin._objects_version = self._nodes_version, self._objects_version
+        twin._templates_version = self._templates_version
+        return twin
 
     @property
     def bytes(self) -> int:

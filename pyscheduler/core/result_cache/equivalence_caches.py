@@ -12,12 +12,11 @@ from collections.abc import Hashable, Iterator, Sequence
 from typing import NamedTuple
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
-from pyscheduler.api.plugin import UNSIGNABLE, Plugin
+from pyscheduler.api.plugin import UNSIGNABLE, Plugin, Reads
 from pyscheduler.api.pod import Pod, PodSignatureGroup
 from pyscheduler.core.framework.plugin_failure import raise_plugin_failed
-from pyscheduler.core.framework.profile import Profile
+from pyscheduler.core.framework.profile import Profile, reads_of
 from pyscheduler.core.result_cache.equivalence_cache import EquivalenceCache
-from pyscheduler.core.result_cache.plugin_result_cache import PluginResultCache, SharedResults
 from pyscheduler.core.result_cache.row_results import RowResults
 from pyscheduler.core.state.cluster import ClusterState
 
@@ -31,6 +30,7 @@ _OBJECTS = 20 * 1024
 """Estimated memory of a cache in addition to its columns."""
 MAX_NUMBERS = 1 << 15
 """Number of distinct signed values at which all are forgotten."""
+_STABLE = (Reads.OWN_NODE, Reads.ALL_NODES)
 
 
 class EquivalenceCaches:
@@ -50,7 +50,9 @@ class EquivalenceCaches:
         """Signed values of each number, one for each of the profile's signers."""
         self._unsignable: set[int] = set()
         """Numbers of signed values that include UNSIGNABLE."""
-        self._shared_pre_filter, self._shared_pre_score = SharedResults(state), SharedResults(state)
+        self._stable_signers = [i for i, plugin in enumerate(profile.signers) if reads_of(plugin) in _STABLE]
+        self._similar: dict[Hashable, int] = {}
+        """Number of the last new cache by what the plugins signed that do not read pods on nodes."""
         self._groups: WeakKeyDictionary[PodSignatureGroup, _Group] = WeakKeyDictionary()
         self._versioned = [
             i for i, plugin in enumerate(profile.signers) if type(plugin).signing_version is not Plugin.signing_version
@@ -82,7 +84,7 @@ class EquivalenceCaches:
         if cache is not None:
             self._caches.move_to_end(number)
             return cache
-        cache = self._caches[number] = self._new_cache(pod.signature.template, self._signed[number])
+        cache = self._caches[number] = self._new_cache(template, number)
         # All caches grow to about the same size; the oldest one has reached it.
         oldest = next(iter(self._caches.values()))
         shared = oldest.rows.bytes * len(self._rows) // len(self._caches)
@@ -98,15 +100,26 @@ class EquivalenceCaches:
         if cache is not None:
             cache.rows.reset()
 
-    def _new_cache(self, template: PodSignatureGroup, signed: Sequence[Hashable]) -> EquivalenceCache:
+    def _new_cache(self, template: PodSignatureGroup, number: int) -> EquivalenceCache:
+        """Return a cache with the results that hold for the template too of a cache for a similar one."""
+        signed = self._signed[number]
         key = (template.spec.priority or 0, *(signed[i] for i in self._row_signers))
         rows = self._rows.get(key)
-        if rows is None:
-            rows = self._rows[key] = RowResults(self._profile, self._state)
-        by_plugin = dict(zip((plugin.name for plugin in self._profile.signers), signed, strict=True))
-        pre_filter = PluginResultCache(self._shared_pre_filter, self._profile.pre_filter, by_plugin)
-        pre_score = PluginResultCache(self._shared_pre_score, self._profile.pre_score, by_plugin)
-        return EquivalenceCache(self._profile, self._state, rows, pre_filter, pre_score)
+        similar = self._similar.get(similarity := tuple([signed[i] for i in self._stable_signers]), -1)
+        self._similar[similarity] = number
+        if similar not in self._caches:
+            similar = next(reversed(self._caches), -1)
+        base = self._caches.get(similar)
+        if base is None:
+            rows = rows or RowResults(self._profile, self._state)
+            cache = EquivalenceCache(self._profile, self._state, rows)
+        else:
+            pairs = zip(self._profile.signers, signed, self._signed[similar], strict=True)
+            differing = frozenset([plugin.name for plugin, value, other in pairs if value != other])
+            rows = rows or base.rows.copy_without(differing)
+            cache = base.copy_without(differing, rows)
+        self._rows[key] = rows
+        return cache
 
     def _update_versions(self) -> None:
         """Let groups be signed again by the plugins that may sign them differently since nodes changed."""
@@ -126,6 +139,7 @@ class EquivalenceCaches:
             self._unsignable.clear()
             self._groups.clear()
             self._caches.clear()
+            self._similar.clear()
             before = None
         if before is None:
             signed = tuple([_sign(plugin, template) for plugin in self._profile.signers])

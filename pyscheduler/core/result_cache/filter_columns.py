@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence, Sized
-from typing import Never, TypeVar
+from typing import Never, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -82,6 +82,13 @@ class FilterColumn(CachedColumn):
         """Memory of the column in bytes."""
         return 0 if self._codes is None else self._codes.nbytes
 
+    def copy(self) -> Self:
+        twin = super().copy()
+        twin.unverified_rows = [*self.unverified_rows]
+        if self._codes is not None:
+            twin._codes = self._codes.copy()
+        return twin
+
     def invalidate(self, change: Change, rows: DirtyRows) -> bool:
         if change is USAGE and self.is_volatile and self.basis is not None:
             return False  # `FilterColumns.invalidate_keyed` compares the bases
@@ -145,6 +152,16 @@ class FilterColumns:
         self.statuses: list[Status] = [Status(Code.SUCCESS)]
         self._code_by_rejection: dict[tuple[str, Rejection], int] = {}
 
+    def copy(self) -> FilterColumns:
+        """Return columns with the same results, which change independently."""
+        twin = FilterColumns(self._state, self._plugins, self._evaluations)
+        twin.skipped, twin._size, twin._tally = self.skipped, self._size, self._tally
+        twin._first = None if self._first is None else self._first.copy()
+        twin.statuses, twin._code_by_rejection = [*self.statuses], {**self._code_by_rejection}
+        twin._set_active([column.copy() for column in self._active])
+        twin._columns = {column.plugin.name: column for column in twin._active}
+        return twin
+
     @property
     def is_stable(self) -> bool:
         """True if results change only in rows where something happened."""
@@ -178,14 +195,17 @@ class FilterColumns:
         before, self.skipped = self.skipped, skipped
         if before is not None and skipped & self._names == before & self._names:
             return False
-        active_before = self._active
-        self._active = [self._column(p) for p in self._plugins if p.name not in skipped]
-        for column in self._active:
-            column.all_stale |= column not in active_before  # columns of skipped plugins are not invalidated
-        self._columns_by_change = columns_by_change(self._active)
-        self.keyed = [column for column in self._active if column.is_keyed]
-        self.reads_own_node = not any(column.reach[NODE] is Scope.EVERYWHERE for column in self._active)
+        active = [self._column(p) for p in self._plugins if p.name not in skipped]
+        for column in active:
+            column.all_stale |= column not in self._active  # columns of skipped plugins are not invalidated
+        self._set_active(active)
         return True
+
+    def _set_active(self, columns: list[FilterColumn]) -> None:
+        self._active = columns
+        self._columns_by_change = columns_by_change(columns)
+        self.keyed = [column for column in columns if column.is_keyed]
+        self.reads_own_node = not any(column.reach[NODE] is Scope.EVERYWHERE for column in columns)
 
     def resize(self, n: int) -> None:
         """Extend the columns to `n` rows; new rows are STALE."""

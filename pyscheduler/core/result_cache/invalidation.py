@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from functools import cache
-from typing import Protocol
+from typing import Protocol, Self
 
 from pyscheduler.api.plugin import Reads
 from pyscheduler.kernels import Rows
@@ -94,6 +94,14 @@ class CachedColumn:
         self.all_stale = True
         """True if no result is valid any more."""
 
+    def copy(self) -> Self:
+        """Return a column with the same results, which change independently."""
+        cls: type = type(self)
+        twin = object.__new__(type(self))
+        for name in _slots(cls):
+            setattr(twin, name, getattr(self, name))
+        return twin
+
     def invalidate(self, change: Change, rows: DirtyRows) -> bool:
         """Invalidate what the change makes stale. Return True if that extends beyond `rows`."""
         reach = self.reach[change]
@@ -107,3 +115,8 @@ class CachedColumn:
     def invalidate_rows(self, rows: DirtyRows) -> None:
         """Mark the results of `rows` as stale."""
         raise NotImplementedError
+
+
+@cache
+def _slots(cls: type) -> tuple[str, ...]:
+    return tuple(name for base in cls.__mro__ for name in getattr(base, "__slots__", ()))

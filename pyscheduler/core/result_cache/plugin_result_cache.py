@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from pyscheduler.api.cycle import Cycle, StateKey
 from pyscheduler.api.nodes import NodeTable
 from pyscheduler.api.outcome import SKIP, SKIP_SIGNATURE, SKIP_SIGNATURE_GROUP, Skip
-from pyscheduler.api.plugin import Plugin, PreScorePlugin, Reads
+from pyscheduler.api.plugin import Plugin, PreScorePlugin
 from pyscheduler.api.pod import Pod
 from pyscheduler.core.framework.evaluation_counts import CountersByPlugin
 from pyscheduler.core.framework.plugin_calls import call_plugin
-from pyscheduler.core.framework.profile import is_cacheable, reads_of
-from pyscheduler.core.state.cluster import ClusterState
+from pyscheduler.core.framework.profile import is_cacheable
 
 State = dict[StateKey[Any], Any]
 P = TypeVar("P", bound=Plugin)
-MAX_SHARED = 1 << 14
-"""Number of shared results at which all are dropped; most belong to templates that are gone."""
 
 
 class Step(NamedTuple, Generic[P]):
@@ -28,64 +25,12 @@ class Step(NamedTuple, Generic[P]):
     plugin: P | None
 
 
-class _SharedResult(NamedTuple):
-    written: State
-    skipped: bool
-    versions: tuple[int, int] | None
-    """Versions for which a SKIP_SIGNATURE_GROUP holds; None for results that depend on the signed value only."""
-
-
-class SharedResults:
-    """Results of one extension point that hold for all groups that the plugin signs alike, for new caches.
-
-    They depend neither on nodes nor on what the pods of a group differ in, except for SKIP_SIGNATURE_GROUP, which holds
-    for all pods of a group until something it depends on changes.
-    """
-
-    def __init__(self, state: ClusterState) -> None:
-        self._state = state
-        self._results: dict[tuple[str, Hashable], _SharedResult] = {}
-
-    def get(self, plugin: Plugin, signed: Hashable) -> _SharedResult | None:
-        """Return the plugin's result for a signed value; None if there is none or it may not hold any more."""
-        result = self._results.get((plugin.name, signed))
-        if result is None or result.versions is None or result.versions == self._versions(plugin):
-            return result
-        return None
-
-    def put(self, plugin: Plugin, signed: Hashable, written: State, answer: object) -> None:
-        """Keep a result unless it depends on more than the signed value."""
-        if plugin.pre_reads_nodes or answer is SKIP_SIGNATURE:
-            return
-        versions = self._versions(plugin) if answer is SKIP_SIGNATURE_GROUP else None
-        if versions is None and (plugin.reads_labels or plugin.reads_claims or plugin.reads_match_fields):
-            return
-        if len(self._results) >= MAX_SHARED:
-            self._results.clear()
-        self._results[plugin.name, signed] = _SharedResult(written, answer is not None, versions)
-
-    def _versions(self, plugin: Plugin) -> tuple[int, int]:
-        """Return the versions of the signature groups on nodes and of the objects, as far as the plugin reads them."""
-        state = self._state
-        objects = max([state.object_versions.get(kind, 0) for kind in plugin.watches], default=0)
-        return state.placed.templates_version if reads_of(plugin) >= Reads.DOMAINS else 0, objects
-
-
 class PluginResultCache:
     """Results for a signature, selected by `is_cacheable`; a changed node object invalidates some of them."""
 
-    __slots__ = ("_cached", "_shared", "_signed", "_skip_results", "_states", "_steps", "outcome", "skipped")
+    __slots__ = ("_cached", "_skip_results", "_states", "_steps", "outcome", "skipped")
 
-    def __init__(
-        self,
-        shared: SharedResults | None = None,
-        plugins: Iterable[Plugin] = (),
-        signed: Mapping[str, Hashable] | None = None,
-    ) -> None:
-        """Take the results of `plugins` from `shared`, and put others there.
-
-        `signed` holds what each plugin reads of the signature group.
-        """
+    def __init__(self) -> None:
         self.skipped: set[str] = set()
         """Names of the plugins that returned SKIP."""
         self._cached: set[str] = set()
@@ -95,18 +40,14 @@ class PluginResultCache:
         """Plugins that returned SKIP_SIGNATURE (False) or SKIP_SIGNATURE_GROUP (True)."""
         self.outcome: Any = None
         """Combined result of the extension point if no plugin has to run any more; None otherwise."""
-        self._shared = shared
-        self._signed = signed or {}
-        if shared is not None:
-            for plugin in plugins:
-                result = shared.get(plugin, self._signed[plugin.name])
-                if result is not None:
-                    self._cached.add(plugin.name)
-                    self._states[plugin.name] = result.written
-                    if result.skipped:
-                        self.skipped.add(plugin.name)
-                    if result.versions is not None:
-                        self._skip_results[plugin.name] = True
+
+    def copy_without(self, plugins: frozenset[str]) -> PluginResultCache:
+        """Return a copy without the results of some plugins."""
+        twin = PluginResultCache()
+        twin.skipped, twin._cached, twin._states = {*self.skipped}, {*self._cached}, {**self._states}
+        twin._skip_results, twin._steps, twin.outcome = {**self._skip_results}, self._steps, self.outcome
+        twin.drop(plugins)
+        return twin
 
     def invalidate_skips(self, plugins: Set[str]) -> None:
         """Drop SKIP_SIGNATURE and SKIP_SIGNATURE_GROUP of some plugins, because something they depend on changed."""
@@ -176,8 +117,6 @@ class PluginResultCache:
         self._store(plugin.name, written, skipped=answer is not None)
         if holds:
             self._skip_results[plugin.name] = answer is SKIP_SIGNATURE_GROUP
-        if self._shared is not None and plugin.name in self._signed:
-            self._shared.put(plugin, self._signed[plugin.name], written, answer)
 
     def _store(self, name: str, written: State, skipped: bool) -> None:
         self._cached.add(name)

@@ -57,6 +57,19 @@ class RowResults:
         self._fitting_rows: Rows | slice | None = None
         """The feasible rows; None if they are to be listed again."""
 
+    def copy_without(self, plugins: frozenset[str]) -> RowResults:
+        """Return results for pods that all plugins but these sign alike; those of `plugins` are stale."""
+        twin = RowResults(self._profile, self._state)
+        # Not by __dict__: CPython reads attributes more slowly once that has been used.
+        twin.filters, twin.scores, twin.feasible = self.filters.copy(), self.scores.copy(), self.feasible.copy()
+        twin._signature, twin._size, twin._signature_changed = self._signature, self._size, self._signature_changed
+        twin._node_mark, twin._usage_mark = self._node_mark, self._usage_mark
+        twin._usage_dirty_rows = self._usage_dirty_rows
+        twin.feasible_count, twin._feasible_changed = self.feasible_count, self._feasible_changed
+        twin.excluded, twin._fitting_rows = self.excluded, self._fitting_rows
+        twin._invalidate_plugins(plugins)
+        return twin
+
     @property
     def bytes(self) -> int:
         """Memory of all columns in bytes."""
@@ -82,9 +95,12 @@ class RowResults:
             return  # no results yet
         readers = self._profile.readers_of_difference(last, signature)
         if readers:
-            self._signature_changed |= self.filters.invalidate_plugins(readers)
-            if self.scores.invalidate_plugins(readers):
-                self._dirty_rows = None
+            self._invalidate_plugins(readers)
+
+    def _invalidate_plugins(self, plugins: frozenset[str]) -> None:
+        self._signature_changed |= self.filters.invalidate_plugins(plugins)
+        if self.scores.invalidate_plugins(plugins):
+            self._dirty_rows = None
 
     # -- filter ------------------------------------------------------------------------------------------------------
 

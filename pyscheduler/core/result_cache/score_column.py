@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -81,6 +81,14 @@ class ScoreColumn(CachedColumn):
         self.is_fresh = False
         """True if every feasible row of the last full refresh is valid and none was invalidated since."""
         self.span: Any = None
+
+    def copy(self) -> Self:
+        twin = super().copy()
+        if self._uniform is None:
+            twin._raw, twin._weighted = self._raw.copy(), self._weighted.copy()
+        if self._fresh is not None:
+            twin._fresh = self._fresh.copy()
+        return twin
 
     @property
     def bytes(self) -> int:

@@ -127,6 +127,16 @@ class ScoreColumns:
         self._top_scores_current = False
         """True if `top_scores` is up to date with `total`."""
 
+    def copy(self) -> ScoreColumns:
+        """Return columns with the same scores, which change independently; the totals have to be computed."""
+        twin = ScoreColumns(self._state, self._plugins, self._evaluations)
+        twin.skipped, twin._uncached, twin._is_current = self.skipped, self._uncached, self._is_current
+        twin._row_total = np.full(len(self._row_total), INFEASIBLE)
+        twin._stable_total = self._stable_total if isinstance(self._stable_total, int) else self._stable_total.copy()
+        twin._set_columns([column.copy() for column in (*self._stable, *self._volatile)])
+        twin._columns = {column.plugin.name: column for column in (*twin._stable, *twin._volatile)}
+        return twin
+
     @property
     def bytes(self) -> int:
         """Memory of the columns in bytes."""
@@ -154,15 +164,18 @@ class ScoreColumns:
         columns = [self._column(w) for w in active if w not in uncached]
         for column in columns:
             column.all_stale |= column not in before  # columns of skipped plugins are not invalidated
-        self._stable = [column for column in columns if not column.is_volatile]
-        self._volatile = [column for column in columns if column.is_volatile]
+        self._set_columns(columns)
         if not self._stable:
             self._stable_total = 0
+        return True
+
+    def _set_columns(self, columns: list[ScoreColumn]) -> None:
+        self._stable = [column for column in columns if not column.is_volatile]
+        self._volatile = [column for column in columns if column.is_volatile]
         self._columns_by_change = columns_by_change(columns)
         self.change_with_attempts = bool(self._columns_by_change[ATTEMPT])
         self._is_stable = not any(column in self._columns_by_change[USAGE] for column in self._stable)
         self._make_total()
-        return True
 
     def resize(self, n: int) -> None:
         """Adapt the columns to the number of nodes."""
