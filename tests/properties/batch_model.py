@@ -276,7 +276,8 @@ class BatchCluster(Cluster):
             )
             rest = len(oldest) - len(keys)
             self._check_run_times(preemptor, name, keys if rest else oldest[:1])
-            ended = sum(self.phase(key) == "Succeeded" for key in self.groups[name].keys)  # these count, too
+            existing = [key for key in self.groups[name].keys if key in self.pods]
+            ended = sum(self.phase(key) == "Succeeded" for key in existing)  # these count, too
             is_whole = rest + ended >= self.jobs[name].minimum
             assert rest == 0 or is_whole, f"{rest} of {self.jobs[name].minimum} {name} are left"
             bundles = [{key} for key in keys]

@@ -35,10 +35,18 @@ _CANDIDATES = 8
 
 
 def begin_attempt(context: Context, queued: QueuedPodGroup, now: float) -> None:
-    """Reserve nodes for the first group that lacks room, unless it is the one that is attempted now."""
+    """Reserve nodes for the first group that lacks room, unless it is the one that is attempted now.
+
+    After a restart this is known from the conditions of the pods: those behind the head might start in its room.
+    """
     if not context.reservations.is_vacant:
         return
-    lacking = [each for each in context.queue.pod_groups if each.lacks_room and context.queue.is_queued(each)]
+    lacking = [
+        each
+        for each in context.queue.pod_groups
+        if (each.lacks_room or (each.attempts <= (each is queued) and _lacked_room(context, each)))
+        and context.queue.is_queued(each)
+    ]
     for entry in sorted(lacking, key=lambda each: each.order)[:_CANDIDATES]:
         if entry is queued:
             return
@@ -165,6 +173,20 @@ def _lacks_room(context: Context, group: PodGroup, queued: QueuedPodGroup, failu
     if _is_nominated(context, kept) or not context.groups.shortage(group, ()):
         return False
     return not missing_resources(context, group, queued.pod.priority)
+
+
+def _lacked_room(context: Context, queued: QueuedPodGroup) -> bool:
+    """Return True if the conditions of a group that has not been attempted say that it lacks room for its minimum."""
+    pods = queued.pods
+    if not all(any(each.reason == UNSCHEDULABLE for each in pod.conditions) for pod in pods):
+        return False
+    group = context.groups.requirements(queued.key)
+    return (
+        isinstance(group, PodGroup)
+        and not _is_nominated(context, pods)
+        and bool(context.groups.shortage(group, ()))
+        and not missing_resources(context, group, queued.pod.priority)
+    )
 
 
 def _is_nominated(context: Context, pods: Iterable[Pod]) -> bool:

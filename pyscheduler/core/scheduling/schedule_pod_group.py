@@ -132,7 +132,7 @@ def _place(context: Context, search: PlacementSearch, group: PodGroup, queued: Q
     if group.error:
         search.fail(queued.members, Failure.error(group.error))
         return {}
-    if context.reservations.is_vacant:
+    if context.reservations.is_vacant and groups.quota is not None:
         backfill.begin_attempt(context, queued, now)
     if groups.quota is not None and (before := context.quota_waits.begin_attempt(queued, group)) is not None:
         text = f"queue {groups.queue_of(group)} has strict order, and {before.title} comes before"
