@@ -41,18 +41,22 @@ def begin_attempt(context: Context, queued: QueuedPodGroup, now: float) -> None:
     """
     if not context.reservations.is_vacant:
         return
-    lacking = [
+    waiting = [
         each
         for each in context.queue.pod_groups
-        if (each.lacks_room or (each.attempts <= (each is queued) and _lacked_room(context, each)))
+        if (each.lacks_room or each.is_delayed or (each.attempts <= (each is queued) and _lacked_room(context, each)))
         and context.queue.is_queued(each)
     ]
-    for entry in sorted(lacking, key=lambda each: each.order)[:_CANDIDATES]:
-        if entry is queued:
+    for entry in sorted(waiting, key=lambda each: each.order)[:_CANDIDATES]:
+        if entry is queued or _reserve(context, entry, now):
+            context.reservations.first = None
             return
-        if _reserve(context, entry, now):
+        if not context.reservations.is_unfit(entry, now):
+            # It may start now, on any node, so nothing can be promised to those behind it.
+            context.queue.requeue(entry.pod, POD_GROUP_CHANGED, now)
+            context.reservations.first = entry
             return
-    context.reservations.is_vacant = False
+    context.reservations.first, context.reservations.is_vacant = None, False
 
 
 def check_reservation(context: Context, queued: QueuedPodGroup, search: PlacementSearch, now: float) -> str:
@@ -96,7 +100,11 @@ def end_attempt(
     queued.lacks_room = not may_start and _lacks_room(context, group, queued, failures)
     current = context.reservations.current
     is_head = current is not None and current.head is queued
-    if queued.lacks_room and (current is None or is_head or queued.order < current.head.order):
+    first = context.reservations.first
+    is_preceded = first is not None and first is not queued and context.queue.is_queued(first)
+    if queued.lacks_room and current is None and is_preceded:
+        context.reservations.is_vacant = True
+    elif queued.lacks_room and (current is None or is_head or queued.order < current.head.order):
         if _reserve(context, queued, now):
             return {uid: _with_overrun(context, failure, now) for uid, failure in failures.items()}
         queued.lacks_room = False
