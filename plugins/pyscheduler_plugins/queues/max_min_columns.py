@@ -81,7 +81,7 @@ def _fill(capacity: int, weights: Ints, least: Ints, most: Ints) -> Ints:
 
 
 class _Level:
-    """The exact shares without limits at a level, the room divided by a total weight: `whole` plus `rest` of `total`."""
+    """The exact shares without limits, at the level of a room and a total weight: `whole` plus `rest` of `total`."""
 
     def __init__(self, room: int, total: int, weights: Ints) -> None:
         self._weights = weights

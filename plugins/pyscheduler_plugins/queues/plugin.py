@@ -145,6 +145,13 @@ class Queues(QuotaPlugin):
             for each in {queue, before or queue}:
                 self._usage.record(each)
 
+    def set_terminating(self, group: PodGroup, amounts: Amounts) -> None:
+        self._read_queues()
+        queue = self.queue_of_group(group)
+        self._tree.set_terminating(group.key, queue, amounts)
+        if self._limited:
+            self._limited.set_job(group.key, queue, group.accounts, amounts, is_started=False)
+
     def remove_usage(self, key: PodGroupKey) -> None:
         self._tree.remove_job(key)
         self._limited.remove_job(key)

@@ -261,10 +261,12 @@ def _run_preemption(
         kubernetes_texts.add_never(group, failures)
     if preemption is None and not profile.pod_group_post_filter:
         return []
-    if _waits_for_victims(context, pods):
+    waits_for_victims = _waits_for_victims(context, pods)
+    if waits_for_victims or (is_over_quota and not _is_over_quota_later(context, group, pods)):
         context.groups.reserve(queued.key, [pod for pod in pods if context.queue.nominator.nominated_node(pod)])
         failures.update({uid: replace(failure, nominate=None) for uid, failure in failures.items()})
-        kubernetes_texts.add_ongoing(group, failures)
+        if waits_for_victims:
+            kubernetes_texts.add_ongoing(group, failures)
         return []
     outcome = run_pod_group_post_filter(context, group, pods, next(iter(failures.values())).message)
     found = of_nomination(context, outcome.nominated)
@@ -317,6 +319,11 @@ def _is_too_large(context: Context, group: PodGroup, queued: QueuedPodGroup) -> 
 def _is_over_quota(context: Context, group: PodGroup, pods: Sequence[Pod]) -> bool:
     """Return True if evictions in the queue may let the group start: not if others come before it."""
     return bool(context.groups.exceeded(group, context.groups.needed(group, pods)))
+
+
+def _is_over_quota_later(context: Context, group: PodGroup, pods: Sequence[Pod]) -> bool:
+    """Return False if only terminating pods keep the group over its quota: to evict others would not help earlier."""
+    return context.groups.exceeds_after_terminations(group, context.groups.needed(group, pods))
 
 
 def _refused_by_queue(
