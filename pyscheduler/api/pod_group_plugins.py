@@ -171,6 +171,13 @@ class QuotaPlugin(Plugin):
         """
         return True
 
+    def may_reclaim_from(self, group: PodGroup, request: Amounts, other: PodGroup) -> bool:  # noqa: ARG002
+        """Return False if `reclaim` returns no pods of the other group's queue for the request.
+
+        Called for one group of each queue with pods on nodes; `reclaim` has the units of the others only.
+        """
+        return True
+
     @abstractmethod
     def reclaim(
         self, group: PodGroup, request: Amounts, free: Amounts, units: Sequence[tuple[EvictionUnit, PodGroup]]

@@ -29,7 +29,7 @@ from pyscheduler_plugins.queues.quantities import format_amount
 from pyscheduler_plugins.queues.queue import ELASTIC_QUOTA, QUEUE, ROOT, Declaration, DequeueStrategy, declaration
 from pyscheduler_plugins.queues.queue_delays import QueueDelays
 from pyscheduler_plugins.queues.quota_excess import excess, surplus_of
-from pyscheduler_plugins.queues.reclaim import find_victims, is_within_share, may_reclaim
+from pyscheduler_plugins.queues.reclaim import find_victims, is_within_share, may_reclaim, may_reclaim_from
 from pyscheduler_plugins.queues.tree import QueueTree, Usage
 
 DEFAULT_QUEUE = "default"
@@ -316,6 +316,10 @@ class Queues(QuotaPlugin):
         self._read_queues()
         return may_reclaim(self._tree, self.queue_of_group(group), request)
 
+    def may_reclaim_from(self, group: PodGroup, request: Amounts, other: PodGroup) -> bool:
+        self._read_queues()
+        return may_reclaim_from(self._tree, self.queue_of_group(group), request, self.queue_of_group(other))
+
     def reclaim(
         self, group: PodGroup, request: Amounts, free: Amounts, units: Sequence[tuple[EvictionUnit, PodGroup]]
     ) -> Sequence[EvictionUnit] | str:
@@ -328,7 +332,7 @@ class Queues(QuotaPlugin):
             for unit, other in units
             if (theirs := self.queue_of_group(other)) != queue and limits.issubset(tree.path(theirs) if limits else ())
         ]
-        if not others:
+        if units and not others:
             return ()
         headroom = tree.headroom(queue)
         free = {resource: min(amount, headroom.get(resource, amount)) for resource, amount in free.items()}

@@ -6,7 +6,7 @@ Requirements are read from the group's object when they are needed first after a
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from functools import partial
 
@@ -235,6 +235,21 @@ class PodGroupManager(PodGroupStates):
         return self.quota is not None and any(
             not self.may_preempt(group, other) for other in self._queues_in_use.representatives()
         )
+
+    def preemption_candidates(self, group: PodGroup) -> Set[PodGroupKey]:
+        """Return the groups of which the group may evict pods of a lower priority; some may have no pods on nodes."""
+        self.report_usage()
+        return self._queues_in_use.groups(lambda other: self.may_preempt(group, other))
+
+    def reclaim_candidates(self, group: PodGroup, request: Mapping[str, int]) -> Set[PodGroupKey]:
+        """Return the groups of the queues from which the group's queue may reclaim what it requests."""
+        with self._terminating.left_out():
+            self.report_usage()
+            may = partial(self._may_reclaim_from, group, dict(request))
+            return self._queues_in_use.groups(lambda other: not self.may_preempt(group, other) and may(other))
+
+    def _may_reclaim_from(self, group: PodGroup, request: Amounts, other: PodGroup) -> bool:
+        return self.call_quota(False, lambda quota: quota.may_reclaim_from(group, request, other))
 
     def needed(self, group: PodGroup, pending: Collection[Pod]) -> Amounts:
         """Return what the least of the pending pods request that the group still needs for its minimum."""

@@ -19,6 +19,7 @@ from pyscheduler.api.queued import QueuedPod
 from pyscheduler.core.context import Context
 from pyscheduler.core.pod_groups.eviction_units import (
     eviction_units,
+    has_only_lower_priority,
     leaves_minimums,
     may_fit_without_lower_priority,
 )
@@ -102,10 +103,11 @@ class GroupPreemptionSearch:
         return [pod for node in nodes for pod in node.pods.values() if pod.deleting]
 
     def _of_lower_priority(self) -> list[EvictionUnit]:
-        units, groups = eviction_units(self._context, self._group.key, self._priority), self._context.groups
+        context, groups = self._context, self._context.groups
         if groups.quota is None:
-            return units
-        own = [each for each in self._with_groups(units) if groups.may_preempt(self._group, each[1])]
+            return eviction_units(context, self._group.key, self._priority)
+        among = groups.preemption_candidates(self._group)
+        own = self._with_groups(eviction_units(context, self._group.key, self._priority, among))
         # Critical pods do not wait for pods of a lower priority.
         return [unit for unit, _ in (own if self._priority >= CRITICAL_PRIORITY else self._min_run_time.evictable(own))]
 
@@ -118,7 +120,8 @@ class GroupPreemptionSearch:
         if self._is_over_quota and not context.groups.is_within_share(self._group, request):
             return ()
         free = self._free(request)
-        units = self._with_groups(eviction_units(context, self._group.key, CRITICAL_PRIORITY))
+        among = context.groups.reclaim_candidates(self._group, request)
+        units = self._with_groups(eviction_units(context, self._group.key, CRITICAL_PRIORITY, among))
         units = self._min_run_time.evictable(units)
         found = context.groups.reclaim(self._group, request, free, units)
         if not isinstance(found, str) and found and self._place(found, ()) is None:
@@ -148,6 +151,8 @@ class GroupPreemptionSearch:
         """Return the units, those last that violate a PodDisruptionBudget if all before them are evicted."""
         plugin = self._context.profiles[self._members[0].pod.scheduler_name].preemption
         violating = set() if plugin is None else {pod.uid for pod in plugin.violates_budgets(_pods_of(units))}
+        if not violating:
+            return list(units)
         return sorted(units, key=lambda unit: any(pod.uid in violating for pod in unit.pods))
 
     def _may_suffice(self) -> bool:
@@ -270,9 +275,7 @@ def preempt_whole_groups(
     chosen = GroupPreemption({queued.pod.uid: node_name}, {node_name: victims} if victims else {})
     if not context.groups.is_enabled or not any(map(context.groups.key_of, victims)):
         return chosen
-    units = eviction_units(context, _NO_GROUP, queued.pod.priority)
-    may_be_evicted = {pod.uid for unit in units for pod in unit.pods}
-    if may_be_evicted.issuperset(pod.uid for pod in victims) and leaves_minimums(context, victims):
+    if has_only_lower_priority(context, victims, queued.pod.priority) and leaves_minimums(context, victims):
         return chosen
     alone = PodGroup(_NO_GROUP, min_count=1)
     found = GroupPreemptionSearch(context, alone, queued.pod.priority, [queued], now).run()
