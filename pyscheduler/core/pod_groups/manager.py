@@ -236,6 +236,11 @@ class PodGroupManager(PodGroupStates):
             not self.may_preempt(group, other) for other in self._queues_in_use.representatives()
         )
 
+    def one_group_of_each_queue(self) -> Sequence[PodGroup]:
+        """Return one group of each queue that has pods on nodes."""
+        self.report_usage()
+        return self._queues_in_use.representatives()
+
     def preemption_candidates(self, group: PodGroup) -> Set[PodGroupKey]:
         """Return the groups of which the group may evict pods of a lower priority; some may have no pods on nodes."""
         self.report_usage()

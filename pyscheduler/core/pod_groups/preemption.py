@@ -107,9 +107,11 @@ class GroupPreemptionSearch:
         if groups.quota is None:
             return eviction_units(context, self._group.key, self._priority)
         among = groups.preemption_candidates(self._group)
-        own = self._with_groups(eviction_units(context, self._group.key, self._priority, among))
+        units = eviction_units(context, self._group.key, self._priority, among)
         # Critical pods do not wait for pods of a lower priority.
-        return [unit for unit, _ in (own if self._priority >= CRITICAL_PRIORITY else self._min_run_time.evictable(own))]
+        if self._priority >= CRITICAL_PRIORITY or not self._min_run_time.has_any():
+            return units
+        return [unit for unit, _ in self._min_run_time.evictable(self._with_groups(units))]
 
     def _reclaim(self) -> Sequence[EvictionUnit] | str:
         """Return the units of other queues that make room, or why there are none."""
@@ -155,6 +157,18 @@ class GroupPreemptionSearch:
             return list(units)
         return sorted(units, key=lambda unit: any(pod.uid in violating for pod in unit.pods))
 
+    def _nominated(self) -> list[tuple[int, Pod]]:
+        """Return the pods, with the rows of their nodes, that are nominated and come before all members."""
+        own, nominator = {pod.uid for pod in self._pods}, self._context.queue.nominator
+        highest = max(pod.priority for pod in self._pods)
+        nodes = [node for name in nominator.nodes() if (node := self._context.state.info(name)) is not None]
+        return [
+            (node.row, pod)
+            for node in nodes
+            for pod in nominator.pods_on(node.name)
+            if pod.uid not in own and pod.priority >= highest
+        ]
+
     def _may_suffice(self) -> bool:
         needed = self._context.groups.needed_count(self._group)
         return may_fit_without_lower_priority(self._context, self._priority, self._least, needed)
@@ -166,7 +180,7 @@ class GroupPreemptionSearch:
         """
         state, needed = self._context.state, self._context.groups.needed_count(self._group)
         is_local = not any(map(_depends_on_other_nodes, self._pods))
-        order = RemovalOrder(state, self._least, units, terminating, is_local=is_local)
+        order = RemovalOrder(state, self._least, units, terminating, self._nominated(), is_local=is_local)
         least = order.fewest(needed)
         if least is None or (not self._least and self._place_without(order.removed(len(units))) is None):
             return None
@@ -204,7 +218,7 @@ class GroupPreemptionSearch:
             if self._place(on_nodes, terminating) is None:
                 return needed
             needed = on_nodes
-        bound = PutBackBound(self._context.state, self._least, needed, terminating)
+        bound = PutBackBound(self._context.state, self._least, needed, terminating, self._nominated())
         dry_runs = _FEW // len(self._members)
         for unit in reversed(needed):
             if bound.without(unit) < count:

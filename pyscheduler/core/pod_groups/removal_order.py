@@ -15,7 +15,7 @@ import numpy as np
 from pyscheduler.api.pod import Pod
 from pyscheduler.api.pod_group import EvictionUnit
 from pyscheduler.core.pod_groups.freed_room import FreedRoom
-from pyscheduler.core.pod_groups.room import members_that_fit
+from pyscheduler.core.pod_groups.room import free_for_members, members_that_fit
 from pyscheduler.core.state.cluster import ClusterState
 
 T = TypeVar("T")
@@ -30,10 +30,14 @@ class RemovalOrder:
         least: Mapping[str, int],
         units: Sequence[EvictionUnit],
         terminating: Iterable[Pod],
+        nominated: Iterable[tuple[int, Pod]] = (),
         *,
         is_local: bool,
     ) -> None:
-        """Create the order for members that request at least this much; `is_local` if other nodes do not matter."""
+        """Create the order for members that request at least this much; `is_local` if other nodes do not matter.
+
+        `nominated` has the rows of other pods that come before the members.
+        """
         gone = {pod.uid: pod for pod in terminating}
         self.ends = [len(gone)]
         """Number of pods that are removed with each number of units: one may be in two units."""
@@ -46,7 +50,7 @@ class RemovalOrder:
         self._rows = np.fromiter((-1 if node is None else node.row for node in nodes), np.intp, len(gone))
         self._is_local = is_local and bool(least)
         rows = zip(self._rows.tolist(), self._pods, strict=True)
-        self._room = FreedRoom(state.table(), least, list(rows))
+        self._room = FreedRoom(state.table(), least, list(rows), nominated)
 
     def fewest(self, needed: int) -> int | None:
         """Return the number of units without which the resources may suffice for the members; None if they never do."""
@@ -75,6 +79,7 @@ class PutBackBound:
         least: Mapping[str, int],
         removed: Sequence[EvictionUnit],
         terminating: Iterable[Pod],
+        nominated: Iterable[tuple[int, Pod]] = (),
     ) -> None:
         """Create the bound after the removal of these units, for members that request at least this much."""
         self._state, self._least = state, least
@@ -83,7 +88,7 @@ class PutBackBound:
         nodes = state.table()
         gone = {pod.uid: pod for unit in removed for pod in unit.pods} | {pod.uid: pod for pod in terminating}
         self._units_of.update({pod.uid: 1 for pod in terminating})
-        self._free = {r: nodes.allocatable(r) - nodes.requested(r) for r in least}
+        self._free = free_for_members(nodes, least, nominated)
         for pod in gone.values():
             if (node := state.node_of(pod.uid)) is not None:
                 for resource in least:
