@@ -75,7 +75,7 @@ def may_reclaim(tree: QueueTree, queue: str, request: Mapping[str, int]) -> bool
 
 def may_reclaim_from(tree: QueueTree, queue: str, request: Mapping[str, int], other: str) -> bool:
     """Return False if no bundles of the other queue are victims for the request, whatever runs there."""
-    if queue not in tree or other not in tree:
+    if other not in tree or not is_within_share(tree, queue, request):
         return False
     requested, path = {resource for resource, amount in request.items() if amount > 0}, tree.path(queue)
     below = [each for each in tree.path(other) if each not in path]
