@@ -41,10 +41,15 @@ class RemovalOrder:
         gone = {pod.uid: pod for pod in terminating}
         self.ends = [len(gone)]
         """Number of pods that are removed with each number of units: one may be in two units."""
-        for unit in units:
-            for pod in unit.pods:
-                gone.setdefault(pod.uid, pod)
-            self.ends.append(len(gone))
+        single = {unit.pods[0].uid: unit.pods[0] for unit in units if len(unit.pods) == 1}
+        if len(single) == len(units) and gone.keys().isdisjoint(single):
+            gone |= single
+            self.ends = list(range(self.ends[0], len(gone) + 1))
+        else:
+            for unit in units:
+                for pod in unit.pods:
+                    gone.setdefault(pod.uid, pod)
+                self.ends.append(len(gone))
         self._pods = list(gone.values())
         nodes = map(state.node_of, gone)
         self._rows = np.fromiter((-1 if node is None else node.row for node in nodes), np.intp, len(gone))
