@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyscheduler_plugins.queues import reclaim as reclaim_module
+from pyscheduler_plugins.queues import victim_search
 from pyscheduler_plugins.queues.bundles import Bundle, RunningPod, bundles_of
 from pyscheduler_plugins.queues.hierarchy import link_queues
 from pyscheduler_plugins.queues.queue import Queue
@@ -93,6 +94,28 @@ def check_victims(request: Request) -> None:
 @given(requests())
 def test_victims_are_the_smallest_set_that_serves(request_: Request) -> None:
     check_victims(request_)
+
+
+def check_few_of_each_kind(request: Request) -> None:
+    """Equal bundles that are left out of the search change nothing."""
+    found = find_victims(request, request.bundles)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(victim_search, "_few_of_each_kind", lambda candidates, _: list(candidates))
+        assert find_victims(request, request.bundles) == found
+
+
+@quick(EXAMPLES)
+@given(requests())
+def test_equal_bundles_that_are_left_out_change_nothing(request_: Request) -> None:
+    check_few_of_each_kind(request_)
+
+
+def test_needed_bundle_that_is_left_out_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def one_too_few(most: int, same: Any, key: Any) -> Any:
+        return sorted(same, key=key)[: most - 1]
+
+    monkeypatch.setattr(victim_search, "nsmallest", one_too_few)
+    assert_caught(check_few_of_each_kind, requests(), AssertionError, examples=1000)
 
 
 @st.composite

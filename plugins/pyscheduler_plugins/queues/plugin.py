@@ -345,8 +345,9 @@ class Queues(QuotaPlugin):
 
 
 def _bundle(unit: EvictionUnit, group: PodGroup, queue: str) -> Bundle:
-    resources: Amounts = {}
-    for pod in unit.pods:
+    first, *others = unit.pods
+    resources = dict(first.requests.effective)
+    for pod in others:
         for resource, amount in pod.requests.effective.items():
             resources[resource] = resources.get(resource, 0) + amount
     names, is_whole = tuple(pod.name for pod in unit.pods), unit.rank is EvictionRank.GROUP
