@@ -182,11 +182,14 @@ class GroupPreemptionSearch:
         is_local = not any(map(_depends_on_other_nodes, self._pods))
         order = RemovalOrder(state, self._least, units, terminating, self._nominated(), is_local=is_local)
         least = order.fewest(needed)
-        if least is None or (not self._least and self._place_without(order.removed(len(units))) is None):
+        if least is None:
             return None
         # As in the attempt that follows: otherwise others would get the room, and it would be evicted for again.
         within_quota = self._fewest_within_quota(units, terminating)
         if within_quota is None:
+            return None
+        is_unknown = not self._least and not within_quota  # something else than resources or a quota is missing
+        if is_unknown and self._place_without(order.removed(len(units))) is None:
             return None
         found = fewest(max(least, within_quota), len(units), lambda count: self._place_without(order.removed(count)))
         if found is None:
