@@ -160,13 +160,13 @@ class GroupPreemptionSearch:
     def _nominated(self) -> list[tuple[int, Pod]]:
         """Return the pods, with the rows of their nodes, that are nominated and come before all members."""
         own, nominator = {pod.uid for pod in self._pods}, self._context.queue.nominator
-        highest = max(pod.priority for pod in self._pods)
         nodes = [node for name in nominator.nodes() if (node := self._context.state.info(name)) is not None]
+        highest = max(self._pods, key=lambda pod: pod.priority)
         return [
             (node.row, pod)
             for node in nodes
-            for pod in nominator.pods_on(node.name)
-            if pod.uid not in own and pod.priority >= highest
+            for pod in nominator.competing_pods(highest, node.name)
+            if pod.uid not in own
         ]
 
     def _may_suffice(self) -> bool:
