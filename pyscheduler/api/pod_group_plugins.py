@@ -75,6 +75,13 @@ class QuotaPlugin(Plugin):
     def set_usage(self, group: PodGroup, allocated: Amounts, pending: Amounts) -> None:
         """Set what the pods of a group request: those with a node, and those that wait for one."""
 
+    def set_terminating(self, group: PodGroup, amounts: Amounts) -> None:
+        """Set what terminating pods request that count toward the queue and the accounts of this group.
+
+        They use their nodes until they have ended, so they count toward quotas. They count toward no share: their room
+        becomes free. {} for none; `remove_usage` is not called for such a group.
+        """
+
     def changes_queues(self, event: ClusterEvent) -> bool:  # noqa: ARG002
         """Return False for a change of a watched object that changes no queue, such as that of a status.
 
@@ -170,6 +177,13 @@ class QuotaPlugin(Plugin):
         """Return False if `reclaim` returns no units for the request, whatever is free.
 
         Called once for groups that `reclaim` has returned a reason for, after the usage or a queue has changed.
+        """
+        return True
+
+    def may_reclaim_from(self, group: PodGroup, request: Amounts, other: PodGroup) -> bool:  # noqa: ARG002
+        """Return False if `reclaim` returns no pods of the other group's queue for the request.
+
+        Called for one group of each queue with pods on nodes; `reclaim` has the units of the others only.
         """
         return True
 

@@ -183,7 +183,7 @@ def handle_pod_deletion(context: Context, uid: str, now: float) -> None:
     if pod is None:
         return
     context.handle.pods.set_pod(pod, None)
-    context.groups.remove(uid)
+    context.groups.remove_ended(uid)
     context.eviction_ended(uid, now)
     assumed = context.assumed.get(uid)
     if assumed is not None:

@@ -147,7 +147,7 @@ class DefaultPreemption(PreemptionPlugin, PreEnqueuePlugin):
 
     def violates_budgets(self, pods: Sequence[Pod]) -> Sequence[Pod]:
         self._budgets.refresh(self.handle.objects.version(PDB))
-        return self._budgets.split(pods)[0]
+        return self._budgets.split(pods)[0] if self._budgets else ()
 
     def search(self, cycle: Cycle, pod: Pod, diagnosis: Diagnosis) -> PreemptionSearch:
         reason = self._not_eligible(pod, diagnosis)

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.scenarios.batch.cluster import Cluster
-from tests.scenarios.batch.manifests import VOLCANO, Gang, gang, in_queue, node, pod, queue
+from tests.scenarios.batch.cluster import Cluster, with_queue_args
+from tests.scenarios.batch.manifests import VOLCANO, Gang, annotated, gang, in_queue, node, pod, queue
 
 Change = Callable[[Cluster, Gang], None]
 
@@ -74,3 +74,98 @@ def test_pods_of_an_invalid_group_are_reclaimed(change: Change) -> None:
     cluster.submit(gang("b", 2, api=VOLCANO, queue="other"))
     cluster.advance(60)
     assert cluster.members("b") == 2
+
+
+def terminate(cluster: Cluster, deleted: Gang) -> None:
+    """Delete the pods of a group, which take long to end, and its PodGroup."""
+    cluster.exempt(deleted)
+    for each in deleted.pods:
+        changed = copy.deepcopy(cluster.pods[f"default/{each['metadata']['name']}"].manifest)
+        changed["metadata"]["deletionTimestamp"] = "2030-01-01T00:00:00Z"
+        cluster.apply(changed)
+    cluster.delete("PodGroup", deleted.name)
+
+
+@pytest.mark.parametrize("restarts", [False, True], ids=["running", "restarted"])
+def test_deleted_pods_count_toward_the_quota_until_they_have_ended(restarts: bool) -> None:
+    cluster = Cluster(node("n", 8), queue("q", weight=1, capability={"cpu": 2}))
+    deleted, later = job("a"), job("b")
+    cluster.submit(deleted)
+    terminate(cluster, deleted)
+    if restarts:
+        cluster.restart()
+    cluster.submit(later)
+    cluster.advance(60)
+    assert cluster.members(later) == 0
+    text = "queue q would exceed its capability of 2 by 2: 0 allocated, 2 requested, 2 used by terminating pods"
+    assert text in cluster.message("b0")
+    for each in deleted.pods:
+        cluster.delete("Pod", each["metadata"]["name"])
+    cluster.advance(1)
+    assert cluster.members(later) == 2
+
+
+def test_important_pods_evict_nothing_for_a_quota_that_terminating_pods_use() -> None:
+    cluster = Cluster(node("n", 8), queue("q", weight=1, capability={"cpu": 4}))
+    deleted, running = job("a"), job("b")
+    cluster.submit(deleted, running)
+    terminate(cluster, deleted)
+    important = gang("c", 2, [pod(f"c{i}", priority=10) for i in range(2)], VOLCANO, "q")
+    cluster.submit(important)
+    cluster.advance(60)
+    assert cluster.evictions == []
+    for each in deleted.pods:
+        cluster.delete("Pod", each["metadata"]["name"])
+    cluster.advance(1)
+    assert (cluster.members(running), cluster.members(important)) == (2, 2)
+
+
+def test_victims_with_a_long_grace_period_count_toward_the_quota_of_their_queue() -> None:
+    cluster = Cluster(node("n", 8), queue("q", weight=1, capability={"cpu": 2}))
+    victims = [in_queue("q", annotated(pod(f"a{i}"), ends_after="100")) for i in range(2)]
+    cluster.submit(*victims)
+    important = gang("c", 2, [pod(f"c{i}", priority=10) for i in range(2)], VOLCANO, "q")
+    cluster.submit(important)
+    cluster.advance(90)
+    assert len(cluster.evictions) == 2
+    assert cluster.members(important) == 0
+    cluster.advance(20)
+    assert cluster.members(important) == 2
+
+
+def test_deleted_pods_on_a_lost_node_count_toward_no_quota() -> None:
+    cluster = Cluster(node("n", 8), node("m", 8), queue("q", weight=1, capability={"cpu": 2}))
+    deleted, later = job("a"), job("b")
+    cluster.submit(deleted)
+    terminate(cluster, deleted)
+    for name in {*map(cluster.bindings.get, deleted.keys)}:
+        cluster.delete("Node", str(name))
+    cluster.submit(later)
+    cluster.advance(1)
+    assert cluster.members(later) == 2
+
+
+def test_deleted_pods_count_toward_the_limits_of_their_user() -> None:
+    limits = [{"queue": "q", "users": ["*"], "maxResources": {"cpu": 2}}]
+    cluster = Cluster(node("n", 8), queue("q", weight=1), config=with_queue_args(limits=limits))
+    deleted, later = job("a"), job("b")
+    cluster.submit(deleted)
+    terminate(cluster, deleted)
+    cluster.submit(later)
+    cluster.advance(60)
+    assert cluster.members(later) == 0
+
+
+def test_deleted_pods_do_not_keep_others_from_their_share() -> None:
+    """Their room becomes free: the queue is not above its share because of them."""
+    cluster = Cluster(node("n", 4), queue("q", weight=1), queue("other", weight=1))
+    deleted, running = job("a"), job("b")
+    cluster.submit(deleted, running)
+    terminate(cluster, deleted)
+    cluster.submit(gang("c", 2, api=VOLCANO, queue="other"))
+    cluster.advance(60)
+    assert cluster.evictions == []
+    for each in deleted.pods:
+        cluster.delete("Pod", each["metadata"]["name"])
+    cluster.advance(1)
+    assert cluster.members("c") == 2

@@ -239,10 +239,18 @@ class BatchCluster(Cluster):
         for name, job in self.jobs.items():
             self._check_group(name, job)
         allocated = self.allocated()
+        for name, job in self.jobs.items():
+            for each in path(job.queue):
+                allocated[each] += len(self._terminating_of(name)) * job.cpu * MILLI
         for name, amount in allocated.items():
             limit = self.specs[name].capability * MILLI
             assert limit < 0 or amount <= max(limit, self._allocated_before[name]), f"queue {name} has {amount}"
         self._allocated_before = allocated
+
+    def _terminating_of(self, name: str) -> list[str]:
+        """Return the keys of the job's pods that have a node and are terminating."""
+        pods = ((key, self.pods[key].manifest) for key in self.groups[name].keys if key in self.pods)
+        return [key for key, each in pods if "deletionTimestamp" in each["metadata"] and each["spec"].get("nodeName")]
 
     def _check_group(self, name: str, job: Job) -> None:
         bound = [key for key in self.groups[name].keys if self._is_bound(key)]
@@ -276,7 +284,8 @@ class BatchCluster(Cluster):
             )
             rest = len(oldest) - len(keys)
             self._check_run_times(preemptor, name, keys if rest else oldest[:1])
-            ended = sum(self.phase(key) == "Succeeded" for key in self.groups[name].keys)  # these count, too
+            existing = [key for key in self.groups[name].keys if key in self.pods]
+            ended = sum(self.phase(key) == "Succeeded" for key in existing)  # these count, too
             is_whole = rest + ended >= self.jobs[name].minimum
             assert rest == 0 or is_whole, f"{rest} of {self.jobs[name].minimum} {name} are left"
             bundles = [{key} for key in keys]
@@ -310,6 +319,9 @@ class BatchCluster(Cluster):
             # Above its share, a queue leaves to others what they have a claim to.
             limits[job.queue] = min(limits.get(job.queue, HUGE), quota.tree.deserved(job.queue).get("cpu", 0))
         allocated = self.allocated()
+        for nominated in self._nominated():
+            if (name := _job_of(nominated.key)) != preemptor:
+                allocated.update(dict.fromkeys(path(self.jobs[name].queue), self.jobs[name].cpu * MILLI))
         shared = path(self.jobs[victim].queue)
         return any(name in shared and allocated[name] + needed > limit for name, limit in limits.items())
 

@@ -121,7 +121,7 @@ class PodGroupModel:
         for group in self.groups:
             started = self._started(group)
             running = any(self._has_node(each) and not _has_ended(each) for each in self._members(group))
-            on_lost_node = any(each["spec"].get("nodeName", "n") not in nodes for each in self._members(group))
+            on_lost_node = any((self._node_of(each) or "n") not in nodes for each in self._members(group))
             if not running or (started >= group.minimum and not on_lost_node):
                 self._exempt.discard(group.name)
             elif (
@@ -164,8 +164,14 @@ class PodGroupModel:
         meta = each["metadata"]
         if "deletionTimestamp" in meta or each.get("status", {}).get("phase") == "Failed":
             return False
+        return bool(self._node_of(each))
+
+    def _node_of(self, each: Manifest) -> str:
+        """Return the node that a pod is bound to, or is being bound to; "" if there is none."""
+        meta = each["metadata"]
         binding = self.cluster.pending_bindings.get(f"default/{meta['name']}")
-        return bool(each["spec"].get("nodeName")) or (binding is not None and binding.pod.uid == meta["uid"])
+        being_bound = binding.node_name if binding is not None and binding.pod.uid == meta["uid"] else ""
+        return str(each["spec"].get("nodeName") or being_bound)
 
     def _is_pending(self, each: Manifest) -> bool:
         spec = each["spec"]
@@ -289,12 +295,13 @@ class PodGroupModel:
         self.cluster.apply(node(f"n{number % 4}", (1, 2, 3)[kind % 3]))
 
     def _drop(self, number: int, _: int) -> None:
-        """Delete a node. Its pods stay assigned to it, and preemption cannot evict them."""
-        if f"n{number % 4}" in self.cluster.nodes:
+        """Delete a node. Its pods stay assigned to it, or being bound, and preemption cannot evict them."""
+        name = f"n{number % 4}"
+        if name in self.cluster.nodes:
             for each in self._pods():
-                if each["spec"].get("nodeName") == f"n{number % 4}":
+                if self._node_of(each) == name:
                     self._exempt_group_of(each)
-            self.cluster.delete("Node", f"n{number % 4}")
+            self.cluster.delete("Node", name)
 
     def _hold(self, _number: int, _kind: int) -> None:
         """Suspend the bindings that follow."""

@@ -13,6 +13,7 @@ from pyscheduler.api import Pod, PodGroup
 from pyscheduler.core.pod_groups import placement, preemption
 from pyscheduler.core.pod_groups.manager import PodGroupManager
 from pyscheduler.core.pod_groups.min_run_time import MinRunTime
+from pyscheduler.core.pod_groups.terminating import TerminatingPods
 from pyscheduler.core.pod_groups.usage import UsageByGroup
 from pyscheduler_plugins.queues import reclaim
 from pyscheduler_plugins.queues.max_min import Claim, max_min
@@ -228,6 +229,7 @@ def _ignore_topology(patch: pytest.MonkeyPatch) -> None:
 
 
 def _evict_unneeded(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(preemption, "_depends_on_other_nodes", lambda _: True)  # otherwise nodes without room are left out
     patch.setattr(
         preemption.GroupPreemptionSearch, "_without_unneeded", lambda self, removed, terminating: list(removed)
     )
@@ -241,6 +243,10 @@ def _ignore_run_times(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(MinRunTime, "_has_run", lambda *_: True)
 
 
+def _ignore_terminating_pods(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(TerminatingPods, "add", lambda *_: None)
+
+
 def _case(*steps: Job | Change, racks: tuple[tuple[int, ...], ...] = ((3,),), **specs: QueueSpec) -> Case:
     """Return a case; queues without a specification have the weight 1."""
     return Case(racks, tuple(specs.get(name, QueueSpec()) for name in QUEUE_NAMES), steps)
@@ -249,6 +255,7 @@ def _case(*steps: Job | Change, racks: tuple[tuple[int, ...], ...] = ((3,),), **
 _GANGS = (Job(minimum=3), Job(queue="q1", minimum=3))
 _GUARANTEED = _case(Job(queue="q1", minimum=3), Job(), q0=QueueSpec(deserved=1), q1=QueueSpec(1, 2, 2))
 _STARTED_LATE = _case(Job(surplus=2), Job(queue="q1"), q0=QueueSpec(deserved=1, min_run=6), q1=QueueSpec(deserved=2))
+_OVER_QUOTA = _case(Job(minimum=2, grace=3), Job(minimum=2, priority=10), racks=((3, 3),), q0=QueueSpec(capability=2))
 _ON_TWO_NODES = (Job(cpu=2), Job(priority=10), Job(), Job(cpu=2, priority=10))
 
 
@@ -262,6 +269,7 @@ _ON_TWO_NODES = (Job(cpu=2), Job(priority=10), Job(), Job(cpu=2, priority=10))
         (_evict_unneeded, _case(*_ON_TWO_NODES, racks=((2,), (2,))), "without need"),
         (_ignore_guarantees, _GUARANTEED, "has a guarantee"),
         (_ignore_run_times, _STARTED_LATE, "before it has run for 6 s"),
+        (_ignore_terminating_pods, _OVER_QUOTA, "queue q0 has 4000"),
     ],
 )
 def test_property_catches_planted_bug(plant: Plant, case: Case, message: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyscheduler_plugins.queues import reclaim as reclaim_module
-from pyscheduler_plugins.queues.bundles import RunningPod, bundles_of
+from pyscheduler_plugins.queues import victim_search
+from pyscheduler_plugins.queues.bundles import Bundle, RunningPod, bundles_of
 from pyscheduler_plugins.queues.hierarchy import link_queues
 from pyscheduler_plugins.queues.queue import Queue
 from pyscheduler_plugins.queues.tree import QueueTree, Usage
@@ -62,9 +63,19 @@ def requests(draw: st.DrawFn) -> Request:
     return Request(tree, queue, wanted, free, bundles[:7])
 
 
+def find_victims(request: Request, bundles: list[Bundle]) -> reclaim_module.Reclaim:
+    return reclaim_module.find_victims(request.tree, request.queue, request.amounts, request.free, bundles)
+
+
+def may_reclaim_from(request: Request, queue: str) -> bool:
+    return reclaim_module.may_reclaim_from(request.tree, request.queue, request.amounts, queue)
+
+
 def check_victims(request: Request) -> None:
     """The victims serve the request at the least cost of all sets; without victims, no set serves it."""
-    found = reclaim_module.find_victims(request.tree, request.queue, request.amounts, request.free, request.bundles)
+    found = find_victims(request, request.bundles)
+    may_be_listed = [each for each in request.bundles if may_reclaim_from(request, each.queue)]
+    assert find_victims(request, may_be_listed) == found, "bundles of queues that are not listed matter"
     if not request.missing:
         assert found == reclaim_module.Reclaim()
     elif found.reason:
@@ -83,6 +94,28 @@ def check_victims(request: Request) -> None:
 @given(requests())
 def test_victims_are_the_smallest_set_that_serves(request_: Request) -> None:
     check_victims(request_)
+
+
+def check_few_of_each_kind(request: Request) -> None:
+    """Equal bundles that are left out of the search change nothing."""
+    found = find_victims(request, request.bundles)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(victim_search, "_few_of_each_kind", lambda candidates, _: list(candidates))
+        assert find_victims(request, request.bundles) == found
+
+
+@quick(EXAMPLES)
+@given(requests())
+def test_equal_bundles_that_are_left_out_change_nothing(request_: Request) -> None:
+    check_few_of_each_kind(request_)
+
+
+def test_needed_bundle_that_is_left_out_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def one_too_few(most: int, same: Any, key: Any) -> Any:
+        return sorted(same, key=key)[: most - 1]
+
+    monkeypatch.setattr(victim_search, "nsmallest", one_too_few)
+    assert_caught(check_few_of_each_kind, requests(), AssertionError, examples=1000)
 
 
 @st.composite
@@ -150,6 +183,15 @@ def test_planted_bug_is_found(bug_name: str, monkeypatch: pytest.MonkeyPatch) ->
     owner, name, bug = PLANTED[bug_name]
     monkeypatch.setattr(owner, name, bug)
     assert_caught(check_victims, requests(), AssertionError, examples=1000)
+
+
+def test_queue_that_is_wrongly_not_listed_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def first_resource(tree: QueueTree, queue: str, request: Amounts, other: str) -> bool:
+        return may_reclaim(tree, queue, dict(list(request.items())[:1]), other)
+
+    may_reclaim = reclaim_module.may_reclaim_from
+    monkeypatch.setattr(reclaim_module, "may_reclaim_from", first_resource)
+    assert_caught(check_victims, requests(), AssertionError, examples=1000, match="not listed")
 
 
 def test_planted_endless_reclaim_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -56,6 +56,7 @@ def fill(capacity: int, weights: Sequence[int], least: Sequence[int], most: Sequ
     """
     shares = list(least)
     active = [i for i, weight in enumerate(weights) if weight > 0 and most[i] > least[i]]
+    every = active
     room = capacity - sum(least) + sum(least[i] for i in active)
     if sum(most[i] for i in active) <= room:
         for i in active:
@@ -79,13 +80,14 @@ def fill(capacity: int, weights: Sequence[int], least: Sequence[int], most: Sequ
     for i in active:
         nearest = (2 * room * weights[i] + total) // (2 * total)
         shares[i] = min(max(nearest, least[i]), most[i])
-    move_units(room - sum(shares[i] for i in active), active, shares, weights, (least, most))
+    # Also at the expense of a claim at its most: the level of its last unit may be above that of others.
+    move_units(room - sum(shares[i] for i in active), every, shares, weights, (least, most))
     return shares
 
 
 def move_units(
     units: int,
-    active: Sequence[int],
+    every: Sequence[int],
     shares: list[int],
     weights: Sequence[int],
     bounds: tuple[Sequence[int], Sequence[int]],
@@ -101,13 +103,13 @@ def move_units(
     step = 1 if units > 0 else -1
 
     # Levels differ by at least the inverse of the product of two weights, so with this many bits their order is exact.
-    bits = 2 * max(weights[i] for i in active).bit_length()
+    bits = 2 * max(weights[i] for i in every).bit_length()
 
     def entry(i: int) -> tuple[int, int]:
         level = ((2 * shares[i] + step) << bits) // weights[i]
         return step * level, step * i
 
-    heap = [entry(i) for i in active if (shares[i] < most[i] if step > 0 else shares[i] > least[i])]
+    heap = [entry(i) for i in every if (shares[i] < most[i] if step > 0 else shares[i] > least[i])]
     heapq.heapify(heap)
     for _ in range(abs(units)):
         i = step * heap[0][1]

@@ -58,14 +58,14 @@ def exact_sum(amounts: Ints) -> int:
 def _fill(capacity: int, weights: Ints, least: Ints, most: Ints) -> Ints:
     """Return what `max_min.fill` returns. The arguments are not changed."""
     shares = least.copy()
-    active = ((weights > 0) & (most > least)).nonzero()[0]
-    weights, least, most = weights[active], least[active], most[active]
-    room = capacity - exact_sum(shares) + exact_sum(least)
+    every = ((weights > 0) & (most > least)).nonzero()[0]
+    of_every = weights, least, most = weights[every], least[every], most[every]
+    room = whole_room = capacity - exact_sum(shares) + exact_sum(least)
     if exact_sum(most) <= room:
-        shares[active] = most
+        shares[every] = most
         return shares
     while True:
-        level = _Level(room, weights)
+        level = _Level(room, int(weights.sum()), weights)
         low = level.whole < least
         high = (level.whole > most) | ((level.whole == most) & (level.rest > 0))
         raised = level.total * int((least - level.whole)[low].sum()) - int(level.rest[low].sum())
@@ -73,32 +73,31 @@ def _fill(capacity: int, weights: Ints, least: Ints, most: Ints) -> Ints:
         if raised == lowered:
             break
         frozen, bound = (low, least) if raised > lowered else (high, most)
-        shares[active[frozen]] = bound[frozen]
         room -= exact_sum(bound[frozen])
         left = ~frozen
-        active, weights, least, most = active[left], weights[left], least[left], most[left]
-    shares[active] = level.round(least, most)
+        weights, least, most = weights[left], least[left], most[left]
+    shares[every] = _Level(room, level.total, of_every[0]).round(whole_room, *of_every[1:])
     return shares
 
 
 class _Level:
-    """The exact shares at the level at which they sum to the room: `whole` plus `rest` of `total`."""
+    """The exact shares without limits, at the level of a room and a total weight: `whole` plus `rest` of `total`."""
 
-    def __init__(self, room: int, weights: Ints) -> None:
-        self._room, self._weights = room, weights
-        self.total = int(weights.sum())
-        each, remainder = divmod(room, self.total) if self.total else (0, 0)
+    def __init__(self, room: int, total: int, weights: Ints) -> None:
+        self._weights = weights
+        self.total = total
+        each, remainder = divmod(room, total) if total else (0, 0)
         parts = remainder * weights
-        quotients = parts // max(1, self.total)
-        self.whole = each * weights + quotients
+        quotients = parts // max(1, total)
+        self.whole = np.where(weights > MAX_AMOUNT // max(1, each), MAX_AMOUNT, each * weights) + quotients
         self.rest = parts - quotients * self.total
         # Levels differ by at least the inverse of the product of two weights.
         self._bits = 2 * int(weights.max(initial=1)).bit_length()
 
-    def round(self, least: Ints, most: Ints) -> Ints:
+    def round(self, room: int, least: Ints, most: Ints) -> Ints:
         """Return integral shares within the bounds that sum to the room, each near the exact one (Webster's method)."""
         shares: Ints = np.clip(self.whole + (2 * self.rest >= self.total), least, most)
-        units = self._room - exact_sum(shares)
+        units = room - exact_sum(shares)
         if units:
             moved = self._moved(units, shares, least, most)
             if moved is None:

@@ -29,7 +29,7 @@ from pyscheduler_plugins.queues.quantities import format_amount
 from pyscheduler_plugins.queues.queue import ELASTIC_QUOTA, QUEUE, ROOT, Declaration, DequeueStrategy, declaration
 from pyscheduler_plugins.queues.queue_delays import QueueDelays
 from pyscheduler_plugins.queues.quota_excess import excess, surplus_of
-from pyscheduler_plugins.queues.reclaim import find_victims, is_within_share, may_reclaim
+from pyscheduler_plugins.queues.reclaim import find_victims, is_within_share, may_reclaim, may_reclaim_from
 from pyscheduler_plugins.queues.tree import QueueTree, Usage
 
 DEFAULT_QUEUE = "default"
@@ -149,6 +149,13 @@ class Queues(QuotaPlugin):
         if self.tracks_time:
             for each in {queue, before or queue}:
                 self._usage.record(each)
+
+    def set_terminating(self, group: PodGroup, amounts: Amounts) -> None:
+        self._read_queues()
+        queue = self.queue_of_group(group)
+        self._tree.set_terminating(group.key, queue, amounts)
+        if self._limited:
+            self._limited.set_job(group.key, queue, group.accounts, amounts, is_started=False)
 
     def remove_usage(self, key: PodGroupKey) -> None:
         self._tree.remove_job(key)
@@ -319,6 +326,10 @@ class Queues(QuotaPlugin):
         self._read_queues()
         return may_reclaim(self._tree, self.queue_of_group(group), request)
 
+    def may_reclaim_from(self, group: PodGroup, request: Amounts, other: PodGroup) -> bool:
+        self._read_queues()
+        return may_reclaim_from(self._tree, self.queue_of_group(group), request, self.queue_of_group(other))
+
     def reclaim(
         self, group: PodGroup, request: Amounts, free: Amounts, units: Sequence[tuple[EvictionUnit, PodGroup]]
     ) -> Sequence[EvictionUnit] | str:
@@ -331,7 +342,7 @@ class Queues(QuotaPlugin):
             for unit, other in units
             if (theirs := self.queue_of_group(other)) != queue and limits.issubset(tree.path(theirs) if limits else ())
         ]
-        if not others:
+        if units and not others:
             return ()
         headroom = tree.headroom(queue)
         free = {resource: min(amount, headroom.get(resource, amount)) for resource, amount in free.items()}
@@ -344,8 +355,9 @@ class Queues(QuotaPlugin):
 
 
 def _bundle(unit: EvictionUnit, group: PodGroup, queue: str) -> Bundle:
-    resources: Amounts = {}
-    for pod in unit.pods:
+    first, *others = unit.pods
+    resources = dict(first.requests.effective)
+    for pod in others:
         for resource, amount in pod.requests.effective.items():
             resources[resource] = resources.get(resource, 0) + amount
     names, is_whole = tuple(pod.name for pod in unit.pods), unit.rank is EvictionRank.GROUP

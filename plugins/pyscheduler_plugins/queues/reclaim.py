@@ -73,6 +73,15 @@ def may_reclaim(tree: QueueTree, queue: str, request: Mapping[str, int]) -> bool
     )
 
 
+def may_reclaim_from(tree: QueueTree, queue: str, request: Mapping[str, int], other: str) -> bool:
+    """Return False if no bundles of the other queue are victims for the request, whatever runs there."""
+    if other not in tree or not is_within_share(tree, queue, request):
+        return False
+    requested, path = {resource for resource, amount in request.items() if amount > 0}, tree.path(queue)
+    below = [each for each in tree.path(other) if each not in path]
+    return bool(below) and all(tree.over_deserved(each).keys() & requested for each in below)
+
+
 def _excesses(tree: QueueTree, queue: str, request: Mapping[str, int]) -> dict[str, tuple[str, int]]:
     """Return the queues from this one up that would exceed their deserved amounts: one resource, and by how much."""
     excesses: dict[str, tuple[str, int]] = {}

@@ -31,18 +31,21 @@ class Exceeded(Struct, frozen=True):
     capability: int
     allocated: int
     requested: int
+    terminating: int = 0
+    """Amount that terminating pods use, in addition to the allocated one."""
 
     @property
     def excess(self) -> int:
         """Amount by which the request exceeds the quota."""
-        return self.allocated + self.requested - self.capability
+        return self.allocated + self.terminating + self.requested - self.capability
 
     def __str__(self) -> str:
-        amounts = (self.excess, self.capability, self.allocated, self.requested)
-        excess, capability, allocated, requested = (format_amount(self.resource, each) for each in amounts)
+        amounts = (self.excess, self.capability, self.allocated, self.requested, self.terminating)
+        excess, capability, allocated, requested, ending = (format_amount(self.resource, each) for each in amounts)
         return (
             f"queue {self.queue} would exceed its capability of {capability} by {excess}:"
             f" {allocated} allocated, {requested} requested"
+            + (f", {ending} used by terminating pods" if self.terminating else "")
         )
 
 
@@ -56,6 +59,7 @@ class QueueTree:
         self._capacity: Amounts = dict(capacity or {})
         self._totals: dict[str, JobTotals] = {}
         self._jobs: dict[Hashable, tuple[str, Usage]] = {}
+        self._terminating: dict[Hashable, tuple[str, Amounts]] = {}
         self._nodes: dict[str, QueueNode] = {}
         self._root: QueueNode
         self._parents: dict[str, str] = {}
@@ -84,6 +88,8 @@ class QueueTree:
             node.sum_guarantees()
             for resource in {*node.own.allocated, *node.own.pending}:
                 node.add(resource, node.own.allocated.get(resource, 0))
+            for resource, amount in node.own.terminating.items():
+                node.add_terminating(resource, amount)
         self.set_capacity(self._capacity)
 
     def set_capacity(self, capacity: Mapping[str, int]) -> None:
@@ -114,6 +120,22 @@ class QueueTree:
         removed = self._jobs.pop(job, None)
         if removed is not None:
             self._change(removed[0], removed[1], Usage())
+
+    def set_terminating(self, key: Hashable, queue: str, amounts: Amounts) -> None:
+        """Set what terminating pods use of a queue's quota; {} for none."""
+        before = self._terminating.pop(key, None)
+        if before is not None:
+            self._add_terminating(*before, -1)
+        if amounts:
+            self._terminating[key] = queue, amounts
+            self._add_terminating(queue, amounts, 1)
+
+    def _add_terminating(self, queue: str, amounts: Amounts, sign: int) -> None:
+        totals, node = self._totals.setdefault(queue, JobTotals()).terminating, self._nodes.get(queue)
+        for resource, amount in amounts.items():
+            totals[resource] = totals.get(resource, 0) + sign * amount
+            if node is not None:
+                node.add_terminating(resource, sign * amount)
 
     def set_held_back(self, queue: str, *, is_held: bool) -> None:
         """Set whether the next job of a queue is held back, so that the queue has no claim to the rest of its share."""
@@ -253,11 +275,14 @@ class QueueTree:
         A resource of which nothing is requested is never exceeded, even if more than the quota is allocated.
         """
         return tuple(
-            Exceeded(node.queue.name, resource, capability, allocated, requested)
+            Exceeded(node.queue.name, resource, capability, allocated, requested, terminating)
             for node in self._nodes[queue].path()
             for resource, requested in request.items()
             if requested > 0 and (capability := node.queue.capability.get(resource)) is not None
-            if (allocated := node.allocated.get(resource, 0)) + requested > capability
+            if (allocated := node.allocated.get(resource, 0))
+            + (terminating := node.terminating.get(resource, 0))
+            + requested
+            > capability
         )
 
     def headroom(self, queue: str) -> Amounts:

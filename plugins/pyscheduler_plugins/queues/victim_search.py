@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from heapq import nsmallest
 
 from msgspec import Struct
 
@@ -49,7 +50,7 @@ def smallest_set(candidates: Sequence[CandidateBundle], missing: Amounts, allowa
 
     The last bundle that is taken from a queue may take it below its deserved amounts; before, the queue is above them.
     """
-    search = _Search(candidates, missing, allowance)
+    search = _Search(_few_of_each_kind(candidates, missing), missing, allowance)
     max_below, queues = 0, len(allowance.above_deserved)
     while search.best is None and max_below < 2 * queues:
         search.run(max_below)
@@ -229,6 +230,33 @@ def _add_listed(amounts: Amounts, changes: Mapping[str, int], sign: int) -> None
     for resource, change in changes.items():
         if resource in amounts:
             amounts[resource] += sign * change
+
+
+def _few_of_each_kind(candidates: Sequence[CandidateBundle], missing: Amounts) -> list[CandidateBundle]:
+    """Return the candidates without equal ones beyond the number that frees all that is missing, the newest ones.
+
+    A queue may run 100,000 equal pods. Surplus of a job that may be evicted as a whole is not left out: no other
+    surplus can replace it.
+    """
+    whole = {candidate.bundle.job for candidate in candidates if candidate.bundle.is_whole}
+    few: list[CandidateBundle] = []
+    equal: dict[tuple[object, ...], list[CandidateBundle]] = {}
+    for candidate in candidates:
+        bundle = candidate.bundle
+        if bundle.job in whole:
+            few.append(candidate)
+        else:
+            kind = bundle.queue, bundle.priority, len(bundle.pods), *bundle.resources.items()
+            equal.setdefault(kind, []).append(candidate)
+    for same in equal.values():
+        most = max(-(-missing[r] // n) for r, n in same[0].frees.items())
+        few += same if len(same) <= most else nsmallest(most, same, key=_age)
+    return few
+
+
+def _age(candidate: CandidateBundle) -> tuple[float, str, tuple[str, ...]]:
+    bundle = candidate.bundle
+    return -bundle.started, bundle.job, bundle.pods
 
 
 def _by_preference(candidates: Iterable[CandidateBundle], missing: Amounts) -> list[CandidateBundle]:

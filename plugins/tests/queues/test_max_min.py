@@ -77,3 +77,9 @@ def test_limits_of_many_queues_are_met_one_after_the_other() -> None:
     limits = list(range(1, 1001))
     shares = max_min(sum(limits) - 1, [Claim(1, limit) for limit in limits])
     assert shares == [*limits[:-1], 999]
+
+
+def test_claim_at_its_limit_takes_no_unit_that_others_had_at_a_lower_capacity() -> None:
+    claims = [Claim(1, 1), Claim(1, 1), Claim(1, 1), Claim(13, 8)]
+    assert max_min(9, claims) == [1, 1, 1, 6]
+    assert max_min(10, claims) == [1, 1, 1, 7]

@@ -35,16 +35,28 @@ _CANDIDATES = 8
 
 
 def begin_attempt(context: Context, queued: QueuedPodGroup, now: float) -> None:
-    """Reserve nodes for the first group that lacks room, unless it is the one that is attempted now."""
+    """Reserve nodes for the first group that lacks room, unless it is the one that is attempted now.
+
+    After a restart this is known from the conditions of the pods: those behind the head might start in its room.
+    """
     if not context.reservations.is_vacant:
         return
-    lacking = [each for each in context.queue.pod_groups if each.lacks_room and context.queue.is_queued(each)]
-    for entry in sorted(lacking, key=lambda each: each.order)[:_CANDIDATES]:
-        if entry is queued:
+    waiting = [
+        each
+        for each in context.queue.pod_groups
+        if (each.lacks_room or each.is_delayed or (each.attempts <= (each is queued) and _lacked_room(context, each)))
+        and context.queue.is_queued(each)
+    ]
+    for entry in sorted(waiting, key=lambda each: each.order)[:_CANDIDATES]:
+        if entry is queued or _reserve(context, entry, now):
+            context.reservations.first = None
             return
-        if _reserve(context, entry, now):
+        if not context.reservations.is_unfit(entry, now):
+            # It may start now, on any node, so nothing can be promised to those behind it.
+            context.queue.requeue(entry.pod, POD_GROUP_CHANGED, now)
+            context.reservations.first = entry
             return
-    context.reservations.is_vacant = False
+    context.reservations.first, context.reservations.is_vacant = None, False
 
 
 def check_reservation(context: Context, queued: QueuedPodGroup, search: PlacementSearch, now: float) -> str:
@@ -88,7 +100,11 @@ def end_attempt(
     queued.lacks_room = not may_start and _lacks_room(context, group, queued, failures)
     current = context.reservations.current
     is_head = current is not None and current.head is queued
-    if queued.lacks_room and (current is None or is_head or queued.order < current.head.order):
+    first = context.reservations.first
+    is_preceded = first is not None and first is not queued and context.queue.is_queued(first)
+    if queued.lacks_room and current is None and is_preceded:
+        context.reservations.is_vacant = True
+    elif queued.lacks_room and (current is None or is_head or queued.order < current.head.order):
         if _reserve(context, queued, now):
             return {uid: _with_overrun(context, failure, now) for uid, failure in failures.items()}
         queued.lacks_room = False
@@ -165,6 +181,20 @@ def _lacks_room(context: Context, group: PodGroup, queued: QueuedPodGroup, failu
     if _is_nominated(context, kept) or not context.groups.shortage(group, ()):
         return False
     return not missing_resources(context, group, queued.pod.priority)
+
+
+def _lacked_room(context: Context, queued: QueuedPodGroup) -> bool:
+    """Return True if the conditions of a group that has not been attempted say that it lacks room for its minimum."""
+    pods = queued.pods
+    if not all(any(each.reason == UNSCHEDULABLE for each in pod.conditions) for pod in pods):
+        return False
+    group = context.groups.requirements(queued.key)
+    return (
+        isinstance(group, PodGroup)
+        and not _is_nominated(context, pods)
+        and bool(context.groups.shortage(group, ()))
+        and not missing_resources(context, group, queued.pod.priority)
+    )
 
 
 def _is_nominated(context: Context, pods: Iterable[Pod]) -> bool:

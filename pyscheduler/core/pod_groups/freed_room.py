@@ -6,25 +6,34 @@ A dry run of a large group takes long, so it is made only where the resources su
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
 from pyscheduler.api.nodes import Ints, NodeTable
 from pyscheduler.api.pod import Pod
-from pyscheduler.core.pod_groups.room import members_that_fit
+from pyscheduler.core.pod_groups.room import free_for_members, members_that_fit
 
 
 class FreedRoom:
     """Room on all nodes for the smallest member of a group, as pods end in an order."""
 
-    def __init__(self, nodes: NodeTable, least: Mapping[str, int], ending: Sequence[tuple[int, Pod]]) -> None:
-        """Create the room for members that request this much; `ending` has the row of each pod, in their order."""
+    def __init__(
+        self,
+        nodes: NodeTable,
+        least: Mapping[str, int],
+        ending: Sequence[tuple[int, Pod]],
+        nominated: Iterable[tuple[int, Pod]] = (),
+    ) -> None:
+        """Create the room for members that request this much.
+
+        `ending` has the row of each pod, in their order; `nominated` those of pods that come before the members.
+        """
         self._least = least
         self._nodes = len(nodes)
         self._ending = len(ending)
         self._rows = np.fromiter((row for row, _ in ending), np.intp, len(ending))
-        self._free = {r: nodes.allocatable(r) - nodes.requested(r) for r in least}
+        self._free = free_for_members(nodes, least, nominated)
         self._freed = {
             r: np.fromiter((pod.requests.effective.get(r, 0) for _, pod in ending), np.int64, len(ending))
             for r in least

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
-from typing import NamedTuple
+from collections.abc import Callable, Iterable
 
 from pyscheduler.api.nodes import Mask
 from pyscheduler.api.pod_group import PodGroup
 from pyscheduler.core.context import Context
 from pyscheduler.core.pod_groups.freed_room import FreedRoom
+from pyscheduler.core.pod_groups.removal_order import fewest
 from pyscheduler.core.pod_groups.reservation import EndingPod, Reservation, ends
 from pyscheduler.core.pod_groups.room import least_requests
 from pyscheduler.core.pod_groups.subgroup_placement import placement_search
@@ -63,18 +63,19 @@ class HeadSearch:
 
     def _earliest(self, most: int) -> Reservation | None:
         """Return the earliest reservation after at most a number of ends."""
-        fewest = self._room.fewest(self._needed)
-        if fewest is None or fewest > most:
+        least = self._room.fewest(self._needed)
+        if least is None or least > most:
             return None
-        found = _fewest(fewest, most, self._place_after)
+        found = fewest(least, most, self._place_after)
         if found is None:
             return None
-        if not found.ended:
+        ended, nodes = found
+        if not ended:
             return self._reservation(self._now, frozenset())
-        time = self._ending[found.ended - 1].end
+        time = self._ending[ended - 1].end
         # What is free already would be idle until then.
-        occupied = _fewest(found.ended, self._count(lambda end: end <= time), self._place_instead)
-        return self._reservation(time, (occupied or found).nodes)
+        occupied = fewest(ended, self._count(lambda end: end <= time), self._place_instead)
+        return self._reservation(time, nodes if occupied is None else occupied[1])
 
     def _reservation(self, time: float, nodes: frozenset[str]) -> Reservation:
         requests = (pod.requests.effective for pod in self._head.templates())
@@ -111,30 +112,3 @@ class HeadSearch:
                 return frozenset(assumed.node_name for assumed in search.placed[:count])
             finally:
                 search.undo()
-
-
-class _Fit(NamedTuple):
-    """Nodes on which a group fits after a number of ends."""
-
-    ended: int
-    nodes: frozenset[str]
-
-
-def _fewest(least: int, most: int, place: Callable[[int], Collection[str] | None]) -> _Fit | None:
-    """Return the fit after the fewest ends within these limits; None if there is none.
-
-    The number is doubled first: a cluster may run far more pods than the group needs to end.
-    """
-    too_few, tried, step = least - 1, least, 1
-    while (nodes := place(tried)) is None:
-        if tried >= most:
-            return None
-        too_few, tried, step = tried, min(most, tried + step), 2 * step
-    fit = _Fit(tried, frozenset(nodes))
-    while fit.ended - too_few > 1:
-        middle = (too_few + fit.ended) // 2
-        if (nodes := place(middle)) is not None:
-            fit = _Fit(middle, frozenset(nodes))
-        else:
-            too_few = middle
-    return fit

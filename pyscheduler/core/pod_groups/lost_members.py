@@ -16,7 +16,7 @@ def set_member(context: Context, pod: Pod) -> None:
     if not pod.node_name or context.state.info(pod.node_name) is not None:
         context.groups.set_pod(pod)
     else:
-        context.groups.remove(pod.uid)
+        context.groups.remove_ended(pod.uid)
 
 
 def set_members_on(context: Context, node: NodeRow) -> None:

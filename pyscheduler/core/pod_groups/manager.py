@@ -6,8 +6,8 @@ Requirements are read from the group's object when they are needed first after a
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 
 from msgspec.structs import replace
@@ -25,12 +25,43 @@ from pyscheduler.core.pod_groups.members import POD_GROUP, QUOTA, SINGLE_POD, D,
 from pyscheduler.core.pod_groups.pod_group_state import PodGroupState
 from pyscheduler.core.pod_groups.queue_gate import QUEUE_GATE
 from pyscheduler.core.pod_groups.subgroups import SubgroupKeys
+from pyscheduler.core.pod_groups.usage import Usage
 
 _CAPACITY = Action.ADD | Action.DELETE | Action.UPDATE_NODE_ALLOCATABLE
 
 
 class PodGroupManager(PodGroupStates):
     """All pod groups of the cluster; empty if no profile has a PodGroup plugin."""
+
+    # -- terminating pods ----------------------------------------------------------------------------------------
+
+    def set_pod(self, pod: Pod) -> None:
+        """Add a pod that exists and has not ended, or replace it; one that is terminating counts toward quotas only."""
+        is_terminating = pod.deleting and bool(pod.node_name) and self.quota is not None
+        group = self._group_of_terminating(pod) if is_terminating and pod.uid not in self._terminating else None
+        super().set_pod(pod)
+        if group is not None:
+            self._terminating.add(pod, group)
+
+    def remove_ended(self, uid: str) -> None:
+        """Remove a pod that has ended, or of which the node is lost; others are ignored."""
+        self.remove(uid)
+        self._terminating.remove(uid)
+
+    def _group_of_terminating(self, pod: Pod) -> PodGroup | None:
+        """Return the group of which queue and users the pod counts toward; None without a group."""
+        key = self._key_of.get(pod.uid) or (self._group_of(pod) if self._plugins else None)
+        if key is None or self.quota is None:
+            return None
+        if key in self._groups:
+            return self.accounted(key) or self._accounted_as_pods(key, [pod])
+        requirements: PodGroup | Rejection | None = None  # after a restart, it may have no other pods
+        if key.api != SINGLE_POD:
+            plugin = self._plugin_of(pod)
+            requirements = self._call(None, plugin, POD_GROUP, plugin.pod_group, key, [pod])
+        as_pods = self._accounted_as_pods(key, [pod])
+        queue = requirements.queue if isinstance(requirements, PodGroup) else as_pods.queue
+        return replace(as_pods, queue=queue)
 
     # -- requirements --------------------------------------------------------------------------------------------
 
@@ -222,9 +253,10 @@ class PodGroupManager(PodGroupStates):
         """Return the units of other queues that make room for the request, or why there are none."""
         if (quota := self.quota) is None:
             return ()
-        self.report_usage()
         failed: Sequence[EvictionUnit] | str = f"plugin {quota.name} failed"
-        return self._call(failed, quota, QUOTA, quota.reclaim, group, dict(request), dict(free), units)
+        with self._terminating.left_out():
+            self.report_usage()
+            return self._call(failed, quota, QUOTA, quota.reclaim, group, dict(request), dict(free), units)
 
     def has_reclaim_candidates(self, group: PodGroup) -> bool:
         """Return True if pods of other queues have a node."""
@@ -232,6 +264,26 @@ class PodGroupManager(PodGroupStates):
         return self.quota is not None and any(
             not self.may_preempt(group, other) for other in self._queues_in_use.representatives()
         )
+
+    def one_group_of_each_queue(self) -> Sequence[PodGroup]:
+        """Return one group of each queue that has pods on nodes."""
+        self.report_usage()
+        return self._queues_in_use.representatives()
+
+    def preemption_candidates(self, group: PodGroup) -> Set[PodGroupKey]:
+        """Return the groups of which the group may evict pods of a lower priority; some may have no pods on nodes."""
+        self.report_usage()
+        return self._queues_in_use.groups(lambda other: self.may_preempt(group, other))
+
+    def reclaim_candidates(self, group: PodGroup, request: Mapping[str, int]) -> Set[PodGroupKey]:
+        """Return the groups of the queues from which the group's queue may reclaim what it requests."""
+        with self._terminating.left_out():
+            self.report_usage()
+            may = partial(self._may_reclaim_from, group, dict(request))
+            return self._queues_in_use.groups(lambda other: not self.may_preempt(group, other) and may(other))
+
+    def _may_reclaim_from(self, group: PodGroup, request: Amounts, other: PodGroup) -> bool:
+        return self.call_quota(False, lambda quota: quota.may_reclaim_from(group, request, other))
 
     def needed(self, group: PodGroup, pending: Collection[Pod]) -> Amounts:
         """Return what the least of the pending pods request that the group still needs for its minimum."""
@@ -255,6 +307,10 @@ class PodGroupManager(PodGroupStates):
         quota = self.quota
         if quota is None:
             return
+        for of_queue, amounts in self._terminating.take_stale():
+            self._call(None, quota, QUOTA, quota.set_terminating, of_queue, amounts)
+            used: Usage = (of_queue.queue, amounts, {}, False, of_queue.accounts)
+            self._reported.set(of_queue.key, used if amounts else None)
         for key, usage in self.usage.take_stale():
             group = self.accounted(key) if usage is not None and key in self._groups else None
             if usage is None or group is None:
@@ -286,12 +342,15 @@ class PodGroupManager(PodGroupStates):
             return group
         if not state.placed:
             return None
-        if state.accounted is None and self.quota is not None:
-            pods = [state.pods[uid] for uid in state.placed]
-            queue = self._call("", self.quota, QUOTA, self.quota.queue_of, pods[0])
-            accounts = self._call((), self.quota, QUOTA, self.quota.accounts_of, pods)
-            state.accounted = PodGroup(key, 1, queue=queue, accounts=tuple(accounts))
+        if state.accounted is None:
+            state.accounted = self._accounted_as_pods(key, [state.pods[uid] for uid in state.placed])
         return state.accounted
+
+    def _accounted_as_pods(self, key: PodGroupKey, pods: Sequence[Pod]) -> PodGroup:
+        """Return a group with the queue and the users that the pods would count toward without their group."""
+        queue = self.call_quota("", lambda quota: quota.queue_of(pods[0]))
+        accounts = self.call_quota((), lambda quota: tuple(quota.accounts_of(pods)))
+        return PodGroup(key, 1, queue=queue, accounts=accounts)
 
     def set_time(self, now: float) -> None:
         """Set the time, in seconds since 1970, if the Quota plugin needs it; the changes so far are reported before."""
@@ -314,10 +373,18 @@ class PodGroupManager(PodGroupStates):
             return len(state.pods) + len(state.succeeded) >= group.min_count
         return not self.shortage_of(group, (*state.pods.values(), *state.succeeded.values()))
 
-    def without_usage(self, pods: Iterable[Pod]) -> AbstractContextManager[None]:
-        """Report the usage without these placed pods within a `with` block, for a dry run of their eviction."""
+    @contextmanager
+    def without_usage(self, pods: Iterable[Pod]) -> Iterator[None]:
+        """Report the usage without these placed pods, and terminating ones, within a `with` block, for a dry run."""
         keys = ((self._key_of.get(pod.uid), pod) for pod in pods)
-        return self.usage.without([(key, pod) for key, pod in keys if key and pod.uid in self._groups[key].placed])
+        placed = [(key, pod) for key, pod in keys if key and pod.uid in self._groups[key].placed]
+        with self.usage.without(placed), self._terminating.left_out():
+            yield
+
+    def exceeds_after_terminations(self, group: PodGroup, request: Mapping[str, int]) -> bool:
+        """Return True if the group's queue may not allocate this much more once terminating pods have ended, either."""
+        with self._terminating.left_out():
+            return bool(self.exceeded(group, request))
 
     def reserve(self, key: PodGroupKey, pods: Sequence[Pod]) -> None:
         """Count pending pods of a group as allocated until its next attempt: others are being evicted for them."""
@@ -345,6 +412,7 @@ class PodGroupManager(PodGroupStates):
             is_watched = any(kind.kind == event.resource for kind in self.quota.watches)
             if is_watched and self._call(True, self.quota, QUOTA, self.quota.changes_queues, event):
                 self._limits_changed = True
+                self._terminating.touch()
                 self.changed.update(dict.fromkeys(self._groups))
                 for key in self._groups:
                     self.usage.touch(key)  # it may be in another queue

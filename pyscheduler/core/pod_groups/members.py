@@ -18,6 +18,7 @@ from pyscheduler.core.framework.plugin_failure import PluginFailed, raise_plugin
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.core.pod_groups.pod_group_state import PodGroupState
 from pyscheduler.core.pod_groups.queue_gate import GateRemovals, is_admitted
+from pyscheduler.core.pod_groups.terminating import TerminatingPods
 from pyscheduler.core.pod_groups.usage import QueuesInUse, ReportedUsage, UsageByGroup
 
 T = TypeVar("T")
@@ -50,6 +51,7 @@ class PodGroupStates:
         """The plugin that divides the cluster among queues, or None."""
         self.usage, self._reported = UsageByGroup(), ReportedUsage()
         self._queues_in_use = QueuesInUse()
+        self._terminating = TerminatingPods()
         self._limits_changed = False
         self._time = -math.inf
         self._adopted: list[tuple[PodGroupKey, Pod]] = []
@@ -66,6 +68,7 @@ class PodGroupStates:
         succeeded = [pod for group in self._groups.values() for pod in group.succeeded.values()]
         self._plugins, self.quota = plugins, quota
         self.usage, self._reported, self._queues_in_use = UsageByGroup(), ReportedUsage(), QueuesInUse()
+        self._terminating = TerminatingPods()
         self.is_enabled = bool(plugins)
         self._adopted = []
         if quota is not None and quota.tracks_time and self._time >= 0:

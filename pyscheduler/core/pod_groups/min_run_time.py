@@ -25,6 +25,12 @@ class MinRunTime:
         self._ends: set[float] = set()
         self._longest = 0.0
 
+    def has_any(self) -> bool:
+        """Return True if units of some queue have to run for a time: otherwise their groups need not be read."""
+        groups = self._context.groups
+        others = groups.one_group_of_each_queue()
+        return any(seconds > 0 for seconds in groups.call_quota((), lambda q: q.min_run_seconds(self._group, others)))
+
     def evictable(self, units: Sequence[tuple[EvictionUnit, PodGroup]]) -> list[tuple[EvictionUnit, PodGroup]]:
         """Return the units, with their groups, that have run for long enough."""
         group = self._group

@@ -8,7 +8,6 @@ Nothing is evicted or nominated before that is known.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import accumulate
 
 import numpy as np
 from msgspec import Struct
@@ -20,17 +19,18 @@ from pyscheduler.api.queued import QueuedPod
 from pyscheduler.core.context import Context
 from pyscheduler.core.pod_groups.eviction_units import (
     eviction_units,
+    has_only_lower_priority,
     leaves_minimums,
     may_fit_without_lower_priority,
 )
-from pyscheduler.core.pod_groups.freed_room import FreedRoom
 from pyscheduler.core.pod_groups.min_run_time import MinRunTime
+from pyscheduler.core.pod_groups.removal_order import PutBackBound, RemovalOrder, fewest
 from pyscheduler.core.pod_groups.subgroup_placement import placement_search
 from pyscheduler.core.queue.active_by_queue import CRITICAL_PRIORITY
 
 _NO_GROUP = PodGroupKey("", "")
 _FEW = 4096
-"""Members times units up to which every unit is put back alone to see whether the group still fits."""
+"""Members times units, and times dry runs, up to which every unit is put back alone as long as the group fits."""
 
 
 class GroupPreemption(Struct, frozen=True):
@@ -103,12 +103,15 @@ class GroupPreemptionSearch:
         return [pod for node in nodes for pod in node.pods.values() if pod.deleting]
 
     def _of_lower_priority(self) -> list[EvictionUnit]:
-        units, groups = eviction_units(self._context, self._group.key, self._priority), self._context.groups
+        context, groups = self._context, self._context.groups
         if groups.quota is None:
-            return units
-        own = [each for each in self._with_groups(units) if groups.may_preempt(self._group, each[1])]
+            return eviction_units(context, self._group.key, self._priority)
+        among = groups.preemption_candidates(self._group)
+        units = eviction_units(context, self._group.key, self._priority, among)
         # Critical pods do not wait for pods of a lower priority.
-        return [unit for unit, _ in (own if self._priority >= CRITICAL_PRIORITY else self._min_run_time.evictable(own))]
+        if self._priority >= CRITICAL_PRIORITY or not self._min_run_time.has_any():
+            return units
+        return [unit for unit, _ in self._min_run_time.evictable(self._with_groups(units))]
 
     def _reclaim(self) -> Sequence[EvictionUnit] | str:
         """Return the units of other queues that make room, or why there are none."""
@@ -119,7 +122,8 @@ class GroupPreemptionSearch:
         if self._is_over_quota and not context.groups.is_within_share(self._group, request):
             return ()
         free = self._free(request)
-        units = self._with_groups(eviction_units(context, self._group.key, CRITICAL_PRIORITY))
+        among = context.groups.reclaim_candidates(self._group, request)
+        units = self._with_groups(eviction_units(context, self._group.key, CRITICAL_PRIORITY, among))
         units = self._min_run_time.evictable(units)
         found = context.groups.reclaim(self._group, request, free, units)
         if not isinstance(found, str) and found and self._place(found, ()) is None:
@@ -149,57 +153,86 @@ class GroupPreemptionSearch:
         """Return the units, those last that violate a PodDisruptionBudget if all before them are evicted."""
         plugin = self._context.profiles[self._members[0].pod.scheduler_name].preemption
         violating = set() if plugin is None else {pod.uid for pod in plugin.violates_budgets(_pods_of(units))}
+        if not violating:
+            return list(units)
         return sorted(units, key=lambda unit: any(pod.uid in violating for pod in unit.pods))
+
+    def _nominated(self) -> list[tuple[int, Pod]]:
+        """Return the pods, with the rows of their nodes, that are nominated and come before all members."""
+        own, nominator = {pod.uid for pod in self._pods}, self._context.queue.nominator
+        nodes = [node for name in nominator.nodes() if (node := self._context.state.info(name)) is not None]
+        highest = max(self._pods, key=lambda pod: pod.priority)
+        return [
+            (node.row, pod)
+            for node in nodes
+            for pod in nominator.competing_pods(highest, node.name)
+            if pod.uid not in own
+        ]
 
     def _may_suffice(self) -> bool:
         needed = self._context.groups.needed_count(self._group)
         return may_fit_without_lower_priority(self._context, self._priority, self._least, needed)
 
     def _fewest(self, units: Sequence[EvictionUnit], terminating: Sequence[Pod]) -> Sequence[EvictionUnit] | None:
-        """Return the shortest beginning of the units without which the group fits; None if there is none."""
-        least = self._fewest_by_resources(units, terminating)
-        if least is None or (not self._least and self._place(units, terminating) is None):
-            return None
-        too_few, enough, tried = least - 1, len(units), 0
-        while tried < len(units):
-            if tried >= least and self._place(units[:tried], terminating) is not None:
-                enough = tried
-                break
-            too_few, tried = max(too_few, tried), max(1, 2 * tried)
-        else:
-            # Last: to remove all of them takes seconds in a large cluster.
-            if self._least and self._place(units, terminating) is None:
-                return None
-        while enough - too_few > 1:
-            middle = (too_few + enough) // 2
-            if self._place(units[:middle], terminating) is not None:
-                enough = middle
-            else:
-                too_few = middle
-        return units[:enough]
+        """Return the least important units without which the group fits; None if there are none.
 
-    def _fewest_by_resources(self, units: Sequence[EvictionUnit], terminating: Sequence[Pod]) -> int | None:
-        """Return the number of units without which the resources may suffice; None if they never do."""
+        They are the shortest beginning of the units without which it fits, less those on nodes without room for it.
+        """
         state, needed = self._context.state, self._context.groups.needed_count(self._group)
-        pods = [*terminating, *(pod for unit in units for pod in unit.pods)]
-        rows = [(node.row, pod) for pod in pods if (node := state.node_of(pod.uid)) is not None]
-        fewest = FreedRoom(state.table(), self._least, rows).fewest(needed)
-        if fewest is None:
+        is_local = not any(map(_depends_on_other_nodes, self._pods))
+        order = RemovalOrder(state, self._least, units, terminating, self._nominated(), is_local=is_local)
+        least = order.fewest(needed)
+        if least is None:
             return None
-        ends = accumulate((len(unit.pods) for unit in units), initial=len(terminating))
-        return next((i for i, end in enumerate(ends) if end >= fewest), len(units))
+        # As in the attempt that follows: otherwise others would get the room, and it would be evicted for again.
+        within_quota = self._fewest_within_quota(units, terminating)
+        if within_quota is None:
+            return None
+        is_unknown = not self._least and not within_quota  # something else than resources or a quota is missing
+        if is_unknown and self._place_without(order.removed(len(units))) is None:
+            return None
+        found = fewest(max(least, within_quota), len(units), lambda count: self._place_without(order.removed(count)))
+        if found is None:
+            return None
+        first = units[: found[0]]
+        if within_quota or not is_local:
+            return first
+        removed = {pod.uid for pod in order.removed(found[0])}
+        return [unit for unit in first if any(pod.uid in removed for pod in unit.pods)]
+
+    def _fewest_within_quota(self, units: Sequence[EvictionUnit], terminating: Sequence[Pod]) -> int | None:
+        """Return the number of units without which the queue admits the group; None if it never does."""
+        if not self._has_queue:
+            return 0
+
+        def is_admitted(count: int) -> bool | None:
+            with self._context.groups.without_usage([*terminating, *_pods_of(units[:count])]):
+                return None if self._is_over_its_quota() else True
+
+        found = fewest(0, len(units), is_admitted)
+        return None if found is None else found[0]
 
     def _without_unneeded(self, removed: Sequence[EvictionUnit], terminating: Sequence[Pod]) -> list[EvictionUnit]:
         """Put units back, the most important first, as long as the group still fits (kube-scheduler's reprieve)."""
-        needed = list(removed)
+        needed, count = list(removed), self._context.groups.needed_count(self._group)
         if len(self._members) * len(needed) > _FEW:
             nodes = set((self._place(needed, terminating) or {}).values())
             on_nodes = [unit for unit in needed if any(self._is_on(pod, nodes) for pod in unit.pods)]
-            return on_nodes if self._place(on_nodes, terminating) is not None else needed
-        for unit in reversed(removed):
+            if self._place(on_nodes, terminating) is None:
+                return needed
+            needed = on_nodes
+        bound = PutBackBound(self._context.state, self._least, needed, terminating, self._nominated())
+        dry_runs = _FEW // len(self._members)
+        for unit in reversed(needed):
+            if bound.without(unit) < count:
+                continue
+            if not dry_runs:
+                break
+            dry_runs -= 1
             rest = [each for each in needed if each is not unit]
             if self._place(rest, terminating) is not None:
                 needed = rest
+                bound.put_back(unit)
         return needed
 
     def _is_on(self, pod: Pod, names: Iterable[str]) -> bool:
@@ -208,21 +241,43 @@ class GroupPreemptionSearch:
 
     def _place(self, removed: Iterable[EvictionUnit], terminating: Iterable[Pod]) -> dict[str, str] | None:
         """Return the node of each member that is placed without these pods; None if the group does not fit."""
-        state, groups = self._context.state, self._context.groups
         gone = [*terminating, *_pods_of(removed)]
-        has_queue = groups.quota is not None and self._group.key is not _NO_GROUP
-        with state.dry_run(), groups.without_usage(gone if has_queue else ()):
+        with self._context.groups.without_usage(gone if self._has_queue else ()):
+            return None if self._is_over_its_quota() else self._place_without(gone)
+
+    def _place_without(self, gone: Iterable[Pod]) -> dict[str, str] | None:
+        """Return the node of each member that is placed without these pods; None if there is too little room."""
+        state = self._context.state
+        with state.dry_run():
             for pod in gone:
                 state.remove(pod.uid)
-            # As in the attempt that follows: otherwise others would get the room, and it would be evicted for again.
-            if has_queue and groups.exceeded(self._group, groups.needed(self._group, self._pods)):
-                return None
             search = placement_search(self._context, self._group, self._now)
             try:
                 fits = search.run(self._members)
                 return {assumed.pod.uid: assumed.node_name for assumed in search.placed} if fits else None
             finally:
                 search.undo()
+
+    @property
+    def _has_queue(self) -> bool:
+        return self._context.groups.quota is not None and self._group.key is not _NO_GROUP
+
+    def _is_over_its_quota(self) -> bool:
+        """Return True if the queue of the group does not admit it; False without queues."""
+        groups = self._context.groups
+        return self._has_queue and bool(groups.exceeded(self._group, groups.needed(self._group, self._pods)))
+
+
+def _depends_on_other_nodes(pod: Pod) -> bool:
+    """Return True if pods on other nodes than its own may matter to a pod."""
+    spec = pod.spec
+    affinity, volumes = spec.affinity, spec.volumes or ()
+    return bool(
+        spec.topology_spread_constraints
+        or spec.resource_claims
+        or (affinity is not None and (affinity.pod_affinity or affinity.pod_anti_affinity))
+        or any(volume.keys() - {"name"} for volume in volumes)
+    )
 
 
 def preempt_whole_groups(
@@ -237,9 +292,7 @@ def preempt_whole_groups(
     chosen = GroupPreemption({queued.pod.uid: node_name}, {node_name: victims} if victims else {})
     if not context.groups.is_enabled or not any(map(context.groups.key_of, victims)):
         return chosen
-    units = eviction_units(context, _NO_GROUP, queued.pod.priority)
-    may_be_evicted = {pod.uid for unit in units for pod in unit.pods}
-    if may_be_evicted.issuperset(pod.uid for pod in victims) and leaves_minimums(context, victims):
+    if has_only_lower_priority(context, victims, queued.pod.priority) and leaves_minimums(context, victims):
         return chosen
     alone = PodGroup(_NO_GROUP, min_count=1)
     found = GroupPreemptionSearch(context, alone, queued.pod.priority, [queued], now).run()

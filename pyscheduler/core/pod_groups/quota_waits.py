@@ -27,7 +27,7 @@ from pyscheduler.core.queue.labels import QUOTA_CHANGED
 from pyscheduler.core.queue.queue import SchedulingQueue
 from pyscheduler.core.queue.queued_pod_group import QueuedPodGroup
 
-Order = tuple[int, float, float, int]
+Order = tuple[int, float, str, int]
 Request = tuple[tuple[str, int], ...]
 _ATTEMPTS = 32
 """Number of attempts after which waiting groups are considered while others are ready."""

@@ -142,8 +142,10 @@ class Reservations:
 
     def __init__(self, epoch: float) -> None:
         self.current: Reservation | None = None
-        self.is_vacant = False
-        """True if the last reservation has ended, so that another group may be the head."""
+        self.is_vacant = True
+        """True if the last reservation has ended, or that of the scheduler before a restart has to be made again."""
+        self.first: QueuedPodGroup | None = None
+        """Group that is attempted before another one may be the head, since it may start."""
         self.times = PlacementTimes(epoch)
         self._unfit_until: dict[tuple[int, int], float] = {}
 

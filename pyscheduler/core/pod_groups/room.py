@@ -23,6 +23,17 @@ def least_requests(members: Iterable[Pod]) -> dict[str, int]:
     return {resource: amount for resource, amount in least.items() if amount}
 
 
+def free_for_members(
+    nodes: NodeTable, resources: Iterable[str], nominated: Iterable[tuple[int, Pod]]
+) -> dict[str, Ints]:
+    """Return what each node has free of the resources, without what these nominated pods request, given their rows."""
+    free = {resource: nodes.allocatable(resource) - nodes.requested(resource) for resource in resources}
+    for row, pod in nominated:
+        for resource, amounts in free.items():
+            amounts[row] -= pod.requests.effective.get(resource, 0)
+    return free
+
+
 def members_that_fit(free: Mapping[str, Ints], least: Mapping[str, int], nodes: int) -> Ints:
     """Return how many members of these requests each node has room for, given what it has free of each resource."""
     most = np.full(nodes, _UNLIMITED, np.int64)

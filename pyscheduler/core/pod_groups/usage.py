@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 
 from pyscheduler.api.pod import Pod
@@ -191,6 +191,11 @@ class QueuesInUse:
             del groups[key]
             if not groups:
                 del self._groups[name]
+
+    def groups(self, is_chosen: Callable[[PodGroup], bool]) -> Set[PodGroupKey]:
+        """Return the groups of the queues that are chosen, given any group of each."""
+        chosen = [groups for groups in self._groups.values() if is_chosen(next(iter(groups.values())))]
+        return chosen[0].keys() if len(chosen) == 1 else {key for groups in chosen for key in groups}
 
     def representatives(self) -> list[PodGroup]:
         """Return a group of each queue."""

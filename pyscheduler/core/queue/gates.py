@@ -114,7 +114,7 @@ class Gates:
         self, plugins: Sequence[PreEnqueuePlugin], queued: QueuedPod, observer: CallObserver | None
     ) -> Code | None:
         """Return the status code of the first plugin that gates the pod, or None."""
-        pod = self._as_read_by_plugins(queued.pod)
+        pod = self._as_read_by_plugins(queued.pod) if self._has_queues else queued.pod
         spec = pod.spec
         for plugin in plugins:
             if (field := plugin.pre_enqueue_field) and observer is None and not getattr(spec, field):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from itertools import count
@@ -16,6 +15,8 @@ from pyscheduler.core.pod_groups.members import SINGLE_POD
 from pyscheduler.core.queue.rejections import shared
 
 _NO_KEY = PodGroupKey("", "")
+_NEVER = "~"
+"""Creation time of a pod without one, after all others."""
 _DERIVED = -1
 """ID of the signature of an entry, for which nothing is cached."""
 
@@ -45,6 +46,8 @@ class QueuedPodGroup(QueuedPod):
     """What each member requests at least of the resources that were insufficient in the last attempt."""
     _lowest: Pod | None = None
     """First pending member of the lowest priority; None if it has to be searched."""
+    _created: str | None = None
+    """First creation time of the members; None if it has not been read."""
 
     @staticmethod
     def of(key: PodGroupKey, first: QueuedPod, now: float) -> QueuedPodGroup:
@@ -60,6 +63,8 @@ class QueuedPodGroup(QueuedPod):
         self.insufficient = ()
         if self._lowest is not None and queued.pod.priority < self._lowest.priority:
             self._lowest = queued.pod
+        if self._created is not None:
+            self._created = min(self._created, queued.pod.created or _NEVER)
 
     def inherit_history(self, queued: QueuedPod) -> None:
         """Let the group count as rejected by what rejected a new member, and back off as long."""
@@ -96,10 +101,15 @@ class QueuedPodGroup(QueuedPod):
             self.pod = _stand_in(self.pod.uid, self.key, lowest, priority)
 
     @property
-    def order(self) -> tuple[int, float, float, int]:
-        """Sort key of groups: failures do not change it, and incomplete groups are first in their priority."""
-        first = math.inf if self.initial_attempt is None else self.initial_attempt
-        return -self.pod.priority, *((-1.0, 0.0) if self.is_incomplete else (self.share, first)), self.arrival
+    def order(self) -> tuple[int, float, str, int]:
+        """Sort key of groups: incomplete ones are first in their priority, then those of the least share, the oldest first.
+
+        The age is that of the oldest pending pod. Neither failures nor a restart change it. Creation times are sorted as
+        text: API servers write UTC.
+        """
+        if self._created is None:
+            self._created = min((queued.pod.created or _NEVER for queued in self.members.values()), default=_NEVER)
+        return -self.pod.priority, *((-1.0, "") if self.is_incomplete else (self.share, self._created)), self.arrival
 
     @property
     def is_incomplete(self) -> bool:

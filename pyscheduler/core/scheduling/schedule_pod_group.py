@@ -143,7 +143,7 @@ def _place(
     if group.error:
         search.fail(queued.members, Failure.error(group.error))
         return {}
-    if context.reservations.is_vacant:
+    if context.reservations.is_vacant and groups.quota is not None:
         backfill.begin_attempt(context, queued, now)
     if groups.quota is not None and (before := context.quota_waits.begin_attempt(queued, group)) is not None:
         text = f"queue {groups.queue_of(group)} has strict order, and {before.title} comes before"
@@ -312,10 +312,13 @@ def _run_preemption(
     never = not group.may_preempt or all(pod.spec.preemption_policy == "Never" for pod in pods)
     if never:
         preemption = None
-    if (preemption is not None or profile.may_make_room_for_groups) and _waits_for_victims(context, pods):
+    makes_room = preemption is not None or profile.may_make_room_for_groups
+    waits_for_victims = makes_room and _waits_for_victims(context, pods)
+    if waits_for_victims or (makes_room and is_over_quota and not _is_over_quota_later(context, group, pods)):
         context.groups.reserve(queued.key, [pod for pod in pods if context.queue.nominator.nominated_node(pod)])
         failures.update({uid: replace(failure, nominate=None) for uid, failure in failures.items()})
-        kubernetes_texts.add_ongoing(group, failures)
+        if waits_for_victims:
+            kubernetes_texts.add_ongoing(group, failures)
         return []
     is_short = bool(context.groups.shortage(group, ()))  # pods above the minimum evict nobody
     outcome = PostFilterOutcome()
@@ -371,6 +374,11 @@ def _is_too_large(context: Context, group: PodGroup, queued: QueuedPodGroup) -> 
 def _is_over_quota(context: Context, group: PodGroup, pods: Sequence[Pod]) -> bool:
     """Return True if evictions in the queue may let the group start: not if others come before it."""
     return bool(context.groups.exceeded(group, context.groups.needed(group, pods)))
+
+
+def _is_over_quota_later(context: Context, group: PodGroup, pods: Sequence[Pod]) -> bool:
+    """Return False if only terminating pods keep the group over its quota: to evict others would not help earlier."""
+    return context.groups.exceeds_after_terminations(group, context.groups.needed(group, pods))
 
 
 def _refused_by_queue(

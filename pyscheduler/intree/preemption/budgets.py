@@ -49,6 +49,10 @@ class Budgets:
         self._compiled: dict[str, tuple[_Budget, ...]] = {}
         self._coverage: WeakKeyDictionary[PodKinds, _Coverage] = WeakKeyDictionary()
 
+    def __bool__(self) -> bool:
+        """Return True if there are budgets."""
+        return bool(self._by_namespace)
+
     def refresh(self, version: int) -> None:
         """Take up changed budgets; `version` changes with any of them."""
         if version == self._version:

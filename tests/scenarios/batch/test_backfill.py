@@ -106,3 +106,25 @@ def test_group_within_its_share_does_not_wait_for_one_above_the_share_of_another
     assert cluster.machine.context.reservations.current is not None
     cluster.submit(gang("b", 1, api=VOLCANO, queue="b"))
     assert cluster.members("b") == 1
+
+
+def test_reservation_is_kept_over_a_restart() -> None:
+    """The job behind the head is listed, and attempted, first then."""
+    cluster = eight_slots(head := job("h", 8, 50))
+    cluster.advance_to(20)
+    cluster.submit(small := job("b", 1, 120), runs=120)
+    cluster.restart()
+    cluster.advance_to(200)
+    assert start_of(cluster, head) == 100
+    assert start_of(cluster, small) == 150
+
+
+def test_head_is_the_same_after_a_restart() -> None:
+    """The group that is pending for longer is the head, whichever is listed and attempted first."""
+    cluster = eight_slots(head := job("h", 8, 50))
+    cluster.advance_to(20)
+    later = job("a", 8, 50)
+    cluster.submit(later, runs=50)
+    cluster.restart()
+    cluster.advance_to(300)
+    assert (start_of(cluster, head), start_of(cluster, later)) == (100, 150)

@@ -10,7 +10,7 @@ from pyscheduler.core.context import Context
 from pyscheduler.core.pod_groups import preemption
 from pyscheduler.core.state.cluster import ClusterState
 from tests.scenarios.batch.cluster import Cluster
-from tests.scenarios.batch.manifests import VOLCANO, gang, pod, slots
+from tests.scenarios.batch.manifests import VOLCANO, gang, node, pod, slots
 
 
 def removals_of_preemption(monkeypatch: pytest.MonkeyPatch, low: int, high: int, size: int) -> tuple[int, list[str]]:
@@ -48,3 +48,22 @@ def test_none_is_listed_if_all_of_lower_priority_leave_too_little_room(monkeypat
     monkeypatch.setattr(preemption, "eviction_units", listed)
     assert removals_of_preemption(monkeypatch, low=2, high=2, size=3)[1] == []
     assert not listings
+
+
+def test_only_pods_on_nodes_that_may_take_a_member_are_removed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Members need a whole node each, and the units come in the order of their start, not of their nodes."""
+    cluster = Cluster(*(node(f"n{i}", 4) for i in range(20)))
+    for i in range(4):
+        cluster.submit(*(pod(f"low{i}-{k}") for k in range(20)))
+        cluster.advance(1)
+    removed, remove = 0, ClusterState.remove
+
+    def counted(state: ClusterState, uid: str) -> Pod | None:
+        nonlocal removed
+        removed += 1
+        return remove(state, uid)
+
+    monkeypatch.setattr(ClusterState, "remove", counted)
+    cluster.submit(gang("g", 2, [pod(f"g{i}", 4, priority=10) for i in range(2)], VOLCANO))
+    assert len(cluster.evicted_names) == 8
+    assert removed <= 60

@@ -1,0 +1,66 @@
+"""A group that preempts has the same victims as if its dry runs removed all pods of each beginning of the units."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from hypothesis import given
+
+from pyscheduler.core.pod_groups import preemption
+from pyscheduler.core.pod_groups.removal_order import PutBackBound
+from tests.properties.batch_model import CHANGES, BatchCluster, cases, jobs
+from tests.properties.batch_model import Case as BatchCase
+from tests.properties.pod_group_preemption import CASES, Case, Outcome
+from tests.properties.profiles import assert_caught, quick
+
+MANY = 1 << 40
+
+
+@contextmanager
+def plain_form() -> Iterator[None]:
+    """Remove all pods of a beginning in each dry run, and put back each unit by a dry run."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(preemption, "_depends_on_other_nodes", lambda _: True)
+        patch.setattr(PutBackBound, "without", lambda *_: MANY)
+        yield
+
+
+def check_victims(case: Case) -> None:
+    outcome = Outcome(case)
+    with plain_form():
+        expected = Outcome(case)
+    assert (outcome.victims, outcome.bound) == (expected.victims, expected.bound)
+
+
+def evictions(case: BatchCase) -> list[tuple[float, str]]:
+    cluster = BatchCluster(case)
+    for number, step in enumerate(case.steps):
+        cluster.do(number, step)
+    cluster.advance(60)
+    return cluster.evictions
+
+
+def check_victims_with_queues(case: BatchCase) -> None:
+    found = evictions(case)
+    with plain_form():
+        assert found == evictions(case)
+
+
+@quick(60)
+@given(CASES)
+def test_victims_are_those_of_the_plain_form(case: Case) -> None:
+    check_victims(case)
+
+
+@quick(20)
+@given(cases(jobs() | jobs() | jobs() | CHANGES))
+def test_victims_are_those_of_the_plain_form_with_queues(case: BatchCase) -> None:
+    check_victims_with_queues(case)
+
+
+def test_bound_that_is_too_low_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    without = PutBackBound.without
+    monkeypatch.setattr(PutBackBound, "without", lambda self, unit: without(self, unit) - 1)
+    assert_caught(check_victims, CASES, AssertionError)
