@@ -27,6 +27,7 @@ gather = _form.gather
 has_room = _form.has_room
 nth_equal = _form.nth_equal
 missing_room = _form.missing_room
+pick_by_class = _form.pick_by_class
 put = _form.put
 
 __all__ = [
@@ -46,5 +47,6 @@ __all__ = [
     "has_room",
     "missing_room",
     "nth_equal",
+    "pick_by_class",
     "put",
 ]

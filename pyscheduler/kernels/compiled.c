@@ -13,6 +13,7 @@
 
 #define BEST 100
 #define STRETCH 1024 /* rows per block, so that intermediate results stay in the cache */
+#define LANES 16     /* maxima that are kept side by side, so that none waits for the one before */
 
 /* Compiled with and without AVX2, selected when the module is loaded. */
 #if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__)
@@ -684,6 +685,93 @@ done:
     return answer;
 }
 
+/* Compute the sums of one block; return the greatest, and how many equal it. */
+QUICK static int64_t top_of_block(
+    const int64_t *totals, const int64_t *classes, const int64_t *sums, Py_ssize_t rows, Py_ssize_t *count)
+{
+    int64_t cells[STRETCH], tops[LANES], found = 0;
+    Py_ssize_t padded = (rows + LANES - 1) / LANES * LANES;
+    for (Py_ssize_t i = 0; i < rows; i++)
+        cells[i] = totals[i] + sums[classes[i]];
+    for (Py_ssize_t i = rows; i < padded; i++)
+        cells[i] = INT64_MIN;
+    for (Py_ssize_t lane = 0; lane < LANES; lane++)
+        tops[lane] = INT64_MIN;
+    for (Py_ssize_t i = 0; i < padded; i += LANES)
+        for (Py_ssize_t lane = 0; lane < LANES; lane++)
+            tops[lane] = cells[i + lane] > tops[lane] ? cells[i + lane] : tops[lane];
+    for (Py_ssize_t lane = 1; lane < LANES; lane++)
+        tops[0] = tops[lane] > tops[0] ? tops[lane] : tops[0];
+    for (Py_ssize_t i = 0; i < rows; i++)
+        found += cells[i] == tops[0];
+    *count = (Py_ssize_t)found;
+    return tops[0];
+}
+
+/* Return the row of `pick_by_class`, of at least one; -1 with an exception on errors. */
+static Py_ssize_t picked(const int64_t *totals, const int64_t *classes, const int64_t *sums, Py_ssize_t rows,
+                         Py_ssize_t room, uint64_t random_bits)
+{
+    Py_ssize_t *counts = PyMem_Calloc((size_t)(rows / STRETCH + 1), sizeof(Py_ssize_t)), first = 0, all = 0;
+    int64_t top = INT64_MIN;
+    if (counts == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    for (Py_ssize_t from = 0; from < rows; from += STRETCH) {
+        Py_ssize_t length = rows - from < STRETCH ? rows - from : STRETCH, count;
+        if (!are_rows(classes + from, length, room)) {
+            PyMem_Free(counts);
+            PyErr_SetString(PyExc_IndexError, "there is no such class");
+            return -1;
+        }
+        int64_t of_block = top_of_block(totals + from, classes + from, sums, length, &count);
+        if (of_block > top) { /* blocks before this one have none of the best rows */
+            top = of_block;
+            first = from;
+            all = 0;
+        }
+        counts[from / STRETCH] = of_block == top ? count : 0;
+        all += counts[from / STRETCH];
+    }
+    Py_ssize_t n = (Py_ssize_t)(random_bits % (uint64_t)all), row = first;
+    while (n >= counts[row / STRETCH]) {
+        n -= counts[row / STRETCH];
+        row += STRETCH;
+    }
+    while (totals[row] + sums[classes[row]] != top || n-- > 0)
+        row++;
+    PyMem_Free(counts);
+    return row;
+}
+
+PyDoc_STRVAR(pick_by_class_doc, "pick_by_class(totals, classes, sums, random_bits) -> int: see numpy_form.");
+
+static PyObject *pick_by_class(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t given)
+{
+    Columns columns;
+    PyObject *answer = NULL;
+    const int64_t *totals, *classes, *sums;
+    Py_ssize_t room;
+    if (!check_count(given, 4))
+        return NULL;
+    uint64_t random_bits = PyLong_AsUnsignedLongLong(args[3]);
+    if ((random_bits == UINT64_MAX && PyErr_Occurred()) || !open_columns(&columns, 3))
+        return NULL;
+    if ((totals = column_of(&columns, args[0], 0)) == NULL || (classes = column_of(&columns, args[1], 0)) == NULL
+        || (sums = cells_of(&columns, args[2], 0, &room)) == NULL)
+        goto done;
+    if (columns.rows == 0) {
+        PyErr_SetString(PyExc_ValueError, "there are no rows");
+    } else {
+        Py_ssize_t row = picked(totals, classes, sums, columns.rows, room, random_bits);
+        answer = row < 0 ? NULL : PyLong_FromSsize_t(row);
+    }
+done:
+    close_columns(&columns);
+    return answer;
+}
+
 PyDoc_STRVAR(gather_doc, "gather(out, columns, rows) -> None: see numpy_form.");
 
 static PyObject *gather(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t given)
@@ -735,6 +823,7 @@ static PyMethodDef functions[] = {
     {"put", (PyCFunction)(void (*)(void))put, METH_FASTCALL, put_doc},
     {"count_by_class", (PyCFunction)(void (*)(void))count_by_class, METH_FASTCALL, count_by_class_doc},
     {"add_by_class", (PyCFunction)(void (*)(void))add_by_class, METH_FASTCALL, add_by_class_doc},
+    {"pick_by_class", (PyCFunction)(void (*)(void))pick_by_class, METH_FASTCALL, pick_by_class_doc},
     {NULL, NULL, 0, NULL},
 };
 

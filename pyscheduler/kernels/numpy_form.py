@@ -178,6 +178,17 @@ def add_by_class(out: Ints, totals: Ints, classes: Ints, sums: Ints) -> None:
     np.add(totals, sums.take(classes), out=out)
 
 
+def pick_by_class(totals: Ints, classes: Ints, sums: Ints, random_bits: int) -> int:
+    """Return one of the rows with the greatest total plus sum of its class: number `random_bits` modulo their count.
+
+    IndexError for a class beyond `sums`, ValueError if there are no rows.
+    """
+    cells = np.empty(len(totals), np.int64)
+    add_by_class(cells, totals, classes, sums)
+    best = np.flatnonzero(cells == cells[cells.argmax()])
+    return int(best[random_bits % len(best)])
+
+
 def gather(out: Ints, columns: Sequence[Ints], rows: Rows) -> None:
     """Write the cells of these rows, column after column. IndexError for a row beyond a column."""
     for part, column in zip(out.reshape(len(columns), len(rows)), columns, strict=True):

@@ -158,6 +158,19 @@ def test_add_by_class(totals: Ints, classes: Ints, sums: Ints) -> None:
     assert output(compiled.add_by_class, *arguments) == output(numpy_form.add_by_class, *arguments)
 
 
+@given(st.integers(0, 40), st.integers(1, 4), st.integers(0, 2**64 - 1), st.randoms(use_true_random=False))
+def test_pick_by_class(hundreds: int, values: int, random_bits: int, drawn: Any) -> None:
+    rows = 1 + hundreds * 100 + drawn.randrange(100)  # up to four blocks
+    totals, classes = (np.array(drawn.choices(range(values), k=rows), np.int64) for _ in range(2))
+    sums = np.array(drawn.choices((-(1 << 60), 0, 1, 2), k=values), np.int64)
+    arguments = (totals - 1, classes, sums, random_bits)
+    picked = compiled.pick_by_class(*arguments)
+    assert picked == numpy_form.pick_by_class(*arguments)
+    cells = (totals - 1 + sums[classes]).tolist()
+    assert cells[picked] == max(cells)
+    assert cells[:picked].count(max(cells)) == random_bits % cells.count(max(cells))
+
+
 @given(columns(MAX_INT64), st.sets(st.integers(0, NODES - 1)))
 def test_put(cells: Ints, rows: set[int]) -> None:
     arguments = (np.array(sorted(rows), np.intp), cells[: len(rows)])
@@ -217,6 +230,11 @@ NOTHING = np.empty(0, np.int64)
         ("add_by_class", (np.arange(NODES), CELLS, SHORT, CELLS), ValueError),
         ("add_by_class", (np.arange(NODES), CELLS, np.arange(NODES), SHORT), IndexError),
         ("add_by_class", (np.arange(NODES), CELLS, CELLS - 1, CELLS), IndexError),
+        ("pick_by_class", (CELLS, SHORT, CELLS, 0), ValueError),
+        ("pick_by_class", (SHORT[:0], SHORT[:0], CELLS, 0), ValueError),
+        ("pick_by_class", (CELLS, CELLS, CELLS, 1.5), TypeError),
+        ("pick_by_class", (CELLS, np.arange(NODES), SHORT, 0), IndexError),
+        ("pick_by_class", (CELLS, CELLS - 1, CELLS, 0), IndexError),
         ("count_equal", (None, 1), TypeError),
         ("count_equal", (CELLS, 1 << 63), OverflowError),
         ("nth_equal", (CELLS, 1), TypeError),
