@@ -10,6 +10,7 @@ import math
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary, ref
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,10 +30,16 @@ from pyscheduler.api import (
 )
 from pyscheduler.intree.spread.constraints import HOSTNAME, SpreadConstraint, SpreadConstraints
 from pyscheduler.intree.spread.counts import DomainPodCounts, count_pods_by_domain
-from pyscheduler.intree.spread.nodes import EligibleDomainsCache, has_all_topologies, missing_as_empty
+from pyscheduler.intree.spread.nodes import (
+    EligibleDomains,
+    EligibleDomainsCache,
+    has_all_topologies,
+    missing_as_empty,
+)
 
 IGNORED = -1
 """Raw score of a node that lacks a required topology key."""
+_NOT_COUNTED = DomainPodCounts({}, np.zeros(0, np.int64))
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +74,10 @@ class ConstraintScore(NamedTuple):
     """None for the constraint on host names, which counts the pods of each node itself."""
     all_labelled: bool
     """True if each node of the cluster has the label."""
+
+    def with_counts(self, pod_counts: DomainPodCounts) -> ConstraintScore:
+        """Return the state with these counts."""
+        return ConstraintScore(self.spread, self.weight, pod_counts, self.all_labelled)
 
     def on(self, node: NodeInfo) -> float:
         """Return the constraint's part of a node's score; 0 if the node lacks the label."""
@@ -154,18 +165,64 @@ class SpreadScore(NamedTuple):
         return scores
 
 
-def spread_score(
+class _Weighted(NamedTuple):
+    """Weights of constraints, with what they were computed from: the scored nodes and their domains."""
+
+    spreads: SpreadConstraints
+    eligible: ref[NDArray[np.intp]]
+    """Array that belongs to the eligible domains, and keeps none of former nodes alive."""
+    rows: ref[NDArray[np.intp]] | None
+    """The scored nodes; None for all."""
+    scores: tuple[ConstraintScore, ...]
+    """With the weights, without counts."""
+
+    @staticmethod
+    def of(
+        spreads: SpreadConstraints, eligible: tuple[EligibleDomains, ...], feasible: NodeTable, require_all: bool
+    ) -> _Weighted:
+        """Return the weights with these nodes feasible."""
+        rows, scores = feasible.positions, _weighted(spreads, eligible, feasible, require_all)
+        return _Weighted(spreads, ref(eligible[0].domains.ids), None if isinstance(rows, slice) else ref(rows), scores)
+
+    def holds(self, eligible: tuple[EligibleDomains, ...], feasible: NodeTable) -> bool:
+        """Return True if the weights are still those with these nodes feasible."""
+        rows = feasible.positions
+        same_rows = self.rows is None if isinstance(rows, slice) else self.rows is not None and self.rows() is rows
+        return same_rows and self.eligible() is eligible[0].domains.ids
+
+
+class SpreadScores:
+    """States of soft constraints; all but the counts is kept by signature until other nodes are feasible."""
+
+    def __init__(self) -> None:
+        self._domains = EligibleDomainsCache()
+        self._weighted: WeakKeyDictionary[PodSignature, _Weighted] = WeakKeyDictionary()
+
+    def of(
+        self, spreads: SpreadConstraints, signature: PodSignature, feasible: NodeTable, require_all: bool
+    ) -> SpreadScore:
+        """Return the state for a pod of the signature; `require_all` as in `EligibleDomainsCache.of`."""
+        whole = feasible.all_nodes
+        eligible = self._domains.of(spreads, signature, whole, require_all)
+        last = self._weighted.get(signature)
+        if last is None or last.spreads is not spreads or not last.holds(eligible, feasible):
+            last = self._weighted[signature] = _Weighted.of(spreads, eligible, feasible, require_all)
+        scores = [
+            each if each.pod_counts is None else each.with_counts(count_pods_by_domain(each.spread, domains, whole))
+            for each, domains in zip(last.scores, eligible, strict=True)
+        ]
+        return SpreadScore(tuple(scores), require_all)
+
+
+def _weighted(
     spreads: SpreadConstraints,
-    signature: PodSignature,
+    eligible: tuple[EligibleDomains, ...],
     feasible: NodeTable,
-    cache: EligibleDomainsCache,
     require_all: bool,
-) -> SpreadScore:
-    """Return the state for a pod of the signature; `require_all` as in `EligibleDomainsCache.of`."""
-    whole = feasible.all_nodes
-    eligible = cache.of(spreads, signature, whole, require_all)
+) -> tuple[ConstraintScore, ...]:
+    """Return the constraints with their weights, without counts."""
     topologies = [each.topology for each in eligible]
-    if len(feasible) < len(whole):
+    if len(feasible) < feasible.total:
         topologies = [feasible.topology(spread.key) for spread in spreads]
     ignored = _lacking_any(topologies) if require_all else None
     scored = len(feasible) - (int(np.count_nonzero(ignored)) if ignored is not None else 0)
@@ -175,9 +232,9 @@ def spread_score(
         if spread.key == HOSTNAME:
             constraint_scores.append(ConstraintScore(spread, _weight(scored), None, all_labelled))
         else:
-            weight, counted = _weight(_domains(topology, ignored)), count_pods_by_domain(spread, domains, whole)
-            constraint_scores.append(ConstraintScore(spread, weight, counted, all_labelled))
-    return SpreadScore(tuple(constraint_scores), require_all)
+            weight = _weight(_domains(topology, ignored))
+            constraint_scores.append(ConstraintScore(spread, weight, _NOT_COUNTED, all_labelled))
+    return tuple(constraint_scores)
 
 
 def _lacking_any(topologies: list[Domains]) -> Mask | None:
