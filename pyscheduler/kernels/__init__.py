@@ -6,7 +6,7 @@ Both forms return equal numbers (`tests/properties/test_kernels.py`). `FORM` nam
 
 from __future__ import annotations
 
-from pyscheduler.kernels.numpy_form import BY_SHAPE, LEAST, MOST, Ints, Rows
+from pyscheduler.kernels.numpy_form import BY_SHAPE, LEAST, MOST, Classes, Ints, Rows
 
 try:
     from pyscheduler.kernels import compiled as _form
@@ -35,6 +35,7 @@ __all__ = [
     "FORM",
     "LEAST",
     "MOST",
+    "Classes",
     "Ints",
     "Rows",
     "add_by_class",

@@ -49,8 +49,9 @@ static void close_columns(Columns *columns)
     PyMem_Free(columns->views);
 }
 
-/* Return the cells of an int64 array, or NULL with a ValueError. */
-static int64_t *cells_of(Columns *columns, PyObject *array, int flags, Py_ssize_t *length)
+/* Return the cells of an array of this type, or NULL with a ValueError. */
+static void *buffer_of(Columns *columns, PyObject *array, int flags, Py_ssize_t size, const char *formats,
+                       const char *message, Py_ssize_t *length)
 {
     Py_buffer *view = &columns->views[columns->held];
     if (columns->held == columns->room) {
@@ -60,13 +61,35 @@ static int64_t *cells_of(Columns *columns, PyObject *array, int flags, Py_ssize_
     if (PyObject_GetBuffer(array, view, PyBUF_C_CONTIGUOUS | PyBUF_FORMAT | flags) < 0)
         return NULL;
     columns->held++;
-    if (view->ndim != 1 || view->itemsize != 8 || view->format == NULL || view->format[0] == '\0'
-        || view->format[1] != '\0' || strchr("lqn", view->format[0]) == NULL) {
-        PyErr_SetString(PyExc_ValueError, "a column must be a one-dimensional array of int64");
+    if (view->ndim != 1 || view->itemsize != size || view->format == NULL || view->format[0] == '\0'
+        || view->format[1] != '\0' || strchr(formats, view->format[0]) == NULL) {
+        PyErr_SetString(PyExc_ValueError, message);
         return NULL;
     }
-    *length = view->len / 8;
+    *length = view->len / size;
     return view->buf;
+}
+
+/* Return the cells of an int64 array, or NULL with a ValueError. */
+static int64_t *cells_of(Columns *columns, PyObject *array, int flags, Py_ssize_t *length)
+{
+    return buffer_of(columns, array, flags, 8, "lqn", "a column must be a one-dimensional array of int64", length);
+}
+
+/* Return the class of each row, or NULL with a ValueError. */
+static const int32_t *classes_of(Columns *columns, PyObject *array, Py_ssize_t *length)
+{
+    return buffer_of(columns, array, 0, 4, "il", "classes must be a one-dimensional array of int32", length);
+}
+
+/* Return true, with the common length set, if a column has the length of those before it; else a ValueError. */
+static int has_common_length(Columns *columns, Py_ssize_t length)
+{
+    if (columns->rows < 0)
+        columns->rows = length;
+    if (columns->rows != length)
+        PyErr_SetString(PyExc_ValueError, "columns differ in length");
+    return columns->rows == length;
 }
 
 /* Like cells_of, for a column that must have the length of the others. */
@@ -74,15 +97,15 @@ static int64_t *column_of(Columns *columns, PyObject *array, int flags)
 {
     Py_ssize_t length;
     int64_t *cells = cells_of(columns, array, flags, &length);
-    if (cells == NULL)
-        return NULL;
-    if (columns->rows < 0)
-        columns->rows = length;
-    if (columns->rows != length) {
-        PyErr_SetString(PyExc_ValueError, "columns differ in length");
-        return NULL;
-    }
-    return cells;
+    return cells != NULL && has_common_length(columns, length) ? cells : NULL;
+}
+
+/* Like classes_of, for a column that must have the length of the others. */
+static const int32_t *class_column_of(Columns *columns, PyObject *array)
+{
+    Py_ssize_t length;
+    const int32_t *classes = classes_of(columns, array, &length);
+    return classes != NULL && has_common_length(columns, length) ? classes : NULL;
 }
 
 static int check_count(Py_ssize_t given, Py_ssize_t wanted)
@@ -622,12 +645,13 @@ static PyObject *count_by_class(PyObject *Py_UNUSED(module), PyObject *const *ar
     Columns columns;
     PyObject *answer = NULL;
     int64_t *out;
-    const int64_t *classes, *rows;
+    const int32_t *classes;
+    const int64_t *rows;
     Py_ssize_t room, length, wanted;
     if (!check_count(given, 3) || !open_columns(&columns, 3))
         return NULL;
     if ((out = cells_of(&columns, args[0], PyBUF_WRITABLE, &room)) == NULL
-        || (classes = cells_of(&columns, args[1], 0, &length)) == NULL || !rows_of(&columns, args[2], &rows, &wanted))
+        || (classes = classes_of(&columns, args[1], &length)) == NULL || !rows_of(&columns, args[2], &rows, &wanted))
         goto done;
     memset(out, 0, (size_t)room * sizeof(int64_t));
     if (rows == NULL)
@@ -645,16 +669,16 @@ done:
 }
 
 /* Return true if all of the numbers are positions in a column of this length. */
-QUICK static int are_rows(const int64_t *numbers, Py_ssize_t count, Py_ssize_t length)
+QUICK static int are_classes(const int32_t *numbers, Py_ssize_t count, Py_ssize_t length)
 {
-    uint64_t signs = 0; /* the highest bit is set if a number is negative or too large */
-    for (Py_ssize_t i = 0; i < count; i++)
-        signs |= (uint64_t)numbers[i] | ((uint64_t)(length - 1) - (uint64_t)numbers[i]);
-    return signs >> 63 == 0;
+    uint32_t signs = 0, last = length > INT32_MAX ? INT32_MAX : (uint32_t)(length - 1);
+    for (Py_ssize_t i = 0; i < count; i++) /* the highest bit is set if a number is negative or too large */
+        signs |= (uint32_t)numbers[i] | (last - (uint32_t)numbers[i]);
+    return signs >> 31 == 0;
 }
 
 QUICK static void add_cells(
-    int64_t *restrict out, const int64_t *totals, const int64_t *classes, const int64_t *sums, Py_ssize_t rows)
+    int64_t *restrict out, const int64_t *totals, const int32_t *classes, const int64_t *sums, Py_ssize_t rows)
 {
     for (Py_ssize_t row = 0; row < rows; row++)
         out[row] = totals[row] + sums[classes[row]];
@@ -667,14 +691,16 @@ static PyObject *add_by_class(PyObject *Py_UNUSED(module), PyObject *const *args
     Columns columns;
     PyObject *answer = NULL;
     int64_t *out;
-    const int64_t *totals, *classes, *sums;
+    const int64_t *totals, *sums;
+    const int32_t *classes;
     Py_ssize_t room;
     if (!check_count(given, 4) || !open_columns(&columns, 4))
         return NULL;
     if ((out = column_of(&columns, args[0], PyBUF_WRITABLE)) == NULL || (totals = column_of(&columns, args[1], 0)) == NULL
-        || (classes = column_of(&columns, args[2], 0)) == NULL || (sums = cells_of(&columns, args[3], 0, &room)) == NULL)
+        || (classes = class_column_of(&columns, args[2])) == NULL
+        || (sums = cells_of(&columns, args[3], 0, &room)) == NULL)
         goto done;
-    if (are_rows(classes, columns.rows, room)) {
+    if (are_classes(classes, columns.rows, room)) {
         add_cells(out, totals, classes, sums, columns.rows);
         answer = Py_NewRef(Py_None);
     } else {
@@ -687,7 +713,7 @@ done:
 
 /* Compute the sums of one block; return the greatest, and how many equal it. */
 QUICK static int64_t top_of_block(
-    const int64_t *totals, const int64_t *classes, const int64_t *sums, Py_ssize_t rows, Py_ssize_t *count)
+    const int64_t *totals, const int32_t *classes, const int64_t *sums, Py_ssize_t rows, Py_ssize_t *count)
 {
     int64_t cells[STRETCH], tops[LANES], found = 0;
     Py_ssize_t padded = (rows + LANES - 1) / LANES * LANES;
@@ -709,7 +735,7 @@ QUICK static int64_t top_of_block(
 }
 
 /* Return the row of `pick_by_class`, of at least one; -1 with an exception on errors. */
-static Py_ssize_t picked(const int64_t *totals, const int64_t *classes, const int64_t *sums, Py_ssize_t rows,
+static Py_ssize_t picked(const int64_t *totals, const int32_t *classes, const int64_t *sums, Py_ssize_t rows,
                          Py_ssize_t room, uint64_t random_bits)
 {
     Py_ssize_t *counts = PyMem_Calloc((size_t)(rows / STRETCH + 1), sizeof(Py_ssize_t)), first = 0, all = 0;
@@ -720,7 +746,7 @@ static Py_ssize_t picked(const int64_t *totals, const int64_t *classes, const in
     }
     for (Py_ssize_t from = 0; from < rows; from += STRETCH) {
         Py_ssize_t length = rows - from < STRETCH ? rows - from : STRETCH, count;
-        if (!are_rows(classes + from, length, room)) {
+        if (!are_classes(classes + from, length, room)) {
             PyMem_Free(counts);
             PyErr_SetString(PyExc_IndexError, "there is no such class");
             return -1;
@@ -751,14 +777,15 @@ static PyObject *pick_by_class(PyObject *Py_UNUSED(module), PyObject *const *arg
 {
     Columns columns;
     PyObject *answer = NULL;
-    const int64_t *totals, *classes, *sums;
+    const int64_t *totals, *sums;
+    const int32_t *classes;
     Py_ssize_t room;
     if (!check_count(given, 4))
         return NULL;
     uint64_t random_bits = PyLong_AsUnsignedLongLong(args[3]);
     if ((random_bits == UINT64_MAX && PyErr_Occurred()) || !open_columns(&columns, 3))
         return NULL;
-    if ((totals = column_of(&columns, args[0], 0)) == NULL || (classes = column_of(&columns, args[1], 0)) == NULL
+    if ((totals = column_of(&columns, args[0], 0)) == NULL || (classes = class_column_of(&columns, args[1])) == NULL
         || (sums = cells_of(&columns, args[2], 0, &room)) == NULL)
         goto done;
     if (columns.rows == 0) {

@@ -1,4 +1,5 @@
-"""NumPy form of the column arithmetic, which specifies the C form. Columns are int64 or float64, one entry per node.
+"""NumPy form of the column arithmetic, which specifies the C form. Columns are int64 or float64, one entry per node;
+the class of each node is int32.
 
 `out` receives the result and has the length of all other columns. The caller guarantees that amounts, capacities, rows
 and indices are not negative and that 100 times a scored capacity fits into int64.
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Rows = NDArray[np.intp]
+Classes = NDArray[np.int32]
 
 _BEST = 100
 LEAST, MOST, BY_SHAPE = 0, 1, 2
@@ -163,7 +165,7 @@ def put(out: Ints, rows: Rows, cells: Ints) -> None:
     out[rows] = cells
 
 
-def count_by_class(out: Ints, classes: Ints, rows: Rows | None) -> None:
+def count_by_class(out: Ints, classes: Classes, rows: Rows | None) -> None:
     """Count these rows (None for all) by the class of each. IndexError for a class beyond `out`."""
     chosen = classes if rows is None else classes.take(rows)
     if len(chosen) and not 0 <= chosen[chosen.argmin()] <= chosen[chosen.argmax()] < len(out):
@@ -171,14 +173,14 @@ def count_by_class(out: Ints, classes: Ints, rows: Rows | None) -> None:
     out[:] = np.bincount(chosen, minlength=len(out))
 
 
-def add_by_class(out: Ints, totals: Ints, classes: Ints, sums: Ints) -> None:
+def add_by_class(out: Ints, totals: Ints, classes: Classes, sums: Ints) -> None:
     """Compute the total of each row plus the sum of its class. IndexError for a class beyond `sums`."""
     if len(classes) and classes[classes.argmin()] < 0:
         raise IndexError("there is no such class")
     np.add(totals, sums.take(classes), out=out)
 
 
-def pick_by_class(totals: Ints, classes: Ints, sums: Ints, random_bits: int) -> int:
+def pick_by_class(totals: Ints, classes: Classes, sums: Ints, random_bits: int) -> int:
     """Return one of the rows with the greatest total plus sum of its class: number `random_bits` modulo their count.
 
     IndexError for a class beyond `sums`, ValueError if there are no rows.
