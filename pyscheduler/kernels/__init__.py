@@ -29,6 +29,7 @@ nth_equal = _form.nth_equal
 missing_room = _form.missing_room
 pick_by_class = _form.pick_by_class
 put = _form.put
+rounded_sums = _form.rounded_sums
 
 __all__ = [
     "BY_SHAPE",
@@ -50,4 +51,5 @@ __all__ = [
     "nth_equal",
     "pick_by_class",
     "put",
+    "rounded_sums",
 ]

@@ -799,6 +799,57 @@ done:
     return answer;
 }
 
+/* Add one term to the sums; `applies` is NULL if it applies everywhere. */
+QUICK static void add_term(double *sums, double weight, double addend, const int64_t *numbers, const int64_t *applies,
+                           Py_ssize_t rows)
+{
+    for (Py_ssize_t i = 0; i < rows; i++)
+        sums[i] += applies == NULL || applies[i] != 0 ? (double)numbers[i] * weight + addend : 0.0;
+}
+
+PyDoc_STRVAR(rounded_sums_doc, "rounded_sums(out, terms) -> None: see numpy_form.");
+
+static PyObject *rounded_sums(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t given)
+{
+    Columns columns;
+    PyObject *answer = NULL;
+    double *sums = NULL;
+    int64_t *out;
+    if (!check_count(given, 2))
+        return NULL;
+    Py_ssize_t count = size_of(args[1]);
+    if (count < 0 || !open_columns(&columns, 1 + 2 * count))
+        return NULL;
+    if ((out = column_of(&columns, args[0], PyBUF_WRITABLE)) == NULL)
+        goto done;
+    if ((sums = PyMem_Calloc((size_t)columns.rows + 1, sizeof(double))) == NULL) {
+        PyErr_NoMemory();
+        goto done;
+    }
+    for (Py_ssize_t k = 0; k < count; k++) {
+        PyObject *weight = part_of(args[1], k, 0), *of = part_of(args[1], k, 3);
+        int64_t addend;
+        const int64_t *numbers, *applies = NULL;
+        if (weight == NULL || of == NULL || !whole_part_of(args[1], k, 1, &addend)
+            || (numbers = column_part_of(&columns, args[1], k, 2)) == NULL
+            || (of != Py_None && (applies = column_of(&columns, of, 0)) == NULL))
+            goto done;
+        double by = PyFloat_AsDouble(weight);
+        if (by == -1.0 && PyErr_Occurred())
+            goto done;
+        add_term(sums, by, (double)addend, numbers, applies, columns.rows);
+    }
+    for (Py_ssize_t i = 0; i < columns.rows; i++) {
+        double whole = floor(sums[i]);
+        out[i] = (int64_t)whole + (sums[i] - whole >= 0.5);
+    }
+    answer = Py_NewRef(Py_None);
+done:
+    PyMem_Free(sums);
+    close_columns(&columns);
+    return answer;
+}
+
 PyDoc_STRVAR(gather_doc, "gather(out, columns, rows) -> None: see numpy_form.");
 
 static PyObject *gather(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t given)
@@ -850,6 +901,7 @@ static PyMethodDef functions[] = {
     {"put", (PyCFunction)(void (*)(void))put, METH_FASTCALL, put_doc},
     {"count_by_class", (PyCFunction)(void (*)(void))count_by_class, METH_FASTCALL, count_by_class_doc},
     {"add_by_class", (PyCFunction)(void (*)(void))add_by_class, METH_FASTCALL, add_by_class_doc},
+    {"rounded_sums", (PyCFunction)(void (*)(void))rounded_sums, METH_FASTCALL, rounded_sums_doc},
     {"pick_by_class", (PyCFunction)(void (*)(void))pick_by_class, METH_FASTCALL, pick_by_class_doc},
     {NULL, NULL, 0, NULL},
 };

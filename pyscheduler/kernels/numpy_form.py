@@ -137,6 +137,22 @@ def _deviation(shares: Floats, counted: NDArray[np.bool_]) -> Floats:
     return np.where(n == 2, (highest - lowest) / 2, deviation)
 
 
+def rounded_sums(out: Ints, terms: Sequence[tuple[float, int, Ints, Rows | None]]) -> None:
+    """Compute the rounded sum of the terms, which are summed as floats in order and rounded half up; none is negative.
+
+    A term is a weight, an addend, a number for each node, and a column that is 0 where the term does not apply, or
+    None if it applies everywhere: number times weight plus addend.
+    """
+    sums = np.zeros(len(out))
+    for weight, addend, column, applies in terms:
+        term = column * weight + addend
+        sums += term if applies is None else np.where(applies != 0, term, 0.0)
+    whole = np.floor(sums)
+    sums -= whole
+    whole += sums >= 0.5
+    out[:] = whole
+
+
 def extremes(numbers: Ints, rows: Rows | None) -> tuple[int, int]:
     """Return the minimum and the maximum over some rows, None for all. ValueError if there are none."""
     if rows is not None:

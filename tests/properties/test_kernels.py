@@ -4,6 +4,7 @@ bounds.
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -176,6 +177,21 @@ def test_pick_by_class(hundreds: int, values: int, random_bits: int, drawn: Any)
     assert cells[:picked].count(max(cells)) == random_bits % cells.count(max(cells))
 
 
+@given(
+    st.lists(st.tuples(st.floats(0.6, 12), st.integers(0, 100), columns(1000), st.none() | columns(2)), max_size=3).map(
+        tuple
+    )
+)
+def test_rounded_sums(terms: tuple[Any, ...]) -> None:
+    sums = output(compiled.rounded_sums, terms)
+    assert sums == output(numpy_form.rounded_sums, terms)
+    for i, rounded in enumerate(sums):
+        exact = sum(
+            int(cells[i]) * weight + addend for weight, addend, cells, applies in terms if applies is None or applies[i]
+        )
+        assert rounded == math.floor(exact) + (exact - math.floor(exact) >= 0.5)
+
+
 @given(columns(MAX_INT64), st.sets(st.integers(0, NODES - 1)))
 def test_put(cells: Ints, rows: set[int]) -> None:
     arguments = (np.array(sorted(rows), np.intp), cells[: len(rows)])
@@ -244,6 +260,11 @@ NOTHING = np.empty(0, np.int64)
         ("pick_by_class", (CELLS, CLASSES, CELLS, 1.5), TypeError),
         ("pick_by_class", (CELLS, CLASSES, SHORT, 0), IndexError),
         ("pick_by_class", (CELLS, CLASSES - 1, CELLS, 0), IndexError),
+        ("rounded_sums", (np.arange(NODES), [(1.0, 1, CELLS, None)]), TypeError),
+        ("rounded_sums", (np.arange(NODES), ((None, 1, CELLS, None),)), TypeError),
+        ("rounded_sums", (np.arange(NODES), ((1.0, 1, SHORT, None),)), ValueError),
+        ("rounded_sums", (np.arange(NODES), ((1.0, 1, CELLS, SHORT),)), ValueError),
+        ("rounded_sums", (np.arange(NODES), ((1.0, 1, CELLS),)), IndexError),
         ("count_equal", (None, 1), TypeError),
         ("count_equal", (CELLS, 1 << 63), OverflowError),
         ("nth_equal", (CELLS, 1), TypeError),

@@ -9,12 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from weakref import WeakKeyDictionary, ref
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pyscheduler import kernels
 from pyscheduler.api import (
     MAX_NODE_SCORE,
     Domains,
@@ -84,28 +85,28 @@ class ConstraintScore(NamedTuple):
         value = node.labels.get(self.spread.key)
         if value is None:
             return 0.0
-        amount: float = self._of(self._pods_on(node) if self.pod_counts is None else self.pod_counts.at(value))
-        return amount
+        pods = self._pods_on(node) if self.pod_counts is None else self.pod_counts.at(value)
+        return pods * self.weight + (self.spread.max_skew - 1)
 
-    def on_all(self, nodes: NodeTable) -> Any:
-        """Return `on` for all nodes of a table, as an array or as a number if it is the same for all."""
-        if self.pod_counts is None:
-            count = self.spread.count
-            amounts = self._of(0 if count is None else nodes.count_pods(count))
-        else:
+    def term(self, nodes: NodeTable) -> tuple[float, int, Ints, NDArray[np.intp] | None]:
+        """Return the constraint's part of the scores of all nodes of a table, as a term of `kernels.rounded_sums`."""
+        topology = None
+        if self.pod_counts is not None:
             topology = nodes.topology(self.spread.key)
-            amounts = self._of(self.pod_counts.by_ids_of(topology)).take(topology.ids)
-        if not self.all_labelled:
-            amounts = amounts + np.zeros(len(nodes))
-            amounts[self.unlabelled(nodes)] = 0
-        return amounts
+            pods = self.pod_counts.by_ids_of(topology).take(topology.ids)
+        elif self.spread.count is not None:
+            pods = nodes.count_pods(self.spread.count)
+        else:
+            pods = np.zeros(len(nodes), np.int64)
+        if self.all_labelled:
+            return self.weight, self.spread.max_skew - 1, pods, None
+        # NO_DOMAIN is 0, so the term does not apply without the label.
+        ids = (nodes.topology(self.spread.key) if topology is None else topology).ids
+        return self.weight, self.spread.max_skew - 1, pods, ids
 
     def unlabelled(self, nodes: NodeTable) -> NDArray[np.intp]:
         """Return the indices of the nodes of a table that lack the label."""
         return nodes.topology(self.spread.key).unlabelled
-
-    def _of(self, pods: Any) -> Any:
-        return pods * self.weight + (self.spread.max_skew - 1)
 
     def _pods_on(self, node: NodeInfo) -> int:
         count, pods = self.spread.count, 0
@@ -154,10 +155,8 @@ class SpreadScore(NamedTuple):
 
     def on_all(self, nodes: NodeTable) -> Scores:
         """Return the raw scores of all nodes of a table."""
-        amounts: NDArray[np.float64] = np.zeros(len(nodes))
-        for each in self.constraint_scores:
-            amounts += each.on_all(nodes)
-        scores: Scores = _all_rounded(amounts)
+        scores: Scores = np.empty(len(nodes), np.int64)
+        kernels.rounded_sums(scores, tuple([each.term(nodes) for each in self.constraint_scores]))
         if self.require_all:
             for each in self.constraint_scores:
                 if not each.all_labelled:
@@ -267,11 +266,3 @@ def _rounded(amount: float) -> int:
     whole = math.trunc(amount)
     rest = amount - whole
     return whole + (rest >= 0.5) - (rest <= -0.5)
-
-
-def _all_rounded(amounts: NDArray[np.float64]) -> Ints:
-    """Round as `_rounded`; no amount is negative."""
-    whole = np.floor(amounts)
-    amounts -= whole
-    whole += amounts >= 0.5
-    return whole.astype(np.int64)
