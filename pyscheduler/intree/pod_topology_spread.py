@@ -54,7 +54,7 @@ from pyscheduler.intree.spread.constraints import (
 from pyscheduler.intree.spread.counts import Skew, skew_equivalence
 from pyscheduler.intree.spread.default_selector import KINDS, DefaultSelectors
 from pyscheduler.intree.spread.nodes import EligibleDomainsCache, matches_policies, node_matches_policies
-from pyscheduler.intree.spread.score import SpreadNormalizer, SpreadScore, spread_score
+from pyscheduler.intree.spread.score import SpreadNormalizer, SpreadScore, SpreadScores
 
 SYSTEM, LIST = "System", "List"
 _ZONE = "topology.kubernetes.io/zone"
@@ -111,7 +111,8 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
         selectors = DefaultSelectors(handle)
         self._hard = ConstraintCache(HARD, defaults, selectors)
         self._soft = ConstraintCache(SOFT, defaults, selectors)
-        self._filter_domains, self._score_domains = EligibleDomainsCache(), EligibleDomainsCache()
+        self._filter_domains = EligibleDomainsCache()
+        self._scores = SpreadScores()
 
     # -- events --------------------------------------------------------------------------------------------------
 
@@ -239,7 +240,7 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
         _charge(cycle, pod.signature, spreads, nodes)
         # The system's defaults still spread nodes without a zone by host name.
         require_all = bool(pod.spec.topology_spread_constraints) or not self._system_defaulted
-        cycle[_PRE_SCORE_STATE] = spread_score(spreads, pod.signature, nodes, self._score_domains, require_all)
+        cycle[_PRE_SCORE_STATE] = self._scores.of(spreads, pod.signature, nodes, require_all)
         return None
 
     def score(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> int:

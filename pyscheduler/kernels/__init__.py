@@ -6,7 +6,7 @@ Both forms return equal numbers (`tests/properties/test_kernels.py`). `FORM` nam
 
 from __future__ import annotations
 
-from pyscheduler.kernels.numpy_form import BY_SHAPE, LEAST, MOST, Ints, Rows
+from pyscheduler.kernels.numpy_form import BY_SHAPE, LEAST, MOST, Classes, Ints, Rows
 
 try:
     from pyscheduler.kernels import compiled as _form
@@ -27,13 +27,16 @@ gather = _form.gather
 has_room = _form.has_room
 nth_equal = _form.nth_equal
 missing_room = _form.missing_room
+pick_by_class = _form.pick_by_class
 put = _form.put
+rounded_sums = _form.rounded_sums
 
 __all__ = [
     "BY_SHAPE",
     "FORM",
     "LEAST",
     "MOST",
+    "Classes",
     "Ints",
     "Rows",
     "add_by_class",
@@ -46,5 +49,7 @@ __all__ = [
     "has_room",
     "missing_room",
     "nth_equal",
+    "pick_by_class",
     "put",
+    "rounded_sums",
 ]

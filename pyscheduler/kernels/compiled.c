@@ -13,6 +13,7 @@
 
 #define BEST 100
 #define STRETCH 1024 /* rows per block, so that intermediate results stay in the cache */
+#define LANES 16     /* maxima that are kept side by side, so that none waits for the one before */
 
 /* Compiled with and without AVX2, selected when the module is loaded. */
 #if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__)
@@ -48,8 +49,9 @@ static void close_columns(Columns *columns)
     PyMem_Free(columns->views);
 }
 
-/* Return the cells of an int64 array, or NULL with a ValueError. */
-static int64_t *cells_of(Columns *columns, PyObject *array, int flags, Py_ssize_t *length)
+/* Return the cells of an array of this type, or NULL with a ValueError. */
+static void *buffer_of(Columns *columns, PyObject *array, int flags, Py_ssize_t size, const char *formats,
+                       const char *message, Py_ssize_t *length)
 {
     Py_buffer *view = &columns->views[columns->held];
     if (columns->held == columns->room) {
@@ -59,13 +61,35 @@ static int64_t *cells_of(Columns *columns, PyObject *array, int flags, Py_ssize_
     if (PyObject_GetBuffer(array, view, PyBUF_C_CONTIGUOUS | PyBUF_FORMAT | flags) < 0)
         return NULL;
     columns->held++;
-    if (view->ndim != 1 || view->itemsize != 8 || view->format == NULL || view->format[0] == '\0'
-        || view->format[1] != '\0' || strchr("lqn", view->format[0]) == NULL) {
-        PyErr_SetString(PyExc_ValueError, "a column must be a one-dimensional array of int64");
+    if (view->ndim != 1 || view->itemsize != size || view->format == NULL || view->format[0] == '\0'
+        || view->format[1] != '\0' || strchr(formats, view->format[0]) == NULL) {
+        PyErr_SetString(PyExc_ValueError, message);
         return NULL;
     }
-    *length = view->len / 8;
+    *length = view->len / size;
     return view->buf;
+}
+
+/* Return the cells of an int64 array, or NULL with a ValueError. */
+static int64_t *cells_of(Columns *columns, PyObject *array, int flags, Py_ssize_t *length)
+{
+    return buffer_of(columns, array, flags, 8, "lqn", "a column must be a one-dimensional array of int64", length);
+}
+
+/* Return the class of each row, or NULL with a ValueError. */
+static const int32_t *classes_of(Columns *columns, PyObject *array, Py_ssize_t *length)
+{
+    return buffer_of(columns, array, 0, 4, "il", "classes must be a one-dimensional array of int32", length);
+}
+
+/* Return true, with the common length set, if a column has the length of those before it; else a ValueError. */
+static int has_common_length(Columns *columns, Py_ssize_t length)
+{
+    if (columns->rows < 0)
+        columns->rows = length;
+    if (columns->rows != length)
+        PyErr_SetString(PyExc_ValueError, "columns differ in length");
+    return columns->rows == length;
 }
 
 /* Like cells_of, for a column that must have the length of the others. */
@@ -73,15 +97,15 @@ static int64_t *column_of(Columns *columns, PyObject *array, int flags)
 {
     Py_ssize_t length;
     int64_t *cells = cells_of(columns, array, flags, &length);
-    if (cells == NULL)
-        return NULL;
-    if (columns->rows < 0)
-        columns->rows = length;
-    if (columns->rows != length) {
-        PyErr_SetString(PyExc_ValueError, "columns differ in length");
-        return NULL;
-    }
-    return cells;
+    return cells != NULL && has_common_length(columns, length) ? cells : NULL;
+}
+
+/* Like classes_of, for a column that must have the length of the others. */
+static const int32_t *class_column_of(Columns *columns, PyObject *array)
+{
+    Py_ssize_t length;
+    const int32_t *classes = classes_of(columns, array, &length);
+    return classes != NULL && has_common_length(columns, length) ? classes : NULL;
 }
 
 static int check_count(Py_ssize_t given, Py_ssize_t wanted)
@@ -621,12 +645,13 @@ static PyObject *count_by_class(PyObject *Py_UNUSED(module), PyObject *const *ar
     Columns columns;
     PyObject *answer = NULL;
     int64_t *out;
-    const int64_t *classes, *rows;
+    const int32_t *classes;
+    const int64_t *rows;
     Py_ssize_t room, length, wanted;
     if (!check_count(given, 3) || !open_columns(&columns, 3))
         return NULL;
     if ((out = cells_of(&columns, args[0], PyBUF_WRITABLE, &room)) == NULL
-        || (classes = cells_of(&columns, args[1], 0, &length)) == NULL || !rows_of(&columns, args[2], &rows, &wanted))
+        || (classes = classes_of(&columns, args[1], &length)) == NULL || !rows_of(&columns, args[2], &rows, &wanted))
         goto done;
     memset(out, 0, (size_t)room * sizeof(int64_t));
     if (rows == NULL)
@@ -644,16 +669,16 @@ done:
 }
 
 /* Return true if all of the numbers are positions in a column of this length. */
-QUICK static int are_rows(const int64_t *numbers, Py_ssize_t count, Py_ssize_t length)
+QUICK static int are_classes(const int32_t *numbers, Py_ssize_t count, Py_ssize_t length)
 {
-    uint64_t signs = 0; /* the highest bit is set if a number is negative or too large */
-    for (Py_ssize_t i = 0; i < count; i++)
-        signs |= (uint64_t)numbers[i] | ((uint64_t)(length - 1) - (uint64_t)numbers[i]);
-    return signs >> 63 == 0;
+    uint32_t signs = 0, last = length > INT32_MAX ? INT32_MAX : (uint32_t)(length - 1);
+    for (Py_ssize_t i = 0; i < count; i++) /* the highest bit is set if a number is negative or too large */
+        signs |= (uint32_t)numbers[i] | (last - (uint32_t)numbers[i]);
+    return signs >> 31 == 0;
 }
 
 QUICK static void add_cells(
-    int64_t *restrict out, const int64_t *totals, const int64_t *classes, const int64_t *sums, Py_ssize_t rows)
+    int64_t *restrict out, const int64_t *totals, const int32_t *classes, const int64_t *sums, Py_ssize_t rows)
 {
     for (Py_ssize_t row = 0; row < rows; row++)
         out[row] = totals[row] + sums[classes[row]];
@@ -666,20 +691,161 @@ static PyObject *add_by_class(PyObject *Py_UNUSED(module), PyObject *const *args
     Columns columns;
     PyObject *answer = NULL;
     int64_t *out;
-    const int64_t *totals, *classes, *sums;
+    const int64_t *totals, *sums;
+    const int32_t *classes;
     Py_ssize_t room;
     if (!check_count(given, 4) || !open_columns(&columns, 4))
         return NULL;
     if ((out = column_of(&columns, args[0], PyBUF_WRITABLE)) == NULL || (totals = column_of(&columns, args[1], 0)) == NULL
-        || (classes = column_of(&columns, args[2], 0)) == NULL || (sums = cells_of(&columns, args[3], 0, &room)) == NULL)
+        || (classes = class_column_of(&columns, args[2])) == NULL
+        || (sums = cells_of(&columns, args[3], 0, &room)) == NULL)
         goto done;
-    if (are_rows(classes, columns.rows, room)) {
+    if (are_classes(classes, columns.rows, room)) {
         add_cells(out, totals, classes, sums, columns.rows);
         answer = Py_NewRef(Py_None);
     } else {
         PyErr_SetString(PyExc_IndexError, "there is no such class");
     }
 done:
+    close_columns(&columns);
+    return answer;
+}
+
+/* Compute the sums of one block; return the greatest, and how many equal it. */
+QUICK static int64_t top_of_block(
+    const int64_t *totals, const int32_t *classes, const int64_t *sums, Py_ssize_t rows, Py_ssize_t *count)
+{
+    int64_t cells[STRETCH], tops[LANES], found = 0;
+    Py_ssize_t padded = (rows + LANES - 1) / LANES * LANES;
+    for (Py_ssize_t i = 0; i < rows; i++)
+        cells[i] = totals[i] + sums[classes[i]];
+    for (Py_ssize_t i = rows; i < padded; i++)
+        cells[i] = INT64_MIN;
+    for (Py_ssize_t lane = 0; lane < LANES; lane++)
+        tops[lane] = INT64_MIN;
+    for (Py_ssize_t i = 0; i < padded; i += LANES)
+        for (Py_ssize_t lane = 0; lane < LANES; lane++)
+            tops[lane] = cells[i + lane] > tops[lane] ? cells[i + lane] : tops[lane];
+    for (Py_ssize_t lane = 1; lane < LANES; lane++)
+        tops[0] = tops[lane] > tops[0] ? tops[lane] : tops[0];
+    for (Py_ssize_t i = 0; i < rows; i++)
+        found += cells[i] == tops[0];
+    *count = (Py_ssize_t)found;
+    return tops[0];
+}
+
+/* Return the row of `pick_by_class`, of at least one; -1 with an exception on errors. */
+static Py_ssize_t picked(const int64_t *totals, const int32_t *classes, const int64_t *sums, Py_ssize_t rows,
+                         Py_ssize_t room, uint64_t random_bits)
+{
+    Py_ssize_t *counts = PyMem_Calloc((size_t)(rows / STRETCH + 1), sizeof(Py_ssize_t)), first = 0, all = 0;
+    int64_t top = INT64_MIN;
+    if (counts == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    for (Py_ssize_t from = 0; from < rows; from += STRETCH) {
+        Py_ssize_t length = rows - from < STRETCH ? rows - from : STRETCH, count;
+        if (!are_classes(classes + from, length, room)) {
+            PyMem_Free(counts);
+            PyErr_SetString(PyExc_IndexError, "there is no such class");
+            return -1;
+        }
+        int64_t of_block = top_of_block(totals + from, classes + from, sums, length, &count);
+        if (of_block > top) { /* blocks before this one have none of the best rows */
+            top = of_block;
+            first = from;
+            all = 0;
+        }
+        counts[from / STRETCH] = of_block == top ? count : 0;
+        all += counts[from / STRETCH];
+    }
+    Py_ssize_t n = (Py_ssize_t)(random_bits % (uint64_t)all), row = first;
+    while (n >= counts[row / STRETCH]) {
+        n -= counts[row / STRETCH];
+        row += STRETCH;
+    }
+    while (totals[row] + sums[classes[row]] != top || n-- > 0)
+        row++;
+    PyMem_Free(counts);
+    return row;
+}
+
+PyDoc_STRVAR(pick_by_class_doc, "pick_by_class(totals, classes, sums, random_bits) -> int: see numpy_form.");
+
+static PyObject *pick_by_class(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t given)
+{
+    Columns columns;
+    PyObject *answer = NULL;
+    const int64_t *totals, *sums;
+    const int32_t *classes;
+    Py_ssize_t room;
+    if (!check_count(given, 4))
+        return NULL;
+    uint64_t random_bits = PyLong_AsUnsignedLongLong(args[3]);
+    if ((random_bits == UINT64_MAX && PyErr_Occurred()) || !open_columns(&columns, 3))
+        return NULL;
+    if ((totals = column_of(&columns, args[0], 0)) == NULL || (classes = class_column_of(&columns, args[1])) == NULL
+        || (sums = cells_of(&columns, args[2], 0, &room)) == NULL)
+        goto done;
+    if (columns.rows == 0) {
+        PyErr_SetString(PyExc_ValueError, "there are no rows");
+    } else {
+        Py_ssize_t row = picked(totals, classes, sums, columns.rows, room, random_bits);
+        answer = row < 0 ? NULL : PyLong_FromSsize_t(row);
+    }
+done:
+    close_columns(&columns);
+    return answer;
+}
+
+/* Add one term to the sums; `applies` is NULL if it applies everywhere. */
+QUICK static void add_term(double *sums, double weight, double addend, const int64_t *numbers, const int64_t *applies,
+                           Py_ssize_t rows)
+{
+    for (Py_ssize_t i = 0; i < rows; i++)
+        sums[i] += applies == NULL || applies[i] != 0 ? (double)numbers[i] * weight + addend : 0.0;
+}
+
+PyDoc_STRVAR(rounded_sums_doc, "rounded_sums(out, terms) -> None: see numpy_form.");
+
+static PyObject *rounded_sums(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t given)
+{
+    Columns columns;
+    PyObject *answer = NULL;
+    double *sums = NULL;
+    int64_t *out;
+    if (!check_count(given, 2))
+        return NULL;
+    Py_ssize_t count = size_of(args[1]);
+    if (count < 0 || !open_columns(&columns, 1 + 2 * count))
+        return NULL;
+    if ((out = column_of(&columns, args[0], PyBUF_WRITABLE)) == NULL)
+        goto done;
+    if ((sums = PyMem_Calloc((size_t)columns.rows + 1, sizeof(double))) == NULL) {
+        PyErr_NoMemory();
+        goto done;
+    }
+    for (Py_ssize_t k = 0; k < count; k++) {
+        PyObject *weight = part_of(args[1], k, 0), *of = part_of(args[1], k, 3);
+        int64_t addend;
+        const int64_t *numbers, *applies = NULL;
+        if (weight == NULL || of == NULL || !whole_part_of(args[1], k, 1, &addend)
+            || (numbers = column_part_of(&columns, args[1], k, 2)) == NULL
+            || (of != Py_None && (applies = column_of(&columns, of, 0)) == NULL))
+            goto done;
+        double by = PyFloat_AsDouble(weight);
+        if (by == -1.0 && PyErr_Occurred())
+            goto done;
+        add_term(sums, by, (double)addend, numbers, applies, columns.rows);
+    }
+    for (Py_ssize_t i = 0; i < columns.rows; i++) {
+        double whole = floor(sums[i]);
+        out[i] = (int64_t)whole + (sums[i] - whole >= 0.5);
+    }
+    answer = Py_NewRef(Py_None);
+done:
+    PyMem_Free(sums);
     close_columns(&columns);
     return answer;
 }
@@ -735,6 +901,8 @@ static PyMethodDef functions[] = {
     {"put", (PyCFunction)(void (*)(void))put, METH_FASTCALL, put_doc},
     {"count_by_class", (PyCFunction)(void (*)(void))count_by_class, METH_FASTCALL, count_by_class_doc},
     {"add_by_class", (PyCFunction)(void (*)(void))add_by_class, METH_FASTCALL, add_by_class_doc},
+    {"rounded_sums", (PyCFunction)(void (*)(void))rounded_sums, METH_FASTCALL, rounded_sums_doc},
+    {"pick_by_class", (PyCFunction)(void (*)(void))pick_by_class, METH_FASTCALL, pick_by_class_doc},
     {NULL, NULL, 0, NULL},
 };
 

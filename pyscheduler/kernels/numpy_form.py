@@ -1,4 +1,5 @@
-"""NumPy form of the column arithmetic, which specifies the C form. Columns are int64 or float64, one entry per node.
+"""NumPy form of the column arithmetic, which specifies the C form. Columns are int64 or float64, one entry per node;
+the class of each node is int32.
 
 `out` receives the result and has the length of all other columns. The caller guarantees that amounts, capacities, rows
 and indices are not negative and that 100 times a scored capacity fits into int64.
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Rows = NDArray[np.intp]
+Classes = NDArray[np.int32]
 
 _BEST = 100
 LEAST, MOST, BY_SHAPE = 0, 1, 2
@@ -135,6 +137,22 @@ def _deviation(shares: Floats, counted: NDArray[np.bool_]) -> Floats:
     return np.where(n == 2, (highest - lowest) / 2, deviation)
 
 
+def rounded_sums(out: Ints, terms: Sequence[tuple[float, int, Ints, Rows | None]]) -> None:
+    """Compute the rounded sum of the terms, which are summed as floats in order and rounded half up; none is negative.
+
+    A term is a weight, an addend, a number for each node, and a column that is 0 where the term does not apply, or
+    None if it applies everywhere: number times weight plus addend.
+    """
+    sums = np.zeros(len(out))
+    for weight, addend, column, applies in terms:
+        term = column * weight + addend
+        sums += term if applies is None else np.where(applies != 0, term, 0.0)
+    whole = np.floor(sums)
+    sums -= whole
+    whole += sums >= 0.5
+    out[:] = whole
+
+
 def extremes(numbers: Ints, rows: Rows | None) -> tuple[int, int]:
     """Return the minimum and the maximum over some rows, None for all. ValueError if there are none."""
     if rows is not None:
@@ -163,7 +181,7 @@ def put(out: Ints, rows: Rows, cells: Ints) -> None:
     out[rows] = cells
 
 
-def count_by_class(out: Ints, classes: Ints, rows: Rows | None) -> None:
+def count_by_class(out: Ints, classes: Classes, rows: Rows | None) -> None:
     """Count these rows (None for all) by the class of each. IndexError for a class beyond `out`."""
     chosen = classes if rows is None else classes.take(rows)
     if len(chosen) and not 0 <= chosen[chosen.argmin()] <= chosen[chosen.argmax()] < len(out):
@@ -171,11 +189,22 @@ def count_by_class(out: Ints, classes: Ints, rows: Rows | None) -> None:
     out[:] = np.bincount(chosen, minlength=len(out))
 
 
-def add_by_class(out: Ints, totals: Ints, classes: Ints, sums: Ints) -> None:
+def add_by_class(out: Ints, totals: Ints, classes: Classes, sums: Ints) -> None:
     """Compute the total of each row plus the sum of its class. IndexError for a class beyond `sums`."""
     if len(classes) and classes[classes.argmin()] < 0:
         raise IndexError("there is no such class")
     np.add(totals, sums.take(classes), out=out)
+
+
+def pick_by_class(totals: Ints, classes: Classes, sums: Ints, random_bits: int) -> int:
+    """Return one of the rows with the greatest total plus sum of its class: number `random_bits` modulo their count.
+
+    IndexError for a class beyond `sums`, ValueError if there are no rows.
+    """
+    cells = np.empty(len(totals), np.int64)
+    add_by_class(cells, totals, classes, sums)
+    best = np.flatnonzero(cells == cells[cells.argmax()])
+    return int(best[random_bits % len(best)])
 
 
 def gather(out: Ints, columns: Sequence[Ints], rows: Rows) -> None:

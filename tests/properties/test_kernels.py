@@ -4,6 +4,7 @@ bounds.
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -14,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyscheduler.api.quantity import MAX_INT64
-from pyscheduler.kernels import BY_SHAPE, LEAST, MOST, Ints, Rows, numpy_form
+from pyscheduler.kernels import BY_SHAPE, LEAST, MOST, Classes, Ints, Rows, numpy_form
 
 compiled = pytest.importorskip("pyscheduler.kernels.compiled", reason="there is no compiler here")
 
@@ -30,6 +31,10 @@ def numbers(most: int) -> st.SearchStrategy[int]:
 
 def columns(most: int) -> st.SearchStrategy[Ints]:
     return st.lists(numbers(most), min_size=NODES, max_size=NODES).map(lambda cells: np.array(cells, np.int64))
+
+
+def classes_of_nodes() -> st.SearchStrategy[Classes]:
+    return columns(NODES - 1).map(lambda cells: cells.astype(np.int32))
 
 
 def requests(most: int, *parts: st.SearchStrategy[Any]) -> st.SearchStrategy[tuple[Any, ...]]:
@@ -147,15 +152,44 @@ def test_extremes(cells: Ints, below: bool, rows: Rows | None) -> None:
     assert compiled.extremes(cells, rows) == numpy_form.extremes(cells, rows)
 
 
-@given(columns(NODES - 1), st.none() | columns(NODES - 1))
-def test_count_by_class(classes: Ints, rows: Rows | None) -> None:
+@given(classes_of_nodes(), st.none() | columns(NODES - 1))
+def test_count_by_class(classes: Classes, rows: Rows | None) -> None:
     assert output(compiled.count_by_class, classes, rows) == output(numpy_form.count_by_class, classes, rows)
 
 
-@given(columns(9), columns(NODES - 1), columns(9))
-def test_add_by_class(totals: Ints, classes: Ints, sums: Ints) -> None:
+@given(columns(9), classes_of_nodes(), columns(9))
+def test_add_by_class(totals: Ints, classes: Classes, sums: Ints) -> None:
     arguments = (totals - 5, classes, sums - 5)
     assert output(compiled.add_by_class, *arguments) == output(numpy_form.add_by_class, *arguments)
+
+
+@given(st.integers(0, 40), st.integers(1, 4), st.integers(0, 2**64 - 1), st.randoms(use_true_random=False))
+def test_pick_by_class(hundreds: int, values: int, random_bits: int, drawn: Any) -> None:
+    rows = 1 + hundreds * 100 + drawn.randrange(100)  # up to four blocks
+    totals = np.array(drawn.choices(range(values), k=rows), np.int64)
+    classes = np.array(drawn.choices(range(values), k=rows), np.int32)
+    sums = np.array(drawn.choices((-(1 << 60), 0, 1, 2), k=values), np.int64)
+    arguments = (totals - 1, classes, sums, random_bits)
+    picked = compiled.pick_by_class(*arguments)
+    assert picked == numpy_form.pick_by_class(*arguments)
+    cells = (totals - 1 + sums[classes]).tolist()
+    assert cells[picked] == max(cells)
+    assert cells[:picked].count(max(cells)) == random_bits % cells.count(max(cells))
+
+
+@given(
+    st.lists(st.tuples(st.floats(0.6, 12), st.integers(0, 100), columns(1000), st.none() | columns(2)), max_size=3).map(
+        tuple
+    )
+)
+def test_rounded_sums(terms: tuple[Any, ...]) -> None:
+    sums = output(compiled.rounded_sums, terms)
+    assert sums == output(numpy_form.rounded_sums, terms)
+    for i, rounded in enumerate(sums):
+        exact = sum(
+            int(cells[i]) * weight + addend for weight, addend, cells, applies in terms if applies is None or applies[i]
+        )
+        assert rounded == math.floor(exact) + (exact - math.floor(exact) >= 0.5)
 
 
 @given(columns(MAX_INT64), st.sets(st.integers(0, NODES - 1)))
@@ -175,6 +209,7 @@ def test_gather(of: tuple[Ints, ...], rows: Ints) -> None:
 
 
 CELLS, SHORT = np.arange(NODES), np.arange(NODES - 1)
+CLASSES = np.arange(NODES, dtype=np.int32)
 REQUESTS = ((1, CELLS, CELLS),)
 WEIGHTED = ((1, 1, CELLS, CELLS),)
 NOTHING = np.empty(0, np.int64)
@@ -208,15 +243,28 @@ NOTHING = np.empty(0, np.int64)
         ("extremes", (SHORT, CELLS), IndexError),
         ("extremes", (CELLS, CELLS - 1), IndexError),
         ("extremes", (CELLS, [1, 2]), TypeError),
-        ("count_by_class", (SHORT, CELLS, None), IndexError),
-        ("count_by_class", (np.arange(NODES), SHORT, CELLS), IndexError),
-        ("count_by_class", (np.arange(NODES), CELLS - 1, None), IndexError),
-        ("count_by_class", (np.arange(NODES), CELLS, [1, 2]), TypeError),
-        ("add_by_class", (SHORT.copy(), CELLS, CELLS, CELLS), ValueError),
-        ("add_by_class", (np.arange(NODES), SHORT, CELLS, CELLS), ValueError),
-        ("add_by_class", (np.arange(NODES), CELLS, SHORT, CELLS), ValueError),
-        ("add_by_class", (np.arange(NODES), CELLS, np.arange(NODES), SHORT), IndexError),
-        ("add_by_class", (np.arange(NODES), CELLS, CELLS - 1, CELLS), IndexError),
+        ("count_by_class", (SHORT, CLASSES, None), IndexError),
+        ("count_by_class", (np.arange(NODES), CLASSES[1:], CELLS), IndexError),
+        ("count_by_class", (np.arange(NODES), CLASSES - 1, None), IndexError),
+        ("count_by_class", (np.arange(NODES), CLASSES, [1, 2]), TypeError),
+        ("count_by_class", (np.arange(NODES), CELLS, None), ValueError),
+        ("add_by_class", (SHORT.copy(), CELLS, CLASSES, CELLS), ValueError),
+        ("add_by_class", (np.arange(NODES), SHORT, CLASSES, CELLS), ValueError),
+        ("add_by_class", (np.arange(NODES), CELLS, CLASSES[1:], CELLS), ValueError),
+        ("add_by_class", (np.arange(NODES), CELLS, CELLS, CELLS), ValueError),
+        ("add_by_class", (np.arange(NODES), CELLS, CLASSES, SHORT), IndexError),
+        ("add_by_class", (np.arange(NODES), CELLS, CLASSES - 1, CELLS), IndexError),
+        ("pick_by_class", (CELLS, CLASSES[1:], CELLS, 0), ValueError),
+        ("pick_by_class", (SHORT[:0], CLASSES[:0], CELLS, 0), ValueError),
+        ("pick_by_class", (CELLS, CELLS, CELLS, 0), ValueError),
+        ("pick_by_class", (CELLS, CLASSES, CELLS, 1.5), TypeError),
+        ("pick_by_class", (CELLS, CLASSES, SHORT, 0), IndexError),
+        ("pick_by_class", (CELLS, CLASSES - 1, CELLS, 0), IndexError),
+        ("rounded_sums", (np.arange(NODES), [(1.0, 1, CELLS, None)]), TypeError),
+        ("rounded_sums", (np.arange(NODES), ((None, 1, CELLS, None),)), TypeError),
+        ("rounded_sums", (np.arange(NODES), ((1.0, 1, SHORT, None),)), ValueError),
+        ("rounded_sums", (np.arange(NODES), ((1.0, 1, CELLS, SHORT),)), ValueError),
+        ("rounded_sums", (np.arange(NODES), ((1.0, 1, CELLS),)), IndexError),
         ("count_equal", (None, 1), TypeError),
         ("count_equal", (CELLS, 1 << 63), OverflowError),
         ("nth_equal", (CELLS, 1), TypeError),

@@ -220,9 +220,10 @@ class ClassResults:
         """Return one of the best rows: element `random_bits()` modulo their number, in row order."""
         return self._totals.pick(random_bits)
 
-    def totals(self, rows: RowResults) -> Scores:
-        """Return the sums of all scores by row, negative where a row is not feasible."""
-        return self._totals.by_row(self._classes, rows)
+    @property
+    def totals(self) -> Scores:
+        """The sums of all scores by row, negative where a row is not feasible."""
+        return self._totals.by_row
 
 
 def _cache_key(method: Callable[[Cycle], Hashable | None], cycle: Cycle) -> Hashable | None:

@@ -1,7 +1,8 @@
 """Totals of the rows with the scores of their classes added, kept up to date between attempts.
 
 If pods of one template follow each other, a row or two change between two of them, in their own total or because they
-move to another class, and the scores of the classes often stay as they are. Otherwise all rows are summed again.
+move to another class, and the scores of the classes often stay as they are. Then the sums are kept by row. Otherwise
+one pass over the rows finds the best one without storing them.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from pyscheduler.core.result_cache.filter_columns import FEW
 from pyscheduler.core.result_cache.node_classes import Move, NodeClasses
 from pyscheduler.core.result_cache.row_results import RowResults
 from pyscheduler.core.result_cache.top_scores import NO_SCORES, TopScores
-from pyscheduler.kernels import Rows, add_by_class, count_by_class
+from pyscheduler.kernels import Classes, Rows, add_by_class, count_by_class, pick_by_class
 
 REJECTED = -(1 << 60)
 """Sum of a rejected class, so that its rows have a total below 0."""
@@ -41,9 +42,13 @@ class ClassTotals:
         self._feasible: Rows | None = None
         """The feasible rows; None if they are to be listed again."""
         self._by_row: Scores | None = None
-        """Sums of all scores by row, negative where a row is not feasible; None if all are to be summed again."""
+        """Sums of all scores by row, negative where a row is not feasible; None if they are not kept."""
+        self._own: Scores = NO_SCORES
+        """Total of each row without its class, as of the last refresh."""
+        self._of: Classes = np.zeros(0, np.int32)
+        """Class of each row."""
         self._sums: Ints = NO_SCORES
-        """The scores of each class in these sums, REJECTED where the pod does not fit."""
+        """The scores of each class, REJECTED where the pod does not fit."""
         self._top_scores = TopScores()
         self._changes: list[int] = []
         """Log of the rows whose own totals changed."""
@@ -51,8 +56,6 @@ class ClassTotals:
         """Number of entries of the log that were read."""
         self._moved: list[int] = []
         """Rows that moved to another class since the last refresh."""
-        self._is_recurring = False
-        """True if few rows had changed at the last refresh."""
 
     @property
     def bytes(self) -> int:
@@ -116,34 +119,36 @@ class ClassTotals:
         log, moved = rows.scores.top_scores.changes, self._moved
         changed = [*log[self._read :], *moved] if log is self._changes else None
         self._moved, self._changes, self._read = [], log, len(log)
-        self._is_recurring = changed is not None and len(changed) <= FEW
-        by_row = self._by_row if self._is_recurring else None
-        if by_row is not None and sums is not self._sums and sums.tobytes() != self._sums.tobytes():
-            by_row = None
+        self._own, self._of = rows.scores.total[: len(classes.of)], classes.of
+        are_same = sums is self._sums or sums.tobytes() == self._sums.tobytes()
         self._sums = sums
-        if by_row is None or changed is None:
-            self._by_row = self._summed(classes, rows)
+        if changed is None or len(changed) > FEW or not are_same:
+            self._by_row = None
+        elif self._by_row is None:
+            self._by_row = self._summed()
             self._top_scores.reset(self._by_row)
-            return
-        own, of = rows.scores.total, classes.of
-        for row in {*changed}:
+        else:
+            self._update_rows(self._by_row, {*changed})
+
+    def _update_rows(self, by_row: Scores, changed: set[int]) -> None:
+        own, of, sums = self._own, self._of, self._sums
+        for row in changed:
             before, now = by_row.item(row), own.item(row) + sums.item(of.item(row))
             by_row[row] = now
             self._top_scores.update(row, before, now)
 
-    def _summed(self, classes: NodeClasses, rows: RowResults) -> Scores:
-        totals = np.empty(len(classes.of), np.int64)
-        add_by_class(totals, rows.scores.total[: len(totals)], classes.of, self._sums)
+    def _summed(self) -> Scores:
+        totals = np.empty(len(self._of), np.int64)
+        add_by_class(totals, self._own, self._of, self._sums)
         return totals
 
-    def by_row(self, classes: NodeClasses, rows: RowResults) -> Scores:
-        """Return the sums of all scores by row, negative where a row is not feasible."""
-        return self._summed(classes, rows) if self._by_row is None else self._by_row
+    @property
+    def by_row(self) -> Scores:
+        """The sums of all scores by row, negative where a row is not feasible."""
+        return self._summed() if self._by_row is None else self._by_row
 
     def pick(self, random_bits: Callable[[], int]) -> int:
         """Return one of the best rows: element `random_bits()` modulo their number, in row order."""
-        row = self._top_scores.pick(random_bits)
-        if not self._is_recurring:
-            self._by_row = None  # most rows will have changed before the next attempt
-            self._top_scores.reset(NO_SCORES)
-        return row
+        if self._by_row is None:
+            return pick_by_class(self._own, self._of, self._sums, random_bits())
+        return self._top_scores.pick(random_bits)

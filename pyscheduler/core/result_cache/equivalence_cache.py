@@ -247,5 +247,5 @@ class EquivalenceCache:
     def totals(self) -> Scores:
         """Sum of all weighted scores by row, negative where the row is not feasible."""
         if self.best is self._classes:
-            return self._classes.totals(self.rows)
+            return self._classes.totals
         return self.rows.scores.total[: len(self._state)]

@@ -27,7 +27,7 @@ from pyscheduler.core.framework.plugin_calls import call_guarded
 from pyscheduler.core.state.cluster import ClusterState
 from pyscheduler.core.state.pod_counters import RowCounter
 from pyscheduler.core.state.table import ClusterTable
-from pyscheduler.kernels import extremes
+from pyscheduler.kernels import Classes, extremes
 
 MAX_CLASSES = 1 << 14
 """Maximum number of classes. With more, and with more than nodes, every node is a class of its own."""
@@ -98,7 +98,7 @@ class NodeClasses:
         self._point = ""
         self._covered: dict[str, PluginEquivalences] = {}
         """Last equivalences of each extension point for which the classes serve."""
-        self.of: Ints = np.zeros(0, np.int64)
+        self.of: Classes = np.zeros(0, np.int32)
         """Class number of each row."""
         self.moves: list[Move] | None = None
         """The moved rows since the reader last cleared the list; None if too many, or all were numbered again."""
@@ -204,11 +204,12 @@ class NodeClasses:
         self.is_by_row |= self._has_too_many
         if self.is_by_row:
             self._topologies, self._counts = {}, {}
-            self.size, self.of, self.table = len(state), np.arange(len(state)), state.table()
+            self.size, self.of, self.table = len(state), np.arange(len(state), dtype=np.int32), state.table()
         else:
-            self.of = np.zeros(len(state), np.int64)
+            of = np.zeros(len(state), np.int64)
             for axis, coordinates in columns:
-                self.of += coordinates * axis.stride
+                of += coordinates * axis.stride
+            self.of = of.astype(np.int32)
             self.table = self._class_table()
         self._equivalences, self._nodes_version = equivalences, state.nodes_version
         self._placed_version = state.placed.version

@@ -31,6 +31,8 @@ from pyscheduler.core.state.without_lower_priority import TableWithoutLowerPrior
 
 _versions = count()
 _MAX_TOPOLOGIES = 64
+_USUAL_TOPOLOGIES = ("kubernetes.io/hostname", "topology.kubernetes.io/zone")
+"""Labels whose columns are filled while nodes are added: the default constraints of topology spread need both."""
 
 
 class _Topology(NamedTuple):
@@ -47,6 +49,8 @@ class ClusterState:
 
     def __init__(self) -> None:
         self.columns = NodeColumns()
+        for key in _USUAL_TOPOLOGIES:
+            self.columns.new_label(key)
         self.rows: list[NodeRow] = []
         self.order = NodeOrder()
         self.node_log = ChangeLog()

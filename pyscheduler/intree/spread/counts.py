@@ -19,6 +19,8 @@ MISSING_LABEL = Rejection(
 )
 _NO_MINIMUM = 2**31 - 1
 """Minimum count if there is no domain."""
+_SAMPLE = 256
+"""Number of domains among which one without pods is searched before the minimum of all."""
 
 
 class DomainPodCounts(NamedTuple):
@@ -146,4 +148,8 @@ def _lowest(amounts: Ints, domains: NDArray[np.intp]) -> int:
         return _NO_MINIMUM
     # Domain ids start after NO_DOMAIN, so usually all amounts but the first count, and none has to be gathered.
     inside = amounts[1:] if len(domains) == len(amounts) - 1 else amounts.take(domains)
+    if len(inside) > _SAMPLE:
+        sample = inside[:_SAMPLE]
+        if not sample[sample.argmin()]:
+            return 0  # no number is below: of many hosts, some have no pod
     return int(inside[inside.argmin()])

@@ -9,11 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
+from weakref import WeakKeyDictionary, ref
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pyscheduler import kernels
 from pyscheduler.api import (
     MAX_NODE_SCORE,
     Domains,
@@ -29,10 +31,16 @@ from pyscheduler.api import (
 )
 from pyscheduler.intree.spread.constraints import HOSTNAME, SpreadConstraint, SpreadConstraints
 from pyscheduler.intree.spread.counts import DomainPodCounts, count_pods_by_domain
-from pyscheduler.intree.spread.nodes import EligibleDomainsCache, has_all_topologies, missing_as_empty
+from pyscheduler.intree.spread.nodes import (
+    EligibleDomains,
+    EligibleDomainsCache,
+    has_all_topologies,
+    missing_as_empty,
+)
 
 IGNORED = -1
 """Raw score of a node that lacks a required topology key."""
+_NOT_COUNTED = DomainPodCounts({}, np.zeros(0, np.int64))
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,33 +76,37 @@ class ConstraintScore(NamedTuple):
     all_labelled: bool
     """True if each node of the cluster has the label."""
 
+    def with_counts(self, pod_counts: DomainPodCounts) -> ConstraintScore:
+        """Return the state with these counts."""
+        return ConstraintScore(self.spread, self.weight, pod_counts, self.all_labelled)
+
     def on(self, node: NodeInfo) -> float:
         """Return the constraint's part of a node's score; 0 if the node lacks the label."""
         value = node.labels.get(self.spread.key)
         if value is None:
             return 0.0
-        amount: float = self._of(self._pods_on(node) if self.pod_counts is None else self.pod_counts.at(value))
-        return amount
+        pods = self._pods_on(node) if self.pod_counts is None else self.pod_counts.at(value)
+        return pods * self.weight + (self.spread.max_skew - 1)
 
-    def on_all(self, nodes: NodeTable) -> Any:
-        """Return `on` for all nodes of a table, as an array or as a number if it is the same for all."""
-        if self.pod_counts is None:
-            count = self.spread.count
-            amounts = self._of(0 if count is None else nodes.count_pods(count))
-        else:
+    def term(self, nodes: NodeTable) -> tuple[float, int, Ints, NDArray[np.intp] | None]:
+        """Return the constraint's part of the scores of all nodes of a table, as a term of `kernels.rounded_sums`."""
+        topology = None
+        if self.pod_counts is not None:
             topology = nodes.topology(self.spread.key)
-            amounts = self._of(self.pod_counts.by_ids_of(topology)).take(topology.ids)
-        if not self.all_labelled:
-            amounts = amounts + np.zeros(len(nodes))
-            amounts[self.unlabelled(nodes)] = 0
-        return amounts
+            pods = self.pod_counts.by_ids_of(topology).take(topology.ids)
+        elif self.spread.count is not None:
+            pods = nodes.count_pods(self.spread.count)
+        else:
+            pods = np.zeros(len(nodes), np.int64)
+        if self.all_labelled:
+            return self.weight, self.spread.max_skew - 1, pods, None
+        # NO_DOMAIN is 0, so the term does not apply without the label.
+        ids = (nodes.topology(self.spread.key) if topology is None else topology).ids
+        return self.weight, self.spread.max_skew - 1, pods, ids
 
     def unlabelled(self, nodes: NodeTable) -> NDArray[np.intp]:
         """Return the indices of the nodes of a table that lack the label."""
         return nodes.topology(self.spread.key).unlabelled
-
-    def _of(self, pods: Any) -> Any:
-        return pods * self.weight + (self.spread.max_skew - 1)
 
     def _pods_on(self, node: NodeInfo) -> int:
         count, pods = self.spread.count, 0
@@ -143,10 +155,8 @@ class SpreadScore(NamedTuple):
 
     def on_all(self, nodes: NodeTable) -> Scores:
         """Return the raw scores of all nodes of a table."""
-        amounts: NDArray[np.float64] = np.zeros(len(nodes))
-        for each in self.constraint_scores:
-            amounts += each.on_all(nodes)
-        scores: Scores = _all_rounded(amounts)
+        scores: Scores = np.empty(len(nodes), np.int64)
+        kernels.rounded_sums(scores, tuple([each.term(nodes) for each in self.constraint_scores]))
         if self.require_all:
             for each in self.constraint_scores:
                 if not each.all_labelled:
@@ -154,18 +164,64 @@ class SpreadScore(NamedTuple):
         return scores
 
 
-def spread_score(
+class _Weighted(NamedTuple):
+    """Weights of constraints, with what they were computed from: the scored nodes and their domains."""
+
+    spreads: SpreadConstraints
+    eligible: ref[NDArray[np.intp]]
+    """Array that belongs to the eligible domains, and keeps none of former nodes alive."""
+    rows: ref[NDArray[np.intp]] | None
+    """The scored nodes; None for all."""
+    scores: tuple[ConstraintScore, ...]
+    """With the weights, without counts."""
+
+    @staticmethod
+    def of(
+        spreads: SpreadConstraints, eligible: tuple[EligibleDomains, ...], feasible: NodeTable, require_all: bool
+    ) -> _Weighted:
+        """Return the weights with these nodes feasible."""
+        rows, scores = feasible.positions, _weighted(spreads, eligible, feasible, require_all)
+        return _Weighted(spreads, ref(eligible[0].domains.ids), None if isinstance(rows, slice) else ref(rows), scores)
+
+    def holds(self, eligible: tuple[EligibleDomains, ...], feasible: NodeTable) -> bool:
+        """Return True if the weights are still those with these nodes feasible."""
+        rows = feasible.positions
+        same_rows = self.rows is None if isinstance(rows, slice) else self.rows is not None and self.rows() is rows
+        return same_rows and self.eligible() is eligible[0].domains.ids
+
+
+class SpreadScores:
+    """States of soft constraints; all but the counts is kept by signature until other nodes are feasible."""
+
+    def __init__(self) -> None:
+        self._domains = EligibleDomainsCache()
+        self._weighted: WeakKeyDictionary[PodSignature, _Weighted] = WeakKeyDictionary()
+
+    def of(
+        self, spreads: SpreadConstraints, signature: PodSignature, feasible: NodeTable, require_all: bool
+    ) -> SpreadScore:
+        """Return the state for a pod of the signature; `require_all` as in `EligibleDomainsCache.of`."""
+        whole = feasible.all_nodes
+        eligible = self._domains.of(spreads, signature, whole, require_all)
+        last = self._weighted.get(signature)
+        if last is None or last.spreads is not spreads or not last.holds(eligible, feasible):
+            last = self._weighted[signature] = _Weighted.of(spreads, eligible, feasible, require_all)
+        scores = [
+            each if each.pod_counts is None else each.with_counts(count_pods_by_domain(each.spread, domains, whole))
+            for each, domains in zip(last.scores, eligible, strict=True)
+        ]
+        return SpreadScore(tuple(scores), require_all)
+
+
+def _weighted(
     spreads: SpreadConstraints,
-    signature: PodSignature,
+    eligible: tuple[EligibleDomains, ...],
     feasible: NodeTable,
-    cache: EligibleDomainsCache,
     require_all: bool,
-) -> SpreadScore:
-    """Return the state for a pod of the signature; `require_all` as in `EligibleDomainsCache.of`."""
-    whole = feasible.all_nodes
-    eligible = cache.of(spreads, signature, whole, require_all)
+) -> tuple[ConstraintScore, ...]:
+    """Return the constraints with their weights, without counts."""
     topologies = [each.topology for each in eligible]
-    if len(feasible) < len(whole):
+    if len(feasible) < feasible.total:
         topologies = [feasible.topology(spread.key) for spread in spreads]
     ignored = _lacking_any(topologies) if require_all else None
     scored = len(feasible) - (int(np.count_nonzero(ignored)) if ignored is not None else 0)
@@ -175,9 +231,9 @@ def spread_score(
         if spread.key == HOSTNAME:
             constraint_scores.append(ConstraintScore(spread, _weight(scored), None, all_labelled))
         else:
-            weight, counted = _weight(_domains(topology, ignored)), count_pods_by_domain(spread, domains, whole)
-            constraint_scores.append(ConstraintScore(spread, weight, counted, all_labelled))
-    return SpreadScore(tuple(constraint_scores), require_all)
+            weight = _weight(_domains(topology, ignored))
+            constraint_scores.append(ConstraintScore(spread, weight, _NOT_COUNTED, all_labelled))
+    return tuple(constraint_scores)
 
 
 def _lacking_any(topologies: list[Domains]) -> Mask | None:
@@ -210,11 +266,3 @@ def _rounded(amount: float) -> int:
     whole = math.trunc(amount)
     rest = amount - whole
     return whole + (rest >= 0.5) - (rest <= -0.5)
-
-
-def _all_rounded(amounts: NDArray[np.float64]) -> Ints:
-    """Round as `_rounded`; no amount is negative."""
-    whole = np.floor(amounts)
-    amounts -= whole
-    whole += amounts >= 0.5
-    return whole.astype(np.int64)

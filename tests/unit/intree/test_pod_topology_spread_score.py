@@ -148,6 +148,41 @@ def test_weights_use_feasible_domains_and_counts_use_all_nodes() -> None:
 
 
 @pytest.mark.parametrize(
+    ("fit", "raw"),
+    [
+        pytest.param(None, [4, 4, 1], id="all nodes"),
+        pytest.param([0], [3], id="one zone"),
+        pytest.param([0, 2], [4, 1], id="both zones"),
+    ],
+)
+def test_weights_follow_the_feasible_nodes_of_the_next_attempt(fit: list[int] | None, raw: list[int]) -> None:
+    plugin, state, of = build(PodTopologySpread), ClusterState(), web(soft()).build()
+    for n in ZONES:
+        state.set_node(n.build())
+    for other in placed("a1", "a1", "a2", "b1"):
+        state.add_pod(other.build())
+    for before in (None, [0], [0, 2]):
+        for rows in (before, fit):
+            attempt, cluster = cycle(), state.table(None if rows is None else np.array(rows))
+            plugin.pre_score(attempt, of, cluster)
+            results = plugin.score_all(attempt, of, cluster).tolist()
+        assert results == raw
+
+
+def test_weights_follow_the_zones_of_the_nodes() -> None:
+    plugin, state, of = build(PodTopologySpread), ClusterState(), web(soft()).build()
+    for n in ZONES:
+        state.set_node(n.build())
+    for other in placed("a1", "a1", "a2"):
+        state.add_pod(other.build())
+    for zone, raw in (("b", [4, 4, 0]), ("a", [3, 3, 3])):
+        state.set_node(node("b1").zone(zone).build())
+        attempt, cluster = cycle(), state.table()
+        plugin.pre_score(attempt, of, cluster)
+        assert plugin.score_all(attempt, of, cluster).tolist() == raw
+
+
+@pytest.mark.parametrize(
     ("of", "raw"),
     [
         pytest.param(web(soft()), [4, 0], id="ignored"),
