@@ -51,6 +51,9 @@ class _Replay:
                 made.append(self._attempt(pod))
             if not made[-1]["node"] and not self._nominated.get(key):
                 self._machine.handle(PodGone(self._now, *_identity(pod)))  # otherwise the queue would retry it
+            elif not made[-1]["node"]:
+                # A nominated pod counts while it is gated, and is not retried in place of a later one.
+                self._show({**pod, "spec": {**pod["spec"], "schedulingGates": [{"name": "example.com/tried"}]}})
         return made
 
     def _attempt(self, pod: Manifest) -> dict[str, Any]:
