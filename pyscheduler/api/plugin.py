@@ -192,10 +192,7 @@ class PreEnqueuePlugin(Plugin):
     """Gate before the active queue (kube-scheduler's PreEnqueue, KEP-3521)."""
 
     pre_enqueue_field: ClassVar[str] = ""
-    """Attribute of `pod.spec` without which a pod is not gated: the plugin is called only for pods that have it.
-
-    "", the default, calls the plugin for every pod.
-    """
+    """Attribute of `pod.spec`: the plugin is called only for pods that have it; for every pod if it is ""."""
     reports_gating: ClassVar[bool] = False
     """Write the rejection into the PodScheduled condition with reason SchedulingGated, which autoscalers ignore.
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from pyscheduler.core.result_cache import equivalence_caches, plugin_result_cache
+from pyscheduler.core.result_cache import equivalence_cache
 from pyscheduler.core.scheduling import fit_errors
 from pyscheduler.core.state import columns, placed, pod_counters
 from pyscheduler.intree import inter_pod_affinity
@@ -64,9 +64,8 @@ FLOODS: dict[str, Callable[[int], PodBuilder]] = {
 @pytest.fixture(autouse=True)
 def small_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lower the bounds, so that bounded tables are full after the first flood."""
-    monkeypatch.setattr(equivalence_caches, "MAX_CACHES", 16)
-    monkeypatch.setattr(equivalence_caches, "MAX_NUMBERS", 16)
-    monkeypatch.setattr(plugin_result_cache, "MAX_SHARED", 16)
+    monkeypatch.setattr(equivalence_cache, "MAX_CACHES", 16)
+    monkeypatch.setattr(equivalence_cache, "MAX_NUMBERS", 16)
     monkeypatch.setattr(fit_errors, "MAX_FIT_ERRORS", 16)
     monkeypatch.setattr(placed, "MOST_COUNTS", 16)
     monkeypatch.setattr(placed, "MOST_COUNTED_SETS", 64)

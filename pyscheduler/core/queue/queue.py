@@ -484,16 +484,13 @@ class SchedulingQueue(QueueContents):
                 self._backoff_queue.add(queued)
                 self._instrument.queue_incoming(_BACKOFF, label)
             else:
-                self._to_active(queued, label, now)
+                if queued.initial_attempt is None:
+                    queued.initial_attempt = now
+                self.active.add(queued)
+                self._instrument.queue_incoming(_ACTIVE, label)
             return True
         self._add_to_unschedulable(queued, label)
         return False
-
-    def _to_active(self, queued: QueuedPod, label: str, now: float) -> None:
-        if queued.initial_attempt is None:
-            queued.initial_attempt = now
-        self.active.add(queued)
-        self._instrument.queue_incoming(_ACTIVE, label)
 
     def _add_to_unschedulable(self, queued: QueuedPod, label: str) -> None:
         self._unschedulable.add(queued)

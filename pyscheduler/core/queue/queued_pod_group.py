@@ -102,10 +102,10 @@ class QueuedPodGroup(QueuedPod):
 
     @property
     def order(self) -> tuple[int, float, str, int]:
-        """Sort key of groups: incomplete ones are first in their priority, then those of the least share, the oldest first.
+        """Sort key of groups: incomplete ones are first in their priority, then those of the least share, oldest first.
 
-        The age is that of the oldest pending pod. Neither failures nor a restart change it. Creation times are sorted as
-        text: API servers write UTC.
+        The age is that of the oldest pending pod. Neither failures nor a restart change it. Creation times are sorted
+        as text: API servers write UTC.
         """
         if self._created is None:
             self._created = min((queued.pod.created or _NEVER for queued in self.members.values()), default=_NEVER)

@@ -16,7 +16,8 @@ from pyscheduler.api.normalize import Scores
 from pyscheduler.core.result_cache.filter_columns import FEW
 from pyscheduler.core.result_cache.node_classes import Move, NodeClasses
 from pyscheduler.core.result_cache.row_results import RowResults
-from pyscheduler.core.result_cache.top_scores import NO_SCORES, TopScores
+from pyscheduler.core.result_cache.score_column import NO_SCORES
+from pyscheduler.core.result_cache.score_columns import TopScores
 from pyscheduler.kernels import Classes, Rows, add_by_class, count_by_class, pick_by_class
 
 REJECTED = -(1 << 60)

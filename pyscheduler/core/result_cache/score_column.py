@@ -21,13 +21,13 @@ from pyscheduler.core.framework.profile import Weighted
 from pyscheduler.core.framework.result_checks import check_scores
 from pyscheduler.core.result_cache.filter_columns import are_few, select_rows
 from pyscheduler.core.result_cache.invalidation import NODE, CachedColumn, DirtyRows, Scope
-from pyscheduler.core.result_cache.top_scores import NO_SCORES
 from pyscheduler.core.state.cluster import ClusterState
 from pyscheduler.core.state.columns import assign, grown
 from pyscheduler.kernels import Rows, extremes, put
 
 NORMALIZE = "ScoreExtensionNormalize"
 """NormalizeScore as named in kube-scheduler's metrics."""
+NO_SCORES: Scores = np.zeros(0, np.int64)
 
 
 class ScoreColumn(CachedColumn):

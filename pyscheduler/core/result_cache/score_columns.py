@@ -1,4 +1,4 @@
-"""Scores by row, summed per node and kept up to date row by row.
+"""Scores by row, summed per node and kept up to date row by row, and the rows with the best total.
 
 There are three kinds of Score plugins. Stable ones have a column, and the sum of these (`_stable_total`) hardly ever
 changes. Uncached ones get a new score for a node whenever a pod is added to it or removed from it; they run again and
@@ -8,7 +8,8 @@ their sum is added on top (`total`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_left, insort
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -31,14 +32,19 @@ from pyscheduler.core.result_cache.invalidation import (
     Scope,
     invalidation_scopes,
 )
-from pyscheduler.core.result_cache.score_column import ScoreColumn, check_range, out_of_range, scores_of
-from pyscheduler.core.result_cache.top_scores import NO_SCORES, TopScores
+from pyscheduler.core.result_cache.score_column import NO_SCORES, ScoreColumn, check_range, out_of_range, scores_of
 from pyscheduler.core.state.cluster import ClusterState
 from pyscheduler.core.state.columns import grown
-from pyscheduler.kernels import Rows
+from pyscheduler.kernels import Rows, count_equal, nth_equal
 
 INFEASIBLE = -(1 << 61)
 """Total of an infeasible node; below 0 whatever volatile columns add."""
+_MAX_LISTED = 2048
+"""Maximum length of the list form. Converting more rows takes as long as many single removals."""
+_MAX_CHANGES = 64
+"""Length at which the list of changes is dropped."""
+_MAX_REMOVED = 64
+"""Number of removed rows at which the array is copied without them. Below `_MAX_LISTED`, so it is never empty."""
 
 
 class UncachedScore:
@@ -91,6 +97,101 @@ class UncachedScore:
             raise_plugin_failed(plugin.name, "Score", error)
         check_range(plugin, scores)
         return scores if self.weight == 1 else scores * self.weight
+
+
+class TopScores:
+    """The rows with the best total, in ascending order; the index in the column is the row.
+
+    If pods of one template follow each other, one row changes between two of them, and it is mostly one of many with
+    the best total: the others still have it, so the rows with it are listed. If other templates came in between, many
+    rows have changed, and the row to pick is searched without a list.
+    """
+
+    __slots__ = ("_is_first_pick", "_removed", "_rows", "_top", "_totals", "changes")
+
+    def __init__(self) -> None:
+        self._totals = NO_SCORES
+        self.changes: list[int] = []
+        """The rows with changed totals; another object if others may have changed too."""
+        self._is_first_pick = True
+        """True until a row is picked after `reset`."""
+        self._top = 0
+        self._rows: Rows | list[int] | None = None
+        """None if they must be searched; a list from the first change on unless there are too many."""
+        self._removed: list[int] = []
+        """Indexes of the array elements that no longer have the best total, in ascending order."""
+
+    def reset(self, totals: Scores) -> None:
+        """Start to follow a column; report its changes through `update` from now on."""
+        self._totals = totals
+        self.changes = []
+        self._rows = None
+        self._is_first_pick = True
+
+    def update(self, row: int, before: int, now: int) -> None:
+        """Apply the change of one row's total from `before` to `now`."""
+        if before == now:
+            return
+        if len(self.changes) >= _MAX_CHANGES:
+            self.changes = []
+        self.changes.append(row)
+        if self._rows is None:
+            return
+        if now > self._top:
+            self._top, self._rows = now, [row]
+        elif now == self._top:
+            insort(self._as_list(self._rows), row)
+        elif before == self._top:
+            self._remove(self._rows, row)
+
+    def pick(self, random_bits: Callable[[], int]) -> int:
+        """Return one of the best rows: element `random_bits()` modulo their number, in row order."""
+        if self._is_first_pick:
+            self._is_first_pick = False
+            return self._search(random_bits)
+        rows = self._find() if self._rows is None else self._rows
+        removed = () if isinstance(rows, list) else self._removed
+        remaining = len(rows) - len(removed)
+        index = random_bits() % remaining if remaining > 1 else 0
+        for removed_index in removed:
+            if removed_index > index:
+                break
+            index += 1
+        return int(rows[index])
+
+    def _search(self, random_bits: Callable[[], int]) -> int:
+        """Return what `pick` returns, without a list of the best rows."""
+        totals = self._totals
+        top = int(totals[totals.argmax()])
+        count = count_equal(totals, top)
+        return nth_equal(totals, top, random_bits() % count if count > 1 else 0)
+
+    def _find(self) -> Rows:
+        """List the best rows."""
+        totals = self._totals
+        top = totals[totals.argmax()]  # several times as quick as max()
+        rows: Rows = (totals == top).nonzero()[0]
+        self._top, self._rows, self._removed = int(top), rows, []
+        return rows
+
+    def _remove(self, rows: Rows | list[int], row: int) -> None:
+        """Remove a row that no longer has the best total."""
+        if isinstance(rows, list) or len(rows) <= _MAX_LISTED:
+            rows = self._as_list(rows)
+            del rows[bisect_left(rows, row)]
+            if not rows:
+                self._rows = None
+            return
+        insort(self._removed, int(rows.searchsorted(row)))
+        if len(self._removed) >= _MAX_REMOVED:
+            self._rows, self._removed = np.delete(rows, self._removed), []
+
+    def _as_list(self, rows: Rows | list[int]) -> list[int]:
+        if isinstance(rows, list):
+            return rows
+        listed: list[int] = (np.delete(rows, self._removed) if self._removed else rows).tolist()
+        self._rows, self._removed = listed, []
+        return listed
 
 
 class ScoreColumns:

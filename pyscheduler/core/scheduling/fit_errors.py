@@ -16,7 +16,7 @@ from pyscheduler.api.pod import Pod, PodSignature, PodSignatureGroup
 from pyscheduler.core.framework.profile import Profile
 from pyscheduler.core.instrument import Point
 from pyscheduler.core.queue.nominator import Nominator
-from pyscheduler.core.result_cache.equivalence_caches import EquivalenceCaches
+from pyscheduler.core.result_cache.equivalence_cache import EquivalenceCaches
 from pyscheduler.core.scheduling.extension_points import PostFilterResult
 from pyscheduler.core.scheduling.failure import Failure
 from pyscheduler.core.state.cluster import ClusterState

@@ -10,7 +10,7 @@ from pyscheduler.api.pod import Pod
 from pyscheduler.core.framework.profile import Profile
 from pyscheduler.core.instrument import Instrument, Point
 from pyscheduler.core.queue.nominator import Nominator
-from pyscheduler.core.result_cache.equivalence_caches import EquivalenceCaches
+from pyscheduler.core.result_cache.equivalence_cache import EquivalenceCaches
 from pyscheduler.core.scheduling.fit_errors import FitErrorCache
 from pyscheduler.core.scheduling.node_order import KubeSchedulerOrder, NextStartNode
 from pyscheduler.core.state.cluster import ClusterState

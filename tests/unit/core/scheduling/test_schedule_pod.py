@@ -26,7 +26,7 @@ from pyscheduler.core.framework.handle import empty_handle
 from pyscheduler.core.framework.profile import Profile, Weighted
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.core.queue.nominator import Nominator
-from pyscheduler.core.result_cache import equivalence_caches
+from pyscheduler.core.result_cache import equivalence_cache
 from pyscheduler.core.result_cache.equivalence_cache import EquivalenceCache
 from pyscheduler.core.scheduling import schedule_one
 from pyscheduler.core.scheduling import schedule_pod as schedule_pod_module
@@ -235,7 +235,7 @@ def test_unique_rejection_reasons_are_reported_and_dropped() -> None:
 
 
 def test_number_of_caches_is_bounded_on_small_clusters(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(equivalence_caches, "MAX_CACHES", 16)
+    monkeypatch.setattr(equivalence_cache, "MAX_CACHES", 16)
     bench = Bench(node("n1"))
     for i in range(40):
         bench.selected_node(pod("a").requests(cpu=f"{i + 1}m"))
@@ -243,7 +243,7 @@ def test_number_of_caches_is_bounded_on_small_clusters(monkeypatch: pytest.Monke
 
 
 def test_cached_results_stay_right_when_all_numbers_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(equivalence_caches, "MAX_NUMBERS", 4)
+    monkeypatch.setattr(equivalence_cache, "MAX_NUMBERS", 4)
     bench = Bench(node("n1", cpu="1"), node("n2", cpu="4"))
     for i in range(40):
         assert bench.selected_node(pod("a").requests(cpu=f"{2000 + i % 10}m")) == "n2"
@@ -259,8 +259,8 @@ def test_large_pods_are_not_cached(large_pod: PodBuilder) -> None:
 
 def caches_after_100_groups(monkeypatch: pytest.MonkeyPatch, minimum: int) -> list[EquivalenceCache]:
     """Return the caches left after pods of a hundred signature groups, with memory for a few only."""
-    monkeypatch.setattr(equivalence_caches, "MAX_CACHE_BYTES", 400_000)
-    monkeypatch.setattr(equivalence_caches, "MIN_CACHES", minimum)
+    monkeypatch.setattr(equivalence_cache, "MAX_CACHE_BYTES", 400_000)
+    monkeypatch.setattr(equivalence_cache, "MIN_CACHES", minimum)
     bench = Bench(*(node(f"n{i}") for i in range(200)))
     for i in range(100):
         bench.selected_node(pod("a").requests(cpu=f"{i + 1}m"))
