@@ -349,6 +349,8 @@ class BatchCluster(Cluster):
         return [each for name in list(nominator.nodes()) for each in nominator.pods_on(name)]
 
     def _check_guarantees(self, queue_name: str, by_job: dict[str, list[str]]) -> None:
+        if self._guaranteed() > self._capacity():
+            return  # each queue is guaranteed less than it declares then
         taken = Counter[str]()
         for name, keys in by_job.items():
             for each in path(self.jobs[name].queue):
@@ -362,6 +364,17 @@ class BatchCluster(Cluster):
         for name, amount in taken.items():
             assert self.specs[name].reclaimable, f"queue {name} is not reclaimable"
             assert allocated[name] - amount >= self.specs[name].guarantee * MILLI, f"queue {name} has a guarantee"
+
+    def _guaranteed(self) -> int:
+        """Return the cpus that are guaranteed to all queues together; those of a parent include its children's."""
+        declared = {name: max(spec.guarantee, 0) for name, spec in self.specs.items()}
+        of_children = sum(declared[name] for name, parent in PARENTS.items() if parent)
+        return max(declared[PARENT], of_children) + sum(
+            declared[name] for name, parent in PARENTS.items() if not parent
+        )
+
+    def _capacity(self) -> int:
+        return sum(int(each["status"]["allocatable"]["cpu"]) for each in self.nodes.values())
 
 
 def path(queue_name: str) -> list[str]:
