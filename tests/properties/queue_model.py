@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 WAKES = {
-    "Nodes": {"node added", "node tainted"},  # taints come with every registration for new nodes
+    "Nodes": {"node added"},  # not taints: kube-scheduler 1.37 registers for them only where a plugin asks
     "Fit": {"pod deleted"},
     "Claims": {"claim added", "pod deleted"},
     "Gate": {"pod labelled"},
