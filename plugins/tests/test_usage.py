@@ -122,7 +122,7 @@ def test_hint_queues_pods_only_if_a_busy_node_is_no_longer_busy(
 ) -> None:
     state = ClusterState()
     state.set_node(node("n0", cpu="10").build())
-    plugin = Usage(UsageArgs(), build_handle(state, Nominator(), {}))
+    plugin = Usage(UsageArgs(), build_handle(state, Nominator(), {}, pending_pod=lambda _: None))
     [hint] = [each.hint for each in plugin.events_to_register() if each.resource == "NodeMetric"]
     action = Action.DELETE if new is None else Action.UPDATE
     event = ClusterEvent("NodeMetric", action, metric("n0", old), None if new is None else metric("n0", new))
@@ -180,7 +180,7 @@ samples = st.lists(st.tuples(st.integers(0, 4), amounts, amounts, times), max_si
 @given(rounds=st.lists(st.tuples(samples, st.lists(st.tuples(st.integers(0, 3), times), max_size=3)), max_size=4))
 def test_forms_agree_while_samples_and_pods_change(rounds: list[tuple[list[Any], list[Any]]]) -> None:
     state = ClusterState()
-    handle = build_handle(state, Nominator(), {})
+    handle = build_handle(state, Nominator(), {}, pending_pod=lambda _: None)
     plugin = Usage(UsageArgs(), handle)
     for i in range(4):
         state.set_node(node(f"n{i}", cpu="10", memory="10").build())

@@ -229,7 +229,7 @@ class Handle(Protocol):
         """Return the name of the PreEnqueue plugin that gates a pending pod, "" if none does.
 
         GatingPlugin of kube-scheduler's QueuedPodInfo. While an event is evaluated, pods that it has not reached yet
-        still have the plugin that gated them before.
+        still have the plugin that gated them before. Not for use in a plugin's constructor: there is no queue yet.
         """
 
 

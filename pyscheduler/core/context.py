@@ -122,7 +122,8 @@ class Context(msgspec.Struct, eq=False):
         in_use: dict[str, Profile] = {}
         state, groups = ClusterState(), PodGroupManager(instrument)
         nominator = Nominator(groups.effective_priority, groups.queue_of_pod)
-        handle = build_handle(state, nominator, in_use)
+        # The queue is created below, with the plugins: they have the handle, and call it only once they run.
+        handle = build_handle(state, nominator, in_use, pending_pod=lambda uid: queue.get(uid))
         profiles = build_profiles(handle)
         queue = SchedulingQueue(
             queue_profiles(profiles, settings),
@@ -133,7 +134,6 @@ class Context(msgspec.Struct, eq=False):
             settings.max_in_unschedulable,
             settings.slice_pods,
         )
-        handle.gated.use(queue.get)
         waits, reservations = QuotaWaits(groups, queue), Reservations(settings.epoch)
         context = Context(in_use, handle, instrument, settings, queue, state, groups, waits, reservations)
         context.use_profiles(profiles)

@@ -59,7 +59,7 @@ class EvaluationWorld(StateModel):
         super().__init__()
         self.classes = classes
         self.nominator = Nominator()
-        self.handle = build_handle(self.state, self.nominator, {})
+        self.handle = build_handle(self.state, self.nominator, {}, pending_pod=lambda _: None)
         objects, is_in_tree = self.handle.objects, set(classes) <= set(IN_TREE)
         self.object_fixture = ObjectFixture(objects.set, objects.remove) if is_in_tree else None
         self.kinds = kinds or kinds_of(classes)

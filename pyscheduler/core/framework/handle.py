@@ -23,22 +23,6 @@ from pyscheduler.core.state.cluster import ClusterState
 T = TypeVar("T")
 
 
-class GatedPods:
-    """Gating plugins of pending pods by UID. Without a queue, no pod is gated."""
-
-    def __init__(self) -> None:
-        self._find: Callable[[str], QueuedPod | None] | None = None
-
-    def use(self, find: Callable[[str], QueuedPod | None]) -> None:
-        """Read from the queue, which is built after the handle; `find` returns the pending pod of a UID."""
-        self._find = find
-
-    def plugin_of(self, uid: str) -> str:
-        """Return the name of the gating plugin, or ""."""
-        queued = None if self._find is None else self._find(uid)
-        return "" if queued is None else queued.gating_plugin
-
-
 class CoreHandle(msgspec.Struct, frozen=True, eq=False):
     """Implementation of the public `Handle` protocol, shared by all plugins."""
 
@@ -51,7 +35,8 @@ class CoreHandle(msgspec.Struct, frozen=True, eq=False):
     dry_runs: DryRuns
     activated: PluginRequests
     api_dispatcher: PluginApiCalls
-    gated: GatedPods
+    pending_pod: Callable[[str], QueuedPod | None]
+    """Return the pending pod of a UID, or None."""
     shared_by_factory: dict[Callable[[Handle], Any], Any] = msgspec.field(default_factory=dict)
 
     def shared(self, factory: Callable[[Handle], T]) -> T:
@@ -64,11 +49,20 @@ class CoreHandle(msgspec.Struct, frozen=True, eq=False):
         self.activated.add(pods)
 
     def gating_plugin(self, pod: Pod) -> str:
-        return self.gated.plugin_of(pod.uid)
+        queued = self.pending_pod(pod.uid)
+        return "" if queued is None else queued.gating_plugin
 
 
-def build_handle(state: ClusterState, nominator: Nominator, profiles: Mapping[str, Profile]) -> CoreHandle:
-    """Return the handle of a cluster. `profiles` are those in use by name: a live view, which is empty at first."""
+def build_handle(
+    state: ClusterState,
+    nominator: Nominator,
+    profiles: Mapping[str, Profile],
+    pending_pod: Callable[[str], QueuedPod | None],
+) -> CoreHandle:
+    """Return the handle of a cluster. `profiles` are those in use by name: a live view, which is empty at first.
+
+    `pending_pod` returns the pod with a UID from the queue; it is not called before that exists.
+    """
     return CoreHandle(
         nodes=state,
         pods=PodIndexer(state, profiles),
@@ -79,10 +73,10 @@ def build_handle(state: ClusterState, nominator: Nominator, profiles: Mapping[st
         dry_runs=DryRunner(profiles, state, nominator),
         activated=PluginRequests(),
         api_dispatcher=PluginApiCalls(),
-        gated=GatedPods(),
+        pending_pod=pending_pod,
     )
 
 
 def empty_handle() -> CoreHandle:
     """Return the handle of an empty cluster, for plugins that are built but not run."""
-    return build_handle(ClusterState(), Nominator(), {})
+    return build_handle(ClusterState(), Nominator(), {}, pending_pod=lambda _: None)

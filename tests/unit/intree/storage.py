@@ -33,7 +33,7 @@ class Cluster:
 
     def __init__(self, *objects: Manifest, nodes: Sequence[NodeBuilder] = (), pods: Sequence[PodBuilder] = ()) -> None:
         self.state = ClusterState()
-        self.handle = build_handle(self.state, Nominator(), {})
+        self.handle = build_handle(self.state, Nominator(), {}, pending_pod=lambda _: None)
         for node in nodes:
             self.state.set_node(node.build())
         for running in pods:
