@@ -430,3 +430,29 @@ def test_members_of_a_pod_group_get_devices_also_on_other_nodes_than_the_best_on
     harness.run()
     assert harness.bindings == {"default/p0": "small", "default/p1": "large"}
     assert (devices_of(harness, "c0"), devices_of(harness, "c1")) == (["small/g0"], ["large/g0"])
+
+
+def slice_of(name: str, node_name: str, *, generation: int, count: int) -> dict[str, Any]:
+    made = resource_slice(node_name, f"dev-{name}")
+    made["metadata"]["name"] = name
+    made["spec"]["pool"] = {"name": "p", "generation": generation, "resourceSliceCount": count}
+    return made
+
+
+def test_slices_of_an_older_generation_count_again_once_the_newer_one_is_deleted() -> None:
+    """More nodes than are evaluated one by one, so that nodes with equal devices share a result."""
+    harness = Harness()
+    harness.apply(device_class())
+    harness.add(*(node(f"n{i}") for i in range(1, 13)))
+    for name, node_name, generation, count in (("a", "n1", 1, 2), ("b", "n3", 1, 2), ("c", "n2", 2, 1)):
+        harness.apply(slice_of(name, node_name, generation=generation, count=count))
+    for i in (1, 2):
+        harness.apply(claim(f"c{i}"))
+        harness.apply(user(f"p{i}", f"c{i}"))
+        harness.run()
+    assert harness.bindings == {"default/p1": "n2"}
+    harness.delete("ResourceSlice", "c")
+    harness.apply(claim("c3"))
+    harness.apply(user("p3", "c3"))
+    harness.run()
+    assert harness.bindings["default/p3"] in ("n1", "n3")

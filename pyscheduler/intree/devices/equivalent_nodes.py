@@ -137,11 +137,14 @@ class EquivalentNodes:
     def _nodes_with_changed_slices(self, inventory: Inventory, count: int) -> set[int] | range:
         """Return the positions of the nodes that may have other pools with this inventory."""
         changed = inventory.changed_since(self._inventory) if inventory is not self._inventory else []
-        if any(not each.api.spec.node_name for each in changed):
+        # A changed slice may make the other slices of its pool usable, or useless, on nodes that have no set of it yet.
+        pools = {each.pool for each in changed}
+        touched = [*changed, *(each for pool in pools for each in inventory.of_pool(pool))]
+        if any(not each.api.spec.node_name for each in touched):
             return range(count)
-        names = {each.api.spec.node_name for each in changed}
-        sets = {pools for each in changed for pools in self._sets_of.get(each.pool, ())}
-        stale = {position for pools in sets for position in pools.positions}
+        names = {each.api.spec.node_name for each in touched}
+        sets = {found for pool in pools for found in self._sets_of.get(pool, ())}
+        stale = {position for found in sets for position in found.positions}
         return stale | {position for position, node in enumerate(self._nodes) if names and node.name in names}
 
     def _forget(self, position: int) -> None:
