@@ -86,7 +86,7 @@ class KubeWriter(ApiWriter):
                 raise
             if not await self._extend_claim(path, body):
                 raise
-        return await self.get(path)
+        return await self.get(path.removesuffix("/status"))  # no role may read the status alone
 
     async def _extend_claim(self, path: str, body: Mapping[str, Any]) -> bool:
         """Append finalizers and consumers to a claim in protobuf. Return False if `body` has other changes."""

@@ -78,6 +78,15 @@ async def test_finalizer_is_added_in_protobuf_after_json_was_rejected(api: FakeA
     assert api.calls[3].content_type == PROTOBUF
 
 
+async def test_written_status_is_read_from_the_claim(api: FakeApi, connection: Connection) -> None:
+    """The role of schedulers may update and patch the status alone, but not read it."""
+    body, status = changed("status", reservedFor=[POD]), f"{PATH}/status"
+    api.script(status, IMMUTABLE, Reply(200, b"k8s\x00"))
+    api.script(PATH, ok(CURRENT), Reply(200, MESSAGE), ok(body))
+    assert await KubeWriter(connection).replace(status, body) == body
+    assert [call.method for call in api.calls] == ["PUT", "GET", "GET", "PUT", "GET"]
+
+
 async def test_changed_parameters_are_still_an_error(api: FakeApi, connection: Connection) -> None:
     api.script(PATH, IMMUTABLE, ok(CURRENT))
     with pytest.raises(ApiError, match="field is immutable"):
