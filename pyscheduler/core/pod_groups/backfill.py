@@ -23,8 +23,10 @@ from pyscheduler.api.pod import Pod
 from pyscheduler.api.pod_group import PodGroup
 from pyscheduler.core.context import AssumedPod, Context
 from pyscheduler.core.pod_groups.head_search import HeadSearch
+from pyscheduler.core.pod_groups.members import was_unschedulable
 from pyscheduler.core.pod_groups.min_resources import missing_resources
 from pyscheduler.core.pod_groups.placement import PlacementSearch
+from pyscheduler.core.pod_groups.queue_admission import failures_of_ungated
 from pyscheduler.core.pod_groups.reservation import UNKNOWN, Reservation, run_seconds
 from pyscheduler.core.queue.labels import POD_GROUP_CHANGED
 from pyscheduler.core.queue.queued_pod_group import QueuedPodGroup
@@ -39,24 +41,41 @@ def begin_attempt(context: Context, queued: QueuedPodGroup, now: float) -> None:
 
     After a restart this is known from the conditions of the pods: those behind the head might start in its room.
     """
-    if not context.reservations.is_vacant:
-        return
-    waiting = [
-        each
-        for each in context.queue.pod_groups
-        if (each.lacks_room or each.is_delayed or (each.attempts <= (each is queued) and _lacked_room(context, each)))
-        and context.queue.is_queued(each)
-    ]
-    for entry in sorted(waiting, key=lambda each: each.order)[:_CANDIDATES]:
-        if entry is queued or _reserve(context, entry, now):
-            context.reservations.first = None
+    reservations = context.reservations
+    if reservations.candidates is None:
+        lacking = [each for each in context.queue.pod_groups if _may_be_head(context, each, queued)]
+        reservations.candidates = sorted(lacking, key=lambda each: each.order, reverse=True)
+        reservations.tried = 0
+    candidates = reservations.candidates
+    while candidates and reservations.tried < _CANDIDATES:
+        entry = candidates[-1]
+        if entry is queued:
+            candidates.pop()
+            reservations.first = None
             return
-        if not context.reservations.is_unfit(entry, now):
+        if not _may_be_head(context, entry, queued):
+            candidates.pop()
+            continue
+        if entry is reservations.first:
+            return
+        if _reserve(context, entry, now):
+            reservations.first = None
+            return
+        if not reservations.is_unfit(entry, now):
             # It may start now, on any node, so nothing can be promised to those behind it.
             context.queue.requeue(entry.pod, POD_GROUP_CHANGED, now)
-            context.reservations.first = entry
+            reservations.first = entry
             return
-    context.reservations.first, context.reservations.is_vacant = None, False
+        candidates.pop()
+        reservations.tried += 1
+    reservations.first, reservations.is_vacant = None, False
+
+
+def _may_be_head(context: Context, entry: QueuedPodGroup, queued: QueuedPodGroup) -> bool:
+    """Return True if a group lacked room, in an attempt or before a restart; `queued` is the one being attempted."""
+    is_new = entry.attempts <= (entry is queued)
+    lacks_room = entry.lacks_room or entry.is_delayed or (is_new and _lacked_room(context, entry))
+    return lacks_room and context.queue.is_queued(entry)
 
 
 def check_reservation(context: Context, queued: QueuedPodGroup, search: PlacementSearch, now: float) -> str:
@@ -103,7 +122,7 @@ def end_attempt(
     first = context.reservations.first
     is_preceded = first is not None and first is not queued and context.queue.is_queued(first)
     if queued.lacks_room and current is None and is_preceded:
-        context.reservations.is_vacant = True
+        context.reservations.vacate()
     elif queued.lacks_room and (current is None or is_head or queued.order < current.head.order):
         if _reserve(context, queued, now):
             return {uid: _with_overrun(context, failure, now) for uid, failure in failures.items()}
@@ -140,7 +159,7 @@ def end_if_gone(context: Context, now: float) -> None:
 def end_reservation(context: Context, now: float) -> None:
     """End the reservation, and retry the groups that waited for it."""
     context.reservations.current = None
-    context.reservations.is_vacant = True
+    context.reservations.vacate()
     _wake_delayed(context, now)
 
 
@@ -175,6 +194,7 @@ def _wake_delayed(context: Context, now: float) -> None:
 
 def _lacks_room(context: Context, group: PodGroup, queued: QueuedPodGroup, failures: Mapping[str, Failure]) -> bool:
     """Return True if the group waits for room for its minimum, and for nothing else."""
+    failures = failures_of_ungated(queued, failures)
     if not failures or any(failure.reason != UNSCHEDULABLE for failure in failures.values()):
         return False
     kept = [queued.members[uid].pod for uid, failure in failures.items() if failure.nominate != ""]
@@ -186,7 +206,7 @@ def _lacks_room(context: Context, group: PodGroup, queued: QueuedPodGroup, failu
 def _lacked_room(context: Context, queued: QueuedPodGroup) -> bool:
     """Return True if the conditions of a group that has not been attempted say that it lacks room for its minimum."""
     pods = queued.pods
-    if not all(any(each.reason == UNSCHEDULABLE for each in pod.conditions) for pod in pods):
+    if not all(map(was_unschedulable, pods)):
         return False
     group = context.groups.requirements(queued.key)
     return (

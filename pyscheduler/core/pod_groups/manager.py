@@ -5,7 +5,6 @@ Requirements are read from the group's object when they are needed first after a
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
@@ -321,6 +320,8 @@ class PodGroupManager(PodGroupStates):
             state = self._groups[key]
             may_start = state.requirements is group and self._has_minimum(group, state)
             reserved: Mapping[str, int] = self.usage.reserved.get(key, {}) if may_start else {}
+            if reserved and self._may_not_reserve(quota, group, reserved):
+                reserved = {}
             allocated, pending = usage.reported(reserved)
             if key in self.usage.too_large or not may_start:
                 pending = {}  # no share is kept for a group that cannot start
@@ -330,6 +331,15 @@ class PodGroupManager(PodGroupStates):
                 self._call(None, quota, QUOTA, quota.set_placed, group, len(state.placed) or int(is_started))
             self._call(None, quota, QUOTA, quota.set_usage, group, allocated, pending)
             self._reported.set(key, (group.queue, allocated, pending, is_started, group.accounts))
+
+    def _may_not_reserve(self, quota: QuotaPlugin, group: PodGroup, reserved: Mapping[str, int]) -> bool:
+        """Return True if the queue of the group admits none, or less than the group claims to have been admitted."""
+        failed = f"plugin {quota.name} failed"
+        if self._call(failed, quota, QUOTA, quota.unavailable, group):
+            return True
+        if group.key not in self.usage.claimed:
+            return False
+        return bool(self._call(failed, quota, QUOTA, quota.exceeded, group, dict(reserved)))
 
     def accounted(self, key: PodGroupKey) -> PodGroup | None:
         """Return the group whose queue the usage counts toward; None if it is invalid and no pod of it has a node.
@@ -388,12 +398,7 @@ class PodGroupManager(PodGroupStates):
 
     def reserve(self, key: PodGroupKey, pods: Sequence[Pod]) -> None:
         """Count pending pods of a group as allocated until its next attempt: others are being evicted for them."""
-        if not pods and key not in self.usage.reserved:
-            return
-        requests = Counter[str]()
-        for pod in pods:
-            requests.update(pod.requests.effective)
-        self.usage.reserve(key, requests)
+        self.usage.reserve(key, pods)
 
     def is_broken(self, group: PodGroup) -> bool:
         """Return True if some pods of the group have a node, but fewer than it needs."""

@@ -138,13 +138,16 @@ class PodGroupStates:
             self._set_signature(group, known, pod)
 
     def _set_gate(self, key: PodGroupKey, known: Pod | None, pod: Pod, *, is_placed: bool) -> None:
-        """Record that the gate of a pod was removed, now or before the scheduler started: its quota is kept for it."""
+        """Record that the gate of a pod was removed, now or before the scheduler started: its quota is kept for it.
+
+        Any tenant may write the annotation of admitted pods, but not the condition of pods that were attempted.
+        """
         if self.gate_removals and not pod.spec.scheduling_gates:
             self.gate_removals.end(key, pod.uid)
         if is_placed:
-            self.usage.unreserve(key, pod)
-        elif known is None and is_admitted(pod) and pod.scheduler_name in self._plugins:
-            self.usage.reserve_more(key, pod)
+            self.usage.unreserve(key, pod.uid)
+        elif known is None and is_admitted(pod) and pod.scheduler_name in self._plugins and was_unschedulable(pod):
+            self.usage.claim(key, pod)
 
     def _set_signature(self, group: PodGroupState, known: Pod | None, pod: Pod) -> None:
         """Invalidate the requirements of a group with a new pod, or a pod with another signature."""
@@ -169,7 +172,7 @@ class PodGroupStates:
         if pod is not None:
             if self.quota is not None:
                 if uid not in group.placed:
-                    self.usage.unreserve(key, pod)
+                    self.usage.unreserve(key, uid)
                 self.usage.remove(key, pod, placed=uid in group.placed)
             group.placed.discard(uid)
         else:
@@ -251,3 +254,8 @@ class PodGroupStates:
         except PluginFailed as failed:
             self._instrument.plugin_failed(failed.plugin, failed.point, failed.error)
         return default
+
+
+def was_unschedulable(pod: Pod) -> bool:
+    """Return True if the condition PodScheduled says that an attempt found no node for the pod."""
+    return any((each.type, each.reason) == ("PodScheduled", "Unschedulable") for each in pod.conditions)

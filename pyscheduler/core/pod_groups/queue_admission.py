@@ -7,6 +7,7 @@ reserve_admitted    after an attempt without room: keep the quota of those that 
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -28,29 +29,53 @@ def gated_members(queued: QueuedPodGroup) -> list[Pod]:
 def admitted_members(context: Context, group: PodGroup, pods: Sequence[Pod], gated: Sequence[Pod]) -> Sequence[Pod]:
     """Return those of the gated members that the quota admits together with the other pending `pods`.
 
-    The quota admits what the minimum needs. Of a group with roles or subgroups, it then admits all members: which of
-    them the minimum needs is known once they are placed.
+    Those that the minimum needs are admitted together or not at all, then those above it one by one.
     """
-    groups, total = context.groups, _requests(pods)
-    if not groups.exceeded(group, total):
+    groups = context.groups
+    if not groups.exceeded(group, _requests(pods)):
         return gated
-    needed = groups.needed_count(group) if groups.shortage(group, ()) else 0
-    if needed and (group.min_count_by_role or group.subgroups):
-        return gated
-    needed -= len(pods) - len(gated)
-    total.subtract(_requests(gated))
-    admitted: list[Pod] = []
+    ungated = [pod for pod in pods if not has_only_queue_gate(pod)]
+    smallest_first = sorted(gated, key=lambda pod: sum(pod.requests.effective.values()))
+    needed = _needed_members(context, group, ungated, smallest_first)
+    if needed and groups.exceeded(group, _requests((*ungated, *needed))):
+        return ()
+    chosen = {pod.uid for pod in needed}
+    surplus = [pod for pod in smallest_first if pod.uid not in chosen]
+    return [*needed, *_within_quota(context, group, _requests((*ungated, *needed)), surplus)]
+
+
+def _needed_members(context: Context, group: PodGroup, ungated: Sequence[Pod], gated: Sequence[Pod]) -> Sequence[Pod]:
+    """Return the gated members that the minimum needs besides the ungated ones: the first ones, roles considered."""
+    groups = context.groups
+    if not group.min_count_by_role and not group.subgroups:
+        needed = groups.needed_count(group) if groups.shortage(group, ()) else 0
+        return gated[: max(0, needed - len(ungated))]
+    present = Counter(map(groups.role_of, ungated)) if group.min_count_by_role else Counter[str]()
+    needed_roles, others = list[Pod](), list[Pod]()
+    for pod in gated:
+        role = groups.role_of(pod) if group.min_count_by_role else ""
+        is_needed = present[role] < group.min_count_by_role.get(role, 0)
+        present[role] += is_needed
+        (needed_roles if is_needed else others).append(pod)
+    ordered = [*needed_roles, *others]
+    count = bisect_left(range(len(ordered)), True, key=lambda n: not groups.shortage(group, (*ungated, *ordered[:n])))
+    return ordered[:count]
+
+
+def _within_quota(context: Context, group: PodGroup, used: Counter[str], pods: Sequence[Pod]) -> list[Pod]:
+    """Return the pods that the quota admits one by one, in their order, besides the requests `used`."""
+    admitted, total = list[Pod](), used
     refused: list[Mapping[str, int]] = []
-    for pod in sorted(gated, key=lambda pod: sum(pod.requests.effective.values())):
+    for pod in pods:
         request = pod.requests.effective
         if request in refused:
             continue  # thousands of equal pods may be above the minimum
         more = total + Counter(request)
-        if len(admitted) < needed or not groups.exceeded(group, more):
+        if context.groups.exceeded(group, more):
+            refused.append(request)
+        else:
             admitted.append(pod)
             total = more
-        else:
-            refused.append(request)
     return admitted
 
 
@@ -67,12 +92,26 @@ def admit(
 
 
 def reserve_admitted(context: Context, queued: QueuedPodGroup, failures: Mapping[str, Failure]) -> None:
-    """Keep the quota of admitted members that have no node, unless it has been exceeded since."""
+    """Keep the quota of admitted members that have no node, as far as it is not exceeded.
+
+    A tenant may write the annotation of admitted pods: it reserves no more than the quota allows.
+    """
     failed = [(queued.members[uid].pod, failure) for uid, failure in failures.items()]
     kept = [(pod, failure) for pod, failure in failed if failure.reason != QUOTA_EXCEEDED]
-    if any(is_admitted(pod) for pod, _ in kept):
-        pods = [pod for pod, failure in kept if is_admitted(pod) or failure.nominate]
-        context.groups.reserve(queued.key, pods)
+    if not any(is_admitted(pod) for pod, _ in kept):
+        return
+    group = context.groups.requirements(queued.key)
+    nominated = [pod for pod, failure in kept if failure.nominate]
+    admitted = [pod for pod, failure in kept if is_admitted(pod) and not failure.nominate]
+    if isinstance(group, PodGroup) and context.groups.exceeded(group, _requests((*nominated, *admitted))):
+        admitted = _within_quota(context, group, _requests(nominated), admitted)
+    context.groups.reserve(queued.key, (*nominated, *admitted))
+
+
+def failures_of_ungated(queued: QueuedPodGroup, failures: Mapping[str, Failure]) -> Mapping[str, Failure]:
+    """Return the failures of members without a gate, if there are any: those above the minimum wait for their quota."""
+    ungated = {uid: each for uid, each in failures.items() if not has_only_queue_gate(queued.members[uid].pod)}
+    return ungated or failures
 
 
 def _requests(pods: Sequence[Pod]) -> Counter[str]:

@@ -144,10 +144,18 @@ class Reservations:
         self.current: Reservation | None = None
         self.is_vacant = True
         """True if the last reservation has ended, or that of the scheduler before a restart has to be made again."""
+        self.candidates: list[QueuedPodGroup] | None = None
+        """Groups that may be the head while `is_vacant`, the first one last; None if they must be listed again."""
+        self.tried = 0
+        """Number of them that do not fit even later."""
         self.first: QueuedPodGroup | None = None
         """Group that is attempted before another one may be the head, since it may start."""
         self.times = PlacementTimes(epoch)
         self._unfit_until: dict[tuple[int, int], float] = {}
+
+    def vacate(self) -> None:
+        """Let the next attempt choose a head."""
+        self.is_vacant, self.candidates = True, None
 
     def is_unfit(self, head: QueuedPodGroup, now: float) -> bool:
         """Return True if an equal group did not fit a short time ago even without all pods that end."""

@@ -47,7 +47,7 @@ class TerminatingPods:
         if pod.uid in self._pods:
             return
         namespace = group.key.namespace
-        key = PodGroupKey(namespace, " ".join((group.queue, *group.accounts)), _API)
+        key = PodGroupKey(namespace, "\0".join((group.queue, *group.accounts)), _API)
         self._pods[pod.uid] = key, pod
         each = self._sums.get(key)
         if each is None:

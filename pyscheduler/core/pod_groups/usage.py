@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 
 from pyscheduler.api.pod import Pod
@@ -73,8 +73,12 @@ class UsageByGroup:
     def __init__(self) -> None:
         self._groups: dict[PodGroupKey, GroupUsage] = {}
         self._stale: dict[PodGroupKey, None] = {}
+        self._reserved: dict[PodGroupKey, dict[str, Mapping[str, int]]] = {}
+        """Requests by the UID of the pending members that count as allocated."""
         self.reserved: dict[PodGroupKey, Counter[str]] = {}
-        """Requests of members that are nominated to nodes where pods are being evicted for them."""
+        """Sums of these: of members for which pods are being evicted, or that their queue has admitted."""
+        self.claimed: set[PodGroupKey] = set()
+        """Groups with reservations that their pods claim, and that have not been compared with the quota."""
         self.too_large: set[PodGroupKey] = set()
         """Groups that would not fit even if nothing else ran."""
 
@@ -84,36 +88,43 @@ class UsageByGroup:
             (self.too_large.add if is_too_large else self.too_large.discard)(key)
             self.touch(key)
 
-    def reserve(self, key: PodGroupKey, requests: Counter[str] | None) -> None:
-        """Count these pending requests of a group as allocated; None for none."""
-        if requests:
-            self.reserved[key] = requests
-            self.touch(key)
-        elif self.reserved.pop(key, None) is not None:
-            self.touch(key)
+    def reserve(self, key: PodGroupKey, pods: Iterable[Pod]) -> None:
+        """Count these pending pods of a group as allocated, and no others of it."""
+        requests = {pod.uid: pod.requests.effective for pod in pods}
+        self.claimed.discard(key)
+        if requests or key in self._reserved:
+            self._set_reserved(key, requests)
 
-    def reserve_more(self, key: PodGroupKey, pod: Pod) -> None:
-        """Count another pending pod of a group as allocated."""
-        reserved = self.reserved.setdefault(key, Counter())
-        reserved.update(pod.requests.effective)
-        self.touch(key)
+    def claim(self, key: PodGroupKey, pod: Pod) -> None:
+        """Count a pod that was admitted before the scheduler started, until the next attempt of its group."""
+        self.claimed.add(key)
+        self._set_reserved(key, {**self._reserved.get(key, {}), pod.uid: pod.requests.effective})
 
-    def unreserve(self, key: PodGroupKey, pod: Pod) -> None:
-        """Drop a pod from what is reserved for its group, if anything is."""
-        reserved = self.reserved.get(key)
-        if reserved is not None:
-            reserved.subtract(pod.requests.effective)
-            self.reserve(key, +reserved)  # without amounts below 1
+    def unreserve(self, key: PodGroupKey, uid: str) -> None:
+        """Stop counting a pending pod as allocated; one that is not counted is ignored."""
+        requests = self._reserved.get(key)
+        if requests is not None and requests.pop(uid, None) is not None:
+            self._set_reserved(key, requests)
 
     @contextmanager
     def without_reserved(self, key: PodGroupKey) -> Iterator[None]:
         """Leave out what is reserved for a group within a `with` block."""
-        reserved = self.reserved.get(key)
-        self.reserve(key, None)
+        requests = self._reserved.get(key, {})
+        self._set_reserved(key, {})
         try:
             yield
         finally:
-            self.reserve(key, reserved)
+            self._set_reserved(key, requests)
+
+    def _set_reserved(self, key: PodGroupKey, requests: dict[str, Mapping[str, int]]) -> None:
+        self._reserved.pop(key, None)
+        self.reserved.pop(key, None)
+        if requests:
+            self._reserved[key], total = requests, Counter[str]()
+            for each in requests.values():
+                total.update(each)
+            self.reserved[key] = total
+        self.touch(key)
 
     def add(self, key: PodGroupKey, pod: Pod, *, placed: bool) -> None:
         """Add a pod of a group."""

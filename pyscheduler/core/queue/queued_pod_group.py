@@ -82,7 +82,10 @@ class QueuedPodGroup(QueuedPod):
         """Remove and return a pending member."""
         if self._lowest is not None and self._lowest.uid == uid:
             self._lowest = None
-        return self.members.pop(uid)
+        removed = self.members.pop(uid)
+        if self._created == (removed.pod.created or _NEVER):
+            self._created = None
+        return removed
 
     def replace_pod(self, pod: Pod) -> None:
         """Replace the pod of a member by its new version."""

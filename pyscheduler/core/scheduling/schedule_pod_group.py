@@ -37,7 +37,13 @@ from pyscheduler.core.pod_groups.members import SINGLE_POD
 from pyscheduler.core.pod_groups.min_resources import missing_resources
 from pyscheduler.core.pod_groups.placement import PlacementSearch
 from pyscheduler.core.pod_groups.preemption import GroupPreemption, GroupPreemptionSearch, of_nomination
-from pyscheduler.core.pod_groups.queue_admission import admit, admitted_members, gated_members, reserve_admitted
+from pyscheduler.core.pod_groups.queue_admission import (
+    admit,
+    admitted_members,
+    failures_of_ungated,
+    gated_members,
+    reserve_admitted,
+)
 from pyscheduler.core.pod_groups.quota_waits import Permission
 from pyscheduler.core.pod_groups.refused_binding import refused_before
 from pyscheduler.core.pod_groups.reservation import RESERVATION
@@ -73,7 +79,7 @@ def schedule_pod_group(context: Context, queued: QueuedPodGroup, now: float) -> 
     if isinstance(group, Rejection):
         context.queue.end_group_attempt(queued, (), frozenset(), frozenset(), now)
         return []
-    context.groups.usage.reserve(queued.key, None)
+    context.groups.usage.reserve(queued.key, ())
     for member in queued.members.values():
         member.attempts, member.last_attempt = member.attempts + 1, now
     search, admitted = placement_search(context, group, now), list[Pod]()
@@ -182,7 +188,8 @@ def _run_search(
             if groups.is_ordered_by_share(group)
             else (search.run(queued.members.values()))
         )
-    held = {pod.uid: quota_exceeded(groups.quota_name, groups.exceeded(group, pod.requests.effective)) for pod in gated}
+    text = f"queue {groups.queue_of(group)} admits no more pods of {queued.title}"
+    held = {pod.uid: quota_exceeded(groups.quota_name, text) for pod in gated}
     is_placed = len(held) < len(queued.members) and search.run(
         member for uid, member in queued.members.items() if uid not in held
     )
@@ -197,7 +204,7 @@ def _run_without_surplus(
     members = queued.members
     if group.min_count_by_role or group.subgroups or len(members) == 1:
         return search.run(members.values())
-    needed, equal = groups.needed_count(group), len({each.pod.signature for each in members.values()}) == 1
+    needed, equal = groups.needed_count(group), len({_kind(each.pod) for each in members.values()}) == 1
     is_placed = search.run(islice(members.values(), needed) if equal else members.values())
     while len(search.placed) > needed:
         search.forget(search.placed[-1])
@@ -207,6 +214,11 @@ def _run_without_surplus(
     elif search.is_failed_as_a_whole and search.failures:
         search.fail(members, next(iter(search.failures.values())))
     return is_placed
+
+
+def _kind(pod: Pod) -> tuple[int, int]:
+    """Return a key that is equal for pods of one template, such as those of an indexed Job."""
+    return pod.signature.template.id, pod.priority
 
 
 def _run_permit_plugins(context: Context, search: PlacementSearch, group: PodGroup) -> Waits:
@@ -301,7 +313,7 @@ def _run_preemption(
     Sets the nominated nodes in `failures`. Members keep their nominations as long as victims there are terminating.
     """
     pods = queued.pods
-    reasons = {failure.reason for failure in failures.values()}
+    reasons = {failure.reason for failure in failures_of_ungated(queued, failures).values()}
     is_over_quota = QUOTA_EXCEEDED in reasons
     if SCHEDULER_ERROR in reasons and kubernetes_texts.is_used_by(group):
         return []
@@ -386,6 +398,7 @@ def _refused_by_queue(
 ) -> list[tuple[Permission, Mapping[str, int]]]:
     """Return what the queue of the group has refused: to allocate what it needs, or to reclaim it from other queues."""
     is_short = bool(context.groups.shortage(group, ()))
+    failures = failures_of_ungated(queued, failures) if is_short else failures
     over = [queued.members[uid].pod for uid, failure in failures.items() if failure.reason == QUOTA_EXCEEDED]
     if over and not is_short:
         return [(Permission.ALLOCATE, pod.requests.effective) for pod in {pod.signature: pod for pod in over}.values()]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from typing import Any
 
 import pytest
 import yaml
@@ -194,6 +195,85 @@ def test_claimed_admission_does_not_exceed_the_quota() -> None:
     cluster.advance(60)
     assert waits_at_gate(cluster, group) == 0
     assert {cluster.reason(f"forged{i}") for i in range(3)} == {"QuotaExceeded"}
+
+
+def forged_group(name: str, size: int, minimum: int) -> Gang:
+    """Return a group of queue `a` that fits no node, whose owner has written the annotation of admitted pods."""
+    pods = [annotated(pod(f"{name}{i}"), pod_group_queue="a", queue_admitted="true") for i in range(size)]
+    for each in pods:
+        each["spec"]["nodeSelector"] = {"no": "where"}
+    return gang(name, minimum, pods, api=VOLCANO)
+
+
+def tree(**fields: Any) -> list[Manifest]:
+    """Return a node, and queues `a` and `b` below one with a capability of 10 cpus; `fields` are those of `a`."""
+    children = queue("a", parent="p", **fields), queue("b", parent="p")
+    return [queue("p", capability={"cpu": 10}), *children, node("n", 10)]
+
+
+def test_claimed_admission_of_a_pod_in_a_closed_queue_takes_no_quota() -> None:
+    cluster = Cluster(*tree(state="Closed"))
+    cluster.submit(annotated(in_queue("a", pod("forged", 100)), queue_admitted="true"))
+    cluster.submit(in_queue("b", pod("victim")))
+    cluster.run()
+    assert "default/victim" in cluster.bindings
+
+
+@pytest.mark.parametrize("size", [8, 100])
+def test_claimed_admission_of_a_pod_that_is_never_attempted_takes_no_quota(size: int) -> None:
+    cluster = Cluster(*tree())
+    forged = annotated(in_queue("a", pod("forged", size)), queue_admitted="true")
+    forged["spec"]["resourceClaims"] = [{"name": "c", "resourceClaimName": "missing"}]
+    cluster.submit(forged)
+    cluster.restart()
+    cluster.submit(*(in_queue("b", pod(f"victim{i}")) for i in range(5)))
+    cluster.run()
+    assert len(cluster.bindings) == 5
+
+
+def test_claimed_admission_of_pods_above_the_minimum_takes_no_more_than_the_quota() -> None:
+    cluster = Cluster(*tree(capability={"cpu": 4}))
+    cluster.submit(forged_group("forged", 100, 1))
+    cluster.advance(30)
+    cluster.submit(*(in_queue("b", pod(f"victim{i}")) for i in range(6)))
+    cluster.advance(60)
+    assert len(cluster.bindings) == 6
+
+
+def test_group_with_roles_is_admitted_as_far_as_its_quota_allows() -> None:
+    cluster = Cluster(*tree())
+    pods = [gated(annotated(pod(f"x{i}"), pod_group_queue="a")) for i in range(30)]
+    for i, each in enumerate(pods):
+        each["metadata"]["annotations"]["volcano.sh/task-spec"] = "driver" if i == 29 else "worker"
+    group = gang("x", 3, pods, api=VOLCANO)
+    group.objects[-1]["spec"]["minTaskMember"] = {"driver": 1, "worker": 2}
+    cluster.submit(group)
+    cluster.run()
+    assert (waits_at_gate(cluster, group), gates(cluster, "x29")) == (20, [])
+
+
+@pytest.mark.parametrize("size", [2, 6])
+def test_admitted_minimum_preempts_while_the_others_wait_at_their_gates(size: int) -> None:
+    cluster = Cluster(node("n", 2), queue("q", capability={"cpu": 4}))
+    cluster.submit(*(in_queue("q", pod(f"low{i}")) for i in range(2)))
+    group = gated_gang("x", size, 2, priority=100)
+    cluster.submit(group)
+    cluster.advance(60)
+    assert sorted(cluster.evicted_names) == ["low0", "low1"]
+    assert cluster.members(group) == 2
+
+
+def test_deletion_of_a_pod_with_another_gate_leaves_the_quota_of_its_group() -> None:
+    cluster = Cluster(queue("q", capability={"cpu": 2}))
+    group = gated_gang("a", 2)
+    cluster.submit(group)
+    cluster.submit(gated(in_queue("q", pod("waiting"))))
+    sibling = gated(annotated(pod("a9"), pod_group_queue="q"), "example.com/other")
+    sibling["metadata"]["annotations"] |= group.pods[0]["metadata"]["annotations"]
+    cluster.submit(sibling)
+    cluster.delete("Pod", "a9")
+    cluster.advance(60)
+    assert gates(cluster, "waiting") == [GATE]
 
 
 def test_gate_stays_without_queues() -> None:
