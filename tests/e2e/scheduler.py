@@ -50,8 +50,9 @@ async def install(api: ApiClient) -> None:
 
 
 async def install_batch(api: ApiClient) -> None:
-    """Install the base manifests, and the CRDs of pod groups, queues and Volcano Jobs."""
+    """Install the base manifests, the CRDs of pod groups, queues and Volcano Jobs, and the right to remove gates."""
     await install(api)
+    await create_documents(api, ROOT / "manifests" / "overlays" / "batch" / "queue-admission.yaml")
     crds = ROOT / "manifests" / "crds"
     for name in yaml.safe_load((crds / "kustomization.yaml").read_text())["resources"]:
         await create_documents(api, crds / name)
