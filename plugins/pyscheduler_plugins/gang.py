@@ -163,7 +163,7 @@ class Gang(PreEnqueuePlugin, PreFilterPlugin, ReservePlugin, PermitPlugin):
             return incomplete
         progress = self._states.open(group)
         if progress.has_gated_members:
-            # No event of this plugin says that another plugin gates a member no longer.
+            # Another plugin no longer gates a member: that is no event for which this plugin is registered.
             progress.has_gated_members = False
             self._activate_siblings(group, self._placed(group))
         last_failure = progress.last_failure

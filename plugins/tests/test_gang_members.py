@@ -214,7 +214,7 @@ def with_devices(slots: int, *nodes: str) -> Cluster:
     return cluster
 
 
-def test_no_member_waits_for_one_whose_claim_is_missing() -> None:
+def test_no_member_waits_for_one_without_its_claim() -> None:
     cluster = with_devices(3, "slot0", "slot1", "slot2")
     one, two, three = cluster.gang("a", of=3)
     cluster.add(one, two, needs_claim(three))

@@ -13,7 +13,7 @@ from pyscheduler.core.commands import CallApi
 log = logs.get("api-calls")
 _CONCURRENCY: Final = 8
 RETRY_SECONDS: Final = 5.0
-"""Seconds after which a failed call is made again, if its command says so."""
+"""Seconds after which a failed call is made again, if its command retries."""
 
 
 class PluginApiCaller:

@@ -93,7 +93,7 @@ class Executor:
             CancelBinding: lambda command: self.bindings.cancel(command.uid),
             Evict: self._evict,
         }
-        """What starts a command of each type."""
+        """Function that starts a command, by its type."""
 
     @property
     def unfinished(self) -> int:

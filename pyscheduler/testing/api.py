@@ -149,7 +149,7 @@ class HarnessApiWriter:
 
 
 async def call_api(command: CallApi, api: HarnessApiWriter) -> None:
-    """Make the call of a command, again after each failure if the command says so."""
+    """Make the call of a command, again after each failure if the command retries."""
     while True:
         try:
             return await command.call(api)

@@ -1,4 +1,4 @@
-"""The path of a warm pod: as docs/pod-path.md says, and short enough to be read."""
+"""The path of a warm pod: as in docs/pod-path.md, and short enough to be read."""
 
 from __future__ import annotations
 

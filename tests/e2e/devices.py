@@ -62,13 +62,13 @@ class Driver:
 
     async def claim(self, name: str, *requests: Json, **devices: object) -> str:
         """Create a claim; return its name. `devices` are the constraints and the configuration."""
-        await self.story.api.create(self.claims, {"metadata": {"name": name}, "spec": asks(*requests, **devices)})
+        await self.story.api.create(self.claims, {"metadata": {"name": name}, "spec": claim_spec(*requests, **devices)})
         return name
 
     async def template(self, name: str, *requests: Json) -> None:
         """Create a template of claims."""
         path = self.story.at(VERSION, "resourceclaimtemplates")
-        await self.story.api.create(path, {"metadata": {"name": name}, "spec": {"spec": asks(*requests)}})
+        await self.story.api.create(path, {"metadata": {"name": name}, "spec": {"spec": claim_spec(*requests)}})
 
     async def pod(self, name: str, *claims: str, on: str = "", **fields: object) -> None:
         """Create a pod that uses these claims."""
@@ -139,7 +139,7 @@ def _pool(name: str, slices: int = 1) -> Json:
     return {"name": name, "generation": 1, "resourceSliceCount": slices}
 
 
-def asks(*requests: Json, **devices: object) -> Json:
+def claim_spec(*requests: Json, **devices: object) -> Json:
     """Return the spec of a claim."""
     return {"devices": {"requests": list(requests), **devices}}
 

@@ -38,8 +38,8 @@ async def running(contender: str, plane: Plane, real: ControlPlane, folder: Path
         yield lambda: ours.text(plane.api, "/metrics")
 
 
-async def tell(story: Story) -> None:
-    """Create a pod with an extended resource, and one whose device fails once before it is ready."""
+async def bind_pods(story: Story) -> None:
+    """Create a pod with an extended resource, and one with a device that fails once before it is ready."""
     driver = Driver(story)
     await story.node("a")
     resource = f"{story.namespace}.example.com/gpu"
@@ -73,7 +73,7 @@ async def test_metrics_of_devices_have_kube_schedulers_values(
             running(contender, control_plane, real_control_plane, tmp_path) as fetch,
             new_story(control_plane, contender) as story,
         ):
-            await tell(story)
+            await bind_pods(story)
             pages[contender] = page(await fetch())
     theirs, ours = ({name: found[name] for name in (CREATES, ALLOCATIONS, WAITS)} for found in pages.values())
     assert differences(theirs, ours) == {}

@@ -13,7 +13,7 @@ import pytest_asyncio
 from tests.controlplane.arguments import Options
 from tests.controlplane.build import PREVIOUS
 from tests.e2e.client import Json
-from tests.e2e.devices import NO_DEVICE, VERSION, Driver, asks, exactly, quantities
+from tests.e2e.devices import NO_DEVICE, VERSION, Driver, claim_spec, exactly, quantities
 from tests.e2e.plane import REAL, Plane, real
 from tests.e2e.story import PYSCHEDULER, Story, condition, contending, new_story
 from tests.e2e.volumes import CLASSES, selected_node
@@ -193,7 +193,7 @@ async def test_claim_of_an_older_version_is_allocated(story: Story, version: str
     of = await driver.device_class()
     request: Json = exactly(of) if version == "v1beta2" else {"name": "r", "deviceClassName": of}
     path = story.at(f"resource.k8s.io/{version}", "resourceclaims")
-    await story.api.create(path, {"metadata": {"name": "c"}, "spec": asks(request)})
+    await story.api.create(path, {"metadata": {"name": "c"}, "spec": claim_spec(request)})
     await driver.pod("p", "c")
     assert await story.bound("p") == "a"
     assert await driver.results("c") == [("r", "a", "gpu")]

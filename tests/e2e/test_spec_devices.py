@@ -14,8 +14,8 @@ from tests.e2e.devices import (
     NO_DEVICE,
     VERSION,
     Driver,
-    asks,
     attributes,
+    claim_spec,
     configs,
     exactly,
     first_available,
@@ -326,7 +326,10 @@ async def test_node_of_the_best_alternatives_is_chosen(story: Story) -> None:
 async def test_admin_access_needs_a_labelled_namespace_and_shares_devices(story: Story) -> None:
     driver, of = await one_device(story)
     admin = exactly(of, adminAccess=True)
-    for plural, spec in (("resourceclaims", asks(admin)), ("resourceclaimtemplates", {"spec": asks(admin)})):
+    for plural, spec in (
+        ("resourceclaims", claim_spec(admin)),
+        ("resourceclaimtemplates", {"spec": claim_spec(admin)}),
+    ):
         with pytest.raises(ApiError, match=LABEL_MISSING):
             await story.api.create(story.at(VERSION, plural), {"metadata": {"name": "no"}, "spec": spec})
     await driver.claim("used", exactly(of))

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 WAKES = {
-    "Nodes": {"node added"},  # not taints: kube-scheduler 1.37 registers for them only where a plugin asks
+    "Nodes": {"node added"},  # not taints: kube-scheduler 1.37 registers no plugin for them on its own
     "Fit": {"pod deleted"},
     "Claims": {"claim added", "pod deleted"},
     "Gate": {"pod labelled"},

@@ -1,6 +1,6 @@
 """Groups that a plugin signs alike share its cached results, which are right for each of them (Plugin.sign_group).
 
-With a single plugin in the profile, all pods that it signs alike share one cache, whatever else their specs say. With
+With a single plugin in the profile, all pods that it signs alike share one cache, whatever else is in their specs. With
 all plugins, nearly every group has a cache of its own, which starts with results of another.
 """
 

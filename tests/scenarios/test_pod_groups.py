@@ -132,7 +132,7 @@ def test_claim_that_no_pod_of_the_group_can_use_is_deallocated(users: list[str],
 
 
 def sharing(*names: str, group: str = "team") -> Harness:
-    """Return a cluster with one device, whose claim is shared by these pods of a group."""
+    """Return a cluster with one device, and a claim for it that these pods of a group share."""
     harness = Harness(ON)
     harness.apply(device_class())
     harness.add(node("n1"), node("n2"))

@@ -204,7 +204,7 @@ def _lacks_room(context: Context, group: PodGroup, queued: QueuedPodGroup, failu
 
 
 def _lacked_room(context: Context, queued: QueuedPodGroup) -> bool:
-    """Return True if the conditions of a group that has not been attempted say that it lacks room for its minimum."""
+    """Return True if a group that has not been attempted lacks room for its minimum, by the conditions of its pods."""
     pods = queued.pods
     if not all(map(was_unschedulable, pods)):
         return False

@@ -257,5 +257,5 @@ class PodGroupStates:
 
 
 def was_unschedulable(pod: Pod) -> bool:
-    """Return True if the condition PodScheduled says that an attempt found no node for the pod."""
+    """Return True if an attempt found no node for the pod, by its condition PodScheduled."""
     return any((each.type, each.reason) == ("PodScheduled", "Unschedulable") for each in pod.conditions)

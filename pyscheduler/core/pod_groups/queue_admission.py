@@ -1,6 +1,6 @@
 """Admission of gated members: once their quota admits them, their gate is removed, and the quota is kept for them.
 
-admitted_members    members whose gates are to be removed now
+admitted_members    members that lose their gates now
 admit               remove them; the group is held until the watch shows that they are gone
 reserve_admitted    after an attempt without room: keep the quota of those that were admitted
 """

@@ -303,7 +303,7 @@ class SchedulingQueue(QueueContents):
         self._in_flight.done(group.pod.uid)
 
     def end_admission(self, group: QueuedPodGroup, now: float) -> None:
-        """End the attempt of a pod group whose queue has admitted it: it is held until its gates are removed."""
+        """End the attempt of a pod group that its queue has admitted: it is held until its gates are removed."""
         self._requeue_or_hold(group, _IMMEDIATELY, labels.POD_GROUP_CHANGED, now)
         self._in_flight.done(group.pod.uid)
 

@@ -1,4 +1,4 @@
-"""Update of a ResourceClaim whose opaque parameters JSON would reformat.
+"""Update of a ResourceClaim with opaque parameters that JSON would reformat.
 
 The API server stores parameters of drivers as the bytes that it received, sends them compact and escaped in JSON, and
 compares bytes to find out if an immutable field changes. So an update in JSON is rejected if they were created with

@@ -35,7 +35,7 @@ def gated(manifest: Manifest, *gates: str) -> Manifest:
 
 
 def gated_gang(name: str, size: int, minimum: int = 0, *, api: str = VOLCANO, priority: int = 0) -> Gang:
-    """Return a gang of queue `q` whose pods are gated."""
+    """Return a gang of queue `q` with gated pods."""
     pods = [gated(annotated(pod(f"{name}{i}", priority=priority), pod_group_queue="q")) for i in range(size)]
     return gang(name, minimum or size, pods, api=api)
 
@@ -198,7 +198,7 @@ def test_claimed_admission_does_not_exceed_the_quota() -> None:
 
 
 def forged_group(name: str, size: int, minimum: int) -> Gang:
-    """Return a group of queue `a` that fits no node, whose owner has written the annotation of admitted pods."""
+    """Return a group of queue `a` that fits no node, with the annotation of admitted pods, written by its owner."""
     pods = [annotated(pod(f"{name}{i}"), pod_group_queue="a", queue_admitted="true") for i in range(size)]
     for each in pods:
         each["spec"]["nodeSelector"] = {"no": "where"}

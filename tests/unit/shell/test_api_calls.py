@@ -1,4 +1,4 @@
-"""API calls of plugins: a failed call is made again only if its command says so."""
+"""API calls of plugins: a failed call is made again only if its command retries."""
 
 from __future__ import annotations
 
