@@ -49,11 +49,12 @@ async def namespace(control_plane: Plane) -> AsyncIterator[str]:
 async def contender(
     request: pytest.FixtureRequest, control_plane: Plane, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[str]:
-    """Each of the two schedulers in turn, as the only one of the real control plane."""
+    """Each of the two schedulers in turn, as the only one of the real control plane, with the module's PLUGIN_ARGS."""
     if control_plane.real is None:
         pytest.skip("needs the real control plane: pytest tests/e2e --control-plane=real")
     name: str = request.param
-    async with contending(name, control_plane, tmp_path_factory.mktemp(name)):
+    args = getattr(request.module, "PLUGIN_ARGS", ())
+    async with contending(name, control_plane, tmp_path_factory.mktemp(name), args=args):
         yield name
 
 

@@ -5,20 +5,16 @@ docs/specs.md maps specs to tests.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-
 import pytest
-import pytest_asyncio
 
 from tests.e2e.client import Json
 from tests.e2e.devices import Driver, exactly
-from tests.e2e.plane import Plane
-from tests.e2e.story import CONTENDERS, Story, condition, contending, new_story
+from tests.e2e.story import Story, condition
 from tests.e2e.workloads import unscheduled
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
-ARGS = [{"name": "DynamicResources", "args": {"bindingTimeout": "6s"}}]
+PLUGIN_ARGS = [{"name": "DynamicResources", "args": {"bindingTimeout": "6s"}}]
 FABRIC: Json = {
     "name": "fabric",
     "bindingConditions": ["example.com/ready"],
@@ -27,27 +23,8 @@ FABRIC: Json = {
 TIMEOUT = "binding timeout"
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="session", params=CONTENDERS)
-async def impatient(
-    request: pytest.FixtureRequest, control_plane: Plane, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[str]:
-    """Each of the two schedulers in turn, with a short bindingTimeout."""
-    if control_plane.real is None:
-        pytest.skip("needs the real control plane: pytest tests/e2e --control-plane=real")
-    name: str = request.param
-    async with contending(name, control_plane, tmp_path_factory.mktemp(name), args=ARGS):
-        yield name
-
-
-@pytest_asyncio.fixture(loop_scope="session")
-async def story(impatient: str, control_plane: Plane) -> AsyncIterator[Story]:
-    """A story for the current scheduler."""
-    async with new_story(control_plane, impatient) as created:
-        yield created
-
-
 async def waiting_pod(story: Story) -> Driver:
-    """Create a pod whose only device never becomes ready."""
+    """Create a pod with one device, which never becomes ready."""
     driver = Driver(story)
     await story.node("a")
     await driver.publish("a", FABRIC, pool="attached")
