@@ -6,7 +6,7 @@ Requirements are read from the group's object when they are needed first after a
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from functools import partial
 
 from msgspec.structs import replace
@@ -160,14 +160,10 @@ class PodGroupManager(PodGroupStates):
         if (quota := self.quota) is None:
             return ""
         failed = f"plugin {quota.name} failed"
-        with self._own_reservation_left_out(group):
+        with self.usage.without_reserved(group.key):
             self.report_usage()
             exceeded = self._call(failed, quota, QUOTA, quota.exceeded, group, dict(request))
             return exceeded or self.exceeded_limit(group, request)
-
-    def _own_reservation_left_out(self, group: PodGroup) -> AbstractContextManager[None]:
-        """Leave out within a `with` block what is reserved for the group: it is part of what it requests."""
-        return self.usage.without_reserved(group.key) if group.key in self.usage.reserved else nullcontext()
 
     def exceeded_limit(self, group: PodGroup, request: Mapping[str, int]) -> str:
         """Return which limit of its users the group exceeds with this request, "" if none."""
@@ -220,7 +216,7 @@ class PodGroupManager(PodGroupStates):
         """Return True if the group's queue would not be above its share with this request, or there are no queues."""
         if (quota := self.quota) is None:
             return True
-        with self._own_reservation_left_out(group):
+        with self.usage.without_reserved(group.key):
             self.report_usage()
             return self._call(True, quota, QUOTA, quota.is_within_share, group, dict(request))
 
@@ -228,7 +224,7 @@ class PodGroupManager(PodGroupStates):
         """Return True if the group's queue may evict pods of other queues for the request."""
         if (quota := self.quota) is None:
             return False
-        with self._own_reservation_left_out(group):
+        with self.usage.without_reserved(group.key):
             self.report_usage()
             return self._call(False, quota, QUOTA, quota.may_reclaim, group, dict(request))
 
@@ -319,7 +315,7 @@ class PodGroupManager(PodGroupStates):
                 continue
             state = self._groups[key]
             may_start = state.requirements is group and self._has_minimum(group, state)
-            reserved: Mapping[str, int] = self.usage.reserved.get(key, {}) if may_start else {}
+            reserved: Mapping[str, int] = self.usage.reserved(key) if may_start else {}
             if reserved and self._may_not_reserve(quota, group, reserved):
                 reserved = {}
             allocated, pending = usage.reported(reserved)

@@ -74,9 +74,10 @@ class UsageByGroup:
         self._groups: dict[PodGroupKey, GroupUsage] = {}
         self._stale: dict[PodGroupKey, None] = {}
         self._reserved: dict[PodGroupKey, dict[str, Mapping[str, int]]] = {}
-        """Requests by the UID of the pending members that count as allocated."""
-        self.reserved: dict[PodGroupKey, Counter[str]] = {}
-        """Sums of these: of members for which pods are being evicted, or that their queue has admitted."""
+        """Requests by UID of the pending members that count as allocated.
+
+        Pods are being evicted for them, or their queue has admitted them.
+        """
         self.claimed: set[PodGroupKey] = set()
         """Groups with reservations that their pods claim, and that have not been compared with the quota."""
         self.too_large: set[PodGroupKey] = set()
@@ -90,25 +91,24 @@ class UsageByGroup:
 
     def reserve(self, key: PodGroupKey, pods: Iterable[Pod]) -> None:
         """Count these pending pods of a group as allocated, and no others of it."""
-        requests = {pod.uid: pod.requests.effective for pod in pods}
         self.claimed.discard(key)
-        if requests or key in self._reserved:
-            self._set_reserved(key, requests)
+        self._set_reserved(key, {pod.uid: pod.requests.effective for pod in pods})
 
     def claim(self, key: PodGroupKey, pod: Pod) -> None:
         """Count a pod that was admitted before the scheduler started, until the next attempt of its group."""
         self.claimed.add(key)
-        self._set_reserved(key, {**self._reserved.get(key, {}), pod.uid: pod.requests.effective})
+        self._reserved.setdefault(key, {})[pod.uid] = pod.requests.effective
+        self.touch(key)
 
     def unreserve(self, key: PodGroupKey, uid: str) -> None:
         """Stop counting a pending pod as allocated; one that is not counted is ignored."""
         requests = self._reserved.get(key)
-        if requests is not None and requests.pop(uid, None) is not None:
-            self._set_reserved(key, requests)
+        if requests is not None and uid in requests:
+            self._set_reserved(key, {other: each for other, each in requests.items() if other != uid})
 
     @contextmanager
     def without_reserved(self, key: PodGroupKey) -> Iterator[None]:
-        """Leave out what is reserved for a group within a `with` block."""
+        """Leave out within a `with` block what is reserved for a group: it is part of what the group requests."""
         requests = self._reserved.get(key, {})
         self._set_reserved(key, {})
         try:
@@ -116,15 +116,19 @@ class UsageByGroup:
         finally:
             self._set_reserved(key, requests)
 
+    def reserved(self, key: PodGroupKey) -> Mapping[str, int]:
+        """Return what the pending members of a group request that count as allocated."""
+        total = Counter[str]()
+        for requests in self._reserved.get(key, {}).values():
+            total.update(requests)
+        return total
+
     def _set_reserved(self, key: PodGroupKey, requests: dict[str, Mapping[str, int]]) -> None:
-        self._reserved.pop(key, None)
-        self.reserved.pop(key, None)
+        before = self._reserved.pop(key, None)
         if requests:
-            self._reserved[key], total = requests, Counter[str]()
-            for each in requests.values():
-                total.update(each)
-            self.reserved[key] = total
-        self.touch(key)
+            self._reserved[key] = requests
+        if before or requests:
+            self.touch(key)
 
     def add(self, key: PodGroupKey, pod: Pod, *, placed: bool) -> None:
         """Add a pod of a group."""
@@ -165,7 +169,8 @@ class UsageByGroup:
     def drop(self, key: PodGroupKey) -> None:
         """Remove a group without pods."""
         self._groups.pop(key, None)
-        self.reserved.pop(key, None)
+        self._reserved.pop(key, None)
+        self.claimed.discard(key)
         self.too_large.discard(key)
         self._stale[key] = None
 
