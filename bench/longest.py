@@ -36,7 +36,8 @@ from pyscheduler.core.events import (
     Reconfigured,
     Tick,
 )
-from pyscheduler.core.machine import TOPOLOGY_KEYS, CycleStep, Machine
+from pyscheduler.core.machine import CycleStep, Machine
+from pyscheduler.core.state.cluster import DEFAULT_TOPOLOGY_KEYS
 from pyscheduler.shell.gc_tuning import CollectorBySize, GcTuning
 from pyscheduler.shell.loop import BURST
 
@@ -107,7 +108,7 @@ class MachineFixture:
         for i in range(nodes * per_node):
             labels = {"app": "web" if i % 2 else "other"}
             self.machine.handle(PodChanged(self.now, _object(pod(f"old-{i}", {}, labels, f"node-{i * 7 % nodes}"))))
-        for key in TOPOLOGY_KEYS:
+        for key in DEFAULT_TOPOLOGY_KEYS:
             self.machine.build_topology_column(key)
         self._wait(pods)
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Sized
-from typing import Final
 
 from pyscheduler.core import event_handlers
 from pyscheduler.core.commands import CancelBinding, Command
@@ -54,9 +53,6 @@ from pyscheduler.core.scheduling.suspended_attempts import (
     resume,
     resume_with_responses,
 )
-
-TOPOLOGY_KEYS: Final = ("kubernetes.io/hostname", "topology.kubernetes.io/zone")
-"""Topology keys of the default topology spread constraints, which apply to nearly every pod."""
 
 
 class CycleStep(enum.Enum):

@@ -190,22 +190,21 @@ class DynamicResources(
 
     def pre_enqueue(self, pod: Pod) -> Rejection | None:
         """Gate a pod until its claims exist."""
-        if not pod.spec.resource_claims:
-            return None
-        try:
-            for _ in claims_of_pod(pod, self._claims):
-                pass
-        except ClaimUnusableError as reason:
-            return Rejection(str(reason), resolvable=False)
-        return None
+        unusable = self._first_unusable(pod) if pod.spec.resource_claims else None
+        return None if unusable is None else Rejection(str(unusable), resolvable=False)
 
     def gate_object(self, pod: Pod) -> tuple[str, str, str] | None:
         """Return the claim that the pod lacks: thousands of pods may be there before their claims are."""
+        unusable = self._first_unusable(pod)
+        return None if unusable is None else (CLAIM.kind, pod.namespace, unusable.claim)
+
+    def _first_unusable(self, pod: Pod) -> ClaimUnusableError | None:
+        """Return the reason why the first claim that does not exist cannot be used, None if all exist."""
         try:
             for _ in claims_of_pod(pod, self._claims):
                 pass
         except ClaimUnusableError as reason:
-            return CLAIM.kind, pod.namespace, reason.claim
+            return reason
         return None
 
     # -- filter --------------------------------------------------------------------------------------------------

@@ -21,13 +21,12 @@ from pyscheduler.config.loaded import LoadedConfig
 from pyscheduler.config.problems import ConfigError, Problem
 from pyscheduler.config.rebuild import rebuild_profiles
 from pyscheduler.core.context import Settings
-from pyscheduler.core.events import (
-    Reconfigured,
-)
+from pyscheduler.core.events import Reconfigured
 from pyscheduler.core.extenders.extender import Extender
 from pyscheduler.core.framework.handle import CoreHandle
 from pyscheduler.core.framework.profile import Profile
-from pyscheduler.core.machine import TOPOLOGY_KEYS, Machine
+from pyscheduler.core.machine import Machine
+from pyscheduler.core.state.cluster import DEFAULT_TOPOLOGY_KEYS
 from pyscheduler.kube.connection import Connection
 from pyscheduler.kube.decode import ObjectDecoder, Refusals
 from pyscheduler.kube.paths import LIVE_PODS, NODES, PODS, SUCCEEDED_PODS
@@ -250,7 +249,7 @@ class Scheduler:
         # Open connections while the lists are read, so that the first bindings need not wait for them.
         async with _Running([self._warm()]):
             await watches.or_failure(asyncio.gather(*(r.synced.wait() for r in self.reflectors)))
-        for key in TOPOLOGY_KEYS:
+        for key in DEFAULT_TOPOLOGY_KEYS:
             self.machine.build_topology_column(key)
             await asyncio.sleep(0)  # a column takes 30 ms with 50,000 nodes
         log.info("Caches synced", seconds=round(self._clock.now() - started, 3), **self._sizes())

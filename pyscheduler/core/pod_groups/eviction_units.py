@@ -73,9 +73,7 @@ def eviction_units(
         lowest = context.groups.priority_of(key, pods)
         if lowest < priority:
             units += _units_of_group(context, key, pods, lowest)
-    return sorted(
-        units, key=lambda unit: (unit.priority, unit.rank, -unit.started)
-    )  # `importance`, for 100,000 of them
+    return sorted(units, key=lambda unit: unit.importance)
 
 
 def _nodes_of(context: Context, keys: Collection[PodGroupKey]) -> Iterable[NodeRow]:

@@ -9,18 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-import msgspec
-
 from pyscheduler.api.handle import ApiError, ApiWriter
-from pyscheduler.api.pod import Pod, PodSignature, PodSignatureGroup
+from pyscheduler.api.pod import Pod
 from pyscheduler.api.pod_group import PodGroupKey
+from pyscheduler.core.state.signatures import derived
 
 QUEUE_GATE: Final = "pyscheduler.io/queue-admission"
 """Name of the scheduling gate."""
 ADMITTED: Final = "pyscheduler.io/queue-admitted"
 """Annotation of pods that had the gate."""
-_DERIVED: Final = -1
-"""ID of a signature for which nothing is cached."""
 _NOT_FOUND, _CONFLICT = 404, 409
 
 
@@ -43,11 +40,8 @@ def is_admitted(pod: Pod) -> bool:
 
 def without_gates(pod: Pod) -> Pod:
     """Return a copy of the pod without gates, for plugins that decide what else the pod waits for."""
-    signature = pod.signature
-    spec = msgspec.structs.replace(signature.spec, scheduling_gates=None)
-    template = PodSignatureGroup(_DERIVED, signature.namespace, signature.owner, spec, signature.resized)
     copy = pod.on(pod.node_name)
-    copy.signature = PodSignature(_DERIVED, template, signature.labels, signature.annotations)
+    copy.signature = derived(pod.signature, scheduling_gates=None)
     return copy
 
 
@@ -77,7 +71,7 @@ class GateRemovals:
         self._uids: dict[PodGroupKey, set[str]] = {}
 
     def start(self, key: PodGroupKey, pods: Iterable[Pod]) -> None:
-        """Add members whose gates are being removed."""
+        """Add members that are losing their gates."""
         self._uids.setdefault(key, set()).update(pod.uid for pod in pods)
 
     def end(self, key: PodGroupKey, uid: str) -> None:

@@ -6,19 +6,16 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from itertools import count
 
-import msgspec
-
-from pyscheduler.api.pod import Pod, PodSignature, PodSignatureGroup
+from pyscheduler.api.pod import Pod
 from pyscheduler.api.pod_group import PodGroup, PodGroupKey
 from pyscheduler.api.queued import QueuedPod
 from pyscheduler.core.pod_groups.members import SINGLE_POD
 from pyscheduler.core.queue.rejections import shared
+from pyscheduler.core.state.signatures import derived
 
 _NO_KEY = PodGroupKey("", "")
 _NEVER = "~"
 """Creation time of a pod without one, after all others."""
-_DERIVED = -1
-"""ID of the signature of an entry, for which nothing is cached."""
 
 
 @dataclass(slots=True, eq=False)
@@ -154,9 +151,7 @@ class MemberPods(Collection[Pod]):
 def _stand_in(uid: str, key: PodGroupKey, member: Pod, priority: int | None) -> Pod:
     signature = member.signature
     if priority is not None and priority != member.priority:
-        spec = msgspec.structs.replace(signature.spec, priority=priority)
-        template = PodSignatureGroup(_DERIVED, signature.namespace, signature.owner, spec)
-        signature = PodSignature(_DERIVED, template, signature.labels, signature.annotations)
+        signature = derived(signature, priority=priority)
     return Pod(uid, key.name, signature)
 
 

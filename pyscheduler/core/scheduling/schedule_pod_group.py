@@ -186,7 +186,7 @@ def _run_search(
         return (
             _run_without_surplus(search, group, queued, groups)
             if groups.is_ordered_by_share(group)
-            else (search.run(queued.members.values()))
+            else search.run(queued.members.values())
         )
     text = f"queue {groups.queue_of(group)} admits no more pods of {queued.title}"
     held = {pod.uid: quota_exceeded(groups.quota_name, text) for pod in gated}
@@ -354,9 +354,20 @@ def _run_preemption(
     victims_count = None if found is None else sum(map(len, found.victims.values()))
     if preemption is not None or reason:
         kubernetes_texts.add_result(group, failures, victims_count, reason)
-    if found is None:
-        return []
-    context.groups.reserve(queued.key, [pod for pod in pods if pod.uid in found.nodes])
+    return [] if found is None else _nominate_members(context, group, queued, failures, found, plugin, now)
+
+
+def _nominate_members(
+    context: Context,
+    group: PodGroup,
+    queued: QueuedPodGroup,
+    failures: dict[str, Failure],
+    found: GroupPreemption,
+    plugin: str,
+    now: float,
+) -> list[Command]:
+    """Nominate members to the nodes that were found, in `failures`, and return the commands that evict the victims."""
+    context.groups.reserve(queued.key, [pod for pod in queued.pods if pod.uid in found.nodes])
     if evicted := [context.groups.effective_priority(pod) for victims in found.victims.values() for pod in victims]:
         for uid in found.nodes:
             context.queue.nominator.set_victims_priority(uid, max(evicted))

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import count
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,8 +31,8 @@ from pyscheduler.core.state.without_lower_priority import TableWithoutLowerPrior
 
 _versions = count()
 _MAX_TOPOLOGIES = 64
-_USUAL_TOPOLOGIES = ("kubernetes.io/hostname", "topology.kubernetes.io/zone")
-"""Labels whose columns are filled while nodes are added: the default constraints of topology spread need both."""
+DEFAULT_TOPOLOGY_KEYS: Final = ("kubernetes.io/hostname", "topology.kubernetes.io/zone")
+"""Keys of the default topology spread constraints, which apply to nearly every pod: their columns always exist."""
 
 
 class _Topology(NamedTuple):
@@ -49,7 +49,7 @@ class ClusterState:
 
     def __init__(self) -> None:
         self.columns = NodeColumns()
-        for key in _USUAL_TOPOLOGIES:
+        for key in DEFAULT_TOPOLOGY_KEYS:
             self.columns.new_label(key)
         self.rows: list[NodeRow] = []
         self.order = NodeOrder()

@@ -37,7 +37,20 @@ from pyscheduler.core.state.large_signatures import Content, LargePod, LargeSign
 
 _NOISY_ANNOTATION = "kubectl.kubernetes.io/last-applied-configuration"
 _DISRUPTION_TARGET = "DisruptionTarget"
+_DERIVED = -1
+"""ID of the signatures that are not interned."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC).toordinal()
+
+
+def derived(signature: PodSignature, **fields: object) -> PodSignature:
+    """Return a signature with other values of these fields of the spec, for which nothing is cached."""
+    template, spec = signature.template, replace(signature.spec, **fields)
+    return PodSignature(
+        _DERIVED,
+        PodSignatureGroup(_DERIVED, signature.namespace, signature.owner, spec, template.resized),
+        signature.labels,
+        signature.annotations,
+    )
 
 
 class PodSignatures:
