@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Collection, Hashable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -179,18 +179,15 @@ class Domains:
         return sums
 
 
-class DomainSums:
-    """Sums of a PodCount by domain."""
-
-    __slots__ = ("_numbers", "total")
-
-    def __init__(self, numbers: Callable[[], NDArray[np.int64]], total: int) -> None:
-        """`numbers` is called each time they are read."""
-        self._numbers = numbers
-        self.total = total
-        """Sum over all domains."""
+class DomainSums(Protocol):
+    """Sums of a PodCount by domain, as a live read-only view: both follow the pods that are placed later."""
 
     @property
     def numbers(self) -> NDArray[np.int64]:
-        """Sums by domain id, 0 at NO_DOMAIN, as a read-only live view. Those of many domains take long to compute."""
-        return self._numbers()
+        """Sums by domain id, 0 at NO_DOMAIN. Those of many domains take long to compute."""
+        ...
+
+    @property
+    def total(self) -> int:
+        """Sum over all domains."""
+        ...

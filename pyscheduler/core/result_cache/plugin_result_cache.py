@@ -28,14 +28,19 @@ class Step(NamedTuple, Generic[P]):
 class PluginResultCache:
     """Results for a signature, selected by `is_cacheable`; a changed node object invalidates some of them."""
 
-    __slots__ = ("_cached", "_skip_results", "_states", "_steps", "outcome", "skipped")
+    __slots__ = ("_cached", "_last_plan", "_skip_results", "_states", "_steps", "outcome", "skipped")
 
     def __init__(self) -> None:
-        self.skipped: set[str] = set()
-        """Names of the plugins that returned SKIP."""
+        self.skipped: frozenset[str] = frozenset()
+        """Names of the plugins that returned SKIP; the same object until others do."""
         self._cached: set[str] = set()
         self._states: dict[str, State] = {}
         self._steps: list[Step[Any]] | None = None
+        self._last_plan: tuple[frozenset[str], list[Step[Any]]] | None = None
+        """Plugins with cached results at the last `_plan`, and its steps; None if a plugin has written state since.
+
+        Pods with labels of their own invalidate the same results one after the other.
+        """
         self._skip_results: dict[str, bool] = {}
         """Plugins that returned SKIP_SIGNATURE (False) or SKIP_SIGNATURE_GROUP (True)."""
         self.outcome: Any = None
@@ -44,7 +49,7 @@ class PluginResultCache:
     def copy_without(self, plugins: frozenset[str]) -> PluginResultCache:
         """Return a copy without the results of some plugins."""
         twin = PluginResultCache()
-        twin.skipped, twin._cached, twin._states = {*self.skipped}, {*self._cached}, {**self._states}
+        twin.skipped, twin._cached, twin._states = self.skipped, {*self._cached}, {**self._states}
         twin._skip_results, twin._steps, twin.outcome = {**self._skip_results}, self._steps, self.outcome
         twin.drop(plugins)
         return twin
@@ -85,7 +90,10 @@ class PluginResultCache:
             yield from plugins
             return
         if self._steps is None:
-            self._steps = self._plan(plugins)
+            last = self._last_plan
+            if last is None or last[0] != self._cached:
+                self._last_plan = last = frozenset(self._cached), self._plan(plugins)
+            self._steps = last[1]
         for state, plugin in self._steps:
             if state:
                 cycle.update_state(state)
@@ -119,10 +127,12 @@ class PluginResultCache:
             self._skip_results[plugin.name] = answer is SKIP_SIGNATURE_GROUP
 
     def _store(self, name: str, written: State, skipped: bool) -> None:
+        if written or self._states.get(name):
+            self._last_plan = None
         self._cached.add(name)
         self._states[name] = written
         if skipped:
-            self.skipped.add(name)
+            self.skipped |= {name}
         self._invalidate_plan()
 
     def _invalidate_plan(self) -> None:
@@ -151,7 +161,7 @@ def run_pre_score(
     evaluations: CountersByPlugin,
 ) -> frozenset[str]:
     """Run the PreScore plugins that have no cached result. Return the names of the skipped plugins."""
-    skipped = set(results.skipped)
+    skipped = results.skipped
     table: NodeTable | None = None
     for plugin in results.uncached_plugins(plugins, cycle):
         if table is None:
@@ -160,9 +170,8 @@ def run_pre_score(
         answer = call_plugin(plugin, "PreScore", plugin.pre_score, cycle, pod, table)
         results.store(plugin, answer, cycle, before)
         if isinstance(answer, Skip):
-            skipped.add(plugin.name)
+            skipped |= {plugin.name}
         else:
             evaluations[plugin.name].n += 1
-    skip_set = frozenset(skipped)
-    results.store_outcome(skip_set)
-    return skip_set
+    results.store_outcome(skipped)
+    return skipped

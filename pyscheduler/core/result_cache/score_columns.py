@@ -210,6 +210,10 @@ class ScoreColumns:
         self._uncached: list[UncachedScore] = []
         self._stable: list[ScoreColumn] = []
         self._volatile: list[ScoreColumn] = []
+        self._normalized: list[ScoreColumn] = []
+        """Columns with scores that depend on which other nodes are feasible, unless they are uniform."""
+        self._summed_names: list[str] = []
+        """Names of the plugins with stable or uncached scores."""
         self._columns_by_change: Sequence[Sequence[ScoreColumn]] = NO_COLUMNS_BY_CHANGE
         self.change_with_attempts = False
         """True if some scores are stale at every attempt."""
@@ -249,8 +253,7 @@ class ScoreColumns:
     @property
     def depend_on_feasibility(self) -> bool:
         """True if a node's score depends on which other nodes are feasible, or may not be computed if it is not."""
-        columns = self._stable + self._volatile
-        return self._reads_others or bool([each for each in columns if not each.is_uniform and each.depends_on_others])
+        return self._reads_others or bool([each for each in self._normalized if not each.is_uniform])
 
     def activate(self, skipped: frozenset[str]) -> bool:
         """Leave out the plugins that PreScore skipped. Return True if others are left out than before."""
@@ -273,6 +276,9 @@ class ScoreColumns:
     def _set_columns(self, columns: list[ScoreColumn]) -> None:
         self._stable = [column for column in columns if not column.is_volatile]
         self._volatile = [column for column in columns if column.is_volatile]
+        self._normalized = [column for column in columns if column.depends_on_others]
+        self._summed_names = [each.plugin.name for each in self._stable]
+        self._summed_names += [each.plugin.name for each in self._uncached]
         self._columns_by_change = columns_by_change(columns)
         self.change_with_attempts = bool(self._columns_by_change[ATTEMPT])
         self._is_stable = not any(column in self._columns_by_change[USAGE] for column in self._stable)
@@ -307,8 +313,7 @@ class ScoreColumns:
         """Invalidate all raw scores of some plugins. Return True if a stable or uncached score is affected."""
         for name in self._columns.keys() & plugins:
             self._columns[name].all_stale, self._is_current = True, False
-        summed = [each.plugin.name for each in self._stable] + [each.plugin.name for each in self._uncached]
-        return not plugins.isdisjoint(summed)
+        return not plugins.isdisjoint(self._summed_names)
 
     def refresh_rows(self, cycle: Cycle, pod: Pod, rows: DirtyRows, fitting: Rows | slice) -> bool:
         """Update rows that were and are feasible, where only pods on them changed.

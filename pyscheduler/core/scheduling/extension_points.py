@@ -93,19 +93,19 @@ def run_pre_filter_plugins(
         result: PreFilterResult = cached.replay(cycle)
         cycle.skipped = result.skipped
         return result
-    result, skipped, table = PreFilterResult(), set(cached.skipped), nodes()
+    result, skipped, table = PreFilterResult(), cached.skipped, nodes()
     for plugin in cached.uncached_plugins(plugins, cycle):
         before = cycle.state()
         returned = call_plugin(plugin, "PreFilter", plugin.pre_filter, cycle, pod, table)
         cached.store(plugin, returned, cycle, before)
         if isinstance(returned, Skip):
-            skipped.add(plugin.name)
+            skipped |= {plugin.name}
             continue
         if evaluations is not None:
             evaluations[plugin.name].n += 1
         if _merge(result, plugin, returned):
             break
-    cycle.skipped = result.skipped = frozenset(skipped)
+    cycle.skipped = result.skipped = skipped
     cached.store_outcome(result)
     return result
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict
 from collections.abc import Sequence
-from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -156,7 +155,12 @@ class PlacedPods:
 
     def sets_after(self, serial: int) -> Sequence[PlacedPodSet]:
         """Return the sets with a greater serial."""
-        return list(takewhile(lambda pods: pods.serial > serial, reversed(self._sets.values())))
+        found: list[PlacedPodSet] = []
+        for pods in reversed(self._sets.values()):  # mostly one set is new
+            if pods.serial <= serial:
+                break
+            found.append(pods)
+        return found
 
     def in_rows(self, pods: PlacedPodSet) -> InRows:
         """Return the nodes of a set as arrays, cached since several counts often begin in a row."""

@@ -161,7 +161,7 @@ class RowCounter(PodCounter[int]):
         return None if start < 0 else self._changes[start:]
 
     def sums(self, domains: Domains) -> DomainSums:
-        """Return the current sums by domain, as a live read-only view."""
+        """Return the sums by domain."""
         sums = self._sums.get(id(domains))
         if sums is None:
             # Domains of fewer or more nodes are never read again, and each holds a number per node.
@@ -170,11 +170,16 @@ class RowCounter(PodCounter[int]):
             while len(self._sums) >= _MAX_SUMS:
                 del self._sums[next(iter(self._sums))]
             sums = self._sums[id(domains)] = _SumsByDomain(self, domains)
-        return sums.updated()
+        return sums
 
     def _evaluate(self, sets: Sequence[PlacedPodSet]) -> Iterator[tuple[PlacedPodSet, int]]:
         if not self._count.terminating:
             sets = [pods for pods in sets if not pods.deleting]
+        if len(sets) == 1:  # a pod with labels of its own
+            (value,) = self._count.of_all([sets[0].signature])
+            if value:
+                yield sets[0], value
+            return
         signatures = list({pods.signature.id: pods.signature for pods in sets}.values())
         values = dict(zip((each.id for each in signatures), self._count.of_all(signatures), strict=True))
         for pods in sets:
@@ -215,13 +220,15 @@ class _SumsByDomain:
         """Memory of the sums."""
         return 0 if self._numbers is None else self._numbers.nbytes
 
-    def updated(self) -> DomainSums:
-        """Return the current sums."""
+    @property
+    def total(self) -> int:
+        """Current sum over all domains."""
         self._update()
-        return DomainSums(self.numbers, self._total)
+        return self._total
 
+    @property
     def numbers(self) -> Ints:
-        """Return the current sum of each domain."""
+        """Current sum of each domain."""
         self._update()
         if self._numbers is None:
             self._numbers = self.domains.sum(self._counter.cells[: len(self.domains.ids)])

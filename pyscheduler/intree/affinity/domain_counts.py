@@ -16,6 +16,13 @@ _NO_COUNTS = NodeEquivalence()
 _UNCHANGED: Changes = MappingProxyType({})
 
 
+class FixedSums(NamedTuple):
+    """Sums by domain that follow no pods."""
+
+    numbers: Ints
+    total: int
+
+
 class TopologyCounts(NamedTuple):
     """Read-only number for each domain of one topology."""
 
@@ -184,7 +191,7 @@ def _plus(counted: TopologyCounts, amounts: Mapping[int, int]) -> TopologyCounts
 
 
 def _counts(domains: Domains, numbers: Ints, total: int) -> TopologyCounts:
-    return TopologyCounts(domains, DomainSums(lambda: numbers, total))
+    return TopologyCounts(domains, FixedSums(numbers, total))
 
 
 def count_by_topology(nodes: NodeTable, counts: Mapping[str, PodCount]) -> DomainCounts:
