@@ -181,7 +181,7 @@ class DynamicResources(
         nodes = Action.ADD | Action.UPDATE_NODE_LABEL | Action.UPDATE_NODE_ALLOCATABLE
         return (
             ClusterEventWithHint(NODE, nodes),
-            ClusterEventWithHint(CLAIM.kind, changes | Action.DELETE, self._hints.claim_changed),
+            ClusterEventWithHint(CLAIM.kind, changes | Action.DELETE, self._hints.claim_changed, self._hints.of_claims),
             ClusterEventWithHint(TARGET_POD, Action.UPDATE_POD_GENERATED_RESOURCE_CLAIM, self._hints.pod_updated),
             ClusterEventWithHint(DEVICE_CLASS.kind, changes),
             ClusterEventWithHint(SLICE.kind, changes),

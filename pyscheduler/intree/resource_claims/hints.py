@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from pyscheduler.api import ClusterEvent, Pod, QueueingHint
+from pyscheduler.api import ClusterEvent, Pod, PreQueueingHint, QueueingHint
 from pyscheduler.intree._hints import queue_if
 from pyscheduler.intree.resource_claims.claim_cache import ClaimCache
 from pyscheduler.intree.resource_claims.objects import Object
-from pyscheduler.intree.resource_claims.pod_claims import ClaimUnusableError, claims_of_pod
+from pyscheduler.intree.resource_claims.pod_claims import ClaimUnusableError, claim_keys, claims_of_pod
 
 
 class ClaimHints:
@@ -15,18 +15,23 @@ class ClaimHints:
     def __init__(self, claims: ClaimCache) -> None:
         self._claims = claims
 
+    @property
+    def of_claims(self) -> PreQueueingHint:
+        """Narrow events of claims to the pods that use them, but for those that free devices."""
+        return PreQueueingHint(claim_keys, _frees_devices)
+
     def claim_changed(self, pod: Pod, event: ClusterEvent) -> QueueingHint:
         """Return QUEUE if devices were freed, or if the status of one of the pod's claims has changed."""
         old: Object | None = event.old
         new: Object | None = event.new
         if new is None:
-            return queue_if(old is not None and _is_allocated(old))
+            return queue_if(_frees_devices(event))
         uid = (new.get("metadata") or {}).get("uid")
         try:
             is_own = uid in [claim.uid for claim in claims_of_pod(pod, self._claims)]
         except ClaimUnusableError:
             return QueueingHint.SKIP  # another claim is missing
-        if old is not None and _is_allocated(old) and not _is_allocated(new):
+        if _frees_devices(event):
             return QueueingHint.QUEUE
         if not is_own:
             return QueueingHint.SKIP
@@ -45,5 +50,10 @@ class ClaimHints:
         return QueueingHint.QUEUE
 
 
-def _is_allocated(claim: Object) -> bool:
-    return bool((claim.get("status") or {}).get("allocation"))
+def _frees_devices(event: ClusterEvent) -> bool:
+    """Return True if an allocated claim was deleted or deallocated."""
+    return _is_allocated(event.old) and not _is_allocated(event.new)
+
+
+def _is_allocated(claim: Object | None) -> bool:
+    return claim is not None and bool((claim.get("status") or {}).get("allocation"))
