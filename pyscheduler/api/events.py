@@ -118,7 +118,10 @@ class PreQueueingHint(msgspec.Struct, frozen=True):
     """
 
     objects_of: Callable[[Pod], Collection[tuple[str, str]]]
-    """Returns namespace and name of the objects that a pod uses, existing or not. They depend on the pod only."""
+    """Returns namespace and name of the objects that a pod uses, existing or not.
+
+    It must read no more of the pod than the hint may.
+    """
     concerns_all: Callable[[ClusterEvent], bool]
     """Returns True for an event that may help pods that do not use its object."""
 

@@ -9,16 +9,20 @@ from pyscheduler.intree.resource_claims.objects import Object
 from pyscheduler.intree.resource_claims.pod_claims import ClaimUnusableError, claim_keys, claims_of_pod
 
 
+def _frees_devices(event: ClusterEvent) -> bool:
+    """Return True if an allocated claim was deleted or deallocated."""
+    return _is_allocated(event.old) and not _is_allocated(event.new)
+
+
+OF_CLAIMS = PreQueueingHint(objects_of=claim_keys, concerns_all=_frees_devices)
+"""Narrows events of ResourceClaims to the pods that use them, except those that free devices."""
+
+
 class ClaimHints:
     """Queueing hints of DynamicResources for claims and for the pod's own updates."""
 
     def __init__(self, claims: ClaimCache) -> None:
         self._claims = claims
-
-    @property
-    def of_claims(self) -> PreQueueingHint:
-        """Narrow events of claims to the pods that use them, but for those that free devices."""
-        return PreQueueingHint(claim_keys, _frees_devices)
 
     def claim_changed(self, pod: Pod, event: ClusterEvent) -> QueueingHint:
         """Return QUEUE if devices were freed, or if the status of one of the pod's claims has changed."""
@@ -48,11 +52,6 @@ class ClaimHints:
         except ClaimUnusableError:
             return QueueingHint.SKIP
         return QueueingHint.QUEUE
-
-
-def _frees_devices(event: ClusterEvent) -> bool:
-    """Return True if an allocated claim was deleted or deallocated."""
-    return _is_allocated(event.old) and not _is_allocated(event.new)
 
 
 def _is_allocated(claim: Object | None) -> bool:
