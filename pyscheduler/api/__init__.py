@@ -95,6 +95,7 @@ from pyscheduler.api.pod_group_cycle import (
     PlacementScorePlugin,
     PodGroupPostFilterPlugin,
 )
+from pyscheduler.api.pod_group_hierarchy import COMPOSITE_API, COMPOSITE_POD_GROUP, POD_GROUP_API, PodGroupHierarchy
 from pyscheduler.api.pod_group_plugins import PodGroupPlugin, QuotaPlugin
 from pyscheduler.api.preemption import Candidate, PreemptionPlugin, PreemptionSearch, found_placement
 from pyscheduler.api.qos import QoSClass
@@ -115,10 +116,13 @@ __all__ = [
     "ANYTHING",
     "ANY_RESOURCE",
     "ASSIGNED_POD",
+    "COMPOSITE_API",
+    "COMPOSITE_POD_GROUP",
     "MAX_NODE_SCORE",
     "NODE",
     "NO_DOMAIN",
     "POD",
+    "POD_GROUP_API",
     "SKIP",
     "SKIP_SIGNATURE",
     "SKIP_SIGNATURE_GROUP",
@@ -179,6 +183,7 @@ __all__ = [
     "PodAttributes",
     "PodCount",
     "PodGroup",
+    "PodGroupHierarchy",
     "PodGroupKey",
     "PodGroupPlugin",
     "PodGroupPostFilterPlugin",

@@ -19,6 +19,7 @@ TARGET = "1.37"
 """Kubernetes version of the kube-scheduler that this scheduler matches."""
 GENERIC_WORKLOAD = "GenericWorkload"
 TOPOLOGY_AWARE_WORKLOADS = "TopologyAwareWorkloadScheduling"
+COMPOSITE_POD_GROUP = "CompositePodGroup"
 STORAGE_CAPACITY_SCORING = "StorageCapacityScoring"
 VOLUME_LIMIT_SCALING = "VolumeLimitScaling"
 DEVICE_TAINT_RULES = "DRADeviceTaintRules"
@@ -75,12 +76,13 @@ _OF_1_37 = (
     # On by default only with --min-compatibility-version 1.37, and that of kube-scheduler is 1.36 by default.
     FeatureGate("DRAFractionalCapacityRange", FeatureStage.BETA, False, served=True),
     FeatureGate(TOPOLOGY_AWARE_WORKLOADS, FeatureStage.ALPHA, False, served=True),
+    FeatureGate(COMPOSITE_POD_GROUP, FeatureStage.ALPHA, False, served=True),
     FeatureGate(STORAGE_CAPACITY_SCORING, FeatureStage.BETA, True, served=True),
     FeatureGate(VOLUME_LIMIT_SCALING, FeatureStage.BETA, True, served=True),
     *_all(
         FeatureStage.ALPHA,
         False,
-        "AllAlpha CompositePodGroup DRADerivedAttributes DRADeviceCompatibilityGroups DRAListTypeAttributes "
+        "AllAlpha DRADerivedAttributes DRADeviceCompatibilityGroups DRAListTypeAttributes "
         "DRANodeAllocatableResources DRAOptionalNodeOperations DRAPartitionableDevicesType "
         "InPlacePodVerticalScalingSchedulerPreemption InterPodAffinityHostnameFastPath PodGroupPreemptionPolicy "
         "SchedulerPreQueueingHints TaintTolerationComparisonOperators WorkloadWithJob",
@@ -130,7 +132,7 @@ _CHANGED_SINCE_1_36 = (
 )
 _NEW_IN_1_37 = frozenset(
     [
-        "CompositePodGroup",
+        COMPOSITE_POD_GROUP,
         "DRADerivedAttributes",
         "DRADeviceCompatibilityGroups",
         "DRAFractionalCapacityRange",
@@ -153,6 +155,13 @@ _VERSIONS: Mapping[str, Mapping[str, FeatureGate]] = {
 }
 EMULATED_VERSIONS: Sequence[str] = sorted(_VERSIONS)
 """Values of `--emulated-version`."""
+
+
+_DEPENDENCIES: Mapping[str, Sequence[str]] = {
+    TOPOLOGY_AWARE_WORKLOADS: (GENERIC_WORKLOAD,),
+    COMPOSITE_POD_GROUP: (GENERIC_WORKLOAD, TOPOLOGY_AWARE_WORKLOADS),
+}
+"""Gates that a gate needs to be on."""
 
 
 class FeatureGates(msgspec.Struct, frozen=True):
@@ -187,11 +196,12 @@ def parse(texts: Iterable[str], version: str = TARGET) -> FeatureGates:
             name, value = _setting(setting, version)
             settings[name] = value
     gates = FeatureGates(settings, version)
-    if gates.on(TOPOLOGY_AWARE_WORKLOADS) and not gates.on(GENERIC_WORKLOAD):
-        # The text is component-base's.
-        raise FeatureGateError(
-            f"{TOPOLOGY_AWARE_WORKLOADS} is enabled, but depends on features that are disabled: [{GENERIC_WORKLOAD}]"
-        )
+    for name, needed in _DEPENDENCIES.items():
+        missing = [each for each in needed if gates.on(name) and not gates.on(each)]
+        if missing:
+            # The text is component-base's.
+            text = f"{name} is enabled, but depends on features that are disabled: [{' '.join(missing)}]"
+            raise FeatureGateError(text)
     return gates
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pyscheduler.api import Plugin
+from pyscheduler.intree.composite_pod_groups import GangSchedulingOfTrees
 from pyscheduler.intree.default_binder import DefaultBinder
 from pyscheduler.intree.default_preemption import DefaultPreemption
 from pyscheduler.intree.dynamic_resources import (
@@ -83,7 +84,7 @@ PLUGINS: tuple[type[Plugin], ...] = (
     ImageLocality,
     DefaultBinder,
     NodeDeclaredFeatures,
-    GangScheduling,
+    GangSchedulingOfTrees,
     TopologyPlacementGenerator,
     PodGroupPodsCount,
 )
@@ -110,6 +111,7 @@ GATED_BEHAVIOUR: tuple[tuple[tuple[str, ...], type[Plugin]], ...] = (
     (("DRAFractionalCapacityRange", "DRADeviceTaintRules"), DynamicResourcesOf136),
     (("StorageCapacityScoring",), VolumeBindingWithoutScore),
     (("VolumeLimitScaling",), NodeVolumeLimitsByCount),
+    (("CompositePodGroup",), GangScheduling),
 )
 """Feature gates with the plugin of the same name that is used while all of them are off; the last one counts."""
 
