@@ -20,6 +20,7 @@ TARGET = "1.37"
 GENERIC_WORKLOAD = "GenericWorkload"
 TOPOLOGY_AWARE_WORKLOADS = "TopologyAwareWorkloadScheduling"
 COMPOSITE_POD_GROUP = "CompositePodGroup"
+POD_GROUP_PREEMPTION_POLICY = "PodGroupPreemptionPolicy"
 STORAGE_CAPACITY_SCORING = "StorageCapacityScoring"
 VOLUME_LIMIT_SCALING = "VolumeLimitScaling"
 DEVICE_TAINT_RULES = "DRADeviceTaintRules"
@@ -77,6 +78,7 @@ _OF_1_37 = (
     FeatureGate("DRAFractionalCapacityRange", FeatureStage.BETA, False, served=True),
     FeatureGate(TOPOLOGY_AWARE_WORKLOADS, FeatureStage.ALPHA, False, served=True),
     FeatureGate(COMPOSITE_POD_GROUP, FeatureStage.ALPHA, False, served=True),
+    FeatureGate(POD_GROUP_PREEMPTION_POLICY, FeatureStage.ALPHA, False, served=True),
     FeatureGate(STORAGE_CAPACITY_SCORING, FeatureStage.BETA, True, served=True),
     FeatureGate(VOLUME_LIMIT_SCALING, FeatureStage.BETA, True, served=True),
     *_all(
@@ -84,8 +86,8 @@ _OF_1_37 = (
         False,
         "AllAlpha DRADerivedAttributes DRADeviceCompatibilityGroups DRAListTypeAttributes "
         "DRANodeAllocatableResources DRAOptionalNodeOperations DRAPartitionableDevicesType "
-        "InPlacePodVerticalScalingSchedulerPreemption InterPodAffinityHostnameFastPath PodGroupPreemptionPolicy "
-        "SchedulerPreQueueingHints TaintTolerationComparisonOperators WorkloadWithJob",
+        "InPlacePodVerticalScalingSchedulerPreemption InterPodAffinityHostnameFastPath SchedulerPreQueueingHints "
+        "TaintTolerationComparisonOperators WorkloadWithJob",
     ),
     *_all(
         FeatureStage.BETA, False, "AllBeta CoordinatedLeaderElection DRAWorkloadResourceClaims SchedulerAsyncAPICalls"
@@ -140,7 +142,7 @@ _NEW_IN_1_37 = frozenset(
         "DRAPartitionableDevicesType",
         "InPlacePodVerticalScalingSchedulerPreemption",
         "InterPodAffinityHostnameFastPath",
-        "PodGroupPreemptionPolicy",
+        POD_GROUP_PREEMPTION_POLICY,
         "PodLevelResourcesFixDefaulting",
         "PodLevelResourcesFixKubeletQOSClass",
         "SchedulerPreQueueingHints",
@@ -159,6 +161,7 @@ EMULATED_VERSIONS: Sequence[str] = sorted(_VERSIONS)
 
 _DEPENDENCIES: Mapping[str, Sequence[str]] = {
     TOPOLOGY_AWARE_WORKLOADS: (GENERIC_WORKLOAD,),
+    POD_GROUP_PREEMPTION_POLICY: (GENERIC_WORKLOAD,),
     COMPOSITE_POD_GROUP: (GENERIC_WORKLOAD, TOPOLOGY_AWARE_WORKLOADS),
 }
 """Gates that a gate needs to be on."""

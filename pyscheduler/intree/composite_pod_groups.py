@@ -32,7 +32,6 @@ from pyscheduler.intree.gang_scheduling import (
     mapping,
     min_count_of,
     missing_pod_group,
-    with_members,
 )
 
 
@@ -88,13 +87,16 @@ class GangSchedulingOfTrees(GangScheduling):
 
     def _is_ready(self, key: PodGroupKey, depth: int) -> bool:
         """Return True if a group has its minimum of pods, bound or not, or of groups that are ready."""
-        obj = self._hierarchy.object_of(key)
-        if obj is None or depth > MAX_DEPTH + 1:
+        obj = self._object_of(key)
+        if not obj or depth > MAX_DEPTH + 1:
             return False
         if key.api != COMPOSITE_API:
             return len(self.handle.pods.by_pod_group(key.namespace, key.name)) >= (min_count_of(obj) or 0)
         ready = sum(self._is_ready(child, depth + 1) for child in self._hierarchy.children(key))
         return ready >= _min_group_count(obj)
+
+    def _object_of(self, key: PodGroupKey) -> Mapping[str, Any]:
+        return self._hierarchy.object_of(key) or {}
 
     # -- requirements ------------------------------------------------------------------------------------------------
 
@@ -107,7 +109,7 @@ class GangSchedulingOfTrees(GangScheduling):
             parents = self._parents_of((key.namespace, key.name))
             return _waiting(parents[-1].name) if parents else super().pod_group(key, members)
         tree = self._tree(key, 1)
-        return tree if isinstance(tree, Rejection) else with_members(tree, members)
+        return tree if isinstance(tree, Rejection) else self._with_members(tree, self._object_of(key), members)
 
     def _tree(self, key: PodGroupKey, depth: int) -> PodGroup | Rejection:
         """Return the requirements of a PodGroup, or of a CompositePodGroup with all groups below it."""
@@ -143,6 +145,12 @@ class GangSchedulingOfTrees(GangScheduling):
             return self._hierarchy.changed_with(namespace, meta.get("name", ""), event.old, event.new)
         keys = [*super().changed_groups(event)]
         return [*keys, *self._hierarchy.roots_above(namespace, event.old, event.new)] if keys else ()
+
+
+class GangSchedulingOfTreesByGroupPolicy(GangSchedulingOfTrees):
+    """The plugin with the feature gate PodGroupPreemptionPolicy, too: the policy of the root counts."""
+
+    has_preemption_policy = True
 
 
 def _key(group: tuple[str, str]) -> PodGroupKey:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from msgspec.structs import replace
 
@@ -38,6 +38,7 @@ POD_GROUPS = tuple(
     for version in ("v1beta1", "v1alpha3", "v1alpha2")
 )
 """PodGroups in the versions that Kubernetes 1.37 and 1.36 (v1alpha2) serve; the fields read here are the same."""
+_PREEMPT, _NEVER = "PreemptLowerPriority", "Never"
 PERMIT_TIMEOUT = 5 * 60.0
 """Seconds that a member waits in Permit for the others."""
 
@@ -56,6 +57,8 @@ class GangScheduling(PreEnqueuePlugin, PermitPlugin, PodGroupPlugin):
     name = "GangScheduling"
     watches = POD_GROUPS
     counts_succeeded = True
+    has_preemption_policy: ClassVar[bool] = False
+    """True if spec.preemptionPolicy of a PodGroup counts, which its pods must have then."""
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         # The group of a pod is immutable; minCount of a PodGroup may be lowered.
@@ -123,8 +126,16 @@ class GangScheduling(PreEnqueuePlugin, PermitPlugin, PodGroupPlugin):
         kind = next((k for k in POD_GROUPS if self.handle.objects[k].get((key.namespace, key.name)) is not None), None)
         if kind is None:
             return missing_pod_group(key.name)
-        group = declared_group(key, kind, self.handle.objects[kind][key.namespace, key.name])
-        return group if isinstance(group, Rejection) else with_members(group, members)
+        obj = self.handle.objects[kind][key.namespace, key.name]
+        group = declared_group(key, kind, obj)
+        return group if isinstance(group, Rejection) else self._with_members(group, obj, members)
+
+    def _with_members(self, group: PodGroup, obj: Mapping[str, Any], members: Collection[Pod]) -> PodGroup:
+        """Return the requirements with what depends on the members of the group."""
+        policy = mapping(obj, "spec").get("preemptionPolicy") or _PREEMPT if self.has_preemption_policy else ""
+        # All members have the same policy, otherwise there is an error.
+        may_preempt = policy != _NEVER if policy else all(_preemption_policy(pod) != _NEVER for pod in members)
+        return replace(group, may_preempt=may_preempt, error=_mismatch(members, group.priority or 0, policy))
 
     def changed_groups(self, event: ClusterEvent) -> Iterable[PodGroupKey]:
         meta = mapping(event.new or event.old, "metadata")
@@ -153,6 +164,12 @@ class GangScheduling(PreEnqueuePlugin, PermitPlugin, PodGroupPlugin):
         return list(super().affected_pods(event, waiting))[:1]
 
 
+class GangSchedulingByGroupPolicy(GangScheduling):
+    """GangScheduling with the feature gate PodGroupPreemptionPolicy."""
+
+    has_preemption_policy = True
+
+
 def declared_group(key: PodGroupKey, kind: ResourceKind, obj: Mapping[str, Any]) -> PodGroup | Rejection:
     """Return the requirements in a PodGroup, or in a CompositePodGroup without those of its children."""
     spec, meta = mapping(obj, "spec"), mapping(obj, "metadata")
@@ -176,13 +193,6 @@ def declared_group(key: PodGroupKey, kind: ResourceKind, obj: Mapping[str, Any])
     )
 
 
-def with_members(group: PodGroup, members: Collection[Pod]) -> PodGroup:
-    """Return the requirements with what the members of the group decide."""
-    # All members have the same policy, otherwise there is an error.
-    may_preempt = all(pod.spec.preemption_policy != "Never" for pod in members)
-    return replace(group, may_preempt=may_preempt, error=_mismatch(members, group.priority or 0))
-
-
 def group_key_of(pod: Pod) -> tuple[str, str] | None:
     """Return (namespace, name) of the pod's PodGroup, None if it has none."""
     group = pod.spec.scheduling_group
@@ -203,8 +213,11 @@ def _has_key(constraint: object) -> bool:
     return isinstance(constraint, Mapping) and isinstance(constraint.get("key"), str)
 
 
-def _mismatch(members: Collection[Pod], priority: int) -> str:
-    """Return how the pods of a group differ from each other or from it, as validatePodGroup reports it; "" if not."""
+def _mismatch(members: Collection[Pod], priority: int, policy: str) -> str:
+    """Return how the pods of a group differ from each other or from it, as validatePodGroup reports it; "" if not.
+
+    `policy` is the preemption policy of the group; "" if it has none of its own.
+    """
     same = "all pods in a single pod group should have the same"
     first = next(iter(members))
     for pod in members:
@@ -212,13 +225,16 @@ def _mismatch(members: Collection[Pod], priority: int) -> str:
             return f'{same} .spec.schedulerName set, got: "{pod.scheduler_name}" and "{first.scheduler_name}"'
         if pod.priority != priority:
             return f"{same} priority as the pod group's priority, got {pod.priority} and {priority}"
-        if _preemption_policy(pod) != _preemption_policy(first):
-            return f"{same} preemption policy, got {_preemption_policy(pod)} and {_preemption_policy(first)}"
+        own = _preemption_policy(pod)
+        if policy and own != policy:
+            return f"{same} preemption policy as the pod group's preemption policy, got {own} and {policy}"
+        if own != _preemption_policy(first):
+            return f"{same} preemption policy, got {own} and {_preemption_policy(first)}"
     return ""
 
 
 def _preemption_policy(pod: Pod) -> str:
-    return pod.spec.preemption_policy or "PreemptLowerPriority"
+    return pod.spec.preemption_policy or _PREEMPT
 
 
 def _disruption_mode(value: object) -> DisruptionMode:

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 GENERIC_WORKLOAD = "--feature-gates=GenericWorkload=true"
 TOPOLOGY_AWARE = f"{GENERIC_WORKLOAD},TopologyAwareWorkloadScheduling=true"
-COMPOSITE = f"{TOPOLOGY_AWARE},CompositePodGroup=true"
+COMPOSITE = f"{TOPOLOGY_AWARE},CompositePodGroup=true,PodGroupPreemptionPolicy=true"
 SERVED = "--runtime-config=scheduling.k8s.io/v1beta1=true,scheduling.k8s.io/v1alpha3=true"
 ALPHA = "scheduling.k8s.io/v1alpha3"
 VERSION, CONDITION = "scheduling.k8s.io/v1beta1", "PodGroupInitiallyScheduled"
@@ -430,3 +430,12 @@ async def test_groups_below_a_composite_are_each_in_one_domain(story: Story) -> 
         await create_below(story, "root", group, 2, schedulingConstraints=TOPOLOGY)
         await create_members(story, group, f"{group}1", f"{group}2")
     assert await story.places(4) == {"r2": 2, "r3": 2}
+
+
+@of_composites
+async def test_group_of_pods_with_another_preemption_policy_has_the_error(story: Story) -> None:
+    await story.node("a", extra={SEAT: "1"})
+    await create_group(story, "g", 2, preemptionPolicy="Never")
+    await create_members(story, "g", "p1", "p2")
+    same = "all pods in a single pod group should have the same preemption policy as the pod group's preemption policy"
+    await until_condition(story, "g", "False", "SchedulerError", f"{same}, got PreemptLowerPriority and Never")

@@ -146,3 +146,31 @@ def test_each_group_is_in_one_domain_of_its_topology() -> None:
     assert placed(harness) == "a0 a1 b0 b1"
     racks = {group: {int(harness.assignments[f"{group}{i}"][1:]) % 2 for i in range(2)} for group in "ab"}
     assert sorted(map(len, racks.values())) == [1, 1]
+
+
+SAME = "all pods in a single pod group should have the same preemption policy as the pod group's preemption policy, got"
+
+
+@pytest.mark.parametrize(
+    ("gate", "of_group", "of_pods", "message"),
+    [
+        ("true", "Never", "PreemptLowerPriority", f"{SAME} PreemptLowerPriority and Never"),
+        ("true", None, "Never", f"{SAME} Never and PreemptLowerPriority"),
+        ("true", "Never", "Never", "minCount (2) cannot be satisfied: 0 scheduled, 1 remaining"),
+        ("false", "PreemptLowerPriority", "Never", "minCount (2) cannot be satisfied: 0 scheduled, 1 remaining"),
+    ],
+)
+def test_preemption_policy_of_a_group_counts_with_its_gate(
+    gate: str, of_group: str | None, of_pods: str, message: str
+) -> None:
+    harness = Harness(default(parse([f"{GROUPS},PodGroupPreemptionPolicy={gate}"])))
+    harness.add(node("n", cpu="500m"))
+    add_gang(harness, "a", parent="", **({"preemptionPolicy": of_group} if of_group else {}))
+    harness.add(*(each.spec(preemptionPolicy=of_pods) for each in members("a")))
+    harness.run()
+    found = harness.object(POD_GROUPS[0], "a", "default")
+    assert found is not None
+    assert message in found["status"]["conditions"][0]["message"]
+    assert ("not eligible due to preemptionPolicy=Never" in found["status"]["conditions"][0]["message"]) == (
+        not message.startswith(SAME)
+    )
