@@ -76,7 +76,7 @@ def _compare(options: argparse.Namespace, oracle: Oracle, second: Oracle) -> Cov
 
 def _renew(options: argparse.Namespace, oracle: Oracle) -> None:
     if options.sequences:
-        number = records.renew_sequences(_cases(options), oracle, options.renew)
+        number = records.renew_sequences(_cases(options), oracle, options.renew, options.feature)
     else:
         number = records.renew(options.feature or "drawn", _cases(options), oracle, options.renew)
     _show(f"{number} cases recorded in {records.FOLDER}")
