@@ -380,6 +380,7 @@ async def create_below(story: Story, parent: str, name: str, minimum: int, **spe
     await story.api.create(story.at(ALPHA, "podgroups"), {**group, "spec": fields})
 
 
+STARTED = ("CompositePodGroupInitiallyScheduled", "True")
 of_composites = pytest.mark.parametrize("gates", [COMPOSITE], ids=["composite"], indirect=True)
 
 
@@ -390,10 +391,15 @@ async def test_groups_below_a_composite_start_together(story: Story) -> None:
     for group in ("g", "h"):
         await create_below(story, "root", group, 2)
         await create_members(story, group, f"{group}1", f"{group}2")
-    await until_condition_with(story, "g", "minCount")
-    assert not [each for each in (await story.api.get(story.pods))["items"] if each["spec"].get("nodeName")]
+    for name in ("g1", "g2", "h1", "h2"):
+        await story.unschedulable(name)
     await story.node("b", extra={SEAT: "1"})
     assert await story.places(4) == {"a": 3, "b": 1}
+    await until_condition(story, "h", "True", "Scheduled", "")
+    await story.api.until(
+        f"{story.at(ALPHA, 'compositepodgroups')}/root",
+        lambda found: [(each["type"], each["status"]) for each in found["status"]["conditions"]] == [STARTED],
+    )
 
 
 @of_composites
