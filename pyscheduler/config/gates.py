@@ -58,7 +58,8 @@ class FeatureStage(StrEnum):
 class FeatureGate(msgspec.Struct, frozen=True):
     """One feature gate.
 
-    `locked`: kube-scheduler accepts the default only. `served`: both values are supported here.
+    `locked`: kube-scheduler accepts the default only. `served`: both values are supported here. Some of these have no
+    effect: other components read them, or they only change how kube-scheduler computes its decisions.
     """
 
     name: str
@@ -68,8 +69,10 @@ class FeatureGate(msgspec.Struct, frozen=True):
     served: bool = False
 
 
-def _all(stage: FeatureStage, default: bool, names: str, *, locked: bool = False) -> tuple[FeatureGate, ...]:
-    return tuple(FeatureGate(name, stage, default, locked) for name in names.split())
+def _all(
+    stage: FeatureStage, default: bool, names: str, *, locked: bool = False, served: bool = False
+) -> tuple[FeatureGate, ...]:
+    return tuple(FeatureGate(name, stage, default, locked, served) for name in names.split())
 
 
 _OF_1_37 = (
@@ -86,8 +89,13 @@ _OF_1_37 = (
         False,
         "AllAlpha DRADerivedAttributes DRADeviceCompatibilityGroups DRAListTypeAttributes "
         "DRANodeAllocatableResources DRAOptionalNodeOperations DRAPartitionableDevicesType "
-        "InPlacePodVerticalScalingSchedulerPreemption InterPodAffinityHostnameFastPath SchedulerPreQueueingHints "
-        "TaintTolerationComparisonOperators WorkloadWithJob",
+        "InPlacePodVerticalScalingSchedulerPreemption TaintTolerationComparisonOperators",
+    ),
+    *_all(
+        FeatureStage.ALPHA,
+        False,
+        "InterPodAffinityHostnameFastPath SchedulerPreQueueingHints WorkloadWithJob",
+        served=True,
     ),
     *_all(
         FeatureStage.BETA, False, "AllBeta CoordinatedLeaderElection DRAWorkloadResourceClaims SchedulerAsyncAPICalls"
@@ -99,9 +107,9 @@ _OF_1_37 = (
         "DRAPartitionableDevices DRAResourceClaimGranularStatusAuthorization "
         "DRASchedulerFilterTimeout InPlacePodLevelResourcesVerticalScaling MatchLabelKeysInPodTopologySpread "
         "MatchLabelKeysInPodTopologySpreadSelectorMerge NominatedNodeNameForExpectation OpportunisticBatching "
-        "PodLevelResources PodLevelResourcesFixDefaulting PodLevelResourcesFixKubeletQOSClass "
-        "SchedulerAsyncPreemption SchedulerPopFromBackoffQ",
+        "PodLevelResources SchedulerAsyncPreemption SchedulerPopFromBackoffQ",
     ),
+    *_all(FeatureStage.BETA, True, "PodLevelResourcesFixDefaulting PodLevelResourcesFixKubeletQOSClass", served=True),
     FeatureGate(DEVICE_TAINT_RULES, FeatureStage.GA, True, served=True),
     *_all(FeatureStage.GA, True, "DRADeviceTaints"),
     *_all(
@@ -162,6 +170,7 @@ EMULATED_VERSIONS: Sequence[str] = sorted(_VERSIONS)
 _DEPENDENCIES: Mapping[str, Sequence[str]] = {
     TOPOLOGY_AWARE_WORKLOADS: (GENERIC_WORKLOAD,),
     POD_GROUP_PREEMPTION_POLICY: (GENERIC_WORKLOAD,),
+    "WorkloadWithJob": (GENERIC_WORKLOAD,),
     COMPOSITE_POD_GROUP: (GENERIC_WORKLOAD, TOPOLOGY_AWARE_WORKLOADS),
 }
 """Gates that a gate needs to be on."""

@@ -91,7 +91,7 @@ class GangSchedulingOfTrees(GangScheduling):
         if not obj or depth > MAX_DEPTH + 1:
             return False
         if key.api != COMPOSITE_API:
-            return len(self.handle.pods.by_pod_group(key.namespace, key.name)) >= (min_count_of(obj) or 0)
+            return len(self.handle.pods.by_pod_group(key.namespace, key.name)) >= (min_count_of(obj) or 1)
         ready = sum(self._is_ready(child, depth + 1) for child in self._hierarchy.children(key))
         return ready >= _min_group_count(obj)
 

@@ -30,6 +30,8 @@ ENABLED = profile("plugins: {multiPoint: {enabled: [{name: GangScheduling}]}}")
         (["VolumeLimitScaling=0", "GenericWorkload=True"], {"GenericWorkload", "VolumeLimitScaling"}),
         ([ON, "GenericWorkload=0"], set()),
         (["PodSchedulingReadiness=true,AllAlpha=false"], set()),
+        (["SchedulerPreQueueingHints=true"], {"SchedulerPreQueueingHints"}),
+        ([ON, "WorkloadWithJob=true"], {"GenericWorkload", "WorkloadWithJob"}),
     ],
 )
 def test_gates_are_parsed_like_the_flag_of_kube_scheduler(texts: list[str], on: set[str]) -> None:
